@@ -20,6 +20,7 @@ expect, so that ``except ValueError`` and ``except OSError`` work as they do els
         ├── CorruptLogError(ValueError)              the log is damaged or has a gap
         ├── UnsupportedTableError(NotImplementedError)  the table asks for a feature that is not built
         ├── AppendOnlyError(ValueError)              the table has delta.appendOnly
+        ├── ConstraintError(ValueError)              rows break a CHECK constraint of the table
         ├── CommitTimeoutError(TimeoutError)         the time was up; nothing was committed
         ├── CommitUnknown(TimeoutError)              nobody can say yet; it has a token for table.outcome()
         └── CommitConflict                           another transaction is in the way; it has its version
@@ -51,6 +52,7 @@ __all__ = [
     "ConcurrentDeleteDelete",
     "ConcurrentDeleteRead",
     "ConcurrentTransaction",
+    "ConstraintError",
     "CorruptFileError",
     "CorruptLogError",
     "DeltaError",
@@ -202,6 +204,21 @@ class UnsupportedTableError(DeltaError, NotImplementedError):
 
 class AppendOnlyError(DeltaError, ValueError):
     """The table has ``delta.appendOnly``, and files would have left it."""
+
+
+class ConstraintError(DeltaError, ValueError):
+    """A CHECK constraint is not true for a row that is written, or that the table has; nothing is committed.
+
+    Args:
+        message: The whole report, with the values of the first such row.
+        constraint: The name of the constraint.
+        expression: Its condition, in SQL.
+    """
+
+    def __init__(self, message: str, constraint: str = "", expression: str = "") -> None:
+        super().__init__(message)
+        self.constraint = constraint
+        self.expression = expression
 
 
 class CommitTimeoutError(DeltaError, TimeoutError):

@@ -72,6 +72,13 @@ def line_of(table: spillway.delta.Table, action: str, version: int = 0) -> dict[
     return body
 
 
+def set_as_another(table: spillway.delta.Table, properties: dict[str, str]) -> None:
+    """Set properties of a table as another writer does, who may set any."""
+    metadata = line_of(table, "metaData")
+    metadata["configuration"] |= properties
+    write_version(table, table.version + 1, [{"metaData": metadata}])
+
+
 def needs(*features: str, reader: tuple[str, ...] = ()) -> Line:
     """A protocol with features."""
     protocol: dict[str, Any] = {

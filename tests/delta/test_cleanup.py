@@ -15,6 +15,7 @@ from spillway.delta.append import _wait_for_checkpoints
 from spillway.errors import VersionNotFoundError
 
 from .conftest import read_deltalake
+from .logs import make_log, metadata_of
 
 DAYS = 86_400
 
@@ -24,9 +25,11 @@ def number(value: int) -> pa.Table:
 
 
 def grow(folder: Path, versions: int, **properties: str) -> spillway.delta.Table:
-    """A table that makes a checkpoint every five versions."""
+    """The table of another writer, who may set any property, that makes a checkpoint every five versions."""
     every_five = {"delta.checkpointInterval": "5", **properties}
-    table = spillway.delta.create(folder, number(0).schema, properties=every_five)
+    protocol = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
+    field = {"name": "id", "type": "long", "nullable": True, "metadata": {}}
+    table = make_log(folder, [protocol, metadata_of([field], **every_five)])
     for value in range(1, versions + 1):
         append(table, value)
     return table

@@ -52,7 +52,6 @@ NOT_BUILT: dict[str, list[dict[str, Any]]] = {
     "futureFeature": [needs("futureFeature"), {"futureAction": {"kept": True}}],
     "checkpointProtection": [needs("checkpointProtection")],
     "rowTracking": [needs("rowTracking", "domainMetadata")],
-    "checkConstraints": [needs("checkConstraints")],
 }
 
 
@@ -67,15 +66,6 @@ def test_the_log_of_a_table_with_unknown_features_stays_as_it_is(tmp_path: Path,
             change()
     assert content(table.path) == before
     assert len(table.files()) == 8
-
-
-def test_the_log_of_a_table_with_constraints_stays_as_it_is(tmp_path: Path) -> None:
-    deltalake.write_deltalake(tmp_path / "t", pa.table({"id": [1]}))
-    deltalake.DeltaTable(tmp_path / "t").alter.add_constraint({"positive": "id > 0"})
-    before = content(tmp_path / "t")
-    with pytest.raises(UnsupportedTableError):
-        spillway.delta.open(tmp_path / "t").checkpoint()
-    assert content(tmp_path / "t") == before
 
 
 def clustered(
@@ -410,7 +400,7 @@ def test_what_others_change_for_appends_still_counts(tmp_path: Path) -> None:
     assert isinstance(changed("column", add_column), MetadataChanged)
     assert isinstance(changed("constraint", constrain), ProtocolChanged)
     limit = {"delta_constraints_positive": "id > 0"}
-    assert isinstance(changed("limit", set_property(**limit)), UnsupportedTableError)
+    assert isinstance(changed("limit", set_property(**limit)), MetadataChanged)
     replaced = changed("replaced", set_property(owner="me"), replace=[])
     assert isinstance(replaced, MetadataChanged)
     assert isinstance(changed("level", set_property(delta_isolationLevel="odd")), UnsupportedTableError)

@@ -27,7 +27,7 @@ from spillway.errors import CommitConflict, OptionError
 
 from ..counts import SOAK, count, examples
 from .conftest import rows
-from .logs import read_version
+from .logs import read_version, set_as_another
 from .test_deletes import MARKS, NUMBERS, ids, made, numbers
 from .test_many import PROGRAMS
 
@@ -190,7 +190,8 @@ def test_files_that_are_large_enough_are_left_alone(tmp_path: Path) -> None:
     assert table.optimize(target_file_bytes=size) == Compaction(5, 0, 0, 0, 0)
     small(tmp_path / "own", properties={"delta.targetFileSize": str(size)}).optimize()
     assert spillway.delta.open(tmp_path / "own").version == 5
-    odd = small(tmp_path / "odd", properties={"delta.targetFileSize": "much"})
+    odd = small(tmp_path / "odd")
+    set_as_another(odd, {"delta.targetFileSize": "much"})
     with pytest.raises(OptionError, match=r"delta\.targetFileSize"):
         odd.optimize()
     assert odd.optimize(target_file_bytes=1 << 20).removed_files == 5

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,9 @@ import pyarrow as pa
 import pytest
 
 import spillway.delta
+from spillway.errors import ConstraintError, UnsupportedTableError
 
+from .test_constraints import LITERALS, OTHERS, PAIRS, ROWS, broken, sampled
 from .test_deletes import MARKS, NUMBERS, made
 from .test_updates import pairs
 
@@ -125,3 +128,52 @@ def test_a_dataframe_that_fails_leaves_the_table(tmp_path: Path, worker: Worker)
     with pytest.raises(RuntimeError, match="on purpose"):
         worker.ask("merged", path=str(tmp_path / "t"), query=query)
     assert table.version == 0
+
+
+def test_both_keep_the_constraints_and_properties_of_the_other(tmp_path: Path, worker: Worker) -> None:
+    path, sql = tmp_path / "t", f"delta.`{tmp_path}/t`"
+    table = made(path, 10)
+    table.add_constraint("Small", "id < 100 AND part IN ('a', 'b')")
+    for values in ("'a', 100", "'z', 1", "'a', null"):
+        with pytest.raises(RuntimeError, match=r"(?i)check constraint small"):
+            worker.sql(f"insert into {sql} values ({values})")
+    worker.sql(f"insert into {sql} values ('b', 99)")
+    worker.sql(f"alter table {sql} add constraint Positive check (`id` >= 0 and not part <=> null)")
+    with pytest.raises(UnsupportedTableError, match=r"delta\.constraints\.positive"):
+        table.merge(source("a", 50, 51), "id")
+    worker.sql(f"alter table {sql} drop constraint Positive")
+    worker.sql(f"alter table {sql} add constraint Positive check (id >= 0 and part is not null)")
+    for wrong in (-1, 100):
+        with pytest.raises(ConstraintError, match=f"id = {wrong}"):
+            table.update([("id", "=", 1)], {"id": wrong})
+    table.set_properties({"delta.appendOnly": "true", "team": "web"})
+    shown = dict(worker.sql(f"show tblproperties {sql}"))
+    assert (shown["delta.appendOnly"], shown["team"]) == ("true", "web")
+    with pytest.raises(RuntimeError, match=r"(?i)append"):
+        worker.sql(f"delete from {sql} where id = 1")
+    worker.sql(f"alter table {sql} unset tblproperties ('delta.appendOnly', 'team')")
+    table.drop_constraint("small")
+    table.update([("id", "=", 1)], {"id": 100})
+    assert worker.sql(f"select count(*), max(id) from {sql}") == [[11, 100]]
+
+
+def test_conditions_are_true_where_they_are_in_spark(tmp_path: Path, worker: Worker) -> None:
+    table = spillway.delta.create(tmp_path / "t", ROWS)
+    with table.append() as append:
+        append.write(sampled(3, 200))
+    conditions = [
+        f"{name} {sign} {value}"
+        for name, values in LITERALS.items()
+        for sign, value in itertools.product(["=", "<"], values)
+    ]
+    conditions += [
+        f"{name} not in ({', '.join(values)}, null)" for name, values in LITERALS.items() if name != "clock"
+    ]
+    conditions += [pair.format(sign) for pair in PAIRS for sign in ("=", ">")]
+    conditions += [f"{name} between {values[0]} and {values[-1]}" for name, values in LITERALS.items()]
+    # The single precision of 0.1 is above the decimal.
+    conditions += ["single <= 0.1", "single = 7", "single in (0.1, 7)", "single = ratio", "single < small"]
+    conditions += [other for other in OTHERS if other != "null"]
+    columns = ", ".join(f"count_if(({condition}) is not true)" for condition in conditions)
+    [counts] = worker.sql(f"select {columns} from delta.`{tmp_path}/t`")
+    assert {each: broken(table, each) for each in conditions} == dict(zip(conditions, counts, strict=True))

@@ -260,12 +260,3 @@ def test_tables_that_updates_would_break_are_refused(tmp_path: Path) -> None:
         with pytest.raises(error, match=match):
             table.update([("id", "=", 7)], {"id": 8})
         assert (table.version, listing(table, tmp_path)) == (1, before)
-    constrained = made(tmp_path / "constrained", properties={})
-    lines = read_version(constrained, 0)
-    for line in lines:
-        if "metaData" in line:
-            line["metaData"]["configuration"] = {"delta.constraints.positive": "id >= 0"}
-    write_version(constrained, 0, lines)
-    constrained = spillway.delta.open(constrained.path)
-    with pytest.raises(UnsupportedTableError, match=r"delta\.constraints\.positive"):
-        constrained.update([("id", "=", 7)], {"id": -8})

@@ -19,7 +19,7 @@ import spillway.delta
 from spillway.delta import Vacuum
 from spillway.errors import CorruptLogError, OptionError, UnsupportedTableError
 
-from .logs import line_of, write_version
+from .logs import line_of, set_as_another, write_version
 from .test_deletes import ids, made
 from .test_optimize import small, vacuum
 
@@ -131,7 +131,8 @@ def test_the_clock_of_who_removed_a_file_does_not_count(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["a while", "interval -1 days"])
 def test_a_checkpoint_keeps_removals_for_as_long_as_nobody_knows(tmp_path: Path, text: str) -> None:
-    table = small(tmp_path / "t", properties={RETENTION: text})
+    table = small(tmp_path / "t")
+    set_as_another(table, {RETENTION: text})
     table.optimize()
     with pytest.raises(UnsupportedTableError, match=text):
         table.vacuum(dry_run=False)
@@ -151,7 +152,8 @@ def test_a_retention_that_is_too_short_is_said_so(tmp_path: Path) -> None:
     long = small(tmp_path / "long", "a", {"delta.deletedFileRetentionDuration": "interval 2 weeks"})
     with pytest.raises(OptionError, match=r"336\.0 hours"):
         long.vacuum(retention=timedelta(days=8))
-    odd = small(tmp_path / "odd", "a", {"delta.deletedFileRetentionDuration": "a while"})
+    odd = small(tmp_path / "odd", "a")
+    set_as_another(odd, {RETENTION: "a while"})
     with pytest.raises(UnsupportedTableError, match="a while"):
         odd.vacuum(dry_run=False)
 

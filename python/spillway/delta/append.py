@@ -68,6 +68,8 @@ class Append(WithBlock):
             SchemaError: A batch does not fit the table; the append can go on without it. Rows out of the
                 order of `sorting_columns` and values that `memory_limit` has no room for are found in their
                 file alone: where rows of the batch went into other files before, the append is closed.
+            ConstraintError: A constraint of the table is not true for a row; the append can go on without its
+                batch. It has the batches of `data` before that one: the message says how many rows they have.
             NotArrowError: `data` has no Arrow interface.
             ClosedError: The append was committed, aborted or failed before.
             OSError: The file system refused; nothing of the append stays.
@@ -153,7 +155,7 @@ class Append(WithBlock):
             OptionError: `part` is not what `detach` returns, or another table's, or attached before; or this
                 append has `coalesce`.
             CommitConflict: The table's protocol, schema or partitioning is not the one that the files were
-                written for: write the rows again.
+                written for, or it has a constraint that their rows were not compared with: write them again.
             SchemaError: The part has columns that the table lacks, and ``schema_mode`` is not ``"merge"``; or
                 another type in a column than other parts.
             ClosedError: The append was committed, aborted or failed before.

@@ -298,6 +298,7 @@ class Table:
             AppendOnlyError: The table has ``delta.appendOnly``, and rows would leave it. Files with the same
                 rows as those that they replace have ``data_change=False``.
             CommitConflict: A concurrent transaction changed what was read or is removed.
+            ConstraintError: A constraint is not true for a row of an added file, which is read for that.
             OptionError: A file is not in the table, or is in it already, or lacks statistics of a column that
                 the table is clustered by.
             UnsupportedTableError: The table asks its writers for a feature that is not built; or it has a
@@ -439,11 +440,12 @@ class Table:
                 updated one of these rows, or changed a file with such rows in another way than by marks.
             CommitTimeoutError: The time was up, and the rows are certainly as they were.
             CommitUnknown: Whether the rows are updated is not known; `outcome` with its token finds out.
+            ConstraintError: A constraint is not true for an updated row.
             OptionError: Nothing is set, a condition does not fit its column, or pyarrow cannot evaluate an
                 expression.
             SchemaError: The table lacks a column that is set, or a value does not fit it.
             UnsupportedTableError: The table asks its writers for a feature that is not built, such as
-                generated columns or CHECK constraints; or it has a change data feed.
+                generated columns; or it has a change data feed.
 
         Example:
             >>> import pyarrow as pa, pyarrow.compute as pc, spillway.delta
@@ -528,12 +530,13 @@ class Table:
                 added any rows. Plain appends count under ``Serializable`` alone, the default.
             CommitTimeoutError: The time was up, and the table is certainly as it was.
             CommitUnknown: Whether the rows are merged is not known; `outcome` with its token finds out.
+            ConstraintError: A constraint is not true for an updated or inserted row.
             NotArrowError: `source` is not Arrow data.
             OptionError: Several source rows would change one row of the table, and do not just delete it; or
                 `on` or a clause names a column that is not there, or has an expression that does not fit.
             SchemaError: Source rows or new values do not fit the table.
             UnsupportedTableError: The table asks its writers for a feature that is not built, such as
-                generated columns or CHECK constraints; or it has a change data feed.
+                generated columns; or it has a change data feed.
 
         Example:
             >>> import pyarrow as pa, pyarrow.compute as pc, spillway.delta
@@ -598,6 +601,101 @@ class Table:
             ['host', 'latency']
         """
         return self._committed("CLUSTER BY", self._native.cluster_by(_names(columns), timeout))
+
+    def set_properties(
+        self, properties: Mapping[str, str | None], *, timeout: float | None = _TIMEOUT
+    ) -> int:
+        """Set table properties, and take away those whose value is None, in one version.
+
+        A property that needs a feature, such as ``delta.enableDeletionVectors``, enables it. Taken away, or
+        set to ``"false"``, it leaves the feature in the protocol. Names that do not begin with ``delta.`` are
+        the caller's own.
+
+        Args:
+            properties: Values by name.
+            timeout: Seconds that it may take; None waits for ever.
+
+        Returns:
+            The version that has them; the newest one where nothing changes.
+
+        Raises:
+            CommitConflict: A concurrent transaction changed the schema, the properties or the protocol.
+            OptionError: Delta has no such property, or it may not have such a value; or one is a constraint.
+            UnsupportedTableError: A property, or the table, asks for a feature that is not built.
+
+        Example:
+            >>> import pyarrow as pa, spillway.delta
+            >>> table = spillway.delta.create("sessions", pa.schema({"id": pa.int64()}))
+            >>> table.set_properties({"delta.appendOnly": "true", "team": "web"})
+            1
+            >>> table.set_properties({"team": None})
+            2
+            >>> table.properties
+            {'delta.appendOnly': 'true'}
+        """
+        return self._committed("SET TBLPROPERTIES", self._native.set_properties(dict(properties), timeout))
+
+    @property
+    def constraints(self) -> dict[str, str]:
+        """The CHECK constraints of the table: conditions in SQL, by name."""
+        prefix = "delta.constraints."
+        return {
+            name[len(prefix) :]: value
+            for name, value in self.properties.items()
+            if name.lower().startswith(prefix)
+        }
+
+    def add_constraint(self, name: str, expression: str, *, timeout: float | None = _TIMEOUT) -> int:
+        """Add a CHECK constraint: a condition that is true for every row, those of now and those to come.
+
+        All rows of the table are read first. From then on a row for which the condition is false or null is
+        refused with a `ConstraintError`, by this library, by Spark and by delta-rs.
+
+        Args:
+            name: Letters, digits and underscores, in any case; it is stored in lower case.
+            expression: A condition in SQL: comparisons of columns with literals or other columns,
+                ``IS NULL``, ``IN`` and ``BETWEEN``, with ``AND``, ``OR``, ``NOT`` and parentheses. A column
+                with other characters than letters, digits and underscores has backquotes, as has one named
+                by a word that SQL reserves, and a field of a struct is ``group.x``.
+            timeout: Seconds that the commit may take, without the look at the rows; None waits for ever.
+
+        Returns:
+            The version from which on it holds.
+
+        Raises:
+            CommitConflict: A concurrent transaction added or removed rows, or changed the schema, the
+                properties or the protocol.
+            ConstraintError: It is not true for a row of the table.
+            OptionError: The table has a constraint of this name, or the expression is not understood.
+            UnsupportedTableError: The table asks its writers for a feature that is not built.
+
+        Example:
+            >>> import pyarrow as pa, spillway.delta
+            >>> schema = pa.schema({"id": pa.int64(), "status": pa.int16()})
+            >>> table = spillway.delta.create("answers", schema)
+            >>> table.add_constraint("known_status", "status BETWEEN 100 AND 599")
+            1
+            >>> table.constraints
+            {'known_status': 'status BETWEEN 100 AND 599'}
+        """
+        return self._committed("ADD CONSTRAINT", self._native.add_constraint(name, expression, timeout))
+
+    def drop_constraint(self, name: str, *, timeout: float | None = _TIMEOUT) -> int:
+        """Drop a CHECK constraint, also one that this library does not understand.
+
+        Args:
+            name: Its name, in any case.
+            timeout: Seconds that it may take; None waits for ever.
+
+        Returns:
+            The version without it.
+
+        Raises:
+            CommitConflict: A concurrent transaction changed the schema, the properties or the protocol.
+            OptionError: The table has no such constraint.
+            UnsupportedTableError: The table asks its writers for a feature that is not built.
+        """
+        return self._committed("DROP CONSTRAINT", self._native.drop_constraint(name, timeout))
 
     @shows_options(WriterOptions)
     def optimize(
@@ -837,7 +935,8 @@ def create(  # noqa: PLR0913 - what a table is
         partition_by: A column, or several from the outermost in, that rows are stored apart by.
         cluster_by: The columns that `Table.optimize` orders rows by, as `Table.cluster_by` takes them. Not
             with `partition_by`.
-        properties: Table properties, such as ``{"delta.appendOnly": "true"}``.
+        properties: Table properties, such as ``{"delta.appendOnly": "true"}``, as `Table.set_properties`
+            takes them.
         name: A name for people.
         description: A description for people.
         mode: The treatment of a table that exists: ``"error"`` refuses, ``"ignore"`` opens it as it is,
@@ -850,7 +949,7 @@ def create(  # noqa: PLR0913 - what a table is
 
     Raises:
         TableExistsError: There is a table, and ``mode="error"``.
-        OptionError: The table cannot be clustered by a column.
+        OptionError: The table cannot be clustered by a column, or Delta has no such property or value of it.
         SchemaError: A Delta table cannot hold the schema.
         UnsupportedTableError: A property asks for a feature that is not built; or a table that would be
             overwritten has the feature ``clustering``, and the new state has partitions.

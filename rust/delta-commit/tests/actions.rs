@@ -328,6 +328,7 @@ fn only_what_is_built_may_be_written() {
         ..Protocol::default()
     };
     assert!(Protocol::default().check_writable().is_ok());
+    assert!(protocol(1, 3, &[]).check_writable().is_ok());
     assert!(
         protocol(3, 7, &["timestampNtz", "deletionVectors"])
             .check_writable()

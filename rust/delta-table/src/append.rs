@@ -15,6 +15,7 @@ use parquet_writer::{Batch, OptionFault, Timestamps, WriteError, WriterOptions};
 
 use crate::checkpoint::now;
 use crate::coalesce::{self, Terms};
+use crate::constraints::{self, Constraints};
 use crate::create::is_quicker;
 use crate::detached::{self, Part, check_new, is_known, stray_files};
 use crate::error::{Result, TableError};
@@ -111,6 +112,7 @@ struct Open {
     schema: Arc<TableSchema>,
     changes_schema: bool,
     indexed: Indexed,
+    constraints: Constraints,
     spread: Spread<DataFiles>,
     nans: Nans,
 }
@@ -208,6 +210,7 @@ impl DataWriter {
         Ok(Open {
             shape,
             indexed: Indexed::of(&self.head, &table)?,
+            constraints: Constraints::of(&self.head.metadata, &table)?,
             schema: table,
             changes_schema,
             spread: Spread::new(
@@ -241,6 +244,32 @@ impl DataWriter {
         kept: &mut Option<Kept>,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
+        let check = |constraints: &Constraints, rows: &Batch| {
+            constraints.check(rows, |row| format!("row {row} of a batch"))
+        };
+        self.take_checked(batch, kept, check, go_on)
+    }
+
+    /// Takes a batch of a change, whose rows have no number that the caller knows.
+    pub fn take_changed(&mut self, batch: &Batch, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+        let check = |constraints: &Constraints, rows: &Batch| {
+            constraints.check(rows, |_| "a changed or inserted row".to_owned())
+        };
+        self.take_checked(batch, &mut None, check, go_on)
+    }
+
+    /// Takes a batch of rows that the table has already: no constraint is compared with them.
+    pub fn take_known(&mut self, batch: &Batch, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+        self.take_checked(batch, &mut None, |_, _| Ok(()), go_on)
+    }
+
+    fn take_checked(
+        &mut self,
+        batch: &Batch,
+        kept: &mut Option<Kept>,
+        check: fn(&Constraints, &Batch) -> Result<()>,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<()> {
         self.accept(batch.schema())?;
         let Some(open) = &mut self.open else {
             return Ok(());
@@ -254,6 +283,7 @@ impl DataWriter {
             // Rows that are kept go into files with those of others.
             batch.check_text()?;
         }
+        check(&open.constraints, &batch)?;
         let plan = open.spread.plan(&batch)?;
         if let Some(kept) = kept
             && kept.keep(&batch, open.shape.schema())?
@@ -644,8 +674,9 @@ impl Append {
     /// Writes a batch.
     ///
     /// # Errors
-    /// [`CommitError::Schema`] when the batch does not fit: nothing of it was written and the append can go on. After
-    /// any other error it is closed and its files are gone.
+    /// [`CommitError::Schema`] when the batch does not fit, and [`TableError::Constraint`] when a constraint is not true
+    /// for a row of it: nothing of it was written and the append can go on. After any other error it is closed and its
+    /// files are gone.
     pub fn write(&mut self, batch: &Batch, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
         self.write_all(std::slice::from_ref(batch), go_on)
     }
@@ -653,9 +684,15 @@ impl Append {
     /// Writes batches, in each file one column of theirs after the other. Nothing is kept of the batches.
     ///
     /// # Errors
-    /// As [`Self::write`]. The batches before one that does not fit are written.
+    /// As [`Self::write`]. The batches before one that does not fit are written; [`TableError::Constraint`] has the
+    /// number of their rows.
     pub fn write_all(&mut self, batches: &[Batch], go_on: &mut dyn FnMut() -> bool) -> Result<()> {
-        let taken = batches.iter().try_for_each(|batch| self.take(batch, go_on));
+        let mut rows = 0;
+        let taken = batches.iter().try_for_each(|batch| {
+            let taken = self.take(batch, go_on).map_err(|error| error.after(rows));
+            rows += batch.rows() as u64;
+            taken
+        });
         if self.is_closed() {
             return taken;
         }
@@ -681,6 +718,7 @@ impl Append {
             && matches!(
                 &done,
                 Err(TableError::Commit(CommitError::Schema { .. })
+                    | TableError::Constraint { .. }
                     | TableError::Write(WriteError::Schema(_) | WriteError::Option(_)))
             );
         if done.is_err() && !refused {
@@ -819,6 +857,10 @@ impl Append {
             return Ok(false);
         }
         head.check_writable()?;
+        // Nobody has compared the rows with a constraint that came since.
+        if !constraints::are_of(&before.metadata, &head.metadata) {
+            return Ok(false);
+        }
         if head.metadata.partition_columns != before.metadata.partition_columns
             || head.metadata.id != before.metadata.id
         {
@@ -1057,10 +1099,10 @@ impl Append {
     }
 }
 
-/// Returns true if files written for `before` are valid in `after`: the same table, protocol, schema and clustering.
-/// Clustering columns decide which statistics a file must have.
+/// Returns true if files written for `before` are valid in `after`: the same table, protocol, schema and clustering, and
+/// no further constraint. Clustering columns decide which statistics a file must have.
 fn is_same_but_for_properties(before: &Head, after: &Head) -> Result<bool> {
-    Ok(detached::Basis::of(before)? == detached::Basis::of(after)?)
+    Ok(detached::Basis::of(before)?.is_valid_in(&detached::Basis::of(after)?))
 }
 
 impl Drop for Append {

@@ -18,6 +18,7 @@ use crate::clustering;
 use crate::error::{Result, TableError};
 use crate::head::Head;
 use crate::place::{Folder, Place};
+use crate::properties::{self, IN_COMMIT_TIMESTAMPS};
 use crate::schema::TableSchema;
 use crate::table::Table;
 
@@ -47,33 +48,8 @@ pub struct CreateOptions {
     pub description: Option<String>,
 }
 
-/// Properties that require a feature: the property, the feature, and true if readers must know it.
-const FEATURES: [(&str, &str, bool); 3] = [
-    (IN_COMMIT_TIMESTAMPS, "inCommitTimestamp", false),
-    ("delta.enableChangeDataFeed", "changeDataFeed", false),
-    ("delta.enableDeletionVectors", "deletionVectors", true),
-];
-
-/// Prefixes of properties that are not implemented, or that the protocol reserves.
-const REFUSED: [&str; 15] = [
-    "delta.checkpointPolicy",
-    "delta.columnMapping.",
-    "delta.constraints.",
-    "delta.coordinatedCommits.",
-    "delta.enableIcebergCompat",
-    "delta.enableRowTracking",
-    "delta.enableTypeWidening",
-    "delta.enableVariantShredding",
-    "delta.feature.",
-    "delta.inCommitTimestampEnablement",
-    "delta.minReaderVersion",
-    "delta.minWriterVersion",
-    "delta.requireCheckpointProtection",
-    "delta.rowTracking",
-    "delta.universalFormat.",
-];
-
-const IN_COMMIT_TIMESTAMPS: &str = "delta.enableInCommitTimestamps";
+/// The features that older writer versions stand for without naming them, each from its version on.
+const IMPLIED: [(i32, &str); 3] = [(2, "appendOnly"), (2, "invariants"), (3, "checkConstraints")];
 
 /// The protocol with one more feature; none when it already has it.
 ///
@@ -82,15 +58,19 @@ const IN_COMMIT_TIMESTAMPS: &str = "delta.enableInCommitTimestamps";
 pub(crate) fn with_feature(protocol: &Protocol, feature: &str, reader: bool) -> Result<Option<Protocol>> {
     let mut next = protocol.clone();
     if protocol.min_writer_version < 7 {
-        if protocol.min_writer_version > 2 {
+        let version = protocol.min_writer_version.max(2);
+        let implied = IMPLIED.iter().filter(|(since, _)| *since <= version);
+        let implied: Vec<String> = implied.map(|(_, feature)| (*feature).to_owned()).collect();
+        if version == protocol.min_writer_version && implied.iter().any(|known| known == feature) {
+            return Ok(None);
+        }
+        if version > 3 {
             return Err(TableError::unsupported(format!(
-                "the table has writer version {}, which cannot get the feature {feature}",
-                protocol.min_writer_version
+                "the table has writer version {version}, which cannot get the feature {feature}"
             )));
         }
         next.min_writer_version = 7;
-        // What the older version meant without naming it.
-        next.writer_features = Some(vec!["appendOnly".to_owned(), "invariants".to_owned()]);
+        next.writer_features = Some(implied);
     }
     if reader && next.min_reader_version < 3 {
         next.min_reader_version = 3;
@@ -111,33 +91,15 @@ pub(crate) fn with_feature(protocol: &Protocol, feature: &str, reader: bool) -> 
     Ok((next != *protocol).then_some(next))
 }
 
-fn is_refused(property: &str) -> bool {
-    REFUSED.iter().any(|refused| {
-        let start = property.get(..refused.len());
-        start.is_some_and(|start| start.eq_ignore_ascii_case(refused))
-    })
-}
-
 /// The features that a table needs, each with true if its readers must know it.
 fn features(
     schema: &TableSchema,
     properties: &BTreeMap<String, String>,
 ) -> Result<Vec<(&'static str, bool)>> {
-    if let Some(name) = properties.keys().find(|name| is_refused(name)) {
-        return Err(TableError::unsupported(format!(
-            "the property {name:?} asks for what is not built: leave it out"
-        )));
+    for (property, value) in properties {
+        properties::check(property, value)?;
     }
-    let enabled = |property: &str| {
-        properties
-            .get(property)
-            .is_some_and(|value| value.eq_ignore_ascii_case("true"))
-    };
-    let mut wanted: Vec<(&'static str, bool)> = FEATURES
-        .iter()
-        .filter(|(property, ..)| enabled(property))
-        .map(|(_, feature, reader)| (*feature, *reader))
-        .collect();
+    let mut wanted = properties::features(properties);
     if schema.has_ntz() {
         wanted.push(("timestampNtz", true));
     }
@@ -365,4 +327,47 @@ pub(crate) fn first_actions(schema: &Schema, options: CreateOptions) -> Result<(
         with_features(&Protocol::default(), &first.features)?,
         first.metadata,
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn protocol(reader: i32, writer: i32) -> Protocol {
+        Protocol {
+            min_reader_version: reader,
+            min_writer_version: writer,
+            ..Protocol::default()
+        }
+    }
+
+    #[test]
+    fn features_of_older_versions_are_named_once_one_has_to_be() {
+        let with = |writer, feature, reader| with_feature(&protocol(1, writer), feature, reader).unwrap();
+        assert_eq!(with(2, "appendOnly", false), None);
+        assert_eq!(with(3, "checkConstraints", false), None);
+        let named = |writer, feature, reader| with(writer, feature, reader).unwrap();
+        for (writer, feature, expected) in [
+            (1, "appendOnly", ["appendOnly", "invariants"].as_slice()),
+            (
+                2,
+                "checkConstraints",
+                &["appendOnly", "invariants", "checkConstraints"],
+            ),
+            (
+                3,
+                "clustering",
+                &["appendOnly", "invariants", "checkConstraints", "clustering"],
+            ),
+        ] {
+            let next = named(writer, feature, false);
+            assert_eq!((next.min_reader_version, next.min_writer_version), (1, 7));
+            assert_eq!(next.writer_features.as_deref().unwrap(), expected);
+        }
+        let marks = named(3, "deletionVectors", true);
+        assert_eq!(marks.min_reader_version, 3);
+        assert_eq!(marks.reader_features.unwrap(), ["deletionVectors"]);
+        assert_eq!(marks.writer_features.unwrap().len(), 4);
+        assert!(with_feature(&protocol(1, 4), "clustering", false).is_err());
+    }
 }

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::append::Written;
+use crate::constraints;
 use crate::error::{Result, TableError};
 use crate::head::Head;
 use crate::mapping::Mapping;
@@ -22,8 +23,8 @@ use crate::snapshot::Snapshot;
 /// The form of a part's bytes.
 const FORM: u32 = 1;
 
-/// The state of a table on which its data files depend. Properties are not in it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// The state of a table on which its data files depend. Other properties than constraints are not in it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Basis {
     id: String,
@@ -33,6 +34,9 @@ pub(crate) struct Basis {
     format: Format,
     /// The columns that every file must have statistics of.
     clustering: Vec<Vec<String>>,
+    /// The constraints that the rows were compared with: names and expressions.
+    #[serde(default)]
+    constraints: Vec<(String, String)>,
 }
 
 impl Basis {
@@ -45,7 +49,15 @@ impl Basis {
             partition_columns: metadata.partition_columns.clone(),
             format: metadata.format.clone(),
             clustering: head.clustering()?,
+            constraints: constraints::stated(metadata)
+                .map(|(name, expression)| (name.to_owned(), expression.to_owned()))
+                .collect(),
         })
+    }
+
+    /// Returns true if files that were written for this state are valid in the present one.
+    pub fn is_valid_in(&self, now: &Self) -> bool {
+        self.id == now.id && self.conflict(now, false).is_none()
     }
 
     /// The conflict between this state and the present one. Rows of a merged schema may be written before or after
@@ -56,7 +68,9 @@ impl Basis {
         }
         let is_same = (&self.partition_columns, &self.format, &self.clustering)
             == (&now.partition_columns, &now.format, &now.clustering);
-        let fits = is_same && (merge || self.schema == now.schema);
+        let mut constraints = now.constraints.iter();
+        let are_checked = constraints.all(|constraint| self.constraints.contains(constraint));
+        let fits = is_same && are_checked && (merge || self.schema == now.schema);
         (!fits).then_some(ConflictKind::MetadataChanged)
     }
 }

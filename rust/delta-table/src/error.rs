@@ -40,15 +40,44 @@ pub enum TableError {
     /// The table only takes appends.
     #[error("the table has delta.appendOnly=true, so {0} is refused: its rows are added and never removed")]
     AppendOnly(&'static str),
+    /// A constraint is not true for rows that are written, or for those that the table has.
+    #[error("{message}{}", with_taken(*taken))]
+    Constraint {
+        /// The report about the row.
+        message: String,
+        /// The name of the constraint.
+        constraint: String,
+        /// Its condition, in SQL.
+        expression: String,
+        /// The rows of the same data that an append took before: those of other batches.
+        taken: u64,
+    },
     /// An option or argument of the caller is not accepted.
     #[error("{0}")]
     Option(OptionFault),
+}
+
+/// The words for rows that an append took before a broken constraint.
+fn with_taken(rows: u64) -> String {
+    match rows {
+        0 => String::new(),
+        _ => format!(". The append has the rows of the batches before: the first {rows} of the data"),
+    }
 }
 
 impl TableError {
     /// Wraps an error of the operating system; `what` names its object.
     pub(crate) fn io(what: impl std::fmt::Display, error: &std::io::Error) -> Self {
         Self::from(StoreError::io(what, error))
+    }
+
+    /// Adds rows of the same data that were taken before to a broken constraint.
+    #[must_use]
+    pub fn after(mut self, rows: u64) -> Self {
+        if let Self::Constraint { taken, .. } = &mut self {
+            *taken += rows;
+        }
+        self
     }
 
     /// Returns true if the error says that a file of the table is missing.

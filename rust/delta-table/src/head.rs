@@ -12,6 +12,7 @@ use delta_commit::{Isolation, Version};
 
 use crate::checkpoint;
 use crate::clustering;
+use crate::constraints::Constraints;
 use crate::error::{Result, TableError};
 use crate::log_dir::{LogDir, Replaying};
 use crate::mapping::{MODE, Mapping};
@@ -327,8 +328,14 @@ impl Head {
         Ok(())
     }
 
-    /// Refuses a table whose writer features are not implemented.
+    /// Refuses a table whose writer features are not implemented, or whose constraints are not understood.
     pub(crate) fn check_writable(&self) -> Result<()> {
+        self.check_features()?;
+        Constraints::of(&self.metadata, &self.schema).map(drop)
+    }
+
+    /// Refuses a table whose writer features are not implemented.
+    pub(crate) fn check_features(&self) -> Result<()> {
         let mode = self.metadata.configuration.get(MODE);
         if let Some(value) = mode.filter(|value| !value.eq_ignore_ascii_case("none")) {
             return Err(TableError::unsupported(format!(
@@ -344,13 +351,6 @@ impl Head {
                 return Err(TableError::unsupported(
                     "the table has the feature rowTracking, which is not built: write it with Spark",
                 ));
-            }
-        }
-        for (name, value) in &self.metadata.configuration {
-            if name.starts_with("delta.constraints.") {
-                return Err(TableError::unsupported(format!(
-                    "the table has the property {name}={value:?}, which is not built: write it with Spark"
-                )));
             }
         }
         if let Some((column, rule)) = computed(&self.schema.columns) {

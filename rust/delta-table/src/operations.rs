@@ -12,6 +12,7 @@ use delta_commit::{MemberId, Operation, Patience, Transaction, Version, path};
 
 use crate::checkpoint::now;
 use crate::clustering;
+use crate::constraints;
 use crate::create::check_in_commit_timestamps;
 use crate::deletion_vectors;
 use parquet_writer::OptionFault;
@@ -472,6 +473,7 @@ impl Table {
         }
         transaction.unsynced = adds.iter().map(|add| add.path.clone()).collect();
         check_adds(&adds, &head)?;
+        constraints::check_files(&shared.place, &head, &adds, &mut patient(patience))?;
         if let Some(snapshot) = snapshot {
             let files = self.files_at(&snapshot, transaction.read_version, removes)?;
             transaction.actions = removals(&files, data_change);

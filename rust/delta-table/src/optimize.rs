@@ -367,7 +367,7 @@ fn copy(
             }
             let batch = Batch::from(batch?);
             rows += batch.rows() as u64;
-            writer.take(&batch, &mut None, go_on)?;
+            writer.take_known(&batch, go_on)?;
             writer.encode(go_on)?;
         }
         sources.push(Source {
@@ -606,7 +606,7 @@ impl Open {
 }
 
 /// A size in bytes, as in Spark's properties: a number, with or without a unit of powers of 1,024.
-fn bytes_of(text: &str) -> Option<u64> {
+pub(crate) fn bytes_of(text: &str) -> Option<u64> {
     let text = text.trim().to_ascii_lowercase();
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let shift = match text[digits.len()..].trim().trim_end_matches('b') {

@@ -9,9 +9,10 @@ use crate::error::{CommitError, Result};
 
 /// Writer features of tables that this crate may write to: see "What is written, exactly" in
 /// docs/design/commit-protocol.md.
-const WRITABLE_FEATURES: [&str; 12] = [
+const WRITABLE_FEATURES: [&str; 13] = [
     "appendOnly",
     "invariants",
+    "checkConstraints",
     "timestampNtz",
     "inCommitTimestamp",
     "rowTracking",
@@ -63,13 +64,13 @@ impl Protocol {
     pub fn check_writable(&self) -> Result<()> {
         let unsupported = |what: String| {
             CommitError::Unsupported(format!(
-                "the table's protocol asks for {what}; supported are writer versions 1, 2 and 7, with the \
-                 features {}",
+                "the table's protocol asks for {what}; supported are writer versions 1, 2, 3 and 7, with \
+                 the features {}",
                 WRITABLE_FEATURES.join(", ")
             ))
         };
         match (self.min_reader_version, self.min_writer_version) {
-            (1, 1 | 2) => Ok(()),
+            (1, 1..=3) => Ok(()),
             (1..=3, 7) => {
                 let unknown: Vec<&str> = self
                     .writer_features

@@ -330,7 +330,7 @@ fn write_rows(
             return Err(WriteError::Interrupted.into());
         }
         let batch = Batch::from(held.take(chunk).map_err(WriteError::from)?);
-        writer.take(&batch, &mut None, go_on)?;
+        writer.take_known(&batch, go_on)?;
         writer.encode(go_on)?;
     }
     let mut written = writer.finish(go_on)?;

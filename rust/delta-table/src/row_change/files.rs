@@ -131,7 +131,9 @@ impl Files {
         for batch in FileRows::open(&self.shared.place, snapshot, &touched.add, gone)? {
             let batch = Batch::from(batch?);
             self.copied += batch.rows() as u64;
-            self.put(to, &batch, go_on)?;
+            let writer = self.writer(to, go_on)?;
+            writer.take_known(&batch, go_on)?;
+            writer.encode(go_on)?;
         }
         Ok(())
     }
@@ -182,15 +184,20 @@ impl Files {
         Ok(self.writers.len() - 1)
     }
 
-    fn put(&mut self, writer: usize, rows: &Batch, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
-        if !go_on() {
-            return Err(WriteError::Interrupted.into());
+    fn writer(&mut self, number: usize, go_on: &mut dyn FnMut() -> bool) -> Result<&mut DataWriter> {
+        if go_on() {
+            Ok(&mut self.writers[number])
+        } else {
+            Err(WriteError::Interrupted.into())
         }
+    }
+
+    fn put(&mut self, to: usize, rows: &Batch, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+        let writer = self.writer(to, go_on)?;
         if rows.rows() == 0 {
             return Ok(());
         }
-        let writer = &mut self.writers[writer];
-        writer.take(rows, &mut None, go_on)?;
+        writer.take_changed(rows, go_on)?;
         writer.encode(go_on)
     }
 

@@ -20,6 +20,11 @@ pub(crate) fn raised(py: Python<'_>, error: TableError) -> PyErr {
         TableError::NoSuchVersion(_) => "VersionNotFoundError",
         TableError::Malformed(_) => "CorruptLogError",
         TableError::AppendOnly(_) => "AppendOnlyError",
+        TableError::Constraint {
+            constraint,
+            expression,
+            ..
+        } => return made(py, "ConstraintError", (message, constraint, expression)),
         TableError::Option(fault) => return option_error(py, fault),
     };
     ours(py, class, &message)

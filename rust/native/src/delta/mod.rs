@@ -304,6 +304,43 @@ impl DeltaTable {
         })
     }
 
+    /// Sets properties, and takes away those whose value is None.
+    fn set_properties(
+        &self,
+        py: Python<'_>,
+        properties: BTreeMap<String, Option<String>>,
+        timeout: Option<f64>,
+    ) -> PyResult<i64> {
+        let caller = Caller::of(py, timeout)?;
+        detached(py, move || {
+            caller.commit(|patience, _| self.table.set_properties(&properties, patience))
+        })
+    }
+
+    /// Adds a constraint, once all rows are compared with it.
+    fn add_constraint(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        expression: &str,
+        timeout: Option<f64>,
+    ) -> PyResult<i64> {
+        let (reader, committer) = (Caller::of(py, None)?, Caller::of(py, timeout)?);
+        let (name, expression) = (name.to_owned(), expression.to_owned());
+        detached(py, move || {
+            upkeep::constrain(&self.table, &name, &expression, reader, committer)
+        })
+    }
+
+    /// Drops a constraint.
+    fn drop_constraint(&self, py: Python<'_>, name: &str, timeout: Option<f64>) -> PyResult<i64> {
+        let caller = Caller::of(py, timeout)?;
+        let name = name.to_owned();
+        detached(py, move || {
+            caller.commit(|patience, _| self.table.drop_constraint(&name, patience))
+        })
+    }
+
     /// The newest version's number.
     fn version(&self, py: Python<'_>) -> PyResult<i64> {
         detached(py, || Ok(self.table.version()?))
@@ -746,10 +783,16 @@ impl DeltaAppend {
         detached(data.py(), || {
             let (schema, mut batches) = rows.open()?;
             self.append.take(|append| Ok(append.accept(&schema)?))?;
+            let mut before = 0;
             loop {
                 let (gathered, more) = batches.gather(rows.together);
-                self.append
-                    .take(|append| caller.wait(|_, go_on| append.write_all(&gathered, go_on)))?;
+                self.append.take(|append| {
+                    caller.wait(|_, go_on| {
+                        let written = append.write_all(&gathered, go_on);
+                        written.map_err(|error| error.after(before))
+                    })
+                })?;
+                before += gathered.iter().map(|batch| batch.rows() as u64).sum::<u64>();
                 // Their producer is told when the append is no longer locked.
                 drop(gathered);
                 if !more? {

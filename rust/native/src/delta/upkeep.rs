@@ -1,5 +1,6 @@
-//! Compactions, and removals that go on after them.
+//! Work that begins anew where rows only moved: compactions, removals, and looks at all rows.
 
+use delta_commit::Version;
 use delta_table::{CompactOptions, Compacted, Compaction, Table, TableError};
 use parquet_writer::WriterOptions;
 
@@ -12,6 +13,24 @@ pub(super) fn anew<T>(mut work: impl FnMut() -> Result<T, TableError>) -> Result
     loop {
         match work() {
             Err(error) if error.is_of_moved_rows() => {}
+            done => return done,
+        }
+    }
+}
+
+/// Adds a constraint. The time of `committer` is that of the commit; the look at all rows may take longer. Rows that
+/// moved to other files meanwhile are looked at again.
+pub(super) fn constrain(
+    table: &Table,
+    name: &str,
+    expression: &str,
+    reader: Caller,
+    committer: Caller,
+) -> Result<Version, Failure> {
+    loop {
+        let pending = reader.wait(|_, go_on| table.prepare_constraint(name, expression, go_on))?;
+        match committer.anew().commit(|patience, _| pending.commit(patience)) {
+            Err(Failure::Table(error)) if error.is_of_moved_rows() => {}
             done => return done,
         }
     }

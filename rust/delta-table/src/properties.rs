@@ -1,0 +1,360 @@
+//! Table properties: which ones there are, and what they may be.
+
+use std::collections::BTreeMap;
+
+use delta_commit::actions::Action;
+use delta_commit::{MemberId, Operation, Patience, Transaction, Version};
+use serde_json::json;
+
+use crate::checkpoint::interval_millis;
+use crate::create::{check_in_commit_timestamps, with_features};
+use crate::error::{Result, TableError};
+use crate::indexed;
+use crate::optimize::bytes_of;
+use crate::table::{Table, or_late, patient};
+
+pub(crate) const IN_COMMIT_TIMESTAMPS: &str = "delta.enableInCommitTimestamps";
+
+/// Properties that need a feature where they are true: the property, the feature, and true if readers must know it.
+const FEATURES: [(&str, &str, bool); 4] = [
+    ("delta.appendOnly", "appendOnly", false),
+    (IN_COMMIT_TIMESTAMPS, "inCommitTimestamp", false),
+    ("delta.enableChangeDataFeed", "changeDataFeed", false),
+    ("delta.enableDeletionVectors", "deletionVectors", true),
+];
+
+/// Prefixes of properties that are not implemented, or that the protocol reserves.
+const REFUSED: [&str; 14] = [
+    "delta.checkpointPolicy",
+    "delta.columnMapping.",
+    "delta.coordinatedCommits.",
+    "delta.enableIcebergCompat",
+    "delta.enableRowTracking",
+    "delta.enableTypeWidening",
+    "delta.enableVariantShredding",
+    "delta.feature.",
+    "delta.inCommitTimestampEnablement",
+    "delta.minReaderVersion",
+    "delta.minWriterVersion",
+    "delta.requireCheckpointProtection",
+    "delta.rowTracking",
+    "delta.universalFormat.",
+];
+
+/// The length of the beginning of a name that is enough to find it: `delta.lo`.
+const LEAST_BEGUN: usize = 8;
+
+/// The prefix of constraints.
+const CONSTRAINTS: &str = "delta.constraints.";
+
+/// The values that a property may have.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    /// `true` or `false`.
+    Flag,
+    /// A length of time.
+    Interval,
+    /// A whole number that is not less than this one, of 32 bits, as Spark reads it.
+    Number(i32),
+    /// A size.
+    Bytes,
+    /// A level of isolation.
+    Level,
+    /// Names of columns.
+    Columns,
+    /// Text.
+    Any,
+}
+
+/// The properties of Delta that are accepted.
+const KNOWN: [(&str, Kind); 24] = [
+    ("delta.appendOnly", Kind::Flag),
+    ("delta.autoOptimize.autoCompact", Kind::Any),
+    ("delta.autoOptimize.optimizeWrite", Kind::Flag),
+    ("delta.checkpoint.writeStatsAsJson", Kind::Flag),
+    ("delta.checkpoint.writeStatsAsStruct", Kind::Flag),
+    ("delta.checkpointInterval", Kind::Number(1)),
+    ("delta.checkpointRetentionDuration", Kind::Interval),
+    ("delta.dataSkippingNumIndexedCols", Kind::Number(-1)),
+    ("delta.dataSkippingStatsColumns", Kind::Columns),
+    ("delta.deletedFileRetentionDuration", Kind::Interval),
+    (
+        "delta.dropFeatureTruncateHistory.retentionDuration",
+        Kind::Interval,
+    ),
+    ("delta.enableChangeDataFeed", Kind::Flag),
+    ("delta.enableDeletionVectors", Kind::Flag),
+    ("delta.enableExpiredLogCleanup", Kind::Flag),
+    ("delta.enableFullRetentionRollback", Kind::Flag),
+    (IN_COMMIT_TIMESTAMPS, Kind::Flag),
+    ("delta.isolationLevel", Kind::Level),
+    ("delta.logRetentionDuration", Kind::Interval),
+    ("delta.randomPrefixLength", Kind::Number(1)),
+    ("delta.randomizeFilePrefixes", Kind::Flag),
+    ("delta.sampleRetentionDuration", Kind::Interval),
+    ("delta.setTransactionRetentionDuration", Kind::Interval),
+    ("delta.targetFileSize", Kind::Bytes),
+    ("delta.tuneFileSizesForRewrites", Kind::Flag),
+];
+
+impl Kind {
+    fn accepts(self, value: &str) -> bool {
+        match self {
+            Self::Flag => value.eq_ignore_ascii_case("true") || value.eq_ignore_ascii_case("false"),
+            Self::Interval => interval_millis(value).is_some(),
+            Self::Number(least) => value.parse().is_ok_and(|number: i32| number >= least),
+            Self::Bytes => bytes_of(value).is_some(),
+            Self::Level => {
+                value.eq_ignore_ascii_case("Serializable") || value.eq_ignore_ascii_case("WriteSerializable")
+            }
+            Self::Columns => indexed::parse(value).is_some(),
+            Self::Any => true,
+        }
+    }
+
+    /// The words for its values.
+    fn words(self) -> String {
+        match self {
+            Self::Flag => "true or false".to_owned(),
+            Self::Interval => {
+                "a number of weeks, days, hours, minutes or seconds, such as \"interval 7 days\"".to_owned()
+            }
+            Self::Number(least) => format!("a whole number from {least} to {}", i32::MAX),
+            Self::Bytes => "a size such as 134217728 or 128mb".to_owned(),
+            Self::Level => "Serializable or WriteSerializable".to_owned(),
+            Self::Columns => "names of columns, separated by commas".to_owned(),
+            Self::Any => "text".to_owned(),
+        }
+    }
+}
+
+fn begins(property: &str, prefix: &str) -> bool {
+    let start = property.get(..prefix.len());
+    start.is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+}
+
+/// Refuses a property that may neither come nor go.
+fn check_name(property: &str) -> Result<()> {
+    if property.is_empty() {
+        return Err(refused("a property has no name: give each one".to_owned()));
+    }
+    if begins(property, CONSTRAINTS) {
+        return Err(refused(format!(
+            "the property {property:?} is a constraint: add_constraint() adds one to a table that is there, and \
+             drop_constraint() drops it"
+        )));
+    }
+    if REFUSED.iter().any(|prefix| begins(property, prefix)) {
+        return Err(TableError::unsupported(format!(
+            "the property {property:?} asks for what is not built: leave it out, or have Spark set it"
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses a property that is not built, a value that its property may not have, and a name that Delta does not know.
+///
+/// # Errors
+/// [`delta_commit::CommitError::Unsupported`] for what is not built, else [`TableError::Option`].
+pub(crate) fn check(property: &str, value: &str) -> Result<()> {
+    check_name(property)?;
+    if let Some((_, kind)) = KNOWN.iter().find(|(known, _)| *known == property) {
+        if kind.accepts(value) {
+            return Ok(());
+        }
+        let words = kind.words();
+        return Err(refused(format!(
+            "{property}={value:?} is not accepted: give {words}"
+        )));
+    }
+    if !begins(property, "delta.") {
+        return Ok(());
+    }
+    let near = near(property);
+    let advice = if near.is_empty() {
+        "leave it out, or choose a name that does not begin with delta.".to_owned()
+    } else {
+        format!("did you mean {}?", near.join(" or "))
+    };
+    Err(refused(format!("Delta has no property {property:?}: {advice}")))
+}
+
+fn refused(message: String) -> TableError {
+    TableError::option("properties", message)
+}
+
+/// The known properties whose names are like this one: they differ in case or in few letters, or go on from it.
+fn near(property: &str) -> Vec<&'static str> {
+    let lower = property.to_lowercase();
+    let like = KNOWN.iter().filter_map(|(known, _)| {
+        let name = known.to_lowercase();
+        let is_begun = lower.len() > LEAST_BEGUN && name.starts_with(&lower);
+        let distance = distance(&name, &lower);
+        (is_begun || distance <= known.len() / 5).then_some((distance, *known))
+    });
+    let mut like: Vec<_> = like.collect();
+    like.sort_unstable();
+    like.into_iter().take(2).map(|(_, known)| known).collect()
+}
+
+/// The number of characters that come, go or change between two texts.
+fn distance(left: &str, right: &str) -> usize {
+    let mut row: Vec<usize> = (0..=right.chars().count()).collect();
+    for (above, a) in left.chars().enumerate() {
+        let mut diagonal = above;
+        row[0] = above + 1;
+        for (place, b) in right.chars().enumerate() {
+            let changed = diagonal + usize::from(a != b);
+            diagonal = row[place + 1];
+            row[place + 1] = changed.min(diagonal + 1).min(row[place] + 1);
+        }
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+/// The features that properties need, each with true if readers must know it.
+pub(crate) fn features<'a>(
+    properties: impl IntoIterator<Item = (&'a String, &'a String)>,
+) -> Vec<(&'static str, bool)> {
+    let enabled = properties
+        .into_iter()
+        .filter(|(_, value)| value.eq_ignore_ascii_case("true"));
+    let needed = enabled.filter_map(|(property, _)| FEATURES.iter().find(|(known, ..)| known == property));
+    needed.map(|(_, feature, reader)| (*feature, *reader)).collect()
+}
+
+impl Table {
+    /// Sets properties, and takes away those without a value, in one version. Returns the version that has them: the
+    /// newest one where nothing changes.
+    ///
+    /// A property that needs a feature enables it.
+    ///
+    /// # Errors
+    /// [`TableError::Option`] when Delta has no such property, or it may not have the value;
+    /// [`CommitError::Unsupported`](delta_commit::CommitError::Unsupported) when one asks for what is not built; a
+    /// conflict when a concurrent transaction changed the schema, the properties or the protocol.
+    pub fn set_properties(
+        &self,
+        properties: &BTreeMap<String, Option<String>>,
+        patience: &mut Patience<'_>,
+    ) -> Result<Version> {
+        for (property, value) in properties {
+            match value {
+                Some(value) => check(property, value)?,
+                None => check_name(property)?,
+            }
+        }
+        let shared = self.shared()?;
+        let head = shared.refresh(&mut patient(patience));
+        let head = head.map_err(|error| or_late(error, patience))?;
+        // No row is written, so that a constraint need not be understood.
+        head.check_features()?;
+        let mut metadata = head.metadata.as_ref().clone();
+        for (property, value) in properties {
+            match value {
+                Some(value) => metadata.configuration.insert(property.clone(), value.clone()),
+                None => metadata.configuration.remove(property),
+            };
+        }
+        check_in_commit_timestamps(&head, &metadata)?;
+        let set = properties
+            .iter()
+            .filter_map(|(property, value)| Some((property, value.as_ref()?)));
+        let protocol = with_features(&head.protocol, &features(set))?;
+        let mut actions = Vec::new();
+        if protocol != head.protocol {
+            actions.push(Action::Protocol(protocol));
+        }
+        if metadata != *head.metadata {
+            actions.push(Action::Metadata(metadata));
+        }
+        if actions.is_empty() {
+            return Ok(head.version);
+        }
+        // It reads no file, so that it has no conflict with appends, whatever the level.
+        let mut transaction = Transaction::append(MemberId::random(), head.version, actions);
+        transaction.operation = operation(properties);
+        shared.commit(transaction, patience)
+    }
+}
+
+/// The operation for the history, under Spark's names.
+fn operation(properties: &BTreeMap<String, Option<String>>) -> Operation {
+    let set: BTreeMap<&String, &String> = properties
+        .iter()
+        .filter_map(|(property, value)| Some((property, value.as_ref()?)))
+        .collect();
+    let unset = properties.iter().filter(|(_, value)| value.is_none());
+    let unset: Vec<&String> = unset.map(|(property, _)| property).collect();
+    let (name, parameters) = if set.is_empty() {
+        let listed = ("properties", json!(unset));
+        ("UNSET TBLPROPERTIES", vec![listed, ("ifExists", json!(true))])
+    } else {
+        let mut parameters = vec![("properties", json!(set))];
+        parameters.extend((!unset.is_empty()).then(|| ("unset", json!(unset))));
+        ("SET TBLPROPERTIES", parameters)
+    };
+    let mut operation = Operation::new(name);
+    operation.parameters = parameters
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value.to_string()))
+        .collect();
+    operation.changes_data = false;
+    operation
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_those_of_their_property() {
+        for (property, value) in [
+            ("delta.appendOnly", "TRUE"),
+            ("delta.logRetentionDuration", "interval 30 days"),
+            ("delta.checkpointInterval", "20"),
+            ("delta.dataSkippingNumIndexedCols", "-1"),
+            ("delta.dataSkippingStatsColumns", "a, `b.c`"),
+            ("delta.targetFileSize", "128mb"),
+            ("delta.isolationLevel", "writeserializable"),
+            ("owner", "anything"),
+            ("deltas", ""),
+        ] {
+            assert!(check(property, value).is_ok(), "{property}={value}");
+        }
+        for (property, value, words) in [
+            ("delta.appendOnly", "yes", "true or false"),
+            ("delta.logRetentionDuration", "a while", "interval 7 days"),
+            ("delta.checkpointInterval", "0", "from 1 to 2147483647"),
+            ("delta.checkpointInterval", "2147483648", "from 1 to 2147483647"),
+            ("delta.randomPrefixLength", "4294967296", "from 1 to 2147483647"),
+            ("delta.checkpointInterval", "1.5", "whole number"),
+            ("delta.dataSkippingNumIndexedCols", "-2", "from -1 to"),
+            ("delta.dataSkippingStatsColumns", "a,,b", "separated by commas"),
+            ("delta.targetFileSize", "much", "128mb"),
+            ("delta.isolationLevel", "odd", "WriteSerializable"),
+            ("delta.constraints.c", "a > 0", "add_constraint()"),
+            ("delta.enableRowTracking", "true", "not built"),
+            ("Delta.columnMapping.mode", "name", "not built"),
+            ("", "x", "no name"),
+        ] {
+            let refused = check(property, value).unwrap_err().to_string();
+            assert!(refused.contains(words), "{property}={value}: {refused}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_delta_does_not_have_gets_the_ones_like_it() {
+        for (property, meant) in [
+            ("delta.appendonly", "delta.appendOnly?"),
+            ("delta.logRetention", "delta.logRetentionDuration?"),
+            ("delta.checkpointsInterval", "delta.checkpointInterval?"),
+            ("delta.nothing.like.it", "leave it out"),
+        ] {
+            let refused = check(property, "true").unwrap_err().to_string();
+            assert!(refused.contains(meant), "{refused}");
+        }
+        assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!(distance("", "abc"), 3);
+    }
+}
