@@ -165,22 +165,29 @@ def judged(path: Path, reason: Reason | None, *, compare_rows: bool) -> Verdict:
 def rows_differ(path: Path) -> list[str] | None:
     """Compares a scan with the rows that polars reads, or else delta-rs, and says what is not the same.
 
-    None where neither reads them.
+    None where neither reads them, as where the packages leave a table's files out.
     """
+    theirs = rows_of_others(path)
+    if theirs is None:
+        return None
     try:
         ours = pa.table(spillway.delta.open(path).scan())
     except (SpillwayError, OSError, pa.ArrowException) as error:
         return [f"rows: {error}"]
+    if in_order(ours) == in_order(theirs.select(ours.column_names).cast(ours.schema)):
+        return []
+    return [f"rows: {ours.num_rows} here, and others among {theirs.num_rows} there"]
+
+
+def rows_of_others(path: Path) -> pa.Table | None:
+    """Returns the rows that polars reads, or else delta-rs; None where neither does."""
     for read in (rows_by_polars, rows_by_delta_rs):
         try:
-            theirs = read(path)
+            return read(path)
         except KeyboardInterrupt:
             raise
         except BaseException:  # noqa: BLE001, S112 - a panic is no Exception
             continue
-        if in_order(ours) == in_order(theirs.select(ours.column_names).cast(ours.schema)):
-            return []
-        return [f"rows: {ours.num_rows} here, and others among {theirs.num_rows} there"]
     return None
 
 
