@@ -3,7 +3,8 @@
 //! The order of the checks is delta-spark's, so that the same pair of transactions gets the same error;
 //! `tests/matrix.rs` holds it to that. The check differs in four points. It is finer in one: added files are matched
 //! by their statistics too. It is coarser in three: any change of the protocol is a conflict, a file without statistics
-//! of clustering columns is one with their change, and row tracking's own resolutions are not made. A transaction with [`Marks`](crate::merge::Marks) has no conflict with versions that only
+//! of clustering columns is one with their change, and row tracking's own resolutions are not made. A transaction with
+//! [`Marks`](crate::merge::Marks) has no conflict with versions that only
 //! mark other rows: whether they are others, its merge finds out.
 
 use std::fmt;

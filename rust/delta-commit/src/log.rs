@@ -189,19 +189,19 @@ pub trait LogStore: Send + Sync {
     /// Announces a bundle.
     ///
     /// # Errors
-    /// When it is not certain that it is announced; a [`StoreErrorKind::Permanent`] one says that it is not.
+    /// A failure after which it may not be announced; a [`StoreErrorKind::Permanent`] one says that it is not.
     fn put_intent(&self, name: &str, body: &[u8]) -> Result<(), StoreError>;
 
     /// Removes an announced bundle; one that is gone is no error.
     ///
     /// # Errors
-    /// When it is not certain that it is gone.
+    /// A failure after which it may be there.
     fn delete_intent(&self, name: &str) -> Result<(), StoreError>;
 
     /// Removes several announced bundles.
     ///
     /// # Errors
-    /// When it is not certain that all are gone.
+    /// A failure after which some may be there.
     fn delete_intents(&self, names: &[String]) -> Result<(), StoreError> {
         names.iter().try_for_each(|name| self.delete_intent(name))
     }
@@ -209,7 +209,7 @@ pub trait LogStore: Send + Sync {
     /// Removes several announced bundles so that they do not come back after a crash either.
     ///
     /// # Errors
-    /// When it is not certain that all are gone, and will be.
+    /// A failure after which some may be there, or come back.
     fn withdraw_intents(&self, names: &[String]) -> Result<(), StoreError> {
         self.delete_intents(names)
     }

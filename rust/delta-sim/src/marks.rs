@@ -74,7 +74,7 @@ pub(crate) fn transaction(
     let live = live(read);
     let mut marks = Transaction::append(id, read_version, Vec::new());
     marks.operation = Operation::new("DELETE");
-    // Where appends may be missed, some changes are of the newest one.
+    // Some changes are of the newest append, which another one may have missed.
     let may_miss = isolation == Isolation::WriteSerializable;
     let newest = read.last().map_or(&[][..], |winner| winner.adds.as_slice());
     let file = if may_miss && !newest.is_empty() && rng.permille(300) {

@@ -323,7 +323,7 @@ impl Folder {
     /// Writes an object, and replaces an existing one.
     ///
     /// # Errors
-    /// When it is not certain that it is written.
+    /// A failure after which it may not be written.
     pub fn write(&self, relative: &str, body: &[u8]) -> Result<(), Failure> {
         self.write_by(self.store.as_ref(), relative, body)
     }
@@ -332,7 +332,7 @@ impl Folder {
     /// object was deleted again, and nobody would know of it.
     ///
     /// # Errors
-    /// When it is not certain that it is written.
+    /// A failure after which it may not be written.
     pub fn write_once(&self, relative: &str, body: &[u8]) -> Result<(), Failure> {
         self.write_by(self.once.as_ref(), relative, body)
     }
@@ -349,7 +349,7 @@ impl Folder {
     /// Deletes objects; one that is gone is no error.
     ///
     /// # Errors
-    /// When it is not certain that they are gone.
+    /// A failure after which they may be there.
     pub fn delete(&self, relative: &[String]) -> Result<(), Failure> {
         let requests = relative.iter().map(|relative| self.removed(relative));
         self.wait(stream::iter(requests).buffered(MOST_FLYING).try_collect())?
