@@ -55,9 +55,9 @@ class Answer:
     """The bench's answers to one question, a ratio for each time that it was asked.
 
     Attributes:
-        backend: The backend that `spillway` was compared with.
+        backend: The backend that the base was compared with.
         planted: The share by which it was slower; 0 for an equal one.
-        ratios: The speed of `spillway` over its.
+        ratios: The speed of the base over its.
     """
 
     backend: str
@@ -97,10 +97,10 @@ def answers(found: Sequence[Mapping[str, Ratio]]) -> list[Answer]:
 
 
 def ratios_of(run: RunSummary) -> dict[str, Ratio]:
-    """The speed of `spillway` over that of each other backend of a run, by their pairs if it has any."""
+    """The speed of the base over that of each other backend of a run, by their pairs if it has any."""
     if run.pairs:
         return pair_ratios(run, run.settings[0])
-    own, *others = sorted(run.cells, key=lambda each: each.cell.backend != "spillway")
+    own, *others = sorted(run.cells, key=lambda each: each.cell.backend != study_backends.BASE)
     found = {each.cell.backend: ratio(own, each, speed) for each in others}
     return {name: each for name, each in found.items() if each is not None}
 
@@ -199,13 +199,13 @@ def study(out: Path, *, pairs: int, samples: int, rows: int, beside: bool = Fals
         pairs: Runs, each with a seed of its own.
         samples: Writes of each backend.
         rows: Rows of a write.
-        beside: Take them on one core beside those of `spillway`, and not one after the other.
+        beside: Take them on one core beside those of the base, and not one after the other.
     """
     runs = []
     writes = ["--samples", "1", "--pairs", str(samples)] if beside else ["--samples", str(samples)]
     for pair in range(pairs):
         planted = tuple(PLANTED) if pair < max(1, pairs // 4) else ()
-        backends = ("spillway", "again", *planted)
+        backends = (study_backends.BASE, "again", *planted)
         runs.append(measure(out, pair, backends=backends, rows=rows, writes=writes))
         print(f"pair {pair + 1} of {pairs} done", file=sys.stderr, flush=True)
     return runs

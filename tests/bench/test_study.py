@@ -52,7 +52,7 @@ def test_answers_are_counted_by_interval_and_after_correction(study, tmp_path):
     runs = [
         make_run(
             tmp_path / str(pair),
-            {name: Writes(speeds(share)) for name, share in {"spillway": 0.0, **shares}.items()},
+            {name: Writes(speeds(share)) for name, share in {"once": 0.0, **shares}.items()},
         )
         for pair in range(20)
         for shares in [{"again": 0.0, "slower-5": 0.05} if pair < 5 else {"again": 0.0}]
@@ -67,7 +67,7 @@ def test_answers_are_counted_by_interval_and_after_correction(study, tmp_path):
 
 
 def test_a_study_on_record_gives_the_answers_of_its_runs(study, tmp_path):
-    speeds = {"spillway": [1e6 + 1e3 * block for block in range(12)], "again": [1e6] * 12}
+    speeds = {"once": [1e6 + 1e3 * block for block in range(12)], "again": [1e6] * 12}
     run = make_run(tmp_path / "run", {name: Writes(each) for name, each in speeds.items()})
     kept = json.loads(json.dumps(study.record([run], 1000)))
     assert kept["rows"] == 1000
