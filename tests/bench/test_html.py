@@ -157,6 +157,12 @@ def test_memory_over_time_leaves_out_jvms_and_writers_of_wrong_output(tmp_path):
     assert [name for name, _ in figure.legend] == ["spillway"]
 
 
+def test_figures_of_a_failed_writer_are_struck_out(tmp_path):
+    make_run(tmp_path / "run", {"spillway": Writes([1e6] * 2), "polars": Writes([None] * 2)})
+    failed = re.findall(r'<tr class="failed"><td[^>]*>([^<]*)', html_report(read_run(tmp_path / "run")))
+    assert failed == ["polars"]
+
+
 def test_the_title_is_of_the_first_setting_whatever_figures_it_has(tmp_path):
     failed, right = {"codec": "lz4", "level": None}, {"codec": "zstd", "level": 1}
     cells = [Writes([None] * 2, cell=failed), Writes([1e6] * 2, cell=right)]
