@@ -29,14 +29,14 @@ def test_a_workflow_calls_targets_of_make_and_nothing_else(path: Any) -> None:
         assert called[1] in targets
 
 
-def planned(target: str, **environment: str) -> str:
-    """The commands that make would run for a target."""
+def planned(*asked: str, **environment: str) -> str:
+    """The commands that make would run for a target, or for what else it is asked."""
     # Tests may be run by make themselves, in continuous integration or not.
     outer = {
         name: value for name, value in os.environ.items() if name not in {"CI", "MAKEFLAGS", "MAKELEVEL"}
     }
     return subprocess.run(
-        ["make", "--dry-run", target],
+        ["make", "--dry-run", *asked],
         cwd=ROOT,
         env=outer | environment,
         capture_output=True,
@@ -51,6 +51,9 @@ def test_continuous_integration_draws_by_the_commit_and_nothing_else_does() -> N
     )
     seed = f"--hypothesis-seed={int(commit.stdout[:8], 16)}"
     assert seed in planned("test", CI="true")
+    rust = ("--eval=drawn-by: ; echo $(PROPTEST_RNG_SEED)", "drawn-by")
+    assert planned(*rust, CI="true").split() == ["echo", seed.partition("=")[2]]
+    assert planned(*rust).split() == ["echo"]
     for target in ("test", "test-quick", "soak"):
         assert "pytest" in planned(target)
         assert "--hypothesis-seed" not in planned(target)
