@@ -49,7 +49,13 @@ pub struct CreateOptions {
 }
 
 /// The features that older writer versions stand for without naming them, each from its version on.
-const IMPLIED: [(i32, &str); 3] = [(2, "appendOnly"), (2, "invariants"), (3, "checkConstraints")];
+const IMPLIED: [(i32, &str); 5] = [
+    (2, "appendOnly"),
+    (2, "invariants"),
+    (3, "checkConstraints"),
+    (4, "changeDataFeed"),
+    (4, "generatedColumns"),
+];
 
 /// The protocol with one more feature; none when it already has it.
 ///
@@ -64,7 +70,7 @@ pub(crate) fn with_feature(protocol: &Protocol, feature: &str, reader: bool) -> 
         if version == protocol.min_writer_version && implied.iter().any(|known| known == feature) {
             return Ok(None);
         }
-        if version > 3 {
+        if version > 4 {
             return Err(TableError::unsupported(format!(
                 "the table has writer version {version}, which cannot get the feature {feature}"
             )));
@@ -346,6 +352,7 @@ mod tests {
         let with = |writer, feature, reader| with_feature(&protocol(1, writer), feature, reader).unwrap();
         assert_eq!(with(2, "appendOnly", false), None);
         assert_eq!(with(3, "checkConstraints", false), None);
+        assert_eq!(with(4, "changeDataFeed", false), None);
         let named = |writer, feature, reader| with(writer, feature, reader).unwrap();
         for (writer, feature, expected) in [
             (1, "appendOnly", ["appendOnly", "invariants"].as_slice()),
@@ -368,6 +375,8 @@ mod tests {
         assert_eq!(marks.min_reader_version, 3);
         assert_eq!(marks.reader_features.unwrap(), ["deletionVectors"]);
         assert_eq!(marks.writer_features.unwrap().len(), 4);
-        assert!(with_feature(&protocol(1, 4), "clustering", false).is_err());
+        let all = named(4, "clustering", false).writer_features.unwrap();
+        assert_eq!(all[3..], ["changeDataFeed", "generatedColumns", "clustering"]);
+        assert!(with_feature(&protocol(1, 5), "clustering", false).is_err());
     }
 }
