@@ -13,6 +13,7 @@ use delta_commit::{CommitError, Committer, MemberId, Operation, Patience, Start,
 use serde_json::Value;
 use uuid::Uuid;
 
+use crate::change_feed;
 use crate::checkpoint::now;
 use crate::clustering;
 use crate::error::{Result, TableError};
@@ -152,6 +153,7 @@ impl First {
         let mut features = features(&schema, &options.properties)?;
         let names = std::mem::take(&mut options.cluster_by);
         let metadata = metadata(&schema, options)?;
+        change_feed::check_columns(&metadata, &schema)?;
         let cluster_by = clustering::chosen(&names, &metadata, &schema)?;
         if !cluster_by.is_empty() {
             features.extend(clustering::FEATURES);
