@@ -61,7 +61,7 @@ pub use operations::{Condition, ReadSet, Scalar};
 pub use optimize::{CompactOptions, Compacted, Compaction, PendingCompaction};
 pub use place::{Ages, Attend, Folder, Place, StoredFile, StoredFiles};
 pub use row_change::{Counts, PendingChange};
-pub use scan::{Scan, ScanOptions, ScanReader};
+pub use scan::{Changes, ChangesOptions, ChangesReader, Scan, ScanOptions, ScanReader};
 pub use snapshot::Snapshot;
 pub use table::Table;
 pub use update::NewValues;
