@@ -189,7 +189,7 @@ class Table:
         Example:
             >>> import pyarrow as pa, spillway.delta
             >>> feed = {"delta.enableChangeDataFeed": "true"}
-            >>> table = spillway.delta.create("visits", pa.schema({"id": pa.int64()}), properties=feed)
+            >>> table = spillway.delta.create("seats", pa.schema({"id": pa.int64()}), properties=feed)
             >>> with table.append() as append:
             ...     append.write(pa.table({"id": [1, 2]}))
             >>> table.update([("id", "=", 2)], {"id": 3})
