@@ -227,7 +227,7 @@ fn replaces_schema(actions: &[Action]) -> bool {
 /// Refuses a version whose rows cannot be rows of the last version.
 fn check_held(head: &Head, end: &Head) -> Result<()> {
     let same = head.metadata.partition_columns == end.metadata.partition_columns;
-    let held = match end.schema.check_rows(&head.schema) {
+    let why = match end.schema.check_rows(&head.schema) {
         Ok(()) if same => return Ok(()),
         Ok(()) => "the table was partitioned by other columns".to_owned(),
         Err(error) => error.to_string(),
@@ -235,7 +235,7 @@ fn check_held(head: &Head, end: &Head) -> Result<()> {
     Err(TableError::option(
         "last_version",
         format!(
-            "the rows of version {} cannot be read as those of version {}: {held}. Read both apart",
+            "the rows of version {} cannot be read as those of version {}: {why}. Read both apart",
             head.version, end.version
         ),
     ))
@@ -304,13 +304,12 @@ fn removed(place: &Arc<dyn Place>, head: &Head, remove: Remove) -> Result<Add> {
         None if head.metadata.partition_columns.is_empty() => PartitionValues::default(),
         None => return Err(lost("its partition")),
     };
-    let size = match remove.size {
-        Some(size) => size,
-        None => {
-            let size = place.size(&path::decode_inside(&remove.path)?)?;
-            let size = size.ok_or_else(|| lost("its size, and it is gone"))?;
-            i64::try_from(size).unwrap_or(i64::MAX)
-        }
+    let size = if let Some(size) = remove.size {
+        size
+    } else {
+        let size = place.size(&path::decode_inside(&remove.path)?)?;
+        let size = size.ok_or_else(|| lost("its size, and it is gone"))?;
+        i64::try_from(size).unwrap_or(i64::MAX)
     };
     Ok(Add {
         path: remove.path,

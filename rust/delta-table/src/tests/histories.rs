@@ -260,20 +260,20 @@ fn first_rows() -> [Rows; 2] {
 }
 
 /// Compares the change data feed of each version with the rows before and after it, and with the counts of its change.
-fn check_feed(table: &Table, changed: &BTreeMap<Version, Counts>) {
+fn check_feed(table: &Table, counts: &BTreeMap<Version, Counts>) {
     for version in 1..=table.version().unwrap() {
         let mut expected = rows_at(table, Some(version - 1));
         let mut changes = changes(table, version);
         let mut take = |kind: &str| changes.remove(kind).unwrap_or_default();
         let [inserted, before, after, deleted] =
             ["insert", "update_preimage", "update_postimage", "delete"].map(&mut take);
-        let counts = Counts {
+        let noted = Counts {
             inserted: inserted.len() as u64,
             updated: after.len() as u64,
             deleted: deleted.len() as u64,
         };
         assert_eq!(before.len(), after.len());
-        assert!(changed.get(&version).is_none_or(|found| *found == counts));
+        assert!(counts.get(&version).is_none_or(|found| *found == noted));
         for row in before.into_iter().chain(deleted) {
             let place = expected.iter().position(|there| *there == row);
             expected.remove(place.expect("a changed row was there"));
@@ -287,7 +287,7 @@ fn check_feed(table: &Table, changed: &BTreeMap<Version, Counts>) {
 fn follow(events: &[Event], isolation: &str, marks: bool, feed: bool) {
     let folder = tempfile::tempdir().unwrap();
     let first = table(folder.path(), isolation, marks, feed);
-    let mut changed = BTreeMap::new();
+    let mut counts = BTreeMap::new();
     let mut model = Model::new(isolation);
     for (rows, version) in first_rows().iter().zip(1..) {
         append(&first, rows);
@@ -323,7 +323,7 @@ fn follow(events: &[Event], isolation: &str, marks: bool, feed: bool) {
         for done in &done {
             done.take_into(&mut model);
             if let (Work::Change(_), Some(version)) = (&done.work, done.version) {
-                changed.insert(version, done.found);
+                counts.insert(version, done.found);
             }
         }
         if !done.is_empty() {
@@ -333,7 +333,7 @@ fn follow(events: &[Event], isolation: &str, marks: bool, feed: bool) {
     drop(begun);
     assert_eq!(stray(&first), Vec::<String>::new());
     if feed {
-        check_feed(&first, &changed);
+        check_feed(&first, &counts);
     }
 }
 
