@@ -65,6 +65,7 @@ GROUPS = {
         "delta/test_checkpoints.py",
         "delta/test_features.py",
         "delta/test_spark.py",
+        "delta/test_spark_change_feed.py",
         "delta/test_spark_changes.py",
         "delta/test_spark_clustering.py",
         "delta/test_spark_deletes.py",

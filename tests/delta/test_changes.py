@@ -213,18 +213,25 @@ class Model:
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
+        # What a change data feed has, by its own names of columns.
+        self.feed: list[Row] = []
+
+    def note(self, table: spillway.delta.Table, change: str, rows: Sequence[Row]) -> None:
+        version = table.version
+        self.feed += [row | {"_change_type": change, "_commit_version": version} for row in rows]
 
     def append(self, table: spillway.delta.Table, rows: list[Row]) -> None:
         with table.append(row_group_rows=4) as append:
             append.write(pa.Table.from_pylist(rows, SCHEMA))
+        self.note(table, "insert", rows)
         self.rows += rows
 
     def delete(self, table: spillway.delta.Table, conditions: list[Any]) -> None:
-        kept = [row for row in self.rows if not all(satisfies(row, one) for one in conditions)]
+        chosen = [all(satisfies(row, one) for one in conditions) for row in self.rows]
         version = table.version
-        gone = len(self.rows) - len(kept)
-        assert table.delete(conditions) == spillway.delta.Deletion(version + bool(gone), gone)
-        self.rows = kept
+        assert table.delete(conditions) == spillway.delta.Deletion(version + any(chosen), sum(chosen))
+        self.note(table, "delete", [row for row, yes in zip(self.rows, chosen, strict=True) if yes])
+        self.rows = [row for row, yes in zip(self.rows, chosen, strict=True) if not yes]
 
     def update(self, table: spillway.delta.Table, change: tuple[list[Any], Row]) -> None:
         conditions, values = change
@@ -249,6 +256,9 @@ class Model:
         version = table.version
         update = table.update(conditions, values)
         assert update == spillway.delta.Update(version + any(chosen), sum(chosen))
+        before = [row for row, yes in zip(self.rows, chosen, strict=True) if yes]
+        self.note(table, "update_preimage", before)
+        self.note(table, "update_postimage", [new(row) for row in before])
         self.rows = [new(row) if yes else row for row, yes in zip(self.rows, chosen, strict=True)]
 
     def merge(self, table: spillway.delta.Table, options: dict[str, Any]) -> None:
@@ -272,9 +282,12 @@ class Model:
                 merge()
             assert table.version == version
             return
-        changes = bool(after.inserted or after.updated or after.deleted)
-        counts = (len(after.inserted), after.updated, after.deleted)
-        assert merge() == spillway.delta.Merge(version + changes, *counts)
+        counts = tuple(len(rows) for rows in (after.inserted, after.updated, after.deleted))
+        assert merge() == spillway.delta.Merge(version + any(counts), *counts)
+        self.note(table, "insert", after.inserted)
+        self.note(table, "delete", after.deleted)
+        self.note(table, "update_preimage", [before for before, _ in after.updated])
+        self.note(table, "update_postimage", [new for _, new in after.updated])
         self.rows = after.kept + after.inserted
 
 
@@ -288,17 +301,19 @@ class Merged:
 
     kept: list[Row] = field(default_factory=list)
     inserted: list[Row] = field(default_factory=list)
-    updated: int = 0
-    deleted: int = 0
+    # Rows before and after.
+    updated: list[tuple[Row, Row]] = field(default_factory=list)
+    deleted: list[Row] = field(default_factory=list)
 
     def change(self, row: Row, clause: Clause | None, source: Row) -> None:
         if clause is None:
             self.kept.append(row)
         elif clause.values is None:
-            self.deleted += 1
+            self.deleted.append(row)
         else:
-            self.kept.append(row | clause.values.model(row, source))
-            self.updated += 1
+            new = row | clause.values.model(row, source)
+            self.kept.append(new)
+            self.updated.append((row, new))
 
 
 def merged(rows: list[Row], source: list[Row], on: Sequence[str], clauses: dict[str, list[Clause]]) -> Merged:

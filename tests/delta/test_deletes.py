@@ -245,17 +245,6 @@ def test_without_the_feature_files_are_written_again(tmp_path: Path) -> None:
         assert sorted(engine["id"].to_pylist()) == [n for n in range(1000) if n != 7]
 
 
-def test_a_change_data_feed_is_told_no_lies(tmp_path: Path) -> None:
-    feed = {"delta.enableChangeDataFeed": "true"}
-    copying = made(tmp_path / "copying", properties=feed)
-    with pytest.raises(UnsupportedTableError, match="change data feed"):
-        copying.delete([("id", "=", 7)])
-    assert copying.delete([("id", ">=", 0)]).rows == 1000
-    marking = made(tmp_path / "marking", properties=feed | MARKS)
-    marking.delete([("id", ">", 7)])
-    assert [file.deleted_rows for file in marking.files()] == [992]
-
-
 def test_no_row_leaves_a_table_that_only_grows(tmp_path: Path) -> None:
     table = made(tmp_path / "t", properties={"delta.appendOnly": "true"})
     with pytest.raises(AppendOnlyError, match=r"delete\(\)"):

@@ -91,7 +91,7 @@ def test_a_damaged_checkpoint_is_named(folder: Path) -> None:
             "row",
         ),
         ({"minReaderVersion": 2, "minWriterVersion": 5}, "reader version 2"),
-        ({"minReaderVersion": 1, "minWriterVersion": 4}, "writer version 4"),
+        ({"minReaderVersion": 1, "minWriterVersion": 6}, "writer version 6"),
     ],
 )
 def test_features_that_are_not_built_are_named(folder: Path, protocol: object, match: str) -> None:

@@ -33,7 +33,6 @@ from spillway.errors import (
     NotArrowError,
     OptionError,
     SchemaError,
-    UnsupportedTableError,
 )
 
 from .test_deletes import MARKS
@@ -485,9 +484,6 @@ def test_nulls_do_not_get_into_columns_that_take_none(tmp_path: Path) -> None:
 
 
 def test_tables_that_merges_would_break_are_refused(tmp_path: Path) -> None:
-    feed = made(tmp_path / "feed", ("a", 1, "x"), properties={"delta.enableChangeDataFeed": "true"})
-    with pytest.raises(UnsupportedTableError, match="change data feed"):
-        feed.merge(rows(("a", 1, "y")), "id")
     growing = made(tmp_path / "growing", ("a", 1, "x"), properties={"delta.appendOnly": "true"})
     with pytest.raises(AppendOnlyError, match=r"merge\(\)"):
         growing.merge(rows(("a", 1, "y")), "id")

@@ -340,6 +340,37 @@ def test_a_table_on_a_store_is_compacted_and_cleaned(bucket: Bucket) -> None:
         assert sorted(read(bucket)["number"].to_pylist()) == [0, *range(6, 4006)]
 
 
+def test_a_change_data_feed_is_read_on_a_store_and_removed_from_it(bucket: Bucket) -> None:
+    table = spillway.delta.create(
+        bucket.url("table"),
+        SCHEMA,
+        storage_options=bucket.options(),
+        partition_by="writer",
+        properties={"delta.enableChangeDataFeed": "true"},
+    )
+    with table.append() as append:
+        append.write(pa.concat_tables([batch("a b", number) for number in range(3)]))
+    table.update([("number", "=", 1)], {"writer": "c"})
+    table.delete([("number", "=", 2)])
+    changes = [
+        ("a b", 1, "update_preimage", 2),
+        ("a b", 2, "delete", 3),
+        ("c", 1, "update_postimage", 2),
+    ]
+    names = ["writer", "number", "_change_type", "_commit_version"]
+    delta_rs = deltalake.DeltaTable(bucket.url("table"), storage_options=bucket.options() | CONDITIONAL)
+    for found in (pa.table(table.changes(2)), pa.table(delta_rs.load_cdf(starting_version=2).read_all())):
+        assert sorted(zip(*(found[name].to_pylist() for name in names), strict=True)) == changes
+    assert table.vacuum().files == []
+    # The store tells the time in whole seconds.
+    deadline = time.monotonic() + 120
+    while "/_change_data/" in " ".join(bucket.keys()):
+        assert time.monotonic() < deadline
+        vacuum(table)
+        time.sleep(0.2)
+    assert sorted(read_spillway(bucket)["number"].to_pylist()) == [0, 1]
+
+
 def test_the_timeout_of_a_delete_is_that_of_its_commit(
     bucket: Bucket, faulty: Callable[[Callable[[Request], Fault]], Proxy]
 ) -> None:

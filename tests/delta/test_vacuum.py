@@ -161,7 +161,8 @@ def test_a_retention_that_is_too_short_is_said_so(tmp_path: Path) -> None:
 def test_what_is_no_data_is_left_alone(tmp_path: Path) -> None:
     root = tmp_path / "t"
     table = small(root)
-    hidden = ["_staging/x.parquet", ".x.parquet.crc", "_change_data/cdc-1.parquet", "part=a/.tmp/x.parquet"]
+    hidden = ["_staging/x.parquet", ".x.parquet.crc", "_staging/_change_data/x.parquet"]
+    hidden += ["_change_data/.x.parquet.crc", "part=a/_change_data/x.parquet", "part=a/.tmp/x.parquet"]
     for name in hidden:
         put(root, name)
     put(tmp_path / "elsewhere", "x.parquet")

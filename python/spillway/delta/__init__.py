@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from spillway.delta.append import Append
+from spillway.delta.changes import Changes
 from spillway.delta.clauses import (
     MergeClause,
     when_matched_delete,
@@ -37,6 +38,7 @@ from spillway.types import Condition
 __all__ = [
     "AddFile",
     "Append",
+    "Changes",
     "CommitStats",
     "Compaction",
     "Condition",

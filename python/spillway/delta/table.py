@@ -16,6 +16,7 @@ from spillway._options import shows_options
 from spillway.delta._expressions import Expressions, is_expression
 from spillway.delta._merging import check_clauses, prepared
 from spillway.delta.append import Append, _checkpoint_when_due
+from spillway.delta.changes import Changes
 from spillway.delta.clauses import when_matched_update, when_not_matched_insert
 from spillway.delta.scan import Scan
 from spillway.delta.types import (
@@ -159,6 +160,46 @@ class Table:
         """
         names = None if columns is None else list(columns)
         return Scan(self._native.scan(names, _conditions(where, "where"), version))
+
+    def changes(
+        self,
+        first_version: int,
+        last_version: int | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> Changes:
+        """Plan the reading of the rows that versions changed: ``pyarrow.table(table.changes(3))``.
+
+        The table needs ``delta.enableChangeDataFeed`` in all of these versions. The rules are those of
+        "Change Data Files" and "Add CDC File" in Delta's PROTOCOL.md. Rows have the columns of the last
+        version. A compaction changes none.
+
+        Args:
+            first_version: The first version whose changes are read.
+            last_version: The last one; the newest, without it.
+            columns: The table's columns to read, in the order of the answer; all, without it. Those of the
+                feed come behind them.
+
+        Raises:
+            OptionError: The table had no change data feed in one of the versions, which the message names; or
+                the last version cannot hold the rows of one; or the first comes after the last.
+            SchemaError: The table has no such column.
+            UnsupportedTableError: The table maps its columns to other names.
+            VersionNotFoundError: A version is not, or no longer, there.
+
+        Example:
+            >>> import pyarrow as pa, spillway.delta
+            >>> feed = {"delta.enableChangeDataFeed": "true"}
+            >>> table = spillway.delta.create("seats", pa.schema({"id": pa.int64()}), properties=feed)
+            >>> with table.append() as append:
+            ...     append.write(pa.table({"id": [1, 2]}))
+            >>> table.update([("id", "=", 2)], {"id": 3})
+            Update(version=2, rows=1)
+            >>> changes = pa.table(table.changes(2, columns=["id"]))
+            >>> sorted(zip(changes["id"].to_pylist(), changes["_change_type"].to_pylist()))
+            [(2, 'update_preimage'), (3, 'update_postimage')]
+        """
+        names = None if columns is None else list(columns)
+        return Changes(self._native.changes(first_version, last_version, names))
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """Return what was done, the newest version first, as far back as the log goes."""
@@ -379,8 +420,7 @@ class Table:
             CommitTimeoutError: The time was up, and the rows are certainly still in the table.
             CommitUnknown: Whether the rows are deleted is not known; `outcome` with its token finds out.
             OptionError: There is no condition, or a value does not fit its column.
-            UnsupportedTableError: The table asks its writers for a feature that is not built; or it has a
-                change data feed, and a file would be written again.
+            UnsupportedTableError: The table asks its writers for a feature that is not built.
 
         Example:
             >>> import pyarrow as pa, spillway.delta
@@ -445,7 +485,7 @@ class Table:
                 expression.
             SchemaError: The table lacks a column that is set, or a value does not fit it.
             UnsupportedTableError: The table asks its writers for a feature that is not built, such as
-                generated columns; or it has a change data feed.
+                generated columns.
 
         Example:
             >>> import pyarrow as pa, pyarrow.compute as pc, spillway.delta
@@ -536,7 +576,7 @@ class Table:
                 `on` or a clause names a column that is not there, or has an expression that does not fit.
             SchemaError: Source rows or new values do not fit the table.
             UnsupportedTableError: The table asks its writers for a feature that is not built, such as
-                generated columns; or it has a change data feed.
+                generated columns.
 
         Example:
             >>> import pyarrow as pa, pyarrow.compute as pc, spillway.delta
@@ -827,9 +867,10 @@ class Table:
 
         These stay: files of the newest version, files that left the table within the retention, files that
         were written within it, since their transaction may be under way, and files that pending commits of
-        other processes name. The files of deletion vectors are treated alike. Names that begin with ``_`` or
-        ``.`` are left alone unless they are a partition's, and so are folders of other tables. Versions that
-        need a removed file can not be read any more.
+        other processes name. The files of deletion vectors are treated alike, and so are change data files,
+        by the time of their version. Other names that begin with ``_`` or ``.`` are left alone unless they
+        are a partition's, and so are folders of other tables. Versions that need a removed file can not be
+        read any more.
 
         Times of writing are the store's, and so is the time now. No version is written.
 

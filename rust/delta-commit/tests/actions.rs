@@ -328,7 +328,7 @@ fn only_what_is_built_may_be_written() {
         ..Protocol::default()
     };
     assert!(Protocol::default().check_writable().is_ok());
-    assert!(protocol(1, 3, &[]).check_writable().is_ok());
+    assert!(protocol(1, 4, &[]).check_writable().is_ok());
     assert!(
         protocol(3, 7, &["timestampNtz", "deletionVectors"])
             .check_writable()
@@ -337,7 +337,7 @@ fn only_what_is_built_may_be_written() {
     let refused = protocol(1, 7, &["appendOnly", "identityColumns", "catalogManaged"]).check_writable();
     let message = refused.unwrap_err().to_string();
     assert!(message.contains("identityColumns, catalogManaged;"), "{message}");
-    assert!(protocol(1, 4, &[]).check_writable().is_err());
+    assert!(protocol(1, 5, &[]).check_writable().is_err());
 }
 
 #[test]

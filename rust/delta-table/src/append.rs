@@ -13,6 +13,7 @@ use delta_commit::{CommitError, MemberId, Operation, Patience, Transaction, Vers
 use parquet_dataset::{DatasetInput, DatasetOptions, Prepared, Spread, SpreadFile, SpreadPlan};
 use parquet_writer::{Batch, OptionFault, Timestamps, WriteError, WriterOptions};
 
+use crate::change_feed;
 use crate::checkpoint::now;
 use crate::coalesce::{self, Terms};
 use crate::constraints::{self, Constraints};
@@ -191,6 +192,9 @@ impl DataWriter {
         let given = TableSchema::of(schema)?;
         let (table, changes_schema) = target_schema(&self.head.schema, &given, self.options.merge_schema)
             .map_err(|error| self.advised(error))?;
+        if changes_schema {
+            change_feed::check_columns(&self.head.metadata, &table)?;
+        }
         for column in &self.head.metadata.partition_columns {
             if given.column(column).is_none() {
                 return Err(TableError::column(

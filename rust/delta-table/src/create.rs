@@ -13,6 +13,7 @@ use delta_commit::{CommitError, Committer, MemberId, Operation, Patience, Start,
 use serde_json::Value;
 use uuid::Uuid;
 
+use crate::change_feed;
 use crate::checkpoint::now;
 use crate::clustering;
 use crate::error::{Result, TableError};
@@ -49,7 +50,13 @@ pub struct CreateOptions {
 }
 
 /// The features that older writer versions stand for without naming them, each from its version on.
-const IMPLIED: [(i32, &str); 3] = [(2, "appendOnly"), (2, "invariants"), (3, "checkConstraints")];
+const IMPLIED: [(i32, &str); 5] = [
+    (2, "appendOnly"),
+    (2, "invariants"),
+    (3, "checkConstraints"),
+    (4, "changeDataFeed"),
+    (4, "generatedColumns"),
+];
 
 /// The protocol with one more feature; none when it already has it.
 ///
@@ -64,7 +71,7 @@ pub(crate) fn with_feature(protocol: &Protocol, feature: &str, reader: bool) -> 
         if version == protocol.min_writer_version && implied.iter().any(|known| known == feature) {
             return Ok(None);
         }
-        if version > 3 {
+        if version > 4 {
             return Err(TableError::unsupported(format!(
                 "the table has writer version {version}, which cannot get the feature {feature}"
             )));
@@ -146,6 +153,7 @@ impl First {
         let mut features = features(&schema, &options.properties)?;
         let names = std::mem::take(&mut options.cluster_by);
         let metadata = metadata(&schema, options)?;
+        change_feed::check_columns(&metadata, &schema)?;
         let cluster_by = clustering::chosen(&names, &metadata, &schema)?;
         if !cluster_by.is_empty() {
             features.extend(clustering::FEATURES);
@@ -346,6 +354,7 @@ mod tests {
         let with = |writer, feature, reader| with_feature(&protocol(1, writer), feature, reader).unwrap();
         assert_eq!(with(2, "appendOnly", false), None);
         assert_eq!(with(3, "checkConstraints", false), None);
+        assert_eq!(with(4, "changeDataFeed", false), None);
         let named = |writer, feature, reader| with(writer, feature, reader).unwrap();
         for (writer, feature, expected) in [
             (1, "appendOnly", ["appendOnly", "invariants"].as_slice()),
@@ -368,6 +377,8 @@ mod tests {
         assert_eq!(marks.min_reader_version, 3);
         assert_eq!(marks.reader_features.unwrap(), ["deletionVectors"]);
         assert_eq!(marks.writer_features.unwrap().len(), 4);
-        assert!(with_feature(&protocol(1, 4), "clustering", false).is_err());
+        let all = named(4, "clustering", false).writer_features.unwrap();
+        assert_eq!(all[3..], ["changeDataFeed", "generatedColumns", "clustering"]);
+        assert!(with_feature(&protocol(1, 5), "clustering", false).is_err());
     }
 }

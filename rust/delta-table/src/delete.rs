@@ -20,9 +20,7 @@ impl Table {
     ///
     /// # Errors
     /// [`TableError::Option`](crate::TableError::Option) when a condition does not fit its column;
-    /// [`CommitError::Unsupported`](delta_commit::CommitError::Unsupported) when a file would have to be written again
-    /// and the table has a change data feed; [`WriteError::Interrupted`](parquet_writer::WriteError::Interrupted) when
-    /// `go_on` said no.
+    /// [`WriteError::Interrupted`](parquet_writer::WriteError::Interrupted) when `go_on` said no.
     pub fn prepare_delete(
         &self,
         conditions: &[Condition],
@@ -42,7 +40,7 @@ impl Table {
             }
             let found = positions.of(&add, go_on)?;
             deleted += found.matching.len();
-            change.touch(add, found, RoaringTreemap::new(), true)?;
+            change.touch(add, found, RoaringTreemap::new(), true);
         }
         change.scanned();
         let version = change.snapshot().version;
@@ -75,6 +73,7 @@ mod tests {
 
     use arrow_array::{Int64Array, RecordBatch};
     use arrow_schema::{DataType, Field, Schema};
+    use delta_commit::actions::Action;
     use delta_commit::conflict::{Conflict, ConflictKind};
     use delta_commit::{CommitError, Marked, Patience};
     use parquet_writer::OptionInput;
@@ -82,6 +81,7 @@ mod tests {
 
     use super::*;
     use crate::append::AppendOptions;
+    use crate::change_feed::CHANGE_FEED;
     use crate::deletion_vectors;
     use crate::{CreateMode, CreateOptions, Scalar, ScanOptions, TableError};
 
@@ -98,11 +98,12 @@ mod tests {
     }
 
     fn table(root: &Path, isolation: &str) -> Table {
+        table_with(root, ("delta.isolationLevel", isolation))
+    }
+
+    fn table_with(root: &Path, property: (&str, &str)) -> Table {
         let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, true)]));
-        let properties = [
-            ("delta.enableDeletionVectors", "true"),
-            ("delta.isolationLevel", isolation),
-        ];
+        let properties = [("delta.enableDeletionVectors", "true"), property];
         let create = CreateOptions {
             properties: properties
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
@@ -341,6 +342,32 @@ mod tests {
         let merge = transaction.marks.clone().unwrap().merge;
         merge.merge(&transaction, &theirs).unwrap();
         assert_eq!(stray(&table), 0);
+    }
+
+    #[test]
+    fn a_deletion_that_is_merged_keeps_its_change_data_files_and_has_them_synced() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = table_with(folder.path(), (CHANGE_FEED, "true"));
+        let pending = prepared(&table, &BTreeSet::from([1])).unwrap();
+        let other = prepared(&table, &BTreeSet::from([2])).unwrap();
+        let version = other.commit(&mut patience()).unwrap();
+        let snapshot = table.snapshot().unwrap();
+        let mut marked = snapshot.files().filter(|add| add.deletion_vector.is_some());
+        let theirs = Marked {
+            version,
+            operation: "DELETE".to_owned(),
+            add: marked.next().unwrap().as_ref().clone(),
+        };
+        let transaction = &pending.transaction;
+        let merge = &transaction.marks.as_ref().unwrap().merge;
+        let merged = merge.merge(transaction, &[theirs]).unwrap();
+        let noted = merged.actions.iter().filter_map(|action| match action {
+            Action::Cdc(cdc) => Some(&cdc.path),
+            _ => None,
+        });
+        let noted: Vec<&String> = noted.collect();
+        assert_eq!(noted.len(), 1);
+        assert!(merged.unsynced.contains(noted[0]));
     }
 
     #[test]

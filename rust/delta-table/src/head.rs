@@ -10,6 +10,7 @@ use delta_commit::actions::{Action, DomainMetadata, Metadata, Protocol};
 use delta_commit::log::BEFORE_FIRST;
 use delta_commit::{Isolation, Version};
 
+use crate::change_feed::CHANGE_FEED;
 use crate::checkpoint;
 use crate::clustering;
 use crate::constraints::Constraints;
@@ -383,14 +384,20 @@ impl Head {
             .any(|feature| feature == clustering::FEATURE)
     }
 
-    /// Refuses operations that a change data feed would report wrongly.
-    pub(crate) fn check_rewritable(&self) -> Result<()> {
-        if self.metadata.is_enabled("delta.enableChangeDataFeed") {
-            return Err(TableError::unsupported(
-                "the table has a change data feed (delta.enableChangeDataFeed=true), which would tell of a rewrite that \
-                 every row was deleted and inserted: files that say what changed are not built. Where no row changes, \
-                 add files with data_change=False; otherwise rewrite them with Spark",
-            ));
+    /// Returns true if the table asks its writers for a change data feed. Readers of the feed look for nothing else, so
+    /// that the property counts whatever the protocol names.
+    pub(crate) fn has_change_feed(&self) -> bool {
+        self.metadata.is_enabled(CHANGE_FEED)
+    }
+
+    /// Refuses files of the caller in the place of others, since nobody says which of their rows changed.
+    pub(crate) fn check_replaceable(&self) -> Result<()> {
+        if self.has_change_feed() {
+            return Err(TableError::unsupported(format!(
+                "the table has a change data feed ({CHANGE_FEED}=true), which would say that every row of the removed \
+                 files was deleted, and every row of the new ones inserted: change rows by delete(), update() or \
+                 merge(). Where no row changes, add files with data_change=False"
+            )));
         }
         Ok(())
     }

@@ -6,6 +6,7 @@
 //! action types that commits are written with, so that reading and writing cannot disagree.
 
 mod append;
+mod change_feed;
 mod checkpoint;
 mod cleanup;
 mod clustering;
@@ -60,7 +61,7 @@ pub use operations::{Condition, ReadSet, Scalar};
 pub use optimize::{CompactOptions, Compacted, Compaction, PendingCompaction};
 pub use place::{Ages, Attend, Folder, Place, StoredFile, StoredFiles};
 pub use row_change::{Counts, PendingChange};
-pub use scan::{Scan, ScanOptions, ScanReader};
+pub use scan::{Changes, ChangesOptions, ChangesReader, Scan, ScanOptions, ScanReader};
 pub use snapshot::Snapshot;
 pub use table::Table;
 pub use update::NewValues;

@@ -182,6 +182,15 @@ impl LogDir {
         Ok(Some(LogFiles { now: ages.now, files }))
     }
 
+    /// The times at which versions were written, in milliseconds since the epoch; none where the store does not tell
+    /// times.
+    pub fn written(&self) -> Result<BTreeMap<Version, i64>> {
+        let ages = self.0.ages(FOLDER)?.map(|ages| ages.files).unwrap_or_default();
+        let versions = ages.into_iter();
+        let versions = versions.filter_map(|(name, modified)| Some((version_of_file(&name)?, modified)));
+        Ok(versions.collect())
+    }
+
     /// Removes files, as far as that can be done; returns how many went.
     pub fn remove(&self, files: &[&LogFile]) -> usize {
         let names: Vec<String> = files.iter().map(|file| Self::named(&file.name)).collect();

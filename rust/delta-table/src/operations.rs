@@ -457,7 +457,7 @@ impl Table {
         if !removes.is_empty() && data_change {
             head.check_removable("commit(removes=...) that changes rows")?;
             if !adds.is_empty() {
-                head.check_rewritable()?;
+                head.check_replaceable()?;
             }
         }
         let mut transaction = begin(&head, operation)?;

@@ -6,6 +6,7 @@ use delta_commit::actions::Action;
 use delta_commit::{MemberId, Operation, Patience, Transaction, Version};
 use serde_json::json;
 
+use crate::change_feed::{self, CHANGE_FEED};
 use crate::checkpoint::interval_millis;
 use crate::create::{check_in_commit_timestamps, with_features};
 use crate::error::{Result, TableError};
@@ -19,7 +20,7 @@ pub(crate) const IN_COMMIT_TIMESTAMPS: &str = "delta.enableInCommitTimestamps";
 const FEATURES: [(&str, &str, bool); 4] = [
     ("delta.appendOnly", "appendOnly", false),
     (IN_COMMIT_TIMESTAMPS, "inCommitTimestamp", false),
-    ("delta.enableChangeDataFeed", "changeDataFeed", false),
+    (CHANGE_FEED, "changeDataFeed", false),
     ("delta.enableDeletionVectors", "deletionVectors", true),
 ];
 
@@ -82,7 +83,7 @@ const KNOWN: [(&str, Kind); 24] = [
         "delta.dropFeatureTruncateHistory.retentionDuration",
         Kind::Interval,
     ),
-    ("delta.enableChangeDataFeed", Kind::Flag),
+    (CHANGE_FEED, Kind::Flag),
     ("delta.enableDeletionVectors", Kind::Flag),
     ("delta.enableExpiredLogCleanup", Kind::Flag),
     ("delta.enableFullRetentionRollback", Kind::Flag),
@@ -257,6 +258,7 @@ impl Table {
             };
         }
         check_in_commit_timestamps(&head, &metadata)?;
+        change_feed::check_columns(&metadata, &head.schema)?;
         let set = properties
             .iter()
             .filter_map(|(property, value)| Some((property, value.as_ref()?)));

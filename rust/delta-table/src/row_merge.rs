@@ -199,10 +199,11 @@ impl Merge for RowMerge {
         let kept = self.keep_needed(&merged, written.files);
         if !self.place.keeps() {
             merged.unsynced.retain(|path| {
-                merged
-                    .actions
-                    .iter()
-                    .any(|action| matches!(action, Action::Add(add) if add.path == *path))
+                merged.actions.iter().any(|action| match action {
+                    Action::Add(add) => add.path == *path,
+                    Action::Cdc(cdc) => cdc.path == *path,
+                    _ => false,
+                })
             });
             merged.unsynced.extend(kept);
         }

@@ -5,6 +5,7 @@
 //! exact: statistics only save work.
 
 mod adapt;
+mod changes;
 mod constants;
 mod filter;
 mod positions;
@@ -26,6 +27,7 @@ use crate::snapshot::Snapshot;
 use crate::table::Table;
 
 pub(crate) use adapt::adapt;
+pub use changes::{Changes, ChangesOptions, ChangesReader};
 pub(crate) use filter::plain;
 pub(crate) use positions::{FileRows, Found, NumberedRows, Positions, row_count};
 pub use reader::ScanReader;

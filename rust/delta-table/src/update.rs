@@ -48,7 +48,6 @@ impl Table {
     /// # Errors
     /// [`TableError::Option`](crate::TableError::Option) when a condition does not fit its column;
     /// [`CommitError::Schema`](delta_commit::CommitError::Schema) when a new value does not;
-    /// [`CommitError::Unsupported`](delta_commit::CommitError::Unsupported) when the table has a change data feed;
     /// [`WriteError::Interrupted`](parquet_writer::WriteError::Interrupted) when `go_on` said no.
     pub fn prepare_update(
         &self,
@@ -59,7 +58,6 @@ impl Table {
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<(Version, Option<PendingChange>)> {
         let mut change = RowChange::begin(self, Some("update()"), writer_options)?;
-        change.snapshot().check_rewritable()?;
         let mut assignment = Assignment::of(change.snapshot(), values)?;
         let question = Question::of(change.snapshot(), conditions)?;
         let (shared, snapshot) = (change.shared(), change.snapshot());
@@ -69,7 +67,7 @@ impl Table {
             let found = positions.of(&add, go_on)?;
             updated += found.matching.len();
             let changed = found.matching.clone();
-            change.touch(add, found, changed, true)?;
+            change.touch(add, found, changed, true);
         }
         change.scanned();
         let version = change.snapshot().version;

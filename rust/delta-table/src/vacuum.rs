@@ -1,9 +1,10 @@
 //! Vacuum: removes files of the table's folder that no version within the retention needs.
 //!
-//! A file stays if it is in the table, if it left the table within the retention, if an announced bundle names it, or if
-//! it was written within the retention: the transaction that it belongs to may be under way. So do the files of deletion
-//! vectors. Names that begin with an underscore or a dot are no data, unless they are a partition's folder. No version is
-//! written, since nothing changes for readers of the versions that are kept.
+//! A file stays if it is in the table, if it left the table within the retention, if an announced bundle names it, or
+//! if it was written within the retention: the transaction that it belongs to may be under way. So do the files of
+//! deletion vectors, and change data files of versions within the retention. Names that begin with an underscore or a
+//! dot are no data, unless they are a partition's folder or that of change data files. No version is written, since
+//! nothing changes for readers of the versions that are kept.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
@@ -12,6 +13,7 @@ use delta_commit::actions::{Action, DeletionVector, Remove};
 use delta_commit::{announced_files, path};
 use parquet_writer::WriteError;
 
+use crate::change_feed;
 use crate::checkpoint::interval_millis;
 use crate::deletion_vectors;
 use crate::error::{Result, TableError};
@@ -190,9 +192,9 @@ impl<'a> Needed<'a> {
         self.names.extend(inside);
     }
 
-    /// Adds the files that left the table after the cut-off, as far as its log goes back, by the store's own times.
-    /// Checkpoints do not hold those that left it before the retention that the table had then, and the times of removals
-    /// are those of the clocks of their writers.
+    /// Adds the files that left the table after the cut-off, and change data files of versions after it, as far as its
+    /// log goes back, by the store's own times. Checkpoints do not hold change data files, or files that left the table
+    /// before the retention that it had then, and the times of removals are those of the clocks of their writers.
     fn add_removed_since(
         &mut self,
         shared: &Shared,
@@ -210,8 +212,10 @@ impl<'a> Needed<'a> {
                 continue;
             };
             for action in shared.log.parse(version, &body)? {
-                if let Action::Remove(remove) = action {
-                    self.add_removed(&remove)?;
+                match action {
+                    Action::Remove(remove) => self.add_removed(&remove)?,
+                    Action::Cdc(cdc) => self.add(&cdc.path, None)?,
+                    _ => {}
                 }
             }
         }
@@ -266,9 +270,9 @@ const HIDING: [char; 2] = ['_', '.'];
 
 fn is_hidden_folder(folder: &str, partitions: &[String]) -> bool {
     let is_partition = |part: &str| partitions.iter().any(|begin| part.starts_with(begin.as_str()));
-    folder
-        .split('/')
-        .any(|part| part.starts_with(HIDING) && !is_partition(part))
+    let mut parts = folder.split('/').peekable();
+    parts.next_if_eq(&change_feed::FOLDER);
+    parts.any(|part| part.starts_with(HIDING) && !is_partition(part))
 }
 
 /// Returns true if files of a folder may be data, or show that its parent is another table's.
@@ -317,6 +321,9 @@ mod tests {
             "_delta_log/00000000000000000000.json",
             "_spillway/intents/x.json",
             "_change_data/cdc.parquet",
+            "_change_data/day=1/cdc.parquet",
+            "_change_data/.cdc.parquet.crc",
+            "day=1/_change_data/cdc.parquet",
             ".part-2.parquet.crc",
             "_secret=1/part-3.parquet",
             "_secret=1/_part-3.parquet",
@@ -334,6 +341,8 @@ mod tests {
         assert_eq!(
             vacuum.files,
             [
+                "_change_data/cdc.parquet",
+                "_change_data/day=1/cdc.parquet",
                 "_secret=1/part-3.parquet",
                 "day=1/part-4.parquet",
                 "deletion_vector_1.bin",
@@ -342,7 +351,7 @@ mod tests {
                 "part-2.parquet",
             ]
         );
-        assert_eq!((vacuum.bytes, vacuum.removed), (18, 0));
+        assert_eq!((vacuum.bytes, vacuum.removed), (24, 0));
         assert_eq!(needed(&[]).others(&all, 49, &columns), Vacuum::default());
     }
 
@@ -353,6 +362,7 @@ mod tests {
             "_delta_log/00000000000000000000.json",
             "_spillway/intents/x.json",
             "_checkpoints/deep/part-1.parquet",
+            "_change_data/day=1/cdc.parquet",
             "day=1/.cache/part-2.parquet",
             "_secret=1/part-3.parquet",
             "_secret=1/_other=1/part-4.parquet",
@@ -373,6 +383,7 @@ mod tests {
             .unwrap();
         let walked: BTreeSet<&str> = walked.files.iter().map(|file| file.name.as_str()).collect();
         let expected = [
+            "_change_data/day=1/cdc.parquet",
             "_secret=1/part-3.parquet",
             "day=1/part-5.parquet",
             "inner/_delta_log/00000000000000000000.json",

@@ -416,6 +416,16 @@ impl WriterOptions {
         }
     }
 
+    /// The same options for rows in any order.
+    #[must_use]
+    pub fn in_any_order(self) -> Self {
+        Self {
+            sorting_columns: Vec::new(),
+            sorting: SortingMode::Verify,
+            ..self
+        }
+    }
+
     /// The same options with row groups of at most so many rows.
     #[must_use]
     pub fn with_row_groups_of_at_most(self, rows: usize) -> Self {

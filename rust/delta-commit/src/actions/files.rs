@@ -126,6 +126,20 @@ pub struct Cdc {
     pub tags: Option<BTreeMap<String, Option<String>>>,
 }
 
+impl Cdc {
+    /// A change data file with the path, the partition and the size of `file`.
+    #[must_use]
+    pub fn of(file: Add) -> Self {
+        Self {
+            path: file.path,
+            partition_values: file.partition_values,
+            size: file.size,
+            data_change: false,
+            tags: file.tags,
+        }
+    }
+}
+
 /// The location of the bitmap of a file's deleted rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

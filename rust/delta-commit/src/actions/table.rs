@@ -8,8 +8,9 @@ use super::UnknownFields;
 use crate::error::{CommitError, Result};
 
 /// Writer features of tables that this crate may write to: see "What is written, exactly" in
-/// docs/design/commit-protocol.md.
-const WRITABLE_FEATURES: [&str; 13] = [
+/// docs/design/commit-protocol.md. Writer version 4 asks for `generatedColumns` whether a column is generated or not:
+/// columns that are make their table unwritable.
+const WRITABLE_FEATURES: [&str; 14] = [
     "appendOnly",
     "invariants",
     "checkConstraints",
@@ -21,6 +22,7 @@ const WRITABLE_FEATURES: [&str; 13] = [
     "v2Checkpoint",
     "clustering",
     "changeDataFeed",
+    "generatedColumns",
     "typeWidening",
     "typeWidening-preview",
 ];
@@ -64,13 +66,13 @@ impl Protocol {
     pub fn check_writable(&self) -> Result<()> {
         let unsupported = |what: String| {
             CommitError::Unsupported(format!(
-                "the table's protocol asks for {what}; supported are writer versions 1, 2, 3 and 7, with \
+                "the table's protocol asks for {what}; supported are writer versions 1 to 4 and 7, with \
                  the features {}",
                 WRITABLE_FEATURES.join(", ")
             ))
         };
         match (self.min_reader_version, self.min_writer_version) {
-            (1, 1..=3) => Ok(()),
+            (1, 1..=4) => Ok(()),
             (1..=3, 7) => {
                 let unknown: Vec<&str> = self
                     .writer_features

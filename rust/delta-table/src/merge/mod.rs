@@ -63,7 +63,6 @@ impl Table {
     /// [`TableError::Option`] when the key, or a clause, names a column that is not there, a clause never applies, or
     /// several source rows would change one row of the table;
     /// [`CommitError::Schema`](delta_commit::CommitError::Schema) when source rows or new values do not fit the table;
-    /// [`CommitError::Unsupported`](delta_commit::CommitError::Unsupported) when the table has a change data feed;
     /// [`WriteError::Interrupted`](parquet_writer::WriteError::Interrupted) when `go_on` said no; as `evaluate`.
     pub fn prepare_merge(
         &self,
@@ -76,7 +75,6 @@ impl Table {
     ) -> Result<(Version, Option<PendingChange>)> {
         clauses::check(&options.clauses)?;
         let mut change = RowChange::begin(self, None, writer_options)?;
-        change.snapshot().check_rewritable()?;
         let (mut search, question) = search_of(&change, schema, rows, options)?;
         for add in question.files(change.snapshot())? {
             search.file(&mut change, add, evaluate, go_on)?;

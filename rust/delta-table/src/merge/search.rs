@@ -132,7 +132,8 @@ impl Search<'_> {
         if depends && found.matching.is_empty() {
             self.read.push(add.path.clone());
         }
-        change.touch(add, found, changed, !depends)
+        change.touch(add, found, changed, !depends);
+        Ok(())
     }
 
     /// The place in the source of a column of the key.

@@ -1,4 +1,4 @@
-//! The files of a change: data files and deletion vectors.
+//! The files of a change: data files, deletion vectors and change data files.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,8 +8,10 @@ use parquet_writer::{Batch, WriteError, WriterOptions};
 use roaring::RoaringTreemap;
 
 use crate::append::{AppendOptions, DataWriter, Written};
+use crate::change_feed::{self, ChangeType};
 use crate::deletion_vectors::{self, WrittenVectors};
 use crate::error::Result;
+use crate::head::Head;
 use crate::row_merge::RowMerge;
 use crate::scan::FileRows;
 use crate::snapshot::Snapshot;
@@ -17,11 +19,37 @@ use crate::table::Shared;
 
 use super::{Fate, NewRows, Touched};
 
+/// The numbers of the writers of some rows.
+#[derive(Clone, Copy)]
+struct Outputs {
+    /// That of data files.
+    data: usize,
+    /// That of change data files, where they are needed.
+    changes: Option<usize>,
+}
+
+/// Returns true if the change needs change data files: the table asks for them, and rows change in another way than
+/// that whole files come and go. One of them says all of the version, so that all of its rows are in them then.
+fn needs_change_data(snapshot: &Snapshot, touched: &[Touched]) -> bool {
+    let is_whole = |touched: &Touched| touched.fate == Fate::Removed && touched.changed.is_empty();
+    snapshot.has_change_feed() && !touched.iter().all(is_whole)
+}
+
+/// All rows of a file but these.
+fn others(touched: &Touched, rows: &RoaringTreemap) -> RoaringTreemap {
+    let mut others = RoaringTreemap::new();
+    others.insert_range(0..touched.found.rows);
+    others -= rows;
+    others
+}
+
 /// Files of a change. If they are dropped before a version may name them, they are removed.
 pub(super) struct Files {
     pub shared: Arc<Shared>,
     writers: Vec<DataWriter>,
     pub written: Written,
+    /// Change data files.
+    pub changes: Written,
     /// Rows that were copied as they are.
     pub copied: u64,
     pub vectors: WrittenVectors,
@@ -54,6 +82,7 @@ impl Files {
             shared: Arc::clone(shared),
             writers: Vec::new(),
             written: Written::default(),
+            changes: Written::default(),
             copied: 0,
             vectors: WrittenVectors::default(),
             merge: None,
@@ -63,11 +92,13 @@ impl Files {
 
     /// The paths of files that the committer has to sync.
     pub fn unsynced(&self) -> Vec<String> {
-        let paths = self.written.adds.iter().map(|add| add.path.clone());
+        let files = self.written.adds.iter().chain(&self.changes.adds);
+        let paths = files.map(|add| add.path.clone());
         paths.chain(self.vectors.files.iter().cloned()).collect()
     }
 
-    /// Writes what is left of files that are written again, the new rows, and the vectors.
+    /// Writes what is left of files that are written again, the new rows, and the vectors. Change data files have the
+    /// rows that leave, and the new ones.
     pub fn write(
         &mut self,
         snapshot: &Arc<Snapshot>,
@@ -76,29 +107,34 @@ impl Files {
         options: &WriterOptions,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
+        let feed = needs_change_data(snapshot, touched).then(|| change_feed::with_change_type(snapshot));
+        let feed = feed.map(Arc::new);
         let mut partitions: BTreeMap<&PartitionValues, Vec<&Touched>> = BTreeMap::new();
         for touched in touched {
-            if touched.fate == Fate::Rewritten || !touched.changed.is_empty() {
+            if feed.is_some() || touched.fate == Fate::Rewritten || !touched.changed.is_empty() {
                 let sources = partitions.entry(&touched.add.partition_values).or_default();
                 sources.push(touched);
             }
         }
         let is_partitioned = !snapshot.metadata.partition_columns.is_empty();
         // Rows of any partition.
-        let free = self.begin(snapshot, options)?;
+        let free = self.begin(snapshot, feed.as_ref(), options)?;
         for (values, sources) in partitions {
             let own = if is_partitioned {
-                self.begin(snapshot, options)?
+                self.begin(snapshot, feed.as_ref(), options)?
             } else {
                 free
             };
             for touched in sources {
                 if touched.fate == Fate::Rewritten {
-                    self.copy(own, snapshot, touched, go_on)?;
+                    self.copy(own.data, snapshot, touched, go_on)?;
+                }
+                if let Some(changes) = own.changes {
+                    self.delete(changes, snapshot, touched, go_on)?;
                 }
                 if let Some(new) = &mut new {
                     let to = if new.keeps_partitions() { own } else { free };
-                    self.change(to, snapshot, touched, &mut **new, go_on)?;
+                    self.change(own, to, snapshot, touched, &mut **new, go_on)?;
                 }
             }
             if is_partitioned {
@@ -107,7 +143,7 @@ impl Files {
         }
         if let Some(new) = &mut new {
             while let Some(rows) = new.added()? {
-                self.put(free, &rows, go_on)?;
+                self.put(free, &rows, ChangeType::Insert, go_on)?;
             }
         }
         self.end(free, None, go_on)?;
@@ -138,10 +174,30 @@ impl Files {
         Ok(())
     }
 
-    /// Writes the rows of a file that change, with their new values.
-    fn change(
+    /// Writes the rows of a file that are deleted to change data files.
+    fn delete(
         &mut self,
         to: usize,
+        snapshot: &Arc<Snapshot>,
+        touched: &Touched,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<()> {
+        let deleted = &touched.found.matching - &touched.changed;
+        if deleted.is_empty() {
+            return Ok(());
+        }
+        let others = others(touched, &deleted);
+        for rows in FileRows::open(&self.shared.place, snapshot, &touched.add, others)? {
+            self.note(to, &Batch::from(rows?), ChangeType::Delete, go_on)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the rows of a file that change, with their new values. Their former ones are in change data files.
+    fn change(
+        &mut self,
+        from: Outputs,
+        to: Outputs,
         snapshot: &Arc<Snapshot>,
         touched: &Touched,
         new: &mut dyn NewRows,
@@ -150,37 +206,55 @@ impl Files {
         if touched.changed.is_empty() {
             return Ok(());
         }
-        let mut others = RoaringTreemap::new();
-        others.insert_range(0..touched.found.rows);
-        others -= &touched.changed;
+        let others = others(touched, &touched.changed);
         let mut first = 0;
         let columns = snapshot.schema.columns.iter();
-        let columns = columns.filter(|column| new.reads(column)).cloned().collect();
+        let columns = columns.filter(|column| from.changes.is_some() || new.reads(column));
+        let columns = columns.cloned().collect();
         let place = &self.shared.place;
         for batch in FileRows::in_columns(place, snapshot, columns, &touched.add, others)? {
             let batch = batch?;
-            let mut from = 0;
-            while from < batch.num_rows() {
-                let rows = batch.slice(from, new.at_once().min(batch.num_rows() - from));
+            let mut done = 0;
+            while done < batch.num_rows() {
+                let rows = batch.slice(done, new.at_once().min(batch.num_rows() - done));
                 let changed = new.changed(&touched.add.path, first, &rows)?;
                 first += rows.num_rows();
-                from += rows.num_rows();
+                done += rows.num_rows();
+                if let Some(changes) = from.changes {
+                    self.note(changes, &Batch::from(rows), ChangeType::UpdatePreimage, go_on)?;
+                }
                 for rows in changed {
-                    self.put(to, &rows, go_on)?;
+                    self.put(to, &rows, ChangeType::UpdatePostimage, go_on)?;
                 }
             }
         }
         Ok(())
     }
 
+    /// Opens writers of data files, and of change data files by the head that these have.
+    fn begin(
+        &mut self,
+        snapshot: &Arc<Snapshot>,
+        feed: Option<&Arc<Head>>,
+        options: &WriterOptions,
+    ) -> Result<Outputs> {
+        let data = self.open(&snapshot.head, AppendOptions::default(), options.clone())?;
+        let in_feed = AppendOptions {
+            folder: Some(change_feed::FOLDER.to_owned()),
+            ..AppendOptions::default()
+        };
+        // Rows that leave and rows that come are in no order together.
+        let changes = feed.map(|head| self.open(head, in_feed, options.clone().in_any_order()));
+        Ok(Outputs {
+            data,
+            changes: changes.transpose()?,
+        })
+    }
+
     /// Opens a writer; returns its number.
-    fn begin(&mut self, snapshot: &Arc<Snapshot>, options: &WriterOptions) -> Result<usize> {
-        self.writers.push(DataWriter::new(
-            Arc::clone(&self.shared),
-            Arc::clone(&snapshot.head),
-            AppendOptions::default(),
-            options.clone(),
-        )?);
+    fn open(&mut self, head: &Arc<Head>, to: AppendOptions, options: WriterOptions) -> Result<usize> {
+        let (shared, head) = (Arc::clone(&self.shared), Arc::clone(head));
+        self.writers.push(DataWriter::new(shared, head, to, options)?);
         Ok(self.writers.len() - 1)
     }
 
@@ -192,33 +266,70 @@ impl Files {
         }
     }
 
-    fn put(&mut self, to: usize, rows: &Batch, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
-        let writer = self.writer(to, go_on)?;
+    /// Writes new rows.
+    fn put(
+        &mut self,
+        to: Outputs,
+        rows: &Batch,
+        change: ChangeType,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<()> {
+        let writer = self.writer(to.data, go_on)?;
         if rows.rows() == 0 {
             return Ok(());
         }
         writer.take_changed(rows, go_on)?;
+        writer.encode(go_on)?;
+        match to.changes {
+            Some(changes) => self.note(changes, rows, change, go_on),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes rows to change data files.
+    fn note(
+        &mut self,
+        to: usize,
+        rows: &Batch,
+        change: ChangeType,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<()> {
+        if rows.rows() == 0 {
+            return Ok(());
+        }
+        let rows = change_feed::changed(rows, change)?;
+        let writer = self.writer(to, go_on)?;
+        writer.take_known(&rows, go_on)?;
         writer.encode(go_on)
     }
 
-    /// Completes a writer's files. Where all are of one partition, they have its values as the log has them: a value may
-    /// have another meaning for another reader, as a timestamp without a zone has.
+    /// Completes the files of some writers. Where all are of one partition, they have its values as the log has them: a
+    /// value may have another meaning for another reader, as a timestamp without a zone has.
     fn end(
         &mut self,
-        writer: usize,
+        from: Outputs,
         partition: Option<&PartitionValues>,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
-        let written = self.writers[writer].finish(go_on)?;
-        self.written.rows += written.rows;
-        self.written.bytes += written.bytes;
-        self.written.adds.extend(written.adds.into_iter().map(|add| {
-            let partition_values = partition.unwrap_or(&add.partition_values).clone();
-            Add {
-                partition_values,
-                ..add
-            }
-        }));
+        let ended = [
+            (Some(from.data), &mut self.written),
+            (from.changes, &mut self.changes),
+        ];
+        for (writer, all) in ended {
+            let Some(writer) = writer else {
+                continue;
+            };
+            let written = self.writers[writer].finish(go_on)?;
+            all.rows += written.rows;
+            all.bytes += written.bytes;
+            all.adds.extend(written.adds.into_iter().map(|add| {
+                let partition_values = partition.unwrap_or(&add.partition_values).clone();
+                Add {
+                    partition_values,
+                    ..add
+                }
+            }));
+        }
         Ok(())
     }
 }

@@ -38,13 +38,13 @@ impl Clock {
     }
 }
 
-/// Counts the files that were written, and the rows that were copied into them.
-pub(super) fn note_written(operation: &mut Operation, written: &Written, copied: u64) {
+/// Counts the files that were written, the rows that were copied into them, and change data files.
+pub(super) fn note_written(operation: &mut Operation, written: &Written, copied: u64, changes: &Written) {
     for (name, count) in [
         ("numAddedFiles", written.adds.len() as u64),
         ("numAddedBytes", written.bytes),
         ("numCopiedRows", copied),
-        ("numAddedChangeFiles", 0),
+        ("numAddedChangeFiles", changes.adds.len() as u64),
     ] {
         let name = named(&operation.name, name);
         note(operation, name, &count);

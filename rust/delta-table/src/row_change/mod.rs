@@ -1,7 +1,8 @@
 //! A change of rows: some leave their files and others come, in one version.
 //!
 //! A row leaves its file by a mark in a deletion vector, or the file is written again without it. Deletions, updates and
-//! merges differ in the rows that they find ([`RowChange::touch`]) and in those that they write ([`NewRows`]).
+//! merges differ in the rows that they find ([`RowChange::touch`]) and in those that they write ([`NewRows`]). Where
+//! the table has a change data feed, the rows are in change data files too.
 
 mod files;
 mod history;
@@ -13,12 +14,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use delta_commit::actions::{Action, Add, Remove};
+use delta_commit::actions::{Action, Add, Cdc, Remove};
 use delta_commit::predicate::Predicate;
 use delta_commit::{CommitError, Operation, Patience, Transaction, Version};
 use parquet_writer::{Batch, WriterOptions};
 use roaring::RoaringTreemap;
 
+use crate::change_feed;
 use crate::checkpoint::now;
 use crate::deletion_vectors::widened;
 use crate::error::{Result, TableError};
@@ -114,6 +116,7 @@ impl<'a> RowChange<'a> {
         if let Some(what) = removal {
             snapshot.check_removable(what)?;
         }
+        change_feed::check_columns(&snapshot.metadata, &snapshot.schema)?;
         Ok(Self {
             shared: table.shared()?,
             marks: takes_vectors(&snapshot),
@@ -151,29 +154,17 @@ impl<'a> RowChange<'a> {
     ///
     /// Rows of a file are marked where the table takes deletion vectors, unless they are more than half of the rows that
     /// it was written with.
-    ///
-    /// # Errors
-    /// [`CommitError::Unsupported`] when the file would have to be written again and the table has a change data feed,
-    /// which would tell wrongly of it.
-    pub fn touch(
-        &mut self,
-        add: Arc<Add>,
-        found: Found,
-        changed: RoaringTreemap,
-        is_mergeable: bool,
-    ) -> Result<()> {
+    pub fn touch(&mut self, add: Arc<Add>, found: Found, changed: RoaringTreemap, is_mergeable: bool) {
         let leaving = found.matching.len();
         if leaving == 0 {
-            return Ok(());
+            return;
         }
-        let rewrites = self.snapshot.check_rewritable();
         let is_most = leaving > found.rows / 2;
         let fate = if leaving + found.deleted.len() == found.rows {
             Fate::Removed
-        } else if self.marks && !(is_most && rewrites.is_ok()) {
+        } else if self.marks && !is_most {
             Fate::Marked
         } else {
-            rewrites?;
             Fate::Rewritten
         };
         self.touched.push(Touched {
@@ -183,7 +174,6 @@ impl<'a> RowChange<'a> {
             changed,
             is_mergeable,
         });
-        Ok(())
     }
 
     /// Notes that all rows are found.
@@ -212,7 +202,7 @@ impl<'a> RowChange<'a> {
         files
             .write(&self.snapshot, &self.touched, new, self.writer_options, go_on)
             .map_err(|error| self.shared.or_replaced(error))?;
-        history::note_written(&mut operation, &files.written, files.copied);
+        history::note_written(&mut operation, &files.written, files.copied, &files.changes);
         self.clock.note(&mut operation);
         let mut transaction = begin(&self.snapshot, operation)?;
         transaction.reads.predicates.push(dependence.predicate);
@@ -251,7 +241,7 @@ fn takes_vectors(snapshot: &Snapshot) -> bool {
         && has(&protocol.writer_features)
 }
 
-/// The entries of the files that leave, of those with marks, and of new ones.
+/// The entries of the files that leave, of those with marks, of new ones, and of change data files.
 fn actions(touched: &[Touched], files: &Files) -> Vec<Action> {
     let at = now();
     let mut actions = Vec::new();
@@ -268,6 +258,8 @@ fn actions(touched: &[Touched], files: &Files) -> Vec<Action> {
         }
     }
     actions.extend(files.written.adds.iter().cloned().map(Action::Add));
+    let changes = files.changes.adds.iter().cloned();
+    actions.extend(changes.map(|file| Action::Cdc(Cdc::of(file))));
     actions
 }
 

@@ -166,7 +166,7 @@ impl Iterator for FileRows {
     }
 }
 
-fn row_count_of(reader: &FileReader) -> u64 {
+pub(super) fn row_count_of(reader: &FileReader) -> u64 {
     u64::try_from(reader.metadata.metadata().file_metadata().num_rows()).unwrap_or(0)
 }
 

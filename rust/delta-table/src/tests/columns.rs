@@ -30,7 +30,7 @@ fn columns_do_not_follow_a_file_without_statistics_of_them() {
     for isolation in ["Serializable", "WriteSerializable"] {
         for has_statistics in [true, false] {
             let folder = tempfile::tempdir().unwrap();
-            let table = table(folder.path(), isolation, false);
+            let table = table(folder.path(), isolation, false, false);
             let named = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
             // From here on the protocol has what clustering needs.
             table.cluster_by(&named(&["id"]), &mut patience()).unwrap();

@@ -98,9 +98,10 @@ fn touched() -> BTreeSet<i64> {
     first.chain(second).chain(third).collect()
 }
 
-/// A table of three files. If `is_used`, rows of the first are marked, and files that left the table are there.
+/// A table of three files. If `is_used`, rows of the first are marked, files that left the table are there, and it has
+/// a change data feed.
 fn begin(root: &Path, is_used: bool) {
-    let table = table(root, "Serializable", true);
+    let table = table(root, "Serializable", true, is_used);
     let mut first = 0;
     for count in [MARKED, REWRITTEN, REMOVED] {
         append(

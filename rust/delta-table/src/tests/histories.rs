@@ -1,6 +1,7 @@
 //! Histories of concurrent transactions of several processes. The order of the versions explains the rows of each, and
 //! the rows that each transaction found.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -14,7 +15,7 @@ use proptest::sample::Index;
 
 use super::model::{Change, Merging, Model, Wanted};
 use super::process::{Process, Step};
-use super::{Rows, append, appended, options, patience, rows, stray, table};
+use super::{Rows, append, appended, changes, options, patience, rows, rows_at, stray, table};
 use crate::append::Append;
 use crate::table::lock;
 use crate::{CompactOptions, Compaction, Counts, PendingChange, PendingCompaction, Table, TableError};
@@ -258,9 +259,35 @@ fn first_rows() -> [Rows; 2] {
     [file(0), file(FILE_ROWS)]
 }
 
-fn follow(events: &[Event], isolation: &str, marks: bool) {
+/// Compares the change data feed of each version with the rows before and after it, and with the counts of its change.
+fn check_feed(table: &Table, counts: &BTreeMap<Version, Counts>) {
+    for version in 1..=table.version().unwrap() {
+        let mut expected = rows_at(table, Some(version - 1));
+        let mut changes = changes(table, version);
+        let mut take = |kind: &str| changes.remove(kind).unwrap_or_default();
+        let [inserted, before, after, deleted] =
+            ["insert", "update_preimage", "update_postimage", "delete"].map(&mut take);
+        let noted = Counts {
+            inserted: inserted.len() as u64,
+            updated: after.len() as u64,
+            deleted: deleted.len() as u64,
+        };
+        assert_eq!(before.len(), after.len());
+        assert!(counts.get(&version).is_none_or(|found| *found == noted));
+        for row in before.into_iter().chain(deleted) {
+            let place = expected.iter().position(|there| *there == row);
+            expected.remove(place.expect("a changed row was there"));
+        }
+        expected.extend(inserted.into_iter().chain(after));
+        expected.sort_unstable();
+        assert_eq!(rows_at(table, Some(version)), expected, "version {version}");
+    }
+}
+
+fn follow(events: &[Event], isolation: &str, marks: bool, feed: bool) {
     let folder = tempfile::tempdir().unwrap();
-    let first = table(folder.path(), isolation, marks);
+    let first = table(folder.path(), isolation, marks, feed);
+    let mut counts = BTreeMap::new();
     let mut model = Model::new(isolation);
     for (rows, version) in first_rows().iter().zip(1..) {
         append(&first, rows);
@@ -295,6 +322,9 @@ fn follow(events: &[Event], isolation: &str, marks: bool) {
         done.sort_by_key(|done| done.version);
         for done in &done {
             done.take_into(&mut model);
+            if let (Work::Change(_), Some(version)) = (&done.work, done.version) {
+                counts.insert(version, done.found);
+            }
         }
         if !done.is_empty() {
             assert_eq!(rows(&first), model.rows(), "after {event:?}");
@@ -302,6 +332,9 @@ fn follow(events: &[Event], isolation: &str, marks: bool) {
     }
     drop(begun);
     assert_eq!(stray(&first), Vec::<String>::new());
+    if feed {
+        check_feed(&first, &counts);
+    }
 }
 
 proptest! {
@@ -312,16 +345,18 @@ proptest! {
     fn the_order_of_versions_explains_every_history_of_files_that_are_written_again(
         events in events(),
         isolation in prop::sample::select(&["Serializable", "WriteSerializable"]),
+        feed in any::<bool>(),
     ) {
-        follow(&events, isolation, false);
+        follow(&events, isolation, false, feed);
     }
 
     #[test]
     fn the_order_of_versions_explains_every_history_of_rows_that_are_marked(
         events in events(),
         isolation in prop::sample::select(&["Serializable", "WriteSerializable"]),
+        feed in any::<bool>(),
     ) {
-        follow(&events, isolation, true);
+        follow(&events, isolation, true, feed);
     }
 }
 
@@ -355,7 +390,7 @@ fn an_append_that_counts_as_later_has_not_been_read_before() {
         (vec![(10, 1), (11, 1), (12, 3), (13, 2)], of_ids(&[10, 11]), false),
     ] {
         let folder = tempfile::tempdir().unwrap();
-        let table = table(folder.path(), "WriteSerializable", true);
+        let table = table(folder.path(), "WriteSerializable", true, false);
         let mut model = Model::new("WriteSerializable");
         append(&table, &first);
         model.append(1, &first);

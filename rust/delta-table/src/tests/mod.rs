@@ -6,7 +6,7 @@ mod histories;
 mod model;
 pub(crate) mod process;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,13 +16,14 @@ use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use delta_commit::actions::{Action, Add};
-use delta_commit::{Patience, path};
+use delta_commit::{Patience, Version, path};
 use parquet_writer::{OptionInput, WriterOptions};
 
 use crate::append::{Append, AppendOptions};
+use crate::change_feed::{CHANGE_FEED, CHANGE_TYPE, FOLDER};
 use crate::deletion_vectors;
 use crate::place::Folder;
-use crate::{CreateMode, CreateOptions, ScanOptions, Table};
+use crate::{ChangesOptions, CreateMode, CreateOptions, ScanOptions, Table};
 
 fn patience() -> Patience<'static> {
     Patience::until(Instant::now() + Duration::from_secs(60))
@@ -48,9 +49,10 @@ fn batch(rows: &[(i64, i64)]) -> RecordBatch {
 }
 
 /// An empty table.
-fn table(root: &Path, isolation: &str, marks: bool) -> Table {
+fn table(root: &Path, isolation: &str, marks: bool, feed: bool) -> Table {
     let properties = [
         ("delta.enableDeletionVectors", marks.to_string()),
+        (CHANGE_FEED, feed.to_string()),
         ("delta.isolationLevel", isolation.to_owned()),
     ];
     let create = CreateOptions {
@@ -77,16 +79,47 @@ fn append(table: &Table, rows: &[(i64, i64)]) {
         .unwrap();
 }
 
-/// The rows of the newest version, in order.
-fn rows(table: &Table) -> Rows {
+/// The rows of a batch of a table.
+fn rows_of(batch: &RecordBatch) -> impl Iterator<Item = (i64, i64)> {
+    let column = |place: usize| batch.column(place).as_primitive::<Int64Type>().values().to_vec();
+    column(0).into_iter().zip(column(1))
+}
+
+/// The rows of a version, by default the newest, in order.
+fn rows_at(table: &Table, version: Option<Version>) -> Rows {
+    let scan = ScanOptions {
+        version,
+        ..ScanOptions::default()
+    };
     let mut rows = Rows::new();
-    for batch in table.scan(&ScanOptions::default()).unwrap().reader() {
-        let batch = batch.unwrap();
-        let column = |place: usize| batch.column(place).as_primitive::<Int64Type>().values().to_vec();
-        rows.extend(column(0).into_iter().zip(column(1)));
+    for batch in table.scan(&scan).unwrap().reader() {
+        rows.extend(rows_of(&batch.unwrap()));
     }
     rows.sort_unstable();
     rows
+}
+
+/// The rows of the newest version, in order.
+fn rows(table: &Table) -> Rows {
+    rows_at(table, None)
+}
+
+/// The rows that a version changed, by what happened to them.
+fn changes(table: &Table, version: Version) -> BTreeMap<String, Rows> {
+    let options = ChangesOptions {
+        first: version,
+        last: Some(version),
+        columns: None,
+    };
+    let mut changes: BTreeMap<String, Rows> = BTreeMap::new();
+    for batch in table.changes(&options).unwrap().reader() {
+        let batch = batch.unwrap();
+        let kinds = batch.column_by_name(CHANGE_TYPE).unwrap().as_string::<i32>();
+        for (row, kind) in rows_of(&batch).zip(kinds) {
+            changes.entry(kind.unwrap().to_owned()).or_default().push(row);
+        }
+    }
+    changes
 }
 
 /// The files of an entry: its data file, and that of its deletion vector.
@@ -97,11 +130,22 @@ fn files_of(root: &Path, add: &Add) -> Vec<String> {
     std::iter::once(file).chain(vector).collect()
 }
 
-/// The names of the files in a table's folder that are not hidden.
+/// The names in a folder; none where it is not there.
+fn names_in(folder: &Path) -> Vec<String> {
+    let files = std::fs::read_dir(folder).into_iter().flatten();
+    files
+        .map(|file| file.unwrap().file_name().into_string().unwrap())
+        .collect()
+}
+
+/// The names of the files in a table's folder that are not hidden, and of its change data files.
 fn stored(root: &Path) -> BTreeSet<String> {
-    let files = std::fs::read_dir(root).unwrap();
-    let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
-    names.filter(|name| !name.starts_with('_')).collect()
+    let names = names_in(root).into_iter();
+    let changes = names_in(&root.join(FOLDER)).into_iter();
+    names
+        .filter(|name| !name.starts_with('_'))
+        .chain(changes.map(|name| format!("{FOLDER}/{name}")))
+        .collect()
 }
 
 /// The files that no version names.
@@ -111,10 +155,14 @@ fn stray(table: &Table) -> Vec<String> {
     for version in 0..=table.version().unwrap() {
         let body = shared.log.read(version).unwrap().unwrap();
         for action in shared.log.parse(version, &body).unwrap() {
-            if let Action::Add(add) = action {
-                for file in files_of(table.root(), &add) {
-                    stray.remove(&file);
+            match action {
+                Action::Add(add) => {
+                    for file in files_of(table.root(), &add) {
+                        stray.remove(&file);
+                    }
                 }
+                Action::Cdc(cdc) => assert!(stray.remove(&cdc.path), "{} is not there", cdc.path),
+                _ => {}
             }
         }
     }

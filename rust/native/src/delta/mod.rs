@@ -13,8 +13,8 @@ use delta_commit::{Operation, Outcome, Token};
 use delta_object_store::Objects;
 use delta_table::schema::TableSchema;
 use delta_table::{
-    Append, AppendOptions, CompactOptions, Condition, CreateMode, CreateOptions, Folder, MergeOptions,
-    NewValues, Place, ReadSet, Scalar, ScanOptions, Table, TableError, VacuumOptions,
+    Append, AppendOptions, ChangesOptions, CompactOptions, Condition, CreateMode, CreateOptions, Folder,
+    MergeOptions, NewValues, Place, ReadSet, Scalar, ScanOptions, Table, TableError, VacuumOptions,
 };
 use parquet_writer::{OptionFault, WriteError};
 use pyo3::Borrowed;
@@ -33,7 +33,7 @@ pub(crate) mod errors;
 mod scan;
 mod upkeep;
 
-pub(crate) use scan::DeltaScan;
+pub(crate) use scan::{DeltaChanges, DeltaScan};
 
 use attention::{Caller, attention, watch};
 use changes::{Changed, Changing, Evaluation, GivenClause, literals_of};
@@ -372,6 +372,18 @@ impl DeltaTable {
             version,
         };
         detached(py, move || Ok(DeltaScan::new(self.table.scan(&options)?)))
+    }
+
+    /// Plans the reading of the rows that versions changed, by default up to the newest.
+    fn changes(
+        &self,
+        py: Python<'_>,
+        first: i64,
+        last: Option<i64>,
+        columns: Option<Vec<String>>,
+    ) -> PyResult<DeltaChanges> {
+        let options = ChangesOptions { first, last, columns };
+        detached(py, move || Ok(DeltaChanges::new(self.table.changes(&options)?)))
     }
 
     /// The paths, as the log has them, of files below a folder that the table has, or had and may still be asked for.

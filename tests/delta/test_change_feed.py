@@ -1,0 +1,420 @@
+"""A change data feed has the rows that each version changed, however they were changed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import deltalake
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import spillway.delta
+from spillway.delta import when_matched_delete, when_not_matched_insert
+from spillway.errors import OptionError, SchemaError, UnsupportedTableError, VersionNotFoundError
+
+from ..counts import examples
+from .conftest import rows
+from .logs import log_of, make_log, metadata_of, read_version
+from .test_changes import SCHEMA, STEPS, Model, row, without_empty
+from .test_deletes import MARKS, NUMBERS, made, numbers
+from .test_optimize import DELETERS, FILES, ROUNDS, delete_own, small, vacuum
+from .test_row_level import ROWS, WRITERS, own, race
+from .test_vacuum import age
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .test_changes import Row
+
+FEED = {"delta.enableChangeDataFeed": "true"}
+OF_FEED = pa.schema([*SCHEMA, pa.field("_change_type", pa.string()), pa.field("_commit_version", pa.int64())])
+PARTS = st.sampled_from(["a", "b"])
+MORE_STEPS = st.one_of(
+    STEPS,
+    STEPS,
+    st.tuples(st.just("overwrite"), st.lists(row(), min_size=1, max_size=5)),
+    st.tuples(st.just("overwrite_part"), st.tuples(PARTS, st.lists(row(), min_size=1, max_size=5))),
+    st.tuples(st.sampled_from(["optimize", "purge"]), st.none()),
+)
+
+
+class FeedModel(Model):
+    """A model that overwrites and compacts, too."""
+
+    def overwrite(self, table: spillway.delta.Table, new: list[Row]) -> None:
+        spillway.delta.write(table.path, pa.Table.from_pylist(new, SCHEMA), mode="overwrite")
+        self.replace(table, self.rows, new)
+
+    def overwrite_part(self, table: spillway.delta.Table, change: tuple[str, list[Row]]) -> None:
+        part, new = change
+        if "part" not in table.partition_columns:
+            return
+        new = [row | {"part": part} for row in new]
+        data = pa.Table.from_pylist(new, SCHEMA)
+        spillway.delta.write(table.path, data, mode="overwrite", predicate=[("part", "=", part)])
+        self.replace(table, [row for row in self.rows if row["part"] == part], new)
+
+    def replace(self, table: spillway.delta.Table, old: list[Row], new: list[Row]) -> None:
+        self.note(table, "delete", old)
+        self.note(table, "insert", new)
+        self.rows = [row for row in self.rows if row not in old] + new
+
+    def optimize(self, table: spillway.delta.Table, _: None) -> None:
+        table.optimize()
+
+    def purge(self, table: spillway.delta.Table, _: None) -> None:
+        table.purge()
+
+
+HISTORIES = {
+    "first": st.lists(row(), min_size=1, max_size=20),
+    "steps": st.lists(MORE_STEPS, min_size=1, max_size=6),
+    "partition_by": st.sampled_from([[], ["part"], ["part", "text"]]),
+    "marks": st.booleans(),
+}
+
+
+@contextlib.contextmanager
+def lived(
+    first: list[Row], steps: list[tuple[str, Any]], partition_by: list[str], *, marks: bool
+) -> Iterator[tuple[spillway.delta.Table, list[str]]]:
+    """A table with a history, and the rows of its feed by the model."""
+    if "text" in partition_by:
+        # The log has an empty text and null of a partition column alike.
+        first = [row | {"text": row["text"] or None} for row in first]
+        steps = [(name, without_empty(change)) for name, change in steps]
+    with tempfile.TemporaryDirectory() as folder:
+        properties = FEED | MARKS if marks else FEED
+        table = spillway.delta.create(folder, SCHEMA, partition_by=partition_by, properties=properties)
+        model = FeedModel()
+        model.append(table, first)
+        for name, change in steps:
+            getattr(model, name)(table, change)
+        yield table, rows(pa.Table.from_pylist(model.feed, OF_FEED))
+
+
+def feed(table: spillway.delta.Table, *versions: int) -> list[str]:
+    """The changes of versions, by default of all, without their times."""
+    return rows(pa.table(table.changes(*(versions or (0,)))).drop_columns(["_commit_timestamp"]))
+
+
+def ids_by_version(table: spillway.delta.Table, change: str) -> dict[int, list[int]]:
+    changes = pa.table(table.changes(0, columns=["id"]))
+    found: dict[int, list[int]] = {}
+    for each in changes.filter(pc.field("_change_type") == change).to_pylist():
+        found.setdefault(each["_commit_version"], []).append(each["id"])
+    return {version: sorted(ids) for version, ids in found.items()}
+
+
+def deletions(table: spillway.delta.Table, *versions: int) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for each in pa.table(table.changes(*versions)).to_pylist():
+        assert each["_change_type"] == "delete"
+        found.setdefault(each["_commit_version"], []).append(each["id"])
+    return found
+
+
+def change_files(table: spillway.delta.Table) -> set[str]:
+    """Those that are stored."""
+    root = Path(table.path)
+    return {str(file.relative_to(root)) for file in (root / "_change_data").rglob("*") if file.is_file()}
+
+
+def named_change_files(table: spillway.delta.Table) -> set[str]:
+    """Those that versions name, in folders whose names need no code in the log."""
+    lines = (line for version in range(table.version + 1) for line in read_version(table, version))
+    return {line["cdc"]["path"] for line in lines if "cdc" in line}
+
+
+@settings(max_examples=examples(0.6))
+@given(**HISTORIES)
+def test_a_feed_has_the_changes_of_every_version(
+    first: list[Row],
+    steps: list[tuple[str, Any]],
+    partition_by: list[str],
+    marks: bool,  # noqa: FBT001 - hypothesis names it
+) -> None:
+    with lived(first, steps, partition_by, marks=marks) as (table, expected):
+        assert feed(table) == expected
+        assert change_files(table) == named_change_files(table)
+        if not marks:
+            by_delta_rs = pa.table(deltalake.DeltaTable(table.path).load_cdf().read_all())
+            assert rows(by_delta_rs.select(OF_FEED.names)) == expected
+
+
+@pytest.mark.parametrize("marks", [True, False], ids=["marking", "writing again"])
+def test_a_change_by_whole_files_needs_no_file_of_its_own(
+    tmp_path: Path,
+    marks: bool,  # noqa: FBT001 - pytest names it
+) -> None:
+    table = small(tmp_path / "t", "ab", FEED | (MARKS if marks else {}))
+    table.delete([("id", "<", 100)])
+    source = pa.table({"part": ["c", "b"], "id": [500, 150]}, NUMBERS)
+    table.merge(source, "id", when_not_matched_insert())
+    source = pa.table({"part": ["c"] * 2, "id": [500, 501]}, NUMBERS)
+    table.merge(source, "id", when_matched_delete(), when_not_matched_insert())
+    table.delete_partition(part="c")
+    table.truncate()
+    assert change_files(table) == set()
+    assert ids_by_version(table, "delete") == {
+        3: [*range(100)],
+        5: [500],
+        6: [501],
+        7: [*range(100, 200)],
+    }
+    assert ids_by_version(table, "insert") == {
+        1: [*range(100)],
+        2: [*range(100, 200)],
+        4: [500],
+        5: [501],
+    }
+
+
+def test_change_data_files_are_as_the_protocol_has_them(tmp_path: Path) -> None:
+    table = spillway.delta.create(tmp_path / "t", NUMBERS, partition_by="part", properties=FEED | MARKS)
+    with table.append() as append:
+        append.write(numbers(10, "a b"))
+    table.update([("id", "=", 3)], {"part": "c"})
+    noted = [line["cdc"] for line in read_version(table, 2) if "cdc" in line]
+    assert sorted(each["partitionValues"]["part"] for each in noted) == ["a b", "c"]
+    assert [each["dataChange"] for each in noted] == [False, False]
+    before, after = sorted(noted, key=lambda each: str(each["path"]))
+    assert before["path"].startswith("_change_data/part=a%20b/")
+    assert after["path"].startswith("_change_data/part=c/")
+    file = tmp_path / "t" / before["path"].replace("%20", " ")
+    assert before["size"] == file.stat().st_size
+    assert pq.ParquetFile(file).read().to_pylist() == [{"id": 3, "_change_type": "update_preimage"}]
+    [entry] = table.history(1)
+    assert entry.info["operationMetrics"]["numAddedChangeFiles"] == "2"
+
+
+@pytest.mark.parametrize("changes", ["delete", "update"])
+def test_threads_that_change_rows_of_one_file_have_their_own_rows_in_the_feed(
+    tmp_path: Path, changes: str
+) -> None:
+    table = made(tmp_path / "t", ROWS, properties=FEED | MARKS)
+
+    def update(writer: int) -> int:
+        return table.update(own(writer, WRITERS), {"part": "b"}).rows
+
+    assert race(table, WRITERS, None if changes == "delete" else update) == []
+    share = ROWS // 2 // WRITERS
+    kinds = ["delete"] if changes == "delete" else ["update_preimage", "update_postimage"]
+    for kind in kinds:
+        found = ids_by_version(table, kind)
+        assert sorted(found) == [*range(2, 2 + WRITERS)]
+        assert sorted(found.values()) == [[*range(at, at + share)] for at in range(0, ROWS // 2, share)]
+    assert change_files(table) == named_change_files(table)
+
+
+def test_a_change_that_fails_leaves_no_change_data_file(tmp_path: Path) -> None:
+    """Without vectors, the threads race for the file."""
+    table = made(tmp_path / "t", ROWS, properties=FEED)
+    failed = race(table, WRITERS)
+    won = ids_by_version(table, "delete")
+    assert len(won) == table.version - 1 == WRITERS - len(failed)
+    assert failed
+    assert change_files(table) == named_change_files(table)
+    assert len(change_files(table)) == len(won)
+
+
+def test_deletes_beside_compactions_are_in_the_feed_once(tmp_path: Path) -> None:
+    """A delete that a compaction got ahead of finds its rows again, and writes its files again."""
+    table = spillway.delta.create(tmp_path / "t", NUMBERS, properties=FEED | MARKS, partition_by="part")
+    for file in range(FILES):
+        with table.append() as append:
+            append.write(numbers(1000, "a", file * 1000))
+    removed = 0
+    with ThreadPoolExecutor(DELETERS) as pool:
+        writers = [pool.submit(delete_own, table, writer) for writer in range(DELETERS)]
+        while not all(writer.done() for writer in writers):
+            removed += table.optimize().removed_files + table.purge().removed_files
+    for writer in writers:
+        writer.result()
+    assert removed > 0
+    assert sorted(ids_by_version(table, "delete").values()) == [
+        [file * 1000 + number for file in range(FILES)] for number in range(ROUNDS * DELETERS)
+    ]
+    assert sorted(ids_by_version(table, "insert")) == [*range(1, FILES + 1)]
+    assert change_files(table) == named_change_files(table)
+
+
+@pytest.mark.parametrize("properties", [{}, MARKS], ids=["writing again", "marking"])
+def test_a_restore_takes_changes_back(tmp_path: Path, properties: dict[str, str]) -> None:
+    table = made(tmp_path / "t", 100, properties=FEED | properties)
+    table.delete([("id", "<", 10)])
+    table.update([("id", "=", 50)], {"id": 1050})
+    with table.append() as append:
+        append.write(numbers(5, "a", 200))
+    table.restore(2)
+    net: Counter[int] = Counter()
+    for each in pa.table(table.changes(5)).to_pylist():
+        net[each["id"]] += {"insert": 1, "delete": -1}[each["_change_type"]]
+    assert {number: count for number, count in net.items() if count} == {
+        50: 1,
+        1050: -1,
+        **dict.fromkeys(range(200, 205), -1),
+    }
+
+
+def test_columns_are_chosen_and_those_of_the_feed_come_behind(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", 10, properties=FEED)
+    changes = table.changes(1, columns=["id"])
+    assert (changes.first_version, changes.last_version) == (1, 1)
+    names = ["id", "_change_type", "_commit_version", "_commit_timestamp"]
+    assert pa.schema(changes).names == names
+    assert pa.table(changes).num_rows == pa.table(changes).num_rows == 10
+    assert pa.table(table.changes(0, 0)).num_rows == 0
+    with pytest.raises(SchemaError, match="nothing"):
+        table.changes(1, columns=["nothing"])
+
+
+@pytest.mark.parametrize("in_commit", [True, False])
+def test_the_time_of_a_change_is_that_of_its_version(
+    tmp_path: Path,
+    in_commit: bool,  # noqa: FBT001 - pytest names it
+) -> None:
+    properties = FEED | ({"delta.enableInCommitTimestamps": "true"} if in_commit else {})
+    table = made(tmp_path / "t", 10, properties=properties)
+    table.delete([("id", "=", 1)])
+    for version in (1, 2):
+        found = pc.unique(pa.table(table.changes(version, version))["_commit_timestamp"])
+        if in_commit:
+            [info] = [line["commitInfo"] for line in read_version(table, version) if "commitInfo" in line]
+            expected = info["inCommitTimestamp"]
+        else:
+            expected = (log_of(table) / f"{version:020}.json").stat().st_mtime_ns // 1_000_000
+        assert found.cast(pa.int64()).to_pylist() == [expected * 1_000]
+
+
+def test_versions_without_a_feed_are_named(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", 10, properties=MARKS)
+    table.set_properties(FEED)
+    assert "changeDataFeed" in read_version(table, 2)[1]["protocol"]["writerFeatures"]
+    table.delete([("id", "=", 1)])
+    assert deletions(table, 2) == {3: [1]}
+    table.set_properties({"delta.enableChangeDataFeed": "false"})
+    table.delete([("id", "=", 2)])
+    assert named_change_files(table) == change_files(table)
+    assert len(change_files(table)) == 1
+    for first, last, named in [(1, None, 1), (2, None, 4), (2, 5, 4), (5, 5, 5)]:
+        with pytest.raises(OptionError, match=rf"version {named} has no change data feed") as raised:
+            table.changes(first, last)
+        assert raised.value.option == "first_version"
+    assert deletions(table, 2, 3) == {3: [1]}
+
+
+def test_versions_that_are_not_there_are_named(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", 10, properties=FEED)
+    for versions in [(2,), (0, 2), (-1,)]:
+        with pytest.raises(VersionNotFoundError, match=r"no version (2|-1): it has versions 0 to 1"):
+            table.changes(*versions)
+    with pytest.raises(OptionError, match="no versions from 1 to 0"):
+        table.changes(1, 0)
+    table.checkpoint()
+    (log_of(table) / f"{0:020}.json").unlink()
+    assert pa.table(table.changes(1)).num_rows == 10
+    with pytest.raises(VersionNotFoundError):
+        table.changes(0)
+
+
+def test_rows_have_the_columns_of_the_last_version(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", 3, properties=FEED)
+    table.delete([("id", "=", 1)])
+    more = pa.table({"part": ["a"], "id": [9], "text": ["x"]})
+    with table.append(schema_mode="merge") as append:
+        append.write(more)
+    found = pa.table(table.changes(1))
+    assert Counter(found["text"].to_pylist()) == {None: 4, "x": 1}
+    assert "text" not in pa.schema(table.changes(1, 2)).names
+    spillway.delta.create(tmp_path / "t", NUMBERS, mode="overwrite", properties=FEED)
+    with pytest.raises(OptionError, match="version 1 cannot be read as those of version 4") as raised:
+        table.changes(1)
+    assert raised.value.option == "last_version"
+    with pytest.raises(OptionError, match="version 3 cannot be read as those of version 4"):
+        table.changes(4)
+    with table.append() as append:
+        append.write(numbers(1))
+    assert pa.table(table.changes(5)).num_rows == 1
+
+
+@pytest.mark.parametrize("name", ["_change_type", "_Commit_Version", "_commit_timestamp"])
+def test_columns_with_the_names_of_a_feeds_own_are_refused(tmp_path: Path, name: str) -> None:
+    schema = pa.schema([*NUMBERS, pa.field(name, pa.string())])
+    with pytest.raises(SchemaError, match=f"{name}.*change data feed"):
+        spillway.delta.create(tmp_path / "new", schema, properties=FEED)
+    table = spillway.delta.create(tmp_path / "t", schema)
+    with pytest.raises(SchemaError, match=f"{name}.*change data feed"):
+        table.set_properties(FEED)
+    table = made(tmp_path / "growing", 3, properties=FEED)
+    append = table.append(schema_mode="merge")
+    with pytest.raises(SchemaError, match=f"{name}.*change data feed"):
+        append.write(pa.table({"part": ["a"], "id": [9], name: ["x"]}))
+    append.abort()
+    assert table.version == 1
+
+
+def test_tables_of_writer_version_4_have_a_feed(tmp_path: Path) -> None:
+    fields = [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]
+    protocol = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 4}}
+    table = make_log(tmp_path / "t", [protocol, metadata_of(fields, **FEED)])
+    with table.append() as append:
+        append.write(pa.table({"id": [1, 2, 3]}))
+    table.update([("id", "=", 2)], {"id": 7})
+    found = pa.table(deltalake.DeltaTable(table.path).load_cdf(starting_version=2).read_all())
+    assert rows(found.select(["id", "_change_type"])) == rows(
+        pa.table({"id": [2, 7], "_change_type": ["update_preimage", "update_postimage"]})
+    )
+    generated = fields[0] | {"metadata": {"delta.generationExpression": "1 + 1"}}
+    other = make_log(tmp_path / "generated", [protocol, metadata_of([generated])])
+    with pytest.raises(UnsupportedTableError, match=r"generationExpression"):
+        other.truncate()
+    table.set_properties(MARKS)
+    features = read_version(table, 3)[1]["protocol"]["writerFeatures"]
+    assert {"changeDataFeed", "generatedColumns", "deletionVectors"} <= {*features}
+    assert table.delete([("id", "=", 7)]).rows == 1
+
+
+def test_a_vacuum_removes_change_data_files_of_versions_before_the_retention(tmp_path: Path) -> None:
+    table = small(tmp_path / "t", "ab", FEED | MARKS)
+    table.delete([("id", "in", [3, 103])])
+    old = change_files(table)
+    table.delete([("id", "=", 4)])
+    new = change_files(table) - old
+    assert (len(old), len(new)) == (2, 1)
+    age(tmp_path / "t")
+    # Their versions are young.
+    assert table.vacuum().files == []
+    then = time.time() - 30 * 86_400
+    os.utime(log_of(table) / f"{3:020}.json", (then, then))
+    done = table.vacuum(dry_run=False)
+    assert {*done.files} == old
+    assert change_files(table) == new
+    assert deletions(table, 4) == {4: [4]}
+    with pytest.raises(Exception, match=r"_change_data.*is not there"):
+        pa.table(table.changes(3, 3))
+    assert {*vacuum(table).files} == new
+
+
+def test_options_of_files_hold_for_change_data_files_but_for_their_order(tmp_path: Path) -> None:
+    schema = pa.schema({"id": pa.int64()})
+    table = spillway.delta.create(tmp_path / "t", schema, properties=FEED | MARKS)
+    for first in (100, 0):
+        with table.append() as append:
+            append.write(pa.table({"id": range(first, first + 50)}, schema))
+    table.delete([("id", "in", [1, 101])], sorting_columns=["id"], compression="snappy")
+    [file] = change_files(table)
+    found = pq.ParquetFile(tmp_path / "t" / file)
+    assert sorted(found.read()["id"].to_pylist()) == [1, 101]
+    assert found.metadata.row_group(0).column(0).compression == "SNAPPY"

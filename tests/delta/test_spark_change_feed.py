@@ -1,0 +1,108 @@
+# ruff: noqa: S608 - the folder of a test is no attack
+"""Spark reads the change data feed that is written here, and its own feed is read here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+
+import spillway.delta
+
+from ..counts import examples
+from .conftest import rows
+from .test_change_feed import FEED, HISTORIES, OF_FEED, lived
+from .test_deletes import MARKS, NUMBERS, made, numbers
+from .test_row_level import ROWS, race
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from ..spark.process import Worker
+    from .test_changes import Row
+
+pytestmark = pytest.mark.spark
+WRITERS = 4
+COLUMNS = "part, id, _change_type, _commit_version, unix_micros(_commit_timestamp)"
+
+
+def by_spark(worker: Worker, path: Path | str, columns: str, first: int = 0) -> list[list[Any]]:
+    return worker.sql(f"select {columns} from table_changes_by_path('{path}', {first})")
+
+
+@settings(max_examples=examples(0.1))
+@given(**HISTORIES)
+def test_spark_reads_the_changes_of_every_version(
+    worker: Worker,
+    first: list[Row],
+    steps: list[tuple[str, Any]],
+    partition_by: list[str],
+    marks: bool,  # noqa: FBT001 - hypothesis names it
+) -> None:
+    with lived(first, steps, partition_by, marks=marks) as (table, expected):
+        found = by_spark(worker, table.path, ", ".join(OF_FEED.names))
+        columns = [dict(zip(OF_FEED.names, each, strict=True)) for each in found]
+        assert rows(pa.Table.from_pylist(columns, OF_FEED)) == expected
+
+
+def test_spark_reads_the_rows_of_each_of_those_that_race(tmp_path: Path, worker: Worker) -> None:
+    table = made(tmp_path / "t", ROWS, properties=FEED | MARKS)
+    assert race(table, WRITERS) == []
+    counts = "_commit_version, _change_type, count(*), min(id), max(id)"
+    groups = "group by _commit_version, _change_type"
+    found = worker.sql(f"select {counts} from table_changes_by_path('{tmp_path}/t', 2) {groups}")
+    share = ROWS // 2 // WRITERS
+    assert sorted(each[0] for each in found) == [*range(2, 2 + WRITERS)]
+    assert sorted(each[1:] for each in found) == [
+        ["delete", share, at, at + share - 1] for at in range(0, ROWS // 2, share)
+    ]
+
+
+@pytest.mark.parametrize("properties", [MARKS, {}], ids=["marking", "writing again"])
+def test_both_read_the_changes_of_both(tmp_path: Path, worker: Worker, properties: dict[str, str]) -> None:
+    path = tmp_path / "t"
+    sql = f"delta.`{path}`"
+    table = made(path, 100, properties=FEED | properties)
+    steps: list[Callable[[], object]] = [
+        lambda: worker.sql(f"delete from {sql} where id < 10"),
+        lambda: table.delete([("id", "<", 20)]),
+        lambda: worker.sql(f"update {sql} set part = 'b' where id between 30 and 40"),
+        lambda: table.update([("id", "<", 35)], {"part": "c"}),
+        lambda: worker.sql(f"insert into {sql} select 'd', id from range(200, 260)"),
+        lambda: table.merge(numbers(20, "e", 250), "id"),
+        lambda: worker.sql(
+            f"merge into {sql} t using (select 'f' part, id from range(95, 105)) s on t.id = s.id "
+            "when matched and s.id < 98 then delete when matched then update set * "
+            "when not matched then insert *"
+        ),
+        lambda: worker.sql(f"optimize {sql}"),
+        lambda: table.restore(3),
+        lambda: worker.sql(f"restore table {sql} to version as of 6"),
+        lambda: spillway.delta.write(path, numbers(5, "g"), mode="overwrite"),
+        lambda: worker.sql(f"insert overwrite {sql} select 'h', id from range(5)"),
+        lambda: worker.sql(f"delete from {sql}"),
+    ]
+    for step in steps:
+        step()
+    expected = by_spark(worker, path, COLUMNS)
+    found = pa.table(table.changes(0))
+    times = found["_commit_timestamp"].cast(pa.int64())
+    found = found.set_column(found.schema.get_field_index("_commit_timestamp"), "time", times)
+    names = [*NUMBERS.names, "_change_type", "_commit_version", "time"]
+    assert sorted(zip(*(found[name].to_pylist() for name in names), strict=True)) == sorted(
+        map(tuple, expected)
+    )
+
+
+def test_spark_goes_on_after_a_feed_was_enabled_here(tmp_path: Path, worker: Worker) -> None:
+    table = made(tmp_path / "t", 10, properties=MARKS)
+    table.set_properties(FEED)
+    worker.sql(f"update delta.`{tmp_path}/t` set part = 'b' where id = 3")
+    found = by_spark(worker, tmp_path / "t", "part, id, _change_type", 2)
+    assert sorted(found) == [["a", 3, "update_preimage"], ["b", 3, "update_postimage"]]
+    assert rows(pa.table(table.changes(2)).select(["part", "id", "_change_type"])) == rows(
+        pa.table({"part": ["a", "b"], "id": [3, 3], "_change_type": ["update_preimage", "update_postimage"]})
+    )
