@@ -298,6 +298,7 @@ pub(crate) fn before_first(metadata: &Metadata) -> Start {
         table_id: metadata.id.clone(),
         changed_in: BEFORE_FIRST,
         in_commit_timestamp: metadata.is_enabled(IN_COMMIT_TIMESTAMPS).then(now),
+        high_water_mark: None,
         known: None,
     }
 }

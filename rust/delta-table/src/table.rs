@@ -213,6 +213,7 @@ impl Shared {
             table_id: head.metadata.id.clone(),
             changed_in: head.changed_in,
             in_commit_timestamp,
+            high_water_mark: None,
             known: Some((head.protocol.clone(), head.metadata.as_ref().clone())),
         };
         Ok(Self {
