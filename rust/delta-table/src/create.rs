@@ -19,6 +19,7 @@ use crate::error::{Result, TableError};
 use crate::head::Head;
 use crate::place::{Folder, Place};
 use crate::properties::{self, IN_COMMIT_TIMESTAMPS};
+use crate::row_ids;
 use crate::schema::TableSchema;
 use crate::table::Table;
 
@@ -145,7 +146,8 @@ impl First {
         let schema = TableSchema::of(schema)?;
         let mut features = features(&schema, &options.properties)?;
         let names = std::mem::take(&mut options.cluster_by);
-        let metadata = metadata(&schema, options)?;
+        let mut metadata = metadata(&schema, options)?;
+        row_ids::name_columns(&mut metadata);
         let cluster_by = clustering::chosen(&names, &metadata, &schema)?;
         if !cluster_by.is_empty() {
             features.extend(clustering::FEATURES);

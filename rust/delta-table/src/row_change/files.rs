@@ -10,12 +10,12 @@ use roaring::RoaringTreemap;
 use crate::append::{AppendOptions, DataWriter, Written};
 use crate::deletion_vectors::{self, WrittenVectors};
 use crate::error::Result;
+use crate::row_ids::{self, CopiedRows, RowColumns};
 use crate::row_merge::RowMerge;
-use crate::scan::FileRows;
 use crate::snapshot::Snapshot;
 use crate::table::Shared;
 
-use super::{Fate, NewRows, Touched};
+use super::{Changed, Fate, NewRows, Touched};
 
 /// Files of a change. If they are dropped before a version may name them, they are removed.
 pub(super) struct Files {
@@ -106,7 +106,11 @@ impl Files {
             }
         }
         if let Some(new) = &mut new {
-            while let Some(rows) = new.added()? {
+            let columns = RowColumns::of(snapshot)?;
+            while let Some(mut rows) = new.added()? {
+                if let Some(columns) = &columns {
+                    rows = columns.beside(&rows, None)?;
+                }
                 self.put(free, &rows, go_on)?;
             }
         }
@@ -128,7 +132,7 @@ impl Files {
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
         let gone = &touched.found.deleted | &touched.found.matching;
-        for batch in FileRows::open(&self.shared.place, snapshot, &touched.add, gone)? {
+        for batch in CopiedRows::open(&self.shared.place, snapshot, &touched.add, gone)? {
             let batch = Batch::from(batch?);
             self.copied += batch.rows() as u64;
             let writer = self.writer(to, go_on)?;
@@ -156,16 +160,22 @@ impl Files {
         let mut first = 0;
         let columns = snapshot.schema.columns.iter();
         let columns = columns.filter(|column| new.reads(column)).cloned().collect();
-        let place = &self.shared.place;
-        for batch in FileRows::in_columns(place, snapshot, columns, &touched.add, others)? {
-            let batch = batch?;
+        let place = Arc::clone(&self.shared.place);
+        let hidden = RowColumns::of(snapshot)?;
+        let mut old = CopiedRows::in_columns(&place, snapshot, columns, &touched.add, others)?;
+        while let Some(batch) = old.next() {
+            let (batch, ids) = old.apart(batch?)?;
             let mut from = 0;
             while from < batch.num_rows() {
-                let rows = batch.slice(from, new.at_once().min(batch.num_rows() - from));
-                let changed = new.changed(&touched.add.path, first, &rows)?;
-                first += rows.num_rows();
-                from += rows.num_rows();
-                for rows in changed {
+                let count = new.at_once().min(batch.num_rows() - from);
+                let changed = new.changed(&touched.add.path, first, &batch.slice(from, count))?;
+                let ids = ids.as_ref().map(|ids| ids.slice(from, count));
+                first += count;
+                from += count;
+                for Changed { mut rows, places } in changed {
+                    if let (Some(hidden), Some(ids)) = (&hidden, &ids) {
+                        rows = hidden.beside(&rows, Some(row_ids::at(ids, places)?))?;
+                    }
                     self.put(to, &rows, go_on)?;
                 }
             }
@@ -177,7 +187,7 @@ impl Files {
     fn begin(&mut self, snapshot: &Arc<Snapshot>, options: &WriterOptions) -> Result<usize> {
         self.writers.push(DataWriter::new(
             Arc::clone(&self.shared),
-            Arc::clone(&snapshot.head),
+            row_ids::head_of_copies(&snapshot.head)?,
             AppendOptions::default(),
             options.clone(),
         )?);

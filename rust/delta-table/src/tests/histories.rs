@@ -14,7 +14,7 @@ use proptest::sample::Index;
 
 use super::model::{Change, Merging, Model, Wanted};
 use super::process::{Process, Step};
-use super::{Rows, append, appended, options, patience, rows, stray, table};
+use super::{Rows, append, appended, options, patience, row_ids, rows, stray, table, tracked_table};
 use crate::append::Append;
 use crate::table::lock;
 use crate::{CompactOptions, Compaction, Counts, PendingChange, PendingCompaction, Table, TableError};
@@ -258,9 +258,9 @@ fn first_rows() -> [Rows; 2] {
     [file(0), file(FILE_ROWS)]
 }
 
-fn follow(events: &[Event], isolation: &str, marks: bool) {
+fn follow(events: &[Event], isolation: &str, marks: bool, tracks: bool) {
     let folder = tempfile::tempdir().unwrap();
-    let first = table(folder.path(), isolation, marks);
+    let first = tracked_table(folder.path(), isolation, marks, tracks);
     let mut model = Model::new(isolation);
     for (rows, version) in first_rows().iter().zip(1..) {
         append(&first, rows);
@@ -302,6 +302,7 @@ fn follow(events: &[Event], isolation: &str, marks: bool) {
     }
     drop(begun);
     assert_eq!(stray(&first), Vec::<String>::new());
+    row_ids::check(&first);
 }
 
 proptest! {
@@ -312,16 +313,18 @@ proptest! {
     fn the_order_of_versions_explains_every_history_of_files_that_are_written_again(
         events in events(),
         isolation in prop::sample::select(&["Serializable", "WriteSerializable"]),
+        tracks in any::<bool>(),
     ) {
-        follow(&events, isolation, false);
+        follow(&events, isolation, false, tracks);
     }
 
     #[test]
     fn the_order_of_versions_explains_every_history_of_rows_that_are_marked(
         events in events(),
         isolation in prop::sample::select(&["Serializable", "WriteSerializable"]),
+        tracks in any::<bool>(),
     ) {
-        follow(&events, isolation, true);
+        follow(&events, isolation, true, tracks);
     }
 }
 

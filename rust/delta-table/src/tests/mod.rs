@@ -5,6 +5,7 @@ mod deaths;
 mod histories;
 mod model;
 pub(crate) mod process;
+mod row_ids;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -49,8 +50,14 @@ fn batch(rows: &[(i64, i64)]) -> RecordBatch {
 
 /// An empty table.
 fn table(root: &Path, isolation: &str, marks: bool) -> Table {
+    tracked_table(root, isolation, marks, false)
+}
+
+/// An empty table, whose rows keep their ids if it `tracks` them.
+fn tracked_table(root: &Path, isolation: &str, marks: bool, tracks: bool) -> Table {
     let properties = [
         ("delta.enableDeletionVectors", marks.to_string()),
+        ("delta.enableRowTracking", tracks.to_string()),
         ("delta.isolationLevel", isolation.to_owned()),
     ];
     let create = CreateOptions {
