@@ -70,6 +70,7 @@ GROUPS = {
         "delta/test_spark_clustering.py",
         "delta/test_spark_deletes.py",
         "delta/test_spark_reading.py",
+        "delta/test_spark_row_ids.py",
         "spark/test_tasks.py",
         "spark/test_types_delta.py",
     ),

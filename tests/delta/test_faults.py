@@ -86,9 +86,9 @@ def test_a_damaged_checkpoint_is_named(folder: Path) -> None:
             {
                 "minReaderVersion": 1,
                 "minWriterVersion": 7,
-                "writerFeatures": ["rowTracking", "domainMetadata"],
+                "writerFeatures": ["rowTracking"],
             },
-            "row",
+            "rowTracking without domainMetadata",
         ),
         ({"minReaderVersion": 2, "minWriterVersion": 5}, "reader version 2"),
         ({"minReaderVersion": 1, "minWriterVersion": 6}, "writer version 6"),

@@ -51,7 +51,6 @@ def ids(table: spillway.delta.Table) -> list[int]:
 NOT_BUILT: dict[str, list[dict[str, Any]]] = {
     "futureFeature": [needs("futureFeature"), {"futureAction": {"kept": True}}],
     "checkpointProtection": [needs("checkpointProtection")],
-    "rowTracking": [needs("rowTracking", "domainMetadata")],
 }
 
 

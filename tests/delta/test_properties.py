@@ -89,7 +89,7 @@ REFUSED = {
     "delta.appendsOnly": ("true", OptionError, r"did you mean delta\.appendOnly\?"),
     "delta.constraints.positive": ("id > 0", OptionError, "add_constraint"),
     "delta.columnMapping.mode": ("name", UnsupportedTableError, "not built"),
-    "delta.enableRowTracking": ("true", UnsupportedTableError, "not built"),
+    "delta.rowTrackingSuspended": ("true", UnsupportedTableError, "not built"),
     "delta.checkpointPolicy": ("v2", UnsupportedTableError, "not built"),
 }
 

@@ -341,9 +341,10 @@ class Table:
             CommitConflict: A concurrent transaction changed what was read or is removed.
             ConstraintError: A constraint is not true for a row of an added file, which is read for that.
             OptionError: A file is not in the table, or is in it already, or lacks statistics of a column that
-                the table is clustered by.
+                the table is clustered by, or ``numRecords`` where rows have ids.
             UnsupportedTableError: The table asks its writers for a feature that is not built; or it has a
-                change data feed, and files with other rows would replace files.
+                change data feed, and files with other rows would replace files; or its rows keep their ids,
+                and a file has ``data_change=False``.
             VersionNotFoundError: The version that was read is not, or no longer, there.
         """
         read = read or ReadSet()
@@ -661,7 +662,8 @@ class Table:
         Raises:
             CommitConflict: A concurrent transaction changed the schema, the properties or the protocol.
             OptionError: Delta has no such property, or it may not have such a value; or one is a constraint.
-            UnsupportedTableError: A property, or the table, asks for a feature that is not built.
+            UnsupportedTableError: A property, or the table, asks for a feature that is not built; or
+                ``delta.enableRowTracking`` is set, and the table has rows without ids.
 
         Example:
             >>> import pyarrow as pa, spillway.delta
@@ -918,7 +920,8 @@ class Table:
             VersionNotFoundError: The version, a data file of it or a deletion vector is gone.
             CommitConflict: A concurrent transaction added or removed rows.
             UnsupportedTableError: The table asks its writers for a feature that is not built; or it was
-                partitioned, and has the feature ``clustering`` now, with which no table may be.
+                partitioned, and has the feature ``clustering`` now, with which no table may be; or
+                ``delta.enableRowTracking`` was changed since.
         """
         return self._committed("RESTORE", self._native.restore(version, timeout))
 

@@ -71,6 +71,7 @@ fn start(version: i64) -> Start {
         table_id: "race".to_owned(),
         changed_in: version,
         in_commit_timestamp: None,
+        high_water_mark: None,
         known: None,
     }
 }

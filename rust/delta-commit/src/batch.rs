@@ -6,6 +6,7 @@ use crate::actions::{Action, CommitInfo};
 use crate::error::Result;
 use crate::intent::Prepared;
 use crate::log::{Time, Version};
+use crate::row_ids::{PRESERVED_TAG, RowIds, RowTracking};
 use crate::transaction::Operation;
 use crate::winner::{MEMBERS_TAG, Winner};
 
@@ -115,25 +116,57 @@ impl Batch {
     }
 
     /// Makes the version's body, and its summary for the check of later transactions.
+    ///
+    /// # Errors
+    /// [`CommitError::Invalid`](crate::CommitError::Invalid) when its files get row ids, and one cannot.
     pub(crate) fn seal(
         &self,
         version: Version,
         time: Time,
         in_commit: Option<i64>,
+        tracking: Option<RowTracking>,
     ) -> Result<(Vec<u8>, Winner)> {
-        let info = Action::CommitInfo(self.commit_info(version, time, in_commit));
+        let mut info = self.commit_info(version, time, in_commit);
+        if tracking.is_some_and(|tracking| tracking.is_enabled) {
+            let mut operations = self.members.iter().map(|member| &member.transaction.operation);
+            let keeps = !operations.any(|operation| operation.loses_row_ids);
+            info.tags.insert(PRESERVED_TAG.to_owned(), keeps.to_string());
+        }
+        let info = Action::CommitInfo(info);
         let mut body = String::with_capacity(self.bytes + 1_024 + 33 * self.members.len());
         body.push_str(&info.to_line()?);
         body.push('\n');
-        for member in &self.members {
-            body.push_str(&member.lines);
+        let mut actions = vec![info];
+        if let Some(tracking) = tracking {
+            for action in self.with_row_ids(version, tracking)? {
+                body.push_str(&action.to_line()?);
+                body.push('\n');
+                actions.push(action);
+            }
+        } else {
+            for member in &self.members {
+                body.push_str(&member.lines);
+                actions.extend(member.transaction.actions.iter().cloned());
+            }
         }
-        let actions = self
-            .members
-            .iter()
-            .flat_map(|member| member.transaction.actions.iter().cloned());
-        let winner = Winner::of(version, std::iter::once(info).chain(actions).collect());
-        Ok((body.into_bytes(), winner))
+        Ok((body.into_bytes(), Winner::of(version, actions)))
+    }
+
+    /// R12: the members' actions, with row ids that no version before has given.
+    fn with_row_ids(&self, version: Version, tracking: RowTracking) -> Result<Vec<Action>> {
+        let mut ids = RowIds::of(version, tracking);
+        let mut actions = Vec::with_capacity(self.actions + 1);
+        for member in &self.members {
+            let new = member.transaction.is_blind_append();
+            for action in &member.transaction.actions {
+                actions.push(match action {
+                    Action::Add(add) => Action::Add(ids.give(add.clone(), new)?),
+                    other => other.clone(),
+                });
+            }
+        }
+        actions.extend(ids.domain()?);
+        Ok(actions)
     }
 }
 

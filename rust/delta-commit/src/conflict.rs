@@ -3,20 +3,18 @@
 //! The order of the checks is delta-spark's, so that the same pair of transactions gets the same error;
 //! `tests/matrix.rs` holds it to that. The check differs in four points. It is finer in one: added files are matched
 //! by their statistics too. It is coarser in three: any change of the protocol is a conflict, a file without statistics
-//! of clustering columns is one with their change, and row tracking's own resolutions are not made. A transaction with
-//! [`Marks`](crate::merge::Marks) has no conflict with versions that only
-//! mark other rows: whether they are others, its merge finds out.
+//! of clustering columns is one with their change, and so is a version that enables row tracking. The ids of rows are
+//! none: each attempt gives them anew ([`row_ids`]). A transaction with [`Marks`](crate::merge::Marks) has no conflict
+//! with versions that only mark other rows: whether they are others, its merge finds out.
 
 use std::fmt;
 
 use crate::actions::{Action, Add, PartitionValues};
 use crate::clustering;
 use crate::log::Version;
+use crate::row_ids;
 use crate::transaction::{Isolation, Transaction};
 use crate::winner::Winner;
-
-/// The domain in which row tracking keeps its high-water mark. Writers merge it, so it causes no conflict.
-const ROW_TRACKING_DOMAIN: &str = "delta.rowTracking";
 
 /// The reason why an append comes before another version.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -175,7 +173,8 @@ fn find(transaction: &Transaction, winner: &Winner) -> Option<ConflictKind> {
 fn concurrent_domain(transaction: &Transaction, winner: &Winner) -> Option<ConflictKind> {
     transaction.actions.iter().find_map(|action| match action {
         Action::DomainMetadata(domain)
-            if domain.domain != ROW_TRACKING_DOMAIN && winner.domains.contains(&domain.domain) =>
+            // The highest row id is taken from the version before, whoever wrote it.
+            if domain.domain != row_ids::DOMAIN && winner.domains.contains(&domain.domain) =>
         {
             Some(ConflictKind::ConcurrentTransaction(format!(
                 "the metadata domain {:?} was changed, which this transaction changes too",

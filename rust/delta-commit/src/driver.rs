@@ -32,7 +32,14 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// use delta_commit::{Committer, MemberId, Start, Transaction, store::LocalLogStore, log::BEFORE_FIRST};
 ///
 /// let table = tempfile::tempdir()?;
-/// let start = Start { version: BEFORE_FIRST, table_id: "4f1c".into(), changed_in: BEFORE_FIRST, in_commit_timestamp: None, known: None };
+/// let start = Start {
+///     version: BEFORE_FIRST,
+///     table_id: "4f1c".into(),
+///     changed_in: BEFORE_FIRST,
+///     in_commit_timestamp: None,
+///     high_water_mark: None,
+///     known: None,
+/// };
 /// let committer = Committer::new(Arc::new(LocalLogStore::new(table.path())), start);
 /// let metadata = Metadata { id: "4f1c".into(), schema_string: r#"{"type":"struct","fields":[]}"#.into(), ..Metadata::default() };
 /// let create = vec![Action::Protocol(Protocol::default()), Action::Metadata(metadata)];

@@ -4,7 +4,7 @@
 //! Its name begins with its first version, so that a listing shows whether its window is closed.
 
 use std::fmt::Write;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -14,6 +14,7 @@ use crate::batch::{MAX_ACTIONS, MAX_BYTES};
 use crate::error::{CommitError, Result};
 use crate::log::{LogStore, StoreError, Version};
 use crate::path;
+use crate::row_ids;
 use crate::transaction::{MemberId, Transaction};
 
 /// The number of versions that an intent may land in.
@@ -83,6 +84,8 @@ pub(crate) struct Prepared {
     pub(crate) transaction: Arc<Transaction>,
     /// One action a line, each line ended.
     pub(crate) lines: Arc<str>,
+    /// The error of a file that can get no row ids, once a table with row tracking has asked for it.
+    uncounted: Arc<OnceLock<Option<CommitError>>>,
 }
 
 impl Prepared {
@@ -96,6 +99,7 @@ impl Prepared {
         Ok(Self {
             transaction: Arc::new(transaction),
             lines: lines.into(),
+            uncounted: Arc::default(),
         })
     }
 
@@ -106,6 +110,16 @@ impl Prepared {
 
     pub(crate) fn id(&self) -> MemberId {
         self.transaction.id
+    }
+
+    /// The error of a table with row tracking, if the rows of a file were not counted.
+    pub(crate) fn uncounted(&self) -> Option<&CommitError> {
+        let found = self.uncounted.get_or_init(|| {
+            let transaction = &self.transaction;
+            let path = row_ids::first_uncounted(&transaction.actions, transaction.is_blind_append());
+            path.map(row_ids::uncounted)
+        });
+        found.as_ref()
     }
 }
 

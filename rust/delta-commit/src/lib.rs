@@ -23,6 +23,7 @@ pub mod passed_over;
 pub mod path;
 pub mod predicate;
 mod process;
+pub mod row_ids;
 #[doc(hidden)]
 pub mod rules;
 pub mod schema;

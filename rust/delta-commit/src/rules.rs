@@ -45,6 +45,8 @@ pub struct Rules {
     pub expiring_intents: bool,
     /// A transaction does not follow a version that follows an append which counts as later than the transaction.
     pub r11_one_order: bool,
+    /// Row ids come after those that were given in the version before, whoever wrote it.
+    pub r12_new_row_ids: bool,
 }
 
 impl Default for Rules {
@@ -69,6 +71,7 @@ impl Default for Rules {
             leaves_to_others: true,
             expiring_intents: true,
             r11_one_order: true,
+            r12_new_row_ids: true,
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::error::{CommitError, Result};
 use crate::log::Version;
 use crate::merge::Marks;
 use crate::predicate::Predicate;
+use crate::row_ids;
 
 /// The unique id of a transaction. An id in the log proves that its transaction is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -113,6 +114,8 @@ pub struct Operation {
     pub changes_data: bool,
     /// A note from the user.
     pub user_metadata: Option<String>,
+    /// True if rows that it copies may lose their ids, in a table with row tracking.
+    pub loses_row_ids: bool,
 }
 
 impl Operation {
@@ -124,6 +127,7 @@ impl Operation {
             metrics: BTreeMap::new(),
             changes_data: true,
             user_metadata: None,
+            loses_row_ids: false,
         }
     }
 
@@ -238,7 +242,7 @@ impl Transaction {
         })
     }
 
-    /// Refuses actions that no version may hold: two of a kind that must be single, or a `commitInfo` of its own.
+    /// Refuses actions that no version may hold: two of a kind that must be single, or one that the committer writes.
     ///
     /// # Errors
     /// [`CommitError::Invalid`] names what is there twice.
@@ -250,6 +254,12 @@ impl Transaction {
                     return Err(CommitError::Invalid(
                         "the transaction holds a commitInfo; the committer writes that itself".to_owned(),
                     ));
+                }
+                Action::DomainMetadata(domain) if domain.domain == row_ids::DOMAIN => {
+                    return Err(CommitError::Invalid(format!(
+                        "the transaction holds the domain {}; the committer writes that itself",
+                        row_ids::DOMAIN
+                    )));
                 }
                 Action::Protocol(_) => ("protocol", ""),
                 Action::Metadata(_) => ("metaData", ""),

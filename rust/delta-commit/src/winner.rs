@@ -6,6 +6,7 @@ use crate::actions::{Action, Add, CommitInfo, Metadata, Protocol, parse_commit};
 use crate::clustering;
 use crate::error::Result;
 use crate::log::Version;
+use crate::row_ids;
 use crate::transaction::MemberId;
 
 /// The tag of `commitInfo` that holds the ids of a version's members, separated by commas.
@@ -43,15 +44,23 @@ pub struct Winner {
     pub domains: BTreeSet<String>,
     /// Columns that it clusters the table by.
     pub clustering: Vec<Vec<String>>,
+    /// The highest row id that was given up to it, if it says so.
+    pub high_water_mark: Option<i64>,
 }
 
 impl Winner {
     /// Parses the body of a commit.
     ///
     /// # Errors
-    /// [`crate::CommitError::Malformed`] when it is not a commit.
+    /// [`crate::CommitError::Malformed`] when it is not a commit, or its highest row id cannot be read.
     pub fn parse(version: Version, body: &[u8]) -> Result<Self> {
-        Ok(Self::of(version, parse_commit(body)?))
+        let actions = parse_commit(body)?;
+        for action in &actions {
+            if let Action::DomainMetadata(domain) = action {
+                row_ids::high_water_mark(domain)?;
+            }
+        }
+        Ok(Self::of(version, actions))
     }
 
     /// The version that these actions made.
@@ -92,6 +101,8 @@ impl Winner {
                     winner.app_ids.insert(txn.app_id);
                 }
                 Action::DomainMetadata(domain) => {
+                    let mark = row_ids::high_water_mark(&domain).unwrap_or_default();
+                    winner.high_water_mark = winner.high_water_mark.max(mark);
                     winner.domains.insert(domain.domain);
                 }
             }

@@ -37,6 +37,7 @@ fn committer(table: &Path, version: Version) -> Committer {
         table_id: "t".to_owned(),
         changed_in: version.min(0),
         in_commit_timestamp: None,
+        high_water_mark: None,
         known: None,
     };
     Committer::new(Arc::new(LocalLogStore::new(table)), start)

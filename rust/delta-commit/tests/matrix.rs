@@ -3,7 +3,9 @@
 //! `tests/delta/conflicts/generate.py` made the table by asking delta-spark, and says what its fields mean.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use delta_commit::actions::{Action, Add, CommitInfo, Metadata, PartitionValues, Protocol, Remove};
+use delta_commit::actions::{
+    Action, Add, CommitInfo, DomainMetadata, Metadata, PartitionValues, Protocol, Remove,
+};
 use delta_commit::conflict::check;
 use delta_commit::predicate::{Comparison, Literal, Predicate, Term};
 use delta_commit::winner::Winner;
@@ -165,10 +167,22 @@ fn loser(pair: &Pair) -> Transaction {
     transaction(&pair.loser, "loser", &pair.loser_day, &pair.isolation)
 }
 
+fn winner(pair: &Pair) -> Winner {
+    landed(transaction(
+        &pair.winner,
+        "winner",
+        &pair.winner_day,
+        &pair.isolation,
+    ))
+}
+
 /// Returns the outcome of the pair here, in the words of the matrix.
 fn ours(pair: &Pair) -> String {
-    let winner = transaction(&pair.winner, "winner", &pair.winner_day, &pair.isolation);
-    match check(&loser(pair), &landed(winner)) {
+    ours_of(&loser(pair), &winner(pair))
+}
+
+fn ours_of(loser: &Transaction, winner: &Winner) -> String {
+    match check(loser, winner) {
         Ok(()) => "commit".to_owned(),
         Err(conflict) => {
             let message = conflict.kind.to_string();
@@ -206,6 +220,30 @@ fn every_listed_deviation_deviates_somewhere_and_has_its_reason() {
             pairs.iter().any(|pair| deviation.covers(pair)),
             "no pair deviates so any more: {deviation:?}"
         );
+    }
+}
+
+#[test]
+fn row_ids_change_the_end_of_no_pair() {
+    for pair in pairs() {
+        let mut tracked = winner(&pair);
+        for (place, add) in (0..).zip(&mut tracked.adds) {
+            add.base_row_id = Some(10 * place);
+            add.default_row_commit_version = Some(tracked.version);
+        }
+        tracked.domains.insert("delta.rowTracking".to_owned());
+        tracked.high_water_mark = Some(100);
+        let mut loser = loser(&pair);
+        assert_eq!(ours_of(&loser, &tracked), ours(&pair), "{pair:?}");
+        // As another writer's transaction is, which brings the domain itself.
+        if pair.checked != "SnapshotIsolation" {
+            loser.actions.push(Action::DomainMetadata(DomainMetadata {
+                domain: "delta.rowTracking".to_owned(),
+                configuration: r#"{"rowIdHighWaterMark":7}"#.to_owned(),
+                ..DomainMetadata::default()
+            }));
+            assert_eq!(ours_of(&loser, &tracked), ours(&pair), "{pair:?}");
+        }
     }
 }
 

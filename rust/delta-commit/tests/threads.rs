@@ -34,6 +34,7 @@ fn start(version: Version) -> Start {
         table_id: "t".to_owned(),
         changed_in: version,
         in_commit_timestamp: None,
+        high_water_mark: None,
         known: None,
     }
 }
@@ -167,6 +168,72 @@ fn processes_carry_each_other() {
 #[test]
 fn lone_processes_carry_each_other() {
     race(32, 1);
+}
+
+#[test]
+fn rows_that_many_append_at_once_have_ids_of_their_own() {
+    const ROWS: i64 = 3;
+    const WRITERS: usize = 8;
+    const APPENDS: usize = 5;
+    let table = tempfile::tempdir().unwrap();
+    let protocol = Protocol {
+        min_writer_version: 7,
+        writer_features: Some(["rowTracking", "domainMetadata"].map(str::to_owned).to_vec()),
+        ..Protocol::default()
+    };
+    let known = Metadata {
+        id: "t".to_owned(),
+        ..Metadata::default()
+    };
+    let of = |start| Committer::new(Arc::new(LocalLogStore::new(table.path())), start);
+    let creation = vec![
+        Action::Protocol(protocol.clone()),
+        Action::Metadata(known.clone()),
+    ];
+    let creation = Transaction::append(MemberId::random(), BEFORE_FIRST, creation);
+    of(start(BEFORE_FIRST)).commit(creation, soon()).unwrap();
+    let start = Start {
+        known: Some((protocol, known)),
+        ..start(0)
+    };
+    let committers = [of(start.clone()), of(start.clone()), of(start)];
+    thread::scope(|scope| {
+        for (c, committer) in committers.iter().enumerate() {
+            for writer in 0..WRITERS {
+                scope.spawn(move || {
+                    for n in 0..APPENDS {
+                        let add = Add {
+                            path: format!("{c}-{writer}-{n}"),
+                            data_change: true,
+                            stats: Some(format!(r#"{{"numRecords":{ROWS}}}"#)),
+                            ..Add::default()
+                        };
+                        let append = Transaction::append(MemberId::random(), 0, vec![Action::Add(add)]);
+                        committer.commit(append, soon()).unwrap();
+                    }
+                });
+            }
+        }
+    });
+    let store = LocalLogStore::new(table.path());
+    let (mut given, mut marks) = (Vec::new(), Vec::new());
+    for version in 1..=store.find_tip().unwrap() {
+        for action in parse_commit(&store.read_version(version).unwrap().unwrap()).unwrap() {
+            match action {
+                Action::Add(add) => {
+                    assert_eq!(add.default_row_commit_version, Some(version));
+                    given.push(add.base_row_id.unwrap());
+                }
+                Action::DomainMetadata(domain) => marks.push(domain.configuration),
+                _ => {}
+            }
+        }
+    }
+    let files = i64::try_from(3 * WRITERS * APPENDS).unwrap();
+    // Nothing is left out where each version goes on from the one before.
+    assert_eq!(given, (0..files).map(|file| file * ROWS).collect::<Vec<_>>());
+    let highest = format!(r#"{{"rowIdHighWaterMark":{}}}"#, files * ROWS - 1);
+    assert_eq!(marks.last(), Some(&highest));
 }
 
 type Put = dyn Fn(&LocalLogStore, Version, &[u8]) -> Result<PutOutcome, StoreError> + Send + Sync;

@@ -35,6 +35,7 @@ pub(crate) fn broken_promise(
         .or_else(|| alone_or_blind(&winners, clients))
         .or_else(|| rows_add_up(store, clients))
         .or_else(|| marks_add_up(store, clients))
+        .or_else(|| ids_of_their_own(&winners))
         .or_else(|| told_the_truth(&winners, clients))
         .or_else(|| serial(&winners, clients))
         .or_else(|| no_dangling_add(&winners, store))
@@ -156,6 +157,41 @@ fn rows_add_up(store: &Store, clients: &BTreeMap<MemberId, Client>) -> Option<St
         }
         appends.take(&winner, &deleted);
         before = after;
+    }
+    None
+}
+
+/// Checks that each new file has row ids above those of all versions before, that a file that comes again keeps its
+/// own, and that each version with new ids says which is the highest.
+fn ids_of_their_own(winners: &[Winner]) -> Option<String> {
+    let mut known = HashMap::<&str, (Option<i64>, Option<Version>)>::new();
+    let mut highest = -1;
+    for winner in winners {
+        let (version, mut next) = (winner.version, highest + 1);
+        for add in &winner.adds {
+            let given = (add.base_row_id, add.default_row_commit_version);
+            // The rows of a file are as many as its bytes.
+            let expected = known.get(add.path.as_str()).copied().unwrap_or_else(|| {
+                let first = next;
+                next += add.size;
+                (Some(first), Some(version))
+            });
+            if given != expected {
+                let path = &add.path;
+                return Some(format!(
+                    "version {version} gives {path} the row ids {given:?}, expected {expected:?}"
+                ));
+            }
+            known.insert(&add.path, given);
+        }
+        if winner.high_water_mark.unwrap_or(highest) != next - 1 {
+            let mark = winner.high_water_mark;
+            return Some(format!(
+                "version {version} has row ids up to {}, and the mark {mark:?}",
+                next - 1
+            ));
+        }
+        highest = next - 1;
     }
     None
 }

@@ -59,6 +59,7 @@ pub(crate) fn transaction(
                 partition_values: PartitionValues::from_iter([("part", Some(n.to_string().as_str()))]),
                 data_change: true,
                 size: marks::ROWS,
+                stats: Some(marks::count(marks::ROWS)),
                 ..Add::default()
             })
         })

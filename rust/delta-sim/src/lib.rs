@@ -220,17 +220,19 @@ impl Simulation {
     /// checkpoint.
     fn open(&mut self) -> Process {
         let version = self.store.tip();
-        let changed_in = self
-            .winners()
+        let winners = self.winners();
+        let changed_in = winners
             .iter()
             .rfind(|winner| winner.changes_world())
             .map_or(BEFORE_FIRST, |winner| winner.version);
+        let metadata = winners.iter().rev().find_map(|winner| winner.metadata.clone());
         let start = Start {
             version,
             table_id: "table".to_owned(),
             changed_in,
             in_commit_timestamp: None,
-            known: None,
+            high_water_mark: winners.iter().rev().find_map(|winner| winner.high_water_mark),
+            known: metadata.map(|metadata| (protocol(), metadata)),
         };
         let id = MemberId::from_number(self.number());
         let rules = self.rules_of_one();
@@ -629,12 +631,21 @@ impl Simulation {
     }
 }
 
+/// The protocol of the table, whose rows have ids.
+fn protocol() -> Protocol {
+    Protocol {
+        min_writer_version: 7,
+        writer_features: Some(["rowTracking", "domainMetadata"].map(str::to_owned).to_vec()),
+        ..Protocol::default()
+    }
+}
+
 fn create_table(store: &mut Store) {
     let metadata = Metadata {
         id: "table".to_owned(),
         ..Metadata::default()
     };
-    let actions = vec![Action::Protocol(Protocol::default()), Action::Metadata(metadata)];
+    let actions = vec![Action::Protocol(protocol()), Action::Metadata(metadata)];
     let creation = Transaction::append(MemberId::from_number(1), BEFORE_FIRST, actions);
     let lines: Result<Vec<String>, CommitError> = creation.actions.iter().map(Action::to_line).collect();
     let faults = std::mem::take(&mut store.faults);

@@ -14,6 +14,11 @@ use crate::rng::Rng;
 /// Rows of a file that is no compaction's.
 pub(crate) const ROWS: i64 = 8;
 
+/// The statistics of a file with so many rows.
+pub(crate) fn count(rows: i64) -> String {
+    format!(r#"{{"numRecords":{rows}}}"#)
+}
+
 /// The names of a file's rows.
 pub(crate) fn named(file: &Add) -> impl Iterator<Item = char> + use<> {
     ('a'..='z').take(usize::try_from(file.size).unwrap_or(0))

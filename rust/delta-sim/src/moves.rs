@@ -9,7 +9,7 @@ use delta_commit::winner::Winner;
 use delta_commit::{CommitError, Marked, Marks, MemberId, Merge, Operation, Transaction, Version};
 
 use crate::client::live;
-use crate::marks::{named, rows, vector};
+use crate::marks::{self, named, rows, vector};
 use crate::rng::Rng;
 
 /// The name of these transactions' operation.
@@ -43,6 +43,7 @@ pub(crate) fn transaction(
         path: new.to_owned(),
         partition_values: partition.unwrap_or_default(),
         size: i64::try_from(count).unwrap_or(i64::MAX),
+        stats: Some(marks::count(i64::try_from(count).unwrap_or(i64::MAX))),
         ..Add::default()
     }));
     let mut moves = Transaction::append(id, read_version, actions);

@@ -77,5 +77,6 @@ mutants! {
     without_merging_a_mark_undoes_another: r10_merged_rows breaks "removes an entry" at 4,
     without_merging_a_move_brings_deleted_rows_back: r10_merged_rows breaks "only moves rows" at 0,
     without_an_order_a_change_of_what_it_missed_comes_first: r11_one_order breaks "no order holds" at 110,
+    with_its_own_mark_alone_a_version_gives_row_ids_again: r12_new_row_ids breaks "the row ids" at 0,
     without_trying_again_the_log_has_gaps: r9_no_gap breaks "was created, but there is no" at 35,
 }

@@ -25,6 +25,7 @@ use crate::indexed::Indexed;
 use crate::kept::Kept;
 use crate::operations::{Condition, chosen, partition_predicate, remove_chosen};
 use crate::place::DataFiles;
+use crate::row_ids;
 use crate::rows::Shape;
 use crate::schema::{Column, Kind, Primitive, TableSchema};
 use crate::snapshot::Snapshot;
@@ -440,7 +441,7 @@ fn add_of(file: &SpreadFile, open: &Open, head: &Head) -> Result<Add> {
         modification_time: now(),
         data_change: true,
         stats: Some(stats_json(
-            &open.schema,
+            &row_ids::shown(&open.schema, &head.metadata),
             &head.metadata.partition_columns,
             &open.indexed,
             &open.nans,

@@ -20,6 +20,7 @@ use crate::error::{Result, TableError};
 use crate::head::Head;
 use crate::place::{Folder, Place};
 use crate::properties::{self, IN_COMMIT_TIMESTAMPS};
+use crate::row_ids;
 use crate::schema::TableSchema;
 use crate::table::Table;
 
@@ -152,7 +153,8 @@ impl First {
         let schema = TableSchema::of(schema)?;
         let mut features = features(&schema, &options.properties)?;
         let names = std::mem::take(&mut options.cluster_by);
-        let metadata = metadata(&schema, options)?;
+        let mut metadata = metadata(&schema, options)?;
+        row_ids::name_columns(&mut metadata);
         change_feed::check_columns(&metadata, &schema)?;
         let cluster_by = clustering::chosen(&names, &metadata, &schema)?;
         if !cluster_by.is_empty() {
@@ -306,6 +308,7 @@ pub(crate) fn before_first(metadata: &Metadata) -> Start {
         table_id: metadata.id.clone(),
         changed_in: BEFORE_FIRST,
         in_commit_timestamp: metadata.is_enabled(IN_COMMIT_TIMESTAMPS).then(now),
+        high_water_mark: None,
         known: None,
     }
 }

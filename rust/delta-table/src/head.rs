@@ -17,6 +17,7 @@ use crate::constraints::Constraints;
 use crate::error::{Result, TableError};
 use crate::log_dir::{LogDir, Replaying};
 use crate::mapping::{MODE, Mapping};
+use crate::row_ids;
 use crate::schema::{Column, TableSchema};
 use crate::widening;
 
@@ -345,15 +346,7 @@ impl Head {
             )));
         }
         self.protocol.check_writable()?;
-        let features = self.protocol.writer_features.iter().flatten();
-        for feature in features {
-            // Its writers give every file row ids.
-            if feature == "rowTracking" {
-                return Err(TableError::unsupported(
-                    "the table has the feature rowTracking, which is not built: write it with Spark",
-                ));
-            }
-        }
+        row_ids::check(self)?;
         if let Some((column, rule)) = computed(&self.schema.columns) {
             return Err(TableError::unsupported(format!(
                 "the column {:?} has {rule}, which is not built: write the table with Spark",

@@ -33,6 +33,7 @@ mod place;
 mod planned;
 mod properties;
 mod row_change;
+mod row_ids;
 mod row_merge;
 mod rows;
 mod scan;

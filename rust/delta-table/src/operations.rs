@@ -19,6 +19,7 @@ use parquet_writer::OptionFault;
 
 use crate::error::{Result, TableError};
 use crate::head::Head;
+use crate::row_ids;
 use crate::schema::{Kind, Primitive};
 use crate::snapshot::Snapshot;
 use crate::table::{Table, or_late, patient};
@@ -393,6 +394,7 @@ impl Table {
         ]
         .into();
         check_in_commit_timestamps(&snapshot, &target.metadata)?;
+        row_ids::check_restored(&snapshot, &target)?;
         let mut transaction = begin(&snapshot, operation)?;
         transaction.reads.whole_table = true;
         transaction.actions = restoring(&snapshot, &target, &returning, &leaving);
@@ -461,6 +463,7 @@ impl Table {
             }
         }
         let mut transaction = begin(&head, operation)?;
+        transaction.operation.loses_row_ids = !(adds.is_empty() || removes.is_empty());
         if !(read.is_nothing() && removes.is_empty()) {
             transaction.read_version = self.read_version(read, &head)?;
         }
@@ -473,6 +476,7 @@ impl Table {
         }
         transaction.unsynced = adds.iter().map(|add| add.path.clone()).collect();
         check_adds(&adds, &head)?;
+        row_ids::check_added(&head, &adds)?;
         constraints::check_files(&shared.place, &head, &adds, &mut patient(patience))?;
         if let Some(snapshot) = snapshot {
             let files = self.files_at(&snapshot, transaction.read_version, removes)?;

@@ -20,7 +20,8 @@ use crate::error::{Result, TableError};
 use crate::head::Head;
 use crate::moved_rows::{Bin, MovedRows, NewFile, Source};
 use crate::operations::{Condition, begin, chosen, describe, partition_predicate};
-use crate::scan::{FileRows, row_count};
+use crate::row_ids::{CopiedRows, head_of_copies};
+use crate::scan::row_count;
 use crate::snapshot::Snapshot;
 use crate::table::{Shared, Table};
 
@@ -325,7 +326,7 @@ impl<'a> Compaction<'a> {
             max_file_bytes: Some(i64::MAX),
             ..AppendOptions::default()
         };
-        let (head, writer_options) = (Arc::clone(&self.snapshot.head), self.writer_options.clone());
+        let (head, writer_options) = (head_of_copies(&self.snapshot.head)?, self.writer_options.clone());
         let mut writer = DataWriter::new(Arc::clone(shared), head, options, writer_options)?;
         let mut copied = copy(&mut writer, shared, &self.snapshot, old, go_on);
         if copied.is_err() {
@@ -361,7 +362,7 @@ fn copy(
     for add in old {
         let first = rows;
         let deleted = deletion_vectors::read(&shared.place, &add)?;
-        for batch in FileRows::open(&shared.place, snapshot, &add, deleted.clone())? {
+        for batch in CopiedRows::open(&shared.place, snapshot, &add, deleted.clone())? {
             if !go_on() {
                 return Err(WriteError::Interrupted.into());
             }

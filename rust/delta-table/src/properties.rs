@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use delta_commit::actions::Action;
+use delta_commit::row_ids::{ENABLED, FEATURE};
 use delta_commit::{MemberId, Operation, Patience, Transaction, Version};
 use serde_json::json;
 
@@ -12,25 +13,27 @@ use crate::create::{check_in_commit_timestamps, with_features};
 use crate::error::{Result, TableError};
 use crate::indexed;
 use crate::optimize::bytes_of;
+use crate::row_ids;
 use crate::table::{Table, or_late, patient};
 
 pub(crate) const IN_COMMIT_TIMESTAMPS: &str = "delta.enableInCommitTimestamps";
 
 /// Properties that need a feature where they are true: the property, the feature, and true if readers must know it.
-const FEATURES: [(&str, &str, bool); 4] = [
+const FEATURES: [(&str, &str, bool); 6] = [
     ("delta.appendOnly", "appendOnly", false),
     (IN_COMMIT_TIMESTAMPS, "inCommitTimestamp", false),
     (CHANGE_FEED, "changeDataFeed", false),
     ("delta.enableDeletionVectors", "deletionVectors", true),
+    (ENABLED, FEATURE, false),
+    (ENABLED, "domainMetadata", false),
 ];
 
 /// Prefixes of properties that are not implemented, or that the protocol reserves.
-const REFUSED: [&str; 14] = [
+const REFUSED: [&str; 13] = [
     "delta.checkpointPolicy",
     "delta.columnMapping.",
     "delta.coordinatedCommits.",
     "delta.enableIcebergCompat",
-    "delta.enableRowTracking",
     "delta.enableTypeWidening",
     "delta.enableVariantShredding",
     "delta.feature.",
@@ -68,7 +71,7 @@ enum Kind {
 }
 
 /// The properties of Delta that are accepted.
-const KNOWN: [(&str, Kind); 24] = [
+const KNOWN: [(&str, Kind); 25] = [
     ("delta.appendOnly", Kind::Flag),
     ("delta.autoOptimize.autoCompact", Kind::Any),
     ("delta.autoOptimize.optimizeWrite", Kind::Flag),
@@ -88,6 +91,7 @@ const KNOWN: [(&str, Kind); 24] = [
     ("delta.enableExpiredLogCleanup", Kind::Flag),
     ("delta.enableFullRetentionRollback", Kind::Flag),
     (IN_COMMIT_TIMESTAMPS, Kind::Flag),
+    (ENABLED, Kind::Flag),
     ("delta.isolationLevel", Kind::Level),
     ("delta.logRetentionDuration", Kind::Interval),
     ("delta.randomPrefixLength", Kind::Number(1)),
@@ -220,7 +224,8 @@ pub(crate) fn features<'a>(
     let enabled = properties
         .into_iter()
         .filter(|(_, value)| value.eq_ignore_ascii_case("true"));
-    let needed = enabled.filter_map(|(property, _)| FEATURES.iter().find(|(known, ..)| known == property));
+    let needed =
+        enabled.flat_map(|(property, _)| FEATURES.iter().filter(move |(known, ..)| known == property));
     needed.map(|(_, feature, reader)| (*feature, *reader)).collect()
 }
 
@@ -228,7 +233,8 @@ impl Table {
     /// Sets properties, and takes away those without a value, in one version. Returns the version that has them: the
     /// newest one where nothing changes.
     ///
-    /// A property that needs a feature enables it.
+    /// A property that needs a feature enables it. `delta.enableRowTracking` is for tables whose rows all have ids, as
+    /// those of an empty table.
     ///
     /// # Errors
     /// [`TableError::Option`] when Delta has no such property, or it may not have the value;
@@ -259,6 +265,10 @@ impl Table {
         }
         check_in_commit_timestamps(&head, &metadata)?;
         change_feed::check_columns(&metadata, &head.schema)?;
+        let enables_row_ids = metadata.is_enabled(ENABLED) && !row_ids::is_enabled(&head);
+        if enables_row_ids {
+            row_ids::name_columns(&mut metadata);
+        }
         let set = properties
             .iter()
             .filter_map(|(property, value)| Some((property, value.as_ref()?)));
@@ -276,6 +286,13 @@ impl Table {
         // It reads no file, so that it has no conflict with appends, whatever the level.
         let mut transaction = Transaction::append(MemberId::random(), head.version, actions);
         transaction.operation = operation(properties);
+        if enables_row_ids {
+            let snapshot = self.snapshot_in_time(patience)?;
+            row_ids::check_files(&snapshot)?;
+            // A file that comes first may have no ids.
+            transaction.read_version = snapshot.version.min(transaction.read_version);
+            transaction.reads.whole_table = true;
+        }
         shared.commit(transaction, patience)
     }
 }
@@ -336,7 +353,7 @@ mod tests {
             ("delta.targetFileSize", "much", "128mb"),
             ("delta.isolationLevel", "odd", "WriteSerializable"),
             ("delta.constraints.c", "a > 0", "add_constraint()"),
-            ("delta.enableRowTracking", "true", "not built"),
+            ("delta.rowTrackingSuspended", "true", "not built"),
             ("Delta.columnMapping.mode", "name", "not built"),
             ("", "x", "no name"),
         ] {

@@ -23,6 +23,7 @@ use crate::error::{Result, TableError};
 use crate::head::{Head, Known, KnownReplay, but_files};
 use crate::log_dir::{Loaded, LogDir, Witness};
 use crate::place::{Folder, Place};
+use crate::row_ids;
 use crate::snapshot::{Replay, Snapshot};
 use crate::turn::{Look, Turn};
 
@@ -213,6 +214,7 @@ impl Shared {
             table_id: head.metadata.id.clone(),
             changed_in: head.changed_in,
             in_commit_timestamp,
+            high_water_mark: row_ids::high_water_mark(head),
             known: Some((head.protocol.clone(), head.metadata.as_ref().clone())),
         };
         Ok(Self {

@@ -10,7 +10,7 @@ use parquet_writer::{Batch, WriterOptions};
 use crate::error::Result;
 use crate::head::Head;
 use crate::operations::{Condition, describe};
-use crate::row_change::{Counts, Dependence, NewRows, PendingChange, RowChange};
+use crate::row_change::{Changed, Counts, Dependence, NewRows, PendingChange, RowChange};
 use crate::scan::{Positions, Question, chosen};
 use crate::schema::Column;
 use crate::table::Table;
@@ -121,15 +121,12 @@ impl<'a> Assignment<'a> {
 }
 
 impl NewRows for Assignment<'_> {
-    fn changed(&mut self, _path: &str, _first: usize, rows: &RecordBatch) -> Result<Vec<Batch>> {
+    fn changed(&mut self, _path: &str, _first: usize, rows: &RecordBatch) -> Result<Vec<Changed>> {
         let mut columns = rows.columns().to_vec();
         self.new
             .put(&mut columns, rows.num_rows(), || (self.compute)(rows))?;
-        Ok(vec![Batch::new(
-            Arc::clone(&self.schema),
-            columns,
-            rows.num_rows(),
-        )?])
+        let rows = Batch::new(Arc::clone(&self.schema), columns, rows.num_rows())?;
+        Ok(vec![Changed { rows, places: None }])
     }
 
     fn reads(&self, _column: &Column) -> bool {

@@ -186,6 +186,7 @@ fn the_process_that_wrote_a_version_makes_its_checkpoint() {
         table_id: table.head().unwrap().metadata.id.clone(),
         changed_in: 0,
         in_commit_timestamp: None,
+        high_water_mark: None,
         known: None,
     };
     let elsewhere = Committer::new(Arc::new(LocalLogStore::new(folder.path())), start);

@@ -8,7 +8,7 @@
 //! The order of a round: read the log to its tip, check the own members against the versions that were read, make their
 //! data and the tip survive a crash; announce members that have lost a race, or all members while other processes commit
 //! too, and leave them to others for a while; *then* list the intents, read what they need, and attempt the version
-//! after the tip. Rules are named as in docs/design/commit-protocol.md: R1 to R11.
+//! after the tip. Rules are named as in docs/design/commit-protocol.md: R1 to R12.
 
 mod clock;
 mod member;
@@ -61,7 +61,10 @@ pub struct Start {
     pub changed_in: Version,
     /// Its in-commit timestamp, where the table has them: milliseconds since the epoch, 0 when it is not known.
     pub in_commit_timestamp: Option<i64>,
-    /// The protocol and the metadata at that version. Without them, every action that repeats them counts as a change.
+    /// The highest row id that was given up to that version, by the domain `delta.rowTracking`; none without it.
+    pub high_water_mark: Option<i64>,
+    /// The protocol and the metadata at that version. Without them, every action that repeats them counts as a change,
+    /// and files get no row ids.
     pub known: Option<(Protocol, Metadata)>,
 }
 
@@ -420,8 +423,9 @@ impl Machine {
     fn on_body(&mut self, version: Version, body: Option<&[u8]>) {
         let next = version == self.view.tip + 1;
         match body.map(|body| Winner::parse(version, body)) {
-            Some(Ok(winner)) if next => {
+            Some(Ok(mut winner)) if next => {
                 self.ahead = None;
+                winner.high_water_mark = winner.high_water_mark.filter(|_| self.rules.r12_new_row_ids);
                 let unseen = std::mem::take(&mut self.unseen_wins);
                 if winner
                     .commit_info

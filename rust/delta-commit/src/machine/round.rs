@@ -81,7 +81,7 @@ impl Machine {
         }
     }
 
-    /// The next step towards an attempt.
+    /// The next step towards an attempt. None where a member was refused.
     pub(super) fn round(&mut self, turn: Turn) -> Option<Step> {
         // The tip was just read, so all versions that came first count.
         if turn == Turn::Other {
@@ -90,6 +90,9 @@ impl Machine {
             if let Some(step) = self.merge() {
                 return Some(step);
             }
+        }
+        if self.refuse_uncounted(turn) {
+            return None;
         }
         if let Some(step) = self.sync_data(turn) {
             return Some(step);
@@ -106,6 +109,27 @@ impl Machine {
             return Some(step);
         }
         self.attempt(turn)
+    }
+
+    /// Refuses members with files that can get no row ids, where the table gives them. Returns true if there was one.
+    fn refuse_uncounted(&mut self, turn: Turn) -> bool {
+        let only = self.other.as_ref().filter(|_| turn == Turn::Other);
+        let only = only.map(|other| other.prepared.transaction.as_ref());
+        if self.view.row_tracking(only).is_none() {
+            return false;
+        }
+        let is_uncounted = |member: &mut Member| member.prepared.uncounted().is_some();
+        let mut refused: Vec<Member> = match turn {
+            Turn::Blind => self.bundle.extract_if(.., is_uncounted).collect(),
+            Turn::Other => self.other.take_if(is_uncounted).into_iter().collect(),
+        };
+        for member in &mut refused {
+            if let Some(error) = member.prepared.uncounted().cloned() {
+                self.refuse(member, error);
+            }
+        }
+        self.release();
+        !refused.is_empty()
     }
 
     /// The next pause, when all in flight are put off.
@@ -470,7 +494,12 @@ impl Machine {
                 batch
             }
         };
-        let (body, winner) = match batch.seal(version, self.now, self.view.next_in_commit(self.now)) {
+        let only = self.other.as_ref().filter(|_| turn == Turn::Other);
+        let tracking = self
+            .view
+            .row_tracking(only.map(|other| other.prepared.transaction.as_ref()));
+        let in_commit = self.view.next_in_commit(self.now);
+        let (body, winner) = match batch.seal(version, self.now, in_commit, tracking) {
             Ok(sealed) => sealed,
             Err(error) => {
                 self.give_up_all(&error, "a commit has no text");
@@ -562,6 +591,9 @@ impl Machine {
     fn may_land(&self, member: &Prepared, first: Version) -> bool {
         if !self.rules.r1_window {
             return true;
+        }
+        if self.view.row_tracking(None).is_some() && member.uncounted().is_some() {
+            return false;
         }
         let Some(winners) = self.view.all_since(first) else {
             return false;

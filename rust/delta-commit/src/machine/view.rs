@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Start;
-use crate::actions::{Metadata, Protocol};
+use crate::actions::{Action, Metadata, Protocol};
 use crate::intent::{WINDOW, World};
 use crate::log::{Time, Version};
+use crate::row_ids::RowTracking;
+use crate::transaction::Transaction;
 use crate::winner::Winner;
 
 /// The age in milliseconds above which a confirmed tip may have been cleaned up.
@@ -34,6 +36,7 @@ pub(super) struct View {
     metadata: Option<Metadata>,
     in_commit_timestamps: bool,
     last_in_commit: i64,
+    high_water_mark: Option<i64>,
     winners: BTreeMap<Version, Arc<Winner>>,
     gone: BTreeSet<Version>,
 }
@@ -55,6 +58,7 @@ impl View {
             metadata,
             in_commit_timestamps: start.in_commit_timestamp.is_some(),
             last_in_commit: start.in_commit_timestamp.unwrap_or(0),
+            high_water_mark: start.high_water_mark,
             winners: BTreeMap::new(),
             gone: BTreeSet::new(),
         }
@@ -105,6 +109,8 @@ impl View {
         if let Some(at) = winner.commit_info.as_ref().and_then(|i| i.in_commit_timestamp) {
             self.last_in_commit = at;
         }
+        // Ids are given once, also where another writer takes the mark back.
+        self.high_water_mark = self.high_water_mark.max(winner.high_water_mark);
         self.remember(winner);
         let oldest = self.tip - KEPT;
         self.winners.retain(|version, _| *version > oldest);
@@ -146,6 +152,22 @@ impl View {
             .collect()
     }
 
+    /// The row tracking of the next version, if `transaction` is in it alone; none where its files get no ids.
+    pub(super) fn row_tracking(&self, transaction: Option<&Transaction>) -> Option<RowTracking> {
+        let (mut protocol, mut metadata) = (self.protocol.as_ref(), self.metadata.as_ref());
+        for action in transaction
+            .into_iter()
+            .flat_map(|transaction| &transaction.actions)
+        {
+            match action {
+                Action::Protocol(next) => protocol = Some(next),
+                Action::Metadata(next) => metadata = Some(next),
+                _ => {}
+            }
+        }
+        RowTracking::of(protocol, metadata, self.high_water_mark)
+    }
+
     /// The in-commit timestamp of the next version, where the table has them. They rise strictly.
     pub(super) fn next_in_commit(&self, now: Time) -> Option<i64> {
         self.in_commit_timestamps
@@ -173,6 +195,7 @@ mod tests {
             table_id: "t".to_owned(),
             changed_in: version,
             in_commit_timestamp: None,
+            high_water_mark: None,
             known: (version > BEFORE_FIRST).then(|| (Protocol::default(), Metadata::default())),
         })
     }

@@ -164,6 +164,7 @@ pub fn new_table() -> Start {
         table_id: "t".to_owned(),
         changed_in: BEFORE_FIRST,
         in_commit_timestamp: None,
+        high_water_mark: None,
         known: None,
     }
 }

@@ -17,7 +17,8 @@ use crate::append::{AppendOptions, DataWriter};
 use crate::deletion_vectors;
 use crate::error::{Result, TableError};
 use crate::moved_rows::{Bin, NewFile, Source};
-use crate::scan::{FileRows, row_count};
+use crate::row_ids::{CopiedRows, head_of_copies};
+use crate::scan::row_count;
 use crate::schema::{Column, Kind, Primitive};
 use crate::snapshot::Snapshot;
 use crate::table::Shared;
@@ -160,7 +161,7 @@ impl Rewrite<'_> {
             .writer_options
             .clone()
             .with_row_groups_of_at_most(ROW_GROUP_ROWS);
-        let (shared, head) = (Arc::clone(self.shared), Arc::clone(&self.snapshot.head));
+        let (shared, head) = (Arc::clone(self.shared), head_of_copies(&self.snapshot.head)?);
         DataWriter::new(shared, head, options, writer_options)
     }
 }
@@ -240,7 +241,7 @@ impl Cube<'_> {
         for add in old {
             let first = rows;
             let deleted = deletion_vectors::read(&shared.place, &add)?;
-            for batch in FileRows::open(&shared.place, snapshot, &add, deleted.clone())? {
+            for batch in CopiedRows::open(&shared.place, snapshot, &add, deleted.clone())? {
                 if !go_on() {
                     return Err(WriteError::Interrupted.into());
                 }

@@ -10,7 +10,7 @@ use parquet_writer::Batch;
 
 use crate::error::{Result, TableError};
 use crate::head::Head;
-use crate::row_change::NewRows;
+use crate::row_change::{Changed, NewRows};
 use crate::schema::{Column, Kind, Primitive};
 use crate::values::Evaluate;
 
@@ -104,7 +104,7 @@ impl<'a> MergedRows<'a> {
 }
 
 impl NewRows for MergedRows<'_> {
-    fn changed(&mut self, path: &str, first: usize, rows: &RecordBatch) -> Result<Vec<Batch>> {
+    fn changed(&mut self, path: &str, first: usize, rows: &RecordBatch) -> Result<Vec<Changed>> {
         let changes = self
             .search
             .updates
@@ -124,7 +124,12 @@ impl NewRows for MergedRows<'_> {
         }
         let of_clauses = of_clauses.into_iter();
         of_clauses
-            .map(|(clause, (places, sources))| self.updated(clause, rows, &places, &sources))
+            .map(|(clause, (places, sources))| {
+                Ok(Changed {
+                    rows: self.updated(clause, rows, &places, &sources)?,
+                    places: Some(places),
+                })
+            })
             .collect()
     }
 

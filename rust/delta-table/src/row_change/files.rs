@@ -12,12 +12,13 @@ use crate::change_feed::{self, ChangeType};
 use crate::deletion_vectors::{self, WrittenVectors};
 use crate::error::Result;
 use crate::head::Head;
+use crate::row_ids::{self, CopiedRows, RowColumns};
 use crate::row_merge::RowMerge;
 use crate::scan::FileRows;
 use crate::snapshot::Snapshot;
 use crate::table::Shared;
 
-use super::{Fate, NewRows, Touched};
+use super::{Changed, Fate, NewRows, Touched};
 
 /// The numbers of the writers of some rows.
 #[derive(Clone, Copy)]
@@ -142,8 +143,13 @@ impl Files {
             }
         }
         if let Some(new) = &mut new {
+            let columns = RowColumns::of(snapshot)?;
             while let Some(rows) = new.added()? {
-                self.put(free, &rows, ChangeType::Insert, go_on)?;
+                let kept = columns
+                    .as_ref()
+                    .map(|columns| columns.beside(&rows, None))
+                    .transpose()?;
+                self.put(free, &rows, kept.as_ref(), ChangeType::Insert, go_on)?;
             }
         }
         self.end(free, None, go_on)?;
@@ -164,7 +170,7 @@ impl Files {
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
         let gone = &touched.found.deleted | &touched.found.matching;
-        for batch in FileRows::open(&self.shared.place, snapshot, &touched.add, gone)? {
+        for batch in CopiedRows::open(&self.shared.place, snapshot, &touched.add, gone)? {
             let batch = Batch::from(batch?);
             self.copied += batch.rows() as u64;
             let writer = self.writer(to, go_on)?;
@@ -211,20 +217,30 @@ impl Files {
         let columns = snapshot.schema.columns.iter();
         let columns = columns.filter(|column| from.changes.is_some() || new.reads(column));
         let columns = columns.cloned().collect();
-        let place = &self.shared.place;
-        for batch in FileRows::in_columns(place, snapshot, columns, &touched.add, others)? {
-            let batch = batch?;
+        let place = Arc::clone(&self.shared.place);
+        let hidden = RowColumns::of(snapshot)?;
+        let mut old = CopiedRows::in_columns(&place, snapshot, columns, &touched.add, others)?;
+        while let Some(batch) = old.next() {
+            let (batch, ids) = old.apart(batch?)?;
             let mut done = 0;
             while done < batch.num_rows() {
-                let rows = batch.slice(done, new.at_once().min(batch.num_rows() - done));
+                let count = new.at_once().min(batch.num_rows() - done);
+                let rows = batch.slice(done, count);
                 let changed = new.changed(&touched.add.path, first, &rows)?;
-                first += rows.num_rows();
-                done += rows.num_rows();
+                let ids = ids.as_ref().map(|ids| ids.slice(done, count));
+                first += count;
+                done += count;
                 if let Some(changes) = from.changes {
                     self.note(changes, &Batch::from(rows), ChangeType::UpdatePreimage, go_on)?;
                 }
-                for rows in changed {
-                    self.put(to, &rows, ChangeType::UpdatePostimage, go_on)?;
+                for Changed { rows, places } in changed {
+                    let kept = match (&hidden, &ids) {
+                        (Some(hidden), Some(ids)) => {
+                            Some(hidden.beside(&rows, Some(row_ids::at(ids, places)?))?)
+                        }
+                        _ => None,
+                    };
+                    self.put(to, &rows, kept.as_ref(), ChangeType::UpdatePostimage, go_on)?;
                 }
             }
         }
@@ -238,7 +254,8 @@ impl Files {
         feed: Option<&Arc<Head>>,
         options: &WriterOptions,
     ) -> Result<Outputs> {
-        let data = self.open(&snapshot.head, AppendOptions::default(), options.clone())?;
+        let copies = row_ids::head_of_copies(&snapshot.head)?;
+        let data = self.open(&copies, AppendOptions::default(), options.clone())?;
         let in_feed = AppendOptions {
             folder: Some(change_feed::FOLDER.to_owned()),
             ..AppendOptions::default()
@@ -266,11 +283,12 @@ impl Files {
         }
     }
 
-    /// Writes new rows.
+    /// Writes new rows. Where rows keep their ids, `kept` are the same ones with these beside them, for data files alone.
     fn put(
         &mut self,
         to: Outputs,
         rows: &Batch,
+        kept: Option<&Batch>,
         change: ChangeType,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
@@ -278,7 +296,7 @@ impl Files {
         if rows.rows() == 0 {
             return Ok(());
         }
-        writer.take_changed(rows, go_on)?;
+        writer.take_changed(kept.unwrap_or(rows), go_on)?;
         writer.encode(go_on)?;
         match to.changes {
             Some(changes) => self.note(changes, rows, change, go_on),

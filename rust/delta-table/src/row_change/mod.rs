@@ -61,11 +61,18 @@ struct Touched {
     is_mergeable: bool,
 }
 
+/// Rows that change, with their new values.
+pub(crate) struct Changed {
+    pub rows: Batch,
+    /// Their places among the rows that they were; none for all of them in their order.
+    pub places: Option<Vec<u32>>,
+}
+
 /// The rows that a change writes.
 pub(crate) trait NewRows {
     /// The rows that change with their new values, in any order: of those of one file, in their order, these are from
     /// number `first` on, in the columns that it [`reads`](Self::reads).
-    fn changed(&mut self, path: &str, first: usize, rows: &RecordBatch) -> Result<Vec<Batch>>;
+    fn changed(&mut self, path: &str, first: usize, rows: &RecordBatch) -> Result<Vec<Changed>>;
 
     /// Returns true if the new values depend on the former ones of this column, or are the same.
     fn reads(&self, column: &Column) -> bool;

@@ -134,16 +134,6 @@ pub(crate) struct FileRows {
 }
 
 impl FileRows {
-    /// Opens a file in all columns, without the rows of these numbers.
-    pub fn open(
-        place: &Arc<dyn Place>,
-        snapshot: &Arc<Snapshot>,
-        add: &Arc<Add>,
-        gone: RoaringTreemap,
-    ) -> Result<Self> {
-        Self::in_columns(place, snapshot, snapshot.schema.columns.clone(), add, gone)
-    }
-
     /// Opens a file in these columns, without the rows of these numbers.
     pub fn in_columns(
         place: &Arc<dyn Place>,

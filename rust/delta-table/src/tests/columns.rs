@@ -8,7 +8,7 @@ use delta_commit::conflict::ConflictKind;
 use parquet_writer::{OptionInput, StatisticsRule, WriterOptions};
 
 use super::process::{Process, Step};
-use super::{batch, patience, table};
+use super::{Has, batch, patience, table};
 use crate::append::{Append, AppendOptions};
 use crate::table::lock;
 use crate::{Table, TableError};
@@ -30,7 +30,7 @@ fn columns_do_not_follow_a_file_without_statistics_of_them() {
     for isolation in ["Serializable", "WriteSerializable"] {
         for has_statistics in [true, false] {
             let folder = tempfile::tempdir().unwrap();
-            let table = table(folder.path(), isolation, false, false);
+            let table = table(folder.path(), isolation, Has::default());
             let named = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
             // From here on the protocol has what clustering needs.
             table.cluster_by(&named(&["id"]), &mut patience()).unwrap();

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::model::{Change, Merging, Model, Wanted};
 use super::process::{Process, Step};
-use super::{Rows, append, files_of, opened, options, patience, rows, stored, table};
+use super::{Has, Rows, append, files_of, opened, options, patience, rows, stored, table};
 use crate::{CompactOptions, Result, Table, VacuumOptions};
 
 /// Rows of the first file. Every third of them takes a deletion vector that the log does not hold.
@@ -101,7 +101,15 @@ fn touched() -> BTreeSet<i64> {
 /// A table of three files. If `is_used`, rows of the first are marked, files that left the table are there, and it has
 /// a change data feed.
 fn begin(root: &Path, is_used: bool) {
-    let table = table(root, "Serializable", true, is_used);
+    let table = table(
+        root,
+        "Serializable",
+        Has {
+            marks: true,
+            feed: is_used,
+            tracks: false,
+        },
+    );
     let mut first = 0;
     for count in [MARKED, REWRITTEN, REMOVED] {
         append(

@@ -15,7 +15,7 @@ use proptest::sample::Index;
 
 use super::model::{Change, Merging, Model, Wanted};
 use super::process::{Process, Step};
-use super::{Rows, append, appended, changes, options, patience, rows, rows_at, stray, table};
+use super::{Has, Rows, append, appended, changes, options, patience, row_ids, rows, rows_at, stray, table};
 use crate::append::Append;
 use crate::table::lock;
 use crate::{CompactOptions, Compaction, Counts, PendingChange, PendingCompaction, Table, TableError};
@@ -284,9 +284,9 @@ fn check_feed(table: &Table, counts: &BTreeMap<Version, Counts>) {
     }
 }
 
-fn follow(events: &[Event], isolation: &str, marks: bool, feed: bool) {
+fn follow(events: &[Event], isolation: &str, has: Has) {
     let folder = tempfile::tempdir().unwrap();
-    let first = table(folder.path(), isolation, marks, feed);
+    let first = table(folder.path(), isolation, has);
     let mut counts = BTreeMap::new();
     let mut model = Model::new(isolation);
     for (rows, version) in first_rows().iter().zip(1..) {
@@ -332,9 +332,10 @@ fn follow(events: &[Event], isolation: &str, marks: bool, feed: bool) {
     }
     drop(begun);
     assert_eq!(stray(&first), Vec::<String>::new());
-    if feed {
+    if has.feed {
         check_feed(&first, &counts);
     }
+    row_ids::check(&first);
 }
 
 proptest! {
@@ -345,18 +346,20 @@ proptest! {
     fn the_order_of_versions_explains_every_history_of_files_that_are_written_again(
         events in events(),
         isolation in prop::sample::select(&["Serializable", "WriteSerializable"]),
-        feed in any::<bool>(),
+        (feed, tracks) in any::<(bool, bool)>(),
     ) {
-        follow(&events, isolation, false, feed);
+        let has = Has { marks: false, feed, tracks };
+        follow(&events, isolation, has);
     }
 
     #[test]
     fn the_order_of_versions_explains_every_history_of_rows_that_are_marked(
         events in events(),
         isolation in prop::sample::select(&["Serializable", "WriteSerializable"]),
-        feed in any::<bool>(),
+        (feed, tracks) in any::<(bool, bool)>(),
     ) {
-        follow(&events, isolation, true, feed);
+        let has = Has { marks: true, feed, tracks };
+        follow(&events, isolation, has);
     }
 }
 
@@ -390,7 +393,14 @@ fn an_append_that_counts_as_later_has_not_been_read_before() {
         (vec![(10, 1), (11, 1), (12, 3), (13, 2)], of_ids(&[10, 11]), false),
     ] {
         let folder = tempfile::tempdir().unwrap();
-        let table = table(folder.path(), "WriteSerializable", true, false);
+        let table = table(
+            folder.path(),
+            "WriteSerializable",
+            Has {
+                marks: true,
+                ..Has::default()
+            },
+        );
         let mut model = Model::new("WriteSerializable");
         append(&table, &first);
         model.append(1, &first);

@@ -5,6 +5,7 @@ mod deaths;
 mod histories;
 mod model;
 pub(crate) mod process;
+mod row_ids;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -48,11 +49,20 @@ fn batch(rows: &[(i64, i64)]) -> RecordBatch {
     RecordBatch::try_new(schema(), vec![column(|row| row.0), column(|row| row.1)]).unwrap()
 }
 
+/// The abilities of a table: deletion vectors, a change data feed, rows that keep their ids.
+#[derive(Debug, Clone, Copy, Default)]
+struct Has {
+    marks: bool,
+    feed: bool,
+    tracks: bool,
+}
+
 /// An empty table.
-fn table(root: &Path, isolation: &str, marks: bool, feed: bool) -> Table {
+fn table(root: &Path, isolation: &str, has: Has) -> Table {
     let properties = [
-        ("delta.enableDeletionVectors", marks.to_string()),
-        (CHANGE_FEED, feed.to_string()),
+        ("delta.enableDeletionVectors", has.marks.to_string()),
+        (CHANGE_FEED, has.feed.to_string()),
+        ("delta.enableRowTracking", has.tracks.to_string()),
         ("delta.isolationLevel", isolation.to_owned()),
     ];
     let create = CreateOptions {
