@@ -193,7 +193,8 @@ impl Files {
             return Ok(());
         }
         let others = others(touched, &deleted);
-        for rows in FileRows::open(&self.shared.place, snapshot, &touched.add, others)? {
+        let columns = snapshot.schema.columns.clone();
+        for rows in FileRows::in_columns(&self.shared.place, snapshot, columns, &touched.add, others)? {
             self.note(to, &Batch::from(rows?), ChangeType::Delete, go_on)?;
         }
         Ok(())
