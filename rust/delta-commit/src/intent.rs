@@ -31,7 +31,7 @@ pub const CLOCK_MARGIN: i64 = 10_000;
 pub(crate) const MAX_AGE: i64 = 60_000;
 
 /// Bytes above which a body is not read as an intent. No committer that follows the rules writes such a body.
-const MAX_BODY: usize = 16 << 20;
+pub(crate) const MAX_BODY: usize = 16 << 20;
 
 /// The format that is written.
 const FORMAT: u32 = 2;
@@ -192,7 +192,7 @@ impl Intent {
 pub fn announced_files(store: &dyn LogStore) -> Result<Vec<String>, StoreError> {
     let entries = store.list_intents()?.entries;
     let names: Vec<String> = entries.into_iter().map(|entry| entry.name).collect();
-    let bodies = store.read_intents(&names)?;
+    let bodies = store.read_intents(&names, &[])?.bodies;
     Ok(bodies.iter().flat_map(|(_, body)| added_by(body)).collect())
 }
 
@@ -210,6 +210,13 @@ fn added_by(body: &[u8]) -> Vec<String> {
         files.extend(paths);
     }
     files
+}
+
+/// The first and the last version of the windows of intents with these names.
+pub(crate) fn window_of<'a>(names: impl IntoIterator<Item = &'a String>) -> Option<(Version, Version)> {
+    let firsts = names.into_iter().filter_map(|name| first_of_name(name));
+    let windows = firsts.map(|first| (first, last_of(first)));
+    windows.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
 }
 
 /// The last version that an intent with this first version may land in.

@@ -26,7 +26,8 @@ mod _native {
     use crate::dataset::{DatasetWriter, check_dataset_options, dataset_options};
     #[pymodule_export]
     use crate::delta::{
-        DeltaAppend, DeltaScan, DeltaSchema, DeltaTable, RowSource, check_delta_options, create_object,
+        DeltaAppend, DeltaScan, DeltaSchema, DeltaTable, RowSource, await_tidying, check_delta_options,
+        create_object,
     };
     #[pymodule_export]
     use crate::digest::{Digest, digest, row_hashes};

@@ -206,7 +206,7 @@ impl DatasetObjects {
         let kind = match kind {
             FailureKind::Missing => io::ErrorKind::NotFound,
             FailureKind::Denied => io::ErrorKind::PermissionDenied,
-            FailureKind::Refused | FailureKind::Lost => io::ErrorKind::Other,
+            FailureKind::Refused | FailureKind::Throttled | FailureKind::Lost => io::ErrorKind::Other,
         };
         WriteError::io(&self.url, io::Error::new(kind, Refusal { message }))
     }

@@ -34,11 +34,9 @@ impl Machine {
     /// Discards the intents of members that have their verdict, unless another member is in them.
     pub(super) fn release(&mut self) {
         for name in std::mem::take(&mut self.released) {
-            if !self
-                .bundle
-                .iter()
-                .any(|member| member.claim.names.contains(&name))
-            {
+            let members = self.bundle.iter().map(|member| &member.claim);
+            let mut claims = members.chain(self.settlements.iter().map(|settlement| &settlement.claim));
+            if !claims.any(|claim| claim.names.contains(&name)) {
                 self.discard(name);
             }
         }
@@ -272,7 +270,7 @@ impl Machine {
                 let other = self.other.take();
                 self.give_up_each(other, certain, reason);
             }
-            Asked::Put(..) | Asked::Listing | Asked::Intents(_) => self.give_up_blind(certain, reason),
+            Asked::Put(..) | Asked::Listing | Asked::Intents => self.give_up_blind(certain, reason),
             Asked::Deletion(_) => {
                 let settlements = self.settlements.iter().map(|s| s.id).collect();
                 self.give_up_settlements(settlements);

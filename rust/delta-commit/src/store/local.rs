@@ -197,8 +197,11 @@ impl LocalLogStore {
         let mut entries = Vec::new();
         for entry in fs::read_dir(&self.intents)? {
             let entry = entry?;
-            let created = match entry.metadata().and_then(|metadata| metadata.modified()) {
-                Ok(created) => created,
+            let found = entry
+                .metadata()
+                .and_then(|found| Ok((found.modified()?, found.len())));
+            let (created, bytes) = match found {
+                Ok(found) => found,
                 // It was withdrawn meanwhile.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
@@ -207,6 +210,7 @@ impl LocalLogStore {
                 entries.push(IntentEntry {
                     name,
                     created: milliseconds(created),
+                    bytes,
                 });
             }
         }
@@ -280,6 +284,13 @@ impl LogStore for LocalLogStore {
     fn read_intent(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
         let path = self.intents.join(name);
         or_missing(fs::read(&path).map(Some), None).map_err(|e| StoreError::io(path.display(), &e))
+    }
+
+    /// Opens it: a file server's client may know an attribute from before a deletion, but asks anew for what it opens.
+    fn has_intent(&self, name: &str) -> Result<bool, StoreError> {
+        let path = self.intents.join(name);
+        let opened = fs::File::open(&path).map(|_| true);
+        or_missing(opened, false).map_err(|e| StoreError::io(path.display(), &e))
     }
 
     fn put_intent(&self, name: &str, body: &[u8]) -> Result<(), StoreError> {
