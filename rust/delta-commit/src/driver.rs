@@ -396,8 +396,8 @@ impl Desk {
         });
     }
 
-    /// Has intents deleted that are of no more use, beside the next attempt. Where no thread can be had they stay until the
-    /// next time.
+    /// Has intents deleted that are of no more use, beside the next attempt. Where no thread can be had they stay until
+    /// the next time.
     fn tidy(self: &Arc<Self>, state: &mut State) {
         if !state.is_tidied && state.machine.has_garbage() {
             let desk = Arc::clone(self);

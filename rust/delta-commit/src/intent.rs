@@ -22,12 +22,12 @@ pub const WINDOW: Version = 32;
 /// The time in milliseconds, by the store's clock, from the announcement of an intent to its expiry.
 pub const LIFETIME: i64 = 45_000;
 
-/// The time in milliseconds, by the store's clock, from the expiry of an intent to the settlement of a doubt about it. The
-/// clocks of a store's servers may differ by less.
+/// The time in milliseconds, by the store's clock, from the expiry of an intent to the settlement of a doubt about it.
+/// The clocks of a store's servers may differ by less.
 pub const CLOCK_MARGIN: i64 = 10_000;
 
-/// The age in milliseconds, by the store's clock, above which helpers leave an intent alone. Intents of the first format
-/// do not say when they expire.
+/// The age in milliseconds, by the store's clock, above which helpers leave an intent alone. Intents of the first
+/// format do not say when they expire.
 pub(crate) const MAX_AGE: i64 = 60_000;
 
 /// Bytes above which a body is not read as an intent. No committer that follows the rules writes such a body.

@@ -156,7 +156,8 @@ pub struct Bundles {
 /// Safety rests on [`put_version`](Self::put_version) alone: of all attempts at one version, at most one may ever win,
 /// and it appears whole. Listings may be late.
 pub trait LogStore: Send + Sync {
-    /// The newest version that a listing of the log shows, by its file or by a checkpoint; [`BEFORE_FIRST`] without any.
+    /// The newest version that a listing of the log shows, by its file or by a checkpoint; [`BEFORE_FIRST`] without
+    /// any.
     ///
     /// # Errors
     /// When the store does not answer.
@@ -172,8 +173,8 @@ pub trait LogStore: Send + Sync {
     ///
     /// # Errors
     /// Only when it is certain that the version was not created by this call; else the outcome is
-    /// [`PutOutcome::Unknown`]. [`StoreErrorKind::NotFound`] says that the version before it is not there, or no table. A
-    /// checkpoint stands for the version before it where nothing later is there.
+    /// [`PutOutcome::Unknown`]. [`StoreErrorKind::NotFound`] says that the version before it is not there, or no table.
+    /// A checkpoint stands for the version before it where nothing later is there.
     fn put_version(&self, version: Version, body: &[u8]) -> Result<PutOutcome, StoreError>;
 
     /// All announced bundles, and the store's clock.
@@ -188,8 +189,8 @@ pub trait LogStore: Send + Sync {
     /// When the store does not answer.
     fn read_intent(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError>;
 
-    /// Returns true if an announced bundle is there now. A copy of an earlier answer does not do: whoever settles a doubt
-    /// has it deleted, and relies on everybody seeing that.
+    /// Returns true if an announced bundle is there now. A copy of an earlier answer does not do: whoever settles a
+    /// doubt has it deleted, and relies on everybody seeing that.
     ///
     /// # Errors
     /// When the store does not answer.
@@ -254,8 +255,8 @@ pub trait LogStore: Send + Sync {
     /// Makes the versions from `first` to `last` survive a crash, or a checkpoint that stands for the last one.
     ///
     /// # Errors
-    /// When `last` is not there, or one may not survive. A [`StoreErrorKind::Permanent`] one is final, as that of a data
-    /// file is.
+    /// When `last` is not there, or one may not survive. A [`StoreErrorKind::Permanent`] one is final, as that of a
+    /// data file is.
     fn sync_log(&self, first: Version, last: Version) -> Result<(), StoreError>;
 }
 

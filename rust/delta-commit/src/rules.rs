@@ -13,7 +13,8 @@ pub struct Rules {
     pub r2_withdrawn_for_good: bool,
     /// An intent is left alone after the expiry in its body, however young its object is.
     pub r2_expiry: bool,
-    /// A doubt about an announcement is settled only some time after the expiry: the store's servers may differ in time.
+    /// A doubt about an announcement is settled only some time after the expiry: the store's servers may differ in
+    /// time.
     pub r2_clock_margin: bool,
     /// An intent is looked up again before each attempt: it may be deleted, and the listing out of date.
     pub r2_read_anew: bool,

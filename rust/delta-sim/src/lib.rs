@@ -528,7 +528,8 @@ impl Simulation {
         }
     }
 
-    /// Lets time pass for one who was told to ask again later: none, until about the expiry, or until it is past for all.
+    /// Lets time pass for one who was told to ask again later: none, until about the expiry, or until it is past for
+    /// all.
     fn await_expiry(&mut self, expires: i64) {
         let until = match self.rng.below(3) {
             0 => expires + CLOCK_MARGIN + SKEW + 1,

@@ -27,8 +27,8 @@ pub(crate) struct Faults {
     pub(crate) skewed: bool,
     /// True if a power cut loses everything that is not synced.
     pub(crate) volatile: bool,
-    /// The operation was not done, and the store says so. The error is transient or permanent, or says that the store has
-    /// too much to do.
+    /// The operation was not done, and the store says so. The error is transient or permanent, or says that the store
+    /// has too much to do.
     pub(crate) refused: usize,
     /// An announcement was not made, since the store has too much to do.
     pub(crate) throttled: usize,

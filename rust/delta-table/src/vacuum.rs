@@ -1,9 +1,9 @@
 //! Vacuum: removes files of the table's folder that no version within the retention needs.
 //!
-//! A file stays if it is in the table, if it left the table within the retention, if an announced bundle names it, or if
-//! it was written within the retention: the transaction that it belongs to may be under way. So do the files of deletion
-//! vectors. Names that begin with an underscore or a dot are no data, unless they are a partition's folder. No version is
-//! written, since nothing changes for readers of the versions that are kept.
+//! A file stays if it is in the table, if it left the table within the retention, if an announced bundle names it, or
+//! if it was written within the retention: the transaction that it belongs to may be under way. So do the files of
+//! deletion vectors. Names that begin with an underscore or a dot are no data, unless they are a partition's folder. No
+//! version is written, since nothing changes for readers of the versions that are kept.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
@@ -191,8 +191,8 @@ impl<'a> Needed<'a> {
     }
 
     /// Adds the files that left the table after the cut-off, as far as its log goes back, by the store's own times.
-    /// Checkpoints do not hold those that left it before the retention that the table had then, and the times of removals
-    /// are those of the clocks of their writers.
+    /// Checkpoints do not hold those that left it before the retention that the table had then, and the times of
+    /// removals are those of the clocks of their writers.
     fn add_removed_since(
         &mut self,
         shared: &Shared,
@@ -255,7 +255,8 @@ fn folder_of(column: &str) -> String {
     folder.strip_suffix("v/").unwrap_or(&folder).to_owned()
 }
 
-/// Returns true if a name is none of data: a part of it begins with an underscore or a dot, and is no partition's folder.
+/// Returns true if a name is none of data: a part of it begins with an underscore or a dot, and is no partition's
+/// folder.
 fn is_hidden(name: &str, partitions: &[String]) -> bool {
     let (folder, file) = name.rsplit_once('/').unwrap_or(("", name));
     file.starts_with(HIDING) || is_hidden_folder(folder, partitions)

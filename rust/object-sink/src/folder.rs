@@ -349,8 +349,8 @@ impl Folder {
         self.write_by(self.store.as_ref(), relative, body)
     }
 
-    /// Writes an object likewise. The request is sent once: of one that is repeated, the first sending may arrive after the
-    /// object was deleted again, and nobody would know of it.
+    /// Writes an object likewise. The request is sent once: of one that is repeated, the first sending may arrive after
+    /// the object was deleted again, and nobody would know of it.
     ///
     /// # Errors
     /// A failure after which it may not be written.
@@ -464,8 +464,8 @@ impl Folder {
                 FailureKind::Denied
             }
             (NotImplemented { .. } | NotSupported { .. }, _) => FailureKind::Refused,
-            // "Too many requests" is said instead of doing it. A 503 may be a proxy's, which lost the store's answer, or
-            // that of a store which wrote a part.
+            // "Too many requests" is said instead of doing it. A 503 may be a proxy's, which lost the store's answer,
+            // or that of a store which wrote a part.
             (_, Some(429)) => FailureKind::Throttled,
             // Too late, too early: the same may work later.
             (_, Some(408 | 409 | 425)) => FailureKind::Lost,

@@ -13,15 +13,15 @@ use crate::transaction::MemberId;
 /// Versions and intents in which a transaction may be, or may yet appear, unseen by its process.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Claim {
-    /// An attempt whose outcome was not seen. It is the last one: each is at the version after those that were read, and
-    /// an earlier attempt was at one of these.
+    /// An attempt whose outcome was not seen. It is the last one: each is at the version after those that were read,
+    /// and an earlier attempt was at one of these.
     pub(super) attempted: Option<Version>,
     /// The first and the last version of its intents' windows.
     pub(super) window: Option<(Version, Version)>,
     /// Names of its intents.
     pub(super) names: Vec<String>,
-    /// The names among them whose announcement may still arrive: the answer was lost, no listing has shown them since, and
-    /// they have not expired.
+    /// The names among them whose announcement may still arrive: the answer was lost, no listing has shown them since,
+    /// and they have not expired.
     pub(super) doubtful: BTreeSet<String>,
     /// The last expiry of its intents, by the store's clock.
     pub(super) expires: Option<i64>,
@@ -141,8 +141,8 @@ impl Member {
         self.put_off_until <= now.monotonic
     }
 
-    /// Returns true if its data is synced, or it is announced for the first time, before the next attempt. Steady arrivals
-    /// would put off one that is due for ever, so those that come by then wait for the one after it.
+    /// Returns true if its data is synced, or it is announced for the first time, before the next attempt. Steady
+    /// arrivals would put off one that is due for ever, so those that come by then wait for the one after it.
     pub(super) fn may_join(&self, is_due: bool) -> bool {
         !is_due || self.left_out
     }

@@ -6,9 +6,9 @@
 //! only leaves a fact missing, and the same effect is emitted again.
 //!
 //! The order of a round: read the log to its tip, check the own members against the versions that were read, make their
-//! data and the tip survive a crash; announce members that have lost a race, or all members while other processes commit
-//! too, and leave them to others for a while; *then* list the intents, read what they need, and attempt the version
-//! after the tip. Rules are named as in docs/design/commit-protocol.md: R1 to R11.
+//! data and the tip survive a crash; announce members that have lost a race, or all members while other processes
+//! commit too, and leave them to others for a while; *then* list the intents, read what they need, and attempt the
+//! version after the tip. Rules are named as in docs/design/commit-protocol.md: R1 to R11.
 
 mod clock;
 mod known;
@@ -178,8 +178,9 @@ pub struct Machine {
     /// Names of intents of which nothing could be carried when they were last looked at. They do not count as others to
     /// wait for.
     passed_by: HashSet<String>,
-    /// The number of others' intents that are older than the oldest one of the members in flight, as listed since the tip
-    /// changed; none while no listing showed one of theirs. It stays when more members are announced: theirs are younger.
+    /// The number of others' intents that are older than the oldest one of the members in flight, as listed since the
+    /// tip changed; none while no listing showed one of theirs. It stays when more members are announced: theirs are
+    /// younger.
     ahead: Option<u64>,
     clock: StoreClock,
     pace: Pace,
@@ -196,11 +197,11 @@ pub struct Machine {
     /// Names of intents that a member with a verdict was in.
     released: Vec<String>,
     failures: u32,
-    /// The version of the last attempt, if its outcome is not known. One is enough: by R9 the next attempt is at the same
-    /// version until that is seen, and members that are in it are found when it is read.
+    /// The version of the last attempt, if its outcome is not known. One is enough: by R9 the next attempt is at the
+    /// same version until that is seen, and members that are in it are found when it is read.
     unseen_attempt: Option<Version>,
-    /// The `commitInfo` of attempts at the next version that were not told to have won. If that version has one of them, this
-    /// process wrote it.
+    /// The `commitInfo` of attempts at the next version that were not told to have won. If that version has one of
+    /// them, this process wrote it.
     unseen_wins: Vec<CommitInfo>,
     /// The number of such attempts in a row at that version.
     unseen_attempts: u32,

@@ -178,8 +178,8 @@ impl Machine {
         true
     }
 
-    /// Announces the members that are in no open window, or are about to expire: those that lost a race or were announced
-    /// before, and all while other processes commit too.
+    /// Announces the members that are in no open window, or are about to expire: those that lost a race or were
+    /// announced before, and all while other processes commit too.
     pub(super) fn announce(&mut self) -> Option<Step> {
         if self.must_not_announce {
             return None;
@@ -274,8 +274,9 @@ impl Machine {
         Some((Asked::Pause, Effect::Pause(left.min(self.pace.look()))))
     }
 
-    /// The time in milliseconds for which the members are still left to other processes that were met: all are announced
-    /// for certain, and the time of an attempt has not passed since. Where others announced before them, these go first.
+    /// The time in milliseconds for which the members are still left to other processes that were met: all are
+    /// announced for certain, and the time of an attempt has not passed since. Where others announced before them,
+    /// these go first.
     fn left_to_others(&self) -> u64 {
         let next = self.view.tip + 1;
         let mut ready = self.bundle.iter().filter(|member| member.is_ready(self.now));
@@ -342,7 +343,8 @@ impl Machine {
         actions >= MAX_ACTIONS || bytes >= MAX_BYTES
     }
 
-    /// Checks R1, R2 and R6: whether the next version may hold the intent's members at all, if it was listed at `listed`.
+    /// Checks R1, R2 and R6: whether the next version may hold the intent's members at all, if it was listed at
+    /// `listed`.
     fn is_open(&self, intent: &Intent, listed: i64) -> bool {
         let next = self.view.tip + 1;
         let alive = !self.rules.r2_expiry || intent.expires.is_none_or(|expires| listed <= expires);
@@ -396,8 +398,8 @@ impl Machine {
         self.gathered = Some(gathered);
     }
 
-    /// Takes in an intent that a listing shows. One whose content is known is not read again. But it is looked up: it may
-    /// be deleted by now, and the listing out of date.
+    /// Takes in an intent that a listing shows. One whose content is known is not read again. But it is looked up: it
+    /// may be deleted by now, and the listing out of date.
     fn gather_one(&mut self, gathered: &mut Gathered, entry: IntentEntry) {
         let known = self.known.get(&entry.name).map(Arc::clone);
         match known {
@@ -409,8 +411,8 @@ impl Machine {
         }
     }
 
-    /// Notes that nothing of an intent can be carried. What begins with a later version can be, once that is the next one:
-    /// its owner has read a version that this process has not.
+    /// Notes that nothing of an intent can be carried. What begins with a later version can be, once that is the next
+    /// one: its owner has read a version that this process has not.
     fn pass_by(&mut self, name: &str, first: Version) {
         if first <= self.view.tip + 1 {
             self.passed_by.insert(name.to_owned());
@@ -423,8 +425,8 @@ impl Machine {
         names.any(|own| own == name)
     }
 
-    /// Returns false for an intent that is being deleted, or is to be, and for one that cannot be read. One of which all
-    /// members have landed is deleted without being read again.
+    /// Returns false for an intent that is being deleted, or is to be, and for one that cannot be read. One of which
+    /// all members have landed is deleted without being read again.
     fn is_of_use(&mut self, entry: &IntentEntry) -> bool {
         let name = &entry.name;
         if self.garbage.contains(name) || self.tidying.contains(name) || self.known.is_unreadable(name) {

@@ -118,8 +118,8 @@ impl Machine {
         None
     }
 
-    /// R11: refuses the transaction in flight if no order holds it and the appends that it missed. The tip was just read:
-    /// a version may end the conflict with one before it.
+    /// R11: refuses the transaction in flight if no order holds it and the appends that it missed. The tip was just
+    /// read: a version may end the conflict with one before it.
     pub(super) fn check_order(&mut self) {
         if let Some(mut member) = self.other.take_if(|_| self.rules.r11_one_order) {
             match member.passed_over.check(&member.prepared.transaction) {

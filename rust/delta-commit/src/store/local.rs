@@ -319,8 +319,8 @@ impl LogStore for LocalLogStore {
 
     fn sync_data(&self, paths: &[String]) -> Vec<Result<(), StoreError>> {
         let files: Vec<_> = paths.iter().map(|path| self.data_path(path)).collect();
-        // Files and folders of all depths side by side: one after the other, n partitions would be n waits. Their order is
-        // of no consequence, since nobody is told before all are done.
+        // Files and folders of all depths side by side: one after the other, n partitions would be n waits. Their order
+        // is of no consequence, since nobody is told before all are done.
         let parts: BTreeSet<&Path> = files.iter().flatten().flat_map(|file| self.parts(file)).collect();
         let parts: Vec<&Path> = parts.into_iter().collect();
         let results: HashMap<&Path, _> = parts.iter().copied().zip(sync_each(&parts)).collect();
@@ -358,8 +358,8 @@ fn is_uncertain(error: &io::Error) -> bool {
     kind == StoreErrorKind::Transient || error.raw_os_error() == Some(EIO)
 }
 
-/// Wraps the error of a rename that announces. A file server that was asked twice may have renamed the file the first time,
-/// and no longer find it: that is a doubt, and so is every error in spite of which a rename may take effect.
+/// Wraps the error of a rename that announces. A file server that was asked twice may have renamed the file the first
+/// time, and no longer find it: that is a doubt, and so is every error in spite of which a rename may take effect.
 fn not_announced(place: &Path, error: &io::Error, has_folder: bool) -> StoreError {
     let is_gone = error.kind() == io::ErrorKind::NotFound;
     let told = certain(StoreError::io(place.display(), error));

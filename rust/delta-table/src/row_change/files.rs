@@ -201,8 +201,8 @@ impl Files {
         writer.encode(go_on)
     }
 
-    /// Completes a writer's files. Where all are of one partition, they have its values as the log has them: a value may
-    /// have another meaning for another reader, as a timestamp without a zone has.
+    /// Completes a writer's files. Where all are of one partition, they have its values as the log has them: a value
+    /// may have another meaning for another reader, as a timestamp without a zone has.
     fn end(
         &mut self,
         writer: usize,

@@ -1,7 +1,7 @@
 //! A change of rows: some leave their files and others come, in one version.
 //!
-//! A row leaves its file by a mark in a deletion vector, or the file is written again without it. Deletions, updates and
-//! merges differ in the rows that they find ([`RowChange::touch`]) and in those that they write ([`NewRows`]).
+//! A row leaves its file by a mark in a deletion vector, or the file is written again without it. Deletions, updates
+//! and merges differ in the rows that they find ([`RowChange::touch`]) and in those that they write ([`NewRows`]).
 
 mod files;
 mod history;
@@ -149,8 +149,8 @@ impl<'a> RowChange<'a> {
 
     /// Takes the matching rows out of a file. Those of `changed` come back with other values.
     ///
-    /// Rows of a file are marked where the table takes deletion vectors, unless they are more than half of the rows that
-    /// it was written with.
+    /// Rows of a file are marked where the table takes deletion vectors, unless they are more than half of the rows
+    /// that it was written with.
     ///
     /// # Errors
     /// [`CommitError::Unsupported`] when the file would have to be written again and the table has a change data feed,

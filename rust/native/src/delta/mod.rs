@@ -172,7 +172,8 @@ pub(crate) fn check_delta_options(py: Python<'_>, options: Options<'_>) -> PyRes
     delta_table::check_options(&options.validated(py)?).map_err(|error| errors::raised(py, error))
 }
 
-/// Waits until announcements of no more use are deleted, at most so many seconds. Returns false if the time was up before.
+/// Waits until announcements of no more use are deleted, at most so many seconds. Returns false if the time was up
+/// before.
 #[pyfunction]
 pub(crate) fn await_tidying(py: Python<'_>, seconds: f64) -> bool {
     let patience = Duration::try_from_secs_f64(seconds).unwrap_or_default();
