@@ -276,3 +276,18 @@ fn silence_is_no_refusal() {
     };
     assert_eq!(silent(mutant), (true, true));
 }
+
+#[test]
+fn the_token_of_a_version_that_a_crash_may_take_names_the_intent_that_stays() {
+    let mut scene = Scene::new(Rules::default());
+    scene.owner.submit(append(DOUBTED));
+    scene.perform(|scene| &mut scene.owner, Some(EffectKind::PutVersion));
+    let sync = scene.owner.next(time_at(scene.now));
+    assert!(matches!(sync, Some(Effect::SyncLog(..))), "{sync:?}");
+    match scene.owner.give_up(DOUBTED) {
+        Some(Verdict::Commit(Err(CommitError::Unknown { token, .. }))) => {
+            assert_eq!((token.intents.len(), token.first, token.last), (1, 0, 31));
+        }
+        other => panic!("expected a doubt, but got {other:?}"),
+    }
+}

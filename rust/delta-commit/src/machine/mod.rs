@@ -35,7 +35,7 @@ use crate::winner::Winner;
 
 use clock::StoreClock;
 use known::KnownIntents;
-use member::{Member, Settlement};
+use member::{Claim, Member, Settlement};
 use pace::Pace;
 use view::View;
 
@@ -171,8 +171,9 @@ pub struct Machine {
     bundle: Vec<Member>,
     other: Option<Member>,
     settlements: Vec<Settlement>,
-    /// In the log, but not yet known to survive a crash.
-    landed: Vec<(MemberId, Version, bool)>,
+    /// In the log, but not yet known to survive a crash. The claim is that from before: in a crash the version may go,
+    /// and an intent stay.
+    landed: Vec<(MemberId, Version, bool, Claim)>,
     gathered: Option<Gathered>,
     known: KnownIntents,
     /// Names of intents of which nothing could be carried when they were last looked at. They do not count as others to

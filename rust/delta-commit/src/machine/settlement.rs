@@ -57,9 +57,10 @@ impl Machine {
         settlements.retain_mut(|settlement| match self.examine(settlement) {
             None => true,
             Some(Outcome::Committed(version)) => {
+                let claim = settlement.claim.clone();
                 self.released.append(&mut settlement.claim.names);
                 self.landed
-                    .push((settlement.id, version, settlement.reason.is_some()));
+                    .push((settlement.id, version, settlement.reason.is_some(), claim));
                 false
             }
             Some(outcome) => {
@@ -199,13 +200,13 @@ impl Machine {
             return Some(self.settled(&settlement, Outcome::Pending));
         }
         let at = self.landed.iter().position(|(landed, ..)| *landed == id)?;
-        let (_, version, own) = self.landed.remove(at);
+        let (_, version, own, claim) = self.landed.remove(at);
         if !own {
             return Some(Verdict::Settled(Outcome::Pending));
         }
         let claim = Claim {
             attempted: Some(version),
-            ..Claim::default()
+            ..claim
         };
         Some(Verdict::Commit(Err(CommitError::Unknown {
             token: Box::new(self.token_of(id, &claim, version)),

@@ -57,11 +57,12 @@ impl Machine {
             Some(Finding::Landed(version)) => {
                 self.failures = 0;
                 self.note_rival(version);
+                let claim = member.claim.clone();
                 // A process that carried it deletes its intent, too.
                 if self.last_won == Some(version) {
                     self.released.append(&mut member.claim.names);
                 }
-                self.landed.push((member.id(), version, true));
+                self.landed.push((member.id(), version, true, claim));
                 false
             }
             Some(Finding::Refused(error)) => {
@@ -148,11 +149,11 @@ impl Machine {
 
     /// Makes versions survive a crash, and then acknowledges their members.
     pub(super) fn acknowledge(&mut self) -> Option<(Asked, Effect)> {
-        let last = self.landed.iter().map(|(_, version, _)| *version).max()?;
+        let last = self.landed.iter().map(|(_, version, ..)| *version).max()?;
         if let Some(step) = self.sync_to(last) {
             return Some(step);
         }
-        for (id, version, own) in std::mem::take(&mut self.landed) {
+        for (id, version, own, _) in std::mem::take(&mut self.landed) {
             let verdict = if own {
                 Verdict::Commit(Ok(version))
             } else {
