@@ -20,6 +20,7 @@ __all__ = [
     "Digest",
     "RowSource",
     "Writer",
+    "await_tidying",
     "build_info",
     "check_dataset_options",
     "check_delta_options",
@@ -34,6 +35,7 @@ __all__ = [
     "writer_options",
 ]
 
+def await_tidying(seconds: float) -> bool: ...
 def build_info() -> dict[str, Any]: ...
 def check_dataset_options(options: DatasetOptions) -> None: ...
 def check_delta_options(options: WriterOptions) -> None: ...

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import spillway.delta
+from spillway import _native
 
 from .pages import ROOT, blocks_of
 
@@ -62,6 +63,8 @@ class Announced:
         """Appends by the library, and returns those of its members that the new version carries."""
         with self.table.append() as append:
             append.write(pa.table({"id": [0]}))
+        # What is of no more use is deleted beside the next commit.
+        assert _native.await_tidying(60)
         members = self.table.history(1)[0].info["tags"]["spillway.members"].split(",")
         assert len(members) == len(set(members))
         return [id_ for id_ in self.ids if id_ in members]

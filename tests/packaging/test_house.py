@@ -126,6 +126,23 @@ def test_doc_comments_open_with_a_noun_or_a_verb() -> None:
     assert not refused, listed
 
 
+MOST_CHARACTERS = 120
+
+
+def test_no_comment_in_rust_is_longer_than_a_line_may_be() -> None:
+    found, long = 0, []
+    for path in tracked():
+        if path.suffix != ".rs" or not path.is_file():
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if line.lstrip().startswith("//"):
+                found += 1
+                if len(line) > MOST_CHARACTERS:
+                    long.append(f"{path.relative_to(ROOT)}:{number} has {len(line)} characters")
+    assert found > 1000
+    assert not long, "\n".join(long)
+
+
 def test_openers_are_found_in_rust_and_in_python(tmp_path: Path) -> None:
     rust, python = tmp_path / "lib.rs", tmp_path / "module.py"
     rust.write_text(

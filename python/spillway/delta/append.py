@@ -10,11 +10,11 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from spillway import _native
 from spillway._context import WithBlock
 from spillway.errors import CommitUnknown, SpillwayError
 
 if TYPE_CHECKING:
-    from spillway import _native
     from spillway.types import ArrowArray, ArrowStream
 
 __all__ = ["Append"]
@@ -215,6 +215,17 @@ def _wait_for_checkpoints() -> None:
         if not ended.wait(max(0.0, silent_until - time.monotonic())):
             _log.info("waiting for the checkpoint of %s, which is being written", root)
             ended.wait()
+
+
+# The time that a process which ends leaves to the deletion of announcements that are of no more use.
+_TIDYING_SECONDS = 5.0
+
+
+@atexit.register
+def _wait_for_deletions() -> None:
+    """Wait until the announcements of this process are deleted: others would look at them in vain."""
+    if not _native.await_tidying(_TIDYING_SECONDS):
+        _log.info("announcements are left over: they were not deleted within %g s", _TIDYING_SECONDS)
 
 
 def _run(table: _native.DeltaTable, ended: threading.Event, claim: threading.Lock) -> None:

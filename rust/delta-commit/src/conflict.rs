@@ -126,8 +126,8 @@ pub struct Conflict {
     pub operation: String,
     /// The version that the losing transaction had read.
     pub read_version: Version,
-    /// True if the winner's version changed no row, as a compaction that moves rows to other files. The same work, begun
-    /// anew, has no conflict with it.
+    /// True if the winner's version changed no row, as a compaction that moves rows to other files. The same work,
+    /// begun anew, has no conflict with it.
     pub only_moved: bool,
 }
 

@@ -15,6 +15,7 @@ use crate::log::{Effect, Event, LogStore, PutOutcome, StoreError, Time, Version,
 use crate::machine::{CommitStats, Machine, Start, Submission, Verdict};
 use crate::process::PerProcess;
 use crate::settle::{Outcome, Token};
+use crate::tidying;
 use crate::timings::{EffectKind, Timings};
 use crate::transaction::{MemberId, Transaction};
 
@@ -41,7 +42,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 ///     known: None,
 /// };
 /// let committer = Committer::new(Arc::new(LocalLogStore::new(table.path())), start);
-/// let metadata = Metadata { id: "4f1c".into(), schema_string: r#"{"type":"struct","fields":[]}"#.into(), ..Metadata::default() };
+/// let metadata = Metadata {
+///     id: "4f1c".into(),
+///     schema_string: r#"{"type":"struct","fields":[]}"#.into(),
+///     ..Metadata::default()
+/// };
 /// let create = vec![Action::Protocol(Protocol::default()), Action::Metadata(metadata)];
 /// let soon = Instant::now() + Duration::from_secs(5);
 /// assert_eq!(committer.commit(Transaction::append(MemberId::random(), BEFORE_FIRST, create), soon)?, 0);
@@ -52,7 +57,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 pub struct Committer {
     store: Arc<dyn LogStore>,
     start: Start,
-    desks: PerProcess<Desk>,
+    desks: PerProcess<Arc<Desk>>,
 }
 
 /// The limit of a caller's wait: a deadline, and a callback that may end the wait earlier.
@@ -109,6 +114,7 @@ impl<'a> Patience<'a> {
 }
 
 struct Desk {
+    store: Arc<dyn LogStore>,
     state: Mutex<State>,
     born: Instant,
 }
@@ -118,6 +124,8 @@ struct State {
     timings: Timings,
     waiting: BTreeMap<MemberId, Arc<Slot>>,
     led: bool,
+    /// True if a thread deletes intents that are of no more use.
+    is_tidied: bool,
 }
 
 /// The slot in which a thread waits for its verdict, or for its turn to lead.
@@ -246,7 +254,7 @@ impl Committer {
         loop {
             match slot.wait(patience.next_look()) {
                 News::Verdict(verdict) => return Ok(Some(verdict)),
-                News::Lead => return Ok(Some(self.lead(desk, id, &slot, patience))),
+                News::Lead => return Ok(Some(desk.lead(id, &slot, patience))),
                 News::None if patience.left().is_some() => {}
                 News::None => {
                     let mut state = desk.lock();
@@ -259,72 +267,11 @@ impl Committer {
         }
     }
 
-    fn desk(&self) -> &Desk {
-        self.desks
-            .get_or_init(|| Desk::new(Machine::new(MemberId::random(), self.start.clone())))
-    }
-
-    /// Runs the machine until the verdict on this thread's transaction is there.
-    fn lead(&self, desk: &Desk, id: MemberId, slot: &Slot, patience: &mut Patience<'_>) -> Verdict {
-        let _lead = Lead { desk, id };
-        loop {
-            // Asked with the desk unlocked: the answer may want a lock of the caller's own.
-            let left = patience.left();
-            let mut state = desk.lock();
-            state.deliver();
-            if let News::Verdict(verdict) = slot.take() {
-                if state.waiting.is_empty() {
-                    drop(state);
-                    self.tidy(desk);
-                }
-                return verdict;
-            }
-            let Some(left) = left else {
-                return state.give_up(id);
-            };
-            let Some(effect) = state.machine.next(desk.now()) else {
-                state.deliver();
-                if let News::Verdict(verdict) = slot.take() {
-                    return verdict;
-                }
-                return state.give_up(id);
-            };
-            // Others need not wait for what comes after their verdicts, as the deletion of intents.
-            state.deliver();
-            drop(state);
-            self.perform(desk, &effect, left);
-        }
-    }
-
-    /// Deletes intents that are of no more use, while no thread waits.
-    fn tidy(&self, desk: &Desk) {
-        loop {
-            let mut state = desk.lock();
-            if !state.waiting.is_empty() {
-                return;
-            }
-            let Some(effect) = state.machine.next(desk.now()) else {
-                return;
-            };
-            drop(state);
-            self.perform(desk, &effect, Duration::MAX);
-        }
-    }
-
-    fn perform(&self, desk: &Desk, effect: &Effect, left: Duration) {
-        let mut answer = Answer {
-            desk,
-            effect,
-            began: Instant::now(),
-            event: None,
-        };
-        answer.event = Some(match effect {
-            Effect::Pause(milliseconds) => {
-                thread::sleep(Duration::from_millis(*milliseconds).min(left));
-                Event::Done
-            }
-            effect => perform(self.store.as_ref(), effect),
-        });
+    fn desk(&self) -> &Arc<Desk> {
+        self.desks.get_or_init(|| {
+            let machine = Machine::new(MemberId::random(), self.start.clone());
+            Arc::new(Desk::new(Arc::clone(&self.store), machine))
+        })
     }
 }
 
@@ -357,9 +304,20 @@ fn lost(effect: &Effect, error: StoreError) -> Event {
     }
 }
 
+/// The deletion of intents by a thread of its own. Another thread can follow if the store panics under it.
+struct Tidied<'a>(&'a Desk);
+
+impl Drop for Tidied<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.lock().is_tidied = false;
+        }
+    }
+}
+
 /// The lead. When it is dropped, it passes to a waiting thread, or to none.
 struct Lead<'a> {
-    desk: &'a Desk,
+    desk: &'a Arc<Desk>,
     id: MemberId,
 }
 
@@ -371,6 +329,7 @@ impl Drop for Lead<'_> {
         if state.waiting.contains_key(&self.id) {
             state.give_up(self.id);
         }
+        self.desk.tidy(&mut state);
         match state.waiting.first_key_value() {
             Some((_, next)) => next.tell(News::Lead),
             None => state.led = false,
@@ -379,15 +338,90 @@ impl Drop for Lead<'_> {
 }
 
 impl Desk {
-    fn new(machine: Machine) -> Self {
+    fn new(store: Arc<dyn LogStore>, machine: Machine) -> Self {
         Self {
+            store,
             state: Mutex::new(State {
                 machine,
                 timings: Timings::default(),
                 waiting: BTreeMap::new(),
                 led: false,
+                is_tidied: false,
             }),
             born: Instant::now(),
+        }
+    }
+
+    /// Runs the machine until the verdict on this thread's transaction is there.
+    fn lead(self: &Arc<Self>, id: MemberId, slot: &Slot, patience: &mut Patience<'_>) -> Verdict {
+        let _lead = Lead { desk: self, id };
+        loop {
+            // Asked with the desk unlocked: the answer may want a lock of the caller's own.
+            let left = patience.left();
+            let mut state = self.lock();
+            state.deliver();
+            if let News::Verdict(verdict) = slot.take() {
+                return verdict;
+            }
+            let Some(left) = left else {
+                return state.give_up(id);
+            };
+            let Some(effect) = state.machine.next(self.now()) else {
+                state.deliver();
+                if let News::Verdict(verdict) = slot.take() {
+                    return verdict;
+                }
+                return state.give_up(id);
+            };
+            // Others need not wait for what comes after their verdicts.
+            state.deliver();
+            self.tidy(&mut state);
+            drop(state);
+            self.perform(&effect, left);
+        }
+    }
+
+    fn perform(&self, effect: &Effect, left: Duration) {
+        let mut answer = Answer {
+            desk: self,
+            effect,
+            began: Instant::now(),
+            event: None,
+        };
+        answer.event = Some(match effect {
+            Effect::Pause(milliseconds) => {
+                thread::sleep(Duration::from_millis(*milliseconds).min(left));
+                Event::Done
+            }
+            effect => perform(self.store.as_ref(), effect),
+        });
+    }
+
+    /// Has intents deleted that are of no more use, beside the next attempt. Where no thread can be had they stay until
+    /// the next time.
+    fn tidy(self: &Arc<Self>, state: &mut State) {
+        if !state.is_tidied && state.machine.has_garbage() {
+            let desk = Arc::clone(self);
+            state.is_tidied = tidying::spawn(move || desk.delete_garbage());
+        }
+    }
+
+    fn delete_garbage(&self) {
+        let _tidied = Tidied(self);
+        loop {
+            let mut state = self.lock();
+            let names = state.machine.take_garbage();
+            if names.is_empty() {
+                state.is_tidied = false;
+                return;
+            }
+            drop(state);
+            let began = Instant::now();
+            // Whether it succeeds is of no consequence here: others can do it as well.
+            let _ = self.store.delete_intents(&names);
+            let mut state = self.lock();
+            state.timings.note(EffectKind::DeleteIntents, began.elapsed());
+            state.machine.tidied(&names);
         }
     }
 

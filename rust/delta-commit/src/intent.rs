@@ -23,16 +23,16 @@ pub const WINDOW: Version = 32;
 /// The time in milliseconds, by the store's clock, from the announcement of an intent to its expiry.
 pub const LIFETIME: i64 = 45_000;
 
-/// The time in milliseconds, by the store's clock, from the expiry of an intent to the settlement of a doubt about it. The
-/// clocks of a store's servers may differ by less.
+/// The time in milliseconds, by the store's clock, from the expiry of an intent to the settlement of a doubt about it.
+/// The clocks of a store's servers may differ by less.
 pub const CLOCK_MARGIN: i64 = 10_000;
 
-/// The age in milliseconds, by the store's clock, above which helpers leave an intent alone. Intents of the first format
-/// do not say when they expire.
+/// The age in milliseconds, by the store's clock, above which helpers leave an intent alone. Intents of the first
+/// format do not say when they expire.
 pub(crate) const MAX_AGE: i64 = 60_000;
 
 /// Bytes above which a body is not read as an intent. No committer that follows the rules writes such a body.
-const MAX_BODY: usize = 16 << 20;
+pub(crate) const MAX_BODY: usize = 16 << 20;
 
 /// The format that is written.
 const FORMAT: u32 = 2;
@@ -206,7 +206,7 @@ impl Intent {
 pub fn announced_files(store: &dyn LogStore) -> Result<Vec<String>, StoreError> {
     let entries = store.list_intents()?.entries;
     let names: Vec<String> = entries.into_iter().map(|entry| entry.name).collect();
-    let bodies = store.read_intents(&names)?;
+    let bodies = store.read_intents(&names, &[])?.bodies;
     Ok(bodies.iter().flat_map(|(_, body)| added_by(body)).collect())
 }
 
@@ -224,6 +224,13 @@ fn added_by(body: &[u8]) -> Vec<String> {
         files.extend(paths);
     }
     files
+}
+
+/// The first and the last version of the windows of intents with these names.
+pub(crate) fn window_of<'a>(names: impl IntoIterator<Item = &'a String>) -> Option<(Version, Version)> {
+    let firsts = names.into_iter().filter_map(|name| first_of_name(name));
+    let windows = firsts.map(|first| (first, last_of(first)));
+    windows.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
 }
 
 /// The last version that an intent with this first version may land in.

@@ -54,6 +54,9 @@ const TOO_MANY_OPEN_FILES: [i32; 2] = [24, 23];
 pub enum StoreErrorKind {
     /// The operation may succeed later. It may also have succeeded now, with its answer lost.
     Transient,
+    /// The store has too much to do. The operation was certainly not done, and may succeed later. It is said of
+    /// announcements: for everything else, [`Self::Transient`] has the same consequence.
+    Throttled,
     /// It did not work and will not.
     Permanent,
     /// The requested object does not exist.
@@ -126,6 +129,8 @@ pub struct IntentEntry {
     pub name: String,
     /// The intent's time of creation by the store's clock: milliseconds since the epoch.
     pub created: i64,
+    /// The bytes of its body.
+    pub bytes: u64,
 }
 
 /// All announced bundles.
@@ -137,12 +142,22 @@ pub struct Listing {
     pub entries: Vec<IntentEntry>,
 }
 
+/// Announced bundles, as they are when they are asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Bundles {
+    /// The name and the body of each that was to be read and is there.
+    pub bodies: Vec<(String, Vec<u8>)>,
+    /// The name of each that was to be looked up and is there.
+    pub there: Vec<String>,
+}
+
 /// The operations that a store must implement.
 ///
 /// Safety rests on [`put_version`](Self::put_version) alone: of all attempts at one version, at most one may ever win,
 /// and it appears whole. Listings may be late.
 pub trait LogStore: Send + Sync {
-    /// The newest version that a listing of the log shows, by its file or by a checkpoint; [`BEFORE_FIRST`] without any.
+    /// The newest version that a listing of the log shows, by its file or by a checkpoint; [`BEFORE_FIRST`] without
+    /// any.
     ///
     /// # Errors
     /// When the store does not answer.
@@ -158,8 +173,8 @@ pub trait LogStore: Send + Sync {
     ///
     /// # Errors
     /// Only when it is certain that the version was not created by this call; else the outcome is
-    /// [`PutOutcome::Unknown`]. [`StoreErrorKind::NotFound`] says that the version before it is not there, or no table. A
-    /// checkpoint stands for the version before it where nothing later is there.
+    /// [`PutOutcome::Unknown`]. [`StoreErrorKind::NotFound`] says that the version before it is not there, or no table.
+    /// A checkpoint stands for the version before it where nothing later is there.
     fn put_version(&self, version: Version, body: &[u8]) -> Result<PutOutcome, StoreError>;
 
     /// All announced bundles, and the store's clock.
@@ -174,22 +189,38 @@ pub trait LogStore: Send + Sync {
     /// When the store does not answer.
     fn read_intent(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError>;
 
-    /// Reads several announced bundles: the name and the body of each that exists.
+    /// Returns true if an announced bundle is there now. A copy of an earlier answer does not do: whoever settles a
+    /// doubt has it deleted, and relies on everybody seeing that.
     ///
     /// # Errors
     /// When the store does not answer.
-    fn read_intents(&self, names: &[String]) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
-        let bodies = names.iter().filter_map(|name| match self.read_intent(name) {
-            Ok(body) => body.map(|body| Ok((name.clone(), body))),
-            Err(error) => Some(Err(error)),
-        });
-        bodies.collect()
+    fn has_intent(&self, name: &str) -> Result<bool, StoreError> {
+        Ok(self.read_intent(name)?.is_some())
+    }
+
+    /// Reads some announced bundles, and looks others up of which the body is known.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    fn read_intents(&self, unread: &[String], known: &[String]) -> Result<Bundles, StoreError> {
+        let mut bundles = Bundles::default();
+        for name in unread {
+            let body = self.read_intent(name)?;
+            bundles.bodies.extend(body.map(|body| (name.clone(), body)));
+        }
+        for name in known {
+            if self.has_intent(name)? {
+                bundles.there.push(name.clone());
+            }
+        }
+        Ok(bundles)
     }
 
     /// Announces a bundle.
     ///
     /// # Errors
-    /// A failure after which it may not be announced; a [`StoreErrorKind::Permanent`] one says that it is not.
+    /// A failure after which it may not be announced; one that is [`StoreErrorKind::Permanent`] or
+    /// [`StoreErrorKind::Throttled`] says that it is not.
     fn put_intent(&self, name: &str, body: &[u8]) -> Result<(), StoreError>;
 
     /// Removes an announced bundle; one that is gone is no error.
@@ -224,8 +255,8 @@ pub trait LogStore: Send + Sync {
     /// Makes the versions from `first` to `last` survive a crash, or a checkpoint that stands for the last one.
     ///
     /// # Errors
-    /// When `last` is not there, or one may not survive. A [`StoreErrorKind::Permanent`] one is final, as that of a data
-    /// file is.
+    /// When `last` is not there, or one may not survive. A [`StoreErrorKind::Permanent`] one is final, as that of a
+    /// data file is.
     fn sync_log(&self, first: Version, last: Version) -> Result<(), StoreError>;
 }
 
@@ -240,8 +271,8 @@ pub enum Effect {
     PutVersion(Version, Vec<u8>),
     /// [`LogStore::list_intents`]
     ListIntents,
-    /// [`LogStore::read_intent`], of each
-    ReadIntents(Vec<String>),
+    /// [`LogStore::read_intents`]: those to be read, and those to be looked up.
+    ReadIntents(Vec<String>, Vec<String>),
     /// [`LogStore::put_intent`]
     PutIntent(String, Vec<u8>),
     /// [`LogStore::delete_intents`]
@@ -269,8 +300,8 @@ pub enum Event {
     Put(PutOutcome),
     /// Of [`Effect::ListIntents`].
     Listing(Listing),
-    /// Of [`Effect::ReadIntents`]: a body for each name that was there.
-    Intents(Vec<(String, Vec<u8>)>),
+    /// Of [`Effect::ReadIntents`].
+    Intents(Bundles),
     /// Of [`Effect::SyncData`]: the result of each path, in their order.
     Synced(Vec<Result<(), StoreError>>),
     /// Of [`Effect::Merge`]: the transaction to go on with.
@@ -289,7 +320,7 @@ pub fn perform(store: &dyn LogStore, effect: &Effect) -> Event {
         Effect::ReadVersion(version) => store.read_version(*version).map(Event::Body),
         Effect::PutVersion(version, body) => store.put_version(*version, body).map(Event::Put),
         Effect::ListIntents => store.list_intents().map(Event::Listing),
-        Effect::ReadIntents(names) => store.read_intents(names).map(Event::Intents),
+        Effect::ReadIntents(unread, known) => store.read_intents(unread, known).map(Event::Intents),
         Effect::PutIntent(name, body) => store.put_intent(name, body).map(|()| Event::Done),
         Effect::DeleteIntents(names) => store.delete_intents(names).map(|()| Event::Done),
         Effect::WithdrawIntents(names) => store.withdraw_intents(names).map(|()| Event::Done),

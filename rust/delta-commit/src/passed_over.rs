@@ -2,9 +2,9 @@
 //!
 //! Under `WriteSerializable` such an append counts as if it had come after the transaction, whereas all other versions
 //! count in their order. An append comes before a version that changed rows of it, and before a later version with
-//! progress of the same application. So no order holds the append, such a version, and the transaction after that version,
-//! if files that the transaction looked for are left of the append. An append is one version, which others read whole or
-//! not at all.
+//! progress of the same application. So no order holds the append, such a version, and the transaction after that
+//! version, if files that the transaction looked for are left of the append. An append is one version, which others
+//! read whole or not at all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,10 +15,11 @@ use crate::log::Version;
 use crate::transaction::{Isolation, Transaction};
 use crate::winner::Winner;
 
-/// The blind appends that a transaction passed over. [`take`](Self::take) takes in each version that it did not see, and
-/// [`check`](Self::check) answers for all of them: a version may end the conflict with the one before it.
+/// The blind appends that a transaction passed over. [`take`](Self::take) takes in each version that it did not see,
+/// and [`check`](Self::check) answers for all of them: a version may end the conflict with the one before it.
 ///
-/// Appends are kept that have a file which the transaction looked for, or that follow one of those by their applications.
+/// Appends are kept that have a file which the transaction looked for, or that follow one of those by their
+/// applications.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PassedOver {
     appends: Vec<Append>,
@@ -220,8 +221,8 @@ impl PassedOver {
     }
 }
 
-/// Returns true if the transaction may pass over appends. One that read the whole table, and can be merged with no marks,
-/// has a conflict with every version that adds files and is no append, and with every one that removes any.
+/// Returns true if the transaction may pass over appends. One that read the whole table, and can be merged with no
+/// marks, has a conflict with every version that adds files and is no append, and with every one that removes any.
 fn may_pass_over(transaction: &Transaction) -> bool {
     let reads = &transaction.reads;
     transaction.isolation == Isolation::WriteSerializable

@@ -1,8 +1,8 @@
 //! Row ids: the numbers by which rows of tables with row tracking are told apart.
 //!
 //! The rows of a file have the ids from its `baseRowId` on, by their places in it. The highest id that was ever given
-//! is in the domain `delta.rowTracking`. So the ids of a new file depend on the version before its own, and each attempt
-//! gives them anew: R12. See "Row Tracking" in Delta's PROTOCOL.md.
+//! is in the domain `delta.rowTracking`. So the ids of a new file depend on the version before its own, and each
+//! attempt gives them anew: R12. See "Row Tracking" in Delta's PROTOCOL.md.
 
 use serde::{Deserialize, Serialize};
 

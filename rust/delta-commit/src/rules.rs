@@ -13,10 +13,15 @@ pub struct Rules {
     pub r2_withdrawn_for_good: bool,
     /// An intent is left alone after the expiry in its body, however young its object is.
     pub r2_expiry: bool,
-    /// A doubt about an announcement is settled only some time after the expiry: the store's servers may differ in time.
+    /// A doubt about an announcement is settled only some time after the expiry: the store's servers may differ in
+    /// time.
     pub r2_clock_margin: bool,
-    /// An intent is read again before each attempt: it may be deleted, and the listing out of date.
+    /// An intent is looked up again before each attempt: it may be deleted, and the listing out of date.
     pub r2_read_anew: bool,
+    /// An announcement whose answer was lost is in doubt until a listing shows it, or it has expired.
+    pub r2_doubt_until_seen: bool,
+    /// A lost answer to an announcement does not say that there is none.
+    pub r3_unheard_is_doubt: bool,
     /// A transaction that was announced or tried is never given up as certainly not committed.
     pub r3_no_lone_abort: bool,
     /// Members land once: by id and by path, in a batch and against the log.
@@ -27,6 +32,8 @@ pub struct Rules {
     pub r6_same_world: bool,
     /// The intents are listed anew before every attempt.
     pub r7_always_list: bool,
+    /// An intent is deleted only when all of its members are in versions.
+    pub r7_deleted_last: bool,
     /// Data survives a crash before the intent, and the intent before the log. No version is built upon or acknowledged
     /// before it survives a crash.
     pub r8_durable_first: bool,
@@ -58,11 +65,14 @@ impl Default for Rules {
             r2_expiry: true,
             r2_clock_margin: true,
             r2_read_anew: true,
+            r2_doubt_until_seen: true,
+            r3_unheard_is_doubt: true,
             r3_no_lone_abort: true,
             r4_no_doubles: true,
             r5_alone_or_blind: true,
             r6_same_world: true,
             r7_always_list: true,
+            r7_deleted_last: true,
             r8_durable_first: true,
             r8_data_once: true,
             r8_log_once: true,

@@ -42,7 +42,8 @@ pub fn check_schema(schema: &str) -> Result<SchemaFacts> {
     Check::default().run(schema)
 }
 
-/// Checks likewise the schema of a table whose files have other names for its columns. Its names may hold any character.
+/// Checks likewise the schema of a table whose files have other names for its columns. Its names may hold any
+/// character.
 ///
 /// # Errors
 /// As [`check_schema`].

@@ -58,7 +58,7 @@ impl EffectKind {
             Effect::ReadVersion(_) => Self::ReadVersion,
             Effect::PutVersion(..) => Self::PutVersion,
             Effect::ListIntents => Self::ListIntents,
-            Effect::ReadIntents(_) => Self::ReadIntents,
+            Effect::ReadIntents(..) => Self::ReadIntents,
             Effect::PutIntent(..) => Self::PutIntent,
             Effect::DeleteIntents(_) => Self::DeleteIntents,
             Effect::WithdrawIntents(_) => Self::WithdrawIntents,

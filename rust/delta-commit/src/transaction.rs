@@ -53,9 +53,9 @@ pub enum Isolation {
     /// As if all transactions had run one by one in the log's order.
     #[default]
     Serializable,
-    /// As if all writing transactions had run one by one, in the log's order but for blind appends: one may be ordered after
-    /// versions that did not read it. R11 of `docs/design/commit-protocol.md` refuses a transaction that no such order
-    /// holds.
+    /// As if all writing transactions had run one by one, in the log's order but for blind appends: one may be ordered
+    /// after versions that did not read it. R11 of `docs/design/commit-protocol.md` refuses a transaction that no such
+    /// order holds.
     WriteSerializable,
     /// Only overlapping writes are checked. No table chooses this level; transactions that change no rows fall back to
     /// it.

@@ -66,6 +66,9 @@ impl Scene {
             let now = time_at(self.now);
             let event = self.store.apply(now.wall, &effect);
             who(self).complete(now, event);
+            let names = who(self).take_garbage();
+            self.store.delete(&names);
+            who(self).tidied(&names);
             if last == Some(EffectKind::of(&effect)) {
                 return;
             }
@@ -74,8 +77,17 @@ impl Scene {
 
     /// The member is announced, and its owner stops waiting.
     fn doubt(&mut self) -> Token {
+        self.doubt_after(EffectKind::PutIntent)
+    }
+
+    /// The member is announced, and its owner stops waiting after an effect of this kind.
+    fn doubt_after(&mut self, last: EffectKind) -> Token {
         self.owner.submit(append(DOUBTED));
         self.perform(|scene| &mut scene.owner, Some(EffectKind::PutIntent));
+        if last != EffectKind::PutIntent {
+            self.store.let_arrive(time_at(self.now).wall);
+            self.perform(|scene| &mut scene.owner, Some(last));
+        }
         match self.owner.give_up(DOUBTED) {
             Some(Verdict::Commit(Err(CommitError::Unknown { token, .. }))) => *token,
             other => panic!("expected a doubt, but got {other:?}"),
@@ -175,4 +187,107 @@ fn what_a_listing_still_shows_is_read_again() {
         ..Rules::default()
     };
     assert_eq!(withdrawn(mutant), (Outcome::Rejected, true));
+}
+
+#[test]
+fn a_member_that_has_landed_is_not_pending() {
+    let mut scene = Scene::new(Rules::default());
+    // The settler opened the table before.
+    scene.settler.submit(append(MemberId::from_number(6)));
+    scene.perform(|scene| &mut scene.settler, None);
+    scene.settler.take_verdicts();
+    scene.store.holds_back = true;
+    let token = scene.doubt();
+    scene.store.holds_back = false;
+    scene.store.let_arrive(time_at(scene.now).wall);
+    scene.carry(None);
+    assert!(token.announcement_in_doubt && scene.has_landed());
+    assert!(matches!(scene.settle(&token), Outcome::Committed(_)));
+}
+
+#[test]
+fn an_announcement_that_a_listing_shows_is_in_doubt_no_more() {
+    let mut scene = Scene::new(Rules::default());
+    scene.store.holds_back = true;
+    let token = scene.doubt_after(EffectKind::ListIntents);
+    assert!(!token.announcement_in_doubt);
+    // So it is settled at once, and not only after its expiry.
+    assert_eq!(
+        (scene.settle(&token), scene.has_landed()),
+        (Outcome::Rejected, false)
+    );
+}
+
+#[test]
+fn a_doubt_is_settled_at_once_by_a_listing_that_shows_the_announcement() {
+    let mut scene = Scene::new(Rules::default());
+    scene.store.holds_back = true;
+    let token = scene.doubt();
+    assert!(token.announcement_in_doubt);
+    scene.store.let_arrive(time_at(scene.now).wall);
+    assert_eq!(
+        (scene.settle(&token), scene.has_landed()),
+        (Outcome::Rejected, false)
+    );
+    scene.carry(None);
+    assert!(!scene.has_landed());
+}
+
+#[test]
+fn what_no_listing_shows_is_in_doubt() {
+    let unseen = |rules| {
+        let mut scene = Scene::new(rules);
+        scene.store.holds_back = true;
+        let token = scene.doubt();
+        let outcome = scene.settle(&token);
+        let arrival = time_at(scene.now).wall;
+        scene.store.let_arrive(arrival);
+        scene.store.holds_back = false;
+        scene.carry(None);
+        (outcome, scene.has_landed())
+    };
+    assert_eq!(unseen(Rules::default()), (Outcome::Pending, true));
+    let mutant = Rules {
+        r2_doubt_until_seen: false,
+        ..Rules::default()
+    };
+    assert_eq!(unseen(mutant), (Outcome::Rejected, true));
+}
+
+#[test]
+fn silence_is_no_refusal() {
+    let silent = |rules| {
+        let mut scene = Scene::new(rules);
+        scene.store.holds_back = true;
+        scene.owner.submit(append(DOUBTED));
+        scene.perform(|scene| &mut scene.owner, Some(EffectKind::PutIntent));
+        let verdict = scene.owner.give_up(DOUBTED);
+        let is_certain = matches!(verdict, Some(Verdict::Commit(Err(CommitError::DeadlinePassed))));
+        let arrival = time_at(scene.now).wall;
+        scene.store.let_arrive(arrival);
+        scene.store.holds_back = false;
+        scene.carry(None);
+        (is_certain, scene.has_landed())
+    };
+    assert_eq!(silent(Rules::default()), (false, true));
+    let mutant = Rules {
+        r3_unheard_is_doubt: false,
+        ..Rules::default()
+    };
+    assert_eq!(silent(mutant), (true, true));
+}
+
+#[test]
+fn the_token_of_a_version_that_a_crash_may_take_names_the_intent_that_stays() {
+    let mut scene = Scene::new(Rules::default());
+    scene.owner.submit(append(DOUBTED));
+    scene.perform(|scene| &mut scene.owner, Some(EffectKind::PutVersion));
+    let sync = scene.owner.next(time_at(scene.now));
+    assert!(matches!(sync, Some(Effect::SyncLog(..))), "{sync:?}");
+    match scene.owner.give_up(DOUBTED) {
+        Some(Verdict::Commit(Err(CommitError::Unknown { token, .. }))) => {
+            assert_eq!((token.intents.len(), token.first, token.last), (1, 0, 31));
+        }
+        other => panic!("expected a doubt, but got {other:?}"),
+    }
 }

@@ -11,6 +11,8 @@
 
 mod memory;
 
+use std::collections::BTreeSet;
+
 use delta_commit::actions::{Action, Txn};
 use delta_commit::log::{BEFORE_FIRST, Effect};
 use delta_commit::rules::Rules;
@@ -19,7 +21,9 @@ use delta_commit::{
     CommitError, EffectKind, LIFETIME, Machine, MemberId, Submission, Transaction, Verdict, Version,
 };
 
-use memory::{ELSEWHERE, Fate, Store, UNREADABLE, added, intent, new_table, time_at, version};
+use proptest::prelude::*;
+
+use memory::{ELSEWHERE, Fate, Store, UNREADABLE, added, intent, intent_of, new_table, time_at, version};
 
 /// The progress of an application.
 fn progress(version: i64) -> Action {
@@ -35,7 +39,7 @@ fn time_of(effect: &Effect) -> u64 {
     match effect {
         Effect::PutVersion(..) => 6,
         Effect::Pause(milliseconds) => *milliseconds,
-        Effect::SyncData(_) | Effect::ReadIntents(_) => 2,
+        Effect::SyncData(_) | Effect::ReadIntents(..) => 2,
         _ => 1,
     }
 }
@@ -57,6 +61,8 @@ struct Fleet {
     now: u64,
     ids: u128,
     appended: usize,
+    /// Names of intents whose bodies were read, each with its reader.
+    read: BTreeSet<(usize, String)>,
 }
 
 impl Fleet {
@@ -76,6 +82,7 @@ impl Fleet {
             now: 0,
             ids: processes.into(),
             appended: 0,
+            read: BTreeSet::new(),
         }
     }
 
@@ -120,6 +127,11 @@ impl Fleet {
             (None, Some((_, effect))) => {
                 let event = self.store.apply(time.wall, &effect);
                 process.machine.complete(time, event);
+                if let Effect::ReadIntents(unread, _) = effect {
+                    for name in unread {
+                        assert!(self.read.insert((at, name.clone())), "{at} reads {name} again");
+                    }
+                }
             }
             (None, None) => {}
         }
@@ -132,6 +144,7 @@ impl Fleet {
             self.appended += 1;
             process.left -= 1;
         }
+        self.store.tidy(&mut process.machine);
         // Rows are written in between. What is left to tidy up comes first.
         if process.flight.is_none() && process.left > 0 && !process.machine.is_busy() {
             process.begins = Some(now + 5 + (now % 11));
@@ -151,12 +164,21 @@ impl Fleet {
 
     /// Performs the next effect of the first process; none where it has nothing to do.
     fn perform(&mut self) -> Option<Effect> {
+        self.perform_after(|_, _, _| {})
+    }
+
+    /// Performs it likewise, after what others do to the store.
+    fn perform_after(&mut self, others: impl FnOnce(&mut Store, &Effect, u64)) -> Option<Effect> {
         let machine = &mut self.processes[0].machine;
-        let effect = machine.next(time_at(self.now))?;
-        self.now += time_of(&effect);
-        let event = self.store.apply(time_at(self.now).wall, &effect);
-        machine.complete(time_at(self.now), event);
-        Some(effect)
+        let effect = machine.next(time_at(self.now));
+        if let Some(effect) = &effect {
+            others(&mut self.store, effect, self.now);
+            self.now += time_of(effect);
+            let event = self.store.apply(time_at(self.now).wall, effect);
+            machine.complete(time_at(self.now), event);
+        }
+        self.store.tidy(machine);
+        effect
     }
 
     /// Performs effects up to the first of a kind, and returns all of them.
@@ -220,7 +242,8 @@ fn race(processes: u32, rules: Rules) -> (u64, u64) {
     let mut fleet = Fleet::new(processes, 20, rules);
     fleet.run();
     assert_eq!(fleet.appended as u64, u64::from(20 * processes));
-    // Carriers delete what they carried while they go on.
+    // Carriers delete what they carried while they go on, and read nothing twice.
+    assert_eq!(fleet.read.is_empty(), processes == 1);
     let left = fleet.store.intents.len() as u64;
     assert!(left <= u64::from(processes), "{left} intents are left");
     (fleet.attempts(), fleet.versions())
@@ -400,4 +423,166 @@ fn intents_that_cannot_be_carried_are_waited_for_once() {
         effects.contains(&EffectKind::PutIntent)
     });
     assert_eq!((waits, fleet.store.intents.len()), ([true, false, false], 3));
+}
+
+#[test]
+fn an_intent_for_a_later_version_is_one_to_wait_for() {
+    let mut fleet = Fleet::of_one(Rules::default());
+    let theirs = fleet.store.announce(fleet.now, ELSEWHERE, UNREADABLE);
+    let append = fleet.hand_in();
+    fleet.perform_to(EffectKind::PutIntent);
+    fleet.store.intents.remove(&theirs);
+    // Just before the listing, its owner has read a version that this process has not.
+    let later = |store: &mut Store, now: u64| {
+        store.commit(&version(&[], &[added("theirs")]));
+        store.announce_for(1, now, ELSEWHERE, &intent(BEFORE_FIRST, i64::MAX, "later"));
+    };
+    let mut later = Some(later);
+    let is_attempt = |effect: Effect| EffectKind::of(&effect) == EffectKind::PutVersion;
+    while !fleet
+        .perform_after(|store, effect, now| {
+            if matches!(effect, Effect::ListIntents)
+                && let Some(later) = later.take()
+            {
+                later(store, now);
+            }
+        })
+        .is_some_and(is_attempt)
+    {}
+    // Another process commits the append, so that this one carries nothing.
+    fleet.store.commit(&version(&[append.id], &append.actions));
+    fleet.finish();
+    let verdicts = fleet.verdicts();
+    assert!(matches!(verdicts.as_slice(), [Ok(1)]), "{verdicts:?}");
+    fleet.now += 2_000;
+    fleet.hand_in();
+    let effects = kinds(&fleet.perform_to(EffectKind::PutVersion));
+    assert!(effects.contains(&EffectKind::PutIntent), "{effects:?}");
+}
+
+#[test]
+fn an_announcement_that_is_refused_for_now_is_none() {
+    let mut fleet = Fleet::of_one(Rules::default());
+    fleet.store.announce(fleet.now, ELSEWHERE, UNREADABLE);
+    fleet.store.throttles = true;
+    let append = fleet.hand_in();
+    let effects = kinds(&fleet.perform_to(EffectKind::PutIntent));
+    assert!(!effects.contains(&EffectKind::PutVersion), "{effects:?}");
+    // Nobody can see it, so its outcome is certain.
+    let given_up = fleet.processes[0].machine.give_up(append.id);
+    assert!(
+        matches!(given_up, Some(Verdict::Commit(Err(CommitError::DeadlinePassed)))),
+        "{given_up:?}"
+    );
+    // And the next is attempted without a wait for those who cannot see it.
+    fleet.hand_in();
+    let effects = kinds(&fleet.perform_to(EffectKind::PutVersion));
+    assert!(!effects.contains(&EffectKind::PutIntent), "{effects:?}");
+    fleet.finish();
+    let verdicts = fleet.verdicts();
+    assert!(matches!(verdicts.as_slice(), [Ok(0)]), "{verdicts:?}");
+}
+
+#[test]
+fn an_announcement_without_an_answer_is_waited_for_once_a_listing_shows_it() {
+    let waited = |arrives: bool| {
+        let mut fleet = Fleet::of_one(Rules::default());
+        fleet.store.announce(fleet.now, ELSEWHERE, UNREADABLE);
+        fleet.store.holds_back = true;
+        fleet.hand_in();
+        fleet.perform_to(EffectKind::PutIntent);
+        if arrives {
+            fleet.store.let_arrive(time_at(fleet.now).wall);
+        }
+        let mut effects = fleet.perform_to(EffectKind::ListIntents);
+        // A failure is followed by a pause of its own.
+        assert!(matches!(effects.remove(0), Effect::Pause(_)));
+        assert!(!kinds(&effects).contains(&EffectKind::Pause));
+        kinds(&fleet.perform_to(EffectKind::PutVersion)).contains(&EffectKind::Pause)
+    };
+    assert_eq!((waited(true), waited(false)), (true, false));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: ProptestConfig::default().cases.div_ceil(8),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn a_version_carries_no_more_than_a_batch_and_what_is_left_comes_next(
+        announced in prop::collection::vec(prop_oneof![1..50_usize, 2_000..=5_000_usize], 1..4),
+        own in prop_oneof![1..50_u32, 5_001..6_000_u32],
+    ) {
+        let mut fleet = Fleet::of_one(hasty());
+        for (number, files) in (1..).zip(&announced) {
+            let adds: Vec<Action> = (0..*files).map(|file| added(&format!("{number}-of-{file}"))).collect();
+            let body = intent_of(number * ELSEWHERE, BEFORE_FIRST, i64::MAX, &adds);
+            fleet.store.announce(fleet.now, number * ELSEWHERE, &body);
+        }
+        while !fleet.store.intents.is_empty() {
+            let append = fleet.append(own);
+            fleet.submit(append);
+            fleet.finish();
+            let verdicts = fleet.verdicts();
+            prop_assert!(matches!(verdicts.as_slice(), [Ok(_)]), "{:?}", verdicts);
+        }
+        let mut landed = 0;
+        for (version, body) in &fleet.store.log {
+            let winner = Winner::parse(*version, body).unwrap();
+            let files = winner.added_paths.len();
+            prop_assert!(files <= 5_000 || winner.members.len() == 1, "{files} files of several");
+            landed += winner.added_paths.iter().filter(|path| path.contains("-of-")).count();
+        }
+        prop_assert_eq!(landed, announced.iter().sum::<usize>());
+    }
+}
+
+#[test]
+fn no_more_is_read_than_a_version_takes() {
+    let mut fleet = Fleet::of_one(hasty());
+    let long = "x".repeat(3 << 20);
+    for number in 1..=6 {
+        let adds = [added(&format!("{long}{number}"))];
+        let body = intent_of(number * ELSEWHERE, BEFORE_FIRST, i64::MAX, &adds);
+        fleet.store.announce(fleet.now, number * ELSEWHERE, &body);
+    }
+    let mut read = Vec::new();
+    while !fleet.store.intents.is_empty() {
+        fleet.hand_in();
+        let effects: Vec<Effect> = std::iter::from_fn(|| fleet.perform()).collect();
+        let unread = effects.iter().filter_map(|effect| match effect {
+            Effect::ReadIntents(unread, _) => Some(unread.len()),
+            _ => None,
+        });
+        read.extend(unread);
+    }
+    // Each version takes one of them, and the next one that is known already.
+    assert_eq!(read.iter().sum::<usize>(), 6, "{read:?}");
+    assert!(read.iter().all(|bodies| *bodies <= 2), "{read:?}");
+}
+
+#[test]
+fn a_member_that_joins_makes_no_other_listing() {
+    let mut fleet = Fleet::of_one(Rules::default());
+    for number in 1..=3 {
+        let theirs = intent_of(
+            number * ELSEWHERE,
+            BEFORE_FIRST,
+            i64::MAX,
+            &[added(&number.to_string())],
+        );
+        fleet.store.announce(fleet.now, number * ELSEWHERE, &theirs);
+    }
+    fleet.hand_in();
+    fleet.perform_to(EffectKind::PutIntent);
+    // It waits for those that are older than its own, by a listing.
+    fleet.perform_to(EffectKind::ListIntents);
+    fleet.perform_to(EffectKind::Pause);
+    fleet.hand_in();
+    fleet.perform_to(EffectKind::PutIntent);
+    let effects = kinds(&fleet.perform_to(EffectKind::PutVersion));
+    let listings = effects.iter().filter(|kind| **kind == EffectKind::ListIntents);
+    assert_eq!(listings.count(), 1, "{effects:?}");
 }

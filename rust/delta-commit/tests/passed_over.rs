@@ -1,5 +1,5 @@
-//! Appends that a change of rows missed under `WriteSerializable`: the change is refused if no order holds it, the appends
-//! and the changes before it, and only then.
+//! Appends that a change of rows missed under `WriteSerializable`: the change is refused if no order holds it, the
+//! appends and the changes before it, and only then.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod memory;
@@ -182,8 +182,8 @@ impl Table {
         })
     }
 
-    /// Looks for an order of a change that found no row of any append: tries each choice of appends that come before it.
-    /// All other versions do.
+    /// Looks for an order of a change that found no row of any append: tries each choice of appends that come before
+    /// it. All other versions do.
     fn has_order(&self, is_wanted: impl Fn(i64) -> bool) -> bool {
         let wanted = self.files.iter().filter(|file| is_wanted(file.part));
         let left: BTreeSet<Version> = wanted.flat_map(|file| &file.rows).map(|row| row.0).collect();

@@ -6,10 +6,12 @@
     reason = "a test fails by panicking"
 )]
 
+mod memory;
+
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier, Condvar, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,7 +23,7 @@ use delta_commit::log::{
 use delta_commit::store::LocalLogStore;
 use delta_commit::{
     CommitError, Committer, EffectKind, Marked, Marks, MemberId, Merge, Operation, Outcome, Patience, Start,
-    Token, Transaction, Version,
+    Token, Transaction, Version, await_tidying,
 };
 
 fn soon() -> Instant {
@@ -150,6 +152,7 @@ fn race(committers: usize, threads: usize) {
     }
     let told: HashMap<String, Version> = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
     assert_eq!(told, adds(table.path()));
+    assert!(await_tidying(Duration::from_secs(60)));
     let intents = std::fs::read_dir(table.path().join("_spillway/intents"));
     let left = intents.map_or(0, Iterator::count);
     assert!(left <= committers, "{left} intents are left over");
@@ -443,56 +446,121 @@ fn held_until(all: &Arc<Barrier>) -> Box<Put> {
     })
 }
 
+/// Appends of three threads: the second version is for two of them, and carries an intent of another process.
+struct Carried {
+    table: tempfile::TempDir,
+    committer: Arc<Committer>,
+    /// The number of threads that have their verdict.
+    answered: Arc<Mutex<usize>>,
+}
+
+impl Carried {
+    /// Appends beside deletions of intents that take place like this. It is told the number of answered threads.
+    fn new(delete: impl Fn(&LocalLogStore, &Mutex<usize>) + Send + Sync + 'static) -> Self {
+        let table = table();
+        let (all, answered) = (Arc::new(Barrier::new(3)), Arc::new(Mutex::new(0)));
+        let (leaders, answers) = (Arc::clone(&all), Arc::clone(&answered));
+        let store = Failing {
+            put: Box::new(move |store, version, body| {
+                if version == 1 {
+                    leaders.wait();
+                    // Its owner has read the table's first version.
+                    let theirs =
+                        memory::intent(0, i64::MAX, "theirs").replace(r#""first":0"#, r#""first":1"#);
+                    store.put_intent(
+                        &format!("{:020}-{}-0.json", 1, MemberId::random()),
+                        theirs.as_bytes(),
+                    )?;
+                    leaders.wait();
+                }
+                store.put_version(version, body)
+            }),
+            delete: Box::new(move |store, name| {
+                delete(store, &answers);
+                store.delete_intent(name)
+            }),
+            ..Failing::new(table.path())
+        };
+        let carried = Self {
+            table,
+            committer: Arc::new(store.committer()),
+            answered,
+        };
+        carried.append(&all);
+        carried
+    }
+
+    fn append(&self, all: &Arc<Barrier>) {
+        let first = Arc::clone(&self.committer);
+        let first = thread::spawn(move || first.commit(append("first"), soon()));
+        let others = ["second", "third"].map(|path| {
+            let (committer, all) = (Arc::clone(&self.committer), Arc::clone(all));
+            let answered = Arc::clone(&self.answered);
+            thread::spawn(move || {
+                all.wait();
+                let queued = || {
+                    all.wait();
+                };
+                let version = commit_queued(&committer, append(path), queued);
+                *answered.lock().unwrap() += 1;
+                version
+            })
+        });
+        assert_eq!(first.join().unwrap().unwrap(), 1);
+        for other in others {
+            assert_eq!(other.join().unwrap().unwrap(), 2);
+        }
+    }
+
+    /// Waits for the deletions, and checks that nothing is left of the intents.
+    fn finish(self) {
+        assert!(await_tidying(Duration::from_secs(60)));
+        assert_eq!(adds(self.table.path())["theirs"], 2);
+        let left = std::fs::read_dir(self.table.path().join("_spillway/intents")).unwrap();
+        assert_eq!(left.count(), 0);
+    }
+}
+
+/// Waits until something is so, and returns false where it is not so after a long time.
+fn comes_true(mut is_so: impl FnMut() -> bool) -> bool {
+    let until = Instant::now() + Duration::from_secs(20);
+    while !is_so() {
+        if Instant::now() > until {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    true
+}
+
 #[test]
 fn verdicts_come_before_the_deletion_of_intents() {
-    let table = table();
-    // Beside it, members are announced.
-    let theirs = format!("{:020}-{}-0.json", 1, MemberId::random());
-    let store = LocalLogStore::new(table.path());
-    store.put_intent(&theirs, b"of no known format").unwrap();
-    let all = Arc::new(Barrier::new(3));
-    let answered = Arc::new((Mutex::new(0), Condvar::new()));
-    let was_answered = Arc::new(Mutex::new(None));
-    let (answers, noted) = (Arc::clone(&answered), Arc::clone(&was_answered));
-    let delete = move |store: &LocalLogStore, name: &str| {
-        let (count, bell) = &*answers;
-        // The others are committed by then, and the first intent may go before.
-        if store.find_tip()? == 2 {
-            let patience = Duration::from_secs(20);
-            let waited = bell.wait_timeout_while(count.lock().unwrap(), patience, |count| *count == 0);
-            noted.lock().unwrap().get_or_insert(*waited.unwrap().0 > 0);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&seen);
+    let carried = Carried::new(move |store, answered| {
+        // Both are committed by then, and an intent of the first may go before.
+        if store.find_tip().unwrap() == 2 {
+            let are_told = comes_true(|| *answered.lock().unwrap() == 2);
+            noted.lock().unwrap().push(are_told);
         }
-        store.delete_intent(name)
-    };
-    let committer = Failing {
-        put: held_until(&all),
-        delete: Box::new(delete),
-        ..Failing::new(table.path())
-    };
-    let committer = Arc::new(committer.committer());
-    let first = Arc::clone(&committer);
-    let first = thread::spawn(move || first.commit(append("first"), soon()));
-    let others = ["second", "third"].map(|path| {
-        let (committer, all, answered) = (Arc::clone(&committer), Arc::clone(&all), Arc::clone(&answered));
-        thread::spawn(move || {
-            all.wait();
-            let queued = || {
-                all.wait();
-            };
-            let version = commit_queued(&committer, append(path), queued);
-            *answered.0.lock().unwrap() += 1;
-            answered.1.notify_all();
-            version
-        })
     });
-    assert_eq!(first.join().unwrap().unwrap(), 1);
-    assert!(
-        others
-            .into_iter()
-            .all(|other| other.join().unwrap().unwrap() == 2)
-    );
-    // One of both leads, and is told after the deletion.
-    assert_ne!(*was_answered.lock().unwrap(), Some(false));
+    carried.finish();
+    let seen = seen.lock().unwrap();
+    assert!(!seen.is_empty() && !seen.contains(&false), "{seen:?}");
+}
+
+#[test]
+fn the_deletion_of_intents_delays_no_commit() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&seen);
+    let carried = Carried::new(move |store, _| {
+        let is_next = comes_true(|| store.find_tip().unwrap() >= 3);
+        noted.lock().unwrap().push(is_next);
+    });
+    assert_eq!(carried.committer.commit(append("fourth"), soon()).unwrap(), 3);
+    carried.finish();
+    let seen = seen.lock().unwrap();
+    assert!(!seen.is_empty() && !seen.contains(&false), "{seen:?}");
 }
 
 #[test]

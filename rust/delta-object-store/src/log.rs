@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use delta_commit::log::{
-    BEFORE_FIRST, IntentEntry, Listing, LogStore, PutOutcome, StoreError, StoreErrorKind, Version,
+    BEFORE_FIRST, Bundles, IntentEntry, Listing, LogStore, PutOutcome, StoreError, StoreErrorKind, Version,
     version_file, version_shown_by_file,
 };
 use delta_commit::path;
@@ -28,7 +28,7 @@ pub(crate) fn error(failure: Failure) -> StoreError {
         FailureKind::Missing => (StoreErrorKind::NotFound, ENOENT),
         FailureKind::Denied => (StoreErrorKind::Permanent, EACCES),
         FailureKind::Refused => (StoreErrorKind::Permanent, EIO),
-        FailureKind::Lost => (StoreErrorKind::Transient, EIO),
+        FailureKind::Throttled | FailureKind::Lost => (StoreErrorKind::Transient, EIO),
     };
     StoreError {
         message: failure.message,
@@ -128,6 +128,7 @@ impl LogStore for ObjectLog {
         let entries = listed.found.into_iter().map(|found| IntentEntry {
             name: found.name,
             created: found.modified,
+            bytes: found.bytes,
         });
         Ok(Listing {
             now,
@@ -139,18 +140,31 @@ impl LogStore for ObjectLog {
         self.read(intent_name(name))
     }
 
-    fn read_intents(&self, names: &[String]) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
-        let objects: Vec<String> = names.iter().map(|name| intent_name(name)).collect();
-        let bodies = self.0.folder()?.read(&objects).map_err(error)?;
-        let read = names.iter().zip(bodies);
-        Ok(read
-            .filter_map(|(name, body)| Some((name.clone(), body?)))
-            .collect())
+    fn read_intents(&self, unread: &[String], known: &[String]) -> Result<Bundles, StoreError> {
+        let objects = |names: &[String]| names.iter().map(|name| intent_name(name)).collect::<Vec<_>>();
+        let folder = self.0.folder()?;
+        let (bodies, there) = folder
+            .read_and_find(&objects(unread), &objects(known))
+            .map_err(error)?;
+        let read = unread.iter().zip(bodies);
+        let found = known.iter().zip(there).filter(|(_, is_there)| *is_there);
+        Ok(Bundles {
+            bodies: read
+                .filter_map(|(name, body)| Some((name.clone(), body?)))
+                .collect(),
+            there: found.map(|(name, _)| name.clone()).collect(),
+        })
     }
 
     fn put_intent(&self, name: &str, body: &[u8]) -> Result<(), StoreError> {
         let written = self.0.folder()?.write_once(&intent_name(name), body);
-        written.map_err(certain)
+        written.map_err(|failure| match failure.kind {
+            FailureKind::Throttled => StoreError {
+                kind: StoreErrorKind::Throttled,
+                ..error(failure)
+            },
+            _ => certain(failure),
+        })
     }
 
     fn delete_intent(&self, name: &str) -> Result<(), StoreError> {

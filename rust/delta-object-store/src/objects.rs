@@ -145,11 +145,12 @@ impl Objects {
         })
     }
 
-    /// Creates an object, if there is none of its name; returns false if there is one with another body. The body has to
-    /// be one that nobody else writes: where the store's answer is lost, it tells whose object is there.
+    /// Creates an object, if there is none of its name; returns false if there is one with another body. The body has
+    /// to be one that nobody else writes: where the store's answer is lost, it tells whose object is there.
     ///
     /// # Errors
-    /// Refuses a store that replaces objects that it should create, and an answer that leaves open who created the object.
+    /// Refuses a store that replaces objects that it should create, and an answer that leaves open who created the
+    /// object.
     pub fn create_once(&self, name: &str, body: &[u8]) -> Result<bool> {
         self.clients.require_conditional_put()?;
         let folder = self.clients.folder()?;

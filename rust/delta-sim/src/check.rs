@@ -129,8 +129,8 @@ fn marks_add_up(store: &Store, clients: &BTreeMap<MemberId, Client>) -> Option<S
     None
 }
 
-/// Checks that a compaction leaves the table's rows as they were before it, and that an order holds each transaction and
-/// the appends that it missed.
+/// Checks that a compaction leaves the table's rows as they were before it, and that an order holds each transaction
+/// and the appends that it missed.
 fn rows_add_up(store: &Store, clients: &BTreeMap<MemberId, Client>) -> Option<String> {
     let mut rows = Rows::default();
     let mut appends = Appends::default();

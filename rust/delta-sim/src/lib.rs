@@ -19,7 +19,7 @@ use delta_commit::rules::Rules;
 use delta_commit::winner::Winner;
 use delta_commit::{
     CLOCK_MARGIN, CommitError, Isolation, LIFETIME, Machine, MemberId, Outcome, Start, Submission,
-    Transaction, Verdict, Version,
+    Transaction, Verdict, Version, WINDOW,
 };
 
 use client::{Client, Told};
@@ -106,6 +106,8 @@ struct Process {
     id: MemberId,
     machine: Machine,
     flight: Option<Flight>,
+    /// Names of intents that it is deleting beside that.
+    tidying: Vec<String>,
 }
 
 struct Simulation {
@@ -168,6 +170,7 @@ fn faults(kind: u64, rng: &mut Rng) -> Faults {
             slow: often(600),
             skewed: true,
             refused: often(6),
+            throttled: often(300),
             busy: often(100),
             bad_data: often(20),
             ..Faults::default()
@@ -240,6 +243,7 @@ impl Simulation {
             id,
             machine: Machine::with_rules(id, start, rules),
             flight: None,
+            tidying: Vec::new(),
         }
     }
 
@@ -278,6 +282,7 @@ impl Simulation {
             200..203 if self.store.faults.volatile => self.cut_power(),
             203..206 if !self.calm => self.let_time_pass(),
             206..250 => self.store.arrive(&mut self.rng),
+            250..320 => drop(self.tidy(at)),
             _ => drop(self.advance(at)),
         }
     }
@@ -351,6 +356,42 @@ impl Simulation {
                 true
             }
         }
+    }
+
+    /// Brings the deletion of intents of no more use forward, which goes on beside the commits of a process.
+    fn tidy(&mut self, at: usize) -> bool {
+        let process = &mut self.processes[at];
+        if process.tidying.is_empty() {
+            let names = process.machine.take_garbage();
+            let tip = process.machine.tip();
+            process.tidying.clone_from(&names);
+            if let Some(name) = names.iter().find(|name| self.is_awaited(name, tip)) {
+                let violation = format!("{name} is deleted, but a member that waits is in no version");
+                self.store.violation.get_or_insert(violation);
+            }
+            return !names.is_empty();
+        }
+        let names = std::mem::take(&mut process.tidying);
+        // It may fail, and nobody looks whether it did.
+        let _ = self
+            .store
+            .apply(process.id, &Effect::DeleteIntents(names.clone()), &mut self.rng);
+        process.machine.tidied(&names);
+        true
+    }
+
+    /// Returns true if an intent may still land after this tip, and has a member that waits and is in no version.
+    fn is_awaited(&self, name: &str, tip: Version) -> bool {
+        let first: Option<Version> = name.split('-').next().and_then(|digits| digits.parse().ok());
+        if first.is_none_or(|first| first + WINDOW - 1 <= tip) {
+            return false;
+        }
+        let members = self.store.members_of(name);
+        let mut waiting = self
+            .clients
+            .iter()
+            .filter(|(id, client)| matches!(client.told, Told::Nothing) && members.contains(&id.to_string()));
+        waiting.any(|(id, _)| !self.store.holds(*id))
     }
 
     /// Opens the table again for a process that the log cleanup has passed.
@@ -489,7 +530,8 @@ impl Simulation {
         }
     }
 
-    /// Lets time pass for one who was told to ask again later: none, until about the expiry, or until it is past for all.
+    /// Lets time pass for one who was told to ask again later: none, until about the expiry, or until it is past for
+    /// all.
     fn await_expiry(&mut self, expires: i64) {
         let until = match self.rng.below(3) {
             0 => expires + CLOCK_MARGIN + SKEW + 1,
@@ -538,7 +580,7 @@ impl Simulation {
             };
             matches!(
                 effect,
-                Some(Effect::PutVersion(..) | Effect::ListIntents | Effect::ReadIntents(_))
+                Some(Effect::PutVersion(..) | Effect::ListIntents | Effect::ReadIntents(..))
             )
         });
         // Nobody makes a checkpoint of what cannot be synced.
@@ -603,7 +645,8 @@ impl Simulation {
         for _ in 0..PATIENCE {
             self.store.now += 1;
             let at = self.rng.below(self.processes.len());
-            idle = if self.advance(at) { 0 } else { idle + 1 };
+            let is_busy = self.advance(at) | self.tidy(at);
+            idle = if is_busy { 0 } else { idle + 1 };
             if idle > 20 * self.processes.len() && self.processes.iter().all(|p| p.flight.is_none()) {
                 return Ok(());
             }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use delta_commit::log::{
-    BEFORE_FIRST, Effect, Event, IntentEntry, Listing, PutOutcome, StoreError, StoreErrorKind,
+    BEFORE_FIRST, Bundles, Effect, Event, IntentEntry, Listing, PutOutcome, StoreError, StoreErrorKind,
 };
 
 use delta_commit::{MemberId, Version};
@@ -27,8 +27,11 @@ pub(crate) struct Faults {
     pub(crate) skewed: bool,
     /// True if a power cut loses everything that is not synced.
     pub(crate) volatile: bool,
-    /// The operation was not done, and the store says so. The error is transient or permanent.
+    /// The operation was not done, and the store says so. The error is transient or permanent, or says that the store
+    /// has too much to do.
     pub(crate) refused: usize,
+    /// An announcement was not made, since the store has too much to do.
+    pub(crate) throttled: usize,
     /// A data file, or the log, cannot be synced now.
     pub(crate) busy: usize,
     /// A data file cannot be synced, ever.
@@ -147,8 +150,16 @@ impl Store {
             }
             Effect::SyncLog(first, last) => self.sync_log(process, *first, *last, rng),
             _ if rng.permille(self.faults.refused) => {
-                let kinds = [StoreErrorKind::Transient, StoreErrorKind::Permanent];
-                Event::Failed(refused(kinds[rng.below(2)], "refused".to_owned()))
+                let kinds = [
+                    StoreErrorKind::Transient,
+                    StoreErrorKind::Permanent,
+                    StoreErrorKind::Throttled,
+                ];
+                Event::Failed(refused(kinds[rng.below(3)], "refused".to_owned()))
+            }
+            Effect::PutIntent(..) if rng.permille(self.faults.throttled) => {
+                let told = "too many requests".to_owned();
+                Event::Failed(refused(StoreErrorKind::Throttled, told))
             }
             Effect::PutVersion(version, _) if rng.permille(self.faults.phantom) && *version > 0 => {
                 Event::Put(PutOutcome::Exists)
@@ -209,12 +220,7 @@ impl Store {
             Effect::FindTip => Event::Tip(self.tip()),
             Effect::ReadVersion(version) => Event::Body(self.log.get(version).map(|s| s.body.clone())),
             Effect::PutVersion(version, body) => Event::Put(self.put_version(*version, body)),
-            Effect::ReadIntents(names) => Event::Intents(
-                names
-                    .iter()
-                    .filter_map(|name| Some((name.clone(), self.intents.get(name)?.body.clone())))
-                    .collect(),
-            ),
+            Effect::ReadIntents(unread, known) => Event::Intents(self.bundles(unread, known)),
             Effect::PutIntent(name, body) => {
                 self.put_intent(name, body);
                 Event::Done
@@ -264,6 +270,15 @@ impl Store {
         self.history.insert(version, stored.body.clone());
         self.log.insert(version, stored);
         PutOutcome::Won
+    }
+
+    fn bundles(&self, unread: &[String], known: &[String]) -> Bundles {
+        let body = |name: &String| Some((name.clone(), self.intents.get(name)?.body.clone()));
+        let is_there = |name: &&String| self.intents.contains_key(*name);
+        Bundles {
+            bodies: unread.iter().filter_map(body).collect(),
+            there: known.iter().filter(is_there).cloned().collect(),
+        }
     }
 
     fn put_intent(&mut self, name: &str, body: &[u8]) {
@@ -338,6 +353,7 @@ impl Store {
         let entry = |(name, stored): (&String, &Stored)| IntentEntry {
             name: name.clone(),
             created: stored.created,
+            bytes: stored.body.len() as u64,
         };
         self.intents.iter().map(entry).collect()
     }
@@ -380,6 +396,19 @@ impl Store {
                 late => self.late.push(late),
             }
         }
+    }
+
+    /// The text of an intent that is there, which names its members.
+    pub(crate) fn members_of(&self, name: &str) -> String {
+        let body = self.intents.get(name).map(|stored| stored.body.as_slice());
+        String::from_utf8_lossy(body.unwrap_or_default()).into_owned()
+    }
+
+    /// Returns true if a version names the member.
+    pub(crate) fn holds(&self, member: MemberId) -> bool {
+        let id = member.to_string();
+        let mut bodies = self.history.values();
+        bodies.any(|body| String::from_utf8_lossy(body).contains(&id))
     }
 
     /// Returns true if an intent of the member is there, or may still arrive.

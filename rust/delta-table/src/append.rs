@@ -679,9 +679,9 @@ impl Append {
     /// Writes a batch.
     ///
     /// # Errors
-    /// [`CommitError::Schema`] when the batch does not fit, and [`TableError::Constraint`] when a constraint is not true
-    /// for a row of it: nothing of it was written and the append can go on. After any other error it is closed and its
-    /// files are gone.
+    /// [`CommitError::Schema`] when the batch does not fit, and [`TableError::Constraint`] when a constraint is not
+    /// true for a row of it: nothing of it was written and the append can go on. After any other error it is closed and
+    /// its files are gone.
     pub fn write(&mut self, batch: &Batch, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
         self.write_all(std::slice::from_ref(batch), go_on)
     }
@@ -1010,8 +1010,8 @@ impl Append {
         }
     }
 
-    /// Adds measures of the caller to the `operationMetrics` of the commit. Counts of files, rows and bytes are there by
-    /// themselves.
+    /// Adds measures of the caller to the `operationMetrics` of the commit. Counts of files, rows and bytes are there
+    /// by themselves.
     ///
     /// # Errors
     /// [`WriteError::Closed`] when the append is committed or was given up.
@@ -1104,8 +1104,8 @@ impl Append {
     }
 }
 
-/// Returns true if files written for `before` are valid in `after`: the same table, protocol, schema and clustering, and
-/// no further constraint. Clustering columns decide which statistics a file must have.
+/// Returns true if files written for `before` are valid in `after`: the same table, protocol, schema and clustering,
+/// and no further constraint. Clustering columns decide which statistics a file must have.
 fn is_same_but_for_properties(before: &Head, after: &Head) -> Result<bool> {
     Ok(detached::Basis::of(before)?.is_valid_in(&detached::Basis::of(after)?))
 }

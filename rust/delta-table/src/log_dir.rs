@@ -342,8 +342,8 @@ impl LogDir {
         ))
     }
 
-    /// A time that is not before the in-commit timestamp of a version of which only a checkpoint is there: that of our own
-    /// hint, or else, as far as clocks agree, the one at which the checkpoint was written.
+    /// A time that is not before the in-commit timestamp of a version of which only a checkpoint is there: that of our
+    /// own hint, or else, as far as clocks agree, the one at which the checkpoint was written.
     pub fn timestamp_of_checkpoint(&self, version: Version) -> Result<Option<i64>> {
         let hint = self.hint()?;
         if let Some(noted) = tag(version, hint.as_ref(), IN_COMMIT_TIMESTAMP) {

@@ -1,9 +1,9 @@
 //! Rows that a compaction copied to other files, and the merge with deletes that marked them meanwhile.
 //!
 //! Rows are copied without those that were deleted. So a row's number among the copied ones follows from its number in
-//! the old file: the number of the file's first copied row, plus that of the copied rows before it. It is the row's place
-//! in the new file where the order is kept; otherwise a list has the place of each. A row that another transaction marks
-//! in the old file while the copy is made is marked in the new one.
+//! the old file: the number of the file's first copied row, plus that of the copied rows before it. It is the row's
+//! place in the new file where the order is kept; otherwise a list has the place of each. A row that another
+//! transaction marks in the old file while the copy is made is marked in the new one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;

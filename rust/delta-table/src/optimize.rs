@@ -429,8 +429,8 @@ impl NewFiles {
         self.shared.place.remove(&names.collect::<Vec<_>>());
     }
 
-    /// Removes those that the version does not name, since all of their rows were marked meanwhile. Where the log cannot
-    /// be read they stay until a vacuum.
+    /// Removes those that the version does not name, since all of their rows were marked meanwhile. Where the log
+    /// cannot be read they stay until a vacuum.
     fn remove_left_out(&self, table: &Table, version: Version, added: u64) {
         if self.bins.iter().map(|bin| bin.new.len() as u64).sum::<u64>() == added {
             return;
@@ -528,8 +528,8 @@ impl PendingCompaction<'_> {
         self.files.moved.fill(transaction)
     }
 
-    /// Goes on from a newer version, without files that are not there any more. Returns false where the table itself is no
-    /// longer what the files were written for.
+    /// Goes on from a newer version, without files that are not there any more. Returns false where the table itself is
+    /// no longer what the files were written for.
     fn rebase(&mut self, snapshot: &Snapshot) -> Result<bool> {
         if snapshot.metadata != self.head.metadata || snapshot.protocol != self.head.protocol {
             return Ok(false);

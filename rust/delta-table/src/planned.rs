@@ -1,7 +1,7 @@
 //! A planned table: it begins with its first rows, in one version.
 //!
-//! The plan is the protocol and the metadata of version 0. Many processes write data files by it, and one append commits
-//! all of them together with the plan. There is no table before, so that rows which never come leave none.
+//! The plan is the protocol and the metadata of version 0. Many processes write data files by it, and one append
+//! commits all of them together with the plan. There is no table before, so that rows which never come leave none.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -48,8 +48,8 @@ impl Table {
     /// The planned table of a folder. The commit of an append to it creates the table.
     ///
     /// That commit fails with [`TableError::Exists`] when there is a table by then. Parts that were attached keep their
-    /// files after this error alone: an append to the table that is there takes them, if it differs from the plan in its
-    /// id only.
+    /// files after this error alone: an append to the table that is there takes them, if it differs from the plan in
+    /// its id only.
     ///
     /// # Errors
     /// [`TableError::Option`] when the bytes are not those of [`plan`](Self::plan).

@@ -417,8 +417,8 @@ impl TableSchema {
     /// The schema in `metaData.schemaString`.
     ///
     /// # Errors
-    /// [`delta_commit::CommitError::Schema`] when it is none; [`TableError::Malformed`] when a column lacks what `mapping`
-    /// finds it by.
+    /// [`delta_commit::CommitError::Schema`] when it is none; [`TableError::Malformed`] when a column lacks what
+    /// `mapping` finds it by.
     pub fn parse(text: &str, mapping: Mapping) -> Result<Self> {
         if text.is_empty() {
             return Err(TableError::schema(

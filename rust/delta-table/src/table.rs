@@ -525,8 +525,8 @@ impl Shared {
         Ok(loaded?.state)
     }
 
-    /// A head with the newest known protocol and metadata, and the newest version that they are valid for. By which columns
-    /// the rows are clustered is read from the log.
+    /// A head with the newest known protocol and metadata, and the newest version that they are valid for. By which
+    /// columns the rows are clustered is read from the log.
     pub fn base(&self, look: Look<'_>) -> Result<(Arc<Head>, Version)> {
         let (tip, world) = self.committer.known();
         let head = self.head();

@@ -259,7 +259,8 @@ fn folder_of(column: &str) -> String {
     folder.strip_suffix("v/").unwrap_or(&folder).to_owned()
 }
 
-/// Returns true if a name is none of data: a part of it begins with an underscore or a dot, and is no partition's folder.
+/// Returns true if a name is none of data: a part of it begins with an underscore or a dot, and is no partition's
+/// folder.
 fn is_hidden(name: &str, partitions: &[String]) -> bool {
     let (folder, file) = name.rsplit_once('/').unwrap_or(("", name));
     file.starts_with(HIDING) || is_hidden_folder(folder, partitions)

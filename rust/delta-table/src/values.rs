@@ -67,8 +67,8 @@ impl NewColumns {
     /// Puts the values into the columns of as many rows. `compute` gives those that are computed.
     ///
     /// # Errors
-    /// [`CommitError::Schema`](delta_commit::CommitError::Schema) when one does not fit, or there are fewer or more than
-    /// rows; as `compute`.
+    /// [`CommitError::Schema`](delta_commit::CommitError::Schema) when one does not fit, or there are fewer or more
+    /// than rows; as `compute`.
     pub fn put(
         &self,
         columns: &mut [ArrayRef],

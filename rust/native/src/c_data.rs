@@ -99,7 +99,8 @@ impl Stream {
             return Err(Failure::Producer("the stream was read before".into()));
         };
         let mut schema = FFI_ArrowSchema::empty();
-        // SAFETY: the callback is the stream's own, which was not released. It fills the schema, or says that it failed.
+        // SAFETY: the callback is the stream's own, which was not released. It fills the schema, or says that it
+        // failed.
         #[expect(unsafe_code, reason = "a callback of the C Stream Interface")]
         let code = unsafe { get_schema(&raw mut stream, &raw mut schema) };
         if code != 0 {

@@ -1,7 +1,7 @@
 //! A dataset under a prefix of an object store.
 //!
-//! Every file is an upload whose completion waits until the dataset is closed. Names are unique to their writer, so that
-//! writers never replace each other's files. A store has no request that makes several objects appear at once. The
+//! Every file is an upload whose completion waits until the dataset is closed. Names are unique to their writer, so
+//! that writers never replace each other's files. A store has no request that makes several objects appear at once. The
 //! completions are sent together, and what appeared is removed again when one of them fails.
 
 use std::collections::HashMap;
@@ -38,12 +38,13 @@ pub struct DatasetObjects {
 }
 
 impl DatasetObjects {
-    /// The dataset that `url` names. Settings are those of [`Target::new`]. The function that `attend` returns is called
-    /// during every wait, and its error ends the wait.
+    /// The dataset that `url` names. Settings are those of [`Target::new`]. The function that `attend` returns is
+    /// called during every wait, and its error ends the wait.
     ///
     /// # Errors
-    /// [`WriteError::Option`] when the URL is none of a store, names a Delta table, has one below that an overwrite would
-    /// take the files of, or a setting is not known; [`WriteError::Io`] when there are objects that the options do not allow, or the store refuses to say so.
+    /// [`WriteError::Option`] when the URL is none of a store, names a Delta table, has one below that an overwrite
+    /// would take the files of, or a setting is not known; [`WriteError::Io`] when there are objects that the options
+    /// do not allow, or the store refuses to say so.
     pub fn new(
         url: &str,
         settings: &[(String, String)],
@@ -121,8 +122,8 @@ impl DatasetObjects {
         }
     }
 
-    /// Every data file below the prefix and their summaries, unless there is a Delta table, whose log knows its files by
-    /// name.
+    /// Every data file below the prefix and their summaries, unless there is a Delta table, whose log knows its files
+    /// by name.
     fn old_files(&self, has_files: bool) -> Result<Vec<String>, WriteError> {
         let listed = self
             .folder
@@ -206,7 +207,7 @@ impl DatasetObjects {
         let kind = match kind {
             FailureKind::Missing => io::ErrorKind::NotFound,
             FailureKind::Denied => io::ErrorKind::PermissionDenied,
-            FailureKind::Refused | FailureKind::Lost => io::ErrorKind::Other,
+            FailureKind::Refused | FailureKind::Throttled | FailureKind::Lost => io::ErrorKind::Other,
         };
         WriteError::io(&self.url, io::Error::new(kind, Refusal { message }))
     }

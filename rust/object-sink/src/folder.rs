@@ -78,6 +78,8 @@ pub enum FailureKind {
     Denied,
     /// It was not done and will not be.
     Refused,
+    /// It was not done: the store is asked too often. The same may work later.
+    Throttled,
     /// The answer was lost, or proves nothing: the request may have been carried out.
     Lost,
 }
@@ -183,6 +185,24 @@ impl Folder {
     pub fn read(&self, relative: &[String]) -> Result<Vec<Option<Vec<u8>>>, Failure> {
         let requests = relative.iter().map(|relative| self.body(relative));
         self.wait(stream::iter(requests).buffered(MOST_FLYING).try_collect())?
+    }
+
+    /// The bodies of some objects, none for those that do not exist, and for each of others whether it exists.
+    ///
+    /// # Errors
+    /// A [`Failure`] if the store refuses, or does not answer.
+    #[expect(clippy::type_complexity, reason = "a pair of what two methods return")]
+    pub fn read_and_find(
+        &self,
+        read: &[String],
+        find: &[String],
+    ) -> Result<(Vec<Option<Vec<u8>>>, Vec<bool>), Failure> {
+        let bodies = read.iter().map(|relative| self.body(relative));
+        let there = find.iter().map(|relative| self.is_there(relative));
+        self.wait(future::try_join(
+            stream::iter(bodies).buffered(MOST_FLYING).try_collect(),
+            stream::iter(there).buffered(MOST_FLYING).try_collect(),
+        ))?
     }
 
     async fn body(&self, relative: &str) -> Result<Option<Vec<u8>>, Failure> {
@@ -313,7 +333,8 @@ impl Folder {
             (Err(error), status) => {
                 let failure = self.failure(relative, &error, status);
                 match failure.kind {
-                    FailureKind::Lost => Ok(Created::Unknown(failure)),
+                    // Nobody needs to know of a creation that it was certainly not done: it is tried again.
+                    FailureKind::Lost | FailureKind::Throttled => Ok(Created::Unknown(failure)),
                     _ => Err(failure),
                 }
             }
@@ -328,8 +349,8 @@ impl Folder {
         self.write_by(self.store.as_ref(), relative, body)
     }
 
-    /// Writes an object likewise. The request is sent once: of one that is repeated, the first sending may arrive after the
-    /// object was deleted again, and nobody would know of it.
+    /// Writes an object likewise. The request is sent once: of one that is repeated, the first sending may arrive after
+    /// the object was deleted again, and nobody would know of it.
     ///
     /// # Errors
     /// A failure after which it may not be written.
@@ -443,8 +464,11 @@ impl Folder {
                 FailureKind::Denied
             }
             (NotImplemented { .. } | NotSupported { .. }, _) => FailureKind::Refused,
-            // Too late, too early, too often: the same may work later.
-            (_, Some(408 | 409 | 425 | 429)) => FailureKind::Lost,
+            // "Too many requests" is said instead of doing it. A 503 may be a proxy's, which lost the store's answer,
+            // or that of a store which wrote a part.
+            (_, Some(429)) => FailureKind::Throttled,
+            // Too late, too early: the same may work later.
+            (_, Some(408 | 409 | 425)) => FailureKind::Lost,
             (_, Some(300..=499 | 501)) => FailureKind::Refused,
             _ => FailureKind::Lost,
         };

@@ -54,8 +54,8 @@ impl Part {
         part
     }
 
-    /// Takes rows of `batch` from `start` on, until the next look at the file's size. Returns their number. They may wait
-    /// for [`Self::encode`], at most until that look.
+    /// Takes rows of `batch` from `start` on, until the next look at the file's size. Returns their number. They may
+    /// wait for [`Self::encode`], at most until that look.
     ///
     /// # Errors
     /// As [`FileWriter::write_all`]. Rows that are refused are not counted.

@@ -49,8 +49,8 @@ pub(crate) struct Target<'a> {
 ///
 /// # Errors
 /// [`WriteError::Io`] when there is something in it and `existing` is `error`; [`WriteError::Option`] for a Delta
-/// table, whose log knows its files by name, for an overwrite of a folder with Delta tables below it, and for files beside a
-/// `_metadata` that would not list them.
+/// table, whose log knows its files by name, for an overwrite of a folder with Delta tables below it, and for files
+/// beside a `_metadata` that would not list them.
 pub(crate) fn check_folder(target: Target<'_>) -> Result<(), WriteError> {
     let with_path = |error| WriteError::io(target.root, error);
     let entries = match fs::read_dir(target.root) {

@@ -124,9 +124,9 @@ impl DatasetWriter {
         self.write_all(std::slice::from_ref(batch), go_on)
     }
 
-    /// Writes batches. In each file, each column of theirs is encoded to its end before the next one, which is faster than
-    /// batch by batch; the files are the same. Rows that have to be copied for their partition are encoded batch by batch.
-    /// Nothing is kept of the batches.
+    /// Writes batches. In each file, each column of theirs is encoded to its end before the next one, which is faster
+    /// than batch by batch; the files are the same. Rows that have to be copied for their partition are encoded batch
+    /// by batch. Nothing is kept of the batches.
     ///
     /// # Errors
     /// As [`Self::write`]. The batches before one that does not fit are written.
@@ -159,9 +159,9 @@ impl DatasetWriter {
     /// Completes every file and makes all of them appear. Closing again does nothing.
     ///
     /// # Errors
-    /// [`WriteError::Schema`] when there is neither schema nor batch, else as [`Self::write`]: no file has appeared, but
-    /// for those of [`Self::left`]. Where there is a [`Self::result`] all the same, all files have appeared, and files
-    /// that were to give way to them are still there.
+    /// [`WriteError::Schema`] when there is neither schema nor batch, else as [`Self::write`]: no file has appeared,
+    /// but for those of [`Self::left`]. Where there is a [`Self::result`] all the same, all files have appeared, and
+    /// files that were to give way to them are still there.
     pub fn close(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<(), WriteError> {
         if matches!(self.state, State::Closed(Some(_))) {
             return Ok(());

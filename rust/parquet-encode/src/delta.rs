@@ -1,7 +1,7 @@
 //! `DELTA_BINARY_PACKED`: differences, packed to as few bits as each 32 of them need.
 //!
-//! `Encodings.md`, "Delta Encoding (`DELTA_BINARY_PACKED` = 5)". All arithmetic wraps in the width of the column, as the
-//! specification asks: the differences of i32 extremes fit into 32 bits, those of i64 into 64.
+//! `Encodings.md`, "Delta Encoding (`DELTA_BINARY_PACKED` = 5)". All arithmetic wraps in the width of the column, as
+//! the specification asks: the differences of i32 extremes fit into 32 bits, those of i64 into 64.
 
 use crate::bitpack::{pack_u32_kernel, pack_u64_kernel, width_of};
 use crate::cpu::dispatch;

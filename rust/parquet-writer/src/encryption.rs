@@ -152,8 +152,8 @@ impl fmt::Debug for FileCipher {
 
 impl FileCipher {
     /// # Errors
-    /// [`WriteError::Option`] when a column is named that the schema does not have, or is named twice, or the schema has
-    /// more columns than can be numbered.
+    /// [`WriteError::Option`] when a column is named that the schema does not have, or is named twice, or the schema
+    /// has more columns than can be numbered.
     pub fn new(encryption: &Encryption, parquet: &SchemaDescriptor) -> Result<Arc<Self>> {
         if parquet.num_columns() > MOST_ORDINALS {
             return Err(WriteError::option(

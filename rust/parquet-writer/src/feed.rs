@@ -1,8 +1,8 @@
 //! The feed: rows on their way to the encoders, cut at fixed positions of their row group.
 //!
-//! A unit ends after a fixed number of rows, or with the row that fills its bytes. The size of a row group may be checked
-//! after every few units. So nothing depends on how the rows were cut into batches. Rows are slices of their batch;
-//! only the first unit of a row group, the sample, is copied together where it comes by several batches.
+//! A unit ends after a fixed number of rows, or with the row that fills its bytes. The size of a row group may be
+//! checked after every few units. So nothing depends on how the rows were cut into batches. Rows are slices of their
+//! batch; only the first unit of a row group, the sample, is copied together where it comes by several batches.
 
 use std::sync::Arc;
 
@@ -126,7 +126,8 @@ pub(crate) struct Run {
     pub check: bool,
 }
 
-/// Rows that are not yet enough for a row group's first unit. At the end of the call that they came with they are copied.
+/// Rows that are not yet enough for a row group's first unit. At the end of the call that they came with they are
+/// copied.
 #[derive(Debug, Default)]
 pub(crate) struct Carry {
     parts: Vec<Vec<ArrayRef>>,

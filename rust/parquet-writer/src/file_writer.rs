@@ -166,8 +166,8 @@ impl FileWriter {
     }
 
     /// Writes batches. Each column of theirs is encoded to its end before the next one, which is faster than batch by
-    /// batch; the bytes are the same. Columns that have to be converted are encoded batch by batch. Nothing is kept of the
-    /// batches.
+    /// batch; the bytes are the same. Columns that have to be converted are encoded batch by batch. Nothing is kept of
+    /// the batches.
     ///
     /// # Errors
     /// As [`Self::write`]. The batches before one that does not fit are written.
@@ -180,8 +180,9 @@ impl FileWriter {
         written
     }
 
-    /// Writes the last batches and closes the file. The chunks of the last row group go into the file one by one. Pages of
-    /// theirs wait for other columns only where the row group's size was looked at before, or columns were converted.
+    /// Writes the last batches and closes the file. The chunks of the last row group go into the file one by one. Pages
+    /// of theirs wait for other columns only where the row group's size was looked at before, or columns were
+    /// converted.
     ///
     /// # Errors
     /// As [`Self::write_all`], where the file stays open, and [`Self::close`].

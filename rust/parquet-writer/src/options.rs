@@ -227,8 +227,8 @@ pub struct OptionInput {
     pub page_rows: i64,
     /// Bytes of a dictionary page before compression.
     pub dictionary_page_bytes: i64,
-    /// The least and the most bytes of a chunk of values with which a page ends; `None` for pages that end when they are
-    /// full.
+    /// The least and the most bytes of a chunk of values with which a page ends; `None` for pages that end when they
+    /// are full.
     pub content_defined_chunking: Option<(i64, i64)>,
     /// All that a writer may keep in memory; `None` for as much as it needs.
     pub memory_limit: Option<Amount>,
@@ -489,8 +489,8 @@ impl WriterOptions {
         self.encryption.is_some()
     }
 
-    /// Returns true if a writer may refuse rows that have passed [`Fit::check`](crate::Fit::check): rows out of order, and
-    /// values that the memory limit has no room for.
+    /// Returns true if a writer may refuse rows that have passed [`Fit::check`](crate::Fit::check): rows out of order,
+    /// and values that the memory limit has no room for.
     #[must_use]
     pub fn may_refuse_rows(&self) -> bool {
         self.memory_limit.is_some() || !self.sorting_columns.is_empty()

@@ -56,8 +56,8 @@ pub(crate) struct Pages {
     checksums: bool,
     /// True if equal pages have to be equal after compression, whatever pages were before them.
     is_content_defined: bool,
-    /// The leaf columns without statistics and column indexes. Counts of levels and bytes stay: readers need them to share
-    /// out memory.
+    /// The leaf columns without statistics and column indexes. Counts of levels and bytes stay: readers need them to
+    /// share out memory.
     without_statistics: Vec<usize>,
     cipher: Option<Arc<FileCipher>>,
     /// The ordinal of the row group whose chunks are begun.

@@ -27,8 +27,8 @@ pub struct WriteResult {
     pub spilled_bytes: u64,
     /// The time that it took, by stage.
     pub times: StageTimes,
-    /// The footer without page indexes, for callers that keep statistics of files elsewhere. Of an encrypted file it has
-    /// the places that indexes and filters had before their encryption.
+    /// The footer without page indexes, for callers that keep statistics of files elsewhere. Of an encrypted file it
+    /// has the places that indexes and filters had before their encryption.
     pub metadata: Arc<ParquetMetaData>,
     /// The footer as it is in the file: `FileMetaData`, its length and the magic. Empty for an encrypted file.
     pub footer: Bytes,

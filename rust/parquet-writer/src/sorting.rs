@@ -264,8 +264,8 @@ fn place(schema: &FileSchema, name: &str) -> Result<usize> {
 }
 
 /// The type that the keys of a column are compared in: one layout. Times of the last key are compared before their
-/// conversion to the stored unit. Those of others are compared in that unit: rows whose times are rounded to the same one
-/// follow each other by the next key.
+/// conversion to the stored unit. Those of others are compared in that unit: rows whose times are rounded to the same
+/// one follow each other by the next key.
 fn compared_type(schema: &FileSchema, place: usize, is_last: bool) -> DataType {
     let compared = if is_last || schema.int96[place] {
         &schema.declared

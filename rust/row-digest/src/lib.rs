@@ -16,7 +16,8 @@
 //! | signed and unsigned integers | `mix(tag ^ value)`, extended to 64 bits; signed and unsigned have own tags |
 //! | float | `mix(tag ^ bits)`, widened to 64 bits; every NaN is one NaN, -0.0 is not 0.0 |
 //! | date, time, timestamp, duration | the integer in the type's own unit; the unit is part of the type's name |
-//! | decimal | the unscaled value as four 64-bit words, each mixed in; precision and scale are part of the type's name |
+//! | decimal | the unscaled value as four 64-bit words, each mixed in; precision and scale are part of the type's name
+//! |
 //! | string | `xxh3` of its UTF-8 bytes |
 //! | binary, fixed-size binary | `xxh3` of its bytes, seeded apart from strings |
 //! | interval | its fields folded in order |

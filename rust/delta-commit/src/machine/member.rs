@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::error::CommitError;
-use crate::intent::{Prepared, last_of};
+use crate::intent::{Prepared, last_of, window_of};
 use crate::log::{Time, Version};
 use crate::merge::Marked;
 use crate::passed_over::PassedOver;
@@ -13,13 +13,15 @@ use crate::transaction::MemberId;
 /// Versions and intents in which a transaction may be, or may yet appear, unseen by its process.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Claim {
-    /// An attempt whose outcome was not seen.
+    /// An attempt whose outcome was not seen. It is the last one: each is at the version after those that were read,
+    /// and an earlier attempt was at one of these.
     pub(super) attempted: Option<Version>,
     /// The first and the last version of its intents' windows.
     pub(super) window: Option<(Version, Version)>,
     /// Names of its intents.
     pub(super) names: Vec<String>,
-    /// The names among them whose announcement may still arrive.
+    /// The names among them whose announcement may still arrive: the answer was lost, no listing has shown them since,
+    /// and they have not expired.
     pub(super) doubtful: BTreeSet<String>,
     /// The last expiry of its intents, by the store's clock.
     pub(super) expires: Option<i64>,
@@ -48,8 +50,8 @@ impl Claim {
     pub(super) fn withdraw(&mut self, name: &str) {
         self.doubtful.remove(name);
         self.names.retain(|other| other != name);
+        self.window = window_of(&self.names);
         if self.names.is_empty() {
-            self.window = None;
             self.expires = None;
         }
     }
@@ -96,7 +98,7 @@ pub(super) struct Member {
     pub(super) must_announce: bool,
     /// The time of its announcement by the store's clock.
     pub(super) announced: Option<i64>,
-    /// The time of its first announcement: milliseconds of the monotonic clock.
+    /// The time of its first announcement that was not refused: milliseconds of the monotonic clock.
     pub(super) waits_since: Option<u64>,
     /// True if an attempt was made without it.
     pub(super) left_out: bool,
@@ -127,13 +129,20 @@ impl Member {
         self.prepared.id()
     }
 
+    /// Returns true if other processes can see an announcement of it whose window holds this version.
+    pub(super) fn is_announced(&self, version: Version) -> bool {
+        let last = self.claim.names.last();
+        let is_certain = last.is_some_and(|name| !self.claim.doubtful.contains(name));
+        is_certain && self.claim.is_open(version) && !self.must_announce
+    }
+
     /// Returns true if the pause before the next sync of its data files is over.
     pub(super) fn is_ready(&self, now: Time) -> bool {
         self.put_off_until <= now.monotonic
     }
 
-    /// Returns true if its data is synced, or it is announced for the first time, before the next attempt. Steady arrivals
-    /// would put off one that is due for ever, so those that come by then wait for the one after it.
+    /// Returns true if its data is synced, or it is announced for the first time, before the next attempt. Steady
+    /// arrivals would put off one that is due for ever, so those that come by then wait for the one after it.
     pub(super) fn may_join(&self, is_due: bool) -> bool {
         !is_due || self.left_out
     }
@@ -159,8 +168,13 @@ impl Settlement {
         window.max(self.claim.attempted).unwrap_or(self.checked)
     }
 
+    /// Returns true if an announcement of it may still arrive.
+    pub(super) fn is_in_doubt(&self) -> bool {
+        !self.claim.doubtful.is_empty()
+    }
+
     /// Returns true if it depends on the store's time, which was not asked for yet.
     pub(super) fn needs_time(&self) -> bool {
-        !self.claim.doubtful.is_empty() && self.claim.expires.is_some() && !self.knows_time
+        self.is_in_doubt() && self.claim.expires.is_some() && !self.knows_time
     }
 }

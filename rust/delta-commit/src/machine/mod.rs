@@ -6,11 +6,12 @@
 //! only leaves a fact missing, and the same effect is emitted again.
 //!
 //! The order of a round: read the log to its tip, check the own members against the versions that were read, make their
-//! data and the tip survive a crash; announce members that have lost a race, or all members while other processes commit
-//! too, and leave them to others for a while; *then* list the intents, read what they need, and attempt the version
-//! after the tip. Rules are named as in docs/design/commit-protocol.md: R1 to R12.
+//! data and the tip survive a crash; announce members that have lost a race, or all members while other processes
+//! commit too, and leave them to others for a while; *then* list the intents, read what they need, and attempt the
+//! version after the tip. Rules are named as in docs/design/commit-protocol.md: R1 to R12.
 
 mod clock;
+mod known;
 mod member;
 mod merge;
 mod pace;
@@ -19,13 +20,13 @@ mod settlement;
 mod verdict;
 mod view;
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
 
 use crate::actions::{CommitInfo, Metadata, Protocol};
 use crate::error::{CommitError, Result};
 use crate::intent::{Intent, Prepared, World};
-use crate::log::{Effect, Event, PutOutcome, StoreError, StoreErrorKind, Time, Version};
+use crate::log::{Effect, Event, IntentEntry, PutOutcome, StoreError, StoreErrorKind, Time, Version};
 use crate::rules::Rules;
 use crate::settle::{Outcome, Token};
 use crate::timings::Timings;
@@ -33,7 +34,8 @@ use crate::transaction::{MemberId, Transaction};
 use crate::winner::Winner;
 
 use clock::StoreClock;
-use member::{Member, Settlement};
+use known::KnownIntents;
+use member::{Claim, Member, Settlement};
 use pace::Pace;
 use view::View;
 
@@ -129,7 +131,7 @@ enum Asked {
     Body(Version),
     Put(Version, Box<Winner>),
     Listing,
-    Intents(Vec<String>),
+    Intents,
     Announcement(String, Vec<MemberId>),
     Deletion(Vec<String>),
     /// The number of data files of each member.
@@ -140,13 +142,23 @@ enum Asked {
     Pause,
 }
 
+/// An intent that a listing showed, and that is still to be read or looked up.
+#[derive(Debug)]
+struct Unread {
+    entry: IntentEntry,
+    /// Its content, if it is known.
+    known: Option<Arc<Intent>>,
+}
+
 /// The intents, as listed after the tip was read.
 #[derive(Debug, Default)]
 struct Gathered {
     /// The store's clock at the listing.
     now: i64,
-    /// Names still to be read, oldest first, each with its time.
-    unread: Vec<(String, i64)>,
+    /// Those of which it is not known yet whether they are there, oldest first.
+    unread: VecDeque<Unread>,
+    /// Those that an effect is reading.
+    reading: Vec<Unread>,
     read: Vec<(String, i64, Arc<Intent>)>,
 }
 
@@ -162,14 +174,17 @@ pub struct Machine {
     bundle: Vec<Member>,
     other: Option<Member>,
     settlements: Vec<Settlement>,
-    /// In the log, but not yet known to survive a crash.
-    landed: Vec<(MemberId, Version, bool)>,
+    /// In the log, but not yet known to survive a crash. The claim is that from before: in a crash the version may go,
+    /// and an intent stay.
+    landed: Vec<(MemberId, Version, bool, Claim)>,
     gathered: Option<Gathered>,
-    /// Contents of intents by their names, which never change; none for what is malformed or of a later format.
-    parsed: HashMap<String, Option<Arc<Intent>>>,
-    /// Names of intents of which nothing could be carried when they were last read. They do not count as others to wait for.
+    known: KnownIntents,
+    /// Names of intents of which nothing could be carried when they were last looked at. They do not count as others to
+    /// wait for.
     passed_by: HashSet<String>,
-    /// The number of others' intents that are older than those of the members in flight, as listed since the tip changed.
+    /// The number of others' intents that are older than the oldest one of the members in flight, as listed since the
+    /// tip changed; none while no listing showed one of theirs. It stays when more members are announced: theirs are
+    /// younger.
     ahead: Option<u64>,
     clock: StoreClock,
     pace: Pace,
@@ -177,17 +192,20 @@ pub struct Machine {
     /// The last version that this process knows to have written.
     last_won: Option<Version>,
     announcements: u64,
+    /// True if the last announcement was refused for now: the next attempt is made without one.
+    must_not_announce: bool,
     /// Names of intents that are of no more use.
     garbage: BTreeSet<String>,
-    /// True if others take intents among them for live ones.
-    garbage_misleads: bool,
+    /// Those of them that are being deleted.
+    tidying: HashSet<String>,
     /// Names of intents that a member with a verdict was in.
     released: Vec<String>,
     failures: u32,
-    /// An attempt whose outcome is not known.
+    /// The version of the last attempt, if its outcome is not known. One is enough: by R9 the next attempt is at the
+    /// same version until that is seen, and members that are in it are found when it is read.
     unseen_attempt: Option<Version>,
-    /// The `commitInfo` of attempts at the next version that were not told to have won. If that version has one of them, this
-    /// process wrote it.
+    /// The `commitInfo` of attempts at the next version that were not told to have won. If that version has one of
+    /// them, this process wrote it.
     unseen_wins: Vec<CommitInfo>,
     /// The number of such attempts in a row at that version.
     unseen_attempts: u32,
@@ -227,7 +245,7 @@ impl Machine {
             settlements: Vec::new(),
             landed: Vec::new(),
             gathered: None,
-            parsed: HashMap::new(),
+            known: KnownIntents::default(),
             passed_by: HashSet::new(),
             ahead: None,
             clock: StoreClock::default(),
@@ -235,8 +253,9 @@ impl Machine {
             last_turn: Turn::Other,
             last_won: None,
             announcements: 0,
+            must_not_announce: false,
             garbage: BTreeSet::new(),
-            garbage_misleads: false,
+            tidying: HashSet::new(),
             released: Vec::new(),
             failures: 0,
             unseen_attempt: None,
@@ -303,6 +322,31 @@ impl Machine {
         std::mem::take(&mut self.verdicts)
     }
 
+    /// Returns true if there are intents to be deleted: they are of no more use, and the members that were in them have
+    /// their verdicts.
+    #[must_use]
+    pub fn has_garbage(&self) -> bool {
+        self.landed.is_empty() && !self.garbage.is_empty()
+    }
+
+    /// Names of intents to be deleted, if [`has_garbage`](Self::has_garbage), each given once. The deletion is for the
+    /// sake of others, who would look at them in vain. It may take place beside other effects, and may fail.
+    pub fn take_garbage(&mut self) -> Vec<String> {
+        if !self.has_garbage() {
+            return Vec::new();
+        }
+        let names: Vec<String> = std::mem::take(&mut self.garbage).into_iter().collect();
+        self.tidying.extend(names.iter().cloned());
+        names
+    }
+
+    /// Notes that the deletion of intents was tried. Those that are listed after that will be deleted again.
+    pub fn tidied(&mut self, names: &[String]) {
+        for name in names {
+            self.tidying.remove(name);
+        }
+    }
+
     /// Returns true if an effect was given out and not yet completed.
     #[must_use]
     pub fn is_busy(&self) -> bool {
@@ -337,7 +381,7 @@ impl Machine {
             (Asked::Body(version), Event::Body(body)) => self.on_body(version, body.as_deref()),
             (Asked::Put(version, winner), Event::Put(outcome)) => self.on_put(version, *winner, &outcome),
             (Asked::Listing, Event::Listing(listing)) => self.on_listing(listing),
-            (Asked::Intents(names), Event::Intents(bodies)) => self.on_intents(&names, &bodies),
+            (Asked::Intents, Event::Intents(bundles)) => self.on_intents(bundles),
             (Asked::Announcement(name, _), Event::Done) => self.on_announced(&name),
             (Asked::Deletion(names), Event::Done) => self.on_deleted(&names),
             (Asked::Data(asked), Event::Synced(results)) => self.on_data_synced(&asked, &results),
@@ -377,8 +421,7 @@ impl Machine {
             }
             self.judge();
             self.examine_settlements();
-            let step = self.acknowledge().or_else(|| self.withdraw());
-            if let Some(step) = step.or_else(|| self.clean_misleading()) {
+            if let Some(step) = self.acknowledge().or_else(|| self.withdraw()) {
                 return Some(step);
             }
             let Some(turn) = self.choose_turn() else {
@@ -395,9 +438,7 @@ impl Machine {
                 return Some(step);
             }
         }
-        // Few are listed again when there is work again, and each may be large.
-        self.parsed.retain(|_, intent| intent.is_none());
-        self.clean()
+        None
     }
 
     /// Reads the versions that the own members were not checked against yet.
@@ -506,15 +547,14 @@ impl Machine {
                     is_final |= std::mem::replace(&mut self.unfounded, true);
                 }
             }
-            (Asked::Announcement(name, _), StoreErrorKind::Permanent) => self.on_not_announced(name),
+            (Asked::Announcement(name, _), kind) if self.is_certain(kind) => {
+                self.on_not_announced(name);
+                // A store that has too much to do may take an attempt. It is not asked twice for each.
+                self.must_not_announce = kind != StoreErrorKind::Permanent;
+            }
             (Asked::Log(_), StoreErrorKind::NotFound) => self.view.doubt_tip(),
             (Asked::Log(_), StoreErrorKind::Permanent) if self.rules.r8_log_once => {
                 self.undurable = Some(error);
-                return;
-            }
-            // Tidying up is for the others' sake, and they can do it as well.
-            (Asked::Deletion(names), _) if self.settlements.is_empty() => {
-                self.forget_garbage(names);
                 return;
             }
             _ => {}
@@ -527,6 +567,12 @@ impl Machine {
         } else {
             self.pause = Some(back_off(self.failures));
         }
+    }
+
+    /// Returns true if a failure of this kind says that an announcement did not happen and will not.
+    fn is_certain(&self, kind: StoreErrorKind) -> bool {
+        matches!(kind, StoreErrorKind::Permanent | StoreErrorKind::Throttled)
+            || !self.rules.r3_unheard_is_doubt
     }
 
     /// Forgets an attempt that certainly failed. An earlier one at the same version may still succeed.

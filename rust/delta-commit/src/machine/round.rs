@@ -3,18 +3,22 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
+use super::known::MOST_KEPT;
 use super::member::Member;
-use super::{Asked, Gathered, MAX_FAILURES, Machine, Turn, back_off};
+use super::{Asked, Gathered, MAX_FAILURES, Machine, Turn, Unread, back_off};
 use crate::batch::{Batch, MAX_ACTIONS, MAX_BYTES};
 use crate::conflict;
 use crate::error::CommitError;
-use crate::intent::{self, Intent, LIFETIME, MAX_AGE, Prepared};
-use crate::log::{Effect, Listing, StoreError, StoreErrorKind, Version};
+use crate::intent::{self, Intent, LIFETIME, MAX_AGE, MAX_BODY, Prepared};
+use crate::log::{Bundles, Effect, IntentEntry, Listing, StoreError, StoreErrorKind, Version};
 use crate::transaction::MemberId;
 use crate::winner::Winner;
 
 /// The most intents that are read for one attempt, oldest first.
 const MAX_INTENTS: usize = 1_000;
+
+/// The most bytes of intents that are looked at together. More are only while these do not fill the version.
+const MOST_READ: u64 = MOST_KEPT;
 
 /// The number of listings in which an own intent may be missing before it is announced again. Listings may be late.
 const MAX_UNSEEN: u32 = 2;
@@ -198,9 +202,12 @@ impl Machine {
         true
     }
 
-    /// Announces the members that are in no open window, or are about to expire: those that lost a race or were announced
-    /// before, and all while other processes commit too.
+    /// Announces the members that are in no open window, or are about to expire: those that lost a race or were
+    /// announced before, and all while other processes commit too.
     pub(super) fn announce(&mut self) -> Option<Step> {
+        if self.must_not_announce {
+            return None;
+        }
         let first = self.view.tip + 1;
         let (has_met, is_due) = (self.has_met(), self.is_due());
         let any_synced = !self.rules.r8_durable_first;
@@ -248,6 +255,8 @@ impl Machine {
         let ids = members_of(&intent);
         for member in self.bundle.iter_mut().filter(|member| needs(member)) {
             member.claim.announce(first, expires, name.clone());
+            // Counted from the first one: a member that has waited is attempted at once after a lost race. Another wait
+            // would leave the next version to software that carries nothing.
             member.waits_since.get_or_insert(self.now.monotonic);
             member.must_announce = false;
             member.unseen = 0;
@@ -266,36 +275,36 @@ impl Machine {
         // The tip must be read, and the intents listed, after the announcement.
         self.view.fresh = false;
         self.gathered = None;
-        self.ahead = None;
     }
 
+    /// Takes back an announcement that did not happen. A member without another one has not waited for anybody.
     pub(super) fn on_not_announced(&mut self, name: &str) {
         for member in &mut self.bundle {
             member.claim.withdraw(name);
+            if member.claim.names.is_empty() {
+                member.waits_since = None;
+            }
         }
     }
 
-    /// Pauses while the members are left to other processes, and deletes meanwhile what is of no more use. The next version
-    /// is looked for after each pause.
+    /// Pauses while the members are left to other processes. The next version is looked for after each pause.
     fn leave_to_others(&mut self) -> Option<Step> {
         let left = self.left_to_others();
         if left == 0 {
             return None;
-        }
-        if let Some(step) = self.clean() {
-            return Some(step);
         }
         self.pace.put_off();
         self.view.fresh = false;
         Some((Asked::Pause, Effect::Pause(left.min(self.pace.look()))))
     }
 
-    /// The time in milliseconds for which the members are still left to other processes that were met: all are announced,
-    /// and the time of an attempt has not passed since. Where others announced before them, these go first.
+    /// The time in milliseconds for which the members are still left to other processes that were met: all are
+    /// announced for certain, and the time of an attempt has not passed since. Where others announced before them,
+    /// these go first.
     fn left_to_others(&self) -> u64 {
         let next = self.view.tip + 1;
         let mut ready = self.bundle.iter().filter(|member| member.is_ready(self.now));
-        let are_announced = ready.all(|member| member.claim.is_open(next));
+        let are_announced = ready.all(|member| member.is_announced(next));
         match self.due() {
             Some(due) if are_announced && self.settlements.is_empty() && self.has_met() => {
                 due.saturating_sub(self.now.monotonic)
@@ -324,22 +333,42 @@ impl Machine {
         let Some(gathered) = &self.gathered else {
             return Some((Asked::Listing, Effect::ListIntents));
         };
-        if !gathered.unread.is_empty() {
-            let names: Vec<String> = gathered.unread.iter().map(|(name, _)| name.clone()).collect();
-            return Some((Asked::Intents(names.clone()), Effect::ReadIntents(names)));
+        if gathered.reading.is_empty()
+            && let Some(step) = self.read_since(gathered)
+        {
+            return Some(step);
         }
+        if gathered.is_begun() && self.fills_a_version() {
+            return None;
+        }
+        self.gathered.as_mut()?.read_more()
+    }
+
+    /// R1: reads the versions in which members of intents that were read may be.
+    fn read_since(&self, gathered: &Gathered) -> Option<Step> {
         if !self.rules.r1_window {
             return None;
         }
-        let version = gathered
+        let mut open = gathered
             .read
             .iter()
-            .filter(|(.., intent)| self.is_open(intent, gathered.now))
-            .find_map(|(.., intent)| self.view.unread_since(intent.first))?;
+            .filter(|(.., intent)| self.is_open(intent, gathered.now));
+        let version = open.find_map(|(.., intent)| self.view.unread_since(intent.first))?;
         Some((Asked::Body(version), Effect::ReadVersion(version)))
     }
 
-    /// Checks R1, R2 and R6: whether the next version may hold the intent's members at all, if it was listed at `listed`.
+    /// Returns true if others' members that were read are as many as a version takes.
+    fn fills_a_version(&mut self) -> bool {
+        let (mut actions, mut bytes) = (0, 0);
+        for (_, member) in self.helped() {
+            actions += member.transaction.actions.len();
+            bytes += member.lines.len();
+        }
+        actions >= MAX_ACTIONS || bytes >= MAX_BYTES
+    }
+
+    /// Checks R1, R2 and R6: whether the next version may hold the intent's members at all, if it was listed at
+    /// `listed`.
     fn is_open(&self, intent: &Intent, listed: i64) -> bool {
         let next = self.view.tip + 1;
         let alive = !self.rules.r2_expiry || intent.expires.is_none_or(|expires| listed <= expires);
@@ -354,10 +383,13 @@ impl Machine {
             .sort_by(|a, b| (a.created, &a.name).cmp(&(b.created, &b.name)));
         self.clock.set(listing.now, self.now);
         self.pace.list(self.asked_at);
-        for settlement in &mut self.settlements {
-            settlement.knows_time = true;
-        }
-        self.look_for_own(&listing);
+        let created: HashMap<&str, i64> = listing
+            .entries
+            .iter()
+            .map(|entry| (entry.name.as_str(), entry.created))
+            .collect();
+        self.clear_doubts(&created);
+        self.look_for_own(listing.now, &created);
         self.forget_unlisted(&listing);
         let mut gathered = Gathered {
             now: listing.now,
@@ -377,24 +409,38 @@ impl Machine {
                 }
             } else if (listing.now - entry.created <= MAX_AGE || !self.rules.r2_no_zombies)
                 && gathered.unread.len() < MAX_INTENTS
-                && self.is_of_use(&entry.name)
+                && self.is_of_use(&entry)
             {
                 others += u64::from(!self.passed_by.contains(&entry.name));
-                match self.parsed.get(&entry.name) {
-                    Some(Some(intent)) if !self.rules.r2_read_anew => {
-                        let intent = Arc::clone(intent);
-                        gathered.read.push((entry.name, entry.created, intent));
-                    }
-                    // Also if its content is known: it may be deleted by now, and the listing out of date.
-                    _ => gathered.unread.push((entry.name, entry.created)),
-                }
+                self.gather_one(&mut gathered, entry);
             }
         }
-        self.ahead = Some(ahead.unwrap_or(0));
+        self.ahead = ahead;
         if others > 0 {
             self.pace.meet(self.now);
         }
         self.gathered = Some(gathered);
+    }
+
+    /// Takes in an intent that a listing shows. One whose content is known is not read again. But it is looked up: it
+    /// may be deleted by now, and the listing out of date.
+    fn gather_one(&mut self, gathered: &mut Gathered, entry: IntentEntry) {
+        let known = self.known.get(&entry.name).map(Arc::clone);
+        match known {
+            Some(intent) if !self.is_open(&intent, gathered.now) => self.pass_by(&entry.name, intent.first),
+            Some(intent) if !self.rules.r2_read_anew => {
+                gathered.read.push((entry.name, entry.created, intent));
+            }
+            known => gathered.unread.push_back(Unread { entry, known }),
+        }
+    }
+
+    /// Notes that nothing of an intent can be carried. What begins with a later version can be, once that is the next
+    /// one: its owner has read a version that this process has not.
+    fn pass_by(&mut self, name: &str, first: Version) {
+        if first <= self.view.tip + 1 {
+            self.passed_by.insert(name.to_owned());
+        }
     }
 
     /// Returns true if a member in flight was announced by this name.
@@ -403,25 +449,36 @@ impl Machine {
         names.any(|own| own == name)
     }
 
-    /// Returns false for an intent that was read before and cannot be carried, or is waiting to be deleted.
-    fn is_of_use(&self, name: &str) -> bool {
-        !matches!(self.parsed.get(name), Some(None)) && !self.garbage.contains(name)
+    /// Returns false for an intent that is being deleted, or is to be, and for one that cannot be read. One of which
+    /// all members have landed is deleted without being read again.
+    fn is_of_use(&mut self, entry: &IntentEntry) -> bool {
+        let name = &entry.name;
+        if self.garbage.contains(name) || self.tidying.contains(name) || self.known.is_unreadable(name) {
+            return false;
+        }
+        if entry.bytes > MAX_BODY as u64 {
+            self.known.note_unreadable(name);
+            return false;
+        }
+        let has_landed = self.known.get(name).is_some_and(|intent| {
+            let mut members = intent.members.iter();
+            members.all(|member| self.has_landed(member, intent.first))
+        });
+        if has_landed {
+            self.discard(name.clone());
+        }
+        !has_landed
     }
 
     /// Forgets intents that are gone.
     fn forget_unlisted(&mut self, listing: &Listing) {
         let listed: HashSet<&str> = listing.entries.iter().map(|entry| entry.name.as_str()).collect();
-        self.parsed.retain(|name, _| listed.contains(name.as_str()));
+        self.known.retain(&listed);
         self.passed_by.retain(|name| listed.contains(name.as_str()));
     }
 
     /// R2: announces a live member again before its intent expires, or when the intent is missing.
-    fn look_for_own(&mut self, listing: &Listing) {
-        let created: HashMap<&str, i64> = listing
-            .entries
-            .iter()
-            .map(|entry| (entry.name.as_str(), entry.created))
-            .collect();
+    fn look_for_own(&mut self, now: i64, created: &HashMap<&str, i64>) {
         for member in &mut self.bundle {
             let Some(name) = member.claim.names.last() else {
                 continue;
@@ -430,8 +487,8 @@ impl Machine {
                 member.unseen = 0;
                 member.announced = Some(*created);
                 member.must_announce = match member.claim.expires {
-                    Some(expires) => listing.now > expires - LIFETIME / 2,
-                    None => listing.now - created > MAX_AGE / 2,
+                    Some(expires) => now > expires - LIFETIME / 2,
+                    None => now - created > MAX_AGE / 2,
                 };
             } else {
                 member.unseen += 1;
@@ -440,25 +497,61 @@ impl Machine {
         }
     }
 
-    pub(super) fn on_intents(&mut self, names: &[String], bodies: &[(String, Vec<u8>)]) {
-        let Some(gathered) = &mut self.gathered else {
+    /// R2: clears doubts about announcements, of members in flight and of those that are being settled. What a listing
+    /// shows has arrived, and was sent once. What has expired is carried by nobody who lists from now on.
+    fn clear_doubts(&mut self, listed: &HashMap<&str, i64>) {
+        let (mut bundle, mut settlements) = (
+            std::mem::take(&mut self.bundle),
+            std::mem::take(&mut self.settlements),
+        );
+        let claims = bundle.iter_mut().map(|member| &mut member.claim);
+        for claim in claims.chain(settlements.iter_mut().map(|settlement| &mut settlement.claim)) {
+            let is_over = !self.rules.r2_doubt_until_seen || self.has_expired(claim);
+            claim
+                .doubtful
+                .retain(|name| !is_over && !listed.contains_key(name.as_str()));
+        }
+        for settlement in &mut settlements {
+            settlement.knows_time = true;
+        }
+        (self.bundle, self.settlements) = (bundle, settlements);
+    }
+
+    pub(super) fn on_intents(&mut self, bundles: Bundles) {
+        let Some(mut gathered) = self.gathered.take() else {
             return;
         };
-        for (name, body) in bodies {
-            let created = gathered.unread.iter().find(|(unread, _)| unread == name);
-            let Some((_, created)) = created else {
-                continue;
+        let bodies: HashMap<String, Vec<u8>> = bundles.bodies.into_iter().collect();
+        let there: HashSet<String> = bundles.there.into_iter().collect();
+        for Unread { entry, known } in std::mem::take(&mut gathered.reading) {
+            let intent = match (known, bodies.get(&entry.name)) {
+                (Some(intent), _) if there.contains(&entry.name) => Some(intent),
+                (None, Some(body)) => self.parse(&entry.name, body),
+                _ => {
+                    self.known.forget(&entry.name);
+                    None
+                }
             };
-            // What is malformed, or of a later format, is left to those who understand it.
-            let knows = |intent: &Intent| self.rules.expiring_intents || intent.expires.is_none();
-            let parse = || Intent::decode(body).ok().filter(knows).map(Arc::new);
-            let intent = self.parsed.entry(name.clone()).or_insert_with(parse);
-            if let Some(intent) = intent {
-                gathered.read.push((name.clone(), *created, Arc::clone(intent)));
+            match intent {
+                Some(intent) if self.is_open(&intent, gathered.now) => {
+                    gathered.read.push((entry.name, entry.created, intent));
+                }
+                Some(intent) => self.pass_by(&entry.name, intent.first),
+                None => {}
             }
         }
-        let read: HashSet<&String> = names.iter().collect();
-        gathered.unread.retain(|(name, _)| !read.contains(name));
+        self.gathered = Some(gathered);
+    }
+
+    /// Parses the body of an intent. What is malformed, or of a later format, is left to those who understand it.
+    fn parse(&mut self, name: &str, body: &[u8]) -> Option<Arc<Intent>> {
+        let knows = |intent: &Intent| self.rules.expiring_intents || intent.expires.is_none();
+        let intent = Intent::decode(body).ok().filter(knows).map(Arc::new);
+        match &intent {
+            Some(intent) => self.known.keep(name, intent, body.len() as u64),
+            None => self.known.note_unreadable(name),
+        }
+        intent
     }
 
     pub(super) fn discard(&mut self, name: String) {
@@ -478,8 +571,9 @@ impl Machine {
             members.all(|member| has_landed(member, intent.first))
         });
         let carried: Vec<String> = carried.map(|(name, ..)| name.clone()).collect();
-        self.garbage_misleads |= !carried.is_empty();
-        self.garbage.extend(carried);
+        for name in carried {
+            self.discard(name);
+        }
     }
 
     fn attempt(&mut self, turn: Turn) -> Option<Step> {
@@ -512,9 +606,13 @@ impl Machine {
             }
         }
         if turn == Turn::Blind {
+            self.must_not_announce = false;
             for member in &mut self.bundle {
                 member.left_out |= !winner.members.contains(&member.id());
             }
+        }
+        if !self.rules.r7_deleted_last {
+            self.discard_carried(&winner);
         }
         self.last_turn = turn;
         self.stats.attempts += 1;
@@ -547,34 +645,36 @@ impl Machine {
         batch
     }
 
-    /// Members of others' intents that may land in the next version.
+    /// Members of others' intents that may land in the next version. Intents of which none may are dropped.
     fn helped(&mut self) -> Vec<(i64, Prepared)> {
-        let Some(gathered) = self.gathered.take() else {
+        let Some(mut gathered) = self.gathered.take() else {
             return Vec::new();
         };
         let settling: HashSet<MemberId> = self.settlements.iter().map(|s| s.id).collect();
-        let mut helped = Vec::new();
-        for (name, created, intent) in &gathered.read {
-            if !self.is_open(intent, gathered.now) {
-                self.passed_by.insert(name.clone());
-                continue;
-            }
+        let (mut helped, mut used) = (Vec::new(), Vec::new());
+        for (name, created, intent) in std::mem::take(&mut gathered.read) {
             let (mut all_landed, before) = (true, helped.len());
             for member in &intent.members {
                 let landed = self.has_landed(member, intent.first);
                 all_landed &= landed;
-                if !landed && !settling.contains(&member.id()) && self.may_land(member, intent.first) {
-                    helped.push((*created, member.clone()));
+                if !landed
+                    && self.is_open(&intent, gathered.now)
+                    && !settling.contains(&member.id())
+                    && self.may_land(member, intent.first)
+                {
+                    helped.push((created, member.clone()));
                 }
             }
             if all_landed {
-                self.discard(name.clone());
+                self.discard(name);
             } else if helped.len() > before {
-                self.passed_by.remove(name);
+                self.passed_by.remove(&name);
+                used.push((name, created, intent));
             } else {
-                self.passed_by.insert(name.clone());
+                self.pass_by(&name, intent.first);
             }
         }
+        gathered.read = used;
         self.gathered = Some(gathered);
         helped
     }
@@ -607,6 +707,31 @@ impl Machine {
             let world = !self.rules.r6_same_world || conflict::check(&member.transaction, winner).is_ok();
             !doubled && world
         })
+    }
+}
+
+impl Gathered {
+    /// Returns true if intents were read, and others were not yet.
+    fn is_begun(&self) -> bool {
+        !self.read.is_empty() && !self.unread.is_empty() && self.reading.is_empty()
+    }
+
+    /// Reads the next intents, and looks those up whose content is known. At least one is read, whatever its size.
+    fn read_more(&mut self) -> Option<Step> {
+        if self.reading.is_empty() {
+            let mut bytes = 0;
+            while let Some(next) = self.unread.front() {
+                bytes += next.entry.bytes;
+                if bytes > MOST_READ && !self.reading.is_empty() {
+                    break;
+                }
+                self.reading.extend(self.unread.pop_front());
+            }
+        }
+        let (known, unread): (Vec<_>, Vec<_>) = self.reading.iter().partition(|one| one.known.is_some());
+        let names = |these: Vec<&Unread>| these.iter().map(|one| one.entry.name.clone()).collect();
+        let effect = Effect::ReadIntents(names(unread), names(known));
+        (!self.reading.is_empty()).then_some((Asked::Intents, effect))
     }
 }
 

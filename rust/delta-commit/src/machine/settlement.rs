@@ -57,9 +57,10 @@ impl Machine {
         settlements.retain_mut(|settlement| match self.examine(settlement) {
             None => true,
             Some(Outcome::Committed(version)) => {
+                let claim = settlement.claim.clone();
                 self.released.append(&mut settlement.claim.names);
                 self.landed
-                    .push((settlement.id, version, settlement.reason.is_some()));
+                    .push((settlement.id, version, settlement.reason.is_some(), claim));
                 false
             }
             Some(outcome) => {
@@ -98,12 +99,13 @@ impl Machine {
         if settlement.checked >= last {
             return Some(Outcome::Rejected);
         }
-        if !settlement.claim.doubtful.is_empty() && self.rules.r2_no_zombies {
+        if settlement.is_in_doubt() && self.rules.r2_no_zombies {
             if settlement.needs_time() {
                 return None;
             }
             if !self.has_expired(&settlement.claim) {
-                return Some(Outcome::Pending);
+                // A version that was created meanwhile may hold it, or be the last one that can.
+                return self.view.fresh.then_some(Outcome::Pending);
             }
             settlement.claim.doubtful.clear();
         }
@@ -120,7 +122,7 @@ impl Machine {
     }
 
     /// Returns true if no process that lists from now on carries an intent of the claim.
-    fn has_expired(&self, claim: &Claim) -> bool {
+    pub(super) fn has_expired(&self, claim: &Claim) -> bool {
         let times = claim.expires.zip(self.clock.at(self.now));
         let margin = if self.rules.r2_clock_margin {
             CLOCK_MARGIN
@@ -136,8 +138,10 @@ impl Machine {
             return Some((Asked::Listing, Effect::ListIntents));
         }
         let mut names = Vec::new();
+        let awaits = self.rules.r2_no_zombies;
         for settlement in &mut self.settlements {
-            if settlement.stage == Stage::Delete {
+            // One that may still arrive stays, and may land, while the outcome is pending.
+            if settlement.stage == Stage::Delete && !(awaits && settlement.is_in_doubt()) {
                 if settlement.claim.names.is_empty() {
                     settlement.stage = Stage::ReadTip;
                     self.view.fresh = false;
@@ -175,10 +179,11 @@ impl Machine {
     }
 
     pub(super) fn on_deleted(&mut self, names: &[String]) {
-        self.forget_garbage(names);
+        let awaits = self.rules.r2_no_zombies;
         for settlement in &mut self.settlements {
             let deleted = settlement.claim.names.iter().all(|name| names.contains(name));
-            if settlement.stage == Stage::Delete && deleted {
+            // Of one that may still arrive, this deletion was not the last.
+            if settlement.stage == Stage::Delete && deleted && !(awaits && settlement.is_in_doubt()) {
                 settlement.stage = Stage::ReadTip;
                 // The tip must be read after the deletion.
                 self.view.fresh = false;
@@ -189,41 +194,19 @@ impl Machine {
         }
     }
 
-    /// Deletes intents that are of no more use.
-    pub(super) fn clean(&mut self) -> Option<(Asked, Effect)> {
-        self.garbage_misleads = false;
-        if self.garbage.is_empty() {
-            return None;
-        }
-        let names: Vec<String> = self.garbage.iter().cloned().collect();
-        Some((Asked::Deletion(names.clone()), Effect::DeleteIntents(names)))
-    }
-
-    /// Deletes them likewise while there is work, if others wait for their owners in vain.
-    pub(super) fn clean_misleading(&mut self) -> Option<(Asked, Effect)> {
-        let is_wanted = self.garbage_misleads && self.settlements.is_empty();
-        if is_wanted { self.clean() } else { None }
-    }
-
-    pub(super) fn forget_garbage(&mut self, names: &[String]) {
-        for name in names {
-            self.garbage.remove(name);
-        }
-    }
-
     pub(super) fn give_up_settling(&mut self, id: MemberId) -> Option<Verdict> {
         if let Some(at) = self.settlements.iter().position(|s| s.id == id) {
             let settlement = self.settlements.remove(at);
             return Some(self.settled(&settlement, Outcome::Pending));
         }
         let at = self.landed.iter().position(|(landed, ..)| *landed == id)?;
-        let (_, version, own) = self.landed.remove(at);
+        let (_, version, own, claim) = self.landed.remove(at);
         if !own {
             return Some(Verdict::Settled(Outcome::Pending));
         }
         let claim = Claim {
             attempted: Some(version),
-            ..Claim::default()
+            ..claim
         };
         Some(Verdict::Commit(Err(CommitError::Unknown {
             token: Box::new(self.token_of(id, &claim, version)),

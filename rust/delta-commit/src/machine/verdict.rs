@@ -34,11 +34,9 @@ impl Machine {
     /// Discards the intents of members that have their verdict, unless another member is in them.
     pub(super) fn release(&mut self) {
         for name in std::mem::take(&mut self.released) {
-            if !self
-                .bundle
-                .iter()
-                .any(|member| member.claim.names.contains(&name))
-            {
+            let members = self.bundle.iter().map(|member| &member.claim);
+            let mut claims = members.chain(self.settlements.iter().map(|settlement| &settlement.claim));
+            if !claims.any(|claim| claim.names.contains(&name)) {
                 self.discard(name);
             }
         }
@@ -59,11 +57,12 @@ impl Machine {
             Some(Finding::Landed(version)) => {
                 self.failures = 0;
                 self.note_rival(version);
+                let claim = member.claim.clone();
                 // A process that carried it deletes its intent, too.
                 if self.last_won == Some(version) {
                     self.released.append(&mut member.claim.names);
                 }
-                self.landed.push((member.id(), version, true));
+                self.landed.push((member.id(), version, true, claim));
                 false
             }
             Some(Finding::Refused(error)) => {
@@ -120,8 +119,8 @@ impl Machine {
         None
     }
 
-    /// R11: refuses the transaction in flight if no order holds it and the appends that it missed. The tip was just read:
-    /// a version may end the conflict with one before it.
+    /// R11: refuses the transaction in flight if no order holds it and the appends that it missed. The tip was just
+    /// read: a version may end the conflict with one before it.
     pub(super) fn check_order(&mut self) {
         if let Some(mut member) = self.other.take_if(|_| self.rules.r11_one_order) {
             match member.passed_over.check(&member.prepared.transaction) {
@@ -150,11 +149,11 @@ impl Machine {
 
     /// Makes versions survive a crash, and then acknowledges their members.
     pub(super) fn acknowledge(&mut self) -> Option<(Asked, Effect)> {
-        let last = self.landed.iter().map(|(_, version, _)| *version).max()?;
+        let last = self.landed.iter().map(|(_, version, ..)| *version).max()?;
         if let Some(step) = self.sync_to(last) {
             return Some(step);
         }
-        for (id, version, own) in std::mem::take(&mut self.landed) {
+        for (id, version, own, _) in std::mem::take(&mut self.landed) {
             let verdict = if own {
                 Verdict::Commit(Ok(version))
             } else {
@@ -272,7 +271,7 @@ impl Machine {
                 let other = self.other.take();
                 self.give_up_each(other, certain, reason);
             }
-            Asked::Put(..) | Asked::Listing | Asked::Intents(_) => self.give_up_blind(certain, reason),
+            Asked::Put(..) | Asked::Listing | Asked::Intents => self.give_up_blind(certain, reason),
             Asked::Deletion(_) => {
                 let settlements = self.settlements.iter().map(|s| s.id).collect();
                 self.give_up_settlements(settlements);

@@ -197,8 +197,11 @@ impl LocalLogStore {
         let mut entries = Vec::new();
         for entry in fs::read_dir(&self.intents)? {
             let entry = entry?;
-            let created = match entry.metadata().and_then(|metadata| metadata.modified()) {
-                Ok(created) => created,
+            let found = entry
+                .metadata()
+                .and_then(|found| Ok((found.modified()?, found.len())));
+            let (created, bytes) = match found {
+                Ok(found) => found,
                 // It was withdrawn meanwhile.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
@@ -207,6 +210,7 @@ impl LocalLogStore {
                 entries.push(IntentEntry {
                     name,
                     created: milliseconds(created),
+                    bytes,
                 });
             }
         }
@@ -282,6 +286,13 @@ impl LogStore for LocalLogStore {
         or_missing(fs::read(&path).map(Some), None).map_err(|e| StoreError::io(path.display(), &e))
     }
 
+    /// Opens it: a file server's client may know an attribute from before a deletion, but asks anew for what it opens.
+    fn has_intent(&self, name: &str) -> Result<bool, StoreError> {
+        let path = self.intents.join(name);
+        let opened = fs::File::open(&path).map(|_| true);
+        or_missing(opened, false).map_err(|e| StoreError::io(path.display(), &e))
+    }
+
     fn put_intent(&self, name: &str, body: &[u8]) -> Result<(), StoreError> {
         let place = self.intents.join(name);
         let staged = self.stage_intent(body);
@@ -308,8 +319,8 @@ impl LogStore for LocalLogStore {
 
     fn sync_data(&self, paths: &[String]) -> Vec<Result<(), StoreError>> {
         let files: Vec<_> = paths.iter().map(|path| self.data_path(path)).collect();
-        // Files and folders of all depths side by side: one after the other, n partitions would be n waits. Their order is
-        // of no consequence, since nobody is told before all are done.
+        // Files and folders of all depths side by side: one after the other, n partitions would be n waits. Their order
+        // is of no consequence, since nobody is told before all are done.
         let parts: BTreeSet<&Path> = files.iter().flatten().flat_map(|file| self.parts(file)).collect();
         let parts: Vec<&Path> = parts.into_iter().collect();
         let results: HashMap<&Path, _> = parts.iter().copied().zip(sync_each(&parts)).collect();
@@ -347,8 +358,8 @@ fn is_uncertain(error: &io::Error) -> bool {
     kind == StoreErrorKind::Transient || error.raw_os_error() == Some(EIO)
 }
 
-/// Wraps the error of a rename that announces. A file server that was asked twice may have renamed the file the first time,
-/// and no longer find it: that is a doubt, and so is every error in spite of which a rename may take effect.
+/// Wraps the error of a rename that announces. A file server that was asked twice may have renamed the file the first
+/// time, and no longer find it: that is a doubt, and so is every error in spite of which a rename may take effect.
 fn not_announced(place: &Path, error: &io::Error, has_folder: bool) -> StoreError {
     let is_gone = error.kind() == io::ErrorKind::NotFound;
     let told = certain(StoreError::io(place.display(), error));

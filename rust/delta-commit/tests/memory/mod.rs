@@ -4,8 +4,10 @@
 use std::collections::BTreeMap;
 
 use delta_commit::actions::{Action, Add};
-use delta_commit::log::{BEFORE_FIRST, Effect, Event, IntentEntry, Listing, PutOutcome, StoreError, Time};
-use delta_commit::{MemberId, Start, Version};
+use delta_commit::log::{
+    BEFORE_FIRST, Bundles, Effect, Event, IntentEntry, Listing, PutOutcome, StoreError, StoreErrorKind, Time,
+};
+use delta_commit::{Machine, MemberId, Start, Version};
 
 /// The fate of an attempt.
 pub enum Fate {
@@ -28,6 +30,8 @@ pub struct Store {
     pub is_busy: bool,
     /// The milliseconds by which listings are ahead of time.
     pub ahead: i64,
+    /// True if announcements are refused, since there is too much to do.
+    pub throttles: bool,
     /// True if announcements are held back, and nobody is told.
     pub holds_back: bool,
     /// Those that are.
@@ -49,13 +53,11 @@ impl Store {
                 now: now + self.ahead,
                 entries: self.out_of_date.clone().unwrap_or_else(|| self.entries()),
             }),
-            Effect::ReadIntents(names) => {
-                let bodies = names.iter().filter_map(|name| {
-                    let (_, body) = self.intents.get(name)?;
-                    Some((name.clone(), body.clone()))
-                });
-                Event::Intents(bodies.collect())
-            }
+            Effect::ReadIntents(unread, known) => Event::Intents(self.bundles(unread, known)),
+            Effect::PutIntent(..) if self.throttles => Event::Failed(StoreError {
+                kind: StoreErrorKind::Throttled,
+                ..StoreError::transient("too many requests")
+            }),
             Effect::PutIntent(name, body) if self.holds_back => {
                 self.held_back.insert(name.clone(), body.clone());
                 Event::Failed(StoreError::transient("no answer in time"))
@@ -65,15 +67,33 @@ impl Store {
                 Event::Done
             }
             Effect::DeleteIntents(names) | Effect::WithdrawIntents(names) => {
-                for name in names {
-                    self.intents.remove(name);
-                }
+                self.delete(names);
                 Event::Done
             }
             Effect::SyncData(paths) => Event::Synced(vec![Ok(()); paths.len()]),
             Effect::SyncLog(..) | Effect::Pause(_) => Event::Done,
             Effect::Merge(_) => panic!("an append merges no rows"),
         }
+    }
+
+    fn bundles(&self, unread: &[String], known: &[String]) -> Bundles {
+        let body = |name: &String| Some((name.clone(), self.intents.get(name)?.1.clone()));
+        let is_there = |name: &&String| self.intents.contains_key(*name);
+        Bundles {
+            bodies: unread.iter().filter_map(body).collect(),
+            there: known.iter().filter(is_there).cloned().collect(),
+        }
+    }
+
+    /// Deletes the intents that are of no more use to a machine, as its driver does it beside its effects.
+    pub fn tidy(&mut self, machine: &mut Machine) {
+        let names = machine.take_garbage();
+        self.delete(&names);
+        machine.tidied(&names);
+    }
+
+    pub fn delete(&mut self, names: &[String]) {
+        self.intents.retain(|name, _| !names.contains(name));
     }
 
     fn put(&mut self, version: Version, body: &[u8]) -> PutOutcome {
@@ -100,9 +120,10 @@ impl Store {
     }
 
     pub fn entries(&self) -> Vec<IntentEntry> {
-        let entries = self.intents.iter().map(|(name, (created, _))| IntentEntry {
+        let entries = self.intents.iter().map(|(name, (created, body))| IntentEntry {
             name: name.clone(),
             created: *created,
+            bytes: body.len() as u64,
         });
         entries.collect()
     }
@@ -115,8 +136,14 @@ impl Store {
 
     /// Announces a body, as another process does it. Returns the intent's name.
     pub fn announce(&mut self, now: u64, number: u128, body: &str) -> String {
-        let name = format!("{:020}-{}-0.json", 0, MemberId::from_number(number));
-        let intent = (time_at(now).wall, body.as_bytes().to_vec());
+        self.announce_for(0, now, number, body)
+    }
+
+    /// Announces a body likewise, for the versions from `first` on.
+    pub fn announce_for(&mut self, first: Version, now: u64, number: u128, body: &str) -> String {
+        let name = format!("{first:020}-{}-0.json", MemberId::from_number(number));
+        let body = body.replace(r#""first":0"#, &format!(r#""first":{first}"#));
+        let intent = (time_at(now).wall, body.into_bytes());
         self.intents.insert(name.clone(), intent);
         name
     }
@@ -130,11 +157,17 @@ pub const ELSEWHERE: u128 = 1 << 64;
 
 /// The body of an intent with one member.
 pub fn intent(changed_in: Version, expires: i64, path: &str) -> String {
-    let id = MemberId::from_number(2 * ELSEWHERE);
-    let add = added(path).to_line().unwrap();
+    intent_of(2 * ELSEWHERE, changed_in, expires, &[added(path)])
+}
+
+/// The body of an intent with one member, of this number and with these actions.
+pub fn intent_of(number: u128, changed_in: Version, expires: i64, actions: &[Action]) -> String {
+    let id = MemberId::from_number(number);
+    let actions: Vec<String> = actions.iter().map(|action| action.to_line().unwrap()).collect();
+    let actions = actions.join(",");
     format!(
         r#"{{"format":2,"tableId":"t","changedIn":{changed_in},"first":0,"expires":{expires},"members":1}}
-{{"id":"{id}","readVersion":-1,"readAppIds":[],"actions":[{add}]}}"#
+{{"id":"{id}","readVersion":-1,"readAppIds":[],"actions":[{actions}]}}"#
     )
 }
 

@@ -1,10 +1,10 @@
 //! Groups of files that are clustered together, and the marks of those that were: delta-spark calls a group a z-cube.
 //!
 //! A file's tags name its cube and the columns that it is clustered by. A cube with half as many rows as a group may
-//! have is full, and stays as it is, but for files with many deleted rows: each of these is copied without them, and stays
-//! in the cube. Files of other columns and of other implementations are left alone. Smaller cubes go into a group with
-//! files that are not clustered yet, or with each other. Each group becomes one cube. So work ends: there are fewer parts
-//! after it, or fewer that are not clustered.
+//! have is full, and stays as it is, but for files with many deleted rows: each of these is copied without them, and
+//! stays in the cube. Files of other columns and of other implementations are left alone. Smaller cubes go into a group
+//! with files that are not clustered yet, or with each other. Each group becomes one cube. So work ends: there are
+//! fewer parts after it, or fewer that are not clustered.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -123,8 +123,8 @@ impl Part {
     }
 }
 
-/// The groups of files that are each to be clustered together. The first ones are of a file each, which is clustered and is
-/// to be copied.
+/// The groups of files that are each to be clustered together. The first ones are of a file each, which is clustered
+/// and is to be copied.
 pub(crate) fn groups(mut files: Vec<Arc<Add>>, packing: &Packing<'_>) -> Result<VecDeque<Vec<Arc<Add>>>> {
     files.sort_by(|a, b| (a.modification_time, &a.path).cmp(&(b.modification_time, &b.path)));
     let mut cubes: BTreeMap<String, Part> = BTreeMap::new();

@@ -37,8 +37,8 @@ const MOST_COLUMNS: usize = 4;
 
 const OPTION: &str = "cluster_by";
 
-/// A column's name as Spark writes it: parts with other characters than letters, digits and `_` are quoted, and those that
-/// begin with a digit.
+/// A column's name as Spark writes it: parts with other characters than letters, digits and `_` are quoted, and those
+/// that begin with a digit.
 pub(crate) fn shown(column: &[String]) -> String {
     let parts = column.iter().map(|part| {
         let is_plain = part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -192,8 +192,9 @@ impl Table {
     /// version that has them.
     ///
     /// # Errors
-    /// [`TableError::Option`] when rows cannot be clustered by them, or a file has no statistics of one; a conflict when
-    /// a concurrent transaction added such a file, or changed the columns, the schema, the properties or the protocol.
+    /// [`TableError::Option`] when rows cannot be clustered by them, or a file has no statistics of one; a conflict
+    /// when a concurrent transaction added such a file, or changed the columns, the schema, the properties or the
+    /// protocol.
     pub fn cluster_by(&self, names: &[String], patience: &mut Patience<'_>) -> Result<Version> {
         let snapshot = self.writable().map_err(|error| or_late(error, patience))?;
         let columns = chosen(names, &snapshot.metadata, &snapshot.schema)?;

@@ -1,8 +1,8 @@
 //! Deletion vectors: the rows of data files that are marked as deleted.
 //!
-//! [`format`](mod@format) has the bytes, [`read`] and [`write`] have the places: the log itself, or files in the table's
-//! root that hold several vectors each. The rules are those of "Deletion Vectors" and "Deletion Vector Format" in
-//! Delta's protocol.
+//! [`format`](mod@format) has the bytes, [`read`] and [`write`] have the places: the log itself, or files in the
+//! table's root that hold several vectors each. The rules are those of "Deletion Vectors" and "Deletion Vector Format"
+//! in Delta's protocol.
 
 mod format;
 mod wide;

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 /// The statistics of a file with so many rows, deleted ones too, once some of them are marked.
 ///
-/// Its bounds hold for the rows that are left, and need not be among them: `tightBounds` is false. The other fields stay
-/// as they are, to the digit. See "Per-file Statistics" in the protocol.
+/// Its bounds hold for the rows that are left, and need not be among them: `tightBounds` is false. The other fields
+/// stay as they are, to the digit. See "Per-file Statistics" in the protocol.
 pub(crate) fn widened(stats: Option<&str>, rows: u64) -> String {
     let mut wide = format!("{{\"numRecords\":{rows},\"tightBounds\":false");
     let is_object = |text: &&str| matches!(serde_json::from_str(text), Ok(Value::Object(_)));

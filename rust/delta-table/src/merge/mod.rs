@@ -1,5 +1,5 @@
-//! Merge of a source into a table by keys: clauses update or delete rows of the table whose key a source row has, insert
-//! source rows whose key no row has, and update or delete rows whose key no source row has.
+//! Merge of a source into a table by keys: clauses update or delete rows of the table whose key a source row has,
+//! insert source rows whose key no row has, and update or delete rows whose key no source row has.
 //!
 //! The source is in memory. Files that can hold none of its keys, by partition values and statistics, are not read,
 //! unless a clause is about rows that no source row matches.
@@ -170,8 +170,8 @@ fn key_columns(head: &Head, on: &[String]) -> Result<Vec<Column>> {
     chosen(head, Some(on))
 }
 
-/// Refuses empty texts in partition columns of the key. Delta stores them as nulls, which equal no key: each merge of such
-/// a row would insert it again.
+/// Refuses empty texts in partition columns of the key. Delta stores them as nulls, which equal no key: each merge of
+/// such a row would insert it again.
 fn check_keys(head: &Head, key: &[Column], source: &Source) -> Result<()> {
     for column in key.iter().filter(|column| head.is_partition_column(column)) {
         let Some(place) = source.place(&column.name) else {

@@ -284,7 +284,7 @@ impl Files {
         }
     }
 
-    /// Writes new rows. Where rows keep their ids, `kept` are the same ones with these beside them, for data files alone.
+    /// Writes new rows. Where rows keep their ids, `kept` are the same ones with these beside them, for data files.
     fn put(
         &mut self,
         to: Outputs,

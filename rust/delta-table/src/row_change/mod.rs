@@ -1,8 +1,8 @@
 //! A change of rows: some leave their files and others come, in one version.
 //!
-//! A row leaves its file by a mark in a deletion vector, or the file is written again without it. Deletions, updates and
-//! merges differ in the rows that they find ([`RowChange::touch`]) and in those that they write ([`NewRows`]). Where
-//! the table has a change data feed, the rows are in change data files too.
+//! A row leaves its file by a mark in a deletion vector, or the file is written again without it. Deletions, updates
+//! and merges differ in the rows that they find ([`RowChange::touch`]) and in those that they write ([`NewRows`]).
+//! Where the table has a change data feed, the rows are in change data files too.
 
 mod files;
 mod history;
@@ -159,8 +159,8 @@ impl<'a> RowChange<'a> {
 
     /// Takes the matching rows out of a file. Those of `changed` come back with other values.
     ///
-    /// Rows of a file are marked where the table takes deletion vectors, unless they are more than half of the rows that
-    /// it was written with.
+    /// Rows of a file are marked where the table takes deletion vectors, unless they are more than half of the rows
+    /// that it was written with.
     pub fn touch(&mut self, add: Arc<Add>, found: Found, changed: RoaringTreemap, is_mergeable: bool) {
         let leaving = found.matching.len();
         if leaving == 0 {

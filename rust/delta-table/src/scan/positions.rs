@@ -24,8 +24,8 @@ pub(crate) struct NumberedRows {
 }
 
 impl NumberedRows {
-    /// A reading of these columns. Row groups in which no row can satisfy the conditions, by their statistics, are passed
-    /// over; of the others every row comes.
+    /// A reading of these columns. Row groups in which no row can satisfy the conditions, by their statistics, are
+    /// passed over; of the others every row comes.
     pub fn new(
         place: &Arc<dyn Place>,
         snapshot: &Arc<Snapshot>,
@@ -38,8 +38,8 @@ impl NumberedRows {
     }
 
     /// Hands over the batches of a file, deleted rows included, each with the number of its first row and the deleted
-    /// rows of the file. Returns the number of rows in the file, and those that are deleted. One row group's columns are
-    /// in memory at a time.
+    /// rows of the file. Returns the number of rows in the file, and those that are deleted. One row group's columns
+    /// are in memory at a time.
     pub fn each(
         &self,
         add: &Arc<Add>,

@@ -215,8 +215,8 @@ impl Row {
 
 /// The rows that the versions of a table explain, one version after the other.
 ///
-/// Under `WriteSerializable`, an append that a change has not read, and that was committed before it, counts as if it had
-/// come after it. Then no change before it has changed rows of that append.
+/// Under `WriteSerializable`, an append that a change has not read, and that was committed before it, counts as if it
+/// had come after it. Then no change before it has changed rows of that append.
 pub(super) struct Model {
     rows: Vec<Row>,
     appends_may_follow: bool,

@@ -39,10 +39,10 @@ pub(crate) fn attention() -> Attend {
     })
 }
 
-/// Returns true if the calling thread is Python's main thread. Threads that serve shared appends are not Python's, and
-/// must not wait for the GIL.
+/// Returns true if the calling thread is Python's main thread. Threads that serve shared appends, and those that delete
+/// announcements, are not Python's, and must not wait for the GIL.
 fn is_main_here() -> bool {
-    if delta_table::is_serving() {
+    if delta_table::is_serving() || delta_commit::is_tidying() {
         return false;
     }
     Python::attach(is_main_thread).unwrap_or_else(|raised| {

@@ -47,8 +47,8 @@ impl Changing {
         Ok(all)
     }
 
-    /// Prepares a change, and commits it if it changes anything. Rows that moved to other files meanwhile are looked for
-    /// again.
+    /// Prepares a change, and commits it if it changes anything. Rows that moved to other files meanwhile are looked
+    /// for again.
     pub fn change(
         self,
         mut prepare: impl FnMut(&mut dyn FnMut() -> bool) -> Result<(Version, Option<PendingChange>), TableError>,

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_array::ffi::FFI_ArrowSchema;
@@ -169,6 +170,14 @@ fn store_of(url: &Path, options: StorageOptions) -> Result<Objects, TableError> 
 #[pyfunction]
 pub(crate) fn check_delta_options(py: Python<'_>, options: Options<'_>) -> PyResult<()> {
     delta_table::check_options(&options.validated(py)?).map_err(|error| errors::raised(py, error))
+}
+
+/// Waits until announcements of no more use are deleted, at most so many seconds. Returns false if the time was up
+/// before.
+#[pyfunction]
+pub(crate) fn await_tidying(py: Python<'_>, seconds: f64) -> bool {
+    let patience = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    py.detach(|| delta_commit::await_tidying(patience))
 }
 
 /// Creates an object below a URL, if there is none of its name; returns false if there is another one. Nobody else

@@ -6,9 +6,9 @@ use crate::rle::{bit_width, encode, encode_indices_in, encode_run, index_width, 
 
 /// Walks runs of values of `width` bits as the specification defines them; the last one may be padded.
 ///
-/// Its own few lines, since the `parquet` crate opens its decoder only with features that the module does not have: then
-/// every crate would be compiled twice. The fuzz target has that decoder as its oracle, and `pages` reads dictionary
-/// indices and levels with it.
+/// Its own few lines, since the `parquet` crate opens its decoder only with features that the module does not have:
+/// then every crate would be compiled twice. The fuzz target has that decoder as its oracle, and `pages` reads
+/// dictionary indices and levels with it.
 fn walk(body: &[u8], width: u8) -> Vec<u32> {
     let (mut at, mut values) = (0, vec![]);
     while at < body.len() {

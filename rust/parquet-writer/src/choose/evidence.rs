@@ -16,8 +16,8 @@ use crate::schema::FileSchema;
 pub(crate) const FEWEST_VALUES: usize = 64;
 /// Bytes of a page below which the headers of delta blocks outweigh their savings.
 const SMALLEST_DELTA_PAGE: usize = 16 << 10;
-/// Rows that a dictionary is assumed to serve as long as no row group was closed. Most files are small, and a dictionary
-/// that pays late costs a small file more than it saves a large one.
+/// Rows that a dictionary is assumed to serve as long as no row group was closed. Most files are small, and a
+/// dictionary that pays late costs a small file more than it saves a large one.
 const ASSUMED_ROWS: usize = 131_072;
 /// The relative change of the bytes per value between row groups above which a column is tried again.
 const DRIFT: f64 = 0.3;

@@ -14,7 +14,8 @@ pub(crate) enum Growth {
 }
 
 impl Growth {
-    /// The growth of values of which `sampled` had `distinct` different ones, and the first half of them `distinct_in_half`.
+    /// The growth of values of which `sampled` had `distinct` different ones, and the first half of them
+    /// `distinct_in_half`.
     pub fn new(sampled: f64, distinct: f64, distinct_in_half: f64) -> Self {
         // As one counts fish by marking them: from how many values both halves of the sample have.
         let in_both = 2.0 * distinct_in_half - distinct;

@@ -98,8 +98,8 @@ struct Count {
 }
 
 impl Count {
-    /// Appends the levels of a page that is tried from the value at `start` on, if that is the first: what is tried whole
-    /// is then tried as it is written.
+    /// Appends the levels of a page that is tried from the value at `start` on, if that is the first: what is tried
+    /// whole is then tried as it is written.
     fn begin(self, start: usize, levels: &PageLevels, out: &mut Vec<u8>) {
         if start == 0 {
             levels.encode(self.entries, self.nulls, out);
@@ -380,8 +380,8 @@ impl FlatEncoder {
             }
         })?;
         if encoding == PageEncoding::Plain && self.column.max_rep_level() > 0 {
-            // A page without values had no dictionary to name yet. Spark's vectorized reader fails when one with indices
-            // follows it in a column that repeats.
+            // A page without values had no dictionary to name yet. Spark's vectorized reader fails when one with
+            // indices follows it in a column that repeats.
             self.values.give_up_dictionary();
         }
         let (facts, histograms) = (self.values.finish(), self.levels.histograms(entries, nulls));

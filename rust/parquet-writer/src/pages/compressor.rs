@@ -16,8 +16,8 @@ static IDLE: Mutex<Vec<Compressor>> = Mutex::new(Vec::new());
 
 /// Buffers above this are not kept for the next page.
 const KEPT_BYTES: usize = 1 << 20;
-/// Pages whose compressed form is remembered, and the most bytes of one: few enough that small files profit, whose pages
-/// are tried as they are written.
+/// Pages whose compressed form is remembered, and the most bytes of one: few enough that small files profit, whose
+/// pages are tried as they are written.
 const PAGES_TRIED: usize = 6;
 const MOST_TRIED: usize = 64 << 10;
 

@@ -1,4 +1,5 @@
-//! Levels and values of nested columns are those that the `parquet` crate writes, and no cut of the rows changes a byte.
+//! Levels and values of nested columns are those that the `parquet` crate writes, and no cut of the rows changes a
+//! byte.
 
 use std::fmt::Debug;
 use std::sync::Arc;

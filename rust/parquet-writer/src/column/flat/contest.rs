@@ -1,7 +1,7 @@
 //! Dictionaries against direct encodings, in bytes of the file.
 //!
-//! A chunk begins with a dictionary where it may have one. Its first page is then weighed in every encoding, and goes on
-//! in the lightest. Pages that follow are weighed against what a value took in that one.
+//! A chunk begins with a dictionary where it may have one. Its first page is then weighed in every encoding, and goes
+//! on in the lightest. Pages that follow are weighed against what a value took in that one.
 
 use crate::choose::Growth;
 
@@ -164,8 +164,8 @@ impl Contest {
         }
     }
 
-    /// Notes a page of `values` values whose indices took `indices` bytes. Returns true if the dictionary cost more than
-    /// it saved, in all pages since the first.
+    /// Notes a page of `values` values whose indices took `indices` bytes. Returns true if the dictionary cost more
+    /// than it saved, in all pages since the first.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     pub fn is_lost(&mut self, values: usize, indices: usize, dictionary_bytes: usize) -> bool {
         let added = dictionary_bytes.saturating_sub(self.dictionary_bytes);

@@ -62,8 +62,8 @@ impl Weights {
 }
 
 impl FlatEncoder {
-    /// Leaves the dictionary if the first values show no repeat, else ranks its entries. Integers keep it: long sequences
-    /// of them may come again, which only it shows, and which decide between deltas and plain values.
+    /// Leaves the dictionary if the first values show no repeat, else ranks its entries. Integers keep it: long
+    /// sequences of them may come again, which only it shows, and which decide between deltas and plain values.
     pub(super) fn look_at_first_piece(&mut self) {
         let values = self.page.entries - self.page.nulls;
         let open = self.choice.trial.is_some() && values >= VALUES_WITHOUT_REPEAT;
@@ -109,8 +109,8 @@ impl FlatEncoder {
         Ok(true)
     }
 
-    /// Returns true if values repeat, by all pages so far, of which the last has `values` values. Pages of so few rows show
-    /// nothing one by one; `None` if all of them have too few, too.
+    /// Returns true if values repeat, by all pages so far, of which the last has `values` values. Pages of so few rows
+    /// show nothing one by one; `None` if all of them have too few, too.
     fn repeats_of_pages(&self, values: usize) -> Option<bool> {
         let before = self.account.count.entries - self.account.count.nulls;
         let entries = self
@@ -136,8 +136,8 @@ impl FlatEncoder {
         repeats.are_many(self.is_integer()) && !repeats.window().is_some_and(in_sequence)
     }
 
-    /// Returns true if a codec may find more in the page than in a glance of it: parts of text, sequences of values that
-    /// come again from far away, or values so large that the glance has few.
+    /// Returns true if a codec may find more in the page than in a glance of it: parts of text, sequences of values
+    /// that come again from far away, or values so large that the glance has few.
     fn hides_repeats(&self, repeats: Option<Repeats>, page: usize, share: f64) -> bool {
         if share < CLOSE.start {
             return false;
@@ -231,8 +231,8 @@ impl FlatEncoder {
         })
     }
 
-    /// Weighs the page with its dictionary, where it weighs `plain` in PLAIN. The dictionary is only tried if the page is
-    /// not lost with the least that it may weigh.
+    /// Weighs the page with its dictionary, where it weighs `plain` in PLAIN. The dictionary is only tried if the page
+    /// is not lost with the least that it may weigh.
     fn weigh_indexed(
         &mut self,
         repeats: Repeats,

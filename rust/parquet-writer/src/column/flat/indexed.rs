@@ -161,8 +161,8 @@ impl<D: Dictionary> Indexed<D> {
         rle::index_width(self.dictionary.len())
     }
 
-    /// Returns true if the page's indices from the one at `start` on, of 5 to 7 bits, are certain to compress better in a
-    /// byte each: a codec that counts bytes takes fewer bits for each than their width, going by their frequency.
+    /// Returns true if the page's indices from the one at `start` on, of 5 to 7 bits, are certain to compress better in
+    /// a byte each: a codec that counts bytes takes fewer bits for each than their width, going by their frequency.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     pub fn suits_bytes(&self, start: usize) -> bool {
         let indices = &self.indices[start..];

@@ -131,7 +131,8 @@ pub(super) struct Numbers<T> {
 }
 
 impl<T: Number> Numbers<T> {
-    /// `limits` are those of the dictionary; without them there is none. `undecided` if the first page decides about it.
+    /// `limits` are those of the dictionary; without them there is none. `undecided` if the first page decides about
+    /// it.
     pub fn new(order: Order, limits: Option<Limits>, encoding: Encoding, undecided: bool) -> Self {
         Self {
             order,

@@ -68,8 +68,8 @@ pub(super) trait PageValues: Send {
     /// Appends the indices of the page's values from the one at `start` on.
     fn encode_indices(&self, _index_width: u8, _start: usize, _out: &mut Vec<u8>) {}
 
-    /// Returns true if the indices of the page's values from the one at `start` on, of less than a byte each, are certain
-    /// to compress better in a byte each.
+    /// Returns true if the indices of the page's values from the one at `start` on, of less than a byte each, are
+    /// certain to compress better in a byte each.
     fn suit_bytes(&self, _start: usize) -> bool {
         false
     }
