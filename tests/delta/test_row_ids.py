@@ -322,12 +322,22 @@ def test_the_feature_alone_gives_ids_and_keeps_none(tmp_path: Path) -> None:
     assert "delta.rowTracking.preserved" not in table.history(1)[0].info["tags"]
 
 
-def test_a_replaced_table_gives_later_ids(tmp_path: Path) -> None:
+def test_a_version_before_the_feature_was_dropped_is_not_restored(tmp_path: Path) -> None:
+    table = made(tmp_path / "t")
+    append(table, range(3))
+    metadata = line_of(table, "metaData") | {"configuration": {}}
+    dropped = {"domain": "delta.rowTracking", "configuration": "", "removed": True}
+    write_version(table, 2, [needs("domainMetadata"), {"metaData": metadata}, {"domainMetadata": dropped}])
+    with pytest.raises(UnsupportedTableError, match="was changed or dropped after version 1"):
+        table.restore(1)
+
+
+def test_a_replaced_table_gives_later_ids_in_the_same_columns(tmp_path: Path) -> None:
     table = made(tmp_path / "t")
     append(table, range(3))
     before = table.properties[ID_COLUMN]
     anew = spillway.delta.create(table.path, ROWS, properties=TRACKED, mode="overwrite")
-    assert anew.properties[ID_COLUMN] != before
+    assert anew.properties[ID_COLUMN] == before
     append(anew, [1])
     assert tracked(anew) == {1: (3, 3)}
 
@@ -375,6 +385,8 @@ def test_what_no_writer_can_go_on_from_is_refused_by_name(tmp_path: Path) -> Non
     with pytest.raises(UnsupportedTableError, match=r"materializedRowIdColumnName=\"\""):
         nameless.optimize()
     suspended = supporting(tmp_path / "suspended", **{"delta.rowTrackingSuspended": "true"})
+    with pytest.raises(UnsupportedTableError, match="only one may be"):
+        suspended.set_properties(TRACKED)
     append(suspended, [1])
     assert "baseRowId" not in next(iter(adds(suspended).values()))
 

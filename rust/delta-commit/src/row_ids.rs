@@ -172,10 +172,13 @@ pub(crate) fn first_uncounted(actions: &[Action], blind: bool) -> Option<&str> {
 
 pub(crate) fn uncounted(path: &str) -> CommitError {
     CommitError::Invalid(format!(
-        "the file {path:?} has no numRecords in its statistics, and the table has row tracking, which gives each row \
-         an id: add the file with statistics that count its rows"
+        "the file {path:?} has no numRecords in its statistics, or more than {MOST_ROWS}, and the table has row tracking, \
+         which gives each row an id: add the file with statistics that count its rows"
     ))
 }
+
+/// The most rows of one file that are believed. Others are no file's, and would leave too few ids for the files to come.
+const MOST_ROWS: i64 = 1 << 40;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -183,11 +186,11 @@ struct Counted {
     num_records: Option<i64>,
 }
 
-/// The number of rows of a file by its statistics, deleted ones too; none where they do not say it.
+/// The number of rows of a file by its statistics, deleted ones too; none where they do not say it, or it cannot be.
 #[must_use]
 pub fn rows_of(add: &Add) -> Option<i64> {
     let counted: Counted = serde_json::from_str(add.stats.as_deref()?).ok()?;
-    counted.num_records.filter(|rows| *rows >= 0)
+    counted.num_records.filter(|rows| (0..=MOST_ROWS).contains(rows))
 }
 
 #[cfg(test)]

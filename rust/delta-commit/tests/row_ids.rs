@@ -256,8 +256,17 @@ fn an_append_of_another_process_gets_ids_from_the_one_that_carries_it() {
 
 #[test]
 fn a_file_without_a_count_of_its_rows_is_refused_and_fails_no_other() {
+    refuse_alone(&|| memory::added("uncounted"));
+}
+
+#[test]
+fn a_file_with_more_rows_than_can_be_is_refused_and_fails_no_other() {
+    refuse_alone(&|| added("uncounted", i64::MAX));
+    refuse_alone(&|| added("uncounted", (1 << 40) + 1));
+}
+
+fn refuse_alone(uncounted: &dyn Fn() -> Action) {
     let mut table = Table::new();
-    let uncounted = || memory::added("uncounted");
     let (name, body) = intent(&uncounted());
     table.store.intents.insert(name, (0, body));
     let append = |actions| Transaction::append(MemberId::random(), 0, actions);

@@ -246,6 +246,7 @@ impl Table {
         snapshot.check_removable("create(mode=\"overwrite\")")?;
         clustering::check_partitions(&snapshot, &first.metadata, "create(mode=\"overwrite\")")?;
         first.metadata.id.clone_from(&snapshot.metadata.id);
+        row_ids::keep_names(&snapshot, &mut first.metadata);
         check_in_commit_timestamps(&snapshot, &first.metadata)?;
         let operation = first.operation("CREATE OR REPLACE TABLE");
         let mut actions = Vec::new();

@@ -517,10 +517,11 @@ fn restoring(
 ) -> Vec<Action> {
     let at = now();
     let mut actions = Vec::with_capacity(returning.len() + leaving.len() + 1);
-    let metadata = Metadata {
+    let mut metadata = Metadata {
         id: snapshot.metadata.id.clone(),
         ..target.metadata.as_ref().clone()
     };
+    row_ids::keep_names(snapshot, &mut metadata);
     if metadata != *snapshot.metadata {
         actions.push(Action::Metadata(metadata));
     }

@@ -265,6 +265,7 @@ impl Table {
         }
         check_in_commit_timestamps(&head, &metadata)?;
         change_feed::check_columns(&metadata, &head.schema)?;
+        row_ids::check_properties(&metadata)?;
         let enables_row_ids = metadata.is_enabled(ENABLED) && !row_ids::is_enabled(&head);
         if enables_row_ids {
             row_ids::name_columns(&mut metadata);
@@ -289,9 +290,9 @@ impl Table {
         if enables_row_ids {
             let snapshot = self.snapshot_in_time(patience)?;
             row_ids::check_files(&snapshot)?;
-            // A file that comes first may have no ids.
             transaction.read_version = snapshot.version.min(transaction.read_version);
-            transaction.reads.whole_table = true;
+            // A file that comes first may have no ids, where the feature is not there yet.
+            transaction.reads.whole_table = !row_ids::gives_ids(&head);
         }
         shared.commit(transaction, patience)
     }

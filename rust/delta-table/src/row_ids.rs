@@ -50,20 +50,47 @@ pub(crate) fn check(head: &Head) -> Result<()> {
              given: have the writer that gave it the feature mend it"
         )));
     }
-    if is_enabled(head) && head.metadata.is_enabled(SUSPENDED) {
-        return Err(TableError::unsupported(format!(
-            "the table has {ENABLED}=true and {SUSPENDED}=true, of which only one may be: have Spark take one away"
-        )));
-    }
+    check_properties(&head.metadata)?;
     if let Some(domain) = head.domains.get(DOMAIN) {
         row_ids::high_water_mark(domain)?;
     }
     Ok(())
 }
 
+/// Refuses metadata by which rows keep ids and get none.
+pub(crate) fn check_properties(metadata: &Metadata) -> Result<()> {
+    if metadata.is_enabled(ENABLED) && metadata.is_enabled(SUSPENDED) {
+        return Err(TableError::unsupported(format!(
+            "the table would have, or has, {ENABLED}=true and {SUSPENDED}=true, of which only one may be: have Spark \
+             take one away"
+        )));
+    }
+    Ok(())
+}
+
+/// Gives metadata the names that the columns have in this table: they are the same for as long as it lives, since
+/// files of any version may come back.
+pub(crate) fn keep_names(head: &Head, metadata: &mut Metadata) {
+    if !row_ids::are_supported(&head.protocol) {
+        return;
+    }
+    for property in [ID_COLUMN, VERSION_COLUMN] {
+        if let Some(name) = head.property(property) {
+            metadata
+                .configuration
+                .insert(property.to_owned(), name.to_owned());
+        }
+    }
+}
+
 /// Returns true if the table's rows keep their ids.
 pub(crate) fn is_enabled(head: &Head) -> bool {
     row_ids::are_enabled(&head.protocol, &head.metadata)
+}
+
+/// Returns true if each new file of the table gets ids.
+pub(crate) fn gives_ids(head: &Head) -> bool {
+    row_ids::are_given(&head.protocol, &head.metadata)
 }
 
 /// Names the columns of metadata that enables row tracking, where they have no names yet.
@@ -96,18 +123,18 @@ pub(crate) fn check_files(snapshot: &Snapshot) -> Result<()> {
     }
 }
 
-/// Refuses to bring back metadata under which rows had no ids, or have them in other columns.
+/// Refuses to bring back metadata under which rows had no ids, or had them in other columns or by another count.
 pub(crate) fn check_restored(now: &Head, before: &Head) -> Result<()> {
     let columns = |head: &Head| {
         let names = [ID_COLUMN, VERSION_COLUMN].map(|name| head.property(name).map(str::to_owned));
         is_enabled(head).then_some(names)
     };
-    if !row_ids::are_supported(&now.protocol) || columns(now) == columns(before) {
+    if columns(now) == columns(before) && high_water_mark(now) >= high_water_mark(before) {
         return Ok(());
     }
     Err(TableError::unsupported(format!(
-        "{ENABLED} was changed after version {}, and to take that back is not built: restore a later version, or have \
-         Spark restore this one",
+        "row tracking ({ENABLED}) was changed or dropped after version {}, and to take that back is not built: restore \
+         a later version, or have Spark restore this one",
         before.version
     )))
 }
@@ -124,13 +151,13 @@ pub(crate) fn check_added(head: &Head, adds: &[Add]) -> Result<()> {
         )));
     }
     if let Some(add) = adds.iter().find(|add| row_ids::rows_of(add).is_none())
-        && row_ids::are_given(&head.protocol, &head.metadata)
+        && gives_ids(head)
     {
         return Err(TableError::option(
             "adds",
             format!(
-                "the file {:?} has no numRecords in its statistics, and the table has row tracking, which gives each \
-                 row an id: add it with them",
+                "the file {:?} has no numRecords in its statistics that can be, and the table has row tracking, which \
+                 gives each row an id: add it with them",
                 add.path
             ),
         ));

@@ -145,7 +145,9 @@ fn a_version_without_row_tracking_is_not_restored() {
     append(&table, &[(0, 0)]);
     let refused = table.restore(0, &mut patience()).unwrap_err();
     assert!(
-        refused.to_string().contains("was changed after version 0"),
+        refused
+            .to_string()
+            .contains("was changed or dropped after version 0"),
         "{refused}"
     );
     table.restore(1, &mut patience()).unwrap();
