@@ -37,7 +37,7 @@ race: .build/release-module ## Race writers that append to one Delta table (10 m
 	$(BIN)/spillway race --targets --out runs/race $(RACE_OPTIONS)
 
 # Processes of pytest. The groups in tests/conftest.py say which tests never run side by side.
-JOBS ?= 4
+JOBS ?= 3
 # Threads of each program of cargo's tests: those of tables wait for the disk more than they compute.
 export RUST_TEST_THREADS ?= 4
 # The same commit draws the same examples in continuous integration: what failed there fails here, by CI=true make test.
