@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import tempfile
 import time
 from collections import Counter
@@ -25,7 +26,7 @@ from spillway.errors import OptionError, SchemaError, UnsupportedTableError, Ver
 
 from ..counts import examples
 from .conftest import rows
-from .logs import log_of, make_log, metadata_of, read_version
+from .logs import log_of, make_log, metadata_of, read_version, write_version
 from .test_changes import SCHEMA, STEPS, Model, row, without_empty
 from .test_deletes import MARKS, NUMBERS, made, numbers
 from .test_optimize import DELETERS, FILES, ROUNDS, delete_own, small, vacuum
@@ -363,6 +364,39 @@ def test_columns_with_the_names_of_a_feeds_own_are_refused(tmp_path: Path, name:
         append.write(pa.table({"part": ["a"], "id": [9], name: ["x"]}))
     append.abort()
     assert table.version == 1
+
+
+@pytest.mark.parametrize("detached", [False, True])
+def test_an_append_brings_no_such_column_beside_a_feed_that_came_meanwhile(
+    tmp_path: Path, *, detached: bool
+) -> None:
+    table = made(tmp_path / "t", 3, properties={"delta.enableChangeDataFeed": "false"})
+    append = table.append(schema_mode="merge")
+    append.write(pa.table({"part": ["a"], "id": [9], "_change_type": ["x"]}))
+    parts = [append.detach()] if detached else []
+    table.set_properties(FEED)
+    if detached:
+        append = table.append(schema_mode="merge")
+    for part in parts:
+        append.attach(part)
+    with pytest.raises(SchemaError, match=r"_change_type.*change data feed"):
+        append.commit()
+    assert "_change_type" not in table.schema.names
+
+
+def test_a_merge_that_changed_no_row_is_in_no_feed(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", 3, properties=FEED)
+    (add,) = [each["add"] for each in read_version(table, 1) if "add" in each]
+    shutil.copy(Path(table.path) / add["path"], Path(table.path) / "again.parquet")
+    counts = dict.fromkeys(("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted"), "0")
+    lines = [
+        {"commitInfo": {"timestamp": 0, "operation": "MERGE", "operationMetrics": counts}},
+        {"remove": {"path": add["path"], "deletionTimestamp": 0, "dataChange": True}},
+        {"add": {**add, "path": "again.parquet"}},
+    ]
+    write_version(table, 2, lines)
+    assert pa.table(table.changes(2)).num_rows == 0
+    assert pa.table(table.changes(1)).num_rows == 3
 
 
 def test_tables_of_writer_version_4_have_a_feed(tmp_path: Path) -> None:

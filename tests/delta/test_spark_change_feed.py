@@ -83,6 +83,10 @@ def test_both_read_the_changes_of_both(tmp_path: Path, worker: Worker, propertie
         lambda: worker.sql(f"restore table {sql} to version as of 6"),
         lambda: spillway.delta.write(path, numbers(5, "g"), mode="overwrite"),
         lambda: worker.sql(f"insert overwrite {sql} select 'h', id from range(5)"),
+        lambda: worker.sql(
+            f"merge into {sql} t using (select 'h' part, id from range(3)) s on t.id = s.id "
+            "when matched and t.part <> s.part then update set * when not matched then insert *"
+        ),
         lambda: worker.sql(f"delete from {sql}"),
     ]
     for step in steps:

@@ -904,7 +904,18 @@ impl Append {
     }
 
     /// The table's schema with all rows of the append in it; true if it differs from that of `head`.
+    ///
+    /// # Errors
+    /// An error if the table cannot hold them. It may have got a change data feed since they were written.
     fn schema_with_rows(&self, head: &Head) -> Result<(Arc<TableSchema>, bool)> {
+        let (schema, changes) = self.merged_schema(head)?;
+        if changes {
+            change_feed::check_columns(&head.metadata, &schema)?;
+        }
+        Ok((schema, changes))
+    }
+
+    fn merged_schema(&self, head: &Head) -> Result<(Arc<TableSchema>, bool)> {
         if self.attached.is_empty() {
             return Ok(match &self.writer.open {
                 Some(open) => target_schema(&head.schema, &open.written(), self.writer.options.merge_schema)?,

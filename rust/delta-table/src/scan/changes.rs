@@ -7,7 +7,7 @@ use arrow_array::{
     ArrayRef, Int64Array, RecordBatch, RecordBatchReader, StringArray, TimestampMicrosecondArray,
 };
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
-use delta_commit::actions::{Action, Add, PartitionValues, Remove};
+use delta_commit::actions::{Action, Add, CommitInfo, PartitionValues, Remove};
 use delta_commit::predicate::Predicate;
 use delta_commit::{Version, path};
 use roaring::RoaringTreemap;
@@ -167,10 +167,12 @@ fn parts(shared: &Shared, first: Version, end: &Head) -> Result<Vec<Part>> {
             ))
         })?;
         let actions = shared.log.parse(version, &body)?;
-        let noted = actions.iter().find_map(|action| match action {
-            Action::CommitInfo(info) => info.timestamp,
+        let info = actions.iter().find_map(|action| match action {
+            Action::CommitInfo(info) => Some(info),
             _ => None,
         });
+        let noted = info.and_then(|info| info.timestamp);
+        let is_empty = info.is_some_and(merged_nothing) && !has_change_data(&actions);
         if version == first && version > 0 && replaces_schema(&actions) {
             // Rows of the version before leave. The others of the range are checked in their turn.
             let before = head_at(shared, version - 1)?;
@@ -183,6 +185,9 @@ fn parts(shared: &Shared, first: Version, end: &Head) -> Result<Vec<Part>> {
         let in_commit = head.in_commit_timestamp;
         let in_commit = in_commit.filter(|_| head.metadata.is_enabled(IN_COMMIT_TIMESTAMPS));
         let written = in_commit.or(times.get(&version).copied()).or(noted).unwrap_or(0);
+        if is_empty {
+            continue;
+        }
         let rows = changed_rows(&shared.place, &head, rest)?.into_iter();
         parts.extend(rows.map(|rows| Part {
             version,
@@ -191,6 +196,22 @@ fn parts(shared: &Shared, first: Version, end: &Head) -> Result<Vec<Part>> {
         }));
     }
     Ok(parts)
+}
+
+/// Returns true for a merge that changed no row. delta-spark may write files again in one, as if their rows changed; its
+/// own reader passes over such a version.
+fn merged_nothing(info: &CommitInfo) -> bool {
+    let counts = [
+        "numTargetRowsInserted",
+        "numTargetRowsUpdated",
+        "numTargetRowsDeleted",
+    ];
+    let is_none = |count: &&str| info.operation_metrics.get(*count).is_some_and(|rows| rows == "0");
+    info.operation.as_deref() == Some("MERGE") && counts.iter().all(is_none)
+}
+
+fn has_change_data(actions: &[Action]) -> bool {
+    actions.iter().any(|action| matches!(action, Action::Cdc(_)))
 }
 
 /// Refuses a version without a feed, one of a table that maps columns, and one whose rows cannot be rows of the last
