@@ -177,7 +177,7 @@ pub(crate) fn uncounted(path: &str) -> CommitError {
     ))
 }
 
-/// The most rows of one file that are believed. Others are no file's, and would leave too few ids for the files to come.
+/// The most rows of one file that are believed. More are in no file, and would leave too few ids for those to come.
 const MOST_ROWS: i64 = 1 << 40;
 
 #[derive(Deserialize)]
