@@ -198,8 +198,8 @@ fn parts(shared: &Shared, first: Version, end: &Head) -> Result<Vec<Part>> {
     Ok(parts)
 }
 
-/// Returns true for a merge that changed no row. delta-spark may write files again in one, as if their rows changed; its
-/// own reader passes over such a version.
+/// Returns true for a merge that changed no row. delta-spark may write files again in one, as if their rows changed;
+/// its own reader passes over such a version.
 fn merged_nothing(info: &CommitInfo) -> bool {
     let counts = [
         "numTargetRowsInserted",
