@@ -160,13 +160,13 @@ pub trait LogStore: Send + Sync {
     /// any.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// A store that does not answer.
     fn find_tip(&self) -> Result<Version, StoreError>;
 
     /// The body of a version; none when there is no such version.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// A store that does not answer.
     fn read_version(&self, version: Version) -> Result<Option<Vec<u8>>, StoreError>;
 
     /// Creates a version, if there is none of that number. Never replaces one.
@@ -180,20 +180,20 @@ pub trait LogStore: Send + Sync {
     /// All announced bundles, and the store's clock.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// A store that does not answer.
     fn list_intents(&self) -> Result<Listing, StoreError>;
 
     /// The body of an announced bundle as it is now; none when it is gone.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// A store that does not answer.
     fn read_intent(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError>;
 
     /// Returns true if an announced bundle is there now. A copy of an earlier answer does not do: whoever settles a
     /// doubt has it deleted, and relies on everybody seeing that.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// A store that does not answer.
     fn has_intent(&self, name: &str) -> Result<bool, StoreError> {
         Ok(self.read_intent(name)?.is_some())
     }
@@ -201,7 +201,7 @@ pub trait LogStore: Send + Sync {
     /// Reads some announced bundles, and looks others up of which the body is known.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// A store that does not answer.
     fn read_intents(&self, unread: &[String], known: &[String]) -> Result<Bundles, StoreError> {
         let mut bundles = Bundles::default();
         for name in unread {
@@ -255,8 +255,8 @@ pub trait LogStore: Send + Sync {
     /// Makes the versions from `first` to `last` survive a crash, or a checkpoint that stands for the last one.
     ///
     /// # Errors
-    /// When `last` is not there, or one may not survive. A [`StoreErrorKind::Permanent`] one is final, as that of a
-    /// data file is.
+    /// A `last` that is not there, or a version that may not survive. A [`StoreErrorKind::Permanent`] one is final, as
+    /// that of a data file is.
     fn sync_log(&self, first: Version, last: Version) -> Result<(), StoreError>;
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A row leaves its file by a mark in a deletion vector, or the file is written again without it. Deletions, updates
 //! and merges differ in the rows that they find ([`RowChange::touch`]) and in those that they write ([`NewRows`]).
-//! Where the table has a change data feed, the rows are in change data files too.
+//! The rows are in change data files too, if the table has a change data feed.
 
 mod files;
 mod history;
