@@ -23,7 +23,7 @@ from ..counts import examples
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from spillway.types import Timestamps
+    from spillway.types import TimestampLoss, Timestamps
 
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
@@ -229,7 +229,8 @@ def times(unit: str, ticks: list[int | None]) -> pa.Array:
 @given(
     unit=st.sampled_from(["s", "ms", "us", "ns"]),
     stored=st.sampled_from(["ms", "us"]),
-    ticks=st.lists(st.none() | st.integers(-(10**15), 10**15), min_size=1, max_size=20),
+    # The largest seconds that are in range as microseconds, about.
+    ticks=st.lists(st.none() | st.integers(-9 * 10**12, 9 * 10**12), min_size=1, max_size=20),
     nested=st.booleans(),
 )
 def test_a_time_that_would_be_rounded_is_refused(
@@ -239,6 +240,7 @@ def test_a_time_that_would_be_rounded_is_refused(
     nested: bool,  # noqa: FBT001
 ) -> None:
     ratio = PER_SECOND[unit] // PER_SECOND[stored] if PER_SECOND[unit] > PER_SECOND[stored] else 1
+    scale = 1 if ratio > 1 else PER_SECOND[stored] // PER_SECOND[unit]
     lost = [place for place, tick in enumerate(ticks) if tick is not None and tick % ratio]
     column: pa.Array = times(unit, ticks)
     if nested:
@@ -246,7 +248,6 @@ def test_a_time_that_would_be_rounded_is_refused(
     table = pa.table({"at": column})
     rounded = written(table, timestamps=stored)[0].read()["at"]
     expected = [None if tick is None else tick // ratio for tick in ticks]
-    scale = 1 if ratio > 1 else PER_SECOND[stored] // PER_SECOND[unit]
     flat = pc.list_flatten(rounded) if nested else rounded
     assert flat.cast(pa.int64()).to_pylist() == [None if tick is None else tick * scale for tick in expected]
     if not lost:
@@ -255,6 +256,14 @@ def test_a_time_that_would_be_rounded_is_refused(
     with pytest.raises(spillway.SchemaError, match=rf'column "at" has a time in row {lost[0]} ') as caught:
         written(table, timestamps=stored, timestamp_loss="refuse")
     assert caught.value.column == "at"
+
+
+@pytest.mark.parametrize("loss", ["allow", "refuse"])
+def test_a_time_out_of_range_in_the_stored_unit_is_refused(loss: TimestampLoss) -> None:
+    table = pa.table({"at": times("s", [2**63 // 1_000_000 + 1])})
+    with pytest.raises(spillway.SchemaError, match='"at": a time is out of range .* store a coarser unit'):
+        written(table, timestamps="us", timestamp_loss=loss)
+    assert written(table, timestamps="ms", timestamp_loss=loss)[0].read().num_rows == 1
 
 
 def test_the_writer_goes_on_after_a_refused_time() -> None:

@@ -270,7 +270,7 @@ where
     }
     array.try_unary(|value| value.mul_checked(factor)).map_err(|_| {
         WriteError::schema(
-            "a time is out of range in the unit that the file stores: filter it out or store a finer unit",
+            "a time is out of range in the unit that the file stores: filter it out, or store a coarser unit",
         )
     })
 }
