@@ -258,15 +258,17 @@ fn each_table_has_a_log_of_its_own() {
     let rate = |tables| {
         let scenario = Scenario {
             processes: 4,
-            writers: 400,
-            // Ten of them fill a version.
-            files: 500,
+            writers: 160,
+            // Five of them fill a version.
+            files: 1_000,
             tables,
-            ..on(Store::ObjectStore(ObjectStore {
+            load: endless(10.0),
+            store: Store::ObjectStore(ObjectStore {
                 writes_per_second: 0.0,
                 put: Latency::exactly(0.0),
-                ..ObjectStore::default()
-            }))
+                ..steady(1_000.0)
+            }),
+            ..Scenario::default()
         };
         run(&scenario).unwrap()
     };

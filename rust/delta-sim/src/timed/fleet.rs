@@ -424,15 +424,14 @@ impl<'a> Fleet<'a> {
         let time = self.time(desk);
         let effect = self.desks[desk].machine.next(time);
         self.deliver(desk);
-        match effect {
-            Some(effect) => self.fly(Thread::Lead(desk), desk, effect),
-            None => {
-                self.desks[desk].is_led = false;
-                if self.desks[desk].waiting > 0 {
-                    self.violation = Some("a committer stops, and a member waits".to_owned());
-                }
+        let Some(effect) = effect else {
+            self.desks[desk].is_led = false;
+            if self.desks[desk].waiting > 0 {
+                self.violation = Some("a committer stops, and a member waits".to_owned());
             }
-        }
+            return;
+        };
+        self.fly(Thread::Lead(desk), desk, effect);
     }
 
     fn fly(&mut self, thread: Thread, desk: usize, effect: Effect) {
