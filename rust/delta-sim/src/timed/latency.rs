@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::clock::Moment;
+use super::events::Moment;
 use crate::rng::Rng;
 
 /// The 99th percentile of the normal distribution.

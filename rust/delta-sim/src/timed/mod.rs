@@ -5,21 +5,23 @@
 //! answer of the store. Both are drawn from a [`Scenario`], and all follows from its seed. Nothing here is a formula of
 //! the committer: what it attempts, and when, is its own decision.
 
-mod clock;
-mod fleet;
+mod appends;
+mod committer;
+mod events;
 mod latency;
-mod medium;
 mod report;
 mod scenario;
 mod shared;
+mod simulation;
 mod table;
+mod times;
 
 use delta_commit::rules::Rules;
 
 pub use latency::Latency;
-pub use medium::Requests;
 pub use report::{EffectTimes, Report, Waits};
 pub use scenario::{Disk, Load, ObjectStore, Pauses, Scenario, Store, Synced, Work};
+pub use times::Requests;
 
 /// Runs a scenario.
 ///
@@ -36,5 +38,5 @@ pub fn run(scenario: &Scenario) -> Result<Report, String> {
 #[doc(hidden)]
 pub fn run_with(scenario: &Scenario, rules: Rules) -> Result<Report, String> {
     scenario.check()?;
-    fleet::Fleet::new(scenario, rules).run()
+    simulation::Simulation::new(scenario, rules).run()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::clock::Moment;
+use super::events::Moment;
 
 /// Nanoseconds of a microsecond.
 const NANOSECONDS: u64 = 1_000;
@@ -69,6 +69,7 @@ impl<J> Shared<J> {
         self.count
     }
 
+    /// Gives work up to now. It is rounded down, so each call may take a nanosecond of it away.
     fn advance(&mut self, now: Moment) {
         let passed = (now - self.at) * NANOSECONDS;
         self.given += passed * self.room / self.lanes.max(self.room);

@@ -1,4 +1,4 @@
-//! The steps of effects on each kind of store.
+//! The times of effects: the steps that each takes, on each kind of store.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use delta_commit::Version;
 use delta_commit::log::{Effect, Event, PutOutcome, StoreError};
 use serde::Serialize;
 
-use super::clock::Moment;
+use super::events::Moment;
 use super::latency::{Gate, Latency, microseconds, side_by_side, transfer};
 use super::scenario::{Disk, ObjectStore, Store, Work};
 use super::table::Table;
@@ -88,16 +88,16 @@ struct Prefixes {
     keys: HashMap<Version, Gate>,
 }
 
-/// The store of all tables.
+/// The store of all tables, as far as it takes time.
 #[derive(Debug)]
-pub(crate) struct Medium {
+pub(crate) struct StoreTimes {
     store: Store,
     work: Work,
     prefixes: Vec<Prefixes>,
     pub(crate) requests: Requests,
 }
 
-impl Medium {
+impl StoreTimes {
     pub(crate) fn new(store: Store, work: Work, tables: usize) -> Self {
         let (reads, writes, data) = match store {
             Store::ObjectStore(store) => (

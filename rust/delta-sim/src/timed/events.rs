@@ -1,4 +1,4 @@
-//! The virtual clock: what is to happen, and when.
+//! The virtual clock: events in the order of their moments.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,14 +6,14 @@ use std::collections::BinaryHeap;
 /// A moment of the simulation, or a time between two: microseconds.
 pub(crate) type Moment = u64;
 
-/// What is to happen, by its moments; at one moment, in the order in which it was put down.
+/// Events to come, by their moments. Those of one moment come in the order in which they were put down.
 #[derive(Debug)]
-pub(crate) struct Agenda<T> {
+pub(crate) struct Events<T> {
     heap: BinaryHeap<Reverse<(Moment, u64, T)>>,
     count: u64,
 }
 
-impl<T: Ord> Agenda<T> {
+impl<T: Ord> Events<T> {
     pub(crate) fn new() -> Self {
         Self {
             heap: BinaryHeap::new(),
@@ -21,12 +21,12 @@ impl<T: Ord> Agenda<T> {
         }
     }
 
-    pub(crate) fn put(&mut self, at: Moment, what: T) {
+    pub(crate) fn put(&mut self, at: Moment, event: T) {
         self.count += 1;
-        self.heap.push(Reverse((at, self.count, what)));
+        self.heap.push(Reverse((at, self.count, event)));
     }
 
     pub(crate) fn take(&mut self) -> Option<(Moment, T)> {
-        self.heap.pop().map(|Reverse((at, _, what))| (at, what))
+        self.heap.pop().map(|Reverse((at, _, event))| (at, event))
     }
 }
