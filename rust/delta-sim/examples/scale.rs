@@ -78,7 +78,11 @@ fn commit() -> Result<(Vec<u8>, Duration), Box<dyn Error>> {
             stats: Some(r#"{"numRecords":10,"minValues":{"number":1},"maxValues":{"number":1},"nullCount":{"number":0}}"#.to_owned()),
             ..Add::default()
         };
-        machine.submit(Submission::new(Transaction::append(id, 0, vec![Action::Add(add)]))?);
+        machine.submit(Submission::new(Transaction::append(
+            id,
+            0,
+            vec![Action::Add(add)],
+        ))?);
     }
     let (mut body, mut took) = (Vec::new(), Duration::ZERO);
     let now = Time::default();

@@ -1,9 +1,5 @@
 //! The timed mode: the same committer, whose promises hold, in a time that follows from the scenario.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use delta_commit::rules::Rules;
 use delta_sim::timed::{
@@ -31,14 +27,23 @@ fn disk() -> Disk {
     Disk {
         find_tip_us: 50,
         read_version_us: 10,
-        put_version: Synced { cpu_us: 60, disk_us: 400 },
+        put_version: Synced {
+            cpu_us: 60,
+            disk_us: 400,
+        },
         list_intents_us: 20,
         list_intent_us: 5,
         read_intent_us: 30,
         put_intent_us: 70,
         delete_intent_us: 20,
-        sync_data: Synced { cpu_us: 40, disk_us: 500 },
-        sync_log: Synced { cpu_us: 30, disk_us: 300 },
+        sync_data: Synced {
+            cpu_us: 40,
+            disk_us: 500,
+        },
+        sync_log: Synced {
+            cpu_us: 30,
+            disk_us: 300,
+        },
         sync_again_us: 15,
         side_by_side: 4,
     }
@@ -100,7 +105,10 @@ fn nothing_is_lost_and_nothing_is_doubled() {
         lost += report.attempts - report.versions;
     }
     // Without races nothing is proved.
-    assert!(appends > 100 * seeds() && lost > seeds(), "{appends} appends, {lost} lost attempts");
+    assert!(
+        appends > 100 * seeds() && lost > seeds(),
+        "{appends} appends, {lost} lost attempts"
+    );
 }
 
 #[test]
@@ -122,7 +130,10 @@ fn the_same_seed_gives_the_same_answer() {
             seed: seed + 100,
             ..drawn(seed)
         };
-        assert_ne!(one.map(|report| report.wait_seconds), run(&next).map(|report| report.wait_seconds));
+        assert_ne!(
+            one.map(|report| report.wait_seconds),
+            run(&next).map(|report| report.wait_seconds)
+        );
     }
 }
 
@@ -148,7 +159,10 @@ fn on(store: Store) -> Scenario {
 
 /// Asserts that two numbers differ by less than a hundredth.
 fn assert_near(found: f64, expected: f64) {
-    assert!((found / expected - 1.0).abs() < 0.01, "{found}, expected {expected}");
+    assert!(
+        (found / expected - 1.0).abs() < 0.01,
+        "{found}, expected {expected}"
+    );
 }
 
 #[test]
@@ -173,7 +187,10 @@ fn a_lone_writer_takes_the_time_of_its_effects() {
     let synced = [disk.put_version, disk.sync_data, disk.sync_log];
     let synced: u64 = synced.iter().map(|each| each.cpu_us + each.disk_us).sum();
     let all = work.prepare_us + work.write_us + disk.read_version_us + disk.list_intents_us + synced;
-    assert_near(report.appends_per_second, 1e6 / f64::from(u32::try_from(all).unwrap()));
+    assert_near(
+        report.appends_per_second,
+        1e6 / f64::from(u32::try_from(all).unwrap()),
+    );
 }
 
 #[test]
@@ -282,8 +299,16 @@ fn requests_cost_what_the_store_asks_for_them() {
     let report = run(&on(Store::ObjectStore(ObjectStore::default()))).unwrap();
     let requests = report.requests;
     // Each append writes a file, lists, looks for the next version and creates it, and the run ends within one.
-    let each = [requests.put_data, requests.list, requests.get, requests.conditional_put];
-    assert!(each.iter().all(|count| count.abs_diff(report.appends) <= 1), "{requests:?}");
+    let each = [
+        requests.put_data,
+        requests.list,
+        requests.get,
+        requests.conditional_put,
+    ];
+    assert!(
+        each.iter().all(|count| count.abs_diff(report.appends) <= 1),
+        "{requests:?}"
+    );
     let expected = 3.0 * 0.005 / 1e3 + 0.0004 / 1e3;
     assert_near(report.usd_a_million, expected * 1e6);
     assert_near(report.usd_an_hour, expected * report.appends_per_second * 3_600.0);

@@ -97,9 +97,7 @@ impl Simulation<'_> {
         let committer = &mut self.committers[at];
         committer.sharing = std::mem::take(&mut committer.queue);
         if !committer.sharing.is_empty() {
-            let steps = self
-                .times
-                .write(committer.table, 1, self.now, &mut self.rng);
+            let steps = self.times.write(committer.table, 1, self.now, &mut self.rng);
             self.take_steps(Thread::Coalesce(at), steps);
         }
     }

@@ -100,9 +100,7 @@ impl Simulation<'_> {
         let table = &mut self.tables[at];
         let clock = self.times.clock(BIRTH + milliseconds(self.now));
         let mut event = table.apply(&flight.effect, clock);
-        let (more, reading) = self
-            .times
-            .answer(at, table, &flight.effect, &mut event, self.now);
+        let (more, reading) = self.times.answer(at, table, &flight.effect, &mut event, self.now);
         flight.event = Some(event);
         self.violation = self.violation.take().or_else(|| table.violation.take());
         if let Some(steps) = self.steps.get_mut(&thread) {

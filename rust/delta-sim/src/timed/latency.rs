@@ -72,7 +72,11 @@ pub(crate) fn side_by_side(times: impl IntoIterator<Item = Moment>, most: usize)
     let mut taken = VecDeque::new();
     let mut last = 0;
     for time in times {
-        let begins = if taken.len() == most { taken.pop_front().unwrap_or(0) } else { 0 };
+        let begins = if taken.len() == most {
+            taken.pop_front().unwrap_or(0)
+        } else {
+            0
+        };
         last = last.max(begins + time);
         taken.push_back(last);
     }

@@ -121,7 +121,10 @@ mod tests {
                 .collect();
             let work: u64 = jobs.iter().map(|(work, lanes)| work * lanes).sum();
             let longest = jobs.iter().map(|(work, _)| *work).max().unwrap();
-            let last = ends(u32::try_from(room).unwrap(), &jobs).into_iter().max().unwrap();
+            let last = ends(u32::try_from(room).unwrap(), &jobs)
+                .into_iter()
+                .max()
+                .unwrap();
             let least = longest.max(work / room as u64);
             // Each end is rounded up to a microsecond.
             assert!((least..=work + 20).contains(&last), "{room} {jobs:?}: {last}");

@@ -299,7 +299,10 @@ impl<'a> Simulation<'a> {
     }
 
     fn counts(&self) -> Counts {
-        let stats = self.committers.iter().map(|committer| committer.machine.commit_stats());
+        let stats = self
+            .committers
+            .iter()
+            .map(|committer| committer.machine.commit_stats());
         Counts {
             versions: self.tables.iter().map(Table::versions).sum(),
             attempts: stats.map(|stats| stats.attempts).sum(),
@@ -322,7 +325,10 @@ impl<'a> Simulation<'a> {
     fn report(self, begin: Moment) -> Report {
         let after = self.counts();
         let waiting = self.writers.iter().filter_map(|writer| writer.since);
-        let stats = self.committers.iter().map(|committer| committer.machine.commit_stats());
+        let stats = self
+            .committers
+            .iter()
+            .map(|committer| committer.machine.commit_stats());
         let course = Course {
             scenario: self.scenario.clone(),
             passed: self.now - begin,
@@ -330,7 +336,11 @@ impl<'a> Simulation<'a> {
             waiting: waiting.clone().count() as u64,
             longest_waiting: waiting.min().map_or(0, |since| self.now - since),
             most_lost: stats.map(|stats| stats.most_lost).max().unwrap_or(0),
-            timings: self.committers.iter().map(|committer| committer.timings).collect(),
+            timings: self
+                .committers
+                .iter()
+                .map(|committer| committer.timings)
+                .collect(),
             answered: self.answered,
         };
         Report::new(course, self.before.unwrap_or_default(), after)

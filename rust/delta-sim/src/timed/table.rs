@@ -101,7 +101,10 @@ impl Table {
             }
             Event::ParsedIntents(parsed, _) => {
                 let bytes = parsed.iter().map(|(_, intent)| intent.bytes()).sum();
-                (bytes, parsed.iter().map(|(_, intent)| intent.actions() as u64).sum())
+                (
+                    bytes,
+                    parsed.iter().map(|(_, intent)| intent.actions() as u64).sum(),
+                )
             }
             _ => (0, 0),
         }
@@ -142,7 +145,10 @@ impl Table {
             return PutOutcome::Exists;
         }
         if !self.has(version - 1) {
-            self.violate(format!("version {version} was created, but there is no {}", version - 1));
+            self.violate(format!(
+                "version {version} was created, but there is no {}",
+                version - 1
+            ));
         }
         match Winner::parse(version, body) {
             Ok(winner) => self.log.push(Stored {

@@ -247,7 +247,11 @@ impl StoreTimes {
             Effect::PutVersion(_, body) => {
                 self.requests.conditional_put += 1;
                 let sent = transfer(body.len() as u64, rate);
-                (1, prefixes.writes.take(now, 1) + sent, time(store.conditional_put))
+                (
+                    1,
+                    prefixes.writes.take(now, 1) + sent,
+                    time(store.conditional_put),
+                )
             }
             Effect::PutIntent(_, body) => {
                 self.requests.put_intent += 1;
