@@ -7,8 +7,8 @@
 
 ``make readme`` puts the tables of the newest run in ``results/scale/`` into ``docs/design/scale.md``.
 
-The committer of each simulated process is the real one (``rust/delta-sim``, the timed mode). The races of one and
-of two processes say what effects cost on this disk; those of more are compared with the simulation.
+The committer of each simulated process is the real one (``rust/delta-sim``, the timed mode). The races of one
+and of two processes say what effects cost on this disk; those of more are compared with the simulation.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Asked:
 def build() -> None:
     """Build the simulator, optimised."""
     command = ["cargo", "build", "--release", "--locked", "--package", "delta-sim", "--example", "scale"]
-    subprocess.run(command, check=True, cwd=ROOT)  # noqa: S607 - whatever cargo the checkout is built with
+    subprocess.run(command, check=True, cwd=ROOT)
 
 
 def costs() -> dict[str, int]:
@@ -152,7 +152,16 @@ def _endless(warm_up: float, seconds: float, each_per_second: float | None = Non
     return {"endless": times | {"each_per_second": each_per_second}}
 
 
-GRID = ((1, 1), (1, 100), (1, 10_000), (10, 1_000), (100, 1_000), (100, 10_000), (1_000, 10_000), (1_000, 100_000))
+GRID = (
+    (1, 1),
+    (1, 100),
+    (1, 10_000),
+    (10, 1_000),
+    (100, 1_000),
+    (100, 10_000),
+    (1_000, 10_000),
+    (1_000, 100_000),
+)
 """Processes and writers."""
 
 
@@ -171,7 +180,8 @@ def on_s3(seed: int, actions: dict[str, int]) -> list[Scenario]:
         for every in (3_600, 600, 60)
     ]
     changes = [
-        _spread(f"change: {name}", 1_000, 10_000, _endless(20, 60), **change) for name, change in CHANGES.items()
+        _spread(f"change: {name}", 1_000, 10_000, _endless(20, 60), **change)
+        for name, change in CHANGES.items()
     ]
     every = [*sustained, *bursts, *rates, *changes]
     return [scenario | {"seed": seed, "work": scenario["work"] | actions} for scenario in every]
@@ -231,7 +241,10 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    for name, what in (("measure", "hold the races, and simulate all"), ("simulate", "simulate object stores alone")):
+    for name, what in (
+        ("measure", "hold the races, and simulate all"),
+        ("simulate", "simulate object stores alone"),
+    ):
         command = commands.add_parser(name, help=what)
         command.add_argument("folder", type=Path)
         command.add_argument("--samples", type=int, default=5)

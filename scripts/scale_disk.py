@@ -1,4 +1,4 @@
-"""The costs of a local disk and of the work beside it, from races of few processes and a probe of the disk."""
+"""The costs of a local disk and of the work beside it, from races of few processes and a probe of it."""
 
 from __future__ import annotations
 
@@ -98,13 +98,11 @@ def _entry(folder: Path) -> float:
     return statistics.median(times)
 
 
-def calibrated(
-    races: Sequence[dict[str, Any]], probe: Probe
-) -> tuple[dict[str, Any], dict[str, int]]:
+def calibrated(races: Sequence[dict[str, Any]], probe: Probe) -> tuple[dict[str, Any], dict[str, int]]:
     """What effects take on the disk, and the processor time of an append beside them: microseconds.
 
-    Of one process that appends in sequence, each append is one round of effects with the same thread before and
-    after them. Of two processes come the effects that one alone has no use for.
+    Of one process that appends in sequence, each append is one round of effects, with the same thread before
+    and after them. Of two processes come the effects that one alone has no use for.
     """
     one, two = ([race for race in races if _is_sequence(race, processes)] for processes in (1, 2))
     effects = {**_means(two), **_means(one)}

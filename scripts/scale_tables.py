@@ -30,6 +30,8 @@ BLOCKS = (
     "scale_changes",
 )
 NO_RUN = "No run is on record yet."
+_WHOLE = 100
+"""The least figure of which no fraction is shown."""
 _MILLION = 1e6
 Report = dict[str, Any]
 
@@ -135,7 +137,7 @@ def _compared(folder: Path, reports: Sequence[Report]) -> str:
 
 
 def _figure(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    return f"{value:,.0f}" if value >= _WHOLE else f"{value:.3g}"
 
 
 def _apart(measured: float, simulated: float) -> str:

@@ -1,4 +1,4 @@
-"""The costs of a disk are found again in races that they made, and the tables say how far a simulation is off."""
+"""The costs of a disk are found again in races that they made; tables say how far a simulation is off."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def scripts() -> Iterator[None]:
 
 
 def race(processes: int, effects: dict[str, tuple[int, int]], **more: Any) -> dict[str, Any]:
-    """A race of one append after the other, by how often each effect was and what it took, in microseconds."""
+    """A race of one append after the other, by the count of each effect and its microseconds."""
     cell = Cell(
         committer="spillway", workload="append-only", writers=processes, processes=processes, appends=100
     )
@@ -45,16 +45,15 @@ def race(processes: int, effects: dict[str, tuple[int, int]], **more: Any) -> di
 @given(
     times=st.lists(microseconds, min_size=len(KINDS), max_size=len(KINDS)),
     announcing=microseconds,
-    prepare=microseconds,
-    write=microseconds,
-    beside=microseconds,
+    own=st.tuples(microseconds, microseconds, microseconds),
     share=st.sampled_from([0.0, 0.25, 0.5]),
 )
 def test_the_costs_of_a_race_are_those_that_it_was_made_of(
-    times: list[int], announcing: int, prepare: int, write: int, beside: int, share: float
+    times: list[int], announcing: int, own: tuple[int, int, int], share: float
 ) -> None:
     import scale_disk  # noqa: PLC0415 - of a folder of programs
 
+    prepare, write, beside = own
     effects = dict(zip(KINDS, times, strict=True))
     wait = write + sum(times)
     synced = sum(effects[kind] for kind in KINDS[2:])
@@ -106,9 +105,7 @@ def written(folder: Path, name: str, lines: list[dict[str, Any]]) -> None:
 def test_the_tables_say_how_far_a_simulation_is_off(tmp_path: Path) -> None:
     import scale_tables  # noqa: PLC0415 - of a folder of programs
 
-    held = race(
-        8, {}, appends_per_second=40.0, wait_seconds=[0.2] * 101, attempts=100, processor_seconds=4.0
-    )
+    held = race(8, {}, appends_per_second=40.0, wait_seconds=[0.2] * 101, attempts=100, processor_seconds=4.0)
     words = Cell(**held["cell"]).words
     names = (words, "endless: 8 in 8", "burst: 8 in 8", "rate: every 60 s", "change: nothing", "change: all")
     written(tmp_path, "races.jsonl", [held] * 3)
@@ -118,7 +115,9 @@ def test_the_tables_say_how_far_a_simulation_is_off(tmp_path: Path) -> None:
     disk = {"disk": {"find_tip_us": 5, "sync_log": {"cpu_us": 1, "disk_us": 2}}, "work": {"parse_ns": 7}}
     (tmp_path / scale_tables.DISK).write_text(json.dumps(disk))
     blocks = scale_tables.tables(tmp_path)
-    assert "| 8 writers in 8 processes x 100 appends | appends/s | 40 | 50 | +25% |" in blocks["scale_compared"]
+    assert (
+        "| 8 writers in 8 processes x 100 appends | appends/s | 40 | 50 | +25% |" in blocks["scale_compared"]
+    )
     assert "|  | median wait, ms | 200 | 100 | -50% |" in blocks["scale_compared"]
     assert "Medians of 3 races" in blocks["scale_compared"]
     assert "| sync log, disk | 2 us |" in blocks["scale_costs"]
