@@ -116,7 +116,7 @@ mod tests {
         let mut rng = crate::rng::Rng::new(7);
         for _ in 0..200 {
             let room = 1 + rng.below(4);
-            let jobs: Vec<(Moment, u64)> = (0..1 + rng.below(20))
+            let jobs: Vec<(Moment, u64)> = (0..=rng.below(20))
                 .map(|_| (1 + rng.next() % 1_000, 1 + rng.next() % 3))
                 .collect();
             let work: u64 = jobs.iter().map(|(work, lanes)| work * lanes).sum();
@@ -125,9 +125,9 @@ mod tests {
                 .into_iter()
                 .max()
                 .unwrap();
-            let least = longest.max(work / room as u64);
+            let bound = longest.max(work / room as u64);
             // Each end is rounded up to a microsecond.
-            assert!((least..=work + 20).contains(&last), "{room} {jobs:?}: {last}");
+            assert!((bound..=work + 20).contains(&last), "{room} {jobs:?}: {last}");
         }
     }
 }

@@ -288,10 +288,10 @@ impl StoreTimes {
 /// The actions that an effect writes.
 fn actions_in(effect: &Effect) -> u64 {
     match effect {
-        // The first line is no member's.
+        // The first line is no member's, and nothing follows the last one.
         Effect::PutVersion(_, body) | Effect::PutIntent(_, body) => {
-            let lines = body.iter().filter(|byte| **byte == b'\n').count();
-            lines.saturating_sub(1) as u64
+            let lines = body.split(|byte| *byte == b'\n').count();
+            lines.saturating_sub(2) as u64
         }
         _ => 0,
     }
