@@ -68,7 +68,7 @@ impl Simulation<'_> {
             each.due += gap(rate, &mut self.rng);
         }
         let wait = each.due.saturating_sub(self.now);
-        let steps = vec![Step::Wait(wait), Step::Cpu(self.scenario.work.prepare_us)];
+        let steps = vec![Step::Wait(wait), Step::Locked(self.scenario.work.prepare_us)];
         self.take_steps(Thread::Writer(writer), steps);
     }
 

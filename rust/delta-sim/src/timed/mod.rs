@@ -7,6 +7,7 @@
 
 mod appends;
 mod committer;
+mod cores;
 mod events;
 mod latency;
 mod report;

@@ -120,9 +120,10 @@ pub struct Pauses {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Work {
-    /// Microseconds from an answer to the moment from which the wait for the next one counts.
+    /// Microseconds from an answer to the moment from which the wait for the next one counts. One thread of a process
+    /// has them at a time, with Python's lock.
     pub prepare_us: u64,
-    /// Microseconds of writing the file of an append, and of handing it in.
+    /// Microseconds of writing the file of an append, and of handing it in, likewise.
     pub write_us: u64,
     /// Microseconds of a request.
     pub request_us: u64,

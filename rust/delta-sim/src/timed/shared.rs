@@ -1,4 +1,4 @@
-//! A resource of a host that jobs share evenly: its cores, or its disk.
+//! A resource of a host that jobs share evenly: its disk.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,7 @@ const NANOSECONDS: u64 = 1_000;
 
 /// A resource with room for some lanes of work at full speed. Where there are more, all slow down alike.
 ///
-/// So it is with threads on the cores of a machine, whose scheduler gives each its share. A job keeps one lane or several
-/// busy, for the same time each.
+/// A job keeps one lane or several busy, for the same time each.
 #[derive(Debug)]
 pub(crate) struct Shared<J> {
     room: u64,

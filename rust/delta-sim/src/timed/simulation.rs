@@ -8,6 +8,7 @@ use delta_commit::rules::Rules;
 
 use super::appends::{Owner, Writer};
 use super::committer::{Committer, Flight};
+use super::cores::Cores;
 use super::events::{Events, Moment};
 use super::latency::{gap, microseconds};
 use super::report::{Counts, Course, Report};
@@ -44,8 +45,8 @@ pub(super) enum Thread {
 pub(super) enum Happening {
     /// A thread goes on.
     Goes(Thread),
-    /// A job on the cores of a host ends, if none has begun since.
-    Core(usize, u64),
+    /// The turn of a thread on a core of this host ends. It has so much time left to get.
+    Core(usize, Thread, Moment),
     /// A job on the disk of a host ends, if none has begun since.
     Disk(usize, u64),
     /// A process pauses.
@@ -53,7 +54,7 @@ pub(super) enum Happening {
 }
 
 struct Host {
-    cores: Shared<Thread>,
+    cores: Cores<Thread>,
     disk: Shared<Thread>,
     /// Milliseconds by which its clock is early.
     skew: i64,
@@ -67,6 +68,8 @@ pub(super) struct Simulation<'a> {
     hosts: Vec<Host>,
     /// The moment until which each process pauses.
     paused: Vec<Moment>,
+    /// Of each process, the thread that has Python's lock, and those that wait for it, with the time that each needs.
+    locks: Vec<VecDeque<(Thread, Moment)>>,
     pub(super) committers: Vec<Committer>,
     pub(super) tables: Vec<Table>,
     pub(super) times: StoreTimes,
@@ -95,7 +98,7 @@ impl<'a> Simulation<'a> {
         let times = StoreTimes::new(scenario.store, scenario.work, scenario.tables);
         let most = i64::from(scenario.skew_ms);
         let mut host = || Host {
-            cores: Shared::new(scenario.cores),
+            cores: Cores::new(scenario.cores),
             disk: Shared::new(times.side_by_side()),
             skew: crate::store::around(&mut rng, most),
         };
@@ -109,6 +112,7 @@ impl<'a> Simulation<'a> {
             events: Events::new(),
             hosts,
             paused: vec![0; scenario.processes],
+            locks: vec![VecDeque::new(); scenario.processes],
             committers: (0..committers).map(committer).collect(),
             tables: (0..scenario.tables).map(|_| Table::new()).collect(),
             times,
@@ -178,11 +182,12 @@ impl<'a> Simulation<'a> {
     fn happen(&mut self, happening: Happening) {
         match happening {
             Happening::Goes(thread) => self.go_on(thread),
-            Happening::Core(host, begun) if begun == self.hosts[host].cores.begun() => {
-                while let Some(thread) = self.hosts[host].cores.end(self.now) {
+            Happening::Core(host, thread, left) => {
+                if let Some(thread) = self.hosts[host].cores.end(thread, left) {
+                    self.unlock(thread);
                     self.events.put(self.now, Happening::Goes(thread));
                 }
-                self.expect_core(host);
+                self.begin_turns(host);
             }
             Happening::Disk(host, begun) if begun == self.hosts[host].disk.begun() => {
                 while let Some(thread) = self.hosts[host].disk.end(self.now) {
@@ -190,7 +195,7 @@ impl<'a> Simulation<'a> {
                 }
                 self.expect_disk(host);
             }
-            Happening::Core(..) | Happening::Disk(..) => {}
+            Happening::Disk(..) => {}
             Happening::Pause(process) => {
                 if let Some(pauses) = self.scenario.pauses {
                     self.paused[process] = self.now + pauses.time.draw(&mut self.rng);
@@ -200,10 +205,10 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    fn expect_core(&mut self, host: usize) {
-        let cores = &self.hosts[host].cores;
-        if let Some(end) = cores.next_end() {
-            self.events.put(end, Happening::Core(host, cores.begun()));
+    fn begin_turns(&mut self, host: usize) {
+        while let Some((thread, turn, left)) = self.hosts[host].cores.begin() {
+            self.events
+                .put(self.now + turn, Happening::Core(host, thread, left));
         }
     }
 
@@ -253,8 +258,30 @@ impl<'a> Simulation<'a> {
     pub(super) fn compute(&mut self, thread: Thread, time: Moment) {
         let host = self.host_of(self.process_of(thread));
         self.cpu += time;
-        self.hosts[host].cores.begin(self.now, time, 1, thread);
-        self.expect_core(host);
+        self.hosts[host].cores.wait(thread, time);
+        self.begin_turns(host);
+    }
+
+    /// Has a thread take processor time that one thread of its process has at a time.
+    fn compute_locked(&mut self, thread: Thread, time: Moment) {
+        let process = self.process_of(thread);
+        self.locks[process].push_back((thread, time));
+        if self.locks[process].len() == 1 {
+            self.compute(thread, time);
+        }
+    }
+
+    /// Passes the lock of a process on, if a thread has it.
+    fn unlock(&mut self, thread: Thread) {
+        let process = self.process_of(thread);
+        let lock = &mut self.locks[process];
+        if lock.front().is_none_or(|(holder, _)| *holder != thread) {
+            return;
+        }
+        lock.pop_front();
+        if let Some((next, time)) = lock.front().copied() {
+            self.compute(next, time);
+        }
     }
 
     fn sync(&mut self, thread: Thread, lanes: u64, time: Moment) {
@@ -275,7 +302,8 @@ impl<'a> Simulation<'a> {
         while let Some(step) = self.steps.get_mut(&thread).and_then(VecDeque::pop_front) {
             match step {
                 Step::Apply => self.apply(thread),
-                Step::Cpu(0) | Step::Wait(0) | Step::Sync(_, 0) => {}
+                Step::Cpu(0) | Step::Locked(0) | Step::Wait(0) | Step::Sync(_, 0) => {}
+                Step::Locked(time) => return self.compute_locked(thread, time),
                 Step::Cpu(time) => return self.compute(thread, time),
                 Step::Sync(lanes, time) => return self.sync(thread, lanes, time),
                 Step::Wait(time) => return self.events.put(self.now + time, Happening::Goes(thread)),

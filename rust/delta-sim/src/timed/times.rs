@@ -31,6 +31,8 @@ const FOR_A_HELPER: u64 = 4;
 pub(crate) enum Step {
     /// So much processor time.
     Cpu(Moment),
+    /// So much of it, with Python's lock.
+    Locked(Moment),
     /// Syncs: so many side by side, and the time of each on a disk that does nothing else.
     Sync(u64, Moment),
     /// A wait for somebody else.
@@ -145,7 +147,7 @@ impl StoreTimes {
     /// The steps of writing the data files of an append.
     pub(crate) fn write(&mut self, table: usize, files: usize, now: Moment, rng: &mut Rng) -> Vec<Step> {
         let files = files as u64;
-        let mut steps = vec![Step::Cpu(self.work.write_us * files)];
+        let mut steps = vec![Step::Locked(self.work.write_us * files)];
         if let Store::ObjectStore(store) = self.store {
             self.requests.put_data += files;
             // Each file is completed before the next one.
