@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import merge_speed
 import other_runs
 import published_study
+import scale_tables
 import spark_speed
 import targets
 from spillway._wording import and_joined, counted
@@ -48,6 +49,7 @@ _STUDY = _ROOT / "docs" / "guide" / "published-study.md"
 _METHOD = _ROOT / "docs" / "design" / "benchmark-method.md"
 _DELTA = _ROOT / "docs" / "guide" / "delta.md"
 _SPARK = _ROOT / "docs" / "guide" / "spark.md"
+_SCALE = _ROOT / "docs" / "design" / "scale.md"
 _SCHEMAS = _RESULTS / "schemas"
 _RECORDS = {
     f"v{record.SCHEMA_VERSION}/sample.schema.json": record.SCHEMA,
@@ -326,6 +328,16 @@ def _delta() -> str:
     return _filled(_DELTA, {"merges": tables.strip()})
 
 
+def _scale() -> str:
+    """The page of many writers with the tables of the newest run of ``scripts/scale.py``."""
+    runs = sorted(path.parent for path in (_RESULTS / "scale").glob(f"*/{scale_tables.CELLS}"))
+    if not runs:
+        return _filled(_SCALE, dict.fromkeys(scale_tables.BLOCKS, scale_tables.NO_RUN))
+    if reasons := scale_tables.why_not_quoted(runs[-1]):
+        sys.exit(f"scripts/render.py: run {runs[-1].name} is not to be quoted: {'; '.join(reasons)}")
+    return _filled(_SCALE, scale_tables.tables(runs[-1]))
+
+
 def _filled(page: Path, texts: dict[str, str]) -> str:
     """A page with `texts` in its blocks of these names."""
     return _BLOCK.sub(lambda block: f"{block[1]}{texts[block[2]]}\n{block[3]}", page.read_text())
@@ -371,6 +383,7 @@ def main() -> None:
         _METHOD: _method(),
         _DELTA: _delta(),
         _SPARK: _spark(),
+        _SCALE: _scale(),
         _TARGETS / "table.md": targets.table(_TARGETS) + "\n",
         **{_SCHEMAS / name: _schema(schema) for name, schema in _RECORDS.items()},
         **{path: _report(path) for path in _reports()},

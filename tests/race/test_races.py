@@ -109,6 +109,7 @@ def test_every_committer_commits_every_append_once(finished: Path) -> None:
             assert each["effects"]["put_version"]["longest_seconds"] > 0
         else:
             assert each["effects"] is None
+        assert each["processor_seconds"] > 0
 
 
 def test_a_run_leaves_its_files_and_no_table(finished: Path) -> None:

@@ -58,6 +58,7 @@ class _Heard:
     attempts: int | None = None
     most_lost: int | None = None
     effects: dict[str, EffectTimes] | None = None
+    processor: float | None = None
     errors: Counter[str] = field(default_factory=Counter)
     # Of each kind of operation and of conflict.
     conflicts: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -80,6 +81,7 @@ class _Heard:
             self.ready += 1
         elif "tally" in message:
             self.done += 1
+            self.processor = (self.processor or 0.0) + message["processor"]
             if (tally := message["tally"]) is not None:
                 self.attempts = (self.attempts or 0) + tally["attempts"]
                 self.most_lost = max(self.most_lost or 0, tally["most_lost"])
@@ -261,6 +263,7 @@ def _measures(cell: Cell, heard: _Heard, limit: float | None) -> Measures:
         "attempts": heard.attempts,
         "most_lost": heard.most_lost,
         "effects": heard.effects,
+        "processor_seconds": heard.processor,
         "wait_seconds": quantiles,
         "errors": [{"error": text, "count": number} for text, number in heard.errors.most_common(5)],
         "failed": heard.errors.total(),

@@ -47,6 +47,8 @@ class Measures(TypedDict):
         attempts: Tries to write a version, of all writers; null where the library does not say.
         most_lost: The most races that one operation lost; null where nobody counts.
         effects: The times of what committers did, of all processes, by its kind; null where nobody counts.
+        processor_seconds: Processor time of the writers' processes from the start to their last answer; null
+            where none of them came to its end.
         wait_seconds: Waits from handing over all rows to the acknowledgement: quantiles 0 to 100 %.
         errors: The errors that were raised most.
         failed: Operations that ended with an error.
@@ -62,6 +64,7 @@ class Measures(TypedDict):
     attempts: int | None
     most_lost: int | None
     effects: NotRequired[dict[str, EffectTimes] | None]
+    processor_seconds: NotRequired[float | None]
     wait_seconds: _Quantiles | None
     errors: list[_ErrorCount]
     failed: int

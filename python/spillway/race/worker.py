@@ -64,11 +64,13 @@ class _Race:
         self.say(ready=process)
         if not os.read(self._start, 1):
             os._exit(_ORPHANED)
+        begun = time.process_time()
         self._gate.set()
         for thread in threads:
             thread.join()
+        processor = time.process_time() - begun
         tally = committer.tally()
-        self.say(process=process, tally=None if tally is None else tally._asdict())
+        self.say(process=process, processor=processor, tally=None if tally is None else tally._asdict())
 
     def _warm_up(self, committer: Committer, location: Location) -> None:
         """Work once on a table of this process' own: a library's first calls are not measured."""

@@ -198,6 +198,41 @@ impl Intent {
     }
 }
 
+/// An intent that was parsed before. The machines of a simulator share what they read: each with a copy of its own would
+/// take more memory than there is.
+#[doc(hidden)]
+#[derive(Debug, Clone)]
+pub struct ParsedIntent {
+    pub(crate) intent: Arc<Intent>,
+    pub(crate) bytes: u64,
+}
+
+impl ParsedIntent {
+    /// Parses a body.
+    ///
+    /// # Errors
+    /// [`CommitError::Malformed`] or [`CommitError::Invalid`]: nobody carries it.
+    pub fn parse(body: &[u8]) -> Result<Self> {
+        Ok(Self {
+            intent: Arc::new(Intent::decode(body)?),
+            bytes: body.len() as u64,
+        })
+    }
+
+    /// The bytes of its body.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The number of actions of its members.
+    #[must_use]
+    pub fn actions(&self) -> usize {
+        let members = self.intent.members.iter();
+        members.map(|member| member.transaction.actions.len()).sum()
+    }
+}
+
 /// Files that announced bundles add, as in `add.path`. Bundles that are too old to be carried, or of a format that is
 /// not known, count too: their owners may still have them committed.
 ///

@@ -38,6 +38,8 @@ pub mod z85;
 
 pub use driver::{Committer, Patience};
 pub use error::{CommitError, Result};
+#[doc(hidden)]
+pub use intent::ParsedIntent;
 pub use intent::{CLOCK_MARGIN, LIFETIME, WINDOW, World, announced_files};
 pub use log::{LogStore, Version};
 pub use machine::{CommitStats, Machine, Start, Submission, Verdict};

@@ -4,10 +4,13 @@
 //! connects it to a [`LogStore`]; the simulator connects the same committer to a store that fails.
 
 use std::io;
+use std::sync::Arc;
 
 use crate::error::CommitError;
+use crate::intent::ParsedIntent;
 use crate::merge::MergeRequest;
 use crate::transaction::Transaction;
+use crate::winner::Winner;
 
 /// A version of the table: the number of a commit.
 pub type Version = i64;
@@ -296,12 +299,18 @@ pub enum Event {
     Tip(Version),
     /// Of [`Effect::ReadVersion`].
     Body(Option<Vec<u8>>),
+    /// Of [`Effect::ReadVersion`], where the version was parsed before: the machines of a simulator share it.
+    #[doc(hidden)]
+    Parsed(Option<Arc<Winner>>),
     /// Of [`Effect::PutVersion`].
     Put(PutOutcome),
     /// Of [`Effect::ListIntents`].
     Listing(Listing),
     /// Of [`Effect::ReadIntents`].
     Intents(Bundles),
+    /// Of [`Effect::ReadIntents`], where bodies were parsed before: those, and the names of what is there.
+    #[doc(hidden)]
+    ParsedIntents(Vec<(String, ParsedIntent)>, Vec<String>),
     /// Of [`Effect::SyncData`]: the result of each path, in their order.
     Synced(Vec<Result<(), StoreError>>),
     /// Of [`Effect::Merge`]: the transaction to go on with.

@@ -1,5 +1,6 @@
 //! The promises of the committer, checked against the log after every schedule.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashMap};
 
 use delta_commit::actions::{Action, parse_commit};
@@ -36,7 +37,7 @@ pub(crate) fn broken_promise(
         .or_else(|| rows_add_up(store, clients))
         .or_else(|| marks_add_up(store, clients))
         .or_else(|| ids_of_their_own(&winners))
-        .or_else(|| told_the_truth(&winners, clients))
+        .or_else(|| told_the_truth(&winners, clients.iter().map(|(id, client)| (id, &client.told))))
         .or_else(|| serial(&winners, clients))
         .or_else(|| no_dangling_add(&winners, store))
         .or_else(|| if calm { bounded(clients) } else { None })
@@ -50,17 +51,31 @@ pub(crate) fn winners(store: &Store) -> Result<Vec<Winner>, String> {
         .collect()
 }
 
-fn contiguous(winners: &[Winner]) -> Option<String> {
-    winners
-        .iter()
+/// The first promise that a log of appends alone breaks.
+pub(crate) fn broken_by_appends<'a, W: Borrow<Winner>>(
+    winners: &[W],
+    told: impl IntoIterator<Item = (&'a MemberId, &'a Told)>,
+) -> Option<String> {
+    contiguous(winners)
+        .or_else(|| added_once(winners))
+        .or_else(|| told_the_truth(winners, told))
+}
+
+/// Versions, each of which may be shared.
+fn each<W: Borrow<Winner>>(winners: &[W]) -> impl Iterator<Item = &Winner> {
+    winners.iter().map(<W as Borrow<Winner>>::borrow)
+}
+
+fn contiguous<W: Borrow<Winner>>(winners: &[W]) -> Option<String> {
+    each(winners)
         .zip(0..)
         .find(|(winner, expected)| winner.version != *expected)
         .map(|(_, expected)| format!("version {expected} is missing"))
 }
 
-fn added_once(winners: &[Winner]) -> Option<String> {
+fn added_once<W: Borrow<Winner>>(winners: &[W]) -> Option<String> {
     let mut added = HashMap::<&str, Version>::new();
-    let adds = winners.iter().flat_map(|winner| {
+    let adds = each(winners).flat_map(|winner| {
         let new = winner.adds.iter().filter(|add| add.deletion_vector.is_none());
         new.map(|add| (add.path.as_str(), winner.version))
     });
@@ -196,16 +211,18 @@ fn ids_of_their_own(winners: &[Winner]) -> Option<String> {
     None
 }
 
-fn told_the_truth(winners: &[Winner], clients: &BTreeMap<MemberId, Client>) -> Option<String> {
-    let place = |id: &MemberId| {
-        winners
-            .iter()
-            .find(|winner| winner.members.contains(id))
-            .map(|winner| winner.version)
-    };
-    clients
-        .iter()
-        .find_map(|(id, client)| match (&client.told, place(id)) {
+fn told_the_truth<'a, W: Borrow<Winner>>(
+    winners: &[W],
+    told: impl IntoIterator<Item = (&'a MemberId, &'a Told)>,
+) -> Option<String> {
+    let mut places = HashMap::new();
+    for winner in each(winners) {
+        for member in &winner.members {
+            places.entry(*member).or_insert(winner.version);
+        }
+    }
+    told.into_iter()
+        .find_map(|(id, told)| match (told, places.get(id).copied()) {
             (Told::Committed(version), found) if found != Some(*version) => Some(format!(
                 "{id} was acknowledged in version {version}, but it is in {found:?}"
             )),

@@ -26,4 +26,11 @@ impl Rng {
     pub(crate) fn permille(&mut self, share: usize) -> bool {
         self.below(1_000) < share
     }
+
+    /// A number above 0 and below 1.
+    pub(crate) fn unit(&mut self) -> f64 {
+        // A double holds each of these numbers exactly.
+        let upper = u32::try_from(self.next() >> 32).unwrap_or(u32::MAX);
+        (f64::from(upper) + 0.5) / 4_294_967_296.0
+    }
 }

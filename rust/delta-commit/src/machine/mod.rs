@@ -379,9 +379,11 @@ impl Machine {
             (asked, Event::Failed(error)) => self.on_failure(&asked, error),
             (Asked::Tip, Event::Tip(tip)) => self.on_tip(tip),
             (Asked::Body(version), Event::Body(body)) => self.on_body(version, body.as_deref()),
+            (Asked::Body(version), Event::Parsed(winner)) => self.on_version(version, winner),
             (Asked::Put(version, winner), Event::Put(outcome)) => self.on_put(version, *winner, &outcome),
             (Asked::Listing, Event::Listing(listing)) => self.on_listing(listing),
             (Asked::Intents, Event::Intents(bundles)) => self.on_intents(bundles),
+            (Asked::Intents, Event::ParsedIntents(parsed, there)) => self.on_parsed_intents(parsed, there),
             (Asked::Announcement(name, _), Event::Done) => self.on_announced(&name),
             (Asked::Deletion(names), Event::Done) => self.on_deleted(&names),
             (Asked::Data(asked), Event::Synced(results)) => self.on_data_synced(&asked, &results),
@@ -462,11 +464,20 @@ impl Machine {
     }
 
     fn on_body(&mut self, version: Version, body: Option<&[u8]>) {
+        match body.map(|body| Winner::parse(version, body)).transpose() {
+            Ok(winner) => self.on_version(version, winner.map(Arc::new)),
+            Err(error) => self.give_up_all(&error, "the log cannot be read"),
+        }
+    }
+
+    fn on_version(&mut self, version: Version, winner: Option<Arc<Winner>>) {
         let next = version == self.view.tip + 1;
-        match body.map(|body| Winner::parse(version, body)) {
-            Some(Ok(mut winner)) if next => {
+        match winner {
+            Some(mut winner) if next => {
                 self.ahead = None;
-                winner.high_water_mark = winner.high_water_mark.filter(|_| self.rules.r12_new_row_ids);
+                if !self.rules.r12_new_row_ids {
+                    Arc::make_mut(&mut winner).high_water_mark = None;
+                }
                 let unseen = std::mem::take(&mut self.unseen_wins);
                 if winner
                     .commit_info
@@ -477,8 +488,7 @@ impl Machine {
                 }
                 self.view.advance(winner, self.asked_at);
             }
-            Some(Ok(winner)) => self.view.remember(winner),
-            Some(Err(error)) => self.give_up_all(&error, "the log cannot be read"),
+            Some(winner) => self.view.remember(winner),
             None if next => {
                 // R9: the attempt's answer was lost and nothing is seen of it, so the same version is tried again.
                 // R7: what was listed before the tip was read says too little.

@@ -9,7 +9,7 @@ use super::{Asked, Gathered, MAX_FAILURES, Machine, Turn, Unread, back_off};
 use crate::batch::{Batch, MAX_ACTIONS, MAX_BYTES};
 use crate::conflict;
 use crate::error::CommitError;
-use crate::intent::{self, Intent, LIFETIME, MAX_AGE, MAX_BODY, Prepared};
+use crate::intent::{self, Intent, LIFETIME, MAX_AGE, MAX_BODY, ParsedIntent, Prepared};
 use crate::log::{Bundles, Effect, IntentEntry, Listing, StoreError, StoreErrorKind, Version};
 use crate::transaction::MemberId;
 use crate::winner::Winner;
@@ -517,16 +517,38 @@ impl Machine {
         (self.bundle, self.settlements) = (bundle, settlements);
     }
 
+    /// Takes bodies in. What is malformed, or of a later format, is left to those who understand it.
     pub(super) fn on_intents(&mut self, bundles: Bundles) {
+        let parsed = bundles.bodies.into_iter().map(|(name, body)| {
+            let intent = Intent::decode(&body).ok().map(Arc::new);
+            (name, intent, body.len() as u64)
+        });
+        self.take_intents(parsed, bundles.there);
+    }
+
+    pub(super) fn on_parsed_intents(&mut self, parsed: Vec<(String, ParsedIntent)>, there: Vec<String>) {
+        let parsed = parsed
+            .into_iter()
+            .map(|(name, parsed)| (name, Some(parsed.intent), parsed.bytes));
+        self.take_intents(parsed, there);
+    }
+
+    fn take_intents(
+        &mut self,
+        parsed: impl Iterator<Item = (String, Option<Arc<Intent>>, u64)>,
+        there: Vec<String>,
+    ) {
         let Some(mut gathered) = self.gathered.take() else {
             return;
         };
-        let bodies: HashMap<String, Vec<u8>> = bundles.bodies.into_iter().collect();
-        let there: HashSet<String> = bundles.there.into_iter().collect();
+        let mut parsed: HashMap<_, _> = parsed
+            .map(|(name, intent, bytes)| (name, (intent, bytes)))
+            .collect();
+        let there: HashSet<String> = there.into_iter().collect();
         for Unread { entry, known } in std::mem::take(&mut gathered.reading) {
-            let intent = match (known, bodies.get(&entry.name)) {
+            let intent = match (known, parsed.remove(&entry.name)) {
                 (Some(intent), _) if there.contains(&entry.name) => Some(intent),
-                (None, Some(body)) => self.parse(&entry.name, body),
+                (None, Some((intent, bytes))) => self.keep_parsed(&entry.name, intent, bytes),
                 _ => {
                     self.known.forget(&entry.name);
                     None
@@ -543,12 +565,12 @@ impl Machine {
         self.gathered = Some(gathered);
     }
 
-    /// Parses the body of an intent. What is malformed, or of a later format, is left to those who understand it.
-    fn parse(&mut self, name: &str, body: &[u8]) -> Option<Arc<Intent>> {
-        let knows = |intent: &Intent| self.rules.expiring_intents || intent.expires.is_none();
-        let intent = Intent::decode(body).ok().filter(knows).map(Arc::new);
+    /// Keeps an intent that was read, if it was one.
+    fn keep_parsed(&mut self, name: &str, intent: Option<Arc<Intent>>, bytes: u64) -> Option<Arc<Intent>> {
+        let knows = |intent: &Arc<Intent>| self.rules.expiring_intents || intent.expires.is_none();
+        let intent = intent.filter(knows);
         match &intent {
-            Some(intent) => self.known.keep(name, intent, body.len() as u64),
+            Some(intent) => self.known.keep(name, intent, bytes),
             None => self.known.note_unreadable(name),
         }
         intent

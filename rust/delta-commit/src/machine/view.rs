@@ -91,10 +91,14 @@ impl View {
     }
 
     /// The version after the tip is there.
-    pub(super) fn advance(&mut self, mut winner: Winner, now: Time) {
-        // Spark's RESTORE repeats what the table has: nothing that others know of it has changed.
-        keep_changed(&mut self.protocol, &mut winner.protocol);
-        keep_changed(&mut self.metadata, &mut winner.metadata);
+    pub(super) fn advance(&mut self, winner: impl Into<Arc<Winner>>, now: Time) {
+        let mut winner = winner.into();
+        if winner.changes_world() {
+            // Spark's RESTORE repeats what the table has: nothing that others know of it has changed.
+            let own = Arc::make_mut(&mut winner);
+            keep_changed(&mut self.protocol, &mut own.protocol);
+            keep_changed(&mut self.metadata, &mut own.metadata);
+        }
         self.tip = winner.version;
         self.fresh = false;
         self.confirmed = Some(now.monotonic);
@@ -117,14 +121,16 @@ impl View {
     }
 
     /// An older version was read once more.
-    pub(super) fn remember(&mut self, mut winner: Winner) {
+    pub(super) fn remember(&mut self, winner: impl Into<Arc<Winner>>) {
+        let mut winner = winner.into();
         // Nothing has changed since then: it repeats what the table has.
-        if winner.version > self.world.changed_in {
-            winner.protocol = None;
-            winner.metadata = None;
+        if winner.version > self.world.changed_in && winner.changes_world() {
+            let own = Arc::make_mut(&mut winner);
+            own.protocol = None;
+            own.metadata = None;
         }
         self.gone.remove(&winner.version);
-        self.winners.insert(winner.version, Arc::new(winner));
+        self.winners.insert(winner.version, winner);
     }
 
     pub(super) fn forget(&mut self, version: Version) {
