@@ -222,11 +222,11 @@ impl FlatEncoder {
     }
 
     fn write_rows(&mut self, run: &Run<'_>) -> Result<()> {
-        let Some(cuts) = &mut self.cuts else {
-            return self.write_some(run, 0, run.rows);
-        };
+        if let Some(cuts) = &mut self.cuts {
+            cuts.begin(run);
+        }
         let mut start = 0;
-        for end in cuts.find(run) {
+        while let Some(end) = self.cuts.as_mut().and_then(|cuts| cuts.next(run, start)) {
             self.write_some(run, start, end)?;
             self.finish_page(End::Page)?;
             start = end;
