@@ -35,6 +35,7 @@ use crate::sink::{Output, Sink};
 use crate::size_checks::SizeChecks;
 use crate::sorting::{Sorting, Waiting};
 use crate::stages::Between;
+use crate::stored_schema::StoredSchema;
 use crate::truncation;
 use crate::weight::Weights;
 
@@ -776,8 +777,8 @@ impl OpenFile {
     fn close(&mut self, options: &WriterOptions, patience: &mut Patience<'_>) -> Result<WriteResult> {
         self.end_row_group(options, patience)?;
         self.file.flush()?;
-        let stored = self.schema.stored_as(self.dictionaries.kept());
-        for pair in key_values(&stored, options)? {
+        let stored = StoredSchema::new(Arc::clone(&self.schema.stored), self.dictionaries.kept());
+        for pair in key_values(&stored.to_arrow(), options)? {
             self.file.append_key_value_metadata(pair);
         }
         let started = Instant::now();
@@ -814,6 +815,7 @@ impl OpenFile {
             times: self.pages.stages.times(),
             metadata: Arc::new(metadata),
             footer,
+            stored: options.store_schema.then_some(stored),
         })
     }
 

@@ -8,7 +8,6 @@ use parquet::arrow::ArrowSchemaConverter;
 use parquet::basic::Type as Physical;
 use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor, Type};
 
-use crate::dictionaries::Kept;
 use crate::error::{Result, WriteError};
 use crate::int96;
 use crate::lists::element_field;
@@ -73,14 +72,6 @@ impl FileSchema {
             int96,
             parquet,
         })
-    }
-
-    /// The schema that readers get back, given the preserved dictionary of each leaf.
-    pub fn stored_as(&self, kept: &[Kept]) -> Schema {
-        let mut kept = kept.iter().copied();
-        let fields = self.stored.fields().iter();
-        let fields: Vec<_> = fields.map(|field| with_kept(field, &mut kept)).collect();
-        Schema::new_with_metadata(fields, self.stored.metadata().clone())
     }
 
     /// The encoders' types with times in the units that they came in, but for seconds.
@@ -313,48 +304,6 @@ pub(crate) fn leaves(stored: &DataType) -> usize {
     match stored {
         DataType::Struct(fields) => fields.iter().map(|field| leaves(field.data_type())).sum(),
         other => element_field(other).map_or(1, |element| leaves(element.data_type())),
-    }
-}
-
-/// The field with adjusted dictionaries: ordered only if their order was kept, and with keys wide enough for their
-/// values.
-fn with_kept(field: &FieldRef, kept: &mut dyn Iterator<Item = Kept>) -> FieldRef {
-    let mut inner = |field: &FieldRef| with_kept(field, kept);
-    let data_type = match field.data_type() {
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
-        DataType::List(element) => DataType::List(inner(element)),
-        DataType::LargeList(element) => DataType::LargeList(inner(element)),
-        DataType::ListView(element) => DataType::ListView(inner(element)),
-        DataType::LargeListView(element) => DataType::LargeListView(inner(element)),
-        DataType::FixedSizeList(element, size) => DataType::FixedSizeList(inner(element), *size),
-        DataType::Map(entries, sorted) => DataType::Map(inner(entries), *sorted),
-        leaf => {
-            let kept = kept.next().unwrap_or_default();
-            let leaf = match leaf {
-                DataType::Dictionary(keys, values) => {
-                    DataType::Dictionary(Box::new(keys_for(keys, kept.values)), values.clone())
-                }
-                other => other.clone(),
-            };
-            let field = Field::clone(field).with_data_type(leaf);
-            return Arc::new(field.with_dict_is_ordered(kept.ordered));
-        }
-    };
-    Arc::new(Field::clone(field).with_data_type(data_type))
-}
-
-/// The key type of a dictionary, wider if it has more values than the keys can count. Batches may bring different
-/// dictionaries, which readers merge.
-fn keys_for(keys: &DataType, values: usize) -> DataType {
-    use DataType::{Int8, Int16, Int32, UInt8, UInt16, UInt32};
-    match keys {
-        Int8 if values <= 1 << 7 => Int8,
-        Int8 | Int16 if values <= 1 << 15 => Int16,
-        Int8 | Int16 => Int32,
-        UInt8 if values <= 1 << 8 => UInt8,
-        UInt8 | UInt16 if values <= 1 << 16 => UInt16,
-        UInt8 | UInt16 => UInt32,
-        other => other.clone(),
     }
 }
 
