@@ -424,7 +424,7 @@ struct Prepared {
 
 impl Prepared {
     fn new(schema: &SchemaRef, options: &WriterOptions) -> Result<Self> {
-        let schema = FileSchema::new(Arc::clone(schema), options.timestamps)?;
+        let schema = FileSchema::new(Arc::clone(schema), options.timestamps, options.compatibility)?;
         let options = options.for_columns(schema.parquet.num_columns())?;
         let allowed = choose::dictionary_allowed(&schema.parquet, &options.dictionary)?;
         let named = choose::named_choices(&schema, &options)?;

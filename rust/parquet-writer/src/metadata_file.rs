@@ -1,6 +1,8 @@
 //! The file `_metadata`, which has the row groups of all files of a folder and no pages.
 
-use parquet::file::metadata::{FileMetaData, ParquetMetaDataBuilder, ParquetMetaDataWriter, RowGroupMetaData};
+use parquet::file::metadata::{
+    FileMetaData, ParquetMetaDataBuilder, ParquetMetaDataWriter, RowGroupMetaData,
+};
 
 use crate::error::Result;
 use crate::footer;

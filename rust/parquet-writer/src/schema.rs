@@ -11,7 +11,7 @@ use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor, Type};
 use crate::error::{Result, WriteError};
 use crate::int96;
 use crate::lists::element_field;
-use crate::options::Timestamps;
+use crate::options::{Compatibility, Timestamps};
 
 /// One schema in the forms that the writer needs.
 #[derive(Debug, Clone)]
@@ -35,7 +35,7 @@ pub(crate) struct FileSchema {
 impl FileSchema {
     /// # Errors
     /// [`WriteError::Schema`] names the column that Parquet cannot hold and says why.
-    pub fn new(declared: SchemaRef, timestamps: Timestamps) -> Result<Self> {
+    pub fn new(declared: SchemaRef, timestamps: Timestamps, compatibility: Compatibility) -> Result<Self> {
         if declared.fields().is_empty() {
             return Err(WriteError::schema(
                 "the schema has no columns: a Parquet file needs at least one",
@@ -44,7 +44,16 @@ impl FileSchema {
         for field in declared.fields() {
             check_writable(field.name(), field.data_type())?;
         }
-        let stored = map_schema(&declared, &|data_type| stored_leaf(data_type, timestamps));
+        // Readers of the first version know no logical types but those of that time.
+        let annotates = compatibility == Compatibility::Modern;
+        let conform = |schema: &SchemaRef| match annotates {
+            true => variants::conform(schema),
+            false => Ok(Arc::clone(schema)),
+        };
+        let declared = conform(&declared)?;
+        let stored = conform(&map_schema(&declared, &|data_type| {
+            stored_leaf(data_type, timestamps)
+        }))?;
         let mut dictionaries = Vec::new();
         for field in stored.fields() {
             find_dictionaries(field, &mut dictionaries);
@@ -62,6 +71,10 @@ impl FileSchema {
             .schema_root("schema")
             .convert(&encoded)?;
         let parquet = with_int96_leaves(parquet, &int96)?;
+        let parquet = match annotates {
+            true => annotations::annotated(parquet, &encoded)?,
+            false => parquet,
+        };
         check_depth(&parquet)?;
         Ok(Self {
             declared,
@@ -461,7 +474,10 @@ pub(crate) fn expand_runs(array: &ArrayRef) -> Result<ArrayRef> {
     }
 }
 
+mod annotations;
+mod geospatial;
 mod nulls;
+mod variants;
 
 #[cfg(test)]
 mod tests {
@@ -532,7 +548,7 @@ mod tests {
         fn encoded_types_have_one_layout(layouts in layouts()) {
             let encoded = |layout: &DataType| {
                 let schema = Arc::new(Schema::new(vec![Field::new("x", layout.clone(), true)]));
-                FileSchema::new(schema, Timestamps::Keep).unwrap()
+                FileSchema::new(schema, Timestamps::Keep, Compatibility::Modern).unwrap()
             };
             let first = encoded(&layouts[0]);
             for layout in &layouts {
@@ -552,7 +568,9 @@ mod tests {
         ];
         let schema = Arc::new(Schema::new(fields.to_vec()));
         assert_eq!(
-            FileSchema::new(schema, Timestamps::Keep).unwrap().row_bytes(),
+            FileSchema::new(schema, Timestamps::Keep, Compatibility::Modern)
+                .unwrap()
+                .row_bytes(),
             1 + 8
         );
     }

@@ -133,8 +133,7 @@ impl FlatEncoder {
         let account = Account {
             count: Count::default(),
             histograms: None,
-            column_index: (column.physical_type() != Type::INT96)
-                .then(|| ColumnIndexBuilder::new(column.physical_type())),
+            column_index: has_order(&column).then(|| ColumnIndexBuilder::new(column.physical_type())),
             offset_index: OffsetIndexBuilder::new(),
             value_bytes: (column.physical_type() == Type::BYTE_ARRAY).then_some(0),
             encodings: Vec::new(),
@@ -429,8 +428,18 @@ fn is_unsigned(column: &ColumnDescriptor) -> bool {
     matches!(column.logical_type_ref(), Some(LogicalType::Integer(integer)) if !integer.is_signed)
 }
 
+/// Returns true if readers agree on an order of the column's values.
+fn has_order(column: &ColumnDescriptor) -> bool {
+    let logical = column.logical_type_ref();
+    let is_geospatial = matches!(
+        logical,
+        Some(LogicalType::Geometry(_) | LogicalType::Geography(_))
+    );
+    column.physical_type() != Type::INT96 && !is_geospatial
+}
+
 fn meaning(column: &ColumnDescriptor) -> Meaning {
-    if column.physical_type() == Type::INT96 {
+    if !has_order(column) {
         return Meaning::Unordered;
     }
     match column.logical_type_ref() {

@@ -1,0 +1,155 @@
+//! Geometries: binary columns of the extension type `geoarrow.wkb`, whose metadata says where their coordinates lie.
+
+use arrow_schema::Field;
+use parquet::basic::{EdgeInterpolationAlgorithm, LogicalType};
+use serde_json::{Map, Value};
+
+use crate::error::{Result, WriteError};
+
+/// The name of the extension type.
+pub(super) const NAME: &str = "geoarrow.wkb";
+
+/// The CRS of coordinates of which nothing is known. Without a CRS, Parquet's would be longitudes and latitudes.
+const UNKNOWN: &str = "srid:0";
+
+/// The logical type: `GEOMETRY` where edges are straight lines, else `GEOGRAPHY`.
+///
+/// # Errors
+/// [`WriteError::Schema`] when the metadata is not that of `GeoArrow`.
+pub(super) fn logical_type(field: &Field, path: &str) -> Result<LogicalType> {
+    let metadata = match field.extension_type_metadata().map(str::trim) {
+        None | Some("") => Map::new(),
+        Some(text) => serde_json::from_str(text).map_err(|error| fault(path, &error.to_string()))?,
+    };
+    let crs = crs(&metadata);
+    let algorithm = match metadata.get("edges") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(edges)) if edges == "planar" => None,
+        Some(edges) => Some(algorithm(edges).ok_or_else(|| fault(path, &format!("no edges are {edges}")))?),
+    };
+    Ok(match algorithm {
+        None => LogicalType::geometry(crs),
+        // What the format has where nothing is said.
+        Some(EdgeInterpolationAlgorithm::SPHERICAL) => LogicalType::geography(crs, None),
+        other => LogicalType::geography(crs, other),
+    })
+}
+
+fn algorithm(edges: &Value) -> Option<EdgeInterpolationAlgorithm> {
+    use EdgeInterpolationAlgorithm::{ANDOYER, KARNEY, SPHERICAL, THOMAS, VINCENTY};
+    match edges.as_str()? {
+        "spherical" => Some(SPHERICAL),
+        "vincenty" => Some(VINCENTY),
+        "thomas" => Some(THOMAS),
+        "andoyer" => Some(ANDOYER),
+        "karney" => Some(KARNEY),
+        _ => None,
+    }
+}
+
+/// The CRS as Parquet has it: none for longitudes and latitudes, and else a name of it, or PROJJSON.
+fn crs(metadata: &Map<String, Value>) -> Option<String> {
+    let text = match metadata.get("crs") {
+        None | Some(Value::Null) => return Some(UNKNOWN.to_owned()),
+        Some(crs) if is_lon_lat(crs) => return None,
+        Some(Value::String(text)) => text.clone(),
+        Some(crs) => crs.to_string(),
+    };
+    let is_srid = metadata.get("crs_type").and_then(Value::as_str) == Some("srid");
+    Some(if is_srid && !text.starts_with("srid:") {
+        format!("srid:{text}")
+    } else {
+        text
+    })
+}
+
+/// Returns true for the CRS that Parquet has without one. Coordinates are in the order of x and y in both formats,
+/// whatever the CRS says.
+fn is_lon_lat(crs: &Value) -> bool {
+    let Value::Object(projjson) = crs else {
+        return matches!(crs.as_str(), Some("OGC:CRS84" | "EPSG:4326"));
+    };
+    let id = projjson.get("id");
+    let of_id = |key: &str| id.and_then(|id| id.get(key));
+    match (of_id("authority").and_then(Value::as_str), of_id("code")) {
+        (Some("OGC"), Some(code)) => code == "CRS84",
+        (Some("EPSG"), Some(code)) => code == "4326" || code == 4326,
+        _ => false,
+    }
+}
+
+fn fault(path: &str, what: &str) -> WriteError {
+    WriteError::column(
+        path,
+        format!(
+            "column {path:?} is {NAME}, and its metadata is not what GeoArrow defines: {what}. Give it a JSON object with \
+             \"crs\" and \"edges\", or leave the name of the extension type out"
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_schema::DataType;
+
+    use super::*;
+
+    fn of(metadata: Option<&str>) -> Result<LogicalType> {
+        let name = ("ARROW:extension:name".to_owned(), NAME.to_owned());
+        let metadata = metadata.map(|text| ("ARROW:extension:metadata".to_owned(), text.to_owned()));
+        let all = std::iter::once(name).chain(metadata).collect();
+        logical_type(&Field::new("g", DataType::Binary, true).with_metadata(all), "g")
+    }
+
+    #[test]
+    fn a_crs_is_named_unless_it_is_that_of_the_format() {
+        let cases = [
+            (None, Some("srid:0")),
+            (Some(""), Some("srid:0")),
+            (Some("{}"), Some("srid:0")),
+            (Some(r#"{"crs": null}"#), Some("srid:0")),
+            (Some(r#"{"crs": "OGC:CRS84"}"#), None),
+            (
+                Some(r#"{"crs": "EPSG:4326", "crs_type": "authority_code"}"#),
+                None,
+            ),
+            (
+                Some(r#"{"crs": {"id": {"authority": "EPSG", "code": 4326}}}"#),
+                None,
+            ),
+            (
+                Some(r#"{"crs": {"id": {"authority": "OGC", "code": "CRS84"}}}"#),
+                None,
+            ),
+            (Some(r#"{"crs": "EPSG:3857"}"#), Some("EPSG:3857")),
+            (Some(r#"{"crs": "3857", "crs_type": "srid"}"#), Some("srid:3857")),
+            (Some(r#"{"crs": {"name": "x"}}"#), Some(r#"{"name":"x"}"#)),
+        ];
+        for (metadata, crs) in cases {
+            let expected = LogicalType::geometry(crs.map(str::to_owned));
+            assert_eq!(of(metadata).unwrap(), expected, "{metadata:?}");
+        }
+    }
+
+    #[test]
+    fn edges_that_are_no_straight_lines_make_geographies() {
+        let crs = || Some(UNKNOWN.to_owned());
+        assert_eq!(
+            of(Some(r#"{"edges": "planar"}"#)).unwrap(),
+            LogicalType::geometry(crs())
+        );
+        let spherical = of(Some(r#"{"edges": "spherical"}"#)).unwrap();
+        assert_eq!(spherical, LogicalType::geography(crs(), None));
+        let karney = of(Some(r#"{"edges": "karney"}"#)).unwrap();
+        let algorithm = Some(EdgeInterpolationAlgorithm::KARNEY);
+        assert_eq!(karney, LogicalType::geography(crs(), algorithm));
+    }
+
+    #[test]
+    fn other_metadata_is_refused() {
+        for metadata in ["[]", "crs", r#"{"edges": "round"}"#, r#"{"edges": 3}"#] {
+            let error = of(Some(metadata)).unwrap_err().to_string();
+            assert!(error.contains("is not what GeoArrow defines"), "{error}");
+        }
+    }
+}
