@@ -126,7 +126,6 @@ def test_duckdb_and_arrow_rs_read_geometries(tmp_path: Path) -> None:
 @pytest.mark.parametrize("edges", ["round", 3])
 def test_metadata_that_geometries_do_not_have_is_refused(edges: object) -> None:
     with pytest.raises(spillway.SchemaError, match="is not what GeoArrow defines") as caught:
-        spillway.WriterOptions()
         spillway.write_parquet(geometries({"edges": edges}), "never.parquet")
     assert caught.value.column == "g"
 
