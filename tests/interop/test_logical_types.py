@@ -1,7 +1,7 @@
 """Geometries and variants: what the footer calls them, and which engines read the files.
 
-polars refuses files whose schema has a logical type that it does not know. The test of that says so to whoever
-reads the page of options: when it fails, the page is out of date.
+polars refuses files whose schema has a logical type that it does not know, and the page of options says so:
+when the test of that fails, the page is out of date.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 VARIANT = "arrow.parquet.variant"
 PROJJSON = {"type": "ProjectedCRS", "name": "somewhere", "id": {"authority": "EPSG", "code": 3857}}
-# A variant without names of fields, and some values: null, true, 5 and "abc".
+# The metadata of a variant without names of fields, and the values null, true, 5 and "abc".
 NO_NAMES = b"\x01\x00\x00"
+PLACES = [struct.pack("<bidd", 1, 1, 1, 2), None, struct.pack("<bidd", 1, 1, 3, 4)]
 VALUES: dict[bytes, object] = {b"\x00": None, b"\x04": True, b"\x0c\x05": 5, b"\x0dabc": "abc"}
 
 
@@ -38,15 +39,11 @@ def extension(name: str, kind: pa.DataType, called: str, metadata: object = None
     return pa.field(name, kind, metadata=pairs)
 
 
-def points(*places: tuple[float, float] | None) -> list[bytes | None]:
-    return [place if place is None else struct.pack("<bidd", 1, 1, *place) for place in places]
-
-
 def geometries(metadata: object = None, kind: pa.DataType | None = None) -> pa.Table:
     kind = kind or pa.binary()
-    rows = pa.array(points((1, 2), None, (3, 4)), kind)
-    field = extension("g", kind, "geoarrow.wkb", metadata)
-    return pa.Table.from_arrays([rows, pa.array(range(3))], schema=pa.schema([field, pa.field("n", pa.int64())]))
+    rows = pa.array(PLACES, kind)
+    fields = [extension("g", kind, "geoarrow.wkb", metadata), pa.field("n", pa.int64())]
+    return pa.Table.from_arrays([rows, pa.array(range(3))], schema=pa.schema(fields))
 
 
 def variants(rows: list[Any], **typed: pa.DataType) -> pa.Table:
@@ -151,14 +148,15 @@ def test_a_variant_is_shown_by_its_parts(tmp_path: Path) -> None:
     path = tmp_path / "rows.parquet"
     table = variants([{"metadata": NO_NAMES, "value": None, "typed_value": 4}], typed_value=pa.int64())
     spillway.write_parquet(table, path)
-    assert kinds(path) == {"v.metadata": "variant metadata", "v.value": "variant value", "v.typed_value": None}
+    of_bytes = {"v.metadata": "variant metadata", "v.value": "variant value"}
+    assert kinds(path) == {**of_bytes, "v.typed_value": None}
 
 
 def test_shredded_variants_of_duckdb_pass_as_they_are(tmp_path: Path) -> None:
     given, path = tmp_path / "given.parquet", tmp_path / "rows.parquet"
     with duckdb.connect() as connection:
         rows = "SELECT {'a': i, 'b': ['x', 'y'], 'c': {'d': i / 2}}::VARIANT AS v FROM range(100) t(i)"
-        connection.execute(f"COPY ({rows}) TO '{given}' (FORMAT parquet)")  # noqa: S608 - a test's own query
+        connection.execute(f"COPY ({rows}) TO '{given}' (FORMAT parquet)")
         table = pq.read_table(given)
         field = extension("v", table.schema.field("v").type, VARIANT)
         spillway.write_parquet(table.cast(pa.schema([field])), path)
@@ -203,4 +201,4 @@ def test_a_table_keeps_its_own_types(tmp_path: Path) -> None:
     spillway.delta.write(tmp_path / "t", geometries())
     (file,) = (tmp_path / "t").glob("*.parquet")
     assert kinds(file)["g"] is None
-    assert pa.table(spillway.delta.open(tmp_path / "t").scan())["g"].to_pylist() == points((1, 2), None, (3, 4))
+    assert pa.table(spillway.delta.open(tmp_path / "t").scan())["g"].to_pylist() == PLACES
