@@ -51,9 +51,8 @@ impl FileSchema {
             false => Ok(Arc::clone(schema)),
         };
         let declared = conform(&declared)?;
-        let stored = conform(&map_schema(&declared, &|data_type| {
-            stored_leaf(data_type, timestamps)
-        }))?;
+        let stored = map_schema(&declared, &|data_type| stored_leaf(data_type, timestamps));
+        conform(&stored).map_err(|_| no_such_variants())?;
         let mut dictionaries = Vec::new();
         for field in stored.fields() {
             find_dictionaries(field, &mut dictionaries);
@@ -176,6 +175,15 @@ impl FileSchema {
             .zip(columns)
             .try_for_each(|(field, column)| crate::schema::nulls::check(field, column))
     }
+}
+
+/// The refusal of a unit of times that variants do not have.
+fn no_such_variants() -> WriteError {
+    WriteError::option(
+        "timestamps",
+        "timestamps=\"ms\" is not accepted with variants that are shredded as timestamps: these are in microseconds or \
+         nanoseconds. Choose \"keep\" or \"us\"",
+    )
 }
 
 fn is_time(data_type: &DataType) -> bool {

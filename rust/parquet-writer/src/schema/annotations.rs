@@ -62,15 +62,15 @@ fn of_field(node: &TypePtr, field: &Field, path: &str) -> Result<TypePtr> {
 }
 
 fn logical_type(field: &Field, path: &str) -> Result<Option<LogicalType>> {
+    if variants::is_variant(field) {
+        return Ok(Some(LogicalType::variant(Some(VARIANT_VERSION))));
+    }
+    if field.extension_type_name() != Some(geospatial::NAME) {
+        return Ok(None);
+    }
     match field.data_type() {
-        DataType::Struct(_) => {
-            let variant = || LogicalType::variant(Some(VARIANT_VERSION));
-            Ok(variants::is_variant(field).then(variant))
-        }
-        DataType::Binary | DataType::LargeBinary if field.extension_type_name() == Some(geospatial::NAME) => {
-            geospatial::logical_type(field, path).map(Some)
-        }
-        _ => Ok(None),
+        DataType::Binary | DataType::LargeBinary => geospatial::logical_type(field, path).map(Some),
+        _ => Err(geospatial::not_binary(field, path)),
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) fn logical_type(field: &Field, path: &str) -> Result<LogicalType> {
         None | Some("") => Map::new(),
         Some(text) => serde_json::from_str(text).map_err(|error| fault(path, &error.to_string()))?,
     };
-    let crs = crs(&metadata);
+    let crs = crs(&metadata).map_err(|what| fault(path, what))?;
     let algorithm = match metadata.get("edges") {
         None | Some(Value::Null) => None,
         Some(Value::String(edges)) if edges == "planar" => None,
@@ -48,19 +48,23 @@ fn algorithm(edges: &Value) -> Option<EdgeInterpolationAlgorithm> {
 }
 
 /// The CRS as Parquet has it: none for longitudes and latitudes, and else a name of it, or PROJJSON.
-fn crs(metadata: &Map<String, Value>) -> Option<String> {
+///
+/// # Errors
+/// The fault of a CRS that is neither.
+fn crs(metadata: &Map<String, Value>) -> std::result::Result<Option<String>, &'static str> {
     let text = match metadata.get("crs") {
-        None | Some(Value::Null) => return Some(UNKNOWN.to_owned()),
-        Some(crs) if is_lon_lat(crs) => return None,
-        Some(Value::String(text)) => text.clone(),
-        Some(crs) => crs.to_string(),
+        None | Some(Value::Null) => return Ok(Some(UNKNOWN.to_owned())),
+        Some(crs) if is_lon_lat(crs) => return Ok(None),
+        Some(Value::String(text)) if !text.is_empty() => text.clone(),
+        Some(crs @ Value::Object(_)) => crs.to_string(),
+        Some(_) => return Err("its \"crs\" is neither text nor an object"),
     };
     let is_srid = metadata.get("crs_type").and_then(Value::as_str) == Some("srid");
-    Some(if is_srid && !text.starts_with("srid:") {
+    Ok(Some(if is_srid && !text.starts_with("srid:") {
         format!("srid:{text}")
     } else {
         text
-    })
+    }))
 }
 
 /// Returns true for the CRS that Parquet has without one. Coordinates are in the order of x and y in both formats,
@@ -78,6 +82,17 @@ fn is_lon_lat(crs: &Value) -> bool {
     }
 }
 
+/// The refusal of a column of another type than geometries have.
+pub(super) fn not_binary(field: &Field, path: &str) -> WriteError {
+    let kind = field.data_type();
+    WriteError::column(
+        path,
+        format!(
+            "column {path:?} is {NAME}, and its type is {kind}: make it binary, or leave the name of the extension type out"
+        ),
+    )
+}
+
 fn fault(path: &str, what: &str) -> WriteError {
     WriteError::column(
         path,
@@ -90,6 +105,8 @@ fn fault(path: &str, what: &str) -> WriteError {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use arrow_schema::DataType;
 
     use super::*;
@@ -97,7 +114,7 @@ mod tests {
     fn of(metadata: Option<&str>) -> Result<LogicalType> {
         let name = ("ARROW:extension:name".to_owned(), NAME.to_owned());
         let metadata = metadata.map(|text| ("ARROW:extension:metadata".to_owned(), text.to_owned()));
-        let all = std::iter::once(name).chain(metadata).collect();
+        let all: HashMap<_, _> = std::iter::once(name).chain(metadata).collect();
         logical_type(&Field::new("g", DataType::Binary, true).with_metadata(all), "g")
     }
 
@@ -147,7 +164,14 @@ mod tests {
 
     #[test]
     fn other_metadata_is_refused() {
-        for metadata in ["[]", "crs", r#"{"edges": "round"}"#, r#"{"edges": 3}"#] {
+        for metadata in [
+            "[]",
+            "crs",
+            r#"{"edges": "round"}"#,
+            r#"{"edges": 3}"#,
+            r#"{"crs": ""}"#,
+            r#"{"crs": 4326}"#,
+        ] {
             let error = of(Some(metadata)).unwrap_err().to_string();
             assert!(error.contains("is not what GeoArrow defines"), "{error}");
         }

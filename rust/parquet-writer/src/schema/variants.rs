@@ -3,6 +3,7 @@
 //! `VariantEncoding.md` and `VariantShredding.md` of the Parquet format say which fields such a group has, of which
 //! types, and which of them may be null. What the bytes mean is not looked at.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
@@ -124,18 +125,29 @@ fn with_fields(
     if !fields.iter().any(is_value) {
         return Err(fault(path, "it has neither \"value\" nor \"typed_value\""));
     }
+    if let Some(twice) = repeated(fields) {
+        return Err(fault(path, &format!("it has two fields {twice:?}")));
+    }
     let mut found: Vec<FieldRef> = Vec::with_capacity(fields.len());
     for field in fields {
         let inner = format!("{path}.{}", field.name());
-        let is_new = found.iter().all(|other| other.name() != field.name());
-        let Some(field) = of_name(field, &inner)?.filter(|_| is_new) else {
-            return Err(fault(&inner, "no such field is expected there, or not twice"));
+        let Some(field) = of_name(field, &inner)? else {
+            return Err(fault(&inner, "no such field is expected there"));
         };
         found.push(field);
     }
     Ok(Arc::new(
         Field::clone(field).with_data_type(DataType::Struct(found.into())),
     ))
+}
+
+/// The first name that two fields have.
+fn repeated(fields: &Fields) -> Option<&String> {
+    let mut seen = HashSet::new();
+    fields
+        .iter()
+        .map(|field| field.name())
+        .find(|name| !seen.insert(*name))
 }
 
 fn bytes(field: &FieldRef, path: &str, nullable: bool) -> Result<FieldRef> {
@@ -152,6 +164,9 @@ fn typed_value(field: &FieldRef, path: &str) -> Result<FieldRef> {
     let data_type = match field.data_type() {
         DataType::Map(_, _) => return Err(not_shredded(field, path)),
         DataType::Struct(fields) if !fields.is_empty() => {
+            if let Some(twice) = repeated(fields) {
+                return Err(fault(path, &format!("it has two fields {twice:?}")));
+            }
             DataType::Struct(fields.iter().map(inner).collect::<Result<_>>()?)
         }
         data_type => match element_field(data_type) {
@@ -222,7 +237,7 @@ mod tests {
             .iter()
             .map(|(name, kind)| Field::new(*name, kind.clone(), true));
         let metadata = [("ARROW:extension:name".to_owned(), NAMES[0].to_owned())];
-        Field::new("v", DataType::Struct(fields.collect()), true).with_metadata(metadata.into())
+        Field::new("v", DataType::Struct(fields.collect()), true).with_metadata(metadata)
     }
 
     fn conforming(field: Field) -> Result<Field> {
@@ -295,6 +310,10 @@ mod tests {
             typed(DataType::FixedSizeBinary(16)),
             typed(DataType::Decimal256(50, 2)),
             typed(group(&[("n", DataType::Int64)])),
+            typed(group(&[
+                ("n", group(&[(VALUE, DataType::Binary)])),
+                ("n", group(&[(VALUE, DataType::Binary)])),
+            ])),
             typed(group(&[(
                 "n",
                 group(&[(METADATA, DataType::Binary), (VALUE, DataType::Binary)]),

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, BinaryArray, Int64Array, LargeBinaryArray, ListArray, RecordBatch, StructArray};
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, Int64Array, LargeBinaryArray, ListArray, RecordBatch, StructArray,
+};
 use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{DataType, Field, Fields, Schema};
 use bytes::Bytes;
@@ -25,7 +27,7 @@ const NULL: &[u8] = &[0];
 fn extension(field: Field, name: &str, metadata: &str) -> Field {
     let pairs = [("name", name), ("metadata", metadata)];
     let pairs = pairs.map(|(key, value)| (format!("ARROW:extension:{key}"), value.to_owned()));
-    field.with_metadata(pairs.into())
+    field.with_metadata(pairs)
 }
 
 fn batch(columns: Vec<(Field, ArrayRef)>) -> RecordBatch {
