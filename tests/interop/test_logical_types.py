@@ -6,7 +6,9 @@ when the test of that fails, the page is out of date.
 
 from __future__ import annotations
 
+import io
 import json
+import math
 import struct
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +26,8 @@ import spillway
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from spillway.types import Timestamps
+
 VARIANT = "arrow.parquet.variant"
 PROJJSON = {"type": "ProjectedCRS", "name": "somewhere", "id": {"authority": "EPSG", "code": 3857}}
 # The metadata of a variant without names of fields, and the values null, true, 5 and "abc".
@@ -37,6 +41,65 @@ def extension(name: str, kind: pa.DataType, called: str, metadata: object = None
     parameters = "" if metadata is None else json.dumps(metadata)
     pairs = {"ARROW:extension:name": called, "ARROW:extension:metadata": parameters}
     return pa.field(name, kind, metadata=pairs)
+
+
+class _Wkb(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no stubs
+    """The type by which pyarrow knows that a column holds geometries."""
+
+    def __init__(self) -> None:
+        super().__init__(pa.binary(), "geoarrow.wkb")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b"{}"
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage: pa.DataType, serialized: bytes) -> _Wkb:
+        return cls()
+
+
+def by_pyarrow(rows: list[bytes | None]) -> Any:
+    """The geospatial statistics that pyarrow writes of some geometries."""
+    pa.register_extension_type(_Wkb())
+    try:
+        column = pa.ExtensionArray.from_storage(_Wkb(), pa.array(rows, pa.binary()))
+        file = io.BytesIO()
+        pq.write_table(pa.table({"g": column}), file, use_dictionary=False)
+        return geospatial(file)
+    finally:
+        pa.unregister_extension_type("geoarrow.wkb")
+
+
+def geospatial(file: Any) -> Any:
+    """The geospatial statistics of the first column of a file, or None."""
+    found = pq.ParquetFile(file).metadata.row_group(0).column(0).geo_statistics
+    return found and found.to_dict()
+
+
+@st.composite
+def wkb(draw: st.DrawFn, deeper: int = 2) -> bytes:
+    """A geometry as Well-Known Binary, of any kind, with or without z and m, in either byte order."""
+    kind = draw(st.integers(1, 7 if deeper else 3))
+    more = draw(st.integers(0, 3))
+    order = draw(st.sampled_from("<>"))
+    width = (2, 3, 3, 4)[more]
+    places = st.floats(-1e6, 1e6) | st.just(math.nan)
+
+    def counted(parts: list[bytes]) -> bytes:
+        return struct.pack(f"{order}I", len(parts)) + b"".join(parts)
+
+    def line() -> bytes:
+        points = draw(st.lists(st.lists(places, min_size=width, max_size=width), max_size=3))
+        return counted([struct.pack(f"{order}{width}d", *point) for point in points])
+
+    head = struct.pack(f"{order}BI", order == "<", 1000 * more + kind)
+    if kind == 1:
+        point = draw(st.lists(places, min_size=width, max_size=width))
+        return head + struct.pack(f"{order}{width}d", *point)
+    if kind == 2:
+        return head + line()
+    if kind == 3:
+        return head + counted([line() for _ in range(draw(st.integers(0, 2)))])
+    return head + counted(draw(st.lists(wkb(deeper - 1), max_size=2)))
 
 
 def geometries(metadata: object = None, kind: pa.DataType | None = None) -> pa.Table:
@@ -107,6 +170,48 @@ def test_geometries_have_no_bounds(tmp_path: Path) -> None:
     assert not chunk.statistics.has_min_max
     assert not chunk.has_column_index
     assert chunk.has_offset_index
+
+
+@given(rows=st.lists(st.none() | wkb(), max_size=8), size=st.integers(1, 8))
+def test_geospatial_statistics_are_those_of_pyarrow(rows: list[bytes | None], size: int) -> None:
+    file = io.BytesIO()
+    kind = extension("g", pa.binary(), "geoarrow.wkb")
+    column = pa.chunked_array(
+        [rows[start : start + size] for start in range(0, len(rows), size)], pa.binary()
+    )
+    spillway.write_parquet(pa.Table.from_arrays([column], schema=pa.schema([kind])), file)
+    if any(row is not None for row in rows):
+        assert geospatial(file) == by_pyarrow(rows)
+    elif rows:
+        assert geospatial(file) is None
+
+
+@pytest.mark.parametrize(
+    ("metadata", "rows", "options"),
+    [
+        (None, [*PLACES, b"no geometry"], {}),
+        (None, [None], {}),
+        (None, PLACES, {"statistics": False}),
+        ({"edges": "spherical"}, PLACES, {}),
+    ],
+)
+def test_geospatial_statistics_are_left_out_where_they_could_mislead(
+    metadata: object, rows: list[bytes | None], options: dict[str, Any]
+) -> None:
+    file = io.BytesIO()
+    schema = pa.schema([extension("g", pa.binary(), "geoarrow.wkb", metadata)])
+    spillway.write_parquet(pa.table([rows], schema=schema), file, **options)
+    assert geospatial(file) is None
+
+
+def test_geospatial_statistics_of_a_dictionary_are_of_the_values_that_rows_have() -> None:
+    file = io.BytesIO()
+    values = [place for place in PLACES if place is not None]
+    column = pa.DictionaryArray.from_arrays(pa.array([1, None, 1], pa.int8()), pa.array(values, pa.binary()))
+    schema = pa.schema([extension("g", column.type, "geoarrow.wkb")])
+    spillway.write_parquet(pa.Table.from_arrays([column], schema=schema), file)
+    found = geospatial(file)
+    assert (found["xmin"], found["xmax"], found["ymin"], found["ymax"]) == (3, 3, 4, 4)
 
 
 def test_duckdb_and_arrow_rs_read_geometries(tmp_path: Path) -> None:
@@ -181,6 +286,26 @@ def test_what_is_no_variant_is_refused_by_name(kind: pa.DataType, column: str) -
     with pytest.raises(spillway.SchemaError, match="does not suit a variant") as caught:
         spillway.ParquetWriter("never.parquet", schema)
     assert caught.value.column == column
+
+
+def test_times_in_variants_are_stored_in_their_units() -> None:
+    rows = [{"metadata": NO_NAMES, "value": None, "typed_value": 1_000}]
+    accepted: tuple[Timestamps, ...] = ("keep", "us")
+    for unit in ("us", "ns"):
+        table = variants(rows, typed_value=pa.timestamp(unit, "UTC"))
+        for stored in accepted:
+            spillway.write_parquet(table, io.BytesIO(), timestamps=stored)
+        with pytest.raises(spillway.OptionError, match="shredded as timestamps") as caught:
+            spillway.write_parquet(table, io.BytesIO(), timestamps="ms")
+        assert caught.value.option == "timestamps"
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.binary(21), pa.list_(pa.binary())])
+def test_geometries_that_are_not_binary_are_refused_by_name(kind: pa.DataType) -> None:
+    schema = pa.schema([extension("g", kind, "geoarrow.wkb")])
+    with pytest.raises(spillway.SchemaError, match="make it binary") as caught:
+        spillway.ParquetWriter("never.parquet", schema)
+    assert caught.value.column == "g"
 
 
 @pytest.mark.parametrize("table", [geometries(), variants([{"metadata": NO_NAMES, "value": b"\x00"}])])

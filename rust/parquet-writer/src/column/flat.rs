@@ -5,6 +5,7 @@ mod bytes;
 mod contest;
 mod cuts;
 mod decide;
+mod geometries;
 mod hashes;
 mod indexed;
 mod levels;
@@ -46,6 +47,7 @@ use bools::Bools;
 use bytes::{Bytes, Meaning};
 use contest::Contest;
 use cuts::Cuts;
+use geometries::Geometries;
 use levels::{Histograms, PageLevels};
 use numbers::{Numbers, Order};
 use page::{PageFacts, PageValues};
@@ -60,6 +62,7 @@ pub(super) struct FlatEncoder {
     /// Bytes of a dictionary page that the caller allows.
     dictionary_bytes: usize,
     filter: Option<Filter>,
+    geometries: Option<Geometries>,
     values: Box<dyn PageValues>,
     levels: PageLevels,
     page: Count,
@@ -141,6 +144,7 @@ impl FlatEncoder {
         Self {
             levels: PageLevels::new(&column, options.budget.page_rows),
             filter: pages.filter().filter(|_| column.physical_type() != Type::BOOLEAN),
+            geometries: Geometries::of(&column).filter(|_| pages.has_statistics()),
             column,
             page_bytes: options.page_bytes,
             budget: options.budget,
@@ -206,6 +210,9 @@ impl FlatEncoder {
         if let (Some(filter), Some(values)) = (&mut self.filter, &values) {
             let halves = matches!(self.column.logical_type_ref(), Some(LogicalType::Float16));
             hashes::insert(filter, (values, halves), nulls, data.len());
+        }
+        if let (Some(geometries), Some(values)) = (&mut self.geometries, &values) {
+            geometries.add(values, nulls, data.len());
         }
         let written = self.write_rows(&Run {
             values: values.as_ref(),
@@ -628,6 +635,7 @@ impl FieldEncoder for FlatEncoder {
             pages,
             account,
             filter,
+            geometries,
             ..
         } = *self;
         if let Some((page, entries)) = values.dictionary() {
@@ -649,6 +657,10 @@ impl FieldEncoder for FlatEncoder {
         let preserved = values.into_preserved();
         if let Some(filter) = filter {
             close.bloom_filter = filter.close()?;
+        }
+        if let Some(statistics) = geometries.and_then(Geometries::close) {
+            let metadata = close.metadata.into_builder();
+            close.metadata = metadata.set_geo_statistics(Box::new(statistics)).build()?;
         }
         let close = pages.settle(close)?;
         each(EncodedChunk {
