@@ -131,7 +131,7 @@ def test_an_order_that_all_files_have_is_kept(tmp_path: Path) -> None:
     result = spillway.write_dataset(table, tmp_path / "d", max_file_rows=3, **LISTED)
     assert len(result.files) > 4
     found = ds.parquet_dataset(tmp_path / "d" / "_metadata", partitioning="hive").to_table()
-    assert found.schema.field("c").type == pa.dictionary(pa.int32(), pa.string(), ordered=True)
+    assert found.schema.field("c").type == pa.dictionary(pa.int8(), pa.string(), ordered=True)
     assert found["c"].to_pandas().max() == "high"
 
 
