@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from spillway.types import Timestamps
 
 VARIANT = "arrow.parquet.variant"
-PROJJSON = {"type": "ProjectedCRS", "name": "somewhere", "id": {"authority": "EPSG", "code": 3857}}
+PROJJSON = {"type": "ProjectedCRS", "name": "somewhere"}
+MERCATOR = {**PROJJSON, "id": {"authority": "EPSG", "code": 3857}}
 # The metadata of a variant without names of fields, and the values null, true, 5 and "abc".
 NO_NAMES = b"\x01\x00\x00"
 PLACES = [struct.pack("<bidd", 1, 1, 1, 2), None, struct.pack("<bidd", 1, 1, 3, 4)]
@@ -127,9 +128,10 @@ def footer_kind(path: Path) -> str:
 @pytest.mark.parametrize(
     ("metadata", "kind", "shown"),
     [
-        (None, "Geometry(crs=srid:0)", "geometry(srid:0)"),
+        (None, "Geometry(crs=SRID:0)", "geometry(SRID:0)"),
         ({"crs": "OGC:CRS84"}, "Geometry(crs=)", "geometry"),
         ({"crs": "EPSG:3857"}, "Geometry(crs=EPSG:3857)", "geometry(EPSG:3857)"),
+        ({"crs": MERCATOR}, "Geometry(crs=EPSG:3857)", "geometry(EPSG:3857)"),
         ({"crs": "7", "crs_type": "srid"}, "Geometry(crs=srid:7)", "geometry(srid:7)"),
         (
             {"crs": "OGC:CRS84", "edges": "spherical"},
@@ -154,7 +156,7 @@ def test_geometries_are_called_what_their_metadata_says(
     assert pq.read_table(path)["g"].cast(pa.binary()).equals(geometries()["g"])
 
 
-def test_projjson_stands_in_the_footer(tmp_path: Path) -> None:
+def test_projjson_without_a_name_stands_in_the_footer(tmp_path: Path) -> None:
     path = tmp_path / "rows.parquet"
     spillway.write_parquet(geometries({"crs": PROJJSON}), path)
     found = footer_kind(path).removeprefix("Geometry(crs=").removesuffix(")")

@@ -9,8 +9,9 @@ use crate::error::{Result, WriteError};
 /// The name of the extension type.
 pub(super) const NAME: &str = "geoarrow.wkb";
 
-/// The CRS of coordinates of which nothing is known. Without a CRS, Parquet's would be longitudes and latitudes.
-const UNKNOWN: &str = "srid:0";
+/// The CRS of coordinates of which nothing is known. Without a CRS, Parquet's would be longitudes and latitudes. Spark
+/// knows it in capitals only.
+const UNKNOWN: &str = "SRID:0";
 
 /// The logical type: `GEOMETRY` where edges are straight lines, else `GEOGRAPHY`.
 ///
@@ -47,38 +48,38 @@ fn algorithm(edges: &Value) -> Option<EdgeInterpolationAlgorithm> {
     }
 }
 
-/// The CRS as Parquet has it: none for longitudes and latitudes, and else a name of it, or PROJJSON.
+/// The CRS as Parquet has it: none for longitudes and latitudes, and else a name of it, or PROJJSON without one.
+/// Coordinates are in the order of x and y in both formats, whatever the CRS says.
 ///
 /// # Errors
 /// The fault of a CRS that is neither.
 fn crs(metadata: &Map<String, Value>) -> std::result::Result<Option<String>, &'static str> {
-    let text = match metadata.get("crs") {
-        None | Some(Value::Null) => return Ok(Some(UNKNOWN.to_owned())),
-        Some(crs) if is_lon_lat(crs) => return Ok(None),
+    let name = match metadata.get("crs") {
+        None | Some(Value::Null) => UNKNOWN.to_owned(),
         Some(Value::String(text)) if !text.is_empty() => text.clone(),
-        Some(crs @ Value::Object(_)) => crs.to_string(),
+        // Spark refuses files whose CRS it does not know by its name.
+        Some(Value::Object(projjson)) => {
+            identifier(projjson).unwrap_or_else(|| Value::Object(projjson.clone()).to_string())
+        }
         Some(_) => return Err("its \"crs\" is neither text nor an object"),
     };
     let is_srid = metadata.get("crs_type").and_then(Value::as_str) == Some("srid");
-    Ok(Some(if is_srid && !text.starts_with("srid:") {
-        format!("srid:{text}")
-    } else {
-        text
-    }))
+    Ok(match name.as_str() {
+        "OGC:CRS84" | "EPSG:4326" => None,
+        "0" if is_srid => Some(UNKNOWN.to_owned()),
+        other if is_srid && !other.contains(':') => Some(format!("srid:{other}")),
+        _ => Some(name),
+    })
 }
 
-/// Returns true for the CRS that Parquet has without one. Coordinates are in the order of x and y in both formats,
-/// whatever the CRS says.
-fn is_lon_lat(crs: &Value) -> bool {
-    let Value::Object(projjson) = crs else {
-        return matches!(crs.as_str(), Some("OGC:CRS84" | "EPSG:4326"));
-    };
-    let id = projjson.get("id");
-    let of_id = |key: &str| id.and_then(|id| id.get(key));
-    match (of_id("authority").and_then(Value::as_str), of_id("code")) {
-        (Some("OGC"), Some(code)) => code == "CRS84",
-        (Some("EPSG"), Some(code)) => code == "4326" || code == 4326,
-        _ => false,
+/// The name that an authority has for a CRS: `EPSG:3857`.
+fn identifier(projjson: &Map<String, Value>) -> Option<String> {
+    let id = projjson.get("id")?;
+    let authority = id.get("authority")?.as_str()?;
+    match id.get("code")? {
+        Value::String(code) => Some(format!("{authority}:{code}")),
+        Value::Number(code) => Some(format!("{authority}:{code}")),
+        _ => None,
     }
 }
 
@@ -121,10 +122,10 @@ mod tests {
     #[test]
     fn a_crs_is_named_unless_it_is_that_of_the_format() {
         let cases = [
-            (None, Some("srid:0")),
-            (Some(""), Some("srid:0")),
-            (Some("{}"), Some("srid:0")),
-            (Some(r#"{"crs": null}"#), Some("srid:0")),
+            (None, Some("SRID:0")),
+            (Some(""), Some("SRID:0")),
+            (Some("{}"), Some("SRID:0")),
+            (Some(r#"{"crs": null}"#), Some("SRID:0")),
             (Some(r#"{"crs": "OGC:CRS84"}"#), None),
             (
                 Some(r#"{"crs": "EPSG:4326", "crs_type": "authority_code"}"#),
@@ -140,6 +141,11 @@ mod tests {
             ),
             (Some(r#"{"crs": "EPSG:3857"}"#), Some("EPSG:3857")),
             (Some(r#"{"crs": "3857", "crs_type": "srid"}"#), Some("srid:3857")),
+            (Some(r#"{"crs": "0", "crs_type": "srid"}"#), Some("SRID:0")),
+            (
+                Some(r#"{"crs": {"name": "x", "id": {"authority": "EPSG", "code": 3857}}}"#),
+                Some("EPSG:3857"),
+            ),
             (Some(r#"{"crs": {"name": "x"}}"#), Some(r#"{"name":"x"}"#)),
         ];
         for (metadata, crs) in cases {
