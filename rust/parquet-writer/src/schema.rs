@@ -46,13 +46,15 @@ impl FileSchema {
         }
         // Readers of the first version know no logical types but those of that time.
         let annotates = compatibility == Compatibility::Modern;
-        let conform = |schema: &SchemaRef| match annotates {
-            true => variants::conform(schema),
-            false => Ok(Arc::clone(schema)),
+        let declared = if annotates {
+            variants::conform(&declared)?
+        } else {
+            declared
         };
-        let declared = conform(&declared)?;
         let stored = map_schema(&declared, &|data_type| stored_leaf(data_type, timestamps));
-        conform(&stored).map_err(|_| no_such_variants())?;
+        if annotates {
+            variants::conform(&stored).map_err(|_| no_such_variants())?;
+        }
         let mut dictionaries = Vec::new();
         for field in stored.fields() {
             find_dictionaries(field, &mut dictionaries);
@@ -70,9 +72,10 @@ impl FileSchema {
             .schema_root("schema")
             .convert(&encoded)?;
         let parquet = with_int96_leaves(parquet, &int96)?;
-        let parquet = match annotates {
-            true => annotations::annotated(parquet, &encoded)?,
-            false => parquet,
+        let parquet = if annotates {
+            annotations::annotated(parquet, &encoded)?
+        } else {
+            parquet
         };
         check_depth(&parquet)?;
         Ok(Self {
