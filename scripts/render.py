@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import merge_speed
 import other_runs
 import published_study
+import regret
 import scale_tables
 import spark_speed
 import targets
@@ -47,6 +48,7 @@ _TARGETS = _RESULTS / "targets"
 _CALIBRATION = _RESULTS / "calibration.json"
 _STUDY = _ROOT / "docs" / "guide" / "published-study.md"
 _METHOD = _ROOT / "docs" / "design" / "benchmark-method.md"
+_WRITER = _ROOT / "docs" / "design" / "writer.md"
 _DELTA = _ROOT / "docs" / "guide" / "delta.md"
 _SPARK = _ROOT / "docs" / "guide" / "spark.md"
 _SCALE = _ROOT / "docs" / "design" / "scale.md"
@@ -60,6 +62,7 @@ _RECORDS = {
     f"v{race_record.SCHEMA_VERSION}/race.schema.json": race_record.SCHEMA,
     f"v{pipeline_record.SCHEMA_VERSION}/pipeline.schema.json": pipeline_record.SCHEMA,
 }
+_NO_REGRET = "No record of the regret may be quoted yet: it needs a quiet host."
 _PICTURE = re.compile(r"^!\[(.*)\]\((.*)\)$", re.MULTILINE)
 _BLOCK = re.compile(r"(<!-- results: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -308,6 +311,16 @@ def _calibration() -> str:
     return "\n\n".join(parts)
 
 
+def _writer() -> str:
+    """The page of the writer's design with the record of ``scripts/regret.py``."""
+    if not regret.RESULTS.exists():
+        return _filled(_WRITER, {"regret": _NO_REGRET})
+    document = json.loads(regret.RESULTS.read_text())
+    if reasons := regret.why_not_quoted(document):
+        sys.exit(f"scripts/render.py: results/regret.json is not to be quoted: {'; '.join(reasons)}")
+    return _filled(_WRITER, {"regret": regret.tables_of(document)})
+
+
 def _spark() -> str:
     """The guide to Spark with the table of the newest run of ``scripts/spark_speed.py``."""
     runs = sorted(path.parent for path in (_ROOT / "results" / "spark").glob(f"*/{spark_speed.WRITES}"))
@@ -381,6 +394,7 @@ def main() -> None:
         _README: _readme(reference),
         _STUDY: _study(reference),
         _METHOD: _method(),
+        _WRITER: _writer(),
         _DELTA: _delta(),
         _SPARK: _spark(),
         _SCALE: _scale(),

@@ -108,7 +108,7 @@ class WriterOptions:
             dictionaries, large text, durations, time zones by name. Metadata of fields, but for field ids,
             and metadata of the schema that is not UTF-8 are stored in it alone.
         compatibility: ``"modern"`` uses encodings that Spark, pyarrow, polars, DuckDB and arrow-rs read;
-            ``"v1"`` only PLAIN and dictionaries.
+            ``"v1"`` only PLAIN and dictionaries, and no logical types of geometries and variants.
         timestamps: ``"us"`` stores every timestamp in microseconds, rounded down, as Spark and Delta want,
             ``"ms"`` in milliseconds, which a Delta table refuses. ``"keep"`` leaves the unit, but for
             seconds, which Parquet lacks and which become milliseconds.

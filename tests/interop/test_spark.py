@@ -7,6 +7,7 @@ anyone are left out, and a test of their own shows for each that pyarrow's file 
 from __future__ import annotations
 
 import shutil
+import struct
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -242,3 +243,49 @@ def test_spark_finds_by_page_index_all_that_is_there(spark: SparkSession, tmp_pa
 
 def count(frame: DataFrame, name: str, value: object) -> int:
     return len(frame.filter(frame[name] == value).select(name).collect())
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize(
+    ("metadata", "kind"),
+    [
+        ("{}", "geometry(0)"),
+        ('{"crs": "OGC:CRS84"}', "geometry(4326)"),
+        ('{"crs": "EPSG:3857"}', "geometry(3857)"),
+    ],
+)
+def test_geometries_have_their_type(
+    spark: SparkSession, tmp_path: Path, reader: str, metadata: str, kind: str
+) -> None:
+    spark.conf.set("spark.sql.parquet.enableVectorizedReader", READERS[reader])
+    pairs = {"ARROW:extension:name": "geoarrow.wkb", "ARROW:extension:metadata": metadata}
+    point = struct.pack("<bidd", 1, 1, 1, 2)
+    schema = pa.schema([pa.field("g", pa.binary(), metadata=pairs)])
+    write(pa.table([[point, None]], schema=schema), tmp_path / "rows.parquet")
+    frame = spark.read.parquet(str(tmp_path))
+    assert frame.schema["g"].dataType.simpleString() == kind
+    found = [row["g"] for row in frame.collect()]
+    assert (bytes(found[0].getBytes()), found[1]) == (point, None)
+    rows = spark.read.schema("g binary").parquet(str(tmp_path)).collect()
+    assert [row["g"] for row in rows] == [point, None]
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("typed", [{}, {"typed_value": pa.int64()}])
+def test_variants_have_their_type(
+    spark: SparkSession, tmp_path: Path, reader: str, typed: dict[str, pa.DataType]
+) -> None:
+    spark.conf.set("spark.sql.parquet.enableVectorizedReader", READERS[reader])
+    kind = pa.struct({"metadata": pa.binary(), "value": pa.binary(), **typed})
+    rows: list[Any] = [
+        {"metadata": b"\x01\x00\x00", "value": b"\x0c\x05"},
+        None,
+        {"metadata": b"\x01\x00\x00", "value": b"\x0dabc"},
+    ]
+    if typed:
+        rows[0] = {**rows[0], "value": None, "typed_value": 5}
+    field = pa.field("v", kind, metadata={"ARROW:extension:name": "arrow.parquet.variant"})
+    write(pa.Table.from_arrays([pa.array(rows, kind)], schema=pa.schema([field])), tmp_path / "rows.parquet")
+    frame = spark.read.parquet(str(tmp_path))
+    assert frame.schema["v"].dataType.simpleString() == "variant"
+    assert [row[0] for row in frame.selectExpr("to_json(v)").collect()] == ["5", None, '"abc"']

@@ -113,6 +113,21 @@ def test_files_that_compress_well_stay_below_their_bytes_too(tmp_path: Path) -> 
     assert read_in_order(result).equals(table)
 
 
+@pytest.mark.parametrize("chunks", [(1, 2), (8, 16), (8, 200)])
+def test_files_whose_pages_have_a_few_bytes_use_more_than_half_of_theirs(
+    tmp_path: Path, chunks: tuple[int, int]
+) -> None:
+    table = pa.table({"n": np.random.default_rng(9).integers(0, 1 << 60, 60_000)})
+    limit = 500_000
+    result = spillway.write_dataset(
+        table, tmp_path / "d", max_file_bytes=limit, content_defined_chunking=chunks
+    )
+    sizes = [file.result.bytes for file in result.files]
+    assert max(sizes) <= limit
+    assert min(sizes[:-1]) > limit / 2, sizes
+    assert read_in_order(result).equals(table)
+
+
 @pytest.mark.parametrize(("order", "excess"), [("growing", 0.02), ("shrinking", 0)])
 def test_rows_that_change_their_weight_hardly_overrun_a_file(
     tmp_path: Path, order: str, excess: float

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import functools
 import io
 import sys
 import tempfile
@@ -37,6 +39,23 @@ def by_pyarrow(files: list[Path], folder: Path) -> dict[str, Any]:
     return {name: value for name, value in merged.to_dict().items() if name != "serialized_size"}
 
 
+def stored(path: Path) -> pa.Schema:
+    """The Arrow schema that a file stores."""
+    encoded = pq.read_metadata(path).metadata[b"ARROW:schema"]
+    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(encoded)))
+
+
+def values_of(path: Path, name: str) -> list[str]:
+    """The values of a dictionary column of a file, in the order of its pages."""
+    return pq.read_table(path)[name].chunks[-1].dictionary.to_pylist()
+
+
+def so_of_both(one: pa.DictionaryType, other: pa.DictionaryType, *, same_values: bool) -> pa.DictionaryType:
+    """The type of a dictionary column of two files: its keys count the values of both."""
+    keys = max(one.index_type, other.index_type, key=lambda keys: keys.bit_width)
+    return pa.dictionary(keys, one.value_type, ordered=one.ordered and other.ordered and same_values)
+
+
 def listed(folder: Path) -> set[str]:
     """The files that `_metadata` lists."""
     found = pq.read_metadata(folder / "_metadata")
@@ -63,6 +82,62 @@ def test_it_is_what_pyarrow_makes_of_the_files(keys: list[str | None], rows: int
         )
         assert len(rows_of_all.files) == len(files)
         assert sorted(rows_of_all.to_table()["n"].to_pylist()) == table["n"].to_pylist()
+
+
+WORDS = [f"word {number}" for number in range(200)]
+PLAIN_ROWS = pa.schema({"c": pa.string(), "n": pa.int64()})
+
+
+@st.composite
+def batches_with_dictionaries(draw: st.DrawFn) -> list[pa.RecordBatch]:
+    """Batches of a column with an ordered dictionary, which often is the one of the batch before."""
+    known = st.sampled_from([WORDS[:2], WORDS[:3], WORDS[1::-1], WORDS[:120], WORDS[100:]])
+    values = draw(known)
+    batches = []
+    for _ in range(draw(st.integers(1, 8))):
+        values = draw(st.one_of(st.just(values), st.just(values), known))
+        keys = draw(st.lists(st.integers(0, len(values) - 1), min_size=1, max_size=4))
+        column = pa.DictionaryArray.from_arrays(pa.array(keys, pa.int8()), values, ordered=True)
+        batches.append(pa.record_batch({"c": column, "n": range(len(keys))}))
+    return batches
+
+
+@given(batches=batches_with_dictionaries(), rows=st.integers(1, 12), groups=st.integers(1, 12))
+def test_its_arrow_schema_says_what_all_files_say(
+    batches: list[pa.RecordBatch], rows: int, groups: int
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "d"
+        with spillway.DatasetWriter(
+            folder, max_file_rows=rows, row_group_rows=groups, metadata_file=True
+        ) as writer:
+            for batch in batches:
+                writer.write(batch)
+        files = [file.path for file in writer.result.files]
+        same_values = all(values_of(path, "c") == values_of(files[0], "c") for path in files)
+        both = functools.partial(so_of_both, same_values=same_values)
+        of_all = functools.reduce(both, [stored(path).field("c").type for path in files])
+        assert stored(folder / "_metadata").field("c").type == of_all
+        found = ds.parquet_dataset(folder / "_metadata")
+        assert found.schema.field("c").type.ordered == of_all.ordered
+        written = pa.Table.from_batches([batch.cast(PLAIN_ROWS) for batch in batches])
+        assert found.to_table().cast(PLAIN_ROWS).equals(written)
+
+
+def test_an_order_that_all_files_have_is_kept(tmp_path: Path) -> None:
+    keys = pa.array([0, 1, 2] * 10, pa.int8())
+    column = pa.DictionaryArray.from_arrays(keys, ["low", "middle", "high"], ordered=True)
+    table = pa.table({"c": column, "k": [row % 4 for row in range(30)]})
+    result = spillway.write_dataset(table, tmp_path / "d", max_file_rows=3, **LISTED)
+    assert len(result.files) > 4
+    found = ds.parquet_dataset(tmp_path / "d" / "_metadata", partitioning="hive").to_table()
+    assert found.schema.field("c").type == pa.dictionary(pa.int8(), pa.string(), ordered=True)
+    assert found["c"].to_pandas().max() == "high"
+
+
+def test_files_that_store_no_arrow_schema_have_none_in_it(tmp_path: Path) -> None:
+    spillway.write_dataset(TABLE, tmp_path / "d", store_schema=False, metadata={"kept": "yes"}, **LISTED)
+    assert pq.read_metadata(tmp_path / "d" / "_metadata").metadata == {b"kept": b"yes"}
 
 
 def test_readers_of_the_folder_take_it_for_no_data(tmp_path: Path) -> None:

@@ -89,10 +89,12 @@ impl Rolling {
 
     /// An upper bound of the bytes of the footer and the page indexes.
     fn footer(&self, row_groups: u64, rows: Rows) -> u64 {
-        // Pages are closed at three quarters of their size.
+        // Pages are closed at three quarters of their size, and each has a row.
         let page = (self.page_bytes * 3 / 4).max(1);
-        let texts = rows.weight / page + self.columns * (rows.count / self.page_rows.max(1) + row_groups);
-        let numbers = rows.count * self.columns * 8 / page;
+        let most = rows.count * self.columns;
+        let by_rows = self.columns * (rows.count / self.page_rows.max(1) + row_groups);
+        let texts = (rows.weight / page).min(most) + by_rows;
+        let numbers = (most * 8 / page).min(most);
         let chunks = self.columns * row_groups;
         let sealed = if self.is_encrypted { SEALED_CHUNK_BYTES } else { 0 };
         chunks * (CHUNK_FOOTER_BYTES + sealed) + texts * TEXT_PAGE_BYTES + numbers * NUMBER_PAGE_BYTES
@@ -158,6 +160,19 @@ mod tests {
         let (size, all) = (size(8 << 20, 2_000_000), rows(2_000_000, 0));
         assert!(rolling(16 << 20).next(size, all, rows(1_000, 0)).is_some());
         assert!(short.next(size, all, rows(1_000, 0)).is_none());
+    }
+
+    #[test]
+    fn pages_of_a_few_bytes_are_no_more_than_values() {
+        let of_bytes = |page_bytes| Rolling {
+            page_bytes,
+            ..rolling(16 << 20)
+        };
+        let all = rows(50_000, 2_000_000);
+        let footer = |page_bytes| of_bytes(page_bytes).footer(1, all);
+        assert_eq!(footer(1), footer(8));
+        let most = 50_000 * 4 * (TEXT_PAGE_BYTES + NUMBER_PAGE_BYTES);
+        assert!(footer(1) < most + 4 * 1024, "{}", footer(1));
     }
 
     #[test]

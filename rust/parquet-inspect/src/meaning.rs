@@ -3,7 +3,7 @@
 use std::fmt;
 
 use parquet::basic::{ConvertedType, LogicalType, TimeUnit};
-use parquet::schema::types::ColumnDescriptor;
+use parquet::schema::types::{ColumnDescriptor, Type};
 
 /// The meaning of a column's stored values.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,10 +49,12 @@ impl Unit {
 }
 
 impl Meaning {
-    pub(crate) fn of(column: &ColumnDescriptor) -> Self {
-        match column.logical_type_ref() {
-            Some(logical) => Self::of_logical(logical),
-            None => Self::of_converted(column),
+    /// The meaning of a column of the file with the schema `root`.
+    pub(crate) fn of(column: &ColumnDescriptor, root: &Type) -> Self {
+        match (column.logical_type_ref(), part_of_variant(column, root)) {
+            (Some(logical), _) => Self::of_logical(logical),
+            (None, Some(part)) => Self::Other(part.to_owned()),
+            (None, None) => Self::of_converted(column),
         }
     }
 
@@ -81,6 +83,11 @@ impl Meaning {
             LogicalType::Uuid => Self::Uuid,
             LogicalType::Float16 => Self::Float16,
             LogicalType::Unknown => Self::Other("null".to_owned()),
+            LogicalType::Geometry(kind) => Self::Other(with_parameters("geometry", [crs(kind.crs.as_ref())])),
+            LogicalType::Geography(kind) => {
+                let algorithm = kind.algorithm().map(|name| name.to_string().to_lowercase());
+                Self::Other(with_parameters("geography", [crs(kind.crs.as_ref()), algorithm]))
+            }
             other => Self::Other(name_of(other)),
         }
     }
@@ -165,6 +172,48 @@ fn unit(unit: TimeUnit) -> Unit {
         TimeUnit::MILLIS => Unit::Millis,
         TimeUnit::MICROS => Unit::Micros,
         TimeUnit::NANOS => Unit::Nanos,
+    }
+}
+
+/// The part of a variant that a column of bytes holds, if it is one.
+fn part_of_variant(column: &ColumnDescriptor, root: &Type) -> Option<&'static str> {
+    let (last, above) = column.path().parts().split_last()?;
+    let mut node = root;
+    let mut depth = None;
+    for (level, name) in above.iter().enumerate() {
+        let mut fields = node.get_fields().iter();
+        node = fields.find(|field| field.is_group() && field.name() == name)?;
+        if matches!(
+            node.get_basic_info().logical_type_ref(),
+            Some(LogicalType::Variant(_))
+        ) {
+            depth = Some(level);
+        }
+    }
+    let is_direct = depth? + 1 == above.len();
+    match last.as_str() {
+        "metadata" if is_direct => Some("variant metadata"),
+        "value" => Some("variant value"),
+        _ => None,
+    }
+}
+
+/// The CRS of geometries by its name, and not by all of its definition.
+fn crs(crs: Option<&String>) -> Option<String> {
+    let crs = crs?;
+    Some(if crs.starts_with('{') {
+        "projjson".to_owned()
+    } else {
+        crs.clone()
+    })
+}
+
+fn with_parameters(name: &str, parameters: impl IntoIterator<Item = Option<String>>) -> String {
+    let parameters: Vec<_> = parameters.into_iter().flatten().collect();
+    if parameters.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{name}({})", parameters.join(", "))
     }
 }
 

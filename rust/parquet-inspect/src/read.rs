@@ -12,6 +12,7 @@ use parquet::file::metadata::{
 };
 use parquet::file::statistics::Statistics;
 use parquet::schema::printer::print_schema;
+use parquet::schema::types::Type as SchemaType;
 
 use crate::error::InspectError;
 use crate::meaning::Meaning;
@@ -121,6 +122,7 @@ fn row_group(metadata: &ParquetMetaData, index: usize) -> RowGroupReport {
     let group = metadata.row_group(index);
     let pages = metadata.page_index_for_row_group(index);
     let columns = group.columns().iter().enumerate();
+    let root = metadata.file_metadata().schema();
     RowGroupReport {
         rows: group.num_rows(),
         compressed_bytes: group
@@ -130,7 +132,7 @@ fn row_group(metadata: &ParquetMetaData, index: usize) -> RowGroupReport {
         uncompressed_bytes: group.total_byte_size(),
         sorting_columns: sorting_columns(group),
         columns: columns
-            .map(|(index, chunk)| column_chunk(chunk, pages.num_data_pages(index)))
+            .map(|(index, chunk)| column_chunk(chunk, root, pages.num_data_pages(index)))
             .collect(),
     }
 }
@@ -150,8 +152,12 @@ fn sorting_columns(group: &RowGroupMetaData) -> Vec<SortingColumn> {
         .collect()
 }
 
-fn column_chunk(chunk: &ColumnChunkMetaData, indexed_pages: Option<usize>) -> ColumnChunkReport {
-    let meaning = Meaning::of(chunk.column_descr());
+fn column_chunk(
+    chunk: &ColumnChunkMetaData,
+    root: &SchemaType,
+    indexed_pages: Option<usize>,
+) -> ColumnChunkReport {
+    let meaning = Meaning::of(chunk.column_descr(), root);
     let statistics = chunk.statistics();
     let (min, max) = statistics.map_or((None, None), |statistics| bounds(statistics, &meaning));
     let encoding_stats = encoding_stats(chunk);

@@ -19,26 +19,25 @@ use crate::lists::{child_of_lists, element_field};
 use crate::options::WriterOptions;
 use crate::row_group::Closed;
 use crate::schema::{FileSchema, leaves};
+use crate::stored_schema::{Kept, Order};
 
 /// The preserved dictionaries of all columns that readers get back as dictionaries.
 #[derive(Debug)]
 pub(crate) struct Dictionaries {
     columns: Vec<Column>,
-    /// The claims about each leaf.
-    kept: Vec<Kept>,
+    leaves: Vec<Leaf>,
     room: Room,
     /// True while row groups of every column go on with the values of those before them.
     held: bool,
 }
 
-/// The claims of the stored schema about the dictionary of a leaf.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Kept {
+/// The row groups so far of a leaf.
+#[derive(Debug, Clone, Copy)]
+struct Leaf {
     /// True if it was declared to be ordered and holds the values of all dictionaries in their order.
-    pub ordered: bool,
-    /// The most values that it has in any row group: readers must be able to count them. None for a leaf that may not
-    /// have a dictionary.
-    pub values: usize,
+    ordered: bool,
+    /// The most values of its dictionary in any of them.
+    values: usize,
 }
 
 /// A column whose dictionaries are preserved.
@@ -87,11 +86,11 @@ impl Dictionaries {
         }
         let may = |leaf: usize| named[leaf].map_or(allowed[leaf], |choice| choice.dictionary);
         let kept = |place: &Place| schema.dictionaries[place.leaf].is_some() && may(place.leaf);
-        let is_kept = |place: &Place| Kept {
+        let leaf = |place: &Place| Leaf {
             ordered: kept(place) && schema.dictionaries[place.leaf] == Some(true),
             values: 0,
         };
-        let leaves: Vec<_> = places.iter().map(is_kept).collect();
+        let leaves: Vec<_> = places.iter().map(leaf).collect();
         let columns: Vec<_> = places
             .into_iter()
             .filter(kept)
@@ -100,7 +99,7 @@ impl Dictionaries {
         Self {
             room: options.room_to_preserve(columns.len(), leaves.len()),
             columns,
-            kept: leaves,
+            leaves,
             held: false,
         }
     }
@@ -136,7 +135,7 @@ impl Dictionaries {
 
     /// Takes the values that each leaf of a row group begins with.
     pub fn take(&mut self) -> Vec<Option<Preserved>> {
-        let mut taken: Vec<_> = self.kept.iter().map(|_| None).collect();
+        let mut taken: Vec<_> = self.leaves.iter().map(|_| None).collect();
         for column in &mut self.columns {
             let waiting = column.waiting.take();
             taken[column.place.leaf] = Some(waiting.unwrap_or_else(|| Preserved::new(self.room)));
@@ -150,10 +149,10 @@ impl Dictionaries {
             let Some(closed) = closed.get_mut(place.leaf) else {
                 continue;
             };
-            let (preserved, kept) = (closed.preserved.take(), &mut self.kept[place.leaf]);
-            kept.values = kept.values.max(closed.distinct);
-            kept.ordered &= preserved.as_ref().is_some_and(Preserved::is_whole);
-            *waiting = preserved.filter(|_| kept.ordered || self.held);
+            let (preserved, leaf) = (closed.preserved.take(), &mut self.leaves[place.leaf]);
+            leaf.values = leaf.values.max(closed.distinct);
+            leaf.ordered &= preserved.as_ref().is_some_and(Preserved::is_whole);
+            *waiting = preserved.filter(|_| leaf.ordered || self.held);
         }
     }
 
@@ -167,13 +166,24 @@ impl Dictionaries {
     pub fn release(&mut self) {
         self.held = false;
         for Column { place, waiting } in &mut self.columns {
-            *waiting = waiting.take().filter(|_| self.kept[place.leaf].ordered);
+            *waiting = waiting.take().filter(|_| self.leaves[place.leaf].ordered);
         }
     }
 
-    /// The outcome for each leaf.
-    pub fn kept(&self) -> &[Kept] {
-        &self.kept
+    /// The claims about each leaf of a file that has all its row groups.
+    pub fn kept(&self) -> Vec<Kept> {
+        let without = |leaf: &Leaf| Kept {
+            order: leaf.ordered.then(|| Order::of(0, &[])),
+            values: leaf.values,
+        };
+        let mut kept: Vec<_> = self.leaves.iter().map(without).collect();
+        for Column { place, waiting } in &self.columns {
+            let kept = &mut kept[place.leaf];
+            if let Some(preserved) = waiting {
+                kept.order = kept.order.map(|_| preserved.order());
+            }
+        }
+        kept
     }
 
     pub fn memory_bytes(&self) -> usize {

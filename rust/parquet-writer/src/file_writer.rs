@@ -35,6 +35,7 @@ use crate::sink::{Output, Sink};
 use crate::size_checks::SizeChecks;
 use crate::sorting::{Sorting, Waiting};
 use crate::stages::Between;
+use crate::stored_schema::StoredSchema;
 use crate::truncation;
 use crate::weight::Weights;
 
@@ -423,7 +424,7 @@ struct Prepared {
 
 impl Prepared {
     fn new(schema: &SchemaRef, options: &WriterOptions) -> Result<Self> {
-        let schema = FileSchema::new(Arc::clone(schema), options.timestamps)?;
+        let schema = FileSchema::new(Arc::clone(schema), options.timestamps, options.compatibility)?;
         let options = options.for_columns(schema.parquet.num_columns())?;
         let allowed = choose::dictionary_allowed(&schema.parquet, &options.dictionary)?;
         let named = choose::named_choices(&schema, &options)?;
@@ -776,8 +777,8 @@ impl OpenFile {
     fn close(&mut self, options: &WriterOptions, patience: &mut Patience<'_>) -> Result<WriteResult> {
         self.end_row_group(options, patience)?;
         self.file.flush()?;
-        let stored = self.schema.stored_as(self.dictionaries.kept());
-        for pair in key_values(&stored, options)? {
+        let stored = StoredSchema::new(Arc::clone(&self.schema.stored), self.dictionaries.kept());
+        for pair in key_values(&stored.to_arrow(), options)? {
             self.file.append_key_value_metadata(pair);
         }
         let started = Instant::now();
@@ -814,6 +815,7 @@ impl OpenFile {
             times: self.pages.stages.times(),
             metadata: Arc::new(metadata),
             footer,
+            stored: options.store_schema.then_some(stored),
         })
     }
 

@@ -27,7 +27,7 @@ impl Fit {
     /// [`crate::WriteError::Schema`] names the column that Parquet cannot hold, [`crate::WriteError::Option`] says
     /// that a limit is too small for so many columns.
     pub fn new(schema: SchemaRef, options: &WriterOptions) -> Result<Self> {
-        let schema = FileSchema::new(schema, options.timestamps)?;
+        let schema = FileSchema::new(schema, options.timestamps, options.compatibility)?;
         options.for_columns(schema.parquet.num_columns())?;
         Ok(Self {
             schema,

@@ -35,6 +35,7 @@ pub mod sink;
 mod size_checks;
 mod sorting;
 mod stages;
+mod stored_schema;
 mod thrift;
 mod truncation;
 mod weight;

@@ -1,10 +1,14 @@
 //! The file `_metadata`, which has the row groups of all files of a folder and no pages.
 
-use parquet::file::metadata::{ParquetMetaDataBuilder, ParquetMetaDataWriter, RowGroupMetaData};
+use parquet::file::metadata::{
+    FileMetaData, ParquetMetaDataBuilder, ParquetMetaDataWriter, RowGroupMetaData,
+};
 
 use crate::error::Result;
 use crate::footer;
+use crate::metadata_text;
 use crate::result::WriteResult;
+use crate::stored_schema::StoredSchema;
 
 /// The name of the file in the folder of the dataset, by which readers know it.
 pub const METADATA_FILE: &str = "_metadata";
@@ -14,20 +18,21 @@ const MAGIC: &[u8] = b"PAR1";
 /// The bytes of `_metadata` for `files`, each with its path from the folder; none where there are no files.
 ///
 /// Each column chunk says which file it is in: `ColumnChunk.file_path` of the format's `parquet.thrift`. All places are
-/// those in that file. The files have one schema. Schema and key-value metadata are the first one's.
+/// those in that file. The files have one schema and one set of key-value metadata, but for the stored Arrow schema,
+/// which says what is so of all of them.
 ///
 /// # Errors
 /// [`WriteError::Encode`](crate::WriteError::Encode) when the `parquet` crate cannot write it.
 pub fn metadata_file<'a>(
     files: impl IntoIterator<Item = (&'a str, &'a WriteResult)>,
 ) -> Result<Option<Vec<u8>>> {
-    let mut files = files.into_iter().peekable();
-    let Some((_, first)) = files.peek() else {
+    let files: Vec<_> = files.into_iter().collect();
+    let Some((_, first)) = files.first() else {
         return Ok(None);
     };
-    let file_metadata = first.metadata.file_metadata();
+    let file_metadata = of_all(first.metadata.file_metadata(), stored_by_all(&files).as_ref())?;
     let columns = file_metadata.schema_descr().num_columns();
-    let mut builder = ParquetMetaDataBuilder::new(file_metadata.clone());
+    let mut builder = ParquetMetaDataBuilder::new(file_metadata);
     for (path, result) in files {
         for row_group in result.metadata.row_groups() {
             builder = builder.add_row_group(in_file(row_group, path)?);
@@ -37,6 +42,31 @@ pub fn metadata_file<'a>(
     ParquetMetaDataWriter::new(&mut bytes, &builder.build()).finish()?;
     footer::set_type_order(&mut bytes, columns)?;
     Ok(Some(bytes))
+}
+
+/// The Arrow schema that is so of all files; none where they store none.
+fn stored_by_all(files: &[(&str, &WriteResult)]) -> Option<StoredSchema> {
+    let mut stored = files.iter().map(|(_, result)| result.stored.as_ref());
+    let first = stored.next()??.clone();
+    stored.try_fold(first, |all, file| Some(all.and(file?)))
+}
+
+/// The metadata of the first file, with an Arrow schema that all of them have.
+fn of_all(first: &FileMetaData, stored: Option<&StoredSchema>) -> Result<FileMetaData> {
+    let mut pairs = first.key_value_metadata().cloned().unwrap_or_default();
+    if let Some(stored) = stored {
+        let stored = metadata_text::stored_schema(&stored.to_arrow())?;
+        pairs.retain(|pair| pair.key != stored.key);
+        pairs.push(stored);
+    }
+    Ok(FileMetaData::new(
+        first.version(),
+        first.num_rows(),
+        first.created_by().map(str::to_owned),
+        (!pairs.is_empty()).then_some(pairs),
+        first.schema_descr_ptr(),
+        first.column_orders().cloned(),
+    ))
 }
 
 /// A row group whose chunks are in another file.

@@ -443,13 +443,12 @@ impl WriterOptions {
         }
     }
 
-    /// Bytes of a page before compression, about: half the average chunk at most where content ends pages.
+    /// Bytes of a page before compression, about: where content ends pages no more than half the average chunk, or than
+    /// the least one.
     #[must_use]
     pub fn page_bytes(&self) -> usize {
-        let chunk = self
-            .chunk_sizes
-            .map_or(usize::MAX, |sizes| sizes.least.midpoint(sizes.most) / 2);
-        self.page_bytes.min(chunk)
+        let of_chunk = |sizes: ChunkSizes| sizes.least.max(sizes.least.midpoint(sizes.most) / 2);
+        self.page_bytes.min(self.chunk_sizes.map_or(usize::MAX, of_chunk))
     }
 
     /// Rows of a page. Levels, and indices in memory, take space even where values take none: so there are no more than

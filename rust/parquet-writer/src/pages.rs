@@ -210,7 +210,7 @@ impl ChunkPages {
     pub fn settle(&self, mut close: ColumnCloseResult) -> Result<ColumnCloseResult> {
         let chunk = lock(&self.state);
         let dictionary_bytes = chunk.dictionary.as_ref().map_or(0, |page| page.bytes);
-        if self.pages.without_statistics.contains(&self.leaf) {
+        if !self.has_statistics() {
             close.metadata = close.metadata.into_builder().clear_statistics().build()?;
             close.column_index = None;
         }
@@ -245,6 +245,11 @@ impl ChunkPages {
             }
         }
         Ok(close)
+    }
+
+    /// Returns true if the leaf column has statistics.
+    pub fn has_statistics(&self) -> bool {
+        !self.pages.without_statistics.contains(&self.leaf)
     }
 
     /// The codec of the leaf column.

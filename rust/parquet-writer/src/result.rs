@@ -9,6 +9,7 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMeta
 
 use crate::choose::Reason;
 use crate::stages::StageTimes;
+use crate::stored_schema::StoredSchema;
 
 /// The result of a closed writer.
 #[derive(Debug, Clone)]
@@ -32,6 +33,8 @@ pub struct WriteResult {
     pub metadata: Arc<ParquetMetaData>,
     /// The footer as it is in the file: `FileMetaData`, its length and the magic. Empty for an encrypted file.
     pub footer: Bytes,
+    /// The Arrow schema that the file stores, if it stores one.
+    pub(crate) stored: Option<StoredSchema>,
 }
 
 /// One leaf column over all row groups.

@@ -8,11 +8,10 @@ use parquet::arrow::ArrowSchemaConverter;
 use parquet::basic::Type as Physical;
 use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor, Type};
 
-use crate::dictionaries::Kept;
 use crate::error::{Result, WriteError};
 use crate::int96;
 use crate::lists::element_field;
-use crate::options::Timestamps;
+use crate::options::{Compatibility, Timestamps};
 
 /// One schema in the forms that the writer needs.
 #[derive(Debug, Clone)]
@@ -36,7 +35,7 @@ pub(crate) struct FileSchema {
 impl FileSchema {
     /// # Errors
     /// [`WriteError::Schema`] names the column that Parquet cannot hold and says why.
-    pub fn new(declared: SchemaRef, timestamps: Timestamps) -> Result<Self> {
+    pub fn new(declared: SchemaRef, timestamps: Timestamps, compatibility: Compatibility) -> Result<Self> {
         if declared.fields().is_empty() {
             return Err(WriteError::schema(
                 "the schema has no columns: a Parquet file needs at least one",
@@ -45,7 +44,17 @@ impl FileSchema {
         for field in declared.fields() {
             check_writable(field.name(), field.data_type())?;
         }
+        // Readers of the first version know no logical types but those of that time.
+        let annotates = compatibility == Compatibility::Modern;
+        let declared = if annotates {
+            variants::conform(&declared)?
+        } else {
+            declared
+        };
         let stored = map_schema(&declared, &|data_type| stored_leaf(data_type, timestamps));
+        if annotates {
+            variants::conform(&stored).map_err(|_| no_such_variants())?;
+        }
         let mut dictionaries = Vec::new();
         for field in stored.fields() {
             find_dictionaries(field, &mut dictionaries);
@@ -63,6 +72,11 @@ impl FileSchema {
             .schema_root("schema")
             .convert(&encoded)?;
         let parquet = with_int96_leaves(parquet, &int96)?;
+        let parquet = if annotates {
+            annotations::annotated(parquet, &encoded)?
+        } else {
+            parquet
+        };
         check_depth(&parquet)?;
         Ok(Self {
             declared,
@@ -73,14 +87,6 @@ impl FileSchema {
             int96,
             parquet,
         })
-    }
-
-    /// The schema that readers get back, given the preserved dictionary of each leaf.
-    pub fn stored_as(&self, kept: &[Kept]) -> Schema {
-        let mut kept = kept.iter().copied();
-        let fields = self.stored.fields().iter();
-        let fields: Vec<_> = fields.map(|field| with_kept(field, &mut kept)).collect();
-        Schema::new_with_metadata(fields, self.stored.metadata().clone())
     }
 
     /// The encoders' types with times in the units that they came in, but for seconds.
@@ -172,6 +178,15 @@ impl FileSchema {
             .zip(columns)
             .try_for_each(|(field, column)| crate::schema::nulls::check(field, column))
     }
+}
+
+/// The refusal of a unit of times that variants do not have.
+fn no_such_variants() -> WriteError {
+    WriteError::option(
+        "timestamps",
+        "timestamps=\"ms\" is not accepted with variants that are shredded as timestamps: these are in microseconds or \
+         nanoseconds. Choose \"keep\" or \"us\"",
+    )
 }
 
 fn is_time(data_type: &DataType) -> bool {
@@ -313,48 +328,6 @@ pub(crate) fn leaves(stored: &DataType) -> usize {
     match stored {
         DataType::Struct(fields) => fields.iter().map(|field| leaves(field.data_type())).sum(),
         other => element_field(other).map_or(1, |element| leaves(element.data_type())),
-    }
-}
-
-/// The field with adjusted dictionaries: ordered only if their order was kept, and with keys wide enough for their
-/// values.
-fn with_kept(field: &FieldRef, kept: &mut dyn Iterator<Item = Kept>) -> FieldRef {
-    let mut inner = |field: &FieldRef| with_kept(field, kept);
-    let data_type = match field.data_type() {
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
-        DataType::List(element) => DataType::List(inner(element)),
-        DataType::LargeList(element) => DataType::LargeList(inner(element)),
-        DataType::ListView(element) => DataType::ListView(inner(element)),
-        DataType::LargeListView(element) => DataType::LargeListView(inner(element)),
-        DataType::FixedSizeList(element, size) => DataType::FixedSizeList(inner(element), *size),
-        DataType::Map(entries, sorted) => DataType::Map(inner(entries), *sorted),
-        leaf => {
-            let kept = kept.next().unwrap_or_default();
-            let leaf = match leaf {
-                DataType::Dictionary(keys, values) => {
-                    DataType::Dictionary(Box::new(keys_for(keys, kept.values)), values.clone())
-                }
-                other => other.clone(),
-            };
-            let field = Field::clone(field).with_data_type(leaf);
-            return Arc::new(field.with_dict_is_ordered(kept.ordered));
-        }
-    };
-    Arc::new(Field::clone(field).with_data_type(data_type))
-}
-
-/// The key type of a dictionary, wider if it has more values than the keys can count. Batches may bring different
-/// dictionaries, which readers merge.
-fn keys_for(keys: &DataType, values: usize) -> DataType {
-    use DataType::{Int8, Int16, Int32, UInt8, UInt16, UInt32};
-    match keys {
-        Int8 if values <= 1 << 7 => Int8,
-        Int8 | Int16 if values <= 1 << 15 => Int16,
-        Int8 | Int16 => Int32,
-        UInt8 if values <= 1 << 8 => UInt8,
-        UInt8 | UInt16 if values <= 1 << 16 => UInt16,
-        UInt8 | UInt16 => UInt32,
-        other => other.clone(),
     }
 }
 
@@ -512,7 +485,10 @@ pub(crate) fn expand_runs(array: &ArrayRef) -> Result<ArrayRef> {
     }
 }
 
+mod annotations;
+mod geospatial;
 mod nulls;
+mod variants;
 
 #[cfg(test)]
 mod tests {
@@ -583,7 +559,7 @@ mod tests {
         fn encoded_types_have_one_layout(layouts in layouts()) {
             let encoded = |layout: &DataType| {
                 let schema = Arc::new(Schema::new(vec![Field::new("x", layout.clone(), true)]));
-                FileSchema::new(schema, Timestamps::Keep).unwrap()
+                FileSchema::new(schema, Timestamps::Keep, Compatibility::Modern).unwrap()
             };
             let first = encoded(&layouts[0]);
             for layout in &layouts {
@@ -603,7 +579,9 @@ mod tests {
         ];
         let schema = Arc::new(Schema::new(fields.to_vec()));
         assert_eq!(
-            FileSchema::new(schema, Timestamps::Keep).unwrap().row_bytes(),
+            FileSchema::new(schema, Timestamps::Keep, Compatibility::Modern)
+                .unwrap()
+                .row_bytes(),
             1 + 8
         );
     }

@@ -5,6 +5,7 @@ mod bytes;
 mod contest;
 mod cuts;
 mod decide;
+mod geometries;
 mod hashes;
 mod indexed;
 mod levels;
@@ -46,6 +47,7 @@ use bools::Bools;
 use bytes::{Bytes, Meaning};
 use contest::Contest;
 use cuts::Cuts;
+use geometries::Geometries;
 use levels::{Histograms, PageLevels};
 use numbers::{Numbers, Order};
 use page::{PageFacts, PageValues};
@@ -60,6 +62,7 @@ pub(super) struct FlatEncoder {
     /// Bytes of a dictionary page that the caller allows.
     dictionary_bytes: usize,
     filter: Option<Filter>,
+    geometries: Option<Geometries>,
     values: Box<dyn PageValues>,
     levels: PageLevels,
     page: Count,
@@ -133,8 +136,7 @@ impl FlatEncoder {
         let account = Account {
             count: Count::default(),
             histograms: None,
-            column_index: (column.physical_type() != Type::INT96)
-                .then(|| ColumnIndexBuilder::new(column.physical_type())),
+            column_index: has_order(&column).then(|| ColumnIndexBuilder::new(column.physical_type())),
             offset_index: OffsetIndexBuilder::new(),
             value_bytes: (column.physical_type() == Type::BYTE_ARRAY).then_some(0),
             encodings: Vec::new(),
@@ -142,6 +144,7 @@ impl FlatEncoder {
         Self {
             levels: PageLevels::new(&column, options.budget.page_rows),
             filter: pages.filter().filter(|_| column.physical_type() != Type::BOOLEAN),
+            geometries: Geometries::of(&column).filter(|_| pages.has_statistics()),
             column,
             page_bytes: options.page_bytes,
             budget: options.budget,
@@ -208,6 +211,9 @@ impl FlatEncoder {
             let halves = matches!(self.column.logical_type_ref(), Some(LogicalType::Float16));
             hashes::insert(filter, (values, halves), nulls, data.len());
         }
+        if let (Some(geometries), Some(values)) = (&mut self.geometries, &values) {
+            geometries.add(values, nulls, data.len());
+        }
         let written = self.write_rows(&Run {
             values: values.as_ref(),
             nulls,
@@ -222,11 +228,11 @@ impl FlatEncoder {
     }
 
     fn write_rows(&mut self, run: &Run<'_>) -> Result<()> {
-        let Some(cuts) = &mut self.cuts else {
-            return self.write_some(run, 0, run.rows);
-        };
+        if let Some(cuts) = &mut self.cuts {
+            cuts.begin(run);
+        }
         let mut start = 0;
-        for end in cuts.find(run) {
+        while let Some(end) = self.cuts.as_mut().and_then(|cuts| cuts.next(run, start)) {
             self.write_some(run, start, end)?;
             self.finish_page(End::Page)?;
             start = end;
@@ -429,8 +435,18 @@ fn is_unsigned(column: &ColumnDescriptor) -> bool {
     matches!(column.logical_type_ref(), Some(LogicalType::Integer(integer)) if !integer.is_signed)
 }
 
+/// Returns true if readers agree on an order of the column's values.
+fn has_order(column: &ColumnDescriptor) -> bool {
+    let logical = column.logical_type_ref();
+    let is_geospatial = matches!(
+        logical,
+        Some(LogicalType::Geometry(_) | LogicalType::Geography(_))
+    );
+    column.physical_type() != Type::INT96 && !is_geospatial
+}
+
 fn meaning(column: &ColumnDescriptor) -> Meaning {
-    if column.physical_type() == Type::INT96 {
+    if !has_order(column) {
         return Meaning::Unordered;
     }
     match column.logical_type_ref() {
@@ -619,6 +635,7 @@ impl FieldEncoder for FlatEncoder {
             pages,
             account,
             filter,
+            geometries,
             ..
         } = *self;
         if let Some((page, entries)) = values.dictionary() {
@@ -640,6 +657,10 @@ impl FieldEncoder for FlatEncoder {
         let preserved = values.into_preserved();
         if let Some(filter) = filter {
             close.bloom_filter = filter.close()?;
+        }
+        if let Some(statistics) = geometries.and_then(Geometries::close) {
+            let metadata = close.metadata.into_builder();
+            close.metadata = metadata.set_geo_statistics(Box::new(statistics)).build()?;
         }
         let close = pages.settle(close)?;
         each(EncodedChunk {

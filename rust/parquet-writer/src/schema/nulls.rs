@@ -45,8 +45,8 @@ fn visit(field: &Field, path: &str, array: &ArrayRef, live: Option<&NullBuffer>)
         return Err(WriteError::column(
             path,
             format!(
-                "column {path:?} is not nullable and has a null in slot {row} of this batch. Declare the field nullable or \
-             fill the nulls; the writer can go on"
+                "column {path:?} is not nullable and has a null in slot {row} of this batch. Declare the field nullable, \
+             unless it is part of a variant, or fill the nulls; the writer can go on"
             ),
         ));
     }

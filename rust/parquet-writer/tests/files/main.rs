@@ -6,5 +6,6 @@ mod chunking;
 mod common;
 mod content_defined;
 mod encryption;
+mod logical_types;
 mod memory;
 mod nested;

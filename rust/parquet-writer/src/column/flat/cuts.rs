@@ -18,6 +18,8 @@ pub(super) struct Cuts {
     chunker: Chunker,
     /// The rows that the keys of a run refer to.
     named: Vec<u32>,
+    /// The number of them that were rolled.
+    rolled: usize,
 }
 
 impl Cuts {
@@ -25,6 +27,7 @@ impl Cuts {
         Self {
             chunker: Chunker::new(sizes),
             named: Vec::new(),
+            rolled: 0,
         }
     }
 
@@ -33,54 +36,48 @@ impl Cuts {
         self.named.capacity() * size_of::<u32>()
     }
 
-    /// The rows of the next run behind which a page begins: for each the number of rows before that.
-    pub fn find(&mut self, run: &Run<'_>) -> Vec<usize> {
-        if let Some(Values::Keys { keys, values, .. }) = run.values {
+    /// A run begins, whose rows [`Self::next`] looks at.
+    pub fn begin(&mut self, run: &Run<'_>) {
+        self.rolled = 0;
+        if let Some(Values::Keys { keys, .. }) = run.values {
             let whole = Piece {
                 start: 0,
                 rows: run.slots(0, run.rows).len(),
                 validity: run.nulls.and_then(source::validity),
             };
-            let mut named = std::mem::take(&mut self.named);
-            keys.rows(whole, &mut named);
-            let mut next = named.iter();
-            let found = self.find_by(run, |chunker, _| {
-                if let Some(row) = next.next() {
-                    roll(chunker, values, *row as usize);
-                }
-            });
-            self.named = named;
-            return found;
+            keys.rows(whole, &mut self.named);
         }
-        self.find_by(run, |chunker, slot| {
-            if let Some(values) = run.values {
-                roll(chunker, values, slot);
-            }
-        })
     }
 
-    /// The same, where `value` rolls the value of a slot that has one.
-    fn find_by(&mut self, run: &Run<'_>, mut value: impl FnMut(&mut Chunker, usize)) -> Vec<usize> {
-        let mut found = Vec::new();
-        for row in 0..run.rows {
-            let (slots, entries) = (run.slots(row, 1), run.entries(row, 1));
-            let empty = entries.len() - slots.len();
-            for slot in slots {
-                if run.values.is_some() && run.nulls.is_none_or(|nulls| nulls.is_valid(slot)) {
-                    value(&mut self.chunker, slot);
-                } else {
-                    self.chunker.roll(NO_VALUE);
+    /// The number of the run's rows before the next page, where one begins behind the row `start` or a later one. Each
+    /// row is looked at once.
+    pub fn next(&mut self, run: &Run<'_>, start: usize) -> Option<usize> {
+        let mut rows = start..run.rows;
+        rows.find(|row| self.ends_with(run, *row)).map(|row| row + 1)
+    }
+
+    /// Rolls a row, and returns true if a page ends with it.
+    fn ends_with(&mut self, run: &Run<'_>, row: usize) -> bool {
+        let (slots, entries) = (run.slots(row, 1), run.entries(row, 1));
+        let empty = entries.len() - slots.len();
+        for slot in slots {
+            let is_valid = run.nulls.is_none_or(|nulls| nulls.is_valid(slot));
+            match run.values.filter(|_| is_valid) {
+                Some(Values::Keys { values, .. }) => {
+                    if let Some(named) = self.named.get(self.rolled) {
+                        roll(&mut self.chunker, values, *named as usize);
+                    }
+                    self.rolled += 1;
                 }
-            }
-            // Empty lists, and nulls in the place of lists.
-            for _ in 0..empty {
-                self.chunker.roll(NO_VALUE);
-            }
-            if self.chunker.end() {
-                found.push(row + 1);
+                Some(values) => roll(&mut self.chunker, values, slot),
+                None => self.chunker.roll(NO_VALUE),
             }
         }
-        found
+        // Empty lists, and nulls in the place of lists.
+        for _ in 0..empty {
+            self.chunker.roll(NO_VALUE);
+        }
+        self.chunker.end()
     }
 }
 

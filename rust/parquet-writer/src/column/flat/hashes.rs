@@ -6,7 +6,6 @@ use parquet_encode::bloom::{hash_bytes, hash_fixed};
 use parquet_encode::byte_arrays::{ByteArrays, Views};
 use parquet_encode::fixed::Fixed;
 
-use super::piece::Piece;
 use super::source::Values;
 use crate::pages::Filter;
 
@@ -21,20 +20,8 @@ pub(super) fn insert(
 ) {
     let valid = |row: &usize| nulls.is_none_or(|nulls| nulls.is_valid(*row));
     if let Values::Keys { keys, values, .. } = values {
-        let piece = Piece {
-            start: 0,
-            rows,
-            validity: nulls.and_then(super::source::validity),
-        };
-        let mut named = Vec::new();
-        keys.rows(piece, &mut named);
-        named.sort_unstable();
-        named.dedup();
-        return rows_of(
-            filter,
-            (values, halves),
-            named.into_iter().map(|row| row as usize),
-        );
+        let named = keys.distinct_rows(nulls, rows).into_iter();
+        return rows_of(filter, (values, halves), named.map(|row| row as usize));
     }
     rows_of(filter, (values, halves), (0..rows).filter(valid));
 }

@@ -9,6 +9,7 @@ use parquet_encode::dictionary::{ByteDictionary, Limits};
 
 use super::source::{self, Scratch, Values};
 use crate::budget::Room;
+use crate::stored_schema::Order;
 
 /// The values of all dictionaries since a row group or a file began, each once, in the order in which they came.
 #[derive(Debug)]
@@ -53,6 +54,11 @@ impl Preserved {
     /// Returns true if it holds every dictionary that came, each in its order.
     pub fn is_whole(&self) -> bool {
         self.standing.is_whole(&self.dictionary)
+    }
+
+    /// The order of its values.
+    pub fn order(&self) -> Order {
+        Order::of(self.dictionary.len(), self.dictionary.page())
     }
 
     /// Its values and the bytes of their page; `None` without values, or when one of its dictionaries is not whole.

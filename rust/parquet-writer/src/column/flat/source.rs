@@ -66,6 +66,20 @@ impl Keys<'_> {
             Self::U64(keys) => named_rows(keys, piece, rows),
         }
     }
+
+    /// The rows that the valid keys of so many slots refer to, each once.
+    pub fn distinct_rows(self, nulls: Option<&NullBuffer>, slots: usize) -> Vec<u32> {
+        let piece = Piece {
+            start: 0,
+            rows: slots,
+            validity: nulls.and_then(validity),
+        };
+        let mut named = Vec::new();
+        self.rows(piece, &mut named);
+        named.sort_unstable();
+        named.dedup();
+        named
+    }
 }
 
 #[expect(

@@ -1,0 +1,113 @@
+//! The Arrow schema that a file stores, `ARROW:schema`, and the one that is so of several files.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
+
+/// A claim of the stored schema about the dictionary of a leaf.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Kept {
+    /// The values of all dictionaries in their order, if it was declared to be ordered and holds them.
+    pub order: Option<Order>,
+    /// The most values that it has in any row group: readers must be able to count them. None for a leaf that may not
+    /// have a dictionary.
+    pub values: usize,
+}
+
+/// The values of an ordered dictionary in their order, as far as that is needed to compare them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Order {
+    /// Their number.
+    entries: usize,
+    /// A hash of their bytes, which is compared in one process only.
+    hash: u64,
+}
+
+impl Order {
+    /// The order of so many values, whose page has these bytes.
+    pub fn of(entries: usize, page: &[u8]) -> Self {
+        let mut hasher = DefaultHasher::new();
+        page.hash(&mut hasher);
+        Self {
+            entries,
+            hash: hasher.finish(),
+        }
+    }
+}
+
+/// The Arrow schema that a file stores.
+#[derive(Debug, Clone)]
+pub(crate) struct StoredSchema {
+    /// The schema as all files of one writer have it.
+    schema: SchemaRef,
+    /// The claims about each leaf, which may differ from file to file.
+    leaves: Vec<Kept>,
+}
+
+impl StoredSchema {
+    /// The schema of a file whose leaves these claims are about.
+    pub fn new(schema: SchemaRef, leaves: Vec<Kept>) -> Self {
+        Self { schema, leaves }
+    }
+
+    /// The schema that is so of this file and of another one of the same writer: ordered only where the values of both
+    /// have one order, and with keys that can count those of both.
+    pub fn and(mut self, other: &Self) -> Self {
+        for (ours, theirs) in self.leaves.iter_mut().zip(&other.leaves) {
+            ours.order = ours.order.filter(|order| theirs.order == Some(*order));
+            ours.values = ours.values.max(theirs.values);
+        }
+        self
+    }
+
+    /// The schema that readers get back.
+    pub fn to_arrow(&self) -> Schema {
+        let mut kept = self.leaves.iter().copied();
+        let fields = self.schema.fields().iter();
+        let fields: Vec<_> = fields.map(|field| with_kept(field, &mut kept)).collect();
+        Schema::new_with_metadata(fields, self.schema.metadata().clone())
+    }
+}
+
+/// The field with adjusted dictionaries: ordered only if their order was kept, and with keys wide enough for their
+/// values.
+fn with_kept(field: &FieldRef, kept: &mut dyn Iterator<Item = Kept>) -> FieldRef {
+    let mut inner = |field: &FieldRef| with_kept(field, kept);
+    let data_type = match field.data_type() {
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
+        DataType::List(element) => DataType::List(inner(element)),
+        DataType::LargeList(element) => DataType::LargeList(inner(element)),
+        DataType::ListView(element) => DataType::ListView(inner(element)),
+        DataType::LargeListView(element) => DataType::LargeListView(inner(element)),
+        DataType::FixedSizeList(element, size) => DataType::FixedSizeList(inner(element), *size),
+        DataType::Map(entries, sorted) => DataType::Map(inner(entries), *sorted),
+        leaf => {
+            let kept = kept.next().unwrap_or_default();
+            let leaf = match leaf {
+                DataType::Dictionary(keys, values) => {
+                    DataType::Dictionary(Box::new(keys_for(keys, kept.values)), values.clone())
+                }
+                other => other.clone(),
+            };
+            let field = Field::clone(field).with_data_type(leaf);
+            return Arc::new(field.with_dict_is_ordered(kept.order.is_some()));
+        }
+    };
+    Arc::new(Field::clone(field).with_data_type(data_type))
+}
+
+/// The key type of a dictionary, wider if it has more values than the keys can count. Batches may bring different
+/// dictionaries, which readers merge.
+fn keys_for(keys: &DataType, values: usize) -> DataType {
+    use DataType::{Int8, Int16, Int32, UInt8, UInt16, UInt32};
+    match keys {
+        Int8 if values <= 1 << 7 => Int8,
+        Int8 | Int16 if values <= 1 << 15 => Int16,
+        Int8 | Int16 => Int32,
+        UInt8 if values <= 1 << 8 => UInt8,
+        UInt8 | UInt16 if values <= 1 << 16 => UInt16,
+        UInt8 | UInt16 => UInt32,
+        other => other.clone(),
+    }
+}
