@@ -171,7 +171,10 @@ class Table:
 
         The table needs ``delta.enableChangeDataFeed`` in all of these versions. The rules are those of
         "Change Data Files" and "Add CDC File" in Delta's PROTOCOL.md. Rows have the columns of the last
-        version. A compaction changes none.
+        version, and null is allowed wherever rows of the range may have it. A compaction changes none.
+
+        A version that replaces the schema divides what can be read at once. It may be the first of a range:
+        rows that it deleted are null in columns that they lack, or had with other values.
 
         Args:
             first_version: The first version whose changes are read.
@@ -181,10 +184,12 @@ class Table:
 
         Raises:
             OptionError: The table had no change data feed in one of the versions, which the message names; or
-                the last version cannot hold the rows of one; or the first comes after the last.
+                the last version cannot hold the rows of one, and the message names the ranges that can be
+                read; or the first comes after the last.
             SchemaError: The table has no such column.
             UnsupportedTableError: The table maps its columns to other names.
-            VersionNotFoundError: A version is not, or no longer, there.
+            VersionNotFoundError: A version is not there; or no longer, and the message names the first one
+                whose changes are.
 
         Example:
             >>> import pyarrow as pa, spillway.delta

@@ -30,6 +30,7 @@ pub(crate) use adapt::adapt;
 pub use changes::{Changes, ChangesOptions, ChangesReader};
 pub(crate) use filter::plain;
 pub(crate) use positions::{FileRows, Found, NumberedRows, Positions, row_count};
+use reader::Advice;
 pub use reader::ScanReader;
 pub(crate) use reader::repeated;
 
@@ -60,6 +61,8 @@ pub(crate) struct Plan {
     schema: SchemaRef,
     /// Conditions on columns that the files hold.
     conditions: Predicate,
+    /// The advice about a file that is not there.
+    advice: Option<Advice>,
 }
 
 impl Plan {
@@ -77,7 +80,13 @@ impl Plan {
             columns,
             schema: Arc::new(Schema::new(fields)),
             conditions,
+            advice: Some(reader::advice),
         })
+    }
+
+    /// The same without advice about a file that is not there: the caller has its own.
+    pub fn unadvised(self) -> Self {
+        Self { advice: None, ..self }
     }
 
     /// The columns of the answer that files hold.

@@ -9,13 +9,14 @@ use delta_commit::predicate::Predicate;
 use parquet_writer::WriteError;
 use roaring::RoaringTreemap;
 
+use crate::data_file::table_error;
 use crate::deletion_vectors;
 use crate::error::Result;
 use crate::place::Place;
 use crate::schema::Column;
 use crate::snapshot::Snapshot;
 
-use super::reader::{FileReader, of_file};
+use super::reader::FileReader;
 use super::{Plan, filter};
 
 /// A reading of some columns with the numbers of rows.
@@ -52,7 +53,7 @@ impl NumberedRows {
             let (mut first, _) = reader.rows_of(group);
             for batch in reader.group_reader(group, Vec::new(), None)? {
                 let batch = batch.and_then(|batch| reader.answer(&self.plan, &batch));
-                let batch = batch.map_err(|error| of_file(add, error.into()))?;
+                let batch = batch.map_err(|error| reader.failed(error.into()))?;
                 take(first, &batch, &reader.deleted)?;
                 first += batch.num_rows() as u64;
                 if !go_on() {
@@ -102,7 +103,7 @@ impl Positions {
         let mut matching = RoaringTreemap::new();
         let (rows, deleted) = self.rows.each(add, go_on, &mut |first, batch, _| {
             let held = self.hold(batch);
-            let held = held.map_err(|error| of_file(add, error.into()))?;
+            let held = held.map_err(|error| table_error(&add.path, error.into()))?;
             matching.extend(held.values().set_indices().map(|row| first + row as u64));
             Ok(())
         })?;

@@ -18,11 +18,12 @@ use parquet::arrow::arrow_reader::{
     ArrowPredicate, ArrowPredicateFn, ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
     ParquetRecordBatchReaderBuilder, RowFilter, RowSelection,
 };
+use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
 use roaring::RoaringTreemap;
 
 use crate::checkpoint::with_micros;
-use crate::data_file::{DataFile, ranges_of};
+use crate::data_file::{DataFile, ranges_of, table_error};
 use crate::deletion_vectors;
 use crate::error::{Result, TableError};
 use crate::mapping::Mapping;
@@ -110,6 +111,7 @@ pub(super) struct FileReader {
     mask: ProjectionMask,
     sources: Vec<Source>,
     group: Option<ParquetRecordBatchReader>,
+    advice: Option<Advice>,
 }
 
 impl FileReader {
@@ -126,7 +128,7 @@ impl FileReader {
             let metadata = ArrowReaderMetadata::try_new(Arc::clone(loaded.metadata()), options)?;
             Ok((file, metadata))
         };
-        let (file, metadata) = opened().map_err(|error| of_file(&add, error))?;
+        let (file, metadata) = opened().map_err(|error| of_file(&add, plan.advice, error))?;
         plan.snapshot
             .mapping
             .check_file(metadata.schema().fields(), &add.path)?;
@@ -144,6 +146,7 @@ impl FileReader {
             mask,
             sources,
             group: None,
+            advice: plan.advice,
         })
     }
 
@@ -153,7 +156,7 @@ impl FileReader {
                 && let Some(batch) = group.next()
             {
                 let read = batch.and_then(|batch| self.answer(plan, &batch));
-                return read.map(Some).map_err(|error| of_file(&self.add, error.into()));
+                return read.map(Some).map_err(|error| self.failed(error.into()));
             }
             let Some(group) = self.groups.pop_front() else {
                 return Ok(None);
@@ -234,7 +237,12 @@ impl FileReader {
             }
             builder.build()
         };
-        built().map_err(|error| of_file(&self.add, error))
+        built().map_err(|error| self.failed(error))
+    }
+
+    /// The error of this file.
+    pub fn failed(&self, error: ParquetError) -> TableError {
+        of_file(&self.add, self.advice, error)
     }
 
     /// The conditions on columns of the file; none where a condition on a column that it lacks cannot hold.
@@ -379,17 +387,27 @@ pub(crate) fn repeated(value: &ArrayRef, rows: usize) -> Result<ArrayRef, ArrowE
     take(value, &UInt32Array::from_value(0, rows), None)
 }
 
-/// The error of a data file. Of one that is not there it says what to do.
-pub(super) fn of_file(add: &Add, error: parquet::errors::ParquetError) -> TableError {
-    match crate::data_file::table_error(&add.path, error) {
-        TableError::Commit(CommitError::Store(missing)) if missing.kind == StoreErrorKind::NotFound => {
-            let message = format!(
-                "{}: the version that is read has this file, and it is not there: read a newer version, if a vacuum has \
-                 removed it since; else restore the file, or give its rows up with table.commit(removes=[{:?}])",
-                missing.message, add.path
-            );
+/// The words for what to do about a file that is not there.
+pub(super) type Advice = fn(&Add) -> String;
+
+/// The advice about a file that is in the version that is read.
+pub(super) fn advice(add: &Add) -> String {
+    format!(
+        "the version that is read has this file, and it is not there: read a newer version, if a vacuum has removed it \
+         since; else restore the file, or give its rows up with table.commit(removes=[{:?}])",
+        add.path
+    )
+}
+
+/// The error of a data file. Of one that is not there it gives the advice.
+fn of_file(add: &Add, advice: Option<Advice>, error: ParquetError) -> TableError {
+    match (table_error(&add.path, error), advice) {
+        (TableError::Commit(CommitError::Store(missing)), Some(advice))
+            if missing.kind == StoreErrorKind::NotFound =>
+        {
+            let message = format!("{}: {}", missing.message, advice(add));
             StoreError { message, ..missing }.into()
         }
-        error => error,
+        (error, _) => error,
     }
 }

@@ -392,7 +392,11 @@ impl DeltaTable {
         columns: Option<Vec<String>>,
     ) -> PyResult<DeltaChanges> {
         let options = ChangesOptions { first, last, columns };
-        detached(py, move || Ok(DeltaChanges::new(self.table.changes(&options)?)))
+        let caller = Caller::of(py, None)?;
+        detached(py, move || {
+            let changes = caller.wait(|_, go_on| self.table.changes(&options, go_on))?;
+            Ok(DeltaChanges::new(changes))
+        })
     }
 
     /// The paths, as the log has them, of files below a folder that the table has, or had and may still be asked for.
