@@ -158,6 +158,17 @@ def test_a_feed_has_the_changes_of_every_version(
             assert rows(by_delta_rs.select(OF_FEED.names)) == expected
 
 
+def test_delta_rs_mistakes_files_that_leave_with_a_vector(tmp_path: Path) -> None:
+    """The guide says so. Once this fails, the guide and the test above have to follow."""
+    table = made(tmp_path / "t", 10, properties=FEED | MARKS)
+    table.delete([("id", "=", 3)])
+    table.truncate()
+    assert [*deletions(table, 3)] == [3]
+    assert pa.table(table.changes(3)).num_rows == 9
+    by_delta_rs = pa.table(deltalake.DeltaTable(table.path).load_cdf(starting_version=3).read_all())
+    assert by_delta_rs["id"].to_pylist() == [3]
+
+
 @pytest.mark.parametrize("marks", [True, False], ids=["marking", "writing again"])
 def test_a_change_by_whole_files_needs_no_file_of_its_own(
     tmp_path: Path,
