@@ -15,7 +15,6 @@ use delta_commit::actions::Add;
 use delta_commit::log::{StoreError, StoreErrorKind};
 use delta_commit::predicate::Predicate;
 use delta_commit::{CommitError, Version};
-use roaring::RoaringTreemap;
 
 use crate::change_feed::{
     CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, ChangeType, change_type, check_columns,
@@ -224,10 +223,8 @@ impl Plans {
         let gone = deletion_vectors::read(&plan.place, file)?;
         let mut reader = FileReader::open(plan, Arc::clone(file), gone)?;
         if let Some(among) = among {
-            let mut others = RoaringTreemap::new();
-            others.insert_range(0..row_count_of(&reader));
-            others -= deletion_vectors::read(&plan.place, among)?;
-            reader.deleted |= others;
+            let among = deletion_vectors::read(&plan.place, among)?;
+            reader.deleted |= deletion_vectors::others(row_count_of(&reader), &among);
         }
         Ok(reader)
     }
