@@ -289,9 +289,9 @@ fn of_version(version: Version, error: TableError) -> TableError {
     match error {
         TableError::Commit(CommitError::Store(missing)) if missing.kind == StoreErrorKind::NotFound => {
             let message = format!(
-                "the changes of version {version} cannot be read any more: {}: it is not there. A vacuum removes change \
-                 data files, and data files that left the table, once they are past its retention: read from a later \
-                 version on. A longer {RETENTION_PROPERTY} keeps more",
+                "the changes of version {version} cannot be read any more: {}: it is not there. A vacuum removes \
+                 change data files, and data files that left the table, once they are past its retention: read from a \
+                 later version on. A longer {RETENTION_PROPERTY} keeps more",
                 missing.message
             );
             StoreError { message, ..missing }.into()
