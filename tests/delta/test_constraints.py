@@ -359,12 +359,13 @@ def test_no_write_breaks_an_invariant_of_a_column(tmp_path: Path, write: str) ->
     table = spillway.delta.create(tmp_path / "t", NUMBERS)
     append(table, 1, 2)
     version = stating(table, {"id": invariant("id > 0")})
-    before = sorted((tmp_path / "t").glob("*.parquet"))
-    with pytest.raises(ConstraintError, match=r"the invariant of the column id, id > 0, is not true") as refused:
+    files = sorted((tmp_path / "t").glob("*.parquet"))
+    with pytest.raises(ConstraintError, match=r"invariant of the column id, id > 0, is not true") as refused:
         WRITES[write](table)
     assert (refused.value.constraint, refused.value.expression) == ("id", "id > 0")
     assert "drop the constraint" not in str(refused.value)
-    assert (table.version, ids(table), sorted((tmp_path / "t").glob("*.parquet"))) == (version, [1, 2], before)
+    assert (table.version, ids(table)) == (version, [1, 2])
+    assert sorted((tmp_path / "t").glob("*.parquet")) == files
     table.update([("id", "=", 1)], {"id": 5})
     with table.append(schema_mode="merge") as wider:
         wider.write(pa.table({"id": [3], "more": [1]}))
@@ -400,7 +401,7 @@ def test_an_invariant_is_over_all_columns_and_nested_ones_have_their_own(tmp_pat
 def test_an_invariant_that_is_not_understood_keeps_rows_out(tmp_path: Path, rule: Any, why: str) -> None:
     table = spillway.delta.create(tmp_path / "t", NUMBERS)
     version = stating(table, {"id": {"delta.invariants": rule}})
-    with pytest.raises(UnsupportedTableError, match=rf"the column id has delta\.invariants=.*{why}.*with Spark"):
+    with pytest.raises(UnsupportedTableError, match=rf"column id has delta\.invariants=.*{why}.*with Spark"):
         append(table, 1)
     assert table.set_properties({"owner": "web"}) == version + 1
     assert pa.table(table.scan()).num_rows == 0
