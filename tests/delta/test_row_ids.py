@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import operator
 import shutil
 import subprocess
 import tempfile
@@ -19,7 +20,13 @@ from hypothesis import strategies as st
 
 import spillway.delta
 from spillway.delta import AddFile
-from spillway.errors import CorruptLogError, OptionError, ProtocolChanged, UnsupportedTableError
+from spillway.errors import (
+    CorruptLogError,
+    OptionError,
+    ProtocolChanged,
+    SchemaError,
+    UnsupportedTableError,
+)
 
 from ..counts import examples
 from .conftest import READERS, rows
@@ -115,7 +122,16 @@ def tracked(table: spillway.delta.Table) -> dict[int, Row]:
                 )
     assert found.keys() == {key for key, _ in live}
     assert len({own for own, _ in found.values()}) == len(found)
+    assert scanned(table) == found
     return found
+
+
+def scanned(table: spillway.delta.Table, **options: Any) -> dict[int, Row]:
+    """The same by the table's own scan."""
+    names = ["_metadata.row_commit_version", "key", "_metadata.row_id"]
+    scan = table.scan(names, **options)
+    assert pa.schema(scan).names == names
+    return {row["key"]: (row[names[2]], row[names[0]]) for row in pa.table(scan).to_pylist()}
 
 
 def test_a_table_tracks_rows_from_its_first_version_on(tmp_path: Path) -> None:
@@ -206,6 +222,60 @@ def test_rows_keep_their_ids_in_every_history(
         shutil.copytree(table.path, again)
         append(spillway.delta.open(again), [100])
         assert tracked(spillway.delta.open(again))[100][0] > highest
+
+
+@settings(max_examples=examples(0.2))
+@given(
+    st.lists(st.tuples(st.integers(0, 199), st.integers(1, 60)), max_size=3),
+    st.tuples(st.sampled_from(["<", ">=", "="]), st.integers(0, 400)),
+    st.sampled_from(["true", "false"]),
+    st.booleans(),
+)
+def test_a_scan_has_the_ids_of_the_rows_that_satisfy_its_conditions(
+    gone: list[tuple[int, int]],
+    condition: tuple[str, int],
+    marks: str,
+    together: bool,  # noqa: FBT001 - hypothesis names it
+) -> None:
+    """Some rows are deleted, some row groups left out, and some rows of the others."""
+    with tempfile.TemporaryDirectory() as folder:
+        table = made(Path(folder) / "t", **{"delta.enableDeletionVectors": marks})
+        for first in (0, 200):
+            with table.append(row_group_rows=30) as append:
+                append.write(some(range(first, first + 200), 0))
+        for first, count in gone:
+            table.delete([("key", ">=", first), ("key", "<", first + count)], row_group_rows=30)
+        if together:
+            table.optimize(row_group_rows=30)
+        of_all = tracked(table)
+        assert all(own == key for key, (own, _) in of_all.items())
+        sign, value = condition
+        compare = {"<": operator.lt, ">=": operator.ge, "=": operator.eq}[sign]
+        found = scanned(table, where=[("key", sign, value)])
+        assert found == {key: row for key, row in of_all.items() if compare(key, value)}
+        by_version = pa.table(table.scan(["_metadata.row_commit_version"], where=[("key", sign, value)]))
+        versions = by_version["_metadata.row_commit_version"].to_pylist()
+        assert sorted(versions) == sorted(version for _, version in found.values())
+
+
+def test_ids_are_read_of_older_versions_and_of_tables_that_have_them(tmp_path: Path) -> None:
+    table = spillway.delta.create(tmp_path / "t", ROWS)
+    table.set_properties(TRACKED)
+    append(table, range(3))
+    table.update([("key", "=", 1)], {"stamp": 7})
+    assert scanned(table, version=2) == {key: (key, 2) for key in range(3)}
+    assert scanned(table)[1] == (1, 3)
+    for name in ("_metadata.row_id", "_metadata.row_commit_version"):
+        advice = rf"version 0 .*{name}.*set_properties.*enableRowTracking"
+        with pytest.raises(SchemaError, match=advice) as refused:
+            table.scan(["key", name], version=0)
+        assert refused.value.column == name
+    with pytest.raises(SchemaError, match=r"no column ._metadata\.other"):
+        table.scan(["_metadata.other"])
+    named = pa.schema({"_metadata.row_id": pa.string()})
+    own = spillway.delta.create(tmp_path / "own", named, properties=TRACKED)
+    spillway.delta.write(own.path, pa.table({"_metadata.row_id": ["mine"]}))
+    assert pa.table(own.scan(["_metadata.row_id"]))["_metadata.row_id"].to_pylist() == ["mine"]
 
 
 @pytest.mark.parametrize("reader", READERS)
@@ -330,6 +400,16 @@ def test_a_version_before_the_feature_was_dropped_is_not_restored(tmp_path: Path
     write_version(table, 2, [needs("domainMetadata"), {"metaData": metadata}, {"domainMetadata": dropped}])
     with pytest.raises(UnsupportedTableError, match="was changed or dropped after version 1"):
         table.restore(1)
+
+
+def test_a_version_of_files_that_nobody_counted_is_not_restored(tmp_path: Path) -> None:
+    table = spillway.delta.create(tmp_path / "t", ROWS)
+    table.commit(adds=[stored(table, None)])
+    write_version(table, 2, [needs("rowTracking", "domainMetadata")])
+    table.truncate()
+    with pytest.raises(UnsupportedTableError, match=r"version 1 cannot be restored.*own\.parquet.*numRec"):
+        table.restore(1)
+    assert table.version == 3
 
 
 def test_a_replaced_table_gives_later_ids_in_the_same_columns(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import spillway.delta
 
-from .test_row_ids import ROWS, TRACKED, Row, append, check_files, made, some, tracked
+from .test_row_ids import ROWS, TRACKED, Row, append, check_files, made, scanned, some, tracked
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,9 @@ def seen(worker: Worker, folder: Path) -> dict[int, Row]:
     columns = "key, _metadata.row_id, _metadata.row_commit_version"
     found = worker.sql(f"select {columns} from delta.`{folder}`")
     assert len({own for _, own, _ in found}) == len(found)
-    return {key: (own, version) for key, own, version in found}
+    rows = {key: (own, version) for key, own, version in found}
+    assert scanned(spillway.delta.open(folder)) == rows
+    return rows
 
 
 @pytest.mark.parametrize("marks", [{}, MARKS], ids=["rewritten", "marked"])

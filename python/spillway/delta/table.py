@@ -145,7 +145,9 @@ class Table:
         single precision first.
 
         Args:
-            columns: The columns to read, in the order of the answer; all, without it.
+            columns: The columns to read, in the order of the answer; all of the table, without it. In a table
+                with ``delta.enableRowTracking`` they may be ``"_metadata.row_id"``, the id of each row, and
+                ``"_metadata.row_commit_version"``, the version that changed it last, as Spark has them.
             where: Conditions that all hold for every row: column, operator (``=``, ``!=``, ``<``, ``<=``,
                 ``>``, ``>=``, ``in``) and value. None goes with ``=`` and ``!=``. Decimals, binary values and
                 nested columns have none.
@@ -153,7 +155,7 @@ class Table:
 
         Raises:
             OptionError: A condition is none, or its value does not fit its column.
-            SchemaError: The table has no such column.
+            SchemaError: The table has no such column, or its rows have no ids.
             UnsupportedTableError: The table has a column mapping that its protocol does not name. A deletion
                 vector outside the table's folder raises it when its file is read.
             VersionNotFoundError: The version is not, or no longer, there.

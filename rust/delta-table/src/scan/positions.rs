@@ -135,6 +135,12 @@ pub(crate) struct FileRows {
 }
 
 impl FileRows {
+    /// Opens a file by a plan, without the rows of these numbers.
+    pub fn open(plan: Plan, add: &Arc<Add>, gone: RoaringTreemap) -> Result<Self> {
+        let reader = FileReader::open(&plan, Arc::clone(add), gone)?;
+        Ok(Self { plan, reader })
+    }
+
     /// Opens a file in these columns, without the rows of these numbers.
     pub fn in_columns(
         place: &Arc<dyn Place>,
@@ -144,8 +150,7 @@ impl FileRows {
         gone: RoaringTreemap,
     ) -> Result<Self> {
         let plan = Plan::new(place, snapshot, columns, Predicate::default())?;
-        let reader = FileReader::open(&plan, Arc::clone(add), gone)?;
-        Ok(Self { plan, reader })
+        Self::open(plan, add, gone)
     }
 }
 
