@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import operator
 import shutil
 import subprocess
 import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -21,6 +24,7 @@ from hypothesis import strategies as st
 import spillway.delta
 from spillway.delta import AddFile
 from spillway.errors import (
+    CommitConflict,
     CorruptLogError,
     OptionError,
     ProtocolChanged,
@@ -35,7 +39,7 @@ from .programs import SCHEMA as WRITERS
 from .test_many import start
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 TRACKED = {"delta.enableRowTracking": "true"}
 ID_COLUMN = "delta.rowTracking.materializedRowIdColumnName"
@@ -352,16 +356,84 @@ def test_it_is_enabled_while_a_table_is_empty(tmp_path: Path) -> None:
     assert {own for own, _ in tracked(table).values()} == {0, 1, 2}
 
 
-def test_rows_without_ids_get_none_later(tmp_path: Path) -> None:
+@pytest.mark.parametrize("marks", ["true", "false"])
+def test_rows_that_are_there_get_ids_when_it_is_enabled(tmp_path: Path, marks: str) -> None:
+    properties = {"delta.enableDeletionVectors": marks}
+    table = spillway.delta.create(tmp_path / "t", ROWS, partition_by="part", properties=properties)
+    append(table, range(10))
+    append(table, range(10, 14))
+    table.delete([("key", "in", [2, 10])])
+    before = rows(pa.table(table.scan()))
+    files = {file.path for file in table.files()}
+    version = table.set_properties(TRACKED | {"delta.appendOnly": "false"})
+    operations = [entry.operation for entry in table.history(3)]
+    assert operations == ["SET TBLPROPERTIES", "ROW TRACKING BACKFILL", "UPGRADE PROTOCOL"]
+    assert {file.path for file in table.files()} == files
+    known = tracked(table)
+    assert {found for _, found in known.values()} == {version - 1}
+    assert rows(pa.table(table.scan())) == before
+    assert table.set_properties(TRACKED) == version
+    table.update([("key", "=", 3)], {"stamp": 1})
+    table.optimize()
+    append(table, [50])
+    found = tracked(table)
+    assert found.pop(50)[0] > max(own for own, _ in known.values())
+    assert found == known | {3: (known[3][0], version + 1)}
+
+
+def test_rows_that_nobody_counted_are_counted_before_they_get_ids(tmp_path: Path) -> None:
     table = spillway.delta.create(tmp_path / "t", ROWS)
-    append(table, range(3))
-    with pytest.raises(UnsupportedTableError, match=r"files whose rows have no ids.*Create a table"):
-        table.set_properties(TRACKED)
-    assert (table.version, table.properties) == (1, {})
-    table.truncate()
+    table.commit(adds=[stored(table, {"minValues": {"key": 100}})])
     table.set_properties(TRACKED)
-    assert append(table, [5]) == 4
-    assert tracked(table) == {5: (0, 4)}
+    [file] = table.files()
+    assert file.stats == {"minValues": {"key": 100}, "numRecords": 2}
+    assert {own for own, _ in tracked(table).values()} == {0, 1}
+
+
+def test_a_backfill_is_in_no_change_data_feed(tmp_path: Path) -> None:
+    feed = {"delta.enableChangeDataFeed": "true"}
+    table = spillway.delta.create(tmp_path / "t", ROWS, properties=feed)
+    append(table, range(3))
+    table.set_properties(TRACKED)
+    assert pa.table(table.changes(2)).num_rows == 0
+
+
+def test_appends_and_deletes_go_on_beside_a_backfill(tmp_path: Path) -> None:
+    """Those that were under way when the feature came are made again, as their error says."""
+    marks = {"delta.enableDeletionVectors": "true"}
+    table = spillway.delta.create(tmp_path / "t", ROWS, properties=marks)
+    for first in range(0, 400, 10):
+        append(table, range(first, first + 10))
+    enabled = threading.Event()
+
+    def persistently(change: Callable[[], object]) -> None:
+        while True:
+            with contextlib.suppress(CommitConflict):
+                change()
+                return
+
+    def write(writer: int) -> int:
+        done = 0
+        while done < 3 or (done < 40 and not enabled.is_set()):
+            key = 1000 * (writer + 1) + done
+            persistently(lambda key=key: append(table, [key]))  # type: ignore[misc]
+            gone = 10 * done + writer
+            persistently(lambda gone=gone: table.delete([("key", "=", gone)]))  # type: ignore[misc]
+            done += 1
+        return done
+
+    with ThreadPoolExecutor(4) as pool:
+        writers = [pool.submit(write, writer) for writer in range(3)]
+        try:
+            persistently(lambda: table.set_properties(TRACKED))
+        finally:
+            enabled.set()
+        done = [writer.result() for writer in writers]
+    expected = set(range(400))
+    for writer, count in enumerate(done):
+        expected |= {1000 * (writer + 1) + number for number in range(count)}
+        expected -= {10 * number + writer for number in range(count)}
+    assert tracked(table).keys() == expected
 
 
 def supporting(folder: Path, *lines: dict[str, Any], **properties: str) -> spillway.delta.Table:

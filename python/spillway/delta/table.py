@@ -659,9 +659,13 @@ class Table:
         set to ``"false"``, it leaves the feature in the protocol. Names that do not begin with ``delta.`` are
         the caller's own.
 
+        Before ``delta.enableRowTracking`` comes to a table with rows, they get ids: one version gives the
+        table the feature, and one for each 2,000 files names them once more. No file is written again, and
+        appends and deletes go on. A call that ended in between is made again, and goes on from there.
+
         Args:
             properties: Values by name.
-            timeout: Seconds that it may take; None waits for ever.
+            timeout: Seconds that it may take, ids included; None waits for ever.
 
         Returns:
             The version that has them; the newest one where nothing changes.
@@ -669,8 +673,7 @@ class Table:
         Raises:
             CommitConflict: A concurrent transaction changed the schema, the properties or the protocol.
             OptionError: Delta has no such property, or it may not have such a value; or one is a constraint.
-            UnsupportedTableError: A property, or the table, asks for a feature that is not built; or
-                ``delta.enableRowTracking`` is set, and the table has rows without ids.
+            UnsupportedTableError: A property, or the table, asks for a feature that is not built.
 
         Example:
             >>> import pyarrow as pa, spillway.delta

@@ -110,14 +110,18 @@ pub(crate) fn name_columns(metadata: &mut Metadata) {
     }
 }
 
+/// The files of a table whose rows have no ids.
+pub(crate) fn without_ids(snapshot: &Snapshot) -> impl Iterator<Item = &Arc<Add>> {
+    let has_ids = |add: &Add| add.base_row_id.is_some() && add.default_row_commit_version.is_some();
+    snapshot.files().filter(move |add| !has_ids(add))
+}
+
 /// Refuses to enable row tracking in a table with files whose rows have no ids.
 pub(crate) fn check_files(snapshot: &Snapshot) -> Result<()> {
-    let has_ids = |add: &Add| add.base_row_id.is_some() && add.default_row_commit_version.is_some();
-    match snapshot.files().find(|add| !has_ids(add)) {
+    match without_ids(snapshot).next() {
         None => Ok(()),
         Some(add) => Err(TableError::unsupported(format!(
-            "{ENABLED}=true is not accepted: the table has files whose rows have no ids, as {:?}, and to give them some \
-             is not built. Create a table with the property and append the rows to it, or have Spark set it here",
+            "{ENABLED}=true is not accepted: the file {:?}, whose rows have no ids, was added meanwhile: set it again",
             add.path
         ))),
     }
