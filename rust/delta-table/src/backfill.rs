@@ -110,6 +110,7 @@ fn counted(place: &Arc<dyn Place>, snapshot: &Arc<Snapshot>, add: &Arc<Add>) -> 
 
 #[cfg(test)]
 mod tests {
+    use std::io;
     use std::path::Path;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::{Duration, Instant};
@@ -225,7 +226,7 @@ mod tests {
         let table = Arc::new(table(folder.path(), 4));
         let versions = AtomicUsize::new(0);
         let beside = Arc::clone(&table);
-        let before = move |step| {
+        let before = move |step| -> io::Result<()> {
             // The first version is that of the feature.
             match (step, versions.load(Ordering::Relaxed)) {
                 (Step::Version, at @ 0..=2) => {
