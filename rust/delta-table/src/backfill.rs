@@ -1,10 +1,10 @@
 //! The backfill of row ids: rows that are in a table when it gets row tracking.
 //!
-//! The table gets the feature first, so that every file that comes from then on has ids. Then versions name the files of
-//! before once more, so many at a time, and the committer gives their rows ids. They change no row: appends go on, and a
-//! change of rows that such a version got ahead of begins anew. If a file leaves the table meanwhile, or rows of it are
-//! marked, the version has a conflict, and is made anew from the files that are there then. See "Row Tracking" in
-//! Delta's PROTOCOL.md.
+//! The table gets the feature first, so that every file that comes from then on has ids. Then versions name the files
+//! of before once more, so many at a time, and the committer gives their rows ids. They change no row: appends go on,
+//! and a change of rows that such a version got ahead of begins anew. If a file leaves the table meanwhile, or rows of
+//! it are marked, the version has a conflict, and is made anew from the files that are there then. See "Row Tracking"
+//! in Delta's PROTOCOL.md.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
