@@ -68,9 +68,8 @@ impl Table {
         let mut operation = Operation::new("ROW TRACKING BACKFILL");
         operation.changes_data = false;
         let mut transaction = begin(&snapshot, operation)?;
-        let mut look = patient(patience);
         for add in row_ids::without_ids(&snapshot).take(at_once) {
-            look()?;
+            patient(patience)()?;
             // Whoever marks rows of the file, or removes it, has its entry changed.
             transaction.reads.files.insert(add.path.clone());
             let counted = counted(&shared.place, &snapshot, add)?;
