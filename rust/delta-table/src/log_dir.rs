@@ -29,6 +29,9 @@ pub(crate) const CHANGED_IN: &str = "spillway.changedIn";
 /// The tag of our hints that keeps the in-commit timestamp of the checkpoint's version.
 pub(crate) const IN_COMMIT_TIMESTAMP: &str = "spillway.inCommitTimestamp";
 
+/// The versions before a range from which on delta-spark lets the times of versions rise.
+const RISING_BEFORE: Version = 100;
+
 /// `_delta_log`.
 #[derive(Clone)]
 pub(crate) struct LogDir(pub Arc<dyn Place>);
@@ -191,14 +194,14 @@ impl LogDir {
         Ok(Some(LogFiles { now: ages.now, files }))
     }
 
-    /// The times at which versions were written, in milliseconds since the epoch; none where the store does not tell
-    /// times. They rise: a version whose file is no younger than the one before comes a millisecond after that, as
-    /// delta-spark has it.
-    pub fn written(&self) -> Result<BTreeMap<Version, i64>> {
+    /// The times at which versions from `first` on were written, in milliseconds since the epoch; none where the store
+    /// does not tell times. They rise: a version whose file is no younger than the one before comes a millisecond after
+    /// that, as delta-spark has it, which begins so many versions before the first.
+    pub fn written(&self, first: Version) -> Result<BTreeMap<Version, i64>> {
         let files = self.files()?.map(|log| log.files).unwrap_or_default();
         let versions = files
             .into_iter()
-            .filter(|file| version_of_file(&file.name).is_some());
+            .filter(|file| file.version >= first - RISING_BEFORE && version_of_file(&file.name).is_some());
         let mut times: BTreeMap<_, _> = versions.map(|file| (file.version, file.modified)).collect();
         let mut least = i64::MIN;
         for time in times.values_mut() {

@@ -68,6 +68,17 @@ pub(crate) fn check_properties(metadata: &Metadata) -> Result<()> {
     Ok(())
 }
 
+/// Refuses to give ids in a table that gives none for now.
+pub(crate) fn check_unsuspended(head: &Head) -> Result<()> {
+    if head.metadata.is_enabled(SUSPENDED) {
+        return Err(TableError::unsupported(format!(
+            "the table has {SUSPENDED}=true, so that its files get no row ids, and rows that are there cannot get some: \
+             have Spark take it away"
+        )));
+    }
+    Ok(())
+}
+
 /// Gives metadata the names that the columns have in this table: they are the same for as long as it lives, since
 /// files of any version may come back.
 pub(crate) fn keep_names(head: &Head, metadata: &mut Metadata) {

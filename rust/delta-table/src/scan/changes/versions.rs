@@ -41,7 +41,7 @@ pub(super) fn find(
     end: &Head,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<Found> {
-    let times = shared.log.written()?;
+    let times = shared.log.written(first)?;
     let mut head = first_head(shared, first)?;
     let mut schemas = Schemas::of(end);
     let mut former = None;
@@ -56,7 +56,7 @@ pub(super) fn find(
         let is_empty = info.is_some_and(merged_nothing) && !has_change_data(&actions);
         if version == first && version > 0 && replaces_schema(&actions) {
             // Rows of the version before leave. The others of the range are checked in their turn.
-            former = schemas.take_former(head_at(shared, version - 1)?);
+            former = schemas.take_former(state_before(shared, version)?);
         }
         let rest = head.advance(version, actions)?;
         if version == first || head.changed_in == version {
@@ -84,6 +84,14 @@ pub(super) fn find(
     })
 }
 
+/// The state before a version that states the schema and removes files, by which these are read.
+fn state_before(shared: &Shared, version: Version) -> Result<Arc<Head>> {
+    match head_at(shared, version - 1) {
+        Err(TableError::NoSuchVersion(_)) => Err(cleaned_up(shared, version)?),
+        head => head,
+    }
+}
+
 /// The state at the first version of a range.
 fn first_head(shared: &Shared, first: Version) -> Result<Head> {
     match head_at(shared, first) {
@@ -102,7 +110,7 @@ fn actions_of(shared: &Shared, version: Version) -> Result<Vec<Action>> {
 
 /// The error of a version that is gone. It names the first one of which the changes are there.
 fn cleaned_up(shared: &Shared, version: Version) -> Result<TableError> {
-    let advice = match shared.log.first_with_changes()? {
+    let advice = match first_readable(shared)? {
         Some(first) if first > version => format!(
             ". The first version whose changes are there is {first}: read from it on. A longer \
              delta.logRetentionDuration keeps more versions"
@@ -112,6 +120,23 @@ fn cleaned_up(shared: &Shared, version: Version) -> Result<TableError> {
     Ok(TableError::NoSuchVersion(format!(
         "the changes of version {version} cannot be read any more: the log was cleaned up{advice}"
     )))
+}
+
+/// The first version of which the changes can be read.
+fn first_readable(shared: &Shared) -> Result<Option<Version>> {
+    let Some(first) = shared.log.first_with_changes()? else {
+        return Ok(None);
+    };
+    let actions = shared.log.read(first)?.map(|body| shared.log.parse(first, &body));
+    // The schema of its removed files is that of the version before, which is gone.
+    let is_cut_off = first > 0
+        && actions
+            .transpose()?
+            .is_some_and(|actions| replaces_schema(&actions));
+    if !is_cut_off {
+        return Ok(Some(first));
+    }
+    Ok(shared.log.read(first + 1)?.map(|_| first + 1))
 }
 
 fn info_of(actions: &[Action]) -> Option<&CommitInfo> {
