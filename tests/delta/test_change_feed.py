@@ -361,6 +361,21 @@ def test_versions_that_a_checkpoint_alone_stands_for_have_no_changes(tmp_path: P
     assert deletions(table, 3) == {3: [2]}
 
 
+def test_a_version_whose_removed_rows_have_no_schema_any_more_is_not_promised(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", 3, properties=FEED)
+    spillway.delta.create(tmp_path / "t", NUMBERS, mode="overwrite", properties=FEED)
+    table.checkpoint()
+    with table.append() as append:
+        append.write(numbers(1))
+    for version in range(2):
+        (log_of(table) / f"{version:020}.json").unlink()
+    for first in range(3):
+        gone = rf"version {first} cannot be read any more.*there is 3: read from it"
+        with pytest.raises(VersionNotFoundError, match=gone):
+            table.changes(first)
+    assert pa.table(table.changes(3)).num_rows == 1
+
+
 def test_rows_have_the_columns_of_the_last_version(tmp_path: Path) -> None:
     table = made(tmp_path / "t", 3, properties=FEED)
     table.delete([("id", "=", 1)])
@@ -517,23 +532,59 @@ def test_columns_that_were_widened_are_read_in_their_last_type(tmp_path: Path) -
     ]
 
 
-def test_times_of_versions_rise_where_those_of_their_files_go_back(tmp_path: Path) -> None:
+NOON = 1_800_000_000_000
+
+
+def dated(table: spillway.delta.Table, version: int, millis: int) -> None:
+    """Give the file of a version this time, in milliseconds after a moment."""
+    at = (NOON + millis) * 1_000_000
+    os.utime(log_of(table) / f"{version:020}.json", ns=(at, at))
+
+
+def times_of(changes: spillway.delta.Changes) -> dict[int, int]:
+    """The times of versions that changed rows, in milliseconds after that moment."""
+    found = pa.table(changes)
+    times = found["_commit_timestamp"].cast(pa.int64()).to_pylist()
+    versions = found["_commit_version"].to_pylist()
+    return {version: time // 1_000 - NOON for version, time in zip(versions, times, strict=True)}
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ([9_000, 5_000, 9_001, 5_000, 20_000], {1: 9_001, 2: 9_002, 3: 9_003, 4: 20_000}),
+        ([0, 1_558_000, 1_558_000, 1_558_000, 1_558_001], {n: 1_557_999 + n for n in range(1, 5)}),
+        ([0, 1, 2, 3, 4], {n: n for n in range(1, 5)}),
+    ],
+    ids=["falling", "equal", "rising"],
+)
+def test_times_of_versions_rise_where_those_of_their_files_do_not(
+    tmp_path: Path, files: list[int], expected: dict[int, int]
+) -> None:
     """As delta-spark has them: a millisecond after the version before."""
     table = made(tmp_path / "t", 10, properties=FEED)
     for number in range(3):
         table.delete([("id", "=", number)])
-    noon = 1_800_000_000_000
-    for version, millis in enumerate([9_000, 5_000, 9_001, 5_000, 20_000]):
-        at = (noon + millis) * 1_000_000
-        os.utime(log_of(table) / f"{version:020}.json", ns=(at, at))
+    for version, millis in enumerate(files):
+        dated(table, version, millis)
     for first in range(5):
-        changes = pa.table(table.changes(first))
-        times = changes["_commit_timestamp"].cast(pa.int64()).to_pylist()
-        found = dict(zip(changes["_commit_version"].to_pylist(), times, strict=True))
-        expected = {1: 9_001, 2: 9_002, 3: 9_003, 4: 20_000}
-        assert found == {
-            version: (noon + millis) * 1_000 for version, millis in expected.items() if version >= first
+        assert times_of(table.changes(first)) == {
+            version: millis for version, millis in expected.items() if version >= first
         }
+
+
+def test_a_time_of_long_before_a_range_does_not_count(tmp_path: Path) -> None:
+    """delta-spark looks at 100 versions before the first."""
+    table = made(tmp_path / "t", 10, properties=FEED)
+    for version in range(2, 104):
+        write_version(table, version, [{"commitInfo": {"timestamp": 0, "operation": "OTHER"}}])
+    table.delete([("id", "=", 1)])
+    assert table.version == 104
+    for version in range(105):
+        dated(table, version, version)
+    for late, expected in [(3, 104), (4, 1_000_100)]:
+        dated(table, late, 1_000_000)
+        assert times_of(table.changes(104)) == {104: expected}
 
 
 @pytest.mark.parametrize("name", ["_change_type", "_Commit_Version", "_commit_timestamp"])
