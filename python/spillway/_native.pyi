@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypedDict, final, type_check_only
 
+from typing_extensions import disjoint_base
+
 from spillway.dataset_writer import DatasetOptions
 from spillway.delta._merging import PreparedClause
 from spillway.delta.types import EffectTimes
@@ -137,6 +139,7 @@ class DeltaFileDict(TypedDict):
     stats: str | None
     deleted_rows: int
 
+@disjoint_base
 class DeltaRows:
     def __arrow_c_schema__(self) -> object: ...
     def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
