@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypedDict, final, type_check_only
 
+from typing_extensions import disjoint_base
+
 from spillway.dataset_writer import DatasetOptions
 from spillway.delta._merging import PreparedClause
 from spillway.delta.types import EffectTimes
@@ -14,6 +16,7 @@ __all__ = [
     "DatasetWriter",
     "DeltaAppend",
     "DeltaChanges",
+    "DeltaRows",
     "DeltaScan",
     "DeltaSchema",
     "DeltaTable",
@@ -136,22 +139,23 @@ class DeltaFileDict(TypedDict):
     stats: str | None
     deleted_rows: int
 
-@final
-class DeltaScan:
-    @property
-    def version(self) -> int: ...
-    @property
-    def skipped(self) -> int: ...
-    def files(self) -> list[DeltaFileDict]: ...
+@disjoint_base
+class DeltaRows:
     def __arrow_c_schema__(self) -> object: ...
     def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
 
 @final
-class DeltaChanges:
+class DeltaScan(DeltaRows):
+    @property
+    def version(self) -> int: ...
+    def files(self) -> list[DeltaFileDict]: ...
+    @property
+    def skipped(self) -> int: ...
+
+@final
+class DeltaChanges(DeltaRows):
     @property
     def versions(self) -> tuple[int, int]: ...
-    def __arrow_c_schema__(self) -> object: ...
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
 
 @final
 class DeltaTable:

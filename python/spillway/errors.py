@@ -207,11 +207,13 @@ class AppendOnlyError(DeltaError, ValueError):
 
 
 class ConstraintError(DeltaError, ValueError):
-    """A CHECK constraint is not true for a row that is written, or that the table has; nothing is committed.
+    """A CHECK constraint, or a column's invariant, is not true for a row; nothing is committed.
+
+    The row is one that is written, or one of the table.
 
     Args:
         message: The whole report, with the values of the first such row.
-        constraint: The name of the constraint.
+        constraint: The name of the constraint, or of the column.
         expression: Its condition, in SQL.
     """
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
+import itertools
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -26,7 +29,7 @@ from spillway.errors import OptionError, SchemaError, UnsupportedTableError, Ver
 
 from ..counts import examples
 from .conftest import rows
-from .logs import log_of, make_log, metadata_of, read_version, write_version
+from .logs import line_of, log_of, make_log, metadata_of, needs, read_version, write_version
 from .test_changes import SCHEMA, STEPS, Model, row, without_empty
 from .test_deletes import MARKS, NUMBERS, made, numbers
 from .test_optimize import DELETERS, FILES, ROUNDS, delete_own, small, vacuum
@@ -36,6 +39,7 @@ from .test_vacuum import age
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from .logs import Line
     from .test_changes import Row
 
 FEED = {"delta.enableChangeDataFeed": "true"}
@@ -110,8 +114,8 @@ def feed(table: spillway.delta.Table, *versions: int) -> list[str]:
     return rows(pa.table(table.changes(*(versions or (0,)))).drop_columns(["_commit_timestamp"]))
 
 
-def ids_by_version(table: spillway.delta.Table, change: str) -> dict[int, list[int]]:
-    changes = pa.table(table.changes(0, columns=["id"]))
+def ids_by_version(table: spillway.delta.Table, change: str, first: int = 0) -> dict[int, list[int]]:
+    changes = pa.table(table.changes(first, columns=["id"]))
     found: dict[int, list[int]] = {}
     for each in changes.filter(pc.field("_change_type") == change).to_pylist():
         found.setdefault(each["_commit_version"], []).append(each["id"])
@@ -152,6 +156,17 @@ def test_a_feed_has_the_changes_of_every_version(
         if not marks:
             by_delta_rs = pa.table(deltalake.DeltaTable(table.path).load_cdf().read_all())
             assert rows(by_delta_rs.select(OF_FEED.names)) == expected
+
+
+def test_delta_rs_mistakes_files_that_leave_with_a_vector(tmp_path: Path) -> None:
+    """The guide says so. Once this fails, the guide and the test above have to follow."""
+    table = made(tmp_path / "t", 10, properties=FEED | MARKS)
+    table.delete([("id", "=", 3)])
+    table.truncate()
+    assert [*deletions(table, 3)] == [3]
+    assert pa.table(table.changes(3)).num_rows == 9
+    by_delta_rs = pa.table(deltalake.DeltaTable(table.path).load_cdf(starting_version=3).read_all())
+    assert by_delta_rs["id"].to_pylist() == [3]
 
 
 @pytest.mark.parametrize("marks", [True, False], ids=["marking", "writing again"])
@@ -326,8 +341,39 @@ def test_versions_that_are_not_there_are_named(tmp_path: Path) -> None:
     table.checkpoint()
     (log_of(table) / f"{0:020}.json").unlink()
     assert pa.table(table.changes(1)).num_rows == 10
-    with pytest.raises(VersionNotFoundError):
+    with pytest.raises(VersionNotFoundError, match=r"first version whose changes are there is 1: read from"):
         table.changes(0)
+    with pytest.raises(VersionNotFoundError, match=r"first version that is still there is 1"):
+        table.scan(version=0)
+
+
+def test_versions_that_a_checkpoint_alone_stands_for_have_no_changes(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", 10, properties=FEED)
+    table.delete([("id", "=", 1)])
+    table.checkpoint()
+    table.delete([("id", "=", 2)])
+    for version in range(3):
+        (log_of(table) / f"{version:020}.json").unlink()
+    for first in range(3):
+        gone = rf"version {first} cannot be read any more.*cleaned up.*is 3: .*logRetentionDuration"
+        with pytest.raises(VersionNotFoundError, match=gone):
+            table.changes(first)
+    assert deletions(table, 3) == {3: [2]}
+
+
+def test_a_version_whose_removed_rows_have_no_schema_any_more_is_not_promised(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", 3, properties=FEED)
+    spillway.delta.create(tmp_path / "t", NUMBERS, mode="overwrite", properties=FEED)
+    table.checkpoint()
+    with table.append() as append:
+        append.write(numbers(1))
+    for version in range(2):
+        (log_of(table) / f"{version:020}.json").unlink()
+    for first in range(3):
+        gone = rf"version {first} cannot be read any more.*there is 3: read from it"
+        with pytest.raises(VersionNotFoundError, match=gone):
+            table.changes(first)
+    assert pa.table(table.changes(3)).num_rows == 1
 
 
 def test_rows_have_the_columns_of_the_last_version(tmp_path: Path) -> None:
@@ -343,11 +389,202 @@ def test_rows_have_the_columns_of_the_last_version(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="version 1 cannot be read as those of version 4") as raised:
         table.changes(1)
     assert raised.value.option == "last_version"
-    with pytest.raises(OptionError, match="version 3 cannot be read as those of version 4"):
-        table.changes(4)
+    assert ids_by_version(table, "delete", 4) == {4: [0, 2, 9]}
     with table.append() as append:
         append.write(numbers(1))
     assert pa.table(table.changes(5)).num_rows == 1
+
+
+# Schemas that take each other's place: rows of some can be read as those of others, and of some not.
+SHAPES = [
+    pa.table({"id": [1, None]}),
+    pa.table({"id": [2]}, pa.schema([pa.field("id", pa.int64(), nullable=False)])),
+    pa.table({"id": pa.array([3, 4], pa.int32())}),
+    pa.table({"id": ["5"]}),
+    pa.table({"id": [6], "text": ["x"]}),
+    pa.table({"id": [7], "group": [{"x": 1}]}),
+    pa.table({"id": [8], "group": [{"x": 1, "y": ["z"]}]}),
+]
+APART = re.compile(r"version (\d+) replaced the schema. Read (.*), each by themselves")
+RANGE = re.compile(r"versions? (\d+)(?: to (\d+))?")
+
+
+def inserted_and_deleted(changes: spillway.delta.Changes) -> dict[int, tuple[int, int]]:
+    """The numbers of rows that each version inserted and deleted."""
+    found = pa.table(changes)
+    kinds = Counter(zip(found["_commit_version"].to_pylist(), found["_change_type"].to_pylist(), strict=True))
+    versions = range(changes.first_version, changes.last_version + 1)
+    return {version: (kinds[version, "insert"], kinds[version, "delete"]) for version in versions}
+
+
+@settings(max_examples=examples(0.2))
+@given(st.lists(st.sampled_from(range(len(SHAPES))), min_size=2, max_size=4), st.booleans())
+def test_a_range_is_read_or_the_ranges_in_it_that_can_be_are_named(
+    shapes: list[int],
+    partitioned: bool,  # noqa: FBT001 - hypothesis names it
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        counts: list[tuple[int, int]] = []
+        for place, shape in enumerate(shapes):
+            data = SHAPES[shape]
+            by = ["id"] if partitioned and place % 2 and data.num_columns > 1 else []
+            table = spillway.delta.create(
+                folder, data.schema, partition_by=by, mode="overwrite", properties=FEED
+            )
+            with table.append() as append:
+                append.write(data)
+            counts += [(0, counts[-1][0] if counts else 0), (data.num_rows, 0)]
+        for first, last in itertools.combinations_with_replacement(range(table.version + 1), 2):
+            expected = {version: counts[version] for version in range(first, last + 1)}
+            try:
+                assert inserted_and_deleted(table.changes(first, last)) == expected
+            except OptionError as refused:
+                message = APART.search(str(refused))
+                assert message is not None
+                ranges = [(int(a), int(b or a)) for a, b in RANGE.findall(message[2])]
+                assert (ranges[0][0], ranges[-1]) == (first, (int(message[1]), last))
+                assert all(one[1] + 1 == other[0] for one, other in itertools.pairwise(ranges))
+                read = [inserted_and_deleted(table.changes(*each)) for each in ranges]
+                assert {version: found for each in read for version, found in each.items()} == expected
+
+
+def test_rows_that_left_with_their_schema_have_what_the_new_one_can_hold(tmp_path: Path) -> None:
+    old = pa.table({"part": ["a", "b"], "id": [1, 2], "text": ["x", "y"], "number": [7, 8]})
+    table = spillway.delta.create(tmp_path / "t", old.schema, partition_by="part", properties=FEED)
+    with table.append() as append:
+        append.write(old)
+    new = pa.schema(
+        [
+            pa.field("number", pa.string(), nullable=False),
+            pa.field("id", pa.int64(), nullable=False),
+            pa.field("part", pa.string()),
+            pa.field("more", pa.int64()),
+        ]
+    )
+    spillway.delta.create(tmp_path / "t", new, mode="overwrite", properties=FEED)
+    found = pa.table(table.changes(2)).drop_columns(["_commit_version", "_commit_timestamp"]).to_pylist()
+    gone = {"number": None, "more": None, "_change_type": "delete"}
+    assert sorted(found, key=lambda row: int(row["id"])) == [
+        {**gone, "id": 1, "part": "a"},
+        {**gone, "id": 2, "part": "b"},
+    ]
+    with pytest.raises(OptionError, match=r"other columns, since version 2 replaced the schema"):
+        table.changes(1)
+
+
+def test_null_is_allowed_where_rows_of_the_range_have_it(tmp_path: Path) -> None:
+    """The column takes no null any more, and a row of before had one."""
+    table = spillway.delta.create(tmp_path / "t", pa.schema({"id": pa.int64()}), properties=FEED)
+    with table.append() as append:
+        append.write(pa.table({"id": [1, None]}))
+    required = pa.schema([pa.field("id", pa.int64(), nullable=False)])
+    spillway.delta.create(tmp_path / "t", required, mode="overwrite", properties=FEED)
+    with table.append() as append:
+        append.write(pa.table({"id": [2]}, required))
+    for first, ids in [(1, [1, None, 1, None, 2]), (2, [1, None, 2])]:
+        changes = table.changes(first)
+        assert pa.schema(changes).field("id").nullable
+        found = pa.table(changes).sort_by("_commit_version")["id"].to_pylist()
+        assert Counter(found) == Counter(ids)
+    assert not pa.schema(table.changes(3)).field("id").nullable
+
+
+def evolved(table: spillway.delta.Table, schema: pa.Schema, *lines: Line) -> None:
+    """Give the table another schema, as another writer does."""
+    with tempfile.TemporaryDirectory() as folder:
+        text = spillway.delta.create(folder, schema).schema.to_json()
+    metadata = line_of(table, "metaData") | {"schemaString": text}
+    before = table.version
+    write_version(table, before + 1, [*lines, {"metaData": metadata}])
+    assert table.version == before + 1
+
+
+def test_structs_that_grew_are_read_with_nulls(tmp_path: Path) -> None:
+    def shape(*fields: pa.Field) -> pa.Schema:
+        group = pa.struct([pa.field("x", pa.int64()), *fields])
+        return pa.schema({"group": group, "each": pa.list_(group), "by_name": pa.map_(pa.string(), group)})
+
+    def row(group: dict[str, Any]) -> dict[str, Any]:
+        return {"group": group, "each": [group, None], "by_name": [("a", group)]}
+
+    table = spillway.delta.create(tmp_path / "t", shape(), properties=FEED)
+    with table.append() as append:
+        append.write(pa.Table.from_pylist([row({"x": 1})], shape()))
+    inner = pa.field("y", pa.struct([pa.field("z", pa.string(), nullable=False)]))
+    evolved(table, shape(inner))
+    with table.append() as append:
+        append.write(pa.Table.from_pylist([row({"x": 2, "y": {"z": "a"}})], shape(inner)))
+    found = pa.table(table.changes(0)).select(shape().names).to_pylist()
+    assert found == [row({"x": 1, "y": None}), row({"x": 2, "y": {"z": "a"}})]
+    assert rows(pa.Table.from_pylist(found, shape(inner))) == rows(pa.table(table.scan()))
+
+
+def test_columns_that_were_widened_are_read_in_their_last_type(tmp_path: Path) -> None:
+    narrow = pa.schema({"id": pa.int32(), "day": pa.date32()})
+    wide = pa.schema({"id": pa.float64(), "day": pa.timestamp("us")})
+    table = spillway.delta.create(tmp_path / "t", narrow, properties=FEED)
+    with table.append() as append:
+        append.write(pa.table({"id": [1], "day": [dt.date(2026, 1, 31)]}, narrow))
+    features = ("timestampNtz", "typeWidening")
+    evolved(table, wide, needs("changeDataFeed", *features, reader=features))
+    assert pa.table(table.changes(1)).select(wide.names).cast(wide).to_pylist() == [
+        {"id": 1.0, "day": dt.datetime(2026, 1, 31)}  # noqa: DTZ001 - a clock without a zone
+    ]
+
+
+NOON = 1_800_000_000_000
+
+
+def dated(table: spillway.delta.Table, version: int, millis: int) -> None:
+    """Give the file of a version this time, in milliseconds after a moment."""
+    at = (NOON + millis) * 1_000_000
+    os.utime(log_of(table) / f"{version:020}.json", ns=(at, at))
+
+
+def times_of(changes: spillway.delta.Changes) -> dict[int, int]:
+    """The times of versions that changed rows, in milliseconds after that moment."""
+    found = pa.table(changes)
+    times = found["_commit_timestamp"].cast(pa.int64()).to_pylist()
+    versions = found["_commit_version"].to_pylist()
+    return {version: time // 1_000 - NOON for version, time in zip(versions, times, strict=True)}
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ([9_000, 5_000, 9_001, 5_000, 20_000], {1: 9_001, 2: 9_002, 3: 9_003, 4: 20_000}),
+        ([0, 1_558_000, 1_558_000, 1_558_000, 1_558_001], {n: 1_557_999 + n for n in range(1, 5)}),
+        ([0, 1, 2, 3, 4], {n: n for n in range(1, 5)}),
+    ],
+    ids=["falling", "equal", "rising"],
+)
+def test_times_of_versions_rise_where_those_of_their_files_do_not(
+    tmp_path: Path, files: list[int], expected: dict[int, int]
+) -> None:
+    """As delta-spark has them: a millisecond after the version before."""
+    table = made(tmp_path / "t", 10, properties=FEED)
+    for number in range(3):
+        table.delete([("id", "=", number)])
+    for version, millis in enumerate(files):
+        dated(table, version, millis)
+    for first in range(5):
+        assert times_of(table.changes(first)) == {
+            version: millis for version, millis in expected.items() if version >= first
+        }
+
+
+def test_a_time_of_long_before_a_range_does_not_count(tmp_path: Path) -> None:
+    """delta-spark looks at 100 versions before the first."""
+    table = made(tmp_path / "t", 10, properties=FEED)
+    for version in range(2, 104):
+        write_version(table, version, [{"commitInfo": {"timestamp": 0, "operation": "OTHER"}}])
+    table.delete([("id", "=", 1)])
+    assert table.version == 104
+    for version in range(105):
+        dated(table, version, version)
+    for late, expected in [(3, 104), (4, 1_000_100)]:
+        dated(table, late, 1_000_000)
+        assert times_of(table.changes(104)) == {104: expected}
 
 
 @pytest.mark.parametrize("name", ["_change_type", "_Commit_Version", "_commit_timestamp"])
@@ -436,8 +673,10 @@ def test_a_vacuum_removes_change_data_files_of_versions_before_the_retention(tmp
     assert {*done.files} == old
     assert change_files(table) == new
     assert deletions(table, 4) == {4: [4]}
-    with pytest.raises(Exception, match=r"_change_data.*is not there"):
+    advice = r"version 3 cannot be read any more.*_change_data.*vacuum.*later.*deletedFileRetentionDuration"
+    with pytest.raises(Exception, match=advice) as raised:
         pa.table(table.changes(3, 3))
+    assert "table.commit" not in str(raised.value)
     assert {*vacuum(table).files} == new
 
 

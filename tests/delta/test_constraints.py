@@ -7,6 +7,7 @@ import json
 import math
 import random
 import shutil
+import tempfile
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -330,6 +331,112 @@ def test_a_foreign_constraint_that_is_not_understood_keeps_writers_out_until_it_
     assert table.set_properties({"owner": "web"}) == 4
     assert table.drop_constraint("long") == 5
     assert append(table, 3) == 6
+
+
+def invariant(expression: str) -> dict[str, str]:
+    """The metadata of a column."""
+    return {"delta.invariants": json.dumps({"expression": {"expression": expression}})}
+
+
+def stating(table: spillway.delta.Table, notes: dict[str, dict[str, str]], version: int = 0) -> int:
+    """Give columns of the table metadata, as another writer does; a field of a struct is ``group.x``."""
+    metadata = line_of(table, "metaData", version)
+    schema = json.loads(metadata["schemaString"])
+    for path, note in notes.items():
+        fields, field = schema["fields"], {}
+        for name in path.split("."):
+            [field] = [each for each in fields if each["name"] == name]
+            fields = field["type"]["fields"] if isinstance(field["type"], dict) else []
+        field["metadata"] = note
+    before = table.version
+    write_version(table, before + 1, [{"metaData": metadata | {"schemaString": json.dumps(schema)}}])
+    assert table.version == before + 1
+    return before + 1
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_no_write_breaks_an_invariant_of_a_column(tmp_path: Path, write: str) -> None:
+    table = spillway.delta.create(tmp_path / "t", NUMBERS)
+    append(table, 1, 2)
+    version = stating(table, {"id": invariant("id > 0")})
+    files = sorted((tmp_path / "t").glob("*.parquet"))
+    with pytest.raises(ConstraintError, match=r"invariant of the column id, id > 0, is not true") as refused:
+        WRITES[write](table)
+    assert (refused.value.constraint, refused.value.expression) == ("id", "id > 0")
+    assert "drop the constraint" not in str(refused.value)
+    assert (table.version, ids(table)) == (version, [1, 2])
+    assert sorted((tmp_path / "t").glob("*.parquet")) == files
+    table.update([("id", "=", 1)], {"id": 5})
+    with table.append(schema_mode="merge") as wider:
+        wider.write(pa.table({"id": [3], "more": [1]}))
+    with pytest.raises(ConstraintError, match="id = NULL"):
+        append(table, None)
+    assert ids(table) == [2, 3, 5]
+
+
+def test_an_invariant_is_over_all_columns_and_nested_ones_have_their_own(tmp_path: Path) -> None:
+    schema = pa.schema({"low": pa.int64(), "group": pa.struct({"x": pa.int64()})})
+    table = spillway.delta.create(tmp_path / "t", schema)
+    stating(table, {"low": invariant("low < group.x"), "group.x": invariant("group.x <= 9")})
+    for low, x, broken in [(1, 2, None), (2, 2, "low"), (2, 10, r"group\.x"), (2, None, "low")]:
+        data = pa.table({"low": [low], "group": [{"x": x}]}, schema)
+        if broken is None:
+            spillway.delta.write(table.path, data)
+            continue
+        with pytest.raises(ConstraintError, match=f"invariant of the column {broken},"):
+            spillway.delta.write(table.path, data)
+    assert pa.table(table.scan()).num_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "why"),
+    [
+        (invariant("length(part) > 1")["delta.invariants"], "function length is not known"),
+        (invariant("ids > 0")["delta.invariants"], "no column ids"),
+        ("{}", "holds no expression"),
+        ("id > 0", "holds no expression"),
+        (7, "holds no expression"),
+    ],
+)
+def test_an_invariant_that_is_not_understood_keeps_rows_out(tmp_path: Path, rule: Any, why: str) -> None:
+    table = spillway.delta.create(tmp_path / "t", NUMBERS)
+    version = stating(table, {"id": {"delta.invariants": rule}})
+    with pytest.raises(UnsupportedTableError, match=rf"column id has delta\.invariants=.*{why}.*with Spark"):
+        append(table, 1)
+    assert table.set_properties({"owner": "web"}) == version + 1
+    assert pa.table(table.scan()).num_rows == 0
+
+
+def test_rows_under_way_are_not_let_past_an_invariant_that_comes(tmp_path: Path) -> None:
+    table = spillway.delta.create(tmp_path / "t", NUMBERS)
+    late, merging = table.append(), table.append(schema_mode="merge")
+    late.write(rows(-1))
+    merging.write(pa.table({"id": [-1], "more": [1]}))
+    version = stating(table, {"id": invariant("id > 0")})
+    for one in (late, merging):
+        with pytest.raises(CommitConflict):
+            one.commit()
+    assert table.version == version
+
+
+@settings(max_examples=examples(0.1))
+@given(value=st.integers(-2, 2), other=st.integers(-2, 2), sign=st.sampled_from(["<", "<=", "=", "<>", ">"]))
+def test_an_invariant_refuses_the_rows_that_delta_rs_refuses(value: int, other: int, sign: str) -> None:
+    data = pa.table({"id": [value], "part": ["a"]}, NUMBERS)
+    with tempfile.TemporaryDirectory() as folder:
+        table = spillway.delta.create(folder, NUMBERS)
+        stating(table, {"id": invariant(f"id {sign} {other}")})
+        kept = []
+        for write in (
+            lambda: deltalake.write_deltalake(folder, data, mode="append"),
+            lambda: spillway.delta.write(folder, data),
+        ):
+            try:
+                write()
+                kept.append(True)
+            except (ConstraintError, deltalake.exceptions.DeltaError):
+                kept.append(False)
+        assert kept[0] == kept[1]
 
 
 def test_delta_rs_and_spillway_keep_the_constraints_of_each_other(tmp_path: Path) -> None:

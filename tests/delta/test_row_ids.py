@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
+import operator
 import shutil
 import subprocess
 import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -19,7 +23,14 @@ from hypothesis import strategies as st
 
 import spillway.delta
 from spillway.delta import AddFile
-from spillway.errors import CorruptLogError, OptionError, ProtocolChanged, UnsupportedTableError
+from spillway.errors import (
+    CommitConflict,
+    CorruptLogError,
+    OptionError,
+    ProtocolChanged,
+    SchemaError,
+    UnsupportedTableError,
+)
 
 from ..counts import examples
 from .conftest import READERS, rows
@@ -28,7 +39,7 @@ from .programs import SCHEMA as WRITERS
 from .test_many import start
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 TRACKED = {"delta.enableRowTracking": "true"}
 ID_COLUMN = "delta.rowTracking.materializedRowIdColumnName"
@@ -115,7 +126,16 @@ def tracked(table: spillway.delta.Table) -> dict[int, Row]:
                 )
     assert found.keys() == {key for key, _ in live}
     assert len({own for own, _ in found.values()}) == len(found)
+    assert scanned(table) == found
     return found
+
+
+def scanned(table: spillway.delta.Table, **options: Any) -> dict[int, Row]:
+    """The same by the table's own scan."""
+    names = ["_metadata.row_commit_version", "key", "_metadata.row_id"]
+    scan = table.scan(names, **options)
+    assert pa.schema(scan).names == names
+    return {row["key"]: (row[names[2]], row[names[0]]) for row in pa.table(scan).to_pylist()}
 
 
 def test_a_table_tracks_rows_from_its_first_version_on(tmp_path: Path) -> None:
@@ -208,6 +228,60 @@ def test_rows_keep_their_ids_in_every_history(
         assert tracked(spillway.delta.open(again))[100][0] > highest
 
 
+@settings(max_examples=examples(0.2))
+@given(
+    st.lists(st.tuples(st.integers(0, 199), st.integers(1, 60)), max_size=3),
+    st.tuples(st.sampled_from(["<", ">=", "="]), st.integers(0, 400)),
+    st.sampled_from(["true", "false"]),
+    st.booleans(),
+)
+def test_a_scan_has_the_ids_of_the_rows_that_satisfy_its_conditions(
+    gone: list[tuple[int, int]],
+    condition: tuple[str, int],
+    marks: str,
+    together: bool,  # noqa: FBT001 - hypothesis names it
+) -> None:
+    """Some rows are deleted, some row groups left out, and some rows of the others."""
+    with tempfile.TemporaryDirectory() as folder:
+        table = made(Path(folder) / "t", **{"delta.enableDeletionVectors": marks})
+        for first in (0, 200):
+            with table.append(row_group_rows=30) as append:
+                append.write(some(range(first, first + 200), 0))
+        for first, count in gone:
+            table.delete([("key", ">=", first), ("key", "<", first + count)], row_group_rows=30)
+        if together:
+            table.optimize(row_group_rows=30)
+        of_all = tracked(table)
+        assert all(own == key for key, (own, _) in of_all.items())
+        sign, value = condition
+        compare = {"<": operator.lt, ">=": operator.ge, "=": operator.eq}[sign]
+        found = scanned(table, where=[("key", sign, value)])
+        assert found == {key: row for key, row in of_all.items() if compare(key, value)}
+        by_version = pa.table(table.scan(["_metadata.row_commit_version"], where=[("key", sign, value)]))
+        versions = by_version["_metadata.row_commit_version"].to_pylist()
+        assert sorted(versions) == sorted(version for _, version in found.values())
+
+
+def test_ids_are_read_of_older_versions_and_of_tables_that_have_them(tmp_path: Path) -> None:
+    table = spillway.delta.create(tmp_path / "t", ROWS)
+    table.set_properties(TRACKED)
+    append(table, range(3))
+    table.update([("key", "=", 1)], {"stamp": 7})
+    assert scanned(table, version=2) == {key: (key, 2) for key in range(3)}
+    assert scanned(table)[1] == (1, 3)
+    for name in ("_metadata.row_id", "_metadata.row_commit_version"):
+        advice = rf"version 0 .*{name}.*set_properties.*enableRowTracking"
+        with pytest.raises(SchemaError, match=advice) as refused:
+            table.scan(["key", name], version=0)
+        assert refused.value.column == name
+    with pytest.raises(SchemaError, match=r"no column ._metadata\.other"):
+        table.scan(["_metadata.other"])
+    named = pa.schema({"_metadata.row_id": pa.string()})
+    own = spillway.delta.create(tmp_path / "own", named, properties=TRACKED)
+    spillway.delta.write(own.path, pa.table({"_metadata.row_id": ["mine"]}))
+    assert pa.table(own.scan(["_metadata.row_id"]))["_metadata.row_id"].to_pylist() == ["mine"]
+
+
 @pytest.mark.parametrize("reader", READERS)
 def test_other_readers_do_not_see_the_columns_of_copied_rows(tmp_path: Path, reader: str) -> None:
     table = made(tmp_path / "t")
@@ -282,16 +356,84 @@ def test_it_is_enabled_while_a_table_is_empty(tmp_path: Path) -> None:
     assert {own for own, _ in tracked(table).values()} == {0, 1, 2}
 
 
-def test_rows_without_ids_get_none_later(tmp_path: Path) -> None:
+@pytest.mark.parametrize("marks", ["true", "false"])
+def test_rows_that_are_there_get_ids_when_it_is_enabled(tmp_path: Path, marks: str) -> None:
+    properties = {"delta.enableDeletionVectors": marks}
+    table = spillway.delta.create(tmp_path / "t", ROWS, partition_by="part", properties=properties)
+    append(table, range(10))
+    append(table, range(10, 14))
+    table.delete([("key", "in", [2, 10])])
+    before = rows(pa.table(table.scan()))
+    files = {file.path for file in table.files()}
+    version = table.set_properties(TRACKED | {"delta.appendOnly": "false"})
+    operations = [entry.operation for entry in table.history(3)]
+    assert operations == ["SET TBLPROPERTIES", "ROW TRACKING BACKFILL", "UPGRADE PROTOCOL"]
+    assert {file.path for file in table.files()} == files
+    known = tracked(table)
+    assert {found for _, found in known.values()} == {version - 1}
+    assert rows(pa.table(table.scan())) == before
+    assert table.set_properties(TRACKED) == version
+    table.update([("key", "=", 3)], {"stamp": 1})
+    table.optimize()
+    append(table, [50])
+    found = tracked(table)
+    assert found.pop(50)[0] > max(own for own, _ in known.values())
+    assert found == known | {3: (known[3][0], version + 1)}
+
+
+def test_rows_that_nobody_counted_are_counted_before_they_get_ids(tmp_path: Path) -> None:
     table = spillway.delta.create(tmp_path / "t", ROWS)
-    append(table, range(3))
-    with pytest.raises(UnsupportedTableError, match=r"files whose rows have no ids.*Create a table"):
-        table.set_properties(TRACKED)
-    assert (table.version, table.properties) == (1, {})
-    table.truncate()
+    table.commit(adds=[stored(table, {"minValues": {"key": 100}})])
     table.set_properties(TRACKED)
-    assert append(table, [5]) == 4
-    assert tracked(table) == {5: (0, 4)}
+    [file] = table.files()
+    assert file.stats == {"minValues": {"key": 100}, "numRecords": 2}
+    assert {own for own, _ in tracked(table).values()} == {0, 1}
+
+
+def test_a_backfill_is_in_no_change_data_feed(tmp_path: Path) -> None:
+    feed = {"delta.enableChangeDataFeed": "true"}
+    table = spillway.delta.create(tmp_path / "t", ROWS, properties=feed)
+    append(table, range(3))
+    table.set_properties(TRACKED)
+    assert pa.table(table.changes(2)).num_rows == 0
+
+
+def test_appends_and_deletes_go_on_beside_a_backfill(tmp_path: Path) -> None:
+    """Those that were under way when the feature came are made again, as their error says."""
+    marks = {"delta.enableDeletionVectors": "true"}
+    table = spillway.delta.create(tmp_path / "t", ROWS, properties=marks)
+    for first in range(0, 400, 10):
+        append(table, range(first, first + 10))
+    enabled = threading.Event()
+
+    def persistently(change: Callable[[], object]) -> None:
+        while True:
+            with contextlib.suppress(CommitConflict):
+                change()
+                return
+
+    def write(writer: int) -> int:
+        done = 0
+        while done < 3 or (done < 40 and not enabled.is_set()):
+            key = 1000 * (writer + 1) + done
+            persistently(lambda key=key: append(table, [key]))  # type: ignore[misc]
+            gone = 10 * done + writer
+            persistently(lambda gone=gone: table.delete([("key", "=", gone)]))  # type: ignore[misc]
+            done += 1
+        return done
+
+    with ThreadPoolExecutor(4) as pool:
+        writers = [pool.submit(write, writer) for writer in range(3)]
+        try:
+            persistently(lambda: table.set_properties(TRACKED))
+        finally:
+            enabled.set()
+        done = [writer.result() for writer in writers]
+    expected = set(range(400))
+    for writer, count in enumerate(done):
+        expected |= {1000 * (writer + 1) + number for number in range(count)}
+        expected -= {10 * number + writer for number in range(count)}
+    assert tracked(table).keys() == expected
 
 
 def supporting(folder: Path, *lines: dict[str, Any], **properties: str) -> spillway.delta.Table:
@@ -330,6 +472,16 @@ def test_a_version_before_the_feature_was_dropped_is_not_restored(tmp_path: Path
     write_version(table, 2, [needs("domainMetadata"), {"metaData": metadata}, {"domainMetadata": dropped}])
     with pytest.raises(UnsupportedTableError, match="was changed or dropped after version 1"):
         table.restore(1)
+
+
+def test_a_version_of_files_that_nobody_counted_is_not_restored(tmp_path: Path) -> None:
+    table = spillway.delta.create(tmp_path / "t", ROWS)
+    table.commit(adds=[stored(table, None)])
+    write_version(table, 2, [needs("rowTracking", "domainMetadata")])
+    table.truncate()
+    with pytest.raises(UnsupportedTableError, match=r"version 1 cannot be restored.*own\.parquet.*numRec"):
+        table.restore(1)
+    assert table.version == 3
 
 
 def test_a_replaced_table_gives_later_ids_in_the_same_columns(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import spillway.delta
 
-from .test_row_ids import ROWS, TRACKED, Row, append, check_files, made, some, tracked
+from .test_row_ids import ROWS, TRACKED, Row, append, check_files, made, scanned, some, tracked
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,9 @@ def seen(worker: Worker, folder: Path) -> dict[int, Row]:
     columns = "key, _metadata.row_id, _metadata.row_commit_version"
     found = worker.sql(f"select {columns} from delta.`{folder}`")
     assert len({own for _, own, _ in found}) == len(found)
-    return {key: (own, version) for key, own, version in found}
+    rows = {key: (own, version) for key, own, version in found}
+    assert scanned(spillway.delta.open(folder)) == rows
+    return rows
 
 
 @pytest.mark.parametrize("marks", [{}, MARKS], ids=["rewritten", "marked"])
@@ -118,13 +120,17 @@ def test_our_writes_go_on_from_sparks_table(tmp_path: Path, worker: Worker) -> N
     check_files(table)
 
 
-def test_a_table_that_spark_has_given_ids_keeps_them(tmp_path: Path, worker: Worker) -> None:
+@pytest.mark.parametrize("by_spark", [True, False], ids=["by Spark", "here"])
+def test_a_table_that_gets_ids_keeps_them(tmp_path: Path, worker: Worker, *, by_spark: bool) -> None:
     folder = tmp_path / "t"
     table = spillway.delta.create(folder, ROWS)
     append(table, range(10))
     append(table, range(10, 15))
-    properties = ", ".join(f"'{name}' = '{value}'" for name, value in TRACKED.items())
-    worker.sql(f"alter table delta.`{folder}` set tblproperties ({properties})")
+    if by_spark:
+        properties = ", ".join(f"'{name}' = '{value}'" for name, value in TRACKED.items())
+        worker.sql(f"alter table delta.`{folder}` set tblproperties ({properties})")
+    else:
+        table.set_properties(TRACKED)
     known = seen(worker, folder)
     assert len(known) == 15
     table.delete([("key", "<", 3)])

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spillway.delta._rows import Rows
+
 if TYPE_CHECKING:
     from spillway import _native
 
 __all__ = ["Changes"]
 
 
-class Changes:
+class Changes(Rows):
     """Changed rows of some versions of a table, which any Arrow library reads: ``pyarrow.table(changes)``.
 
     They have three columns more than the table. ``_change_type`` is ``insert``, ``delete``, or for a row with
@@ -24,6 +26,7 @@ class Changes:
     """
 
     def __init__(self, native: _native.DeltaChanges) -> None:
+        super().__init__(native)
         self._native = native
 
     def __repr__(self) -> str:
@@ -38,15 +41,3 @@ class Changes:
     def last_version(self) -> int:
         """The last version that is read."""
         return self._native.versions[1]
-
-    def __arrow_c_schema__(self) -> object:
-        """Export the schema, by the Arrow PyCapsule interface."""
-        return self._native.__arrow_c_schema__()
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Export the rows, by the Arrow PyCapsule interface.
-
-        Args:
-            requested_schema: Not regarded, as the interface allows: types are those of the table.
-        """
-        return self._native.__arrow_c_stream__(requested_schema)

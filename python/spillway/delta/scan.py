@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spillway.delta._rows import Rows
 from spillway.delta.types import TableFile
 
 if TYPE_CHECKING:
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["Scan"]
 
 
-class Scan:
+class Scan(Rows):
     """Rows of one version of a table, which any Arrow library reads: ``pyarrow.table(scan)``.
 
     Files are chosen when the scan is made; nothing is read before an Arrow library asks for rows. Each time
@@ -23,6 +24,7 @@ class Scan:
     """
 
     def __init__(self, native: _native.DeltaScan) -> None:
+        super().__init__(native)
         self._native = native
 
     def __repr__(self) -> str:
@@ -43,15 +45,3 @@ class Scan:
     def skipped_files(self) -> int:
         """The number of the version's files that are not opened."""
         return self._native.skipped
-
-    def __arrow_c_schema__(self) -> object:
-        """Export the schema, by the Arrow PyCapsule interface."""
-        return self._native.__arrow_c_schema__()
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Export the rows, by the Arrow PyCapsule interface.
-
-        Args:
-            requested_schema: Not regarded, as the interface allows: types are those of the table.
-        """
-        return self._native.__arrow_c_stream__(requested_schema)

@@ -145,7 +145,9 @@ class Table:
         single precision first.
 
         Args:
-            columns: The columns to read, in the order of the answer; all, without it.
+            columns: The columns to read, in the order of the answer; all of the table, without it. In a table
+                with ``delta.enableRowTracking`` they may be ``"_metadata.row_id"``, the id of each row, and
+                ``"_metadata.row_commit_version"``, the version that changed it last, as Spark has them.
             where: Conditions that all hold for every row: column, operator (``=``, ``!=``, ``<``, ``<=``,
                 ``>``, ``>=``, ``in``) and value. None goes with ``=`` and ``!=``. Decimals, binary values and
                 nested columns have none.
@@ -153,7 +155,7 @@ class Table:
 
         Raises:
             OptionError: A condition is none, or its value does not fit its column.
-            SchemaError: The table has no such column.
+            SchemaError: The table has no such column, or its rows have no ids.
             UnsupportedTableError: The table has a column mapping that its protocol does not name. A deletion
                 vector outside the table's folder raises it when its file is read.
             VersionNotFoundError: The version is not, or no longer, there.
@@ -171,7 +173,10 @@ class Table:
 
         The table needs ``delta.enableChangeDataFeed`` in all of these versions. The rules are those of
         "Change Data Files" and "Add CDC File" in Delta's PROTOCOL.md. Rows have the columns of the last
-        version. A compaction changes none.
+        version, and null is allowed wherever rows of the range may have it. A compaction changes none.
+
+        A version that replaces the schema divides what can be read at once. It may be the first of a range:
+        rows that it deleted are null in columns that they lack, or had with other values.
 
         Args:
             first_version: The first version whose changes are read.
@@ -181,10 +186,12 @@ class Table:
 
         Raises:
             OptionError: The table had no change data feed in one of the versions, which the message names; or
-                the last version cannot hold the rows of one; or the first comes after the last.
+                the last version cannot hold the rows of one, and the message names the ranges that can be
+                read; or the first comes after the last.
             SchemaError: The table has no such column.
             UnsupportedTableError: The table maps its columns to other names.
-            VersionNotFoundError: A version is not, or no longer, there.
+            VersionNotFoundError: A version is not there; or no longer, and the message names the first one
+                whose changes are.
 
         Example:
             >>> import pyarrow as pa, spillway.delta
@@ -652,9 +659,13 @@ class Table:
         set to ``"false"``, it leaves the feature in the protocol. Names that do not begin with ``delta.`` are
         the caller's own.
 
+        Before ``delta.enableRowTracking`` comes to a table with rows, they get ids: one version gives the
+        table the feature, and one for each 2,000 files names them once more. No file is written again, and
+        appends and deletes go on. A call that ended in between is made again, and goes on from there.
+
         Args:
             properties: Values by name.
-            timeout: Seconds that it may take; None waits for ever.
+            timeout: Seconds that it may take, ids included; None waits for ever.
 
         Returns:
             The version that has them; the newest one where nothing changes.
@@ -662,8 +673,7 @@ class Table:
         Raises:
             CommitConflict: A concurrent transaction changed the schema, the properties or the protocol.
             OptionError: Delta has no such property, or it may not have such a value; or one is a constraint.
-            UnsupportedTableError: A property, or the table, asks for a feature that is not built; or
-                ``delta.enableRowTracking`` is set, and the table has rows without ids.
+            UnsupportedTableError: A property, or the table, asks for a feature that is not built.
 
         Example:
             >>> import pyarrow as pa, spillway.delta

@@ -1,9 +1,10 @@
 //! The conflict check: decides whether a transaction may commit after a version that it did not read.
 //!
 //! The order of the checks is delta-spark's, so that the same pair of transactions gets the same error;
-//! `tests/matrix.rs` holds it to that. The check differs in four points. It is finer in one: added files are matched
-//! by their statistics too. It is coarser in three: any change of the protocol is a conflict, a file without statistics
-//! of clustering columns is one with their change, and so is a version that enables row tracking. The ids of rows are
+//! `tests/matrix.rs` holds it to that. The check differs in five points. It is finer in one: added files are matched
+//! by their statistics too. It is coarser in four: any change of the protocol is a conflict, a file without statistics
+//! of clustering columns is one with their change, so is a version that enables row tracking, and so is one that states
+//! the entry of a file that this transaction read and states anew. The ids of rows are
 //! none: each attempt gives them anew ([`row_ids`]). A transaction with [`Marks`](crate::merge::Marks) has no conflict
 //! with versions that only mark other rows: whether they are others, its merge finds out.
 
@@ -168,6 +169,7 @@ fn find(transaction: &Transaction, winner: &Winner) -> Option<ConflictKind> {
         .or_else(|| concurrent_append(transaction, winner))
         .or_else(|| concurrent_delete_read(transaction, winner))
         .or_else(|| concurrent_delete_delete(transaction, winner))
+        .or_else(|| concurrent_entry(transaction, winner))
 }
 
 fn concurrent_domain(transaction: &Transaction, winner: &Winner) -> Option<ConflictKind> {
@@ -270,6 +272,23 @@ fn concurrent_delete_delete(transaction: &Transaction, winner: &Winner) -> Optio
                 && !is_merged(transaction, winner, &remove.path) =>
         {
             Some(ConflictKind::ConcurrentDeleteDelete(remove.path.clone()))
+        }
+        _ => None,
+    })
+}
+
+/// Finds a file of which both state the entry anew, as when both give its rows ids.
+fn concurrent_entry(transaction: &Transaction, winner: &Winner) -> Option<ConflictKind> {
+    transaction.actions.iter().find_map(|action| match action {
+        Action::Add(add)
+            if transaction.reads.files.contains(&add.path)
+                && winner.added_paths.contains(&add.path)
+                && !is_merged(transaction, winner, &add.path) =>
+        {
+            Some(ConflictKind::ConcurrentAppend {
+                path: add.path.clone(),
+                partition: partition_of(&add.partition_values),
+            })
         }
         _ => None,
     })

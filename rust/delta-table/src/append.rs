@@ -863,7 +863,7 @@ impl Append {
         }
         head.check_writable()?;
         // Nobody has compared the rows with a constraint that came since.
-        if !constraints::are_of(&before.metadata, &head.metadata) {
+        if !constraints::are_of(before, &head) {
             return Ok(false);
         }
         if head.metadata.partition_columns != before.metadata.partition_columns

@@ -250,12 +250,8 @@ pub(crate) fn but_files(log: &LogDir, version: Version, body: &[u8]) -> Result<V
     Ok(kept)
 }
 
-/// Metadata keys of columns whose values a writer must compute or check.
-const COMPUTED: [&str; 3] = [
-    "delta.generationExpression",
-    "delta.identity.start",
-    "delta.invariants",
-];
+/// Metadata keys of columns whose values a writer must compute.
+const COMPUTED: [&str; 2] = ["delta.generationExpression", "delta.identity.start"];
 
 impl Head {
     /// Takes the next version in, and returns its actions that are not of the head.
@@ -430,7 +426,7 @@ impl Head {
     }
 }
 
-/// The first column at any depth whose values are computed or checked, and the metadata key that asks for it.
+/// The first column at any depth whose values are computed, and the metadata key that asks for it.
 fn computed(columns: &[Column]) -> Option<(&Column, &'static str)> {
     columns.iter().find_map(|column| {
         let rule = COMPUTED.iter().find(|rule| column.metadata.contains_key(**rule));

@@ -6,6 +6,7 @@
 //! action types that commits are written with, so that reading and writing cannot disagree.
 
 mod append;
+mod backfill;
 mod change_feed;
 mod checkpoint;
 mod cleanup;

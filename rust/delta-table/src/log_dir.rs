@@ -1,6 +1,6 @@
 //! The log's folder: lists versions and checkpoints, and reads a table from them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -28,6 +28,9 @@ pub(crate) const CHANGED_IN: &str = "spillway.changedIn";
 
 /// The tag of our hints that keeps the in-commit timestamp of the checkpoint's version.
 pub(crate) const IN_COMMIT_TIMESTAMP: &str = "spillway.inCommitTimestamp";
+
+/// The versions before a range from which on delta-spark lets the times of versions rise.
+const RISING_BEFORE: Version = 100;
 
 /// `_delta_log`.
 #[derive(Clone)]
@@ -76,6 +79,15 @@ impl LogListing {
                 }
                 Some((*version, names))
             })
+    }
+
+    /// The version of the oldest complete checkpoint at or after `at_least`.
+    fn first_checkpoint(&self, at_least: Version) -> Option<Version> {
+        let mut versions = self.checkpoints.range(at_least..).map(|(version, _)| *version);
+        versions.find(|version| {
+            self.checkpoint(*version)
+                .is_some_and(|(found, _)| found == *version)
+        })
     }
 }
 
@@ -182,13 +194,40 @@ impl LogDir {
         Ok(Some(LogFiles { now: ages.now, files }))
     }
 
-    /// The times at which versions were written, in milliseconds since the epoch; none where the store does not tell
-    /// times.
-    pub fn written(&self) -> Result<BTreeMap<Version, i64>> {
-        let ages = self.0.ages(FOLDER)?.map(|ages| ages.files).unwrap_or_default();
-        let versions = ages.into_iter();
-        let versions = versions.filter_map(|(name, modified)| Some((version_of_file(&name)?, modified)));
-        Ok(versions.collect())
+    /// The times at which versions from `first` on were written, in milliseconds since the epoch; none where the store
+    /// does not tell times. They rise: a version whose file is no younger than the one before comes a millisecond after
+    /// that, as delta-spark has it, which begins so many versions before the first.
+    pub fn written(&self, first: Version) -> Result<BTreeMap<Version, i64>> {
+        let files = self.files()?.map(|log| log.files).unwrap_or_default();
+        let versions = files
+            .into_iter()
+            .filter(|file| file.version >= first - RISING_BEFORE && version_of_file(&file.name).is_some());
+        let mut times: BTreeMap<_, _> = versions.map(|file| (file.version, file.modified)).collect();
+        let mut least = i64::MIN;
+        for time in times.values_mut() {
+            *time = least.max(*time);
+            least = time.saturating_add(1);
+        }
+        Ok(times)
+    }
+
+    /// The first version of which the state and the changes can be read; none where the log has no such.
+    pub fn first_with_changes(&self) -> Result<Option<Version>> {
+        let names = self.0.list(FOLDER, None)?;
+        let versions: BTreeSet<Version> = names.iter().filter_map(|name| version_of_file(name)).collect();
+        let Some(newest) = versions.last() else {
+            return Ok(None);
+        };
+        let whole = (0..=*newest)
+            .rev()
+            .take_while(|version| versions.contains(version));
+        let first = whole.last().unwrap_or(*newest);
+        let checkpoint = self.list(None)?.first_checkpoint(first - 1);
+        Ok(match checkpoint {
+            _ if first == 0 => Some(0),
+            Some(checkpoint) => Some(checkpoint.max(first)).filter(|first| first <= newest),
+            None => None,
+        })
     }
 
     /// Removes files, as far as that can be done; returns how many went.
@@ -329,10 +368,10 @@ impl LogDir {
     }
 
     fn gap(&self, missing: Version, listing: &LogListing, at: Option<Version>) -> TableError {
-        let before = listing.checkpoints.keys().any(|version| *version >= missing);
-        if let (Some(at), true) = (at, before) {
+        if let (Some(at), Some(first)) = (at, listing.first_checkpoint(missing)) {
             return TableError::NoSuchVersion(format!(
-                "version {at} cannot be read any more: the log before a later checkpoint was cleaned up"
+                "version {at} cannot be read any more: the log before a later checkpoint was cleaned up. The first \
+                 version that is still there is {first}"
             ));
         }
         TableError::Malformed(format!(

@@ -395,6 +395,7 @@ impl Table {
         .into();
         check_in_commit_timestamps(&snapshot, &target.metadata)?;
         row_ids::check_restored(&snapshot, &target)?;
+        row_ids::check_returning(&snapshot, version, &returning)?;
         let mut transaction = begin(&snapshot, operation)?;
         transaction.reads.whole_table = true;
         transaction.actions = restoring(&snapshot, &target, &returning, &leaving);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use delta_commit::actions::Action;
+use delta_commit::actions::{Action, Metadata};
 use delta_commit::row_ids::{ENABLED, FEATURE};
 use delta_commit::{MemberId, Operation, Patience, Transaction, Version};
 use serde_json::json;
@@ -11,6 +11,7 @@ use crate::change_feed::{self, CHANGE_FEED};
 use crate::checkpoint::interval_millis;
 use crate::create::{check_in_commit_timestamps, with_features};
 use crate::error::{Result, TableError};
+use crate::head::Head;
 use crate::indexed;
 use crate::optimize::bytes_of;
 use crate::row_ids;
@@ -233,8 +234,8 @@ impl Table {
     /// Sets properties, and takes away those without a value, in one version. Returns the version that has them: the
     /// newest one where nothing changes.
     ///
-    /// A property that needs a feature enables it. `delta.enableRowTracking` is for tables whose rows all have ids, as
-    /// those of an empty table.
+    /// A property that needs a feature enables it. Before `delta.enableRowTracking` comes, rows that have no ids get
+    /// some, in versions of their own.
     ///
     /// # Errors
     /// [`TableError::Option`] when Delta has no such property, or it may not have the value;
@@ -253,21 +254,14 @@ impl Table {
         }
         let shared = self.shared()?;
         let head = shared.refresh(&mut patient(patience));
-        let head = head.map_err(|error| or_late(error, patience))?;
-        // No row is written, so that a constraint need not be understood.
-        head.check_features()?;
-        let mut metadata = head.metadata.as_ref().clone();
-        for (property, value) in properties {
-            match value {
-                Some(value) => metadata.configuration.insert(property.clone(), value.clone()),
-                None => metadata.configuration.remove(property),
-            };
-        }
-        check_in_commit_timestamps(&head, &metadata)?;
-        change_feed::check_columns(&metadata, &head.schema)?;
-        row_ids::check_properties(&metadata)?;
+        let mut head = head.map_err(|error| or_late(error, patience))?;
+        let mut metadata = with_properties(&head, properties)?;
         let enables_row_ids = metadata.is_enabled(ENABLED) && !row_ids::is_enabled(&head);
         if enables_row_ids {
+            if self.backfill(patience)? {
+                head = shared.refresh(&mut patient(patience))?;
+                metadata = with_properties(&head, properties)?;
+            }
             row_ids::name_columns(&mut metadata);
         }
         let set = properties
@@ -296,6 +290,23 @@ impl Table {
         }
         shared.commit(transaction, patience)
     }
+}
+
+/// The metadata of a table with these properties, and without those that have no value.
+fn with_properties(head: &Head, properties: &BTreeMap<String, Option<String>>) -> Result<Metadata> {
+    // No row is written, so that a constraint need not be understood.
+    head.check_features()?;
+    let mut metadata = head.metadata.as_ref().clone();
+    for (property, value) in properties {
+        match value {
+            Some(value) => metadata.configuration.insert(property.clone(), value.clone()),
+            None => metadata.configuration.remove(property),
+        };
+    }
+    check_in_commit_timestamps(head, &metadata)?;
+    change_feed::check_columns(&metadata, &head.schema)?;
+    row_ids::check_properties(&metadata)?;
+    Ok(metadata)
 }
 
 /// The operation for the history, under Spark's names.

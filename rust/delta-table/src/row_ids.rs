@@ -5,7 +5,6 @@
 //! such column has the version of each row that is copied as it is. The table's metadata has their names: see "Row
 //! Tracking" in Delta's PROTOCOL.md.
 
-use std::iter::Peekable;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -13,18 +12,19 @@ use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, UInt32Array, new_null_array};
 use arrow_schema::{DataType, Schema};
 use arrow_select::take::take;
+use delta_commit::Version;
 use delta_commit::actions::{Add, Metadata};
+use delta_commit::predicate::Predicate;
 use delta_commit::row_ids::{self, DOMAIN, ENABLED, FEATURE, SUSPENDED};
 use parquet_writer::{Batch, WriteError};
 use roaring::RoaringTreemap;
-use roaring::treemap::IntoIter;
 use serde_json::Map;
 use uuid::Uuid;
 
 use crate::error::{Result, TableError};
 use crate::head::Head;
 use crate::place::Place;
-use crate::scan::FileRows;
+use crate::scan::{FileRows, Plan, TrackedColumn};
 use crate::schema::{Column, Kind, Primitive, TableSchema};
 use crate::snapshot::Snapshot;
 
@@ -63,6 +63,17 @@ pub(crate) fn check_properties(metadata: &Metadata) -> Result<()> {
         return Err(TableError::unsupported(format!(
             "the table would have, or has, {ENABLED}=true and {SUSPENDED}=true, of which only one may be: have Spark \
              take one away"
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses to give ids in a table that gives none for now.
+pub(crate) fn check_unsuspended(head: &Head) -> Result<()> {
+    if head.metadata.is_enabled(SUSPENDED) {
+        return Err(TableError::unsupported(format!(
+            "the table has {SUSPENDED}=true, so that its files get no row ids, and rows that are there cannot get some: \
+             have Spark take it away"
         )));
     }
     Ok(())
@@ -110,14 +121,18 @@ pub(crate) fn name_columns(metadata: &mut Metadata) {
     }
 }
 
+/// The files of a table whose rows have no ids.
+pub(crate) fn without_ids(snapshot: &Snapshot) -> impl Iterator<Item = &Arc<Add>> {
+    let has_ids = |add: &Add| add.base_row_id.is_some() && add.default_row_commit_version.is_some();
+    snapshot.files().filter(move |add| !has_ids(add))
+}
+
 /// Refuses to enable row tracking in a table with files whose rows have no ids.
 pub(crate) fn check_files(snapshot: &Snapshot) -> Result<()> {
-    let has_ids = |add: &Add| add.base_row_id.is_some() && add.default_row_commit_version.is_some();
-    match snapshot.files().find(|add| !has_ids(add)) {
+    match without_ids(snapshot).next() {
         None => Ok(()),
         Some(add) => Err(TableError::unsupported(format!(
-            "{ENABLED}=true is not accepted: the table has files whose rows have no ids, as {:?}, and to give them some \
-             is not built. Create a table with the property and append the rows to it, or have Spark set it here",
+            "{ENABLED}=true is not accepted: the file {:?}, whose rows have no ids, was added meanwhile: set it again",
             add.path
         ))),
     }
@@ -137,6 +152,21 @@ pub(crate) fn check_restored(now: &Head, before: &Head) -> Result<()> {
          a later version, or have Spark restore this one",
         before.version
     )))
+}
+
+/// Refuses to bring back files whose rows would have to get ids, and are not counted.
+pub(crate) fn check_returning(now: &Head, version: Version, adds: &[&Arc<Add>]) -> Result<()> {
+    let is_uncounted =
+        |add: &&&Arc<Add>| add.base_row_id.is_none() && row_ids::rows_of(add.as_ref()).is_none();
+    match adds.iter().find(is_uncounted) {
+        Some(add) if gives_ids(now) => Err(TableError::unsupported(format!(
+            "version {version} cannot be restored: its file {:?} has no row ids, and no numRecords in its statistics by \
+             which its rows would get some, and the table has row tracking now: restore a later version, or append the \
+             rows of this one, as scan(version={version}) reads them",
+            add.path
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Refuses files of a caller that hold rows of the table, where rows keep their ids, and files that can get no ids.
@@ -235,21 +265,101 @@ pub(crate) fn shown(schema: &Arc<TableSchema>, metadata: &Metadata) -> Arc<Table
     })
 }
 
+/// A value of each row that row tracking has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RowValue {
+    /// The row's id.
+    Id,
+    /// The version that it is of.
+    Version,
+}
+
+impl RowValue {
+    const ALL: [Self; 2] = [Self::Id, Self::Version];
+
+    /// The value that a column of a scan has, by its name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|value| value.name() == name)
+    }
+
+    /// The name of the column of a scan, which Spark has too.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Id => "_metadata.row_id",
+            Self::Version => "_metadata.row_commit_version",
+        }
+    }
+}
+
+/// The column of files with a value that row tracking has.
+///
+/// # Errors
+/// [`delta_commit::CommitError::Schema`] when the table has no row tracking; as [`RowColumns::of`].
+pub(crate) fn stored_column(head: &Head, value: RowValue) -> Result<Column> {
+    let Some(RowColumns([id, version])) = RowColumns::of(head)? else {
+        return Err(TableError::column(
+            value.name(),
+            format!(
+                "version {} of the table has no column {:?}, since its rows have no ids: enable them by \
+                 set_properties({{\"{ENABLED}\": \"true\"}}), and read a version from then on",
+                head.version,
+                value.name()
+            ),
+        ));
+    };
+    Ok(match value {
+        RowValue::Id => id,
+        RowValue::Version => version,
+    })
+}
+
+/// The id of a file's first row, and the version that its rows are of, unless columns of the file say otherwise.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Origin {
+    first: i64,
+    version: i64,
+}
+
+/// The ids of a file's rows.
+///
+/// # Errors
+/// [`TableError::Malformed`] when the log does not have them.
+pub(crate) fn origin(add: &Add) -> Result<Origin> {
+    match (add.base_row_id, add.default_row_commit_version) {
+        (Some(first), Some(version)) => Ok(Origin { first, version }),
+        _ => Err(TableError::Malformed(format!(
+            "the table has {ENABLED}=true, and its file {:?} lacks baseRowId or defaultRowCommitVersion: the log is not \
+             whole",
+            add.path
+        ))),
+    }
+}
+
+impl Origin {
+    /// A column with a value for each row: its own, or that of the file. Ids need the numbers of the rows in the file.
+    pub fn fill(self, value: RowValue, own: &ArrayRef, numbers: Option<&ArrayRef>) -> ArrayRef {
+        let own = own.as_primitive::<Int64Type>().iter();
+        let filled = match (value, numbers) {
+            (RowValue::Id, Some(numbers)) => {
+                let numbers = numbers.as_primitive::<Int64Type>().values().iter();
+                let ids = own
+                    .zip(numbers)
+                    .map(|(id, number)| id.unwrap_or(self.first.saturating_add(*number)));
+                Int64Array::from_iter_values(ids)
+            }
+            (RowValue::Id, None) => own.collect(),
+            (RowValue::Version, _) => {
+                Int64Array::from_iter_values(own.map(|version| version.unwrap_or(self.version)))
+            }
+        };
+        Arc::new(filled)
+    }
+}
+
 /// The rows of one file for another file. Where rows keep their ids, each batch ends with the columns of these.
 pub(crate) struct CopiedRows {
     rows: FileRows,
-    ids: Option<Ids>,
-}
-
-/// The ids of the rows of a file that is read in order.
-struct Ids {
-    /// The id of the first row, and the version that rows are of, unless columns say otherwise.
-    first: i64,
-    version: i64,
-    /// The number of the next row.
-    next: u64,
-    /// The rows that are passed over.
-    gone: Peekable<IntoIter>,
+    keeps_ids: bool,
 }
 
 impl CopiedRows {
@@ -271,26 +381,24 @@ impl CopiedRows {
         add: &Arc<Add>,
         gone: RoaringTreemap,
     ) -> Result<Self> {
-        let mut ids = None;
-        if let Some(RowColumns(hidden)) = RowColumns::of(snapshot)? {
-            let (Some(first), Some(version)) = (add.base_row_id, add.default_row_commit_version) else {
-                return Err(TableError::Malformed(format!(
-                    "the table has {ENABLED}=true, and its file {:?} lacks baseRowId or defaultRowCommitVersion: the \
-                     log is not whole",
-                    add.path
-                )));
-            };
-            columns.extend(hidden);
-            ids = Some(Ids {
-                first,
-                version,
-                next: 0,
-                gone: gone.clone().into_iter().peekable(),
+        let hidden = RowColumns::of(snapshot)?;
+        let mut tracked = Vec::new();
+        for (value, column) in RowValue::ALL
+            .into_iter()
+            .zip(hidden.into_iter().flat_map(|all| all.0))
+        {
+            tracked.push(TrackedColumn {
+                place: columns.len(),
+                answer: column.arrow(),
+                value,
             });
+            columns.push(column);
         }
+        let keeps_ids = !tracked.is_empty();
+        let plan = Plan::new(place, snapshot, columns, Predicate::default())?.tracking(tracked);
         Ok(Self {
-            rows: FileRows::in_columns(place, snapshot, columns, add, gone)?,
-            ids,
+            rows: FileRows::open(plan, add, gone)?,
+            keeps_ids,
         })
     }
 
@@ -299,7 +407,7 @@ impl CopiedRows {
     /// # Errors
     /// An error if the batch is not one of these rows.
     pub fn apart(&self, batch: RecordBatch) -> Result<(RecordBatch, Option<ArrayRef>)> {
-        if self.ids.is_none() {
+        if !self.keeps_ids {
             return Ok((batch, None));
         }
         let of_table: Vec<usize> = (0..batch.num_columns().saturating_sub(2)).collect();
@@ -313,46 +421,7 @@ impl Iterator for CopiedRows {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let batch = self.rows.next()?;
-        Some(match &mut self.ids {
-            None => batch,
-            Some(ids) => batch.and_then(|batch| ids.fill(&batch)),
-        })
-    }
-}
-
-impl Ids {
-    /// A batch with an id and a version for each row.
-    fn fill(&mut self, batch: &RecordBatch) -> Result<RecordBatch> {
-        let mut columns = batch.columns().to_vec();
-        let hidden = columns.split_off(columns.len().saturating_sub(2));
-        for (number, column) in hidden.into_iter().enumerate() {
-            let given = column.as_primitive::<Int64Type>().iter();
-            let filled: Int64Array = if number == 0 {
-                given
-                    .map(|id| {
-                        let own = self.own();
-                        Some(id.unwrap_or(own))
-                    })
-                    .collect()
-            } else {
-                given
-                    .map(|version| Some(version.unwrap_or(self.version)))
-                    .collect()
-            };
-            columns.push(Arc::new(filled));
-        }
-        Ok(RecordBatch::try_new(batch.schema(), columns).map_err(WriteError::from)?)
-    }
-
-    /// The id that the next row has by its place in the file.
-    fn own(&mut self) -> i64 {
-        while self.gone.next_if_eq(&self.next).is_some() {
-            self.next += 1;
-        }
-        let place = i64::try_from(self.next).unwrap_or(i64::MAX);
-        self.next += 1;
-        self.first.saturating_add(place)
+        self.rows.next()
     }
 }
 

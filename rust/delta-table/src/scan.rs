@@ -10,10 +10,11 @@ mod constants;
 mod filter;
 mod positions;
 mod reader;
+mod row_numbers;
 
 use std::sync::Arc;
 
-use arrow_schema::{Field, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use delta_commit::Version;
 use delta_commit::actions::Add;
 use delta_commit::predicate::{Predicate, Term};
@@ -22,6 +23,7 @@ use crate::error::{Result, TableError};
 use crate::head::Head;
 use crate::operations::Condition;
 use crate::place::Place;
+use crate::row_ids::{self, RowValue};
 use crate::schema::Column;
 use crate::snapshot::Snapshot;
 use crate::table::Table;
@@ -30,13 +32,15 @@ pub(crate) use adapt::adapt;
 pub use changes::{Changes, ChangesOptions, ChangesReader};
 pub(crate) use filter::plain;
 pub(crate) use positions::{FileRows, Found, NumberedRows, Positions, row_count};
+use reader::Advice;
 pub use reader::ScanReader;
 pub(crate) use reader::repeated;
 
 /// The rows and columns to read.
 #[derive(Debug, Clone, Default)]
 pub struct ScanOptions {
-    /// Names of top-level columns, in the order of the answer. The default is all of the table.
+    /// Names of top-level columns, in the order of the answer: of the table, or `_metadata.row_id` and
+    /// `_metadata.row_commit_version`. The default is all of the table.
     pub columns: Option<Vec<String>>,
     /// Conditions that all hold for every row of the answer.
     pub conditions: Vec<Condition>,
@@ -55,11 +59,15 @@ pub struct Scan {
 pub(crate) struct Plan {
     place: Arc<dyn Place>,
     snapshot: Arc<Snapshot>,
-    /// The columns of the answer.
+    /// The columns of the answer, as files have them.
     columns: Vec<Column>,
+    /// The columns of the answer in which row tracking has the values that files lack.
+    tracked: Vec<TrackedColumn>,
     schema: SchemaRef,
     /// Conditions on columns that the files hold.
     conditions: Predicate,
+    /// The advice about a file that is not there.
+    advice: Option<Advice>,
 }
 
 impl Plan {
@@ -75,17 +83,54 @@ impl Plan {
             place: Arc::clone(place),
             snapshot: Arc::clone(snapshot),
             columns,
+            tracked: Vec::new(),
             schema: Arc::new(Schema::new(fields)),
             conditions,
+            advice: Some(reader::advice),
         })
     }
 
-    /// The columns of the answer that files hold.
-    fn held(&self) -> impl Iterator<Item = &Column> {
-        self.columns
-            .iter()
-            .filter(|column| !self.snapshot.is_partition_column(column))
+    /// The same, where nulls of some columns are what row tracking says of a row.
+    pub fn tracking(self, tracked: Vec<TrackedColumn>) -> Self {
+        let mut fields = self.schema.fields().to_vec();
+        for column in &tracked {
+            fields[column.place] = Arc::new(column.answer.clone());
+        }
+        Self {
+            tracked,
+            schema: Arc::new(Schema::new(fields)),
+            ..self
+        }
     }
+
+    /// The same without advice about a file that is not there: the caller has its own.
+    pub fn unadvised(self) -> Self {
+        Self { advice: None, ..self }
+    }
+
+    /// The place of each column of the answer among the fields of a file; none where the file does not hold it.
+    fn places(&self, fields: &Fields) -> Vec<Option<usize>> {
+        let places = self.columns.iter().enumerate().map(|(number, column)| {
+            if self.tracked.iter().any(|tracked| tracked.place == number) {
+                // No schema has it, so that it has no other name in files.
+                return fields.iter().position(|field| *field.name() == column.name);
+            }
+            if self.snapshot.is_partition_column(column) {
+                return None;
+            }
+            self.snapshot.mapping.place(fields, column)
+        });
+        places.collect()
+    }
+}
+
+/// A column of the answer whose nulls are what row tracking says of a row.
+pub(crate) struct TrackedColumn {
+    /// Its place in the answer.
+    pub place: usize,
+    /// The field of the answer.
+    pub answer: Field,
+    pub value: RowValue,
 }
 
 impl Table {
@@ -93,18 +138,19 @@ impl Table {
     ///
     /// # Errors
     /// An error if the table cannot be read at this version, a column is not there, or a condition does not fit its
-    /// column.
+    /// column. Columns of row tracking are there where the table has it.
     pub fn scan(&self, options: &ScanOptions) -> Result<Scan> {
         let snapshot = match options.version {
             None => self.look()?,
             Some(version) => Arc::new(self.snapshot_at(version)?),
         };
-        let columns = chosen(&snapshot, options.columns.as_deref())?;
+        let (columns, tracked) = answered(&snapshot, options.columns.as_deref())?;
         let question = Question::of(&snapshot, &options.conditions)?;
         let files = question.files(&snapshot)?;
         let skipped = snapshot.contents.files.len() - files.len();
+        let plan = Plan::new(&self.place, &snapshot, columns, question.of_rows)?;
         Ok(Scan {
-            plan: Arc::new(Plan::new(&self.place, &snapshot, columns, question.of_rows)?),
+            plan: Arc::new(plan.tracking(tracked)),
             files,
             skipped,
         })
@@ -170,6 +216,29 @@ pub(crate) fn chosen(head: &Head, names: Option<&[String]>) -> Result<Vec<Column
         column.ok_or_else(|| no_column(head, name))
     });
     columns.collect()
+}
+
+/// The columns of a scan by their names, by default those of the table, and those of row tracking among them.
+fn answered(head: &Head, names: Option<&[String]>) -> Result<(Vec<Column>, Vec<TrackedColumn>)> {
+    let mut tracked = Vec::new();
+    let Some(names) = names else {
+        return Ok((head.schema.columns.clone(), tracked));
+    };
+    let columns = names.iter().enumerate().map(|(place, name)| {
+        match (head.schema.column(name), RowValue::named(name)) {
+            (None, Some(value)) => {
+                tracked.push(TrackedColumn {
+                    place,
+                    answer: Field::new(name, DataType::Int64, false),
+                    value,
+                });
+                row_ids::stored_column(head, value)
+            }
+            (Some(column), _) => Ok(column.clone()),
+            (None, None) => Err(no_column(head, name)),
+        }
+    });
+    Ok((columns.collect::<Result<_>>()?, tracked))
 }
 
 /// The error of a name that no column of the table has.

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::error::{Result, TableError};
 use crate::mapping::Mapping;
+use crate::widening::widens;
 
 /// The schema of a table.
 #[derive(Debug, Clone, PartialEq)]
@@ -157,6 +158,24 @@ impl Kind {
         }
     }
 
+    /// This type, with null allowed wherever `other` allows it or lacks a field; none where a value of `other` is not
+    /// one of it. A file's values of the one type are read as those of the other.
+    pub(crate) fn relaxed(&self, other: &Self) -> Option<Self> {
+        Some(match (self, other) {
+            (Self::Struct(to), Self::Struct(from)) => Self::Struct(relaxed_fields(to, from)?),
+            (Self::Array(to, nullable), Self::Array(from, from_nullable)) => {
+                Self::Array(Box::new(to.relaxed(from)?), *nullable || *from_nullable)
+            }
+            (Self::Map(key, value, nullable), Self::Map(from_key, from_value, from_nullable)) => Self::Map(
+                Box::new(key.relaxed(from_key)?),
+                Box::new(value.relaxed(from_value)?),
+                *nullable || *from_nullable,
+            ),
+            _ if self.holds(other) || widens(other, self) => self.clone(),
+            _ => return None,
+        })
+    }
+
     /// The structs in it, without those inside other structs.
     pub(crate) fn structs(&self) -> Vec<&[Column]> {
         match self {
@@ -250,7 +269,7 @@ impl Kind {
         })
     }
 
-    fn to_json(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         match self {
             Self::Primitive(primitive) => Value::from(primitive.name()),
             Self::Decimal(precision, scale) => Value::from(format!("decimal({precision},{scale})")),
@@ -302,6 +321,19 @@ impl Kind {
             scale.trim().parse().ok()?,
         ))
     }
+}
+
+/// The fields of a struct for values of another one too; none where that has a field which these lack.
+fn relaxed_fields(to: &[Column], from: &[Column]) -> Option<Vec<Column>> {
+    let is_known = |field: &Column| to.iter().any(|known| known.name == field.name);
+    if !from.iter().all(is_known) {
+        return None;
+    }
+    let fields = to.iter().map(|field| {
+        let former = from.iter().find(|known| known.name == field.name);
+        field.relaxed(former)
+    });
+    fields.collect()
 }
 
 fn advice(data_type: &DataType) -> &'static str {
@@ -398,6 +430,21 @@ impl Column {
     #[must_use]
     pub fn arrow(&self) -> Field {
         Field::new(&self.name, self.kind.arrow(), self.nullable)
+    }
+
+    /// This column for rows, too, that have `other` of the same name; none where a value of that is not one of this.
+    /// Rows without such a column have null in it.
+    pub(crate) fn relaxed(&self, other: Option<&Self>) -> Option<Self> {
+        let (kind, nullable) = match other {
+            Some(other) => (self.kind.relaxed(&other.kind)?, self.nullable || other.nullable),
+            None => (self.kind.clone(), true),
+        };
+        Some(Self {
+            name: self.name.clone(),
+            kind,
+            nullable,
+            metadata: self.metadata.clone(),
+        })
     }
 }
 

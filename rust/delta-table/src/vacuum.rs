@@ -27,7 +27,7 @@ use crate::table::{Shared, Table};
 const RETENTION: i64 = 7 * 86_400_000;
 
 /// The property that says otherwise.
-const RETENTION_PROPERTY: &str = "delta.deletedFileRetentionDuration";
+pub(crate) const RETENTION_PROPERTY: &str = "delta.deletedFileRetentionDuration";
 
 /// Files that are removed before the caller is asked whether to go on.
 const AT_ONCE: usize = 200;

@@ -60,7 +60,7 @@ fn is_known(change: &Value) -> bool {
 ///
 /// These are the changes of the protocol, and those of whole numbers to decimals that lose nothing: the feature's
 /// preview has made a byte a `decimal(4,1)`.
-fn widens(from: &Kind, to: &Kind) -> bool {
+pub(crate) fn widens(from: &Kind, to: &Kind) -> bool {
     use Primitive::{Byte, Date, Double, Float, Integer, Long, Short, TimestampNtz};
     match (from, to) {
         (Kind::Primitive(from), Kind::Primitive(to)) => matches!(

@@ -113,7 +113,7 @@ impl View {
         if let Some(at) = winner.commit_info.as_ref().and_then(|i| i.in_commit_timestamp) {
             self.last_in_commit = at;
         }
-        // Ids are given once, also where another writer takes the mark back.
+        // Another writer may lower the highest id. Those above it were given all the same.
         self.high_water_mark = self.high_water_mark.max(winner.high_water_mark);
         self.remember(winner);
         let oldest = self.tip - KEPT;

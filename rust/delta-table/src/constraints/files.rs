@@ -79,7 +79,7 @@ pub(super) fn check_table(
         Some(values) => Err(constraint.broken(format!(
             "{} is not true for rows of the table, {broken} in all, such as one with {values}: update or delete them, \
              and add the constraint then",
-            constraint.shown()
+            constraint.shown
         ))),
     }
 }

@@ -2,11 +2,12 @@
 //!
 //! They are properties, `delta.constraints.NAME`, whose values are SQL ("CHECK Constraints" in Delta's PROTOCOL.md). A
 //! row for which one is false or null is refused, as delta-spark does. A constraint that is not understood ([`sql`]
-//! says what is) keeps the table from being written.
+//! says what is) keeps the table from being written. [`invariants`] are constraints that columns state.
 
 mod bound;
 mod change;
 mod files;
+mod invariants;
 mod sql;
 
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use parquet_writer::{Batch, WriteError};
 
 use crate::clustering::shown;
 use crate::error::{Result, TableError};
+use crate::head::Head;
 use crate::schema::TableSchema;
 
 use bound::{Bound, Named, Scope};
@@ -44,9 +46,14 @@ pub(crate) fn stated(metadata: &Metadata) -> impl Iterator<Item = (&str, &str)> 
     properties.filter_map(|(property, expression)| Some((name_of(property)?, expression.as_str())))
 }
 
-/// Returns true if every constraint of `after` is one of `before`, so that rows need not be compared again.
-pub(crate) fn are_of(before: &Metadata, after: &Metadata) -> bool {
-    stated(after).all(|constraint| stated(before).any(|known| known == constraint))
+/// Returns true if every constraint and invariant of `after` is one of `before`, so that rows need not be compared
+/// again.
+pub(crate) fn are_of(before: &Head, after: &Head) -> bool {
+    let known = invariants::stated(&before.schema);
+    stated(&after.metadata).all(|constraint| stated(&before.metadata).any(|known| known == constraint))
+        && invariants::stated(&after.schema)
+            .iter()
+            .all(|invariant| known.contains(invariant))
 }
 
 /// The name of the constraint that a property is; none where it is another property.
@@ -61,6 +68,10 @@ struct Constraint {
     name: String,
     expression: String,
     condition: Bound,
+    /// The words for it.
+    shown: String,
+    /// The words for what to do about rows that break it.
+    advice: &'static str,
 }
 
 /// The constraints of a table over its columns.
@@ -68,7 +79,7 @@ struct Constraint {
 pub(crate) struct Constraints(Vec<Constraint>);
 
 impl Constraints {
-    /// The constraints of a table of this schema.
+    /// The constraints and invariants of a table of this schema.
     ///
     /// # Errors
     /// [`delta_commit::CommitError::Unsupported`] names the first one that is not understood.
@@ -86,7 +97,9 @@ impl Constraints {
                 ))
             })
         });
-        Ok(Self(constraints.collect::<Result<_>>()?))
+        let mut all: Vec<Constraint> = constraints.collect::<Result<_>>()?;
+        all.extend(invariants::of(scope)?);
+        Ok(Self(all))
     }
 
     /// Refuses rows for which a constraint is false or null. `named` has the words for a row, by its number.
@@ -101,10 +114,11 @@ impl Constraints {
         for constraint in &self.0 {
             if let Some((row, _)) = constraint.violations(rows)? {
                 return Err(constraint.broken(format!(
-                    "{} has {}, for which {} is not true: leave such rows out, or drop the constraint",
+                    "{} has {}, for which {} is not true: {}",
                     named(row),
                     constraint.values(rows, row),
-                    constraint.shown()
+                    constraint.shown,
+                    constraint.advice
                 )));
             }
         }
@@ -123,6 +137,8 @@ impl Constraint {
             name: name.to_owned(),
             expression: expression.to_owned(),
             condition: scope.condition(&sql::parse(expression, quoting)?)?,
+            shown: format!("the constraint {name} CHECK ({expression})"),
+            advice: "leave such rows out, or drop the constraint",
         })
     }
 
@@ -149,10 +165,6 @@ impl Constraint {
             format!("{} = {value}", shown(&column.path))
         });
         values.collect::<Vec<_>>().join(", ")
-    }
-
-    fn shown(&self) -> String {
-        format!("the constraint {} CHECK ({})", self.name, self.expression)
     }
 
     fn broken(&self, message: String) -> TableError {

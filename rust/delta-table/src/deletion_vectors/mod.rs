@@ -85,6 +85,14 @@ pub(crate) fn read_each(place: &Arc<dyn Place>, adds: &[&Add]) -> Result<Vec<Roa
     Ok(each)
 }
 
+/// All rows of a file of so many but these.
+pub(crate) fn others(rows: u64, but: &RoaringTreemap) -> RoaringTreemap {
+    let mut others = RoaringTreemap::new();
+    others.insert_range(0..rows);
+    others -= but;
+    others
+}
+
 /// The file of a vector, its part of the file, its size, and the number of its data file.
 type StoredVector = (String, Range<u64>, usize, usize);
 

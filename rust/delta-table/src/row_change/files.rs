@@ -36,14 +36,6 @@ fn needs_change_data(snapshot: &Snapshot, touched: &[Touched]) -> bool {
     snapshot.has_change_feed() && !touched.iter().all(is_whole)
 }
 
-/// All rows of a file but these.
-fn others(touched: &Touched, rows: &RoaringTreemap) -> RoaringTreemap {
-    let mut others = RoaringTreemap::new();
-    others.insert_range(0..touched.found.rows);
-    others -= rows;
-    others
-}
-
 /// Files of a change. If they are dropped before a version may name them, they are removed.
 pub(super) struct Files {
     pub shared: Arc<Shared>,
@@ -192,7 +184,7 @@ impl Files {
         if deleted.is_empty() {
             return Ok(());
         }
-        let others = others(touched, &deleted);
+        let others = deletion_vectors::others(touched.found.rows, &deleted);
         let columns = snapshot.schema.columns.clone();
         for rows in FileRows::in_columns(&self.shared.place, snapshot, columns, &touched.add, others)? {
             self.note(to, &Batch::from(rows?), ChangeType::Delete, go_on)?;
@@ -213,7 +205,7 @@ impl Files {
         if touched.changed.is_empty() {
             return Ok(());
         }
-        let others = others(touched, &touched.changed);
+        let others = deletion_vectors::others(touched.found.rows, &touched.changed);
         let mut first = 0;
         let columns = snapshot.schema.columns.iter();
         let columns = columns.filter(|column| from.changes.is_some() || new.reads(column));

@@ -1,32 +1,38 @@
 //! The reading of a change data feed: version by version, file by file.
 
-use std::collections::{BTreeMap, VecDeque};
+mod former;
+mod schemas;
+mod versions;
+
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow_array::{
     ArrayRef, Int64Array, RecordBatch, RecordBatchReader, StringArray, TimestampMicrosecondArray,
 };
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
-use delta_commit::actions::{Action, Add, CommitInfo, PartitionValues, Remove};
+use delta_commit::actions::Add;
+use delta_commit::log::{StoreError, StoreErrorKind};
 use delta_commit::predicate::Predicate;
-use delta_commit::{Version, path};
-use roaring::RoaringTreemap;
+use delta_commit::{CommitError, Version};
 
 use crate::change_feed::{
-    CHANGE_FEED, CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, ChangeType, change_type, check_columns,
+    CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, ChangeType, change_type, check_columns,
 };
+use crate::data_file::table_error;
 use crate::deletion_vectors;
 use crate::error::{Result, TableError};
-use crate::head::{Head, KnownReplay};
-use crate::mapping::Mapping;
 use crate::place::Place;
-use crate::properties::IN_COMMIT_TIMESTAMPS;
 use crate::snapshot::Snapshot;
-use crate::table::{Shared, Table};
+use crate::table::Table;
+use crate::vacuum::RETENTION_PROPERTY;
 
 use super::positions::row_count_of;
-use super::reader::{FileReader, of_file};
+use super::reader::FileReader;
 use super::{Plan, chosen};
+
+use former::Former;
+use versions::{Found, find, head_at};
 
 /// The versions and columns of a change data feed to read.
 #[derive(Debug, Clone, Default)]
@@ -42,7 +48,6 @@ pub struct ChangesOptions {
 /// The changes of rows in a range of versions. Their files are chosen, and none is read yet.
 pub struct Changes {
     plans: Arc<Plans>,
-    first: Version,
     last: Version,
     parts: Vec<Part>,
 }
@@ -53,6 +58,9 @@ struct Plans {
     of_data: Plan,
     /// The reading of change data files, which have the column `_change_type`.
     of_changes: Plan,
+    /// The reading of rows that the first version deletes, if it replaced their schema.
+    of_former: Option<Former>,
+    first: Version,
     schema: SchemaRef,
 }
 
@@ -80,24 +88,31 @@ enum Rows {
 }
 
 impl Table {
-    /// Plans the reading of the rows that versions changed, by the schema of the last of them.
+    /// Plans the reading of the rows that versions changed, by the schema of the last of them. Null is allowed wherever
+    /// rows of the range may have it.
+    ///
+    /// Rows that the first version deleted together with their schema are read in the columns of the new one: null in
+    /// those that they lack, or had with other values.
     ///
     /// # Errors
     /// [`TableError::Option`] when the range is empty, the table had no change data feed in one of its versions, or the
     /// last schema cannot hold the rows of one; [`TableError::NoSuchVersion`] when a version is not there, or no more;
-    /// [`delta_commit::CommitError::Unsupported`] for a table that maps columns.
-    pub fn changes(&self, options: &ChangesOptions) -> Result<Changes> {
+    /// [`delta_commit::CommitError::Unsupported`] for a table that maps columns;
+    /// [`WriteError::Interrupted`](parquet_writer::WriteError::Interrupted) when `go_on` said no.
+    pub fn changes(&self, options: &ChangesOptions, go_on: &mut dyn FnMut() -> bool) -> Result<Changes> {
         let shared = self.shared()?;
         let newest = shared.refresh(&mut shared.looking())?;
         let (first, last) = (options.first, options.last.unwrap_or(newest.version));
         check_range(first, last, newest.version)?;
-        let planned = || {
+        let mut planned = || {
             let end = head_at(&shared, last)?;
-            let plans = Plans::new(&shared.place, &end, options.columns.as_deref())?;
-            let parts = parts(&shared, first, &end)?;
+            check_columns(&end.metadata, &end.schema)?;
+            let columns = chosen(&end, options.columns.as_deref())?.into_iter();
+            let names: Vec<String> = columns.map(|column| column.name).collect();
+            let mut found = find(&shared, first, &end, go_on)?;
+            let parts = std::mem::take(&mut found.parts);
             Ok(Changes {
-                plans: Arc::new(plans),
-                first,
+                plans: Arc::new(Plans::new(&shared.place, found, &names, first)?),
                 last,
                 parts,
             })
@@ -116,7 +131,7 @@ impl Changes {
     /// The first and the last version that are read.
     #[must_use]
     pub fn versions(&self) -> (Version, Version) {
-        (self.first, self.last)
+        (self.plans.first, self.last)
     }
 
     /// Starts to read, from the first version on. Each call reads anew.
@@ -150,205 +165,18 @@ fn check_range(first: Version, last: Version, newest: Version) -> Result<()> {
     Ok(())
 }
 
-fn head_at(shared: &Shared, version: Version) -> Result<Arc<Head>> {
-    Ok(shared.log.load::<KnownReplay>(Some(version))?.state.head)
-}
-
-/// The files with changed rows of the versions from this one on, up to that of `end`.
-fn parts(shared: &Shared, first: Version, end: &Head) -> Result<Vec<Part>> {
-    let times = shared.log.written()?;
-    let mut head = head_at(shared, first)?.as_ref().clone();
-    let mut parts = Vec::new();
-    for version in first..=end.version {
-        let body = shared.log.read(version)?;
-        let body = body.ok_or_else(|| {
-            TableError::NoSuchVersion(format!(
-                "the changes of version {version} cannot be read any more: the log was cleaned up"
-            ))
-        })?;
-        let actions = shared.log.parse(version, &body)?;
-        let info = actions.iter().find_map(|action| match action {
-            Action::CommitInfo(info) => Some(info),
-            _ => None,
-        });
-        let noted = info.and_then(|info| info.timestamp);
-        let is_empty = info.is_some_and(merged_nothing) && !has_change_data(&actions);
-        if version == first && version > 0 && replaces_schema(&actions) {
-            // Rows of the version before leave. The others of the range are checked in their turn.
-            let before = head_at(shared, version - 1)?;
-            check_held(&before, end)?;
-        }
-        let rest = head.advance(version, actions)?;
-        if version == first || head.changed_in == version {
-            check_version(&head, end)?;
-        }
-        let in_commit = head.in_commit_timestamp;
-        let in_commit = in_commit.filter(|_| head.metadata.is_enabled(IN_COMMIT_TIMESTAMPS));
-        let written = in_commit.or(times.get(&version).copied()).or(noted).unwrap_or(0);
-        if is_empty {
-            continue;
-        }
-        let rows = changed_rows(&shared.place, &head, rest)?.into_iter();
-        parts.extend(rows.map(|rows| Part {
-            version,
-            written,
-            rows,
-        }));
-    }
-    Ok(parts)
-}
-
-/// Returns true for a merge that changed no row. delta-spark may write files again in one, as if their rows changed;
-/// its own reader passes over such a version.
-fn merged_nothing(info: &CommitInfo) -> bool {
-    let counts = [
-        "numTargetRowsInserted",
-        "numTargetRowsUpdated",
-        "numTargetRowsDeleted",
-    ];
-    let is_none = |count: &&str| info.operation_metrics.get(*count).is_some_and(|rows| rows == "0");
-    info.operation.as_deref() == Some("MERGE") && counts.iter().all(is_none)
-}
-
-fn has_change_data(actions: &[Action]) -> bool {
-    actions.iter().any(|action| matches!(action, Action::Cdc(_)))
-}
-
-/// Refuses a version without a feed, one of a table that maps columns, and one whose rows cannot be rows of the last
-/// version.
-fn check_version(head: &Head, end: &Head) -> Result<()> {
-    let version = head.version;
-    if !head.has_change_feed() {
-        return Err(TableError::option(
-            "first_version",
-            format!(
-                "version {version} has no change data feed: the table had not {CHANGE_FEED}=true in it. Read from a \
-                 version on that has one, or up to the last one that has"
-            ),
-        ));
-    }
-    if head.mapping != Mapping::None || end.mapping != Mapping::None {
-        return Err(TableError::unsupported(
-            "the table maps its columns to other names, and change data feeds of such tables are not built: read it \
-             with Spark",
-        ));
-    }
-    check_held(head, end)
-}
-
-/// Returns true if a version states the metadata and removes files.
-fn replaces_schema(actions: &[Action]) -> bool {
-    let states = actions.iter().any(|action| matches!(action, Action::Metadata(_)));
-    let mut removals = actions
-        .iter()
-        .filter(|action| matches!(action, Action::Remove(_)));
-    states && removals.next().is_some()
-}
-
-/// Refuses a version whose rows cannot be rows of the last version.
-fn check_held(head: &Head, end: &Head) -> Result<()> {
-    let same = head.metadata.partition_columns == end.metadata.partition_columns;
-    let why = match end.schema.check_rows(&head.schema) {
-        Ok(()) if same => return Ok(()),
-        Ok(()) => "the table was partitioned by other columns".to_owned(),
-        Err(error) => error.to_string(),
-    };
-    Err(TableError::option(
-        "last_version",
-        format!(
-            "the rows of version {} cannot be read as those of version {}: {why}. Read both apart",
-            head.version, end.version
-        ),
-    ))
-}
-
-/// The changed rows of a version, by its actions about files.
-///
-/// The rules are those of "Add CDC File" in Delta's PROTOCOL.md. A file that leaves with one deletion vector and comes
-/// with another is a change of the rows that one of both deletes.
-fn changed_rows(place: &Arc<dyn Place>, head: &Head, actions: Vec<Action>) -> Result<Vec<Rows>> {
-    let mut noted = Vec::new();
-    let mut files: BTreeMap<String, [Option<Arc<Add>>; 2]> = BTreeMap::new();
-    for action in actions {
-        match action {
-            Action::Cdc(cdc) => noted.push(Rows::Noted(Arc::new(Add {
-                path: cdc.path,
-                partition_values: cdc.partition_values,
-                size: cdc.size,
-                ..Add::default()
-            }))),
-            Action::Add(add) if add.data_change => {
-                let [_, comes] = files.entry(add.path.clone()).or_default();
-                *comes = Some(Arc::new(add));
-            }
-            Action::Remove(remove) if remove.data_change => {
-                let removed = removed(place, head, remove)?;
-                let [leaves, _] = files.entry(removed.path.clone()).or_default();
-                *leaves = Some(Arc::new(removed));
-            }
-            _ => {}
-        }
-    }
-    if !noted.is_empty() {
-        return Ok(noted);
-    }
-    let of = |file: &Arc<Add>, change, among: Option<&Arc<Add>>| Rows::Of {
-        file: Arc::clone(file),
-        change,
-        among: among.cloned(),
-    };
-    let changed = files.values().flat_map(|[leaves, comes]| match (leaves, comes) {
-        (Some(leaves), Some(comes)) => {
-            let marked = comes.deletion_vector.as_ref();
-            let deleted = marked.map(|_| of(leaves, ChangeType::Delete, Some(comes)));
-            let unmarked = leaves.deletion_vector.as_ref();
-            let back = unmarked.map(|_| of(comes, ChangeType::Insert, Some(leaves)));
-            [deleted, back]
-        }
-        (Some(leaves), None) => [Some(of(leaves, ChangeType::Delete, None)), None],
-        (None, Some(comes)) => [Some(of(comes, ChangeType::Insert, None)), None],
-        (None, None) => [None, None],
-    });
-    Ok(changed.flatten().collect())
-}
-
-/// A file that left the table, as it was in it.
-fn removed(place: &Arc<dyn Place>, head: &Head, remove: Remove) -> Result<Add> {
-    let lost = |what: &str| {
-        TableError::Malformed(format!(
-            "{}: the removal of the file in version {} does not say {what}, so that its rows cannot be read",
-            remove.path, head.version
-        ))
-    };
-    let partition_values = match &remove.partition_values {
-        Some(values) => values.clone(),
-        None if head.metadata.partition_columns.is_empty() => PartitionValues::default(),
-        None => return Err(lost("its partition")),
-    };
-    let size = if let Some(size) = remove.size {
-        size
-    } else {
-        let size = place.size(&path::decode_inside(&remove.path)?)?;
-        let size = size.ok_or_else(|| lost("its size, and it is gone"))?;
-        i64::try_from(size).unwrap_or(i64::MAX)
-    };
-    Ok(Add {
-        path: remove.path,
-        partition_values,
-        size,
-        deletion_vector: remove.deletion_vector,
-        ..Add::default()
-    })
-}
-
 impl Plans {
-    fn new(place: &Arc<dyn Place>, end: &Arc<Head>, names: Option<&[String]>) -> Result<Self> {
-        check_columns(&end.metadata, &end.schema)?;
-        let snapshot = Arc::new(Snapshot::empty(Arc::clone(end)));
-        let mut columns = chosen(end, names)?;
-        let of_data = Plan::new(place, &snapshot, columns.clone(), Predicate::default())?;
+    fn new(place: &Arc<dyn Place>, found: Found, names: &[String], first: Version) -> Result<Self> {
+        let mut columns = chosen(&found.end, Some(names))?;
+        let of_former = found.former.map(|head| Former::new(place, head, &mut columns));
+        let of_former = of_former.transpose()?;
+        let snapshot = Arc::new(Snapshot::empty(found.end));
+        let plan = |columns| {
+            Ok::<_, TableError>(Plan::new(place, &snapshot, columns, Predicate::default())?.unadvised())
+        };
+        let of_data = plan(columns.clone())?;
         columns.push(change_type());
-        let of_changes = Plan::new(place, &snapshot, columns, Predicate::default())?;
+        let of_changes = plan(columns)?;
         let time = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
         let fields = of_data.schema.fields().iter().map(|field| field.as_ref().clone());
         let fields = fields.chain([
@@ -360,29 +188,43 @@ impl Plans {
             schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())),
             of_data,
             of_changes,
+            of_former,
+            first,
         })
     }
 
-    fn of(&self, rows: &Rows) -> &Plan {
-        match rows {
-            Rows::Noted(_) => &self.of_changes,
-            Rows::Of { .. } => &self.of_data,
+    /// The reading of the rows of a part, if their schema was replaced.
+    fn former(&self, part: &Part) -> Option<&Former> {
+        let deletes = matches!(
+            part.rows,
+            Rows::Of {
+                change: ChangeType::Delete,
+                ..
+            }
+        );
+        let former = self.of_former.as_ref();
+        former.filter(|_| deletes && part.version == self.first)
+    }
+
+    fn of(&self, part: &Part) -> &Plan {
+        match (&part.rows, self.former(part)) {
+            (Rows::Noted(_), _) => &self.of_changes,
+            (Rows::Of { .. }, Some(former)) => &former.plan,
+            (Rows::Of { .. }, None) => &self.of_data,
         }
     }
 
-    fn open(&self, rows: &Rows) -> Result<FileReader> {
-        let plan = self.of(rows);
-        let (file, among) = match rows {
+    fn open(&self, part: &Part) -> Result<FileReader> {
+        let plan = self.of(part);
+        let (file, among) = match &part.rows {
             Rows::Noted(file) => (file, None),
             Rows::Of { file, among, .. } => (file, among.as_ref()),
         };
         let gone = deletion_vectors::read(&plan.place, file)?;
         let mut reader = FileReader::open(plan, Arc::clone(file), gone)?;
         if let Some(among) = among {
-            let mut others = RoaringTreemap::new();
-            others.insert_range(0..row_count_of(&reader));
-            others -= deletion_vectors::read(&plan.place, among)?;
-            reader.deleted |= others;
+            let among = deletion_vectors::read(&plan.place, among)?;
+            reader.deleted |= deletion_vectors::others(row_count_of(&reader), &among);
         }
         Ok(reader)
     }
@@ -390,7 +232,10 @@ impl Plans {
     /// Rows with the columns of the feed.
     fn answer(&self, part: &Part, rows: &RecordBatch) -> Result<RecordBatch, ArrowError> {
         let count = rows.num_rows();
-        let mut columns = rows.columns().to_vec();
+        let mut columns = match self.former(part) {
+            Some(former) => former.answer(rows, &self.of_data.columns)?,
+            None => rows.columns().to_vec(),
+        };
         if let Rows::Of { change, .. } = &part.rows {
             let values = std::iter::repeat_n(change.to_string(), count);
             columns.push(Arc::new(StringArray::from_iter_values(values)));
@@ -417,20 +262,41 @@ impl ChangesReader {
     fn read(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             if let Some((part, reader)) = &mut self.open
-                && let Some(rows) = reader.read(self.plans.of(&part.rows))?
+                && let Some(rows) = reader
+                    .read(self.plans.of(part))
+                    .map_err(|error| of_version(part.version, error))?
             {
                 let answer = self.plans.answer(part, &rows);
                 let (Rows::Noted(file) | Rows::Of { file, .. }) = &part.rows;
-                return answer.map(Some).map_err(|error| of_file(file, error.into()));
+                return answer
+                    .map(Some)
+                    .map_err(|error| table_error(&file.path, error.into()));
             }
             // Lets go of the last file before the next one is opened.
             self.open = None;
             let Some(part) = self.parts.pop_front() else {
                 return Ok(None);
             };
-            let reader = self.plans.open(&part.rows)?;
+            let reader = self.plans.open(&part);
+            let reader = reader.map_err(|error| of_version(part.version, error))?;
             self.open = Some((part, reader));
         }
+    }
+}
+
+/// The error of a version's files. Of one that is not there it says what to do.
+fn of_version(version: Version, error: TableError) -> TableError {
+    match error {
+        TableError::Commit(CommitError::Store(missing)) if missing.kind == StoreErrorKind::NotFound => {
+            let message = format!(
+                "the changes of version {version} cannot be read any more: {}: it is not there. A vacuum removes \
+                 change data files, and data files that left the table, once they are past its retention: read from a \
+                 later version on. A longer {RETENTION_PROPERTY} keeps more",
+                missing.message
+            );
+            StoreError { message, ..missing }.into()
+        }
+        error => error,
     }
 }
 
@@ -452,5 +318,46 @@ impl Iterator for ChangesReader {
 impl RecordBatchReader for ChangesReader {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.plans.schema)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use delta_commit::Patience;
+    use parquet_writer::{OptionInput, WriterOptions};
+
+    use super::*;
+    use crate::change_feed::CHANGE_FEED;
+    use crate::{AppendOptions, CreateMode, CreateOptions};
+
+    #[test]
+    fn the_plan_of_a_feed_keeps_no_statistics_of_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut patience = Patience::until(Instant::now() + Duration::from_secs(60));
+        let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, true)]));
+        let create = CreateOptions {
+            properties: [(CHANGE_FEED.to_owned(), "true".to_owned())].into(),
+            ..CreateOptions::default()
+        };
+        let table = Table::create(folder.path(), &schema, create, CreateMode::Error, &mut patience).unwrap();
+        let rows = RecordBatch::try_new(schema, vec![Arc::new(Int64Array::from(vec![1, 2]))]).unwrap();
+        let options = WriterOptions::new(OptionInput::default()).unwrap();
+        let mut append = table.append(AppendOptions::default(), options).unwrap();
+        append.write(&rows.into(), &mut || true).unwrap();
+        append.commit(&mut patience, &mut || true).unwrap();
+        table.truncate(&mut patience).unwrap();
+        let changes = table.changes(&ChangesOptions::default(), &mut || true).unwrap();
+        assert_eq!(changes.parts.len(), 2);
+        for part in &changes.parts {
+            let (Rows::Noted(file) | Rows::Of { file, .. }) = &part.rows;
+            let needed = Add {
+                path: file.path.clone(),
+                size: file.size,
+                ..Add::default()
+            };
+            assert_eq!(**file, needed);
+        }
     }
 }

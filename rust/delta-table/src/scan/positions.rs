@@ -9,13 +9,14 @@ use delta_commit::predicate::Predicate;
 use parquet_writer::WriteError;
 use roaring::RoaringTreemap;
 
+use crate::data_file::table_error;
 use crate::deletion_vectors;
 use crate::error::Result;
 use crate::place::Place;
 use crate::schema::Column;
 use crate::snapshot::Snapshot;
 
-use super::reader::{FileReader, of_file};
+use super::reader::FileReader;
 use super::{Plan, filter};
 
 /// A reading of some columns with the numbers of rows.
@@ -52,7 +53,7 @@ impl NumberedRows {
             let (mut first, _) = reader.rows_of(group);
             for batch in reader.group_reader(group, Vec::new(), None)? {
                 let batch = batch.and_then(|batch| reader.answer(&self.plan, &batch));
-                let batch = batch.map_err(|error| of_file(add, error.into()))?;
+                let batch = batch.map_err(|error| reader.failed(error.into()))?;
                 take(first, &batch, &reader.deleted)?;
                 first += batch.num_rows() as u64;
                 if !go_on() {
@@ -102,7 +103,7 @@ impl Positions {
         let mut matching = RoaringTreemap::new();
         let (rows, deleted) = self.rows.each(add, go_on, &mut |first, batch, _| {
             let held = self.hold(batch);
-            let held = held.map_err(|error| of_file(add, error.into()))?;
+            let held = held.map_err(|error| table_error(&add.path, error.into()))?;
             matching.extend(held.values().set_indices().map(|row| first + row as u64));
             Ok(())
         })?;
@@ -134,6 +135,12 @@ pub(crate) struct FileRows {
 }
 
 impl FileRows {
+    /// Opens a file by a plan, without the rows of these numbers.
+    pub fn open(plan: Plan, add: &Arc<Add>, gone: RoaringTreemap) -> Result<Self> {
+        let reader = FileReader::open(&plan, Arc::clone(add), gone)?;
+        Ok(Self { plan, reader })
+    }
+
     /// Opens a file in these columns, without the rows of these numbers.
     pub fn in_columns(
         place: &Arc<dyn Place>,
@@ -143,8 +150,7 @@ impl FileRows {
         gone: RoaringTreemap,
     ) -> Result<Self> {
         let plan = Plan::new(place, snapshot, columns, Predicate::default())?;
-        let reader = FileReader::open(&plan, Arc::clone(add), gone)?;
-        Ok(Self { plan, reader })
+        Self::open(plan, add, gone)
     }
 }
 

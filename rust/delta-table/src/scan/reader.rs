@@ -18,18 +18,21 @@ use parquet::arrow::arrow_reader::{
     ArrowPredicate, ArrowPredicateFn, ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
     ParquetRecordBatchReaderBuilder, RowFilter, RowSelection,
 };
+use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
 use roaring::RoaringTreemap;
 
 use crate::checkpoint::with_micros;
-use crate::data_file::{DataFile, ranges_of};
+use crate::data_file::{DataFile, ranges_of, table_error};
 use crate::deletion_vectors;
 use crate::error::{Result, TableError};
 use crate::mapping::Mapping;
+use crate::row_ids::{self, Origin, RowValue};
 use crate::schema::Column;
 use crate::stats::row_group_stats_json;
 
 use super::adapt::adapt;
+use super::row_numbers::{in_order, with_numbers};
 use super::{Plan, constants, filter};
 
 /// Rows of a batch.
@@ -110,6 +113,9 @@ pub(super) struct FileReader {
     mask: ProjectionMask,
     sources: Vec<Source>,
     group: Option<ParquetRecordBatchReader>,
+    /// The ids of its rows, and their version, where row tracking is asked for.
+    origin: Option<Origin>,
+    advice: Option<Advice>,
 }
 
 impl FileReader {
@@ -123,27 +129,36 @@ impl FileReader {
             let loaded = ArrowReaderMetadata::load(&file, options.clone())?;
             let fields = with_micros(loaded.schema().fields(), loaded.parquet_schema(), &mut 0);
             let options = options.with_schema(Arc::new(Schema::new(fields)));
-            let metadata = ArrowReaderMetadata::try_new(Arc::clone(loaded.metadata()), options)?;
+            let metadata = if plan.tracked.iter().any(|column| column.value == RowValue::Id) {
+                ArrowReaderMetadata::try_new(in_order(loaded.metadata())?, with_numbers(options)?)?
+            } else {
+                ArrowReaderMetadata::try_new(Arc::clone(loaded.metadata()), options)?
+            };
             Ok((file, metadata))
         };
-        let (file, metadata) = opened().map_err(|error| of_file(&add, error))?;
+        let (file, metadata) = opened().map_err(|error| of_file(&add, plan.advice, error))?;
         plan.snapshot
             .mapping
             .check_file(metadata.schema().fields(), &add.path)?;
-        let sources = sources(plan, &add, metadata.schema())?;
         // Some writers store partition columns too: the log says what their values are.
-        let mask = roots(&metadata, plan.held(), plan.snapshot.mapping);
+        let places = plan.places(metadata.schema().fields());
+        let sources = sources(plan, &add, &places)?;
+        let mask = ProjectionMask::roots(metadata.parquet_schema(), places.into_iter().flatten());
         let groups = groups(plan, &metadata);
         check_rows(&add, &deleted, metadata.metadata())?;
         Ok(Self {
-            add,
             file,
             metadata,
             deleted,
             groups,
             mask,
             sources,
+            origin: (!plan.tracked.is_empty())
+                .then(|| row_ids::origin(&add))
+                .transpose()?,
+            add,
             group: None,
+            advice: plan.advice,
         })
     }
 
@@ -153,7 +168,7 @@ impl FileReader {
                 && let Some(batch) = group.next()
             {
                 let read = batch.and_then(|batch| self.answer(plan, &batch));
-                return read.map(Some).map_err(|error| of_file(&self.add, error.into()));
+                return read.map(Some).map_err(|error| self.failed(error.into()));
             }
             let Some(group) = self.groups.pop_front() else {
                 return Ok(None);
@@ -234,7 +249,12 @@ impl FileReader {
             }
             builder.build()
         };
-        built().map_err(|error| of_file(&self.add, error))
+        built().map_err(|error| self.failed(error))
+    }
+
+    /// The error of this file.
+    pub fn failed(&self, error: ParquetError) -> TableError {
+        of_file(&self.add, self.advice, error)
     }
 
     /// The conditions on columns of the file; none where a condition on a column that it lacks cannot hold.
@@ -275,9 +295,16 @@ impl FileReader {
                 Source::Decoded(place) => adapt(decoded.column(*place), &column.kind, plan.snapshot.mapping),
                 Source::Constant(value) => repeated(value, rows),
             });
+        let mut columns = columns.collect::<Result<Vec<_>, _>>()?;
+        if let Some(origin) = &self.origin {
+            for tracked in &plan.tracked {
+                let numbers = decoded.columns().last();
+                columns[tracked.place] = origin.fill(tracked.value, &columns[tracked.place], numbers);
+            }
+        }
         RecordBatch::try_new_with_options(
             Arc::clone(&plan.schema),
-            columns.collect::<Result<_, _>>()?,
+            columns,
             &RecordBatchOptions::new().with_row_count(Some(rows)),
         )
     }
@@ -299,23 +326,20 @@ fn check_rows(add: &Add, deleted: &RoaringTreemap, footer: &ParquetMetaData) -> 
 }
 
 /// The source of each column of the answer. A column that the file lacks is null in all of its rows.
-fn sources(plan: &Plan, add: &Add, file: &Schema) -> Result<Vec<Source>> {
-    let mapping = plan.snapshot.mapping;
+fn sources(plan: &Plan, add: &Add, places: &[Option<usize>]) -> Result<Vec<Source>> {
     // Columns are decoded in the order of the file.
-    let decoded: BTreeSet<usize> = plan
-        .held()
-        .filter_map(|column| mapping.place(file.fields(), column))
-        .collect();
-    let sources = plan.columns.iter().map(|column| {
-        if plan.snapshot.is_partition_column(column) {
-            return constants::constant(add, column, mapping).map(Source::Constant);
-        }
-        let source = match mapping.place(file.fields(), column) {
-            Some(place) => Source::Decoded(decoded.range(..place).count()),
-            None => Source::Constant(new_null_array(&column.kind.arrow(), 1)),
-        };
-        Ok(source)
-    });
+    let decoded: BTreeSet<usize> = places.iter().flatten().copied().collect();
+    let sources = plan
+        .columns
+        .iter()
+        .zip(places)
+        .map(|(column, place)| match place {
+            Some(place) => Ok(Source::Decoded(decoded.range(..place).count())),
+            None if plan.snapshot.is_partition_column(column) => {
+                constants::constant(add, column, plan.snapshot.mapping).map(Source::Constant)
+            }
+            None => Ok(Source::Constant(new_null_array(&column.kind.arrow(), 1))),
+        });
     sources.collect()
 }
 
@@ -379,17 +403,27 @@ pub(crate) fn repeated(value: &ArrayRef, rows: usize) -> Result<ArrayRef, ArrowE
     take(value, &UInt32Array::from_value(0, rows), None)
 }
 
-/// The error of a data file. Of one that is not there it says what to do.
-pub(super) fn of_file(add: &Add, error: parquet::errors::ParquetError) -> TableError {
-    match crate::data_file::table_error(&add.path, error) {
-        TableError::Commit(CommitError::Store(missing)) if missing.kind == StoreErrorKind::NotFound => {
-            let message = format!(
-                "{}: the version that is read has this file, and it is not there: read a newer version, if a vacuum has \
-                 removed it since; else restore the file, or give its rows up with table.commit(removes=[{:?}])",
-                missing.message, add.path
-            );
+/// The words for what to do about a file that is not there.
+pub(super) type Advice = fn(&Add) -> String;
+
+/// The advice about a file that is in the version that is read.
+pub(super) fn advice(add: &Add) -> String {
+    format!(
+        "the version that is read has this file, and it is not there: read a newer version, if a vacuum has removed it \
+         since; else restore the file, or give its rows up with table.commit(removes=[{:?}])",
+        add.path
+    )
+}
+
+/// The error of a data file. Of one that is not there it gives the advice.
+fn of_file(add: &Add, advice: Option<Advice>, error: ParquetError) -> TableError {
+    match (table_error(&add.path, error), advice) {
+        (TableError::Commit(CommitError::Store(missing)), Some(advice))
+            if missing.kind == StoreErrorKind::NotFound =>
+        {
+            let message = format!("{}: {}", missing.message, advice(add));
             StoreError { message, ..missing }.into()
         }
-        error => error,
+        (error, _) => error,
     }
 }

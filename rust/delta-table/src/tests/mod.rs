@@ -2,6 +2,7 @@
 
 mod columns;
 mod deaths;
+mod feed;
 mod histories;
 mod model;
 pub(crate) mod process;
@@ -122,7 +123,7 @@ fn changes(table: &Table, version: Version) -> BTreeMap<String, Rows> {
         columns: None,
     };
     let mut changes: BTreeMap<String, Rows> = BTreeMap::new();
-    for batch in table.changes(&options).unwrap().reader() {
+    for batch in table.changes(&options, &mut || true).unwrap().reader() {
         let batch = batch.unwrap();
         let kinds = batch.column_by_name(CHANGE_TYPE).unwrap().as_string::<i32>();
         for (row, kind) in rows_of(&batch).zip(kinds) {

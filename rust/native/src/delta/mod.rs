@@ -34,7 +34,7 @@ pub(crate) mod errors;
 mod scan;
 mod upkeep;
 
-pub(crate) use scan::{DeltaChanges, DeltaScan};
+pub(crate) use scan::{DeltaChanges, DeltaRows, DeltaScan};
 
 use attention::{Caller, attention, watch};
 use changes::{Changed, Changing, Evaluation, GivenClause, literals_of};
@@ -368,31 +368,36 @@ impl DeltaTable {
     }
 
     /// Plans a scan of a version, by default the newest.
-    fn scan(
+    fn scan<'py>(
         &self,
-        py: Python<'_>,
+        py: Python<'py>,
         columns: Option<Vec<String>>,
         given: Conditions,
         version: Option<i64>,
-    ) -> PyResult<DeltaScan> {
+    ) -> PyResult<Bound<'py, DeltaScan>> {
         let options = ScanOptions {
             columns,
             conditions: given.0,
             version,
         };
-        detached(py, move || Ok(DeltaScan::new(self.table.scan(&options)?)))
+        let scan = detached(py, move || Ok(self.table.scan(&options)?))?;
+        DeltaScan::of(py, scan)
     }
 
     /// Plans the reading of the rows that versions changed, by default up to the newest.
-    fn changes(
+    fn changes<'py>(
         &self,
-        py: Python<'_>,
+        py: Python<'py>,
         first: i64,
         last: Option<i64>,
         columns: Option<Vec<String>>,
-    ) -> PyResult<DeltaChanges> {
+    ) -> PyResult<Bound<'py, DeltaChanges>> {
         let options = ChangesOptions { first, last, columns };
-        detached(py, move || Ok(DeltaChanges::new(self.table.changes(&options)?)))
+        let caller = Caller::of(py, None)?;
+        let changes = detached(py, move || {
+            caller.wait(|_, go_on| self.table.changes(&options, go_on))
+        })?;
+        DeltaChanges::of(py, changes)
     }
 
     /// The paths, as the log has them, of files below a folder that the table has, or had and may still be asked for.

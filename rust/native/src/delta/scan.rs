@@ -1,28 +1,30 @@
 //! Scans and change data feeds: the classes `DeltaScan` and `DeltaChanges`, which those of `spillway.delta` wrap.
 
+use std::sync::Arc;
+
+use arrow_array::RecordBatchReader;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_schema::SchemaRef;
 use delta_table::{Changes, Scan};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyList};
 
 use super::{file_dict, schema_capsule};
 
-/// The rows of a version that satisfy conditions. Nothing is read before a stream is asked for.
-#[pyclass(module = "spillway._native", frozen)]
-pub(crate) struct DeltaScan {
-    scan: Scan,
-}
+/// A reading of rows, from the first one on.
+type Read = Box<dyn Fn() -> Box<dyn RecordBatchReader + Send> + Send + Sync>;
 
-impl DeltaScan {
-    pub fn new(scan: Scan) -> Self {
-        Self { scan }
-    }
+/// Rows of a table as an Arrow stream. Nothing is read before a stream is asked for.
+#[pyclass(module = "spillway._native", frozen, subclass)]
+pub(crate) struct DeltaRows {
+    schema: SchemaRef,
+    read: Read,
 }
 
 #[pymethods]
-impl DeltaScan {
+impl DeltaRows {
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        schema_capsule(py, &self.scan.schema())
+        schema_capsule(py, &self.schema)
     }
 
     /// A stream from the first row on, in the table's own types.
@@ -34,10 +36,31 @@ impl DeltaScan {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         // The interface lets a producer answer in other types.
         let _ = requested_schema;
-        let stream = FFI_ArrowArrayStream::new(Box::new(self.scan.reader()));
+        let stream = FFI_ArrowArrayStream::new((self.read)());
         PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
     }
+}
 
+/// The rows of a version that satisfy conditions.
+#[pyclass(module = "spillway._native", frozen, extends = DeltaRows)]
+pub(crate) struct DeltaScan {
+    scan: Arc<Scan>,
+}
+
+impl DeltaScan {
+    pub fn of(py: Python<'_>, scan: Scan) -> PyResult<Bound<'_, Self>> {
+        let scan = Arc::new(scan);
+        let of_rows = Arc::clone(&scan);
+        let rows = DeltaRows {
+            schema: scan.schema(),
+            read: Box::new(move || Box::new(of_rows.reader())),
+        };
+        Bound::new(py, PyClassInitializer::from(rows).add_subclass(Self { scan }))
+    }
+}
+
+#[pymethods]
+impl DeltaScan {
     /// The version that is read.
     #[getter]
     fn version(&self) -> i64 {
@@ -58,40 +81,28 @@ impl DeltaScan {
     }
 }
 
-/// The rows that a range of versions changed. Nothing is read before a stream is asked for.
-#[pyclass(module = "spillway._native", frozen)]
+/// The rows that a range of versions changed.
+#[pyclass(module = "spillway._native", frozen, extends = DeltaRows)]
 pub(crate) struct DeltaChanges {
-    changes: Changes,
+    versions: (i64, i64),
 }
 
 impl DeltaChanges {
-    pub fn new(changes: Changes) -> Self {
-        Self { changes }
+    pub fn of(py: Python<'_>, changes: Changes) -> PyResult<Bound<'_, Self>> {
+        let versions = changes.versions();
+        let rows = DeltaRows {
+            schema: changes.schema(),
+            read: Box::new(move || Box::new(changes.reader())),
+        };
+        Bound::new(py, PyClassInitializer::from(rows).add_subclass(Self { versions }))
     }
 }
 
 #[pymethods]
 impl DeltaChanges {
-    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        schema_capsule(py, &self.changes.schema())
-    }
-
-    /// A stream from the first version on, in the table's own types.
-    #[pyo3(signature = (requested_schema=None))]
-    fn __arrow_c_stream__<'py>(
-        &self,
-        py: Python<'py>,
-        requested_schema: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyCapsule>> {
-        // The interface lets a producer answer in other types.
-        let _ = requested_schema;
-        let stream = FFI_ArrowArrayStream::new(Box::new(self.changes.reader()));
-        PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
-    }
-
     /// The first and the last version that are read.
     #[getter]
     fn versions(&self) -> (i64, i64) {
-        self.changes.versions()
+        self.versions
     }
 }

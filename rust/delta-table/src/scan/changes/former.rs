@@ -1,0 +1,62 @@
+//! The rows that left a table when its schema was replaced: their own schema is that of the version before.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, new_null_array};
+use arrow_schema::ArrowError;
+use delta_commit::predicate::Predicate;
+
+use crate::error::Result;
+use crate::head::Head;
+use crate::mapping::Mapping;
+use crate::place::Place;
+use crate::scan::{Plan, adapt};
+use crate::schema::Column;
+use crate::snapshot::Snapshot;
+
+/// The reading of rows in a schema that is no more, in the columns of another one.
+pub(super) struct Former {
+    /// The reading in their own columns.
+    pub plan: Plan,
+    /// The place of each column of the answer among them. A column without a place is null.
+    places: Vec<Option<usize>>,
+}
+
+impl Former {
+    /// The reading of rows of this state in `columns`, which are changed so that they may hold them: null where the
+    /// rows have no such column, or one whose values are none of its own.
+    pub fn new(place: &Arc<dyn Place>, head: Arc<Head>, columns: &mut [Column]) -> Result<Self> {
+        let mut own = Vec::new();
+        let mut places = Vec::new();
+        for column in columns {
+            let former = head.schema.column(&column.name);
+            let mut place = None;
+            if let (Some(relaxed), Some(former)) = (column.relaxed(former), former) {
+                *column = relaxed;
+                place = Some(own.len());
+                own.push(former.clone());
+            } else {
+                column.nullable = true;
+            }
+            places.push(place);
+        }
+        let snapshot = Arc::new(Snapshot::empty(head));
+        Ok(Self {
+            plan: Plan::new(place, &snapshot, own, Predicate::default())?.unadvised(),
+            places,
+        })
+    }
+
+    /// The columns of the answer, of rows in their own.
+    pub fn answer(&self, rows: &RecordBatch, columns: &[Column]) -> Result<Vec<ArrayRef>, ArrowError> {
+        let answer = self
+            .places
+            .iter()
+            .zip(columns)
+            .map(|(place, column)| match place {
+                Some(place) => adapt(rows.column(*place), &column.kind, Mapping::None),
+                None => Ok(new_null_array(&column.kind.arrow(), rows.num_rows())),
+            });
+        answer.collect()
+    }
+}
