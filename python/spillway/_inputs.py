@@ -1,47 +1,75 @@
-"""The forms of data that `write_parquet` takes beside Arrow's: queries, datasets, batches, rows, columns."""
+"""The forms of data that one call writes beside Arrow's: queries, datasets, batches, rows, columns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from spillway.errors import MissingExtraError, SchemaError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from spillway.types import ArrowSchema, ArrowStream
-    from spillway.writer import ParquetWriter
+    from spillway.types import ArrowArray, ArrowSchema, ArrowStream
+
+__all__ = ["RowWriter", "is_arrow", "of_columns", "of_some_columns", "streamed", "write_all"]
 
 
-def write_all(data: Any, writer: ParquetWriter, schema: ArrowSchema | None) -> None:
-    """Write data of any form that `write_parquet` takes, all that the file gets.
+class RowWriter(Protocol):
+    """A writer of batches and of rows."""
+
+    def write(self, data: ArrowStream | ArrowArray) -> None:
+        """Write Arrow data."""
+
+    def write_rows(self, rows: Iterable[dict[str, Any]]) -> int:
+        """Write dicts; return how many."""
+
+
+def write_all(
+    data: Any,
+    writer: RowWriter,
+    schema: ArrowSchema | None,
+    write_last: Callable[[Any], None] | None = None,
+) -> None:
+    """Write data of any form that `write_parquet` takes, all that there is.
 
     Args:
         data: As `write_parquet`.
-        writer: An open writer; it may be closed afterwards.
+        writer: An open writer.
         schema: The schema that columns get their types from; without it, they get what their values ask for.
+        write_last: Writes Arrow data that come in one piece, where the writer gains by knowing that.
 
     Raises:
         SchemaError: Columns do not fit the schema or each other.
-        SpillwayError: As the methods of `ParquetWriter`.
+        SpillwayError: As the methods of `writer`.
         MissingExtraError: The data are columns, and pyarrow is not installed.
     """
-    if is_arrow(data):
-        writer._write_last(data)  # noqa: SLF001 - one package
-    elif isinstance(data, Mapping):
-        writer._write_last(of_columns(data, schema))  # noqa: SLF001 - one package
-    elif hasattr(data, "collect_batches"):
-        write_query(data, writer)
-    elif hasattr(data, "scanner"):
-        writer.write(data.scanner().to_reader())
-    elif hasattr(data, "to_reader"):
-        writer.write(data.to_reader())
-    elif isinstance(data, Iterable) and not isinstance(data, str | bytes | bytearray | memoryview):
-        write_items(iter(data), writer)
+    form = streamed(data)
+    if isinstance(form, Mapping):
+        form = of_columns(form, schema)
+    if isinstance(form, Iterator) and not is_arrow(form):
+        write_items(form, writer)
     else:
-        writer.write(data)
+        (write_last or writer.write)(form)
+
+
+def streamed(data: Any) -> Any:
+    """Open what has rows when it is asked for them: Arrow data, a mapping of columns or an iterator of items.
+
+    What is none of the forms stays as it is: a writer refuses it by name.
+    """
+    if is_arrow(data) or isinstance(data, Mapping):
+        return data
+    if hasattr(data, "collect_batches"):
+        return frames(data)
+    if hasattr(data, "scanner"):
+        return data.scanner().to_reader()
+    if hasattr(data, "to_reader"):
+        return data.to_reader()
+    if isinstance(data, Iterable) and not isinstance(data, str | bytes | bytearray | memoryview):
+        return iter(data)
+    return data
 
 
 def is_arrow(data: object) -> bool:
@@ -49,18 +77,37 @@ def is_arrow(data: object) -> bool:
 
 
 def of_columns(columns: Mapping[str, Any], schema: ArrowSchema | None) -> ArrowStream:
-    """Make a table of columns, each a sequence of values or an Arrow array."""
+    """Make a table of columns, each a sequence of values or an Arrow array; a schema has all of them."""
+    pa = _pyarrow()
+    if schema is None:
+        return _table(pa, columns, {}, None)
+    wanted = pa.schema(schema)
+    check_names(columns, wanted.names)
+    return _table(pa, columns, _types(wanted), wanted)
+
+
+def of_some_columns(columns: Mapping[str, Any], schema: ArrowSchema) -> ArrowStream:
+    """Make a table of columns likewise, which may be fewer or others than those of the schema."""
+    pa = _pyarrow()
+    return _table(pa, columns, _types(pa.schema(schema)), None)
+
+
+def _pyarrow() -> Any:
     try:
         import pyarrow as pa  # noqa: PLC0415  # the base install goes without
     except ImportError as error:
         raise MissingExtraError("pyarrow", "bench", "write a dict of columns") from error
-    fields: Any = schema
-    wanted = None if schema is None else pa.schema(fields)
-    if wanted is not None:
-        check_names(columns, wanted.names)
+    return pa
+
+
+def _types(schema: Any) -> dict[str, Any]:
+    return {field.name: field.type for field in schema}
+
+
+def _table(pa: Any, columns: Mapping[str, Any], types: Mapping[str, Any], schema: Any) -> ArrowStream:
     arrays: dict[str, Any] = {}
     for name, values in columns.items():
-        kind = None if wanted is None else wanted.field(name).type
+        kind = types.get(name)
         try:
             if hasattr(values, "__arrow_c_stream__"):
                 arrays[name] = pa.chunked_array(values, type=kind)
@@ -69,7 +116,7 @@ def of_columns(columns: Mapping[str, Any], schema: ArrowSchema | None) -> ArrowS
         except (pa.ArrowException, TypeError, OverflowError) as error:
             raise SchemaError(f"the values of column {name!r} make no Arrow array: {error}", name) from error
     try:
-        return pa.table(arrays, schema=wanted)
+        return pa.table(arrays, schema=schema)  # type: ignore[no-any-return]  # a table of pyarrow
     except (pa.ArrowException, TypeError) as error:
         raise SchemaError(f"the columns make no table: {error}") from error
 
@@ -85,18 +132,18 @@ def check_names(columns: Mapping[str, Any], wanted: Sequence[str]) -> None:
             raise SchemaError(message, name)
 
 
-def write_query(query: Any, writer: ParquetWriter) -> None:
-    """Write the frames of a lazy frame of polars as they are computed."""
+def frames(query: Any) -> Iterator[ArrowStream]:
+    """The frames of a lazy frame of polars as they are computed, one at least."""
     empty = True
     for frame in query.collect_batches():
-        writer.write(frame)
+        yield frame
         empty = False
     if empty:
-        # No frame came, and the file needs the names and types of its columns.
-        writer.write(query.head(0).collect())
+        # No frame came, and the names and types of the columns are needed.
+        yield query.head(0).collect()
 
 
-def write_items(items: Iterator[Any], writer: ParquetWriter) -> None:
+def write_items(items: Iterator[Any], writer: RowWriter) -> None:
     """Write rows or batches, whichever the first item is."""
     for first in items:
         if isinstance(first, dict):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from spillway import _native
 from spillway._context import WithBlock
 from spillway._destination import OBJECT_STORES, local_path
+from spillway._inputs import write_all
 from spillway._options import checks_names, refuse_unknown, shows_options
 from spillway._result_html import dataset_html
 from spillway._wording import counted
@@ -17,10 +18,20 @@ from spillway.errors import ClosedError, OptionError
 from spillway.writer import WriteResult, WriterOptions, _write_result
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Unpack
 
-    from spillway.types import ArrowArray, ArrowSchema, ArrowStream, DatasetKeywords, Existing
+    from spillway.types import (
+        ArrowArray,
+        ArrowSchema,
+        ArrowStream,
+        Data,
+        DatasetKeywords,
+        Existing,
+        Extra,
+        OnError,
+        ReadableFile,
+    )
 
 __all__ = ["DatasetFile", "DatasetOptions", "DatasetResult", "DatasetWriter", "write_dataset"]
 
@@ -251,12 +262,86 @@ class DatasetWriter(WithBlock):
         """
         self._writer.write(data)
 
+    def write_rows(
+        self,
+        rows: Iterable[dict[str, Any]],
+        *,
+        on_error: OnError = "raise",
+        extra: Extra = "error",
+    ) -> int:
+        """Write dicts, one for each row, as `ParquetWriter.write_rows` does.
+
+        A row has the partition columns, too; without them it goes where null goes.
+
+        Args:
+            rows: A list, or any iterable, of dicts.
+            on_error: ``"raise"`` raises for the first bad row and keeps no row of this call; so it holds them
+                all, as Arrow columns, until the last is good. ``"skip"`` leaves bad rows out and keeps the
+                good ones; a callable does the same and is called with a `RowError` for each bad row.
+            extra: ``"ignore"`` passes over keys that the schema does not have; ``"error"`` makes the row bad.
+
+        Returns:
+            The number of rows written.
+
+        Raises:
+            RowError: A row is bad and ``on_error`` is ``"raise"``.
+            SchemaError: No schema holds the first rows, or Parquet cannot hold it; or there is a time that
+                cannot name a folder, for which ``on_error`` does as for one that `timestamp_loss` refuses.
+            OptionError: ``on_error`` or ``extra`` is not accepted; or, where the first rows give the schema,
+                it lacks a column that an option names.
+            ClosedError: The writer is closed, was aborted or failed before.
+            OSError: The file system refused; every file is discarded.
+
+        Example:
+            >>> import spillway
+            >>> with spillway.DatasetWriter("clicks", partition_by="day") as writer:
+            ...     writer.write_rows([{"day": "mon", "id": 1}, {"day": "tue", "id": 2}])
+            2
+            >>> [file.partition for file in writer.result.files]
+            [{'day': 'mon'}, {'day': 'tue'}]
+        """
+        return self._writer.write_rows(rows, on_error, extra)
+
+    def write_ndjson(
+        self,
+        source: bytes | bytearray | memoryview | ReadableFile,
+        *,
+        on_error: OnError = "raise",
+        extra: Extra = "error",
+    ) -> int:
+        r"""Write JSON objects, one on each line, as `ParquetWriter.write_ndjson` does.
+
+        Args:
+            source: UTF-8 bytes, which may end inside a line, or a file object opened for reading bytes.
+            on_error: As in `write_rows`; one chunk or one file is a call.
+            extra: As in `write_rows`.
+
+        Returns:
+            The number of rows written.
+
+        Raises:
+            RowError: A row is bad and ``on_error`` is ``"raise"``.
+            SchemaError: As in `write_rows`.
+            OptionError: As in `write_rows`.
+            ClosedError: As in `write_rows`.
+            OSError: As in `write_rows`.
+
+        Example:
+            >>> import spillway
+            >>> with spillway.DatasetWriter("taps", partition_by="day") as writer:
+            ...     writer.write_ndjson(b'{"day": "mon", "id": 1}\n{"day": "tue", "id": 2}\n')
+            2
+        """
+        return self._writer.write_ndjson(source, on_error, extra)
+
     def close(self) -> None:
         """Complete every file and make all of them appear. Closing again does nothing.
 
         Without rows there is one empty file, or none when there are partition columns.
 
         Raises:
+            RowError: The last line of NDJSON had no end and is bad, where its call was to raise; it is
+                dropped, the writer stays open.
             SchemaError: There was neither a schema nor a batch.
             ClosedError: The writer was aborted or failed before.
             FileExistsError: Another writer was quicker, and ``existing="error"``.
@@ -277,7 +362,7 @@ class DatasetWriter(WithBlock):
 
 @shows_options(DatasetOptions, WriterOptions)
 def write_dataset(
-    data: ArrowStream | ArrowArray,
+    data: Data,
     directory: str | os.PathLike[str],
     *,
     schema: ArrowSchema | None = None,
@@ -287,7 +372,8 @@ def write_dataset(
     """Write all of `data` to a folder of Parquet files; see `DatasetWriter`.
 
     Args:
-        data: Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``.
+        data: Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``, rows as dicts, and all else that
+            `write_parquet` takes.
         directory: The folder of the dataset, or the URL of a prefix of an object store.
         schema: The schema of the rows; without it, that of `data`.
         storage_options: Settings and credentials of the object store.
@@ -298,6 +384,7 @@ def write_dataset(
 
     Raises:
         SpillwayError: As `DatasetWriter` and its methods.
+        MissingExtraError: ``data`` is a dict of columns, and pyarrow is not installed.
         OSError: The directory cannot be written.
 
     Example:
@@ -307,7 +394,7 @@ def write_dataset(
         ['part-00000.parquet', 'part-00001.parquet']
     """
     with DatasetWriter(directory, schema, storage_options=storage_options, **options) as writer:
-        writer.write(data)
+        write_all(data, writer, schema)
     return writer.result
 
 

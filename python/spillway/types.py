@@ -11,6 +11,7 @@ from spillway.encryption import Encryption  # noqa: TC001 - the type of a field,
 from spillway.errors import RowError
 
 __all__ = [
+    "AppendKeywords",
     "ArrowArray",
     "ArrowFileSystem",
     "ArrowSchema",
@@ -188,7 +189,9 @@ Data: TypeAlias = (
     | Iterable[dict[str, Any]]
     | Mapping[str, Any]
 )
-"""All that `write_parquet` takes: Arrow's forms, queries, datasets, batches, rows, columns."""
+"""All that `write_parquet` takes, `write_dataset` and `spillway.delta.write`, too.
+
+Arrow's forms, queries, datasets, batches, rows and columns."""
 
 
 class BinaryFile(Protocol):
@@ -199,7 +202,7 @@ class BinaryFile(Protocol):
 
 
 class ReadableFile(Protocol):
-    """A file object that `ParquetWriter.write_ndjson` can read."""
+    """A file object that `write_ndjson` can read."""
 
     def read(self, size: int, /) -> bytes:
         """Return up to `size` bytes; none at the end."""
@@ -244,3 +247,16 @@ class DatasetKeywords(WriterKeywords, total=False):
     basename_template: str
     existing: Existing
     metadata_file: bool
+
+
+class AppendKeywords(WriterKeywords, total=False):
+    """Keyword arguments of `spillway.delta.Table.append`: its own, and the fields of `WriterOptions`."""
+
+    app_id: str | None
+    app_version: int | None
+    schema_mode: SchemaMode | None
+    timeout: float | None
+    user_metadata: str | None
+    max_file_bytes: int | None
+    max_file_rows: int | None
+    coalesce: bool

@@ -562,7 +562,7 @@ def write_parquet(
     with ParquetWriter(
         destination, schema, filesystem=filesystem, storage_options=storage_options, **options
     ) as writer:
-        write_all(data, writer, schema)
+        write_all(data, writer, schema, writer._write_last)  # noqa: SLF001 - the same module
     return writer.result
 
 

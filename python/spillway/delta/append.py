@@ -8,14 +8,16 @@ import logging
 import os
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spillway import _native
 from spillway._context import WithBlock
 from spillway.errors import CommitUnknown, SpillwayError
 
 if TYPE_CHECKING:
-    from spillway.types import ArrowArray, ArrowStream
+    from collections.abc import Iterable
+
+    from spillway.types import ArrowArray, ArrowStream, Extra, OnError, ReadableFile
 
 __all__ = ["Append"]
 
@@ -76,6 +78,89 @@ class Append(WithBlock):
         """
         self._native.write(data)
 
+    def write_rows(
+        self,
+        rows: Iterable[dict[str, Any]],
+        *,
+        on_error: OnError = "raise",
+        extra: Extra = "error",
+    ) -> int:
+        """Write dicts, one for each row, as `ParquetWriter.write_rows` does.
+
+        The schema is the table's: keys are its columns, and a missing key is null. An append whose first rows
+        were Arrow data has the columns of these. Values convert to the types of the table without loss.
+
+        Args:
+            rows: A list, or any iterable, of dicts.
+            on_error: ``"raise"`` raises for the first bad row and keeps no row of this call; so it holds them
+                all, as Arrow columns, until the last is good. ``"skip"`` leaves bad rows out and keeps the
+                good ones; a callable does the same and is called with a `RowError` for each bad row.
+            extra: ``"ignore"`` passes over keys that the schema does not have; ``"error"`` makes the row bad,
+                also with ``schema_mode="merge"``.
+
+        Returns:
+            The number of rows written. Those of a `repeated` append are counted, too.
+
+        Raises:
+            RowError: A row is bad and ``on_error`` is ``"raise"``.
+            ConstraintError: A constraint of the table is not true for a row. That is no bad row: with
+                ``"raise"`` no row of this call is kept, else those of the batches before, some thousands of
+                rows each.
+            OptionError: ``on_error`` or ``extra`` is not accepted.
+            SchemaError: As in `write`, where nothing of this call is kept while the append stays open.
+            ClosedError: The append was committed, aborted or failed before.
+            OSError: The file system refused; nothing of the append stays.
+
+        Example:
+            >>> import pyarrow as pa, spillway.delta
+            >>> table = spillway.delta.create("logins", pa.schema({"user": pa.string(), "n": pa.int16()}))
+            >>> with table.append() as append:
+            ...     append.write_rows([{"user": "ada", "n": 1}, {"user": "grace"}])
+            ...     append.write_rows([{"user": "ada", "n": "many"}, {"user": "alan"}], on_error="skip")
+            2
+            1
+            >>> append.version
+            1
+        """
+        return self._native.write_rows(rows, on_error, extra)
+
+    def write_ndjson(
+        self,
+        source: bytes | bytearray | memoryview | ReadableFile,
+        *,
+        on_error: OnError = "raise",
+        extra: Extra = "error",
+    ) -> int:
+        r"""Write JSON objects, one on each line, as `ParquetWriter.write_ndjson` does.
+
+        A chunk may end inside a line: the rest comes with the next chunk, or the commit takes the line as it
+        is, and drops it where it cannot be written.
+
+        Args:
+            source: UTF-8 bytes, or a file object opened for reading bytes.
+            on_error: As in `write_rows`; one chunk or one file is a call.
+            extra: As in `write_rows`.
+
+        Returns:
+            The number of rows written.
+
+        Raises:
+            RowError: A row is bad and ``on_error`` is ``"raise"``.
+            ConstraintError: As in `write_rows`.
+            OptionError: As in `write_rows`.
+            SchemaError: As in `write_rows`.
+            ClosedError: As in `write_rows`.
+            OSError: As in `write_rows`.
+
+        Example:
+            >>> import pyarrow as pa, spillway.delta
+            >>> table = spillway.delta.create("beats", pa.schema({"id": pa.int64()}))
+            >>> with table.append() as append:
+            ...     append.write_ndjson(b'{"id": 1}\n{"id": 2}\n')
+            2
+        """
+        return self._native.write_ndjson(source, on_error, extra)
+
     def commit(self, timeout: float | None = None) -> int:
         """Make the rows part of the table; a context manager does it by itself.
 
@@ -86,6 +171,9 @@ class Append(WithBlock):
             The version that holds them, and survives a crash of the machine.
 
         Raises:
+            RowError: The last line of NDJSON had no end and is bad, where its call was to raise. It is
+                dropped, and the append stays open; so it is where its row breaks a constraint, which is a
+                `ConstraintError`.
             CommitUnknown: The time was up, or the disk failed to sync the log, and nobody can say yet whether
                 they are in the table. Their files stay; `token` is for `Table.outcome`.
             KeyboardInterrupt: Ctrl-C came. They are in the table if `version` is set. If `token` is set,

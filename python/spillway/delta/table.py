@@ -14,6 +14,7 @@ from spillway import _native
 from spillway._destination import OBJECT_STORES, local_path
 from spillway._options import shows_options
 from spillway.delta._expressions import Expressions, is_expression
+from spillway.delta._input import opened
 from spillway.delta._merging import check_clauses, prepared
 from spillway.delta.append import Append, _checkpoint_when_due
 from spillway.delta.changes import Changes
@@ -43,11 +44,15 @@ if TYPE_CHECKING:
     from spillway.delta.clauses import MergeClause
     from spillway.delta.types import AddFile
     from spillway.types import (
+        AppendKeywords,
         ArrowArray,
         ArrowSchema,
         ArrowStream,
         Condition,
         CreateMode,
+        Data,
+        Extra,
+        OnError,
         SchemaMode,
         Value,
         WriteMode,
@@ -272,6 +277,43 @@ class Table:
             coalesce=coalesce,
             options=WriterOptions(**options) if options else _DEFAULTS,
         )
+
+    def append_rows(
+        self,
+        rows: Iterable[dict[str, Any]],
+        *,
+        on_error: OnError = "raise",
+        extra: Extra = "error",
+        **keywords: Unpack[AppendKeywords],
+    ) -> int:
+        """Append dicts, one for each row, and commit them: rows to a version in one call.
+
+        Many threads that append few rows each do well with ``coalesce=True``: those that commit at the same
+        time share a data file, too.
+
+        Args:
+            rows: As `Append.write_rows`.
+            on_error: As `Append.write_rows`.
+            extra: As `Append.write_rows`.
+            **keywords: The keyword arguments of `append`.
+
+        Returns:
+            The version that holds the rows; where there is none to write, the version that was read.
+
+        Raises:
+            RowError: A row is bad and ``on_error`` is ``"raise"``; nothing is committed.
+            SpillwayError: As `append`, `Append.write_rows` and `Append.commit`.
+            OSError: As `Append.commit`.
+
+        Example:
+            >>> import pyarrow as pa, spillway.delta
+            >>> table = spillway.delta.create("notes", pa.schema({"id": pa.int64(), "text": pa.string()}))
+            >>> table.append_rows([{"id": 1, "text": "first"}, {"id": 2}])
+            1
+        """
+        with self.append(**keywords) as append:
+            append.write_rows(rows, on_error=on_error, extra=extra)
+            return append.commit()
 
     def _append(  # noqa: PLR0913 - see `append`
         self,
@@ -1060,7 +1102,7 @@ def _opened(uri: str, storage_options: Mapping[str, str] | None) -> Table:
 @shows_options(WriterOptions)
 def write(  # noqa: PLR0913 - all in one call
     uri: str | os.PathLike[str],
-    data: ArrowStream | ArrowArray,
+    data: Data,
     *,
     mode: WriteMode = "append",
     partition_by: str | Sequence[str] | None = None,
@@ -1076,13 +1118,17 @@ def write(  # noqa: PLR0913 - all in one call
 
     Args:
         uri: The folder of the table: a path or a URL, as for `create`.
-        data: Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``.
+        data: Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``, rows as dicts, and all else that
+            `spillway.write_parquet` takes. Rows and columns get the types of the table. Where it is made for
+            them, it gets the types that the first 1,000 rows or the values ask for. Where it is made, and
+            then a row is bad, the table stays, without rows.
         mode: ``"append"`` adds the rows; ``"overwrite"`` puts them in the place of all rows, or of those that
             `predicate` chooses; ``"error"`` and ``"ignore"`` are for a table that is not there yet.
         partition_by: As `create`, for a table that is made.
         predicate: The rows that are overwritten: conditions on partition columns, which the new rows must
             meet, such as ``[("day", "=", "2026-11-20")]``.
-        schema_mode: ``"merge"`` adds columns that the table lacks.
+        schema_mode: ``"merge"`` adds columns that the table lacks. Dicts bring none: a key that the table
+            lacks makes a row bad.
         properties: As `create`, for a table that is made.
         timeout: Seconds that it may take; None waits for ever.
         user_metadata: A note for the history.
@@ -1093,7 +1139,9 @@ def write(  # noqa: PLR0913 - all in one call
         The version that holds the rows; for ``"ignore"``, the newest version of a table that was there.
 
     Raises:
+        RowError: A row is bad; no row is committed.
         SpillwayError: As `create` and `Append`.
+        MissingExtraError: ``data`` is a dict of columns, and pyarrow is not installed.
 
     Example:
         >>> import pyarrow as pa, spillway.delta
@@ -1101,6 +1149,8 @@ def write(  # noqa: PLR0913 - all in one call
         1
         >>> spillway.delta.write("ids", pa.table({"id": [3]}), mode="overwrite")
         2
+        >>> spillway.delta.write("ids", [{"id": 4}, {"id": 5}])
+        3
     """
     if mode not in {"append", "overwrite", "error", "ignore"}:
         message = f'mode={mode!r} is not accepted: choose one of "append", "overwrite", "error", "ignore"'
@@ -1113,7 +1163,7 @@ def write(  # noqa: PLR0913 - all in one call
     _conditions(predicate, "predicate")
     writer_options = WriterOptions(**options) if options else _DEFAULTS
     _native.check_delta_options(writer_options)
-    rows = _native.RowSource(data)
+    rows = opened(data)
     only_new = mode in {"error", "ignore"}
     made: Any = {
         "partition_by": partition_by,
@@ -1128,7 +1178,7 @@ def write(  # noqa: PLR0913 - all in one call
     except TableNotFoundError:
         try:
             # Somebody else may make it now, and then it is theirs.
-            table = create(uri, rows, mode="error" if only_new else "ignore", **made)
+            table = create(uri, rows.schema(), mode="error" if only_new else "ignore", **made)
         except TableExistsError:
             return _there(open(uri, storage_options=storage_options), mode)
     with table._append(  # noqa: SLF001 - the same module
@@ -1138,7 +1188,7 @@ def write(  # noqa: PLR0913 - all in one call
         user_metadata=user_metadata,
         options=writer_options,
     ) as append:
-        append._native.write(rows)  # noqa: SLF001 - the rows as they were opened
+        rows.write(append, table)
     return append.version or 0
 
 

@@ -10,7 +10,7 @@
 
 mod memory;
 
-use delta_commit::log::{BEFORE_FIRST, Effect};
+use delta_commit::log::{BEFORE_FIRST, Effect, Event, StoreError, StoreErrorKind};
 use delta_commit::rules::Rules;
 use delta_commit::winner::Winner;
 use delta_commit::{
@@ -18,7 +18,7 @@ use delta_commit::{
     Verdict,
 };
 
-use memory::{ELSEWHERE, Store, UNREADABLE, added, new_table, time_at};
+use memory::{ELSEWHERE, Fate, Store, UNREADABLE, added, new_table, time_at};
 
 /// The member whose commit comes to be in doubt.
 const DOUBTED: MemberId = MemberId::from_number(1);
@@ -142,6 +142,28 @@ fn late(rules: Rules, settled: i64, settlers_clock: i64, carriers_clock: i64) ->
     scene.store.ahead = carriers_clock;
     scene.carry(None);
     (outcome, scene.has_landed())
+}
+
+#[test]
+fn who_stops_waiting_is_told_of_a_doubt_that_nobody_has_taken_yet() {
+    let mut scene = Scene::new(Rules::default());
+    scene.store.fate = Some(Fate::Unanswered);
+    scene.owner.submit(append(DOUBTED));
+    scene.perform(|scene| &mut scene.owner, Some(EffectKind::PutVersion));
+    let now = time_at(scene.now);
+    scene.owner.next(now).unwrap();
+    let gone = StoreError {
+        kind: StoreErrorKind::Permanent,
+        ..StoreError::transient("the store is gone")
+    };
+    scene.owner.complete(now, Event::Failed(gone));
+    let told = scene.owner.give_up(DOUBTED);
+    assert!(
+        matches!(told, Some(Verdict::Commit(Err(CommitError::Unknown { .. })))),
+        "{told:?}"
+    );
+    assert!(scene.owner.take_verdicts().is_empty());
+    assert!(scene.has_landed());
 }
 
 #[test]

@@ -108,6 +108,19 @@ pub(crate) struct DataWriter {
     open: Option<Open>,
 }
 
+/// A comparison of rows with the table's constraints.
+type Check<'a> = dyn Fn(&Constraints, &Batch) -> Result<()> + 'a;
+
+/// A batch that the table takes.
+struct Fitted {
+    /// Its rows as the table has them.
+    batch: Batch,
+    /// The partition of each of them.
+    plan: SpreadPlan,
+    /// True if a column had to be converted.
+    is_converted: bool,
+}
+
 struct Open {
     shape: Shape,
     /// The table's schema once these rows are in it.
@@ -183,10 +196,23 @@ impl DataWriter {
 
     /// Checks that rows of a schema can be written. The first schema fixes the columns of the files.
     pub fn accept(&mut self, schema: &SchemaRef) -> Result<()> {
-        if self.open.is_none() {
-            self.open = Some(self.start(schema)?);
+        self.opened(schema).map(drop)
+    }
+
+    fn opened(&mut self, schema: &SchemaRef) -> Result<&mut Open> {
+        let open = match self.open.take() {
+            Some(open) => open,
+            None => self.start(schema)?,
+        };
+        Ok(self.open.insert(open))
+    }
+
+    /// The columns of the files; before the first rows, all of the table's.
+    fn schema(&self) -> SchemaRef {
+        match &self.open {
+            Some(open) => Arc::clone(open.shape.schema()),
+            None => self.head.schema.arrow(),
         }
-        Ok(())
     }
 
     fn start(&self, schema: &SchemaRef) -> Result<Open> {
@@ -252,7 +278,21 @@ impl DataWriter {
         let check = |constraints: &Constraints, rows: &Batch| {
             constraints.check(rows, |row| format!("row {row} of a batch"))
         };
-        self.take_checked(batch, kept, check, go_on)
+        self.take_checked(batch, kept, &check, go_on)
+    }
+
+    /// Checks all batches before any is taken. Their rows are numbered as those of one call.
+    fn fit_all(&mut self, batches: &[Batch], is_kept: bool) -> Result<Vec<Fitted>> {
+        let mut before = 0;
+        let fitted = batches.iter().map(|batch| {
+            let check = |constraints: &Constraints, rows: &Batch| {
+                constraints.check(rows, |row| format!("row {}", before + row))
+            };
+            let fitted = self.fit(batch, is_kept, &check)?;
+            before += batch.rows();
+            Ok(fitted)
+        });
+        fitted.collect()
     }
 
     /// Takes a batch of a change, whose rows have no number that the caller knows.
@@ -260,45 +300,65 @@ impl DataWriter {
         let check = |constraints: &Constraints, rows: &Batch| {
             constraints.check(rows, |_| "a changed or inserted row".to_owned())
         };
-        self.take_checked(batch, &mut None, check, go_on)
+        self.take_checked(batch, &mut None, &check, go_on)
     }
 
     /// Takes a batch of rows that the table has already: no constraint is compared with them.
     pub fn take_known(&mut self, batch: &Batch, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
-        self.take_checked(batch, &mut None, |_, _| Ok(()), go_on)
+        self.take_checked(batch, &mut None, &|_, _| Ok(()), go_on)
     }
 
     fn take_checked(
         &mut self,
         batch: &Batch,
         kept: &mut Option<Kept>,
-        check: fn(&Constraints, &Batch) -> Result<()>,
+        check: &Check<'_>,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
-        self.accept(batch.schema())?;
-        let Some(open) = &mut self.open else {
-            return Ok(());
-        };
+        let fitted = self.fit(batch, kept.is_some(), check)?;
+        self.take_fitted(fitted, kept, go_on)
+    }
+
+    /// Checks a batch, and converts it to rows of the table.
+    fn fit(&mut self, batch: &Batch, is_kept: bool, check: &Check<'_>) -> Result<Fitted> {
+        let open = self.opened(batch.schema())?;
         let given = batch.columns();
         let batch = open.shape.fit(batch)?;
         let is_given = |column: &ArrayRef| given.iter().any(|given| Arc::ptr_eq(given, column));
         let is_converted = !batch.columns().iter().all(is_given);
         open.spread.check(&batch)?;
-        if kept.is_some() {
+        if is_kept {
             // Rows that are kept go into files with those of others.
             batch.check_text()?;
         }
         check(&open.constraints, &batch)?;
         let plan = open.spread.plan(&batch)?;
-        if let Some(kept) = kept
-            && kept.keep(&batch, open.shape.schema())?
+        Ok(Fitted {
+            batch,
+            plan,
+            is_converted,
+        })
+    }
+
+    fn take_fitted(
+        &mut self,
+        fitted: Fitted,
+        kept: &mut Option<Kept>,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<()> {
+        if let (Some(kept), Some(open)) = (kept.as_mut(), &self.open)
+            && kept.keep(&fitted.batch, open.shape.schema())?
         {
             return Ok(());
         }
         self.take_kept(kept.take(), go_on)?;
-        self.take_planned(&batch, plan, go_on)?;
+        self.take_planned(&fitted.batch, fitted.plan, go_on)?;
         // What was converted is not the caller's, and would wait in memory of its own.
-        if is_converted { self.encode(go_on) } else { Ok(()) }
+        if fitted.is_converted {
+            self.encode(go_on)
+        } else {
+            Ok(())
+        }
     }
 
     /// Encodes the rows that wait, and keeps nothing of their batches.
@@ -686,6 +746,15 @@ impl Append {
         self.write_all(std::slice::from_ref(batch), go_on)
     }
 
+    /// The schema that rows are built for: the columns of the files; before the first rows, all of the table's.
+    ///
+    /// # Errors
+    /// [`WriteError::Closed`] when the append takes no more rows.
+    pub fn schema(&self) -> Result<SchemaRef> {
+        self.refuse_if_closed()?;
+        Ok(self.writer.schema())
+    }
+
     /// Writes batches, in each file one column of theirs after the other. Nothing is kept of the batches.
     ///
     /// # Errors
@@ -701,12 +770,51 @@ impl Append {
         if self.is_closed() {
             return taken;
         }
+        self.encode(go_on).and(taken)
+    }
+
+    /// Writes batches likewise, or none of them when one does not fit.
+    ///
+    /// # Errors
+    /// As [`Self::write`]. Nothing of any of the batches was written where the append can go on. Rows that their file
+    /// refuses close it, unless they are among those of the first batch.
+    pub fn write_whole(&mut self, batches: &[Batch], go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+        self.refuse_if_closed()?;
+        if self.is_repeated {
+            return Ok(());
+        }
+        let was_open = self.writer.open.is_some();
+        let fitted = self.writer.fit_all(batches, self.kept.is_some());
+        if fitted.is_err() && !was_open {
+            // Rows of which nothing is kept say nothing of the columns either.
+            self.writer.open = None;
+        }
+        let fitted = fitted.map_err(|error| self.shared.or_replaced(error))?;
+        for (number, fitted) in fitted.into_iter().enumerate() {
+            let kept = self.kept.is_some();
+            let done = self.writer.take_fitted(fitted, &mut self.kept, go_on);
+            let taken = self.after_take(done, kept);
+            if taken.is_err() && number > 0 && !self.is_closed() {
+                self.fail();
+            }
+            taken?;
+        }
+        self.encode(go_on)
+    }
+
+    /// Encodes the rows that wait.
+    fn encode(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
         let encoded = self.writer.encode(go_on);
         if encoded.is_err() {
-            self.abort();
-            self.state = State::Closed("failed before");
+            self.fail();
         }
-        encoded.map_err(|error| self.shared.or_replaced(error)).and(taken)
+        encoded.map_err(|error| self.shared.or_replaced(error))
+    }
+
+    /// Closes the append after an error, and removes its files.
+    fn fail(&mut self) {
+        self.abort();
+        self.state = State::Closed("failed before");
     }
 
     /// Takes a batch, whose rows may wait for the end of the call.
@@ -717,6 +825,11 @@ impl Append {
         }
         let kept = self.kept.is_some();
         let done = self.writer.take(batch, &mut self.kept, go_on);
+        self.after_take(done, kept)
+    }
+
+    /// Closes the append after an error, unless nothing of the batch was written. Rows were kept before it, or not.
+    fn after_take(&mut self, done: Result<()>, kept: bool) -> Result<()> {
         // Rows that were kept may be half written by then, and so may be those of some partitions.
         let refused = kept == self.kept.is_some()
             && !self.writer.is_torn()
@@ -727,8 +840,7 @@ impl Append {
                     | TableError::Write(WriteError::Schema(_) | WriteError::Option(_)))
             );
         if done.is_err() && !refused {
-            self.abort();
-            self.state = State::Closed("failed before");
+            self.fail();
         }
         done.map_err(|error| self.shared.or_replaced(error))
     }
@@ -1045,8 +1157,7 @@ impl Append {
         if done.is_ok() {
             self.state = State::Closed("was detached");
         } else {
-            self.abort();
-            self.state = State::Closed("failed before");
+            self.fail();
         }
         done.map_err(|error| self.shared.or_replaced(error))
     }

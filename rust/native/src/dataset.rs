@@ -5,14 +5,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use arrow_schema::SchemaRef;
 use object_sink::DatasetObjects;
 use parquet_dataset::{DatasetInput, DatasetOptions, DatasetResult, Existing};
+use parquet_writer::Batch;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::arrow::{Source, schema_from};
 use crate::errors::Failure;
 use crate::options::{Options, describe};
+use crate::rows::{self, RowState, TakesRows};
 use crate::turn::{Takes, Turns, check_signals, detached, interruptible, watch};
 use crate::writer::result_dict;
 
@@ -93,6 +96,7 @@ impl Takes for parquet_dataset::DatasetWriter {
 pub(crate) struct DatasetWriter {
     dataset: Turns<parquet_dataset::DatasetWriter>,
     written: Arc<AtomicU64>,
+    rows: RowState,
 }
 
 #[pymethods]
@@ -128,6 +132,7 @@ impl DatasetWriter {
         Ok(Self {
             written: writer.written(),
             dataset: Turns::new(writer),
+            rows: RowState::default(),
         })
     }
 
@@ -153,9 +158,30 @@ impl DatasetWriter {
         })
     }
 
+    /// Writes dicts; returns the number of rows that were written.
+    fn write_rows(
+        &self,
+        data: &Bound<'_, PyAny>,
+        on_error: &Bound<'_, PyAny>,
+        extra: &Bound<'_, PyAny>,
+    ) -> PyResult<u64> {
+        rows::write_rows(self, data, on_error, extra)
+    }
+
+    /// Writes a chunk or a file of NDJSON; returns the number of rows that were written.
+    fn write_ndjson(
+        &self,
+        source: &Bound<'_, PyAny>,
+        on_error: &Bound<'_, PyAny>,
+        extra: &Bound<'_, PyAny>,
+    ) -> PyResult<u64> {
+        rows::write_ndjson(self, source, on_error, extra)
+    }
+
     /// Completes all files and makes them appear.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         detached(py, || {
+            rows::write_tail(self)?;
             self.dataset
                 .take(|dataset| interruptible(|go_on| dataset.close(go_on)))
         })
@@ -191,6 +217,26 @@ impl DatasetWriter {
     fn result<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyList>>> {
         let result = detached(py, || self.dataset.take(|dataset| Ok(dataset.result().cloned())))?;
         result.map(|result| files(py, &result)).transpose()
+    }
+}
+
+impl TakesRows for DatasetWriter {
+    fn rows(&self) -> &RowState {
+        &self.rows
+    }
+
+    fn schema(&self) -> Result<Option<SchemaRef>, Failure> {
+        self.dataset.take(|dataset| Ok(dataset.schema()?))
+    }
+
+    fn put_all(&self, batches: Vec<Batch>) -> Result<(), Failure> {
+        self.dataset
+            .take(|dataset| interruptible(|go_on| dataset.write_whole(&batches, go_on)))
+    }
+
+    fn put(&self, batch: &Batch) -> Result<(), Failure> {
+        self.dataset
+            .take(|dataset| interruptible(|go_on| dataset.write(batch, go_on)))
     }
 }
 

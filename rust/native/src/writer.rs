@@ -16,7 +16,7 @@ use crate::destination::Destination;
 use crate::errors::Failure;
 use crate::file_object::FileObject;
 use crate::options::{self, Options};
-use crate::rows::{self, RowState};
+use crate::rows::{self, RowState, TakesRows};
 use crate::turn::{Turns, attend, check_signals, detached, interruptible};
 
 /// The destination of the bytes, before anything was opened.
@@ -117,10 +117,7 @@ impl Writer {
         on_error: &Bound<'_, PyAny>,
         extra: &Bound<'_, PyAny>,
     ) -> PyResult<u64> {
-        let rules = rows::Rules::new(on_error, extra)?;
-        let py = data.py();
-        let data = data.clone().unbind();
-        detached(py, || rows::write_rows(self, &data, &rules))
+        rows::write_rows(self, data, on_error, extra)
     }
 
     /// Writes a chunk or a file of NDJSON; returns the number of rows that were written.
@@ -130,9 +127,7 @@ impl Writer {
         on_error: &Bound<'_, PyAny>,
         extra: &Bound<'_, PyAny>,
     ) -> PyResult<u64> {
-        let rules = rows::Rules::new(on_error, extra)?;
-        let lines = rows::Source::of(source)?;
-        detached(source.py(), || rows::write_ndjson(self, lines, rules))
+        rows::write_ndjson(self, source, on_error, extra)
     }
 
     /// Adds key-value metadata to the file.
@@ -183,16 +178,6 @@ impl Writer {
 }
 
 impl Writer {
-    /// The state that is kept between calls with rows.
-    pub(crate) fn rows(&self) -> &RowState {
-        &self.rows
-    }
-
-    /// The file's schema, once there is one.
-    pub(crate) fn schema(&self) -> Result<Option<SchemaRef>, Failure> {
-        self.file.take(|file| Ok(file.schema()?))
-    }
-
     /// Writes the batches of a source: those in memory together, which is faster, all others one by one.
     fn write_from(&self, source: Source, last: bool) -> Result<(), Failure> {
         let together = source.arrays_together();
@@ -219,9 +204,18 @@ impl Writer {
             check_signals()?;
         }
     }
+}
 
-    /// Writes batches, or none of them when one does not fit.
-    pub(crate) fn put_all(&self, batches: Vec<Batch>) -> Result<(), Failure> {
+impl TakesRows for Writer {
+    fn rows(&self) -> &RowState {
+        &self.rows
+    }
+
+    fn schema(&self) -> Result<Option<SchemaRef>, Failure> {
+        self.file.take(|file| Ok(file.schema()?))
+    }
+
+    fn put_all(&self, batches: Vec<Batch>) -> Result<(), Failure> {
         self.file.take(|file| {
             if batches.len() > 1 {
                 file.check_all(&batches)?;
@@ -231,8 +225,7 @@ impl Writer {
         })
     }
 
-    /// Writes one batch.
-    pub(crate) fn put(&self, batch: &Batch) -> Result<(), Failure> {
+    fn put(&self, batch: &Batch) -> Result<(), Failure> {
         self.file
             .take(|file| interruptible(|go_on| file.write(batch, go_on)))
     }

@@ -160,6 +160,12 @@ impl<P: Places> Spread<P> {
         !self.prepared.options.partition_by.is_empty()
     }
 
+    /// The schema of the rows, partition columns included.
+    #[must_use]
+    pub fn schema(&self) -> &SchemaRef {
+        self.prepared.fit.schema()
+    }
+
     /// Checks that batches of `schema` have the same names, order and logical types.
     ///
     /// # Errors

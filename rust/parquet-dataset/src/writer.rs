@@ -10,7 +10,7 @@ use parquet_writer::{Batch, WriteError, WriterOptions};
 use crate::folder::LocalFolder;
 use crate::options::DatasetOptions;
 use crate::result::{DatasetResult, FileResult};
-use crate::spread::{Prepared, Spread};
+use crate::spread::{Prepared, Spread, SpreadPlan};
 use crate::storage::{Storage, Unpublished};
 
 /// The consequence of a refusal that was found in one file: the others have rows of the same batch already.
@@ -102,6 +102,18 @@ impl DatasetWriter {
         &self.left
     }
 
+    /// The schema of the rows, once there is one.
+    ///
+    /// # Errors
+    /// [`WriteError::Closed`] when the writer takes no more batches.
+    pub fn schema(&self) -> Result<Option<SchemaRef>, WriteError> {
+        self.refuse_if_closed()?;
+        Ok(match &self.state {
+            State::Open(dataset) => Some(Arc::clone(dataset.schema())),
+            _ => None,
+        })
+    }
+
     /// Checks that batches of `schema` can be written; the first one opens a dataset that was made without a schema.
     ///
     /// # Errors
@@ -135,25 +147,77 @@ impl DatasetWriter {
         batches: &[Batch],
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<(), WriteError> {
-        let taken = batches.iter().try_for_each(|batch| self.take(batch, go_on));
+        let taken = batches.iter().try_for_each(|batch| {
+            let plan = self.plan(batch)?;
+            self.take(batch, plan, go_on)
+        });
+        self.encode(go_on).and(taken)
+    }
+
+    /// Writes batches likewise, or none of them when one does not fit.
+    ///
+    /// # Errors
+    /// As [`Self::write`]. Nothing of any of the batches was written after [`WriteError::Schema`], unless the writer is
+    /// closed then.
+    pub fn write_whole(
+        &mut self,
+        batches: &[Batch],
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<(), WriteError> {
+        let was_open = matches!(self.state, State::Open(_));
+        let plans = batches.iter().map(|batch| self.plan(batch));
+        let plans = plans.collect::<Result<Vec<_>, _>>();
+        if plans.is_err() && !was_open {
+            self.forget_schema();
+        }
+        let plans = plans?;
+        let mut planned = batches.iter().zip(plans);
+        let taken = planned.try_for_each(|(batch, plan)| self.take(batch, plan, go_on));
+        self.encode(go_on).and(taken)
+    }
+
+    /// Makes the dataset one without a schema again: rows of which nothing is kept give none.
+    fn forget_schema(&mut self) {
+        match std::mem::replace(&mut self.state, State::Closed(None)) {
+            State::Open(dataset) => self.state = State::Unopened(dataset.into_places()),
+            other => self.state = other,
+        }
+    }
+
+    /// Checks a batch, and plans where its rows go.
+    fn plan(&mut self, batch: &Batch) -> Result<SpreadPlan, WriteError> {
+        self.accept(batch.schema())?;
         let State::Open(dataset) = &mut self.state else {
-            return taken;
+            return Err(WriteError::Closed(
+                "the writer is closed: open another one".into(),
+            ));
         };
-        let encoded = dataset.encode(go_on);
-        self.written.store(dataset.written(), Ordering::Relaxed);
-        self.settle(encoded).and(taken)
+        dataset.check(batch)?;
+        dataset.plan(batch)
     }
 
     /// Takes a batch, whose rows may wait for the end of the call.
-    fn take(&mut self, batch: &Batch, go_on: &mut dyn FnMut() -> bool) -> Result<(), WriteError> {
-        self.accept(batch.schema())?;
+    fn take(
+        &mut self,
+        batch: &Batch,
+        plan: SpreadPlan,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<(), WriteError> {
         let State::Open(dataset) = &mut self.state else {
             return self.refuse_if_closed();
         };
-        dataset.check(batch)?;
-        let plan = dataset.plan(batch)?;
         let outcome = dataset.take(batch, plan, go_on);
         self.settle(outcome.map_err(|error| error.with_outcome(DISCARDED)))
+    }
+
+    /// Encodes the rows that wait.
+    fn encode(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<(), WriteError> {
+        let State::Open(dataset) = &mut self.state else {
+            return Ok(());
+        };
+        let encoded = dataset.encode(go_on);
+        self.written.store(dataset.written(), Ordering::Relaxed);
+        self.settle(encoded)
     }
 
     /// Completes every file and makes all of them appear. Closing again does nothing.

@@ -45,6 +45,12 @@ impl Fit {
         }
     }
 
+    /// The schema, as it was given.
+    #[must_use]
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema.declared
+    }
+
     /// Checks that batches of `schema` have the same names, order and logical types.
     ///
     /// # Errors

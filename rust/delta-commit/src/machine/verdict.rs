@@ -172,8 +172,12 @@ impl Machine {
 
     /// Stops trying for a member whose caller no longer waits, and returns what is certain of it.
     ///
-    /// None when it has its verdict already, or never came.
+    /// None when its verdict was taken already, or it never came.
     pub fn give_up(&mut self, id: MemberId) -> Option<Verdict> {
+        // Between the end of an effect and the next step, a verdict may be there that nobody has taken.
+        if let Some(at) = self.verdicts.iter().position(|(told, _)| *told == id) {
+            return Some(self.verdicts.remove(at).1);
+        }
         for queue in [&mut self.waiting_blind, &mut self.waiting_other] {
             if let Some(at) = queue.iter().position(|member| member.id() == id) {
                 queue.remove(at);

@@ -1,4 +1,4 @@
-//! Delta tables: the classes `DeltaTable` and `DeltaAppend`, which `spillway.delta` wraps.
+//! Delta tables: the class `DeltaTable` and what it gives, which `spillway.delta` wraps.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
@@ -14,7 +14,7 @@ use delta_commit::{Operation, Outcome, Token};
 use delta_object_store::Objects;
 use delta_table::schema::TableSchema;
 use delta_table::{
-    Append, AppendOptions, ChangesOptions, CompactOptions, Condition, CreateMode, CreateOptions, Folder,
+    AppendOptions, ChangesOptions, CompactOptions, Condition, CreateMode, CreateOptions, Folder,
     MergeOptions, NewValues, Place, ReadSet, Scalar, ScanOptions, Table, TableError, VacuumOptions,
 };
 use parquet_writer::{OptionFault, WriteError};
@@ -26,14 +26,17 @@ use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList, PyString};
 use crate::arrow::{Batches, Source, schema_from};
 use crate::errors::Failure;
 use crate::options::Options;
-use crate::turn::{Takes, Turns, detached};
+use crate::rows;
+use crate::turn::detached;
 
+mod append;
 mod attention;
 mod changes;
 pub(crate) mod errors;
 mod scan;
 mod upkeep;
 
+pub(crate) use append::DeltaAppend;
 pub(crate) use scan::{DeltaChanges, DeltaRows, DeltaScan};
 
 use attention::{Caller, attention, watch};
@@ -58,16 +61,6 @@ impl<'py> FromPyObject<'_, 'py> for Conditions {
     }
 }
 
-impl Takes for Append {
-    fn is_closed(&self) -> bool {
-        Self::is_closed(self)
-    }
-
-    fn abort(&mut self) {
-        Self::abort(self);
-    }
-}
-
 /// A schema that any Arrow library takes.
 #[pyclass(module = "spillway._native", frozen)]
 pub(crate) struct DeltaSchema {
@@ -78,6 +71,18 @@ pub(crate) struct DeltaSchema {
 impl DeltaSchema {
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         schema_capsule(py, &self.schema.arrow())
+    }
+
+    /// The schema that a table of these dicts has.
+    #[staticmethod]
+    fn of_rows(rows: &Bound<'_, PyList>) -> PyResult<Self> {
+        let py = rows.py();
+        let rows: Vec<_> = rows.iter().collect();
+        let schema = rows::inferred(&rows).map_err(|failure| failure.into_py(py))?;
+        let schema = TableSchema::of(&schema).map_err(|error| errors::raised(py, error))?;
+        Ok(Self {
+            schema: Arc::new(schema),
+        })
     }
 
     /// The schema as the log holds it.
@@ -449,9 +454,7 @@ impl DeltaTable {
             folder,
         };
         let append = detached(py, || Ok(self.table.append(options, writer_options)?))?;
-        Ok(DeltaAppend {
-            append: Turns::new(append),
-        })
+        Ok(DeltaAppend::new(append))
     }
 
     /// Removes the files that conditions on partition columns choose.
@@ -779,105 +782,4 @@ fn scalar(value: &Bound<'_, PyAny>) -> PyResult<Scalar> {
             value.get_type()
         ))
     })
-}
-
-/// Rows on their way into a table.
-#[pyclass(module = "spillway._native", frozen)]
-pub(crate) struct DeltaAppend {
-    append: Turns<Append>,
-}
-
-impl Drop for DeltaAppend {
-    /// Removes written files without the GIL, since a store takes its time.
-    fn drop(&mut self) {
-        if !self.append.closed() {
-            let _ = Python::try_attach(|py| self.append.abort(py));
-        }
-    }
-}
-
-#[pymethods]
-impl DeltaAppend {
-    /// Writes all batches of a `RowSource`, or of an object with the Arrow `PyCapsule` interface.
-    fn write(&self, data: &Bound<'_, PyAny>) -> PyResult<()> {
-        let caller = Caller::of(data.py(), None)?;
-        let rows = match data.cast::<RowSource>() {
-            Ok(rows) => rows.clone(),
-            Err(_) => Bound::new(data.py(), RowSource::new(data)?)?,
-        };
-        let rows = rows.get();
-        detached(data.py(), || {
-            let (schema, mut batches) = rows.open()?;
-            self.append.take(|append| Ok(append.accept(&schema)?))?;
-            let mut before = 0;
-            loop {
-                let (gathered, more) = batches.gather(rows.together);
-                self.append.take(|append| {
-                    caller.wait(|_, go_on| {
-                        let written = append.write_all(&gathered, go_on);
-                        written.map_err(|error| error.after(before))
-                    })
-                })?;
-                before += gathered.iter().map(|batch| batch.rows() as u64).sum::<u64>();
-                // Their producer is told when the append is no longer locked.
-                drop(gathered);
-                if !more? {
-                    return Ok(());
-                }
-            }
-        })
-    }
-
-    /// Completes the files and commits them; returns the version.
-    fn commit(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<i64> {
-        let caller = Caller::of(py, timeout)?;
-        detached(py, move || {
-            self.append
-                .take(|append| caller.commit(|patience, go_on| append.commit(patience, go_on)))
-        })
-    }
-
-    /// Completes the files without a commit; returns the bytes of the part that they are.
-    fn detach<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let caller = Caller::of(py, None)?;
-        let part = detached(py, move || {
-            self.append
-                .take(|append| caller.wait(|_, go_on| append.detach(go_on)))
-        })?;
-        Ok(PyBytes::new(py, &part))
-    }
-
-    /// Adds measures to the history's entry.
-    fn add_metrics(&self, py: Python<'_>, metrics: BTreeMap<String, String>) -> PyResult<()> {
-        detached(py, move || {
-            self.append.take(|append| Ok(append.add_metrics(metrics)?))
-        })
-    }
-
-    /// Takes over the files of a part.
-    fn attach(&self, py: Python<'_>, part: Vec<u8>) -> PyResult<()> {
-        detached(py, move || self.append.take(|append| Ok(append.attach(&part)?)))
-    }
-
-    /// The version that holds the rows, once they are committed.
-    #[getter]
-    fn version(&self, py: Python<'_>) -> PyResult<Option<i64>> {
-        detached(py, || self.append.take(|append| Ok(append.version())))
-    }
-
-    /// Gives the append up.
-    fn abort(&self, py: Python<'_>) -> PyResult<()> {
-        self.append.abort(py)
-    }
-
-    #[getter]
-    fn closed(&self) -> bool {
-        self.append.closed()
-    }
-
-    /// Returns true if the table already has these rows by their application's transaction version.
-    #[getter]
-    fn is_repeated(&self, py: Python<'_>) -> PyResult<bool> {
-        detached(py, || self.append.take(|append| Ok(append.is_repeated())))
-    }
 }

@@ -11,8 +11,7 @@ use rows::{Misfit, RowError, Rows, Shape, Visitor as _};
 use crate::errors::Failure;
 use crate::rows::cells::{Cell, Fault, Reader, class_of, gather};
 use crate::rows::intake::{Intake, Rules};
-use crate::rows::{Kept, SAMPLE_ROWS, guess};
-use crate::writer::Writer;
+use crate::rows::{Kept, SAMPLE_ROWS, TakesRows, guess};
 
 /// The number of rows between two looks for signals. Other threads may run then, too.
 const ROWS_BETWEEN_LOOKS: u64 = 256;
@@ -173,7 +172,7 @@ impl<'py> Ahead<'py> {
 }
 
 pub(crate) fn write(
-    writer: &Writer,
+    writer: &dyn TakesRows,
     kept: &mut Kept,
     schema: Option<SchemaRef>,
     data: &Py<PyAny>,

@@ -10,8 +10,8 @@ use pyo3::types::{PyDict, PyString};
 use rows::{Extra, RowError, Rows, Visitor};
 
 use crate::errors::{Failure, option_error};
+use crate::rows::TakesRows;
 use crate::turn::check_signals;
-use crate::writer::Writer;
 
 const BETWEEN_SIGNALS: Duration = Duration::from_millis(50);
 
@@ -76,7 +76,7 @@ fn not_accepted(value: &Bound<'_, PyAny>, option: &str, choice: &str, accepted: 
 
 /// The batches and bad rows of one call. The GIL is not held.
 pub(crate) struct Intake<'a> {
-    writer: &'a Writer,
+    writer: &'a dyn TakesRows,
     rules: &'a Rules,
     /// The batches of a call that keeps all rows or none.
     held: Vec<RecordBatch>,
@@ -85,7 +85,7 @@ pub(crate) struct Intake<'a> {
 }
 
 impl<'a> Intake<'a> {
-    pub fn new(writer: &'a Writer, rules: &'a Rules) -> Self {
+    pub fn new(writer: &'a dyn TakesRows, rules: &'a Rules) -> Self {
         Self {
             writer,
             rules,

@@ -9,8 +9,7 @@ use rows::{Ndjson, Shape, Visitor as _, infer_ndjson};
 
 use crate::errors::Failure;
 use crate::rows::intake::{Intake, Rules};
-use crate::rows::{Kept, SAMPLE_ROWS, conflict};
-use crate::writer::Writer;
+use crate::rows::{Kept, SAMPLE_ROWS, TakesRows, conflict};
 
 /// Bytes that a schema is inferred from.
 const SAMPLE_BYTES: usize = 1 << 20;
@@ -70,7 +69,7 @@ fn read(file: &Py<PyAny>) -> Result<Option<PyBackedBytes>, Failure> {
 }
 
 pub(crate) fn write(
-    writer: &Writer,
+    writer: &dyn TakesRows,
     kept: &mut Kept,
     schema: Option<SchemaRef>,
     source: Source,
@@ -95,7 +94,7 @@ pub(crate) fn write(
 }
 
 fn write_chunk(
-    writer: &Writer,
+    writer: &dyn TakesRows,
     kept: &mut Kept,
     schema: Option<SchemaRef>,
     chunk: &[u8],
@@ -115,7 +114,7 @@ fn write_chunk(
 }
 
 fn write_file(
-    writer: &Writer,
+    writer: &dyn TakesRows,
     kept: &mut Kept,
     schema: Option<SchemaRef>,
     file: &Py<PyAny>,
@@ -156,7 +155,11 @@ fn write_file(
 }
 
 /// Writes the unended last line. Good or bad, it is dropped afterwards.
-pub(crate) fn write_tail(writer: &Writer, kept: &mut Kept, schema: Option<SchemaRef>) -> Result<(), Failure> {
+pub(crate) fn write_tail(
+    writer: &dyn TakesRows,
+    kept: &mut Kept,
+    schema: Option<SchemaRef>,
+) -> Result<(), Failure> {
     let Some(rules) = kept.rules.take() else {
         return Ok(());
     };

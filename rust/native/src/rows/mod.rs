@@ -1,18 +1,17 @@
-//! Writing rows: `write_rows` and `write_ndjson`.
+//! Writing rows: `write_rows` and `write_ndjson`, whatever they are written to.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_schema::{Schema, SchemaRef};
-use parquet_writer::WriteError;
+use parquet_writer::{Batch, WriteError};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use rows::{Conflict, Ndjson, Rows, Shape};
 
 use crate::errors::Failure;
-use crate::turn::thread_mark;
-use crate::writer::Writer;
+use crate::turn::{detached, thread_mark};
 
 mod cells;
 mod classes;
@@ -23,15 +22,40 @@ mod intake;
 mod lines;
 mod one;
 
-pub(crate) use intake::Rules;
-pub(crate) use lines::Source;
-pub(crate) use one::one_row;
+use intake::Rules;
+use lines::Source;
+
+pub(crate) use one::{inferred, one_row};
 
 // A cell that the writer refused later would be refused after other rows of its call were written.
 const _: () = assert!(rows::MOST_VALUE_BYTES as u64 == parquet_writer::MOST_ROW_BYTES);
 
 /// Rows that a schema is inferred from.
 const SAMPLE_ROWS: usize = 1000;
+
+/// A writer that takes rows as batches.
+pub(crate) trait TakesRows: Sync {
+    /// The state that is kept between calls with rows.
+    fn rows(&self) -> &RowState;
+
+    /// The schema that rows are built for; none if the first rows give it.
+    ///
+    /// # Errors
+    /// When the writer takes no more rows.
+    fn schema(&self) -> Result<Option<SchemaRef>, Failure>;
+
+    /// Writes batches, or none of them when one does not fit.
+    ///
+    /// # Errors
+    /// As [`Self::put`].
+    fn put_all(&self, batches: Vec<Batch>) -> Result<(), Failure>;
+
+    /// Writes one batch.
+    ///
+    /// # Errors
+    /// When it does not fit, and when the writer fails.
+    fn put(&self, batch: &Batch) -> Result<(), Failure>;
+}
 
 /// The state that a writer keeps between calls with rows. Each call has it exclusively from beginning to end.
 #[derive(Default)]
@@ -107,21 +131,41 @@ fn conflict(row: u64, conflict: &Conflict) -> Failure {
 }
 
 /// Writes an iterable of dicts; returns the number of rows that were written.
-pub(crate) fn write_rows(writer: &Writer, data: &Py<PyAny>, rules: &Rules) -> Result<u64, Failure> {
-    with_kept(writer, |kept, schema| {
-        dicts::write(writer, kept, schema, data, rules)
+pub(crate) fn write_rows(
+    writer: &dyn TakesRows,
+    data: &Bound<'_, PyAny>,
+    on_error: &Bound<'_, PyAny>,
+    extra: &Bound<'_, PyAny>,
+) -> PyResult<u64> {
+    let rules = Rules::new(on_error, extra)?;
+    let py = data.py();
+    let data = data.clone().unbind();
+    detached(py, || {
+        with_kept(writer, |kept, schema| {
+            dicts::write(writer, kept, schema, &data, &rules)
+        })
     })
 }
 
 /// Writes a chunk of NDJSON or a file of it; returns the number of rows that were written.
-pub(crate) fn write_ndjson(writer: &Writer, source: Source, rules: Rules) -> Result<u64, Failure> {
-    with_kept(writer, |kept, schema| {
-        lines::write(writer, kept, schema, source, rules)
+pub(crate) fn write_ndjson(
+    writer: &dyn TakesRows,
+    source: &Bound<'_, PyAny>,
+    on_error: &Bound<'_, PyAny>,
+    extra: &Bound<'_, PyAny>,
+) -> PyResult<u64> {
+    let rules = Rules::new(on_error, extra)?;
+    let py = source.py();
+    let source = Source::of(source)?;
+    detached(py, || {
+        with_kept(writer, |kept, schema| {
+            lines::write(writer, kept, schema, source, rules)
+        })
     })
 }
 
 /// Writes the unended last line, when there is no more to come.
-pub(crate) fn write_tail(writer: &Writer) -> Result<(), Failure> {
+pub(crate) fn write_tail(writer: &dyn TakesRows) -> Result<(), Failure> {
     writer.rows().on_turn(|kept| {
         if !kept.ndjson.is_mid_line() {
             return Ok(());
@@ -133,7 +177,7 @@ pub(crate) fn write_tail(writer: &Writer) -> Result<(), Failure> {
 
 /// Runs `work` exclusively, with the schema of the writer's file.
 fn with_kept<T>(
-    writer: &Writer,
+    writer: &dyn TakesRows,
     work: impl FnOnce(&mut Kept, Option<SchemaRef>) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     // Says at once when the writer is closed.

@@ -1,7 +1,7 @@
-//! One row of values.
+//! Rows that are looked at and not written: one row of values, and the schema of the first rows.
 
 use arrow_array::RecordBatch;
-use arrow_schema::SchemaRef;
+use arrow_schema::{Schema, SchemaRef};
 use parquet_writer::WriteError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -9,6 +9,12 @@ use rows::{Extra, Rows};
 
 use crate::errors::Failure;
 use crate::rows::cells::{Fault, Reader};
+use crate::rows::guess;
+
+/// The schema that rows of these dicts have, as a writer without a schema infers it.
+pub(crate) fn inferred(rows: &[Bound<'_, PyAny>]) -> Result<Schema, Failure> {
+    Ok(guess::shape(rows)?.schema())
+}
 
 /// The row of a dict that has a value for each field of the schema. Values are converted as those of rows that are
 /// written; `what` names the dict in the error of one that does not fit.

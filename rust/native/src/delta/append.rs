@@ -1,0 +1,195 @@
+//! The class `DeltaAppend`, which `spillway.delta.Append` wraps.
+
+use std::collections::BTreeMap;
+
+use arrow_schema::SchemaRef;
+use delta_table::Append;
+use parquet_writer::Batch;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use super::RowSource;
+use super::attention::Caller;
+use crate::errors::Failure;
+use crate::rows::{self, RowState, TakesRows};
+use crate::turn::{Takes, Turns, detached};
+
+/// Rows on their way into a table.
+#[pyclass(module = "spillway._native", frozen)]
+pub(crate) struct DeltaAppend {
+    append: Turns<Append>,
+    rows: RowState,
+}
+
+impl DeltaAppend {
+    pub(super) fn new(append: Append) -> Self {
+        Self {
+            append: Turns::new(append),
+            rows: RowState::default(),
+        }
+    }
+
+    /// The append as the writer of rows in one call.
+    fn rows_of(&self, py: Python<'_>) -> PyResult<RowCall<'_>> {
+        let caller = Caller::of(py, None)?;
+        Ok(RowCall { append: self, caller })
+    }
+}
+
+impl Takes for Append {
+    fn is_closed(&self) -> bool {
+        Self::is_closed(self)
+    }
+
+    fn abort(&mut self) {
+        Self::abort(self);
+    }
+}
+
+/// An append that takes rows from one thread, which can be interrupted.
+struct RowCall<'a> {
+    append: &'a DeltaAppend,
+    caller: Caller,
+}
+
+impl TakesRows for RowCall<'_> {
+    fn rows(&self) -> &RowState {
+        &self.append.rows
+    }
+
+    fn schema(&self) -> Result<Option<SchemaRef>, Failure> {
+        self.append.append.take(|append| Ok(Some(append.schema()?)))
+    }
+
+    fn put_all(&self, batches: Vec<Batch>) -> Result<(), Failure> {
+        self.append
+            .append
+            .take(|append| self.caller.wait(|_, go_on| append.write_whole(&batches, go_on)))
+    }
+
+    fn put(&self, batch: &Batch) -> Result<(), Failure> {
+        self.append
+            .append
+            .take(|append| self.caller.wait(|_, go_on| append.write(batch, go_on)))
+    }
+}
+
+impl Drop for DeltaAppend {
+    /// Removes written files without the GIL, since a store takes its time.
+    fn drop(&mut self) {
+        if !self.append.closed() {
+            let _ = Python::try_attach(|py| self.append.abort(py));
+        }
+    }
+}
+
+#[pymethods]
+impl DeltaAppend {
+    /// Writes all batches of a `RowSource`, or of an object with the Arrow `PyCapsule` interface.
+    fn write(&self, data: &Bound<'_, PyAny>) -> PyResult<()> {
+        let caller = Caller::of(data.py(), None)?;
+        let rows = match data.cast::<RowSource>() {
+            Ok(rows) => rows.clone(),
+            Err(_) => Bound::new(data.py(), RowSource::new(data)?)?,
+        };
+        let rows = rows.get();
+        detached(data.py(), || {
+            let (schema, mut batches) = rows.open()?;
+            self.append.take(|append| Ok(append.accept(&schema)?))?;
+            let mut before = 0;
+            loop {
+                let (gathered, more) = batches.gather(rows.together);
+                self.append.take(|append| {
+                    caller.wait(|_, go_on| {
+                        let written = append.write_all(&gathered, go_on);
+                        written.map_err(|error| error.after(before))
+                    })
+                })?;
+                before += gathered.iter().map(|batch| batch.rows() as u64).sum::<u64>();
+                // Their producer is told when the append is no longer locked.
+                drop(gathered);
+                if !more? {
+                    return Ok(());
+                }
+            }
+        })
+    }
+
+    /// Writes dicts; returns the number of rows that were written.
+    fn write_rows(
+        &self,
+        data: &Bound<'_, PyAny>,
+        on_error: &Bound<'_, PyAny>,
+        extra: &Bound<'_, PyAny>,
+    ) -> PyResult<u64> {
+        rows::write_rows(&self.rows_of(data.py())?, data, on_error, extra)
+    }
+
+    /// Writes a chunk or a file of NDJSON; returns the number of rows that were written.
+    fn write_ndjson(
+        &self,
+        source: &Bound<'_, PyAny>,
+        on_error: &Bound<'_, PyAny>,
+        extra: &Bound<'_, PyAny>,
+    ) -> PyResult<u64> {
+        rows::write_ndjson(&self.rows_of(source.py())?, source, on_error, extra)
+    }
+
+    /// Completes the files and commits them; returns the version.
+    fn commit(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<i64> {
+        let caller = Caller::of(py, timeout)?;
+        let call = self.rows_of(py)?;
+        detached(py, move || {
+            rows::write_tail(&call)?;
+            let caller = caller.anew();
+            self.append
+                .take(|append| caller.commit(|patience, go_on| append.commit(patience, go_on)))
+        })
+    }
+
+    /// Completes the files without a commit; returns the bytes of the part that they are.
+    fn detach<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let caller = Caller::of(py, None)?;
+        let call = self.rows_of(py)?;
+        let part = detached(py, move || {
+            rows::write_tail(&call)?;
+            self.append
+                .take(|append| caller.wait(|_, go_on| append.detach(go_on)))
+        })?;
+        Ok(PyBytes::new(py, &part))
+    }
+
+    /// Adds measures to the history's entry.
+    fn add_metrics(&self, py: Python<'_>, metrics: BTreeMap<String, String>) -> PyResult<()> {
+        detached(py, move || {
+            self.append.take(|append| Ok(append.add_metrics(metrics)?))
+        })
+    }
+
+    /// Takes over the files of a part.
+    fn attach(&self, py: Python<'_>, part: Vec<u8>) -> PyResult<()> {
+        detached(py, move || self.append.take(|append| Ok(append.attach(&part)?)))
+    }
+
+    /// The version that holds the rows, once they are committed.
+    #[getter]
+    fn version(&self, py: Python<'_>) -> PyResult<Option<i64>> {
+        detached(py, || self.append.take(|append| Ok(append.version())))
+    }
+
+    /// Gives the append up.
+    fn abort(&self, py: Python<'_>) -> PyResult<()> {
+        self.append.abort(py)
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        self.append.closed()
+    }
+
+    /// Returns true if the table already has these rows by their application's transaction version.
+    #[getter]
+    fn is_repeated(&self, py: Python<'_>) -> PyResult<bool> {
+        detached(py, || self.append.take(|append| Ok(append.is_repeated())))
+    }
+}
