@@ -228,7 +228,7 @@ fn change(part: Option<i64>) -> Transaction {
     change
         .reads
         .predicates
-        .push(Predicate(part.map(term).into_iter().collect()));
+        .push(Predicate::all(part.map(term)));
     change.marks = Some(Marks {
         paths: BTreeSet::new(),
         merge: Arc::new(AsItIs),

@@ -12,6 +12,7 @@ use crate::checkpoint::interval_millis;
 use crate::create::{check_in_commit_timestamps, with_features};
 use crate::error::{Result, TableError};
 use crate::indexed;
+use crate::near::distance;
 use crate::optimize::bytes_of;
 use crate::row_ids;
 use crate::table::{Table, or_late, patient};
@@ -202,21 +203,6 @@ fn near(property: &str) -> Vec<&'static str> {
     like.into_iter().take(2).map(|(_, known)| known).collect()
 }
 
-/// The number of characters that come, go or change between two texts.
-fn distance(left: &str, right: &str) -> usize {
-    let mut row: Vec<usize> = (0..=right.chars().count()).collect();
-    for (above, a) in left.chars().enumerate() {
-        let mut diagonal = above;
-        row[0] = above + 1;
-        for (place, b) in right.chars().enumerate() {
-            let changed = diagonal + usize::from(a != b);
-            diagonal = row[place + 1];
-            row[place + 1] = changed.min(diagonal + 1).min(row[place] + 1);
-        }
-    }
-    row.last().copied().unwrap_or(0)
-}
-
 /// The features that properties need, each with true if readers must know it.
 pub(crate) fn features<'a>(
     properties: impl IntoIterator<Item = (&'a String, &'a String)>,
@@ -374,7 +360,5 @@ mod tests {
             let refused = check(property, "true").unwrap_err().to_string();
             assert!(refused.contains(meant), "{refused}");
         }
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("", "abc"), 3);
     }
 }

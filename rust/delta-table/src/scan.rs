@@ -9,6 +9,7 @@ mod changes;
 mod constants;
 mod filter;
 mod positions;
+mod question;
 mod reader;
 
 use std::sync::Arc;
@@ -16,11 +17,10 @@ use std::sync::Arc;
 use arrow_schema::{Field, Schema, SchemaRef};
 use delta_commit::Version;
 use delta_commit::actions::Add;
-use delta_commit::predicate::{Predicate, Term};
 
+use crate::conditions::Conditions;
 use crate::error::{Result, TableError};
 use crate::head::Head;
-use crate::operations::Condition;
 use crate::place::Place;
 use crate::schema::Column;
 use crate::snapshot::Snapshot;
@@ -28,8 +28,9 @@ use crate::table::Table;
 
 pub(crate) use adapt::adapt;
 pub use changes::{Changes, ChangesOptions, ChangesReader};
-pub(crate) use filter::plain;
+pub(crate) use filter::{is_in, plain};
 pub(crate) use positions::{FileRows, Found, NumberedRows, Positions, row_count};
+pub(crate) use question::{Filter, Filters, Question, satisfies};
 pub use reader::ScanReader;
 pub(crate) use reader::repeated;
 
@@ -38,8 +39,8 @@ pub(crate) use reader::repeated;
 pub struct ScanOptions {
     /// Names of top-level columns, in the order of the answer. The default is all of the table.
     pub columns: Option<Vec<String>>,
-    /// Conditions that all hold for every row of the answer.
-    pub conditions: Vec<Condition>,
+    /// Conditions that hold for every row of the answer.
+    pub conditions: Conditions,
     /// The version. The default is the newest.
     pub version: Option<Version>,
 }
@@ -58,8 +59,8 @@ pub(crate) struct Plan {
     /// The columns of the answer.
     columns: Vec<Column>,
     schema: SchemaRef,
-    /// Conditions on columns that the files hold.
-    conditions: Predicate,
+    /// Conditions on columns that the files hold, or on these and partition columns.
+    filters: Filters,
 }
 
 impl Plan {
@@ -67,7 +68,7 @@ impl Plan {
         place: &Arc<dyn Place>,
         snapshot: &Arc<Snapshot>,
         columns: Vec<Column>,
-        conditions: Predicate,
+        filters: Filters,
     ) -> Result<Self> {
         snapshot.check_names()?;
         let fields: Vec<Field> = columns.iter().map(Column::arrow).collect();
@@ -76,7 +77,7 @@ impl Plan {
             snapshot: Arc::clone(snapshot),
             columns,
             schema: Arc::new(Schema::new(fields)),
-            conditions,
+            filters,
         })
     }
 
@@ -100,7 +101,7 @@ impl Table {
             Some(version) => Arc::new(self.snapshot_at(version)?),
         };
         let columns = chosen(&snapshot, options.columns.as_deref())?;
-        let question = Question::of(&snapshot, &options.conditions)?;
+        let question = Question::of(&snapshot, &options.conditions, "where")?;
         let files = question.files(&snapshot)?;
         let skipped = snapshot.contents.files.len() - files.len();
         Ok(Scan {
@@ -108,55 +109,6 @@ impl Table {
             files,
             skipped,
         })
-    }
-}
-
-/// Conditions, apart by what answers them.
-pub(crate) struct Question {
-    /// Conditions on partition columns: the log has the answer for each file.
-    pub of_partitions: Vec<Term>,
-    /// Conditions on columns that the files hold.
-    pub of_rows: Predicate,
-}
-
-impl Question {
-    pub fn of(head: &Head, conditions: &[Condition]) -> Result<Self> {
-        let terms = conditions.iter().map(|condition| condition.term(head));
-        Ok(Self::of_terms(head, terms.collect::<Result<_>>()?))
-    }
-
-    pub fn of_terms(head: &Head, terms: Vec<Term>) -> Self {
-        let is_of_partitions = |term: &Term| {
-            let column = head.column_of(term);
-            column.is_some_and(|column| head.is_partition_column(column))
-        };
-        let (of_partitions, of_rows) = terms.into_iter().partition(is_of_partitions);
-        Self {
-            of_partitions,
-            of_rows: Predicate(of_rows),
-        }
-    }
-
-    /// All conditions.
-    pub fn predicate(&self) -> Predicate {
-        Predicate(
-            self.of_partitions
-                .iter()
-                .chain(&self.of_rows.0)
-                .cloned()
-                .collect(),
-        )
-    }
-
-    /// The files that may hold a row for which all conditions hold.
-    pub fn files(&self, snapshot: &Snapshot) -> Result<Vec<Arc<Add>>> {
-        let mut files = Vec::new();
-        for file in snapshot.files() {
-            if constants::satisfy(snapshot, file, &self.of_partitions)? && self.of_rows.may_match(file) {
-                files.push(Arc::clone(file));
-            }
-        }
-        Ok(files)
     }
 }
 

@@ -8,7 +8,6 @@ use arrow_array::{
 };
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
 use delta_commit::actions::{Action, Add, CommitInfo, PartitionValues, Remove};
-use delta_commit::predicate::Predicate;
 use delta_commit::{Version, path};
 use roaring::RoaringTreemap;
 
@@ -26,7 +25,7 @@ use crate::table::{Shared, Table};
 
 use super::positions::row_count_of;
 use super::reader::{FileReader, of_file};
-use super::{Plan, chosen};
+use super::{Filters, Plan, chosen};
 
 /// The versions and columns of a change data feed to read.
 #[derive(Debug, Clone, Default)]
@@ -346,9 +345,9 @@ impl Plans {
         check_columns(&end.metadata, &end.schema)?;
         let snapshot = Arc::new(Snapshot::empty(Arc::clone(end)));
         let mut columns = chosen(end, names)?;
-        let of_data = Plan::new(place, &snapshot, columns.clone(), Predicate::default())?;
+        let of_data = Plan::new(place, &snapshot, columns.clone(), Filters::default())?;
         columns.push(change_type());
-        let of_changes = Plan::new(place, &snapshot, columns, Predicate::default())?;
+        let of_changes = Plan::new(place, &snapshot, columns, Filters::default())?;
         let time = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
         let fields = of_data.schema.fields().iter().map(|field| field.as_ref().clone());
         let fields = fields.chain([

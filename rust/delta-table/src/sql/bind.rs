@@ -1,0 +1,264 @@
+//! Conditions over the columns of a table: each name is that of a column, each comparison has a type.
+//!
+//! Two values are compared in one type, the one that Spark and delta-rs choose. Where they choose differently, or a
+//! value would be rounded on the way, the condition is refused.
+
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::DataType;
+
+use crate::clustering::shown;
+use crate::near::near;
+use crate::schema::{Column, Kind, Primitive, TableSchema};
+
+use super::Purpose;
+use super::bound::{Bound, Compared, Named, Side};
+use super::fault::Fault;
+use super::literals::{MOST_DIGITS, value_of};
+use super::parse::{Expression, Literal, Operator};
+use super::tokens::Placed;
+
+/// The note of a column whose texts Spark pads or cuts.
+const FIXED_TEXT: &str = "__CHAR_VARCHAR_TYPE_STRING";
+
+/// The columns that conditions may name.
+#[derive(Clone, Copy)]
+pub(crate) struct Scope<'a> {
+    pub schema: &'a TableSchema,
+    pub partition_columns: &'a [String],
+    pub purpose: Purpose,
+}
+
+impl Scope<'_> {
+    /// Binds a condition. The error says why an expression is none.
+    pub(super) fn condition(&self, expression: &Expression) -> Result<Bound, Fault> {
+        let each = |parts: &[Expression]| -> Result<Vec<Bound>, Fault> {
+            parts.iter().map(|part| self.condition(part)).collect()
+        };
+        Ok(match expression {
+            Expression::Literal(literal) => match &literal.it {
+                Literal::Boolean(value) => Bound::Constant(Some(*value)),
+                Literal::Null => Bound::Constant(None),
+                _ => return Err(Fault::at(literal.at, "it has a literal that is not compared")),
+            },
+            Expression::Column(path) => {
+                let named = self.column(path)?;
+                if named.kind != Kind::Primitive(Primitive::Boolean) {
+                    let name = shown(&named.path);
+                    let why = format!("the column {name} is no boolean, and is not compared");
+                    return Err(Fault::at(path.at, why));
+                }
+                Bound::Flag(named)
+            }
+            Expression::Not(inner) => Bound::Not(Box::new(self.condition(inner)?)),
+            Expression::All(parts) => Bound::All(each(parts)?),
+            Expression::Any(parts) => Bound::Any(each(parts)?),
+            Expression::IsNull(inner) => match inner.as_ref() {
+                Expression::Column(path) => Bound::IsNull(self.column(path)?),
+                other => return Err(Fault::at(other.at(), "IS NULL goes with a column")),
+            },
+            Expression::In(left, literals) => self.among(left, literals)?,
+            Expression::Compare(left, operator, right) => self.comparison(left, *operator, right)?,
+        })
+    }
+
+    /// The column of these names.
+    fn column(&self, path: &Placed<Vec<String>>) -> Result<Named, Fault> {
+        let fault = |why| Fault::at(path.at, why);
+        let mut columns = self.schema.columns.as_slice();
+        let mut names: Vec<String> = Vec::new();
+        let mut kind = None;
+        for name in &path.it {
+            let found = find(columns, name);
+            let found = found.ok_or_else(|| fault(no_column(&path.it, &names, columns)))?;
+            if self.purpose != Purpose::Stated && found.name != *name {
+                return Err(fault(format!("the column {} is named {name}", found.name)));
+            }
+            if found.metadata.contains_key(FIXED_TEXT) {
+                return Err(fault(format!(
+                    "the column {} has the type char or varchar, whose spaces engines compare differently",
+                    found.name
+                )));
+            }
+            names.push(found.name.clone());
+            kind = Some(&found.kind);
+            columns = match &found.kind {
+                Kind::Struct(fields) => fields.as_slice(),
+                _ => &[],
+            };
+        }
+        let Some(kind) = kind.cloned() else {
+            return Err(fault("a column has no name".to_owned()));
+        };
+        Ok(Named {
+            is_partition: names.len() == 1 && self.partition_columns.contains(&names[0]),
+            path: names,
+            kind,
+        })
+    }
+
+    fn comparison(&self, left: &Expression, operator: Operator, right: &Expression) -> Result<Bound, Fault> {
+        let (left, right, data_type) = match (left, right) {
+            (Expression::Column(path), Expression::Literal(literal))
+            | (Expression::Literal(literal), Expression::Column(path))
+                if literal.it == Literal::Null =>
+            {
+                self.column(path)?;
+                return Ok(Bound::Constant(None));
+            }
+            (Expression::Column(first), Expression::Column(second)) => {
+                let (left, right) = (self.column(first)?, self.column(second)?);
+                let data_type = common(&left.kind, &right.kind).ok_or_else(|| {
+                    let why = format!(
+                        "the columns {} and {} have types that cannot be compared here",
+                        shown(&left.path),
+                        shown(&right.path)
+                    );
+                    Fault::at(first.at, why)
+                })?;
+                (Side::Column(left), Side::Column(right), data_type)
+            }
+            (Expression::Column(path), Expression::Literal(literal)) => {
+                let (column, value) = self.with_value(path, literal)?;
+                let data_type = value.data_type().clone();
+                (Side::Column(column), Side::Value(value), data_type)
+            }
+            (Expression::Literal(literal), Expression::Column(path)) => {
+                let (column, value) = self.with_value(path, literal)?;
+                let data_type = value.data_type().clone();
+                (Side::Value(value), Side::Column(column), data_type)
+            }
+            _ => {
+                let why = "a comparison is not of a column with a literal or another column";
+                return Err(Fault::at(left.at(), why));
+            }
+        };
+        Ok(Bound::Compare(Compared {
+            left,
+            operator,
+            right,
+            data_type,
+        }))
+    }
+
+    /// A list, whose literals engines convert to one type before they compare.
+    fn among(&self, left: &Expression, literals: &[Placed<Literal>]) -> Result<Bound, Fault> {
+        let Expression::Column(path) = left else {
+            return Err(Fault::at(left.at(), "IN goes with a column"));
+        };
+        let find = |is: fn(&Literal) -> bool| literals.iter().find(|literal| is(&literal.it));
+        let number = find(|literal| matches!(literal, Literal::Number(_)));
+        if let (Some(double), Some(_)) = (find(|literal| matches!(literal, Literal::Double(_))), number) {
+            let why = "a list has numbers with an exponent and others, which are compared as doubles";
+            return Err(Fault::at(double.at, why));
+        }
+        let is_time = matches!(
+            self.column(path)?.kind,
+            Kind::Primitive(Primitive::Timestamp | Primitive::TimestampNtz)
+        );
+        if let Some(text) = find(|literal| matches!(literal, Literal::Text(_))).filter(|_| is_time) {
+            let why = "a list has the text of a time, which Spark compares as text: write TIMESTAMP before it";
+            return Err(Fault::at(text.at, why));
+        }
+        let equal = literals.iter().map(|literal| {
+            let literal = Expression::Literal(literal.clone());
+            self.comparison(left, Operator::Equal, &literal)
+        });
+        Ok(Bound::Any(joined(equal.collect::<Result<_, _>>()?)))
+    }
+
+    fn with_value(
+        &self,
+        path: &Placed<Vec<String>>,
+        literal: &Placed<Literal>,
+    ) -> Result<(Named, ArrayRef), Fault> {
+        let column = self.column(path)?;
+        let value = value_of(&column.kind, &literal.it, self.purpose).map_err(|why| {
+            let why = format!("the column {} cannot be compared with {why}", shown(&path.it));
+            Fault::at(literal.at, why)
+        })?;
+        Ok((column, value))
+    }
+}
+
+/// The column of a name in any case.
+fn find<'a>(columns: &'a [Column], name: &str) -> Option<&'a Column> {
+    let find = |is: &dyn Fn(&str) -> bool| columns.iter().find(|column| is(&column.name));
+    let lower = name.to_lowercase();
+    find(&|known| known == name).or_else(|| find(&|known| known.to_lowercase() == lower))
+}
+
+/// The comparisons of a list with those in one that are with a value of the column's own type: a row is looked up among
+/// these values once.
+fn joined(equal: Vec<Bound>) -> Vec<Bound> {
+    let (mut others, mut literals, mut column) = (Vec::new(), Vec::new(), None);
+    for bound in equal {
+        let Bound::Compare(compared) = &bound else {
+            others.push(bound);
+            continue;
+        };
+        let Some((named, literal)) = compared.equal_literal() else {
+            others.push(bound);
+            continue;
+        };
+        column.get_or_insert_with(|| named.clone());
+        literals.push(literal);
+    }
+    others.extend(column.map(|column| Bound::Among(column, literals)));
+    others
+}
+
+/// The words for a name that is not among these columns, which are the fields of those before it.
+fn no_column(path: &[String], before: &[String], columns: &[Column]) -> String {
+    let whole = |name: &str| {
+        let mut whole = before.to_vec();
+        whole.push(name.to_owned());
+        shown(&whole)
+    };
+    let wanted = path.get(before.len()).map_or("", String::as_str);
+    let names = || columns.iter().map(|column| column.name.as_str());
+    let near: Vec<String> = near(wanted, names()).into_iter().map(whole).collect();
+    let advice = match (near.as_slice(), columns) {
+        ([], []) => format!("{} has no fields", shown(before)),
+        ([], _) => format!("there are {}", names().map(whole).collect::<Vec<_>>().join(", ")),
+        (near, _) => format!("did you mean {}?", near.join(" or ")),
+    };
+    format!("there is no column {}: {advice}", shown(path))
+}
+
+/// The type in which two columns are compared; none where engines choose different ones.
+fn common(left: &Kind, right: &Kind) -> Option<DataType> {
+    use Primitive::{Binary, Byte, Double, Float, Integer, Long, Short};
+    let (Kind::Primitive(a), Kind::Primitive(b)) = (left, right) else {
+        return decimal_of(digits_of(left)?, digits_of(right)?);
+    };
+    match (a, b) {
+        (Binary, _) => None,
+        (a, b) if a == b => Some(left.arrow()),
+        (Byte | Short | Integer | Long, Byte | Short | Integer | Long) => Some(DataType::Int64),
+        (Byte | Short | Integer | Long | Float, Double)
+        | (Double, Byte | Short | Integer | Long | Float)
+        | (Byte | Short, Float)
+        | (Float, Byte | Short) => Some(DataType::Float64),
+        _ => None,
+    }
+}
+
+/// The digits of a type's numbers, and how many of them are behind the point.
+pub(super) fn digits_of(kind: &Kind) -> Option<(u8, u8)> {
+    match kind {
+        Kind::Primitive(Primitive::Byte) => Some((3, 0)),
+        Kind::Primitive(Primitive::Short) => Some((5, 0)),
+        Kind::Primitive(Primitive::Integer) => Some((10, 0)),
+        Kind::Primitive(Primitive::Long) => Some((20, 0)),
+        Kind::Decimal(precision, scale) => Some((*precision, u8::try_from(*scale).ok()?)),
+        _ => None,
+    }
+}
+
+/// The decimal type that holds the numbers of both; none where it would have too many digits.
+pub(super) fn decimal_of((digits, scale): (u8, u8), (other, other_scale): (u8, u8)) -> Option<DataType> {
+    let whole = digits.checked_sub(scale)?.max(other.checked_sub(other_scale)?);
+    let scale = scale.max(other_scale);
+    let precision = whole.checked_add(scale).filter(|all| *all <= MOST_DIGITS)?;
+    Some(DataType::Decimal128(precision, i8::try_from(scale).ok()?))
+}
