@@ -9,7 +9,7 @@ use parquet_writer::OptionFault;
 
 use crate::error::{Result, TableError};
 use crate::head::Head;
-use crate::scan::{Filter, satisfies};
+use crate::scan::{Filter, PartitionFilter};
 use crate::schema::{Kind, Primitive};
 use crate::snapshot::Snapshot;
 use crate::sql::{self, Bound, Purpose, Scope};
@@ -311,7 +311,7 @@ impl FileChoice {
     /// An error when it cannot be said of the file: nothing is removed on a guess.
     pub fn has(&self, head: &Head, add: &Add) -> Result<bool> {
         match &self.text {
-            Some(filter) => satisfies(head, add, filter),
+            Some(filter) => PartitionFilter::of(head, filter).holds(add),
             None => self
                 .predicate
                 .partition_matches(add)

@@ -292,6 +292,23 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_row_that_comes_meanwhile_and_satisfies_an_alternative_is_a_conflict() {
+        for (isolation, refused) in [("Serializable", true), ("WriteSerializable", false)] {
+            for (id, matches) in [(3, true), (15, true), (8, false), (100, false)] {
+                let folder = tempfile::tempdir().unwrap();
+                let table = table(folder.path(), isolation);
+                let text = Conditions::Sql("id = 3 OR NOT (id < 14 OR id > 16)".to_owned());
+                let prepared = table.prepare_delete(&text, None, &options(), &mut || true);
+                let pending = prepared.unwrap().1.unwrap();
+                assert_eq!(pending.counts().deleted, 4);
+                append(&table, &[id]);
+                let done = pending.commit(&mut patience());
+                assert_eq!(done.is_err(), refused && matches, "{isolation} {id}");
+            }
+        }
+    }
+
     /// A table with one file of 10,000 numbers.
     fn long_table(root: &Path) -> Table {
         let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, true)]));

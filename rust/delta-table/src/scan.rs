@@ -30,7 +30,7 @@ pub(crate) use adapt::adapt;
 pub use changes::{Changes, ChangesOptions, ChangesReader};
 pub(crate) use filter::{is_in, plain};
 pub(crate) use positions::{FileRows, Found, NumberedRows, Positions, row_count};
-pub(crate) use question::{Filter, Filters, Question, satisfies};
+pub(crate) use question::{Filter, Filters, PartitionFilter, Question};
 pub use reader::ScanReader;
 pub(crate) use reader::repeated;
 

@@ -12,6 +12,7 @@ use parquet_writer::Batch;
 use crate::conditions::{Conditions, bound};
 use crate::error::{Result, TableError};
 use crate::head::Head;
+use crate::mapping::Mapping;
 use crate::schema::Column;
 use crate::snapshot::Snapshot;
 use crate::sql::Bound;
@@ -182,40 +183,56 @@ impl Question {
 
     /// The files that may hold a row for which all conditions hold.
     pub fn files(&self, snapshot: &Snapshot) -> Result<Vec<Arc<Add>>> {
+        let filters = self.of_partitions.each.iter();
+        let filters: Vec<PartitionFilter<'_>> = filters
+            .map(|filter| PartitionFilter::of(snapshot, filter))
+            .collect();
         let mut files = Vec::new();
         for file in snapshot.files() {
-            if self.may_be_in(snapshot, file)? {
+            let mut may_be = true;
+            for filter in &filters {
+                may_be = may_be && filter.holds(file)?;
+            }
+            if may_be && self.of_rows.cover.may_match(file) {
                 files.push(Arc::clone(file));
             }
         }
         Ok(files)
     }
-
-    fn may_be_in(&self, head: &Head, file: &Add) -> Result<bool> {
-        for filter in &self.of_partitions.each {
-            if !satisfies(head, file, filter)? {
-                return Ok(false);
-            }
-        }
-        Ok(self.of_rows.cover.may_match(file))
-    }
 }
 
-/// Returns true if a file's partition values satisfy a condition on partition columns alone.
-pub(crate) fn satisfies(head: &Head, file: &Add, filter: &Filter) -> Result<bool> {
-    let mut columns = Vec::new();
-    for column in filter.columns(head) {
-        let value = constants::constant(file, column, head.mapping)?;
-        columns.push((column.clone(), value));
+/// A condition on partition columns alone, which the log answers for each file.
+pub(crate) struct PartitionFilter<'a> {
+    filter: &'a Filter,
+    columns: Vec<&'a Column>,
+    mapping: Mapping,
+}
+
+impl<'a> PartitionFilter<'a> {
+    pub fn of(head: &'a Head, filter: &'a Filter) -> Self {
+        Self {
+            filter,
+            columns: filter.columns(head),
+            mapping: head.mapping,
+        }
     }
-    let answer = || filter.holds(&in_columns(&columns)?);
-    let answer = answer().map_err(|error: ArrowError| {
-        TableError::Malformed(format!(
-            "{}: the file's partition values do not fit the conditions: {error}",
-            file.path
-        ))
-    })?;
-    Ok(answer.value(0))
+
+    /// Returns true if the partition values of a file satisfy it.
+    pub fn holds(&self, file: &Add) -> Result<bool> {
+        let mut columns = Vec::with_capacity(self.columns.len());
+        for column in &self.columns {
+            let value = constants::constant(file, column, self.mapping)?;
+            columns.push(((*column).clone(), value));
+        }
+        let holds = in_columns(&columns).and_then(|row| self.filter.holds(&row));
+        let holds = holds.map_err(|error| {
+            TableError::Malformed(format!(
+                "{}: the file's partition values do not fit the conditions: {error}",
+                file.path
+            ))
+        })?;
+        Ok(holds.value(0))
+    }
 }
 
 /// One row of these values.

@@ -220,3 +220,96 @@ fn told_decimal(operator: Operator, unscaled: i128, scale: u8) -> (Comparison, b
         None => (Comparison::IsNotNull, false),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+    use std::time::{Duration, Instant};
+
+    use arrow_schema::{Field, Schema};
+    use delta_commit::Patience;
+
+    use super::*;
+    use crate::conditions::bound;
+    use crate::{CreateMode, CreateOptions, Table};
+
+    fn head(root: &Path) -> Arc<Head> {
+        let schema = Arc::new(Schema::new(vec![
+            Field::new("n", DataType::Int32, true),
+            Field::new("price", DataType::Decimal128(9, 2), true),
+            Field::new("single", DataType::Float32, true),
+            Field::new("flag", DataType::Boolean, true),
+        ]));
+        let mut patience = Patience::until(Instant::now() + Duration::from_secs(60));
+        let options = CreateOptions::default();
+        let table = Table::create(root, &schema, options, CreateMode::Error, &mut patience).unwrap();
+        table.head().unwrap()
+    }
+
+    fn term(column: &str, comparison: Comparison) -> Predicate {
+        Predicate::Term(Term::new(column, comparison))
+    }
+
+    #[test]
+    fn a_comparison_is_told_exactly_or_by_a_wider_one() {
+        use Comparison::{Equal, Greater, GreaterOrEqual, In, IsNotNull, IsNull, LessOrEqual, NotEqual};
+        let folder = tempfile::tempdir().unwrap();
+        let head = head(folder.path());
+        let (long, decimal) = (Literal::Long, Literal::Decimal);
+        for (text, expected) in [
+            ("n < 0.5", term("n", LessOrEqual(long(0)))),
+            ("n <= -0.5", term("n", LessOrEqual(long(-1)))),
+            ("n > -0.5", term("n", Greater(long(-1)))),
+            ("-0.5 < n", term("n", Greater(long(-1)))),
+            ("n = 0.5", term("n", In(Vec::new()))),
+            ("n <> 0.5", term("n", IsNotNull)),
+            ("n <> 7.0", term("n", NotEqual(long(7)))),
+            ("NOT n <= 7", term("n", Greater(long(7)))),
+            ("NOT n <> 7", term("n", Equal(long(7)))),
+            ("n IN (1, 2.0)", Predicate::Any(vec![term("n", In(vec![long(1), long(2)]))])),
+            (
+                "n NOT IN (1, 2)",
+                Predicate::All(vec![Predicate::All(vec![
+                    term("n", NotEqual(long(1))),
+                    term("n", NotEqual(long(2))),
+                ])]),
+            ),
+            ("price < 7.25", term("price", LessOrEqual(decimal(7.25)))),
+            ("price <> 7.25", term("price", IsNotNull)),
+            ("single > 0.1", term("single", GreaterOrEqual(Literal::Float(0.1)))),
+            ("flag", term("flag", Equal(Literal::Boolean(true)))),
+            ("NOT flag", term("flag", Equal(Literal::Boolean(false)))),
+            ("NOT n IS NOT NULL", term("n", IsNull)),
+            ("n = n", Predicate::All(vec![term("n", IsNotNull), term("n", IsNotNull)])),
+            ("TRUE", Predicate::default()),
+            ("NOT TRUE", Predicate::Any(Vec::new())),
+            ("n = NULL", Predicate::Any(Vec::new())),
+            (
+                "NOT (n = 1 OR flag)",
+                Predicate::All(vec![
+                    term("n", NotEqual(long(1))),
+                    term("flag", Equal(Literal::Boolean(false))),
+                ]),
+            ),
+        ] {
+            let condition = bound(&head, text, "where").unwrap();
+            assert_eq!(condition.cover(&head), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn conditions_that_must_all_hold_come_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let head = head(folder.path());
+        for (text, count) in [
+            ("n = 1 AND (flag AND price > 1)", 3),
+            ("NOT (n = 1 OR NOT (flag AND price > 1))", 3),
+            ("n = 1 OR flag AND price > 1", 1),
+            ("NOT (n = 1 AND flag)", 1),
+        ] {
+            let condition = bound(&head, text, "where").unwrap();
+            assert_eq!(condition.conjuncts().len(), count, "{text}");
+        }
+    }
+}
