@@ -1,4 +1,4 @@
-"""Text of ``where`` chooses the rows for which it is true in SQL, skips no such row, and is never half understood."""
+"""A text in ``where`` takes the rows for which it is true in SQL, and no others; or it is refused."""
 
 from __future__ import annotations
 
@@ -80,7 +80,8 @@ def made(
     first = 0
     for each in appends:
         with table.append(row_group_rows=3) as append:
-            append.write(pa.Table.from_pylist([row | {"id": first + n} for n, row in enumerate(each)], SCHEMA))
+            numbered = [row | {"id": first + n} for n, row in enumerate(each)]
+            append.write(pa.Table.from_pylist(numbered, SCHEMA))
         first += len(each)
     return table
 
@@ -367,7 +368,7 @@ REFUSED = {
     "customer = 5": r"there is no column customer: there are part, n, day, of",
     "N > 5": "the column n is named N",
     "n.x = 1": r"no column n\.x: n has no fields",
-    "day < '01.01.2026'": r"at character 7.*cannot be compared with '01\.01\.2026'.* no date such as '2026-01-31'",
+    "day < '01.01.2026'": r"at character 7.*compared with '01\.01\.2026'.* no date such as '2026-01-31'",
     "day < TIMESTAMP '2026-01-01 00:00:00Z'": "give DATE '2026-01-31'",
     "n = 'x'": "give a number",
     "part = 5": "give a text",
@@ -429,7 +430,8 @@ def test_times_say_how_they_are_written(tmp_path: Path) -> None:
 
 
 PIECES = ["n", "part", "of.n", "`of`", "'a'", "5", "-1", "1e3", "0.5", "(", ")", ",", "=", "<>", "<=", "and"]
-PIECES += ["or", "not", "is", "null", "in", "between", "true", "date", "timestamp", ".", "'", "`", "\\", "é", '"']
+PIECES += ["or", "not", "is", "null", "in", "between", "true", "date", "timestamp", "."]
+PIECES += ["'", "`", "\\", "é", '"']
 
 
 @pytest.fixture(scope="module")
@@ -484,10 +486,8 @@ def test_whole_files_are_chosen_by_text_over_partition_columns(tmp_path: Path) -
                 append.write(numbers(10, part, first))
     assert table.optimize(where="part = 'a' OR part > 'b'").removed_files == 4
     assert table.history(1)[0].info["operationParameters"]["predicate"] == "[\"(part = 'a' OR part > 'b')\"]"
-    assert {line["remove"]["partitionValues"]["part"] for line in read_version(table, 7) if "remove" in line} == {
-        "a",
-        "c",
-    }
+    removed = [line["remove"]["partitionValues"]["part"] for line in read_version(table, 7) if "remove" in line]
+    assert sorted(removed) == ["a", "a", "c", "c"]
     table.delete("id = 3")
     assert table.purge(where="part IN ('a', 'b')").removed_files == 2
     written = spillway.delta.write(
@@ -502,7 +502,7 @@ def test_whole_files_are_chosen_by_text_over_partition_columns(tmp_path: Path) -
 
 
 def test_a_predicate_that_is_no_text_of_sql_makes_no_table(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="predicate='part = ' is not|predicate=\"part = \" is not") as refused:
+    with pytest.raises(OptionError, match='predicate="part = " is not accepted') as refused:
         spillway.delta.write(tmp_path / "t", numbers(3), mode="overwrite", predicate="part = ")
     assert refused.value.option == "predicate"
     assert not (tmp_path / "t").exists()

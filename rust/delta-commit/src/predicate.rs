@@ -26,8 +26,8 @@ pub enum Literal {
     Float(f32),
     /// Double precision.
     Double(f64),
-    /// The double nearest to a decimal number. Other decimals may have the same one, so that only `=`, `<=` and `>=` may
-    /// compare with it.
+    /// The double nearest to a decimal number. Other decimals may have the same one, so that only `=`, `<=` and `>=`
+    /// may compare with it.
     Decimal(f64),
     /// Text.
     String(String),
@@ -332,8 +332,8 @@ fn least_double(bound: &Value) -> Option<f64> {
     Some(bound.min(f64::from(bound as f32)))
 }
 
-/// The end of the numbers that a bound of decimals may stand for, downwards or upwards. Some writers compute the bound as
-/// a double, in several steps that each round.
+/// The end of the numbers that a bound of decimals may stand for, downwards or upwards. Some writers compute the bound
+/// as a double, in several steps that each round.
 fn widened_decimal(bound: &Value, direction: f64) -> Option<f64> {
     let bound = bound.as_f64()?;
     Some(bound + direction * bound.abs() * ROUNDING)

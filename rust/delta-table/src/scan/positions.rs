@@ -25,8 +25,8 @@ pub(crate) struct NumberedRows {
 }
 
 impl NumberedRows {
-    /// A reading of these columns. Row groups in which no row can satisfy the predicate, by their statistics, are passed
-    /// over; of the others every row comes.
+    /// A reading of these columns. Row groups in which no row can satisfy the predicate, by their statistics, are
+    /// passed over; of the others every row comes.
     pub fn new(
         place: &Arc<dyn Place>,
         snapshot: &Arc<Snapshot>,

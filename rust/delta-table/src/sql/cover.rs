@@ -1,7 +1,7 @@
 //! Conditions in the form in which files are left out and transactions are compared.
 //!
-//! A row for which a condition is true satisfies its cover. Other rows may satisfy it, too: a predicate knows one literal
-//! for each comparison, in the types of the log, and no comparison of two columns.
+//! A row for which a condition is true satisfies its cover. Other rows may satisfy it, too: a predicate knows one
+//! literal for each comparison, in the types of the log, and no comparison of two columns.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -151,7 +151,8 @@ impl Operator {
         }
     }
 
-    /// The comparison with a value that both sides of the original were rounded to, so that different ones may be equal.
+    /// The comparison with a value to which both sides of the original are rounded, so that different ones may be
+    /// equal.
     fn with_rounded(self, literal: Literal) -> Comparison {
         match self {
             Self::Equal => Comparison::Equal(literal),
