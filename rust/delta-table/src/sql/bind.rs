@@ -182,9 +182,11 @@ impl Scope<'_> {
 
 /// The column of a name in any case.
 fn find<'a>(columns: &'a [Column], name: &str) -> Option<&'a Column> {
-    let find = |is: &dyn Fn(&str) -> bool| columns.iter().find(|column| is(&column.name));
-    let lower = name.to_lowercase();
-    find(&|known| known == name).or_else(|| find(&|known| known.to_lowercase() == lower))
+    let exact = columns.iter().find(|column| column.name == name);
+    exact.or_else(|| {
+        let lower = name.to_lowercase();
+        columns.iter().find(|column| column.name.to_lowercase() == lower)
+    })
 }
 
 /// The comparisons of a list with those in one that are with a value of the column's own type: a row is looked up among
