@@ -347,9 +347,7 @@ fn order_bound(bound: &Value, literal: &Literal, slack: i64) -> Option<Ordering>
         // Rounding keeps the order, so that a bound stays one.
         #[expect(clippy::cast_possible_truncation, reason = "the column has no more digits")]
         Literal::Float(other) => bound.as_f64().and_then(|v| (v as f32).partial_cmp(other)),
-        Literal::Double(other) | Literal::Decimal(other) => {
-            bound.as_f64().and_then(|v| v.partial_cmp(other))
-        }
+        Literal::Double(other) | Literal::Decimal(other) => bound.as_f64().and_then(|v| v.partial_cmp(other)),
         Literal::String(other) => bound.as_str().map(|v| v.cmp(other.as_str())),
         Literal::Date(other) => bound.as_str().and_then(time::parse_date).map(|v| v.cmp(other)),
         Literal::Timestamp(other) => bound
@@ -426,9 +424,8 @@ mod tests {
         let file = with_stats(
             r#"{"numRecords":2,"minValues":{"x":5,"y":5},"maxValues":{"x":9,"y":9},"nullCount":{"x":0,"y":0}}"#,
         );
-        let is = |column: &str, value| {
-            Predicate::Term(Term::new(column, Comparison::Equal(Literal::Long(value))))
-        };
+        let is =
+            |column: &str, value| Predicate::Term(Term::new(column, Comparison::Equal(Literal::Long(value))));
         for (predicate, expected) in [
             (Predicate::Any(vec![is("x", 1), is("y", 2)]), false),
             (Predicate::Any(vec![is("x", 1), is("y", 7)]), true),

@@ -1128,12 +1128,7 @@ impl Drop for Append {
 }
 
 /// Turns an append into the replacement of the rows that the conditions choose.
-fn replace(
-    transaction: &mut Transaction,
-    head: &Head,
-    replaced: &Replaced,
-    written: &Written,
-) -> Result<()> {
+fn replace(transaction: &mut Transaction, head: &Head, replaced: &Replaced, written: &Written) -> Result<()> {
     let (conditions, choice) = (&replaced.conditions, &replaced.choice);
     for add in &written.adds {
         if choice.has(head, add)? {

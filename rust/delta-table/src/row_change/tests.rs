@@ -12,8 +12,8 @@ use parquet_writer::OptionInput;
 use super::*;
 use crate::append::AppendOptions;
 use crate::{
-    ClauseKind, Condition, Conditions, CreateMode, CreateOptions, Expressions, MergeClause, MergeOptions, MergeValues,
-    NewValues, Scalar, ScanOptions,
+    ClauseKind, Condition, Conditions, CreateMode, CreateOptions, Expressions, MergeClause, MergeOptions,
+    MergeValues, NewValues, Scalar, ScanOptions,
 };
 
 /// The rows of both files. Identifiers beyond are free.
@@ -443,7 +443,7 @@ fn an_update_to_a_long_text_builds_few_rows_at_a_time() {
         },
     };
     table
-        .prepare_update(&[], values, None, &options(), &mut || true)
+        .prepare_update(&Conditions::default(), values, None, &options(), &mut || true)
         .unwrap();
     assert_eq!(at_once.iter().sum::<usize>(), 40);
     assert!(at_once.iter().all(|rows| *rows <= 16), "{at_once:?}");

@@ -52,7 +52,9 @@ impl Filter {
         match self {
             Self::Comparison(name, comparison) => {
                 let Some(values) = rows.column_by_name(name) else {
-                    return Err(ArrowError::SchemaError(format!("the rows have no column {name:?}")));
+                    return Err(ArrowError::SchemaError(format!(
+                        "the rows have no column {name:?}"
+                    )));
                 };
                 let holds = filter::holds(values, comparison)?;
                 Ok(BooleanArray::new(filter::certain(&holds), None))
@@ -153,8 +155,9 @@ impl Question {
             }
         }
         let partition_columns = &head.metadata.partition_columns;
-        let is_of_partitions =
-            |(names, _): &(BTreeSet<String>, Vec<Bound>)| names.iter().all(|name| partition_columns.contains(name));
+        let is_of_partitions = |(names, _): &(BTreeSet<String>, Vec<Bound>)| {
+            names.iter().all(|name| partition_columns.contains(name))
+        };
         let (of_partitions, of_rows): (Vec<_>, Vec<_>) = parts.into_iter().partition(is_of_partitions);
         let filters = |parts: Vec<(BTreeSet<String>, Vec<Bound>)>| {
             let conditions = parts.into_iter().map(|(_, together)| Bound::All(together));

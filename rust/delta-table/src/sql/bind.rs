@@ -156,7 +156,8 @@ impl Scope<'_> {
             Kind::Primitive(Primitive::Timestamp | Primitive::TimestampNtz)
         );
         if let Some(text) = find(|literal| matches!(literal, Literal::Text(_))).filter(|_| is_time) {
-            let why = "a list has the text of a time, which Spark compares as text: write TIMESTAMP before it";
+            let why =
+                "a list has the text of a time, which Spark compares as text: write TIMESTAMP before it";
             return Err(Fault::at(text.at, why));
         }
         let equal = literals.iter().map(|literal| {

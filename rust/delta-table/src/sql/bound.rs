@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{
-    Array, ArrayRef, BinaryArray, BooleanArray, Datum, Scalar, StringArray, new_null_array,
-};
+use arrow_array::{Array, ArrayRef, BinaryArray, BooleanArray, Datum, Scalar, StringArray, new_null_array};
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_ord::cmp;

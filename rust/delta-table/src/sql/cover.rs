@@ -4,9 +4,7 @@
 //! literal for each comparison, in the types of the log, and no comparison of two columns.
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{
-    Date32Type, Decimal128Type, Float64Type, Int64Type, TimestampMicrosecondType,
-};
+use arrow_array::types::{Date32Type, Decimal128Type, Float64Type, Int64Type, TimestampMicrosecondType};
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, TimeUnit};
 use delta_commit::predicate::{Comparison, Literal, Predicate, Term};
@@ -88,10 +86,12 @@ impl Compared {
             return column.satisfies(head, told(&column.kind, operator, value).0);
         }
         // Every comparison with null is null.
-        let columns = [&self.left, &self.right].into_iter().filter_map(|side| match side {
-            Side::Column(column) => Some(column.satisfies(head, Comparison::IsNotNull)),
-            Side::Value(_) => None,
-        });
+        let columns = [&self.left, &self.right]
+            .into_iter()
+            .filter_map(|side| match side {
+                Side::Column(column) => Some(column.satisfies(head, Comparison::IsNotNull)),
+                Side::Value(_) => None,
+            });
         Predicate::All(columns.collect())
     }
 
@@ -268,7 +268,10 @@ mod tests {
             ("n <> 7.0", term("n", NotEqual(long(7)))),
             ("NOT n <= 7", term("n", Greater(long(7)))),
             ("NOT n <> 7", term("n", Equal(long(7)))),
-            ("n IN (1, 2.0)", Predicate::Any(vec![term("n", In(vec![long(1), long(2)]))])),
+            (
+                "n IN (1, 2.0)",
+                Predicate::Any(vec![term("n", In(vec![long(1), long(2)]))]),
+            ),
             (
                 "n NOT IN (1, 2)",
                 Predicate::All(vec![Predicate::All(vec![
@@ -278,11 +281,17 @@ mod tests {
             ),
             ("price < 7.25", term("price", LessOrEqual(decimal(7.25)))),
             ("price <> 7.25", term("price", IsNotNull)),
-            ("single > 0.1", term("single", GreaterOrEqual(Literal::Float(0.1)))),
+            (
+                "single > 0.1",
+                term("single", GreaterOrEqual(Literal::Float(0.1))),
+            ),
             ("flag", term("flag", Equal(Literal::Boolean(true)))),
             ("NOT flag", term("flag", Equal(Literal::Boolean(false)))),
             ("NOT n IS NOT NULL", term("n", IsNull)),
-            ("n = n", Predicate::All(vec![term("n", IsNotNull), term("n", IsNotNull)])),
+            (
+                "n = n",
+                Predicate::All(vec![term("n", IsNotNull), term("n", IsNotNull)]),
+            ),
             ("TRUE", Predicate::default()),
             ("NOT TRUE", Predicate::Any(Vec::new())),
             ("n = NULL", Predicate::Any(Vec::new())),

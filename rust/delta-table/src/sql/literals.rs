@@ -48,9 +48,7 @@ pub(super) fn value_of(kind: &Kind, literal: &Literal, purpose: Purpose) -> Resu
         (Float | Double, Literal::Number(number)) => double(number.to_double().ok_or("this number")?),
         (Byte | Short | Integer | Long | Float | Double, Literal::Double(value)) => double(*value),
         (Text, Literal::Text(text)) => Arc::new(StringArray::from(vec![text.as_str()])),
-        (Date, Literal::Date(text) | Literal::Text(text)) => {
-            Arc::new(Date32Array::from(vec![of_day(text)?]))
-        }
+        (Date, Literal::Date(text) | Literal::Text(text)) => Arc::new(Date32Array::from(vec![of_day(text)?])),
         (Timestamp, Literal::Timestamp(text) | Literal::Text(text)) => {
             let micros = moment(text).ok_or_else(|| {
                 format!("'{text}', which is no time with a zone, such as '2026-01-31 12:00:00Z'")
@@ -96,19 +94,13 @@ fn of_day(text: &str) -> Result<i32, String> {
 }
 
 fn of_clock(text: &str) -> Result<ArrayRef, String> {
-    let micros = clock(text).ok_or_else(|| {
-        format!("'{text}', which is no time without a zone, such as '2026-01-31 12:00:00'")
-    })?;
+    let micros = clock(text)
+        .ok_or_else(|| format!("'{text}', which is no time without a zone, such as '2026-01-31 12:00:00'"))?;
     Ok(Arc::new(TimestampMicrosecondArray::from(vec![micros])))
 }
 
 /// A number for the comparison with a column of exact numbers.
-fn exact(
-    kind: &Kind,
-    digits: (u8, u8),
-    number: Number,
-    purpose: Purpose,
-) -> Result<ArrayRef, String> {
+fn exact(kind: &Kind, digits: (u8, u8), number: Number, purpose: Purpose) -> Result<ArrayRef, String> {
     // DataFusion takes it for a double first.
     if purpose != Purpose::Asked && number.scale > 0 && number.digits > MOST_FRACTIONAL {
         return Err(format!(

@@ -99,9 +99,7 @@ fn text_token(text: &str, purpose: Purpose) -> Result<(Token, &str), String> {
 }
 
 fn up_to_quote(text: &str) -> Result<(String, &str), String> {
-    let (content, rest) = text
-        .split_once('\'')
-        .ok_or("a text has no quote at its end")?;
+    let (content, rest) = text.split_once('\'').ok_or("a text has no quote at its end")?;
     Ok((content.to_owned(), rest))
 }
 

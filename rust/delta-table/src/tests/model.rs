@@ -12,8 +12,8 @@ use parquet_writer::Batch;
 
 use super::{Rows, batch, options, schema};
 use crate::{
-    ClauseKind, Condition, Conditions, Counts, MergeClause, MergeOptions, MergeValues, NewValues, PendingChange, Scalar,
-    Table,
+    ClauseKind, Condition, Conditions, Counts, MergeClause, MergeOptions, MergeValues, NewValues,
+    PendingChange, Scalar, Table,
 };
 
 /// Conditions of the rows that a deletion or an update looks for.
