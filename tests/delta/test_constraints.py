@@ -449,7 +449,7 @@ def condition(
             st.builds("{} {}BETWEEN {} AND {}".format, names, NOT, values, values),
             st.builds("{} is {}null".format, names, NOT),
         ]
-        if name not in {"clock", "at"}:
+        if name not in {"clock", "moment"}:
             kinds.append(st.builds("{} {}in ({})".format, names, NOT, some))
         return st.one_of(kinds)
 

@@ -32,11 +32,11 @@ from .test_deletes import MARKS, NUMBERS, numbers
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-SCHEMA = ROWS.append(pa.field("at", pa.timestamp("us", "UTC"))).append(pa.field("id", pa.int64()))
+SCHEMA = ROWS.append(pa.field("moment", pa.timestamp("us", "UTC"))).append(pa.field("id", pa.int64()))
 NOON = dt.datetime(2026, 1, 31, 12, tzinfo=dt.UTC)
 SOME: Mapping[str, list[Any]] = VALUES | {
     "name": [*VALUES["name"], "it's", "p" * 40],
-    "at": [NOON, NOON + dt.timedelta(microseconds=1), NOON - dt.timedelta(days=60)],
+    "moment": [NOON, NOON + dt.timedelta(microseconds=1), NOON - dt.timedelta(days=60)],
 }
 CLOCK = "TIMESTAMP '2026-01-31 12:00:00.000001'"
 TEXTS: Mapping[str, list[str]] = LITERALS | {
@@ -44,7 +44,7 @@ TEXTS: Mapping[str, list[str]] = LITERALS | {
     "fine": [*LITERALS["fine"], "0.00010000000000000001", "-1"],
     "exact": [*LITERALS["exact"], "7.249999999999999999"],
     "clock": [*LITERALS["clock"], CLOCK, "DATE '2026-01-31'"],
-    "at": ["'2026-01-31 12:00:00Z'", "'2026-01-31 13:00:00.000001+01:00'", "'2026-01-01T00:00:00+00:00'"],
+    "moment": ["'2026-01-31 12:00:00Z'", "'2026-01-31 13:00:00.000001+01:00'", "'2026-01-01T00:00:00+00:00'"],
 }
 # Not of `single`: DuckDB rounds what it is compared with.
 LISTS = [
@@ -56,7 +56,7 @@ LISTS = [
     "nest.whole in (7, -1.0)",
     "flag in (true)",
 ]
-PARTITIONS = [None, "small", "exact", "ratio", "single", "name", "born", "clock", "flag", "at"]
+PARTITIONS = [None, "small", "exact", "ratio", "single", "name", "born", "clock", "flag", "moment"]
 
 
 def row() -> st.SearchStrategy[dict[str, Any]]:

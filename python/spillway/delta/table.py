@@ -1184,9 +1184,15 @@ def _app_transaction(app_id: str | None, app_version: int | None) -> tuple[str, 
 def _conditions(given: Any, name: str) -> str | list[tuple[str, str, list[Any]]]:
     """Conditions as the native module takes them, those of the argument `name`."""
     if isinstance(given, str):
-        _native.check_condition(given, name)
+        try:
+            _native.check_condition(given, name)
+        except UnicodeEncodeError as error:
+            raise OptionError(f"{name} is no text of Unicode: {error}", name) from error
         return given
-    accepted = f'give conditions in a list, such as {name}=[("service", "=", "z"), ("day", "in", ["a", "b"])]'
+    accepted = (
+        f"give a condition in SQL, such as {name}=\"service = 'z'\", or a list of conditions, such as "
+        f'{name}=[("service", "=", "z"), ("day", "in", ["a", "b"])]'
+    )
     conditions: list[tuple[str, str, list[Any]]] = []
     for condition in given:
         match condition:

@@ -26,8 +26,7 @@ pub enum Literal {
     Float(f32),
     /// Double precision.
     Double(f64),
-    /// The double nearest to a decimal number. Other decimals may have the same one, so that only `=`, `<=` and `>=`
-    /// may compare with it.
+    /// The double nearest to a decimal number. Other decimals may have the same one, so that it rules fewer files out.
     Decimal(f64),
     /// Text.
     String(String),
@@ -182,7 +181,11 @@ fn partition_matches(value: Option<&str>, comparison: &Comparison) -> Option<boo
         // Every comparison with null is null, which is not true.
         return Some(*comparison == IsNull);
     };
-    let order = |literal: &Literal| order_nans(value, literal).or_else(|| order_text(value, literal));
+    let order = |literal: &Literal| match literal {
+        // It is rounded, so that nothing is certain.
+        Literal::Decimal(_) => None,
+        _ => order_nans(value, literal).or_else(|| order_text(value, literal)),
+    };
     match comparison {
         IsNull => Some(false),
         IsNotNull => Some(true),
@@ -223,6 +226,10 @@ fn range_may_match(
     let equal = Some(Ordering::Equal);
     Some(match comparison {
         Equal(literal) => within(literal),
+        // Values that are equal to a rounded literal may be less or greater.
+        NotEqual(Literal::Decimal(_)) => true,
+        Less(literal @ Literal::Decimal(_)) => lower(literal) != Some(Ordering::Greater),
+        Greater(literal @ Literal::Decimal(_)) => upper(literal) != Some(Ordering::Less),
         NotEqual(literal) => !(lower(literal) == equal && upper(literal) == equal),
         Less(literal) => !matches!(lower(literal), Some(Ordering::Equal | Ordering::Greater)),
         LessOrEqual(literal) => lower(literal) != Some(Ordering::Greater),
@@ -413,6 +420,10 @@ mod tests {
             (Comparison::LessOrEqual(decimal(7.0)), false),
             (Comparison::GreaterOrEqual(decimal(100.1)), true),
             (Comparison::GreaterOrEqual(decimal(101.0)), false),
+            (Comparison::Less(decimal(7.25)), true),
+            (Comparison::Less(decimal(7.0)), false),
+            (Comparison::Greater(decimal(100.1)), true),
+            (Comparison::Greater(decimal(101.0)), false),
         ] {
             let predicate = Predicate::Term(Term::new("x", comparison));
             assert_eq!(predicate.may_match(&file), expected, "{predicate:?}");

@@ -116,11 +116,19 @@ pub fn check_condition(text: &str, option: &str) -> Result<()> {
 /// # Errors
 /// [`TableError::Option`] names `option`, and the place in the text.
 pub(crate) fn bound(head: &Head, text: &str, option: &str) -> Result<Bound> {
-    let scope = Scope {
+    bound_in(scope(head), text, option)
+}
+
+fn scope(head: &Head) -> Scope<'_> {
+    Scope {
         schema: &head.schema,
         partition_columns: &head.metadata.partition_columns,
         purpose: Purpose::Asked,
-    };
+        of_files: false,
+    }
+}
+
+fn bound_in(scope: Scope<'_>, text: &str, option: &str) -> Result<Bound> {
     scope
         .read(text)
         .map_err(|fault| sql::refused(option, text, &fault))
@@ -293,10 +301,11 @@ impl FileChoice {
                 })
             }
             Conditions::Sql(text) => {
-                let condition = bound(head, text, option)?;
-                for column in condition.columns() {
-                    check_partition_column(head, &column.path[0])?;
-                }
+                let scope = Scope {
+                    of_files: true,
+                    ..scope(head)
+                };
+                let condition = bound_in(scope, text, option)?;
                 Ok(Self {
                     predicate: condition.cover(head),
                     text: Some(Filter::Sql(Arc::new(condition))),
@@ -324,9 +333,14 @@ impl FileChoice {
     /// # Errors
     /// As [`has`](Self::has).
     pub fn files(&self, snapshot: &Snapshot) -> Result<Vec<Arc<Add>>> {
+        let mut filter = self.text.as_ref().map(|text| PartitionFilter::of(snapshot, text));
         let mut chosen = Vec::new();
         for add in snapshot.files() {
-            if self.has(snapshot, add)? {
+            let is_meant = match &mut filter {
+                Some(filter) => filter.holds(add)?,
+                None => self.has(snapshot, add)?,
+            };
+            if is_meant {
                 chosen.push(Arc::clone(add));
             }
         }
@@ -341,12 +355,8 @@ fn check_partition_column(head: &Head, column: &str) -> Result<()> {
         return Ok(());
     }
     Err(TableError::refused(format!(
-        "the condition on {column:?} cannot choose whole files: name partition columns alone, which are {}",
-        if columns.is_empty() {
-            "none here".to_owned()
-        } else {
-            columns.join(", ")
-        }
+        "the condition on {column:?} cannot choose whole files: {}",
+        sql::partitions_alone(columns)
     )))
 }
 

@@ -3,9 +3,14 @@
 /// Of these names the ones that are most like another: two at most, which differ from it in case or in few letters.
 pub(crate) fn near<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let lower = name.to_lowercase();
+    let letters = lower.chars().count();
+    let most = (letters / 3).max(1);
     let like = known.into_iter().filter_map(|known| {
+        if known.chars().count().abs_diff(letters) > most {
+            return None;
+        }
         let distance = distance(&known.to_lowercase(), &lower);
-        (distance <= (lower.chars().count() / 3).max(1)).then_some((distance, known))
+        (distance <= most).then_some((distance, known))
     });
     let mut like: Vec<_> = like.collect();
     like.sort_unstable();

@@ -58,6 +58,7 @@ impl Table {
             schema: &snapshot.schema,
             partition_columns: &snapshot.metadata.partition_columns,
             purpose: Purpose::Added,
+            of_files: false,
         };
         let constraint = Constraint::of(&name, expression, scope);
         let constraint = constraint.map_err(|fault| sql::refused("expression", expression, &fault))?;

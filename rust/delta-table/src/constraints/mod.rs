@@ -73,6 +73,7 @@ impl Constraints {
             schema,
             partition_columns: &metadata.partition_columns,
             purpose: Purpose::Stated,
+            of_files: false,
         };
         let constraints = stated(metadata).map(|(name, expression)| {
             Constraint::of(name, expression, scope).map_err(|fault| {

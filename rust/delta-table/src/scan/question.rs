@@ -1,6 +1,6 @@
 //! The question of which rows satisfy conditions, apart by what answers it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
@@ -187,13 +187,13 @@ impl Question {
     /// The files that may hold a row for which all conditions hold.
     pub fn files(&self, snapshot: &Snapshot) -> Result<Vec<Arc<Add>>> {
         let filters = self.of_partitions.each.iter();
-        let filters: Vec<PartitionFilter<'_>> = filters
+        let mut filters: Vec<PartitionFilter<'_>> = filters
             .map(|filter| PartitionFilter::of(snapshot, filter))
             .collect();
         let mut files = Vec::new();
         for file in snapshot.files() {
             let mut may_be = true;
-            for filter in &filters {
+            for filter in &mut filters {
                 may_be = may_be && filter.holds(file)?;
             }
             if may_be && self.of_rows.cover.may_match(file) {
@@ -204,31 +204,47 @@ impl Question {
     }
 }
 
-/// A condition on partition columns alone, which the log answers for each file.
+/// A condition on partition columns alone, which the log answers for each file. Files of one partition have one answer.
 pub(crate) struct PartitionFilter<'a> {
     filter: &'a Filter,
     columns: Vec<&'a Column>,
     mapping: Mapping,
+    schema: SchemaRef,
+    answers: HashMap<Vec<Option<String>>, bool>,
 }
 
 impl<'a> PartitionFilter<'a> {
     pub fn of(head: &'a Head, filter: &'a Filter) -> Self {
+        let columns = filter.columns(head);
         Self {
+            schema: nullable(columns.iter().copied()),
             filter,
-            columns: filter.columns(head),
+            columns,
             mapping: head.mapping,
+            answers: HashMap::new(),
         }
     }
 
     /// Returns true if the partition values of a file satisfy it.
-    pub fn holds(&self, file: &Add) -> Result<bool> {
-        let mut columns = Vec::with_capacity(self.columns.len());
-        for column in &self.columns {
-            let value = constants::constant(file, column, self.mapping)?;
-            columns.push(((*column).clone(), value));
+    pub fn holds(&mut self, file: &Add) -> Result<bool> {
+        let values = self.columns.iter().map(|column| {
+            let value = file.partition_values.get(self.mapping.stored_name(column));
+            value.flatten().map(str::to_owned)
+        });
+        let values: Vec<Option<String>> = values.collect();
+        if let Some(answer) = self.answers.get(&values) {
+            return Ok(*answer);
         }
-        let holds = in_columns(&columns).and_then(|row| self.filter.holds(&row));
-        let holds = holds.map_err(|error| {
+        let answer = self.answer(file)?;
+        self.answers.insert(values, answer);
+        Ok(answer)
+    }
+
+    fn answer(&self, file: &Add) -> Result<bool> {
+        let values = self.columns.iter();
+        let values = values.map(|column| constants::constant(file, column, self.mapping));
+        let row = batch(&self.schema, values.collect::<Result<_>>()?, 1);
+        let holds = row.and_then(|row| self.filter.holds(&row)).map_err(|error| {
             TableError::Malformed(format!(
                 "{}: the file's partition values do not fit the conditions: {error}",
                 file.path
@@ -236,12 +252,6 @@ impl<'a> PartitionFilter<'a> {
         })?;
         Ok(holds.value(0))
     }
-}
-
-/// One row of these values.
-pub(super) fn in_columns(values: &[(Column, ArrayRef)]) -> Result<RecordBatch, ArrowError> {
-    let arrays = values.iter().map(|(_, value)| Arc::clone(value)).collect();
-    batch(&nullable(values.iter().map(|(column, _)| column)), arrays, 1)
 }
 
 /// The schema of columns that may be null.

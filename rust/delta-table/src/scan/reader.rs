@@ -27,7 +27,7 @@ use crate::schema::Column;
 use crate::stats::row_group_stats_json;
 
 use super::adapt::adapt;
-use super::question::{batch, in_columns, nullable};
+use super::question::{batch, nullable};
 use super::{Filter, Plan, constants};
 
 /// Rows of a batch.
@@ -241,7 +241,12 @@ impl FileReader {
         for filter in &plan.filters.each {
             let inputs = Inputs::of(plan, &self.add, self.metadata.schema(), filter)?;
             if inputs.held.is_empty() {
-                let holds = in_columns(&inputs.constants).and_then(|row| filter.holds(&row));
+                let row = inputs
+                    .constants
+                    .iter()
+                    .map(|(_, value)| Arc::clone(value))
+                    .collect();
+                let holds = batch(&inputs.schema, row, 1).and_then(|row| filter.holds(&row));
                 let holds = holds.map_err(|error| of_file(&self.add, error.into()))?;
                 if holds.value(0) {
                     continue;
@@ -370,18 +375,18 @@ fn roots<'a>(
 fn groups(plan: &Plan, add: &Add, metadata: &ArrowReaderMetadata) -> VecDeque<usize> {
     let footer = metadata.metadata();
     let all = 0..footer.num_row_groups();
-    let mut columns: Vec<Column> = Vec::new();
-    for term in plan.filters.cover.terms() {
-        let column = plan.snapshot.column_of(term);
-        // Some writers store partition columns too: the log says what their values are.
-        let held = column.filter(|column| !plan.snapshot.is_partition_column(column));
-        let Some(column) = held.and_then(|column| as_stored(plan, metadata.schema(), column)) else {
-            continue;
-        };
-        if columns.iter().all(|known| known.name != column.name) {
-            columns.push(column);
-        }
-    }
+    let terms = plan.filters.cover.terms().into_iter();
+    let named: BTreeSet<&str> = terms
+        .filter_map(|term| term.column.first().map(String::as_str))
+        .collect();
+    // Some writers store partition columns too: the log says what their values are.
+    let held = plan.snapshot.schema.columns.iter().filter(|column| {
+        named.contains(plan.snapshot.mapping.stored_name(column))
+            && !plan.snapshot.is_partition_column(column)
+    });
+    let columns: Vec<Column> = held
+        .filter_map(|column| as_stored(plan, metadata.schema(), column))
+        .collect();
     if columns.is_empty() {
         return all.collect();
     }

@@ -5,6 +5,7 @@
 
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
+use delta_commit::predicate::Literal as PredicateLiteral;
 
 use crate::clustering::shown;
 use crate::near::near;
@@ -20,12 +21,17 @@ use super::tokens::Placed;
 /// The note of a column whose texts Spark pads or cuts.
 const FIXED_TEXT: &str = "__CHAR_VARCHAR_TYPE_STRING";
 
+/// Columns that an error names at most.
+const MOST_NAMED: usize = 20;
+
 /// The columns that conditions may name.
 #[derive(Clone, Copy)]
 pub(crate) struct Scope<'a> {
     pub schema: &'a TableSchema,
     pub partition_columns: &'a [String],
     pub purpose: Purpose,
+    /// True if partition columns alone may be named, as where a condition chooses whole files.
+    pub of_files: bool,
 }
 
 impl Scope<'_> {
@@ -51,7 +57,7 @@ impl Scope<'_> {
             }
             Expression::Not(inner) => Bound::Not(Box::new(self.condition(inner)?)),
             Expression::All(parts) => Bound::All(each(parts)?),
-            Expression::Any(parts) => Bound::Any(each(parts)?),
+            Expression::Any(parts) => Bound::Any(joined(each(parts)?)),
             Expression::IsNull(inner) => match inner.as_ref() {
                 Expression::Column(path) => Bound::IsNull(self.column(path)?),
                 other => return Err(Fault::at(other.at(), "IS NULL goes with a column")),
@@ -66,17 +72,19 @@ impl Scope<'_> {
         let fault = |why| Fault::at(path.at, why);
         let mut columns = self.schema.columns.as_slice();
         let mut names: Vec<String> = Vec::new();
-        let mut kind = None;
+        let (mut kind, mut is_padded) = (None, false);
         for name in &path.it {
             let found = find(columns, name);
             let found = found.ok_or_else(|| fault(no_column(&path.it, &names, columns)))?;
             if self.purpose != Purpose::Stated && found.name != *name {
                 return Err(fault(format!("the column {} is named {name}", found.name)));
             }
-            if found.metadata.contains_key(FIXED_TEXT) {
+            is_padded |= found.metadata.contains_key(FIXED_TEXT);
+            if self.of_files && !self.partition_columns.contains(&found.name) {
                 return Err(fault(format!(
-                    "the column {} has the type char or varchar, whose spaces engines compare differently",
-                    found.name
+                    "the condition on {:?} cannot choose whole files: {}",
+                    found.name,
+                    partitions_alone(self.partition_columns)
                 )));
             }
             names.push(found.name.clone());
@@ -91,9 +99,24 @@ impl Scope<'_> {
         };
         Ok(Named {
             is_partition: names.len() == 1 && self.partition_columns.contains(&names[0]),
+            // The note is that of the column at the top also where a field of it is meant.
+            is_padded: is_padded && kind == Kind::Primitive(Primitive::String),
             path: names,
             kind,
         })
+    }
+
+    /// The column of these names, whose values are compared.
+    fn compared(&self, path: &Placed<Vec<String>>) -> Result<Named, Fault> {
+        let named = self.column(path)?;
+        if named.is_padded {
+            let why = format!(
+                "the column {} has the type char or varchar, whose spaces engines compare differently",
+                shown(&named.path)
+            );
+            return Err(Fault::at(path.at, why));
+        }
+        Ok(named)
     }
 
     fn comparison(&self, left: &Expression, operator: Operator, right: &Expression) -> Result<Bound, Fault> {
@@ -106,7 +129,7 @@ impl Scope<'_> {
                 return Ok(Bound::Constant(None));
             }
             (Expression::Column(first), Expression::Column(second)) => {
-                let (left, right) = (self.column(first)?, self.column(second)?);
+                let (left, right) = (self.compared(first)?, self.compared(second)?);
                 let data_type = common(&left.kind, &right.kind).ok_or_else(|| {
                     let why = format!(
                         "the columns {} and {} have types that cannot be compared here",
@@ -151,13 +174,17 @@ impl Scope<'_> {
             let why = "a list has numbers with an exponent and others, which are compared as doubles";
             return Err(Fault::at(double.at, why));
         }
-        let is_time = matches!(
-            self.column(path)?.kind,
-            Kind::Primitive(Primitive::Timestamp | Primitive::TimestampNtz)
-        );
-        if let Some(text) = find(|literal| matches!(literal, Literal::Text(_))).filter(|_| is_time) {
-            let why =
-                "a list has the text of a time, which Spark compares as text: write TIMESTAMP before it";
+        let kind = self.column(path)?.kind;
+        if let (Some(text), Kind::Primitive(time @ (Primitive::Timestamp | Primitive::TimestampNtz))) =
+            (find(|literal| matches!(literal, Literal::Text(_))), &kind)
+        {
+            let has_literal = *time == Primitive::Timestamp || self.purpose == Purpose::Asked;
+            let instead = if has_literal {
+                "write TIMESTAMP before it"
+            } else {
+                "compare with each, joined by OR"
+            };
+            let why = format!("a list has the text of a time, which Spark compares as text: {instead}");
             return Err(Fault::at(text.at, why));
         }
         let equal = literals.iter().map(|literal| {
@@ -172,7 +199,7 @@ impl Scope<'_> {
         path: &Placed<Vec<String>>,
         literal: &Placed<Literal>,
     ) -> Result<(Named, ArrayRef), Fault> {
-        let column = self.column(path)?;
+        let column = self.compared(path)?;
         let value = value_of(&column.kind, &literal.it, self.purpose).map_err(|why| {
             let why = format!("the column {} cannot be compared with {why}", shown(&path.it));
             Fault::at(literal.at, why)
@@ -190,24 +217,38 @@ fn find<'a>(columns: &'a [Column], name: &str) -> Option<&'a Column> {
     })
 }
 
-/// The comparisons of a list with those in one that are with a value of the column's own type: a row is looked up among
-/// these values once.
-fn joined(equal: Vec<Bound>) -> Vec<Bound> {
-    let (mut others, mut literals, mut column) = (Vec::new(), Vec::new(), None);
-    for bound in equal {
+/// Alternatives, with those in one that say that a column has a value of its own type: a row is looked up among these
+/// values once.
+fn joined(alternatives: Vec<Bound>) -> Vec<Bound> {
+    let mut joined = Vec::new();
+    let mut among: Vec<(Named, Vec<PredicateLiteral>)> = Vec::new();
+    for bound in alternatives {
         let Bound::Compare(compared) = &bound else {
-            others.push(bound);
+            joined.push(bound);
             continue;
         };
-        let Some((named, literal)) = compared.equal_literal() else {
-            others.push(bound);
+        let Some((column, literal)) = compared.equal_literal() else {
+            joined.push(bound);
             continue;
         };
-        column.get_or_insert_with(|| named.clone());
-        literals.push(literal);
+        match among.iter_mut().find(|(known, _)| known == column) {
+            Some((_, literals)) => literals.push(literal),
+            None => among.push((column.clone(), vec![literal])),
+        }
     }
-    others.extend(column.map(|column| Bound::Among(column, literals)));
-    others
+    let among = among.into_iter();
+    joined.extend(among.map(|(column, literals)| Bound::Among(column, literals)));
+    joined
+}
+
+/// The words for the columns that choose whole files.
+pub(crate) fn partitions_alone(columns: &[String]) -> String {
+    let known = if columns.is_empty() {
+        "none here".to_owned()
+    } else {
+        columns.join(", ")
+    };
+    format!("name partition columns alone, which are {known}")
 }
 
 /// The words for a name that is not among these columns, which are the fields of those before it.
@@ -222,7 +263,13 @@ fn no_column(path: &[String], before: &[String], columns: &[Column]) -> String {
     let near: Vec<String> = near(wanted, names()).into_iter().map(whole).collect();
     let advice = match (near.as_slice(), columns) {
         ([], []) => format!("{} has no fields", shown(before)),
-        ([], _) => format!("there are {}", names().map(whole).collect::<Vec<_>>().join(", ")),
+        ([], _) => {
+            let mut known: Vec<String> = names().take(MOST_NAMED).map(whole).collect();
+            if columns.len() > MOST_NAMED {
+                known.push("...".to_owned());
+            }
+            format!("there are {}", known.join(", "))
+        }
         (near, _) => format!("did you mean {}?", near.join(" or ")),
     };
     format!("there is no column {}: {advice}", shown(path))

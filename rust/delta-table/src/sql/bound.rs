@@ -27,6 +27,8 @@ pub(crate) struct Named {
     pub(super) kind: Kind,
     /// True if empty text is null in it, as in all partition columns.
     pub(super) is_partition: bool,
+    /// True for text that Spark pads or cuts.
+    pub(super) is_padded: bool,
 }
 
 /// A condition whose columns are known.

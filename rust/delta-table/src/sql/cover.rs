@@ -298,8 +298,8 @@ mod tests {
             (
                 "NOT (n = 1 OR flag)",
                 Predicate::All(vec![
-                    term("n", NotEqual(long(1))),
                     term("flag", Equal(Literal::Boolean(false))),
+                    Predicate::All(vec![term("n", NotEqual(long(1)))]),
                 ]),
             ),
         ] {

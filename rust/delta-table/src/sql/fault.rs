@@ -3,6 +3,17 @@
 /// Characters of a text that an error shows from a place on.
 const MOST_SHOWN: usize = 24;
 
+/// Characters of a reason, which may have a name or a literal in it.
+const MOST_WORDS: usize = 600;
+
+/// The text, or its beginning.
+pub(super) fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}...", &text[..end]),
+    }
+}
+
 /// The reason why a text is not understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
@@ -30,19 +41,16 @@ impl Fault {
 
     /// The place in the text, and the reason.
     pub fn words(&self, text: &str) -> String {
+        let why = cut(&self.why, MOST_WORDS);
         let Some((before, rest)) = self.at.and_then(|at| text.split_at_checked(at)) else {
-            return self.why.clone();
+            return why;
         };
         let rest = rest.trim_end();
         if rest.is_empty() {
-            return format!("at its end, {}", self.why);
-        }
-        let mut shown: String = rest.chars().take(MOST_SHOWN).collect();
-        if shown.len() < rest.len() {
-            shown.push_str("...");
+            return format!("at its end, {why}");
         }
         let place = before.chars().count() + 1;
-        format!("at character {place}, {shown:?}: {}", self.why)
+        format!("at character {place}, {:?}: {why}", cut(rest, MOST_SHOWN))
     }
 }
 

@@ -108,11 +108,11 @@ fn exact(kind: &Kind, digits: (u8, u8), number: Number, purpose: Purpose) -> Res
         ));
     }
     if matches!(kind, Kind::Primitive(_)) {
-        // Spark takes nulls for true where no long is as large.
-        let whole = i64::try_from(number.unscaled / 10_i128.pow(number.scale.into()))
-            .map_err(|_| "a number beyond the longs".to_owned())?;
-        if number.scale == 0 {
-            return Ok(Arc::new(Int64Array::from(vec![whole])));
+        match i64::try_from(number.unscaled / 10_i128.pow(number.scale.into())) {
+            Ok(whole) if number.scale == 0 => return Ok(Arc::new(Int64Array::from(vec![whole]))),
+            // Spark takes nulls for true where no long is as large.
+            Err(_) if purpose != Purpose::Asked => return Err("a number beyond the longs".to_owned()),
+            Ok(_) | Err(_) => {}
         }
     }
     let too_long = || format!("this number: it takes decimals of more than {MOST_DIGITS} digits");

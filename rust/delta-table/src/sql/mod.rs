@@ -13,7 +13,7 @@ mod parse;
 mod tokens;
 mod words;
 
-pub(crate) use bind::Scope;
+pub(crate) use bind::{Scope, partitions_alone};
 pub(crate) use bound::{Bound, Named};
 pub(crate) use fault::Fault;
 
@@ -57,10 +57,7 @@ pub(crate) fn check(text: &str, option: &str) -> Result<()> {
 /// The error of an argument whose text is not understood.
 pub(crate) fn refused(option: &str, text: &str, fault: &Fault) -> TableError {
     let why = fault.words(text);
-    let mut shown: String = text.chars().take(MOST_SHOWN).collect();
-    if shown.len() < text.len() {
-        shown.push_str("...");
-    }
+    let shown = fault::cut(text, MOST_SHOWN);
     TableError::option(
         option,
         format!("{option}={shown:?} is not accepted: {why}; {ACCEPTED}"),
