@@ -534,6 +534,16 @@ def test_columns_that_spark_pads_are_not_compared(tmp_path: Path) -> None:
         table.add_constraint("c", "part = 'a'")
 
 
+def test_lists_of_times_say_how_they_are_written(tmp_path: Path) -> None:
+    schema = pa.schema({"at": pa.timestamp("us", "UTC"), "clock": pa.timestamp("us")})
+    table = spillway.delta.create(tmp_path / "t", schema)
+    with pytest.raises(OptionError, match="compare with each, joined by OR"):
+        table.add_constraint("c", "clock IN ('2026-01-31 12:00:00')")
+    with pytest.raises(OptionError, match="write TIMESTAMP before it"):
+        table.add_constraint("c", "at IN ('2026-01-31 12:00:00Z')")
+    table.add_constraint("c", "at IN (TIMESTAMP '2026-01-31 12:00:00Z') OR clock = '2026-01-31 12:00:00'")
+
+
 def test_moments_are_compared_with_a_zone_and_others_refused(tmp_path: Path) -> None:
     table = spillway.delta.create(tmp_path / "t", pa.schema({"at": pa.timestamp("us", "UTC")}))
     with pytest.raises(OptionError, match="no time with a zone"):
