@@ -522,13 +522,13 @@ def test_half_a_character_is_no_text(shared: spillway.delta.Table) -> None:
 def test_a_char_is_not_compared_and_may_be_null(tmp_path: Path) -> None:
     schema = pa.schema({"code": pa.string(), "of": pa.struct({"n": pa.int64(), "s": pa.string()})})
     table = spillway.delta.create(tmp_path / "t", schema)
+    with table.append() as append:
+        append.write(pa.table({"code": ["a", None], "of": [{"n": 5, "s": "x"}, None]}, schema))
     metadata = line_of(table, "metaData")
     fields = json.loads(metadata["schemaString"])
     for field, kind in zip(fields["fields"], ["char(3)", "struct<n:bigint,s:varchar(3)>"], strict=True):
         field["metadata"] = {"__CHAR_VARCHAR_TYPE_STRING": kind}
-    write_version(table, 1, [{"metaData": metadata | {"schemaString": json.dumps(fields)}}])
-    with table.append() as append:
-        append.write(pa.table({"code": ["a", None], "of": [{"n": 5, "s": "x"}, None]}, schema))
+    write_version(table, 2, [{"metaData": metadata | {"schemaString": json.dumps(fields)}}])
     for where in ("code IS NULL", "of.n = 5", "code IS NOT NULL AND of.n > 4"):
         assert pa.table(table.scan(where=where)).num_rows == 1
     for where in ("code = 'a'", "of.s = 'x'", "code IN ('a')", "code < of.s"):
