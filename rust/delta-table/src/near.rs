@@ -5,14 +5,22 @@ pub(crate) fn near<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> 
     let lower = name.to_lowercase();
     let letters = lower.chars().count();
     let most = (letters / 3).max(1);
-    let like = known.into_iter().filter_map(|known| {
+    nearest(known, |known| {
         if known.chars().count().abs_diff(letters) > most {
             return None;
         }
         let distance = distance(&known.to_lowercase(), &lower);
-        (distance <= most).then_some((distance, known))
-    });
-    let mut like: Vec<_> = like.collect();
+        (distance <= most).then_some(distance)
+    })
+}
+
+/// The two names of the least rank; one without a rank is left out.
+pub(crate) fn nearest<'a>(
+    known: impl IntoIterator<Item = &'a str>,
+    rank: impl Fn(&str) -> Option<usize>,
+) -> Vec<&'a str> {
+    let known = known.into_iter();
+    let mut like: Vec<_> = known.filter_map(|known| Some((rank(known)?, known))).collect();
     like.sort_unstable();
     like.into_iter().take(2).map(|(_, known)| known).collect()
 }

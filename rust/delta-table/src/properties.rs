@@ -12,7 +12,7 @@ use crate::checkpoint::interval_millis;
 use crate::create::{check_in_commit_timestamps, with_features};
 use crate::error::{Result, TableError};
 use crate::indexed;
-use crate::near::distance;
+use crate::near::{distance, nearest};
 use crate::optimize::bytes_of;
 use crate::row_ids;
 use crate::table::{Table, or_late, patient};
@@ -192,15 +192,12 @@ fn refused(message: String) -> TableError {
 /// The known properties whose names are like this one: they differ in case or in few letters, or go on from it.
 fn near(property: &str) -> Vec<&'static str> {
     let lower = property.to_lowercase();
-    let like = KNOWN.iter().filter_map(|(known, _)| {
+    nearest(KNOWN.iter().map(|(known, _)| *known), |known| {
         let name = known.to_lowercase();
         let is_begun = lower.len() > LEAST_BEGUN && name.starts_with(&lower);
         let distance = distance(&name, &lower);
-        (is_begun || distance <= known.len() / 5).then_some((distance, *known))
-    });
-    let mut like: Vec<_> = like.collect();
-    like.sort_unstable();
-    like.into_iter().take(2).map(|(_, known)| known).collect()
+        (is_begun || distance <= known.len() / 5).then_some(distance)
+    })
 }
 
 /// The features that properties need, each with true if readers must know it.

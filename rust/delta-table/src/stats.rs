@@ -123,7 +123,8 @@ pub(crate) fn stats_json(
 /// The statistics of one row group in these columns, as [`stats_json`] has them of a file.
 ///
 /// Columns are left out whose bounds have another order or unit in the file than in the table: text with bounds in the
-/// fields that the format deprecates, unsigned integers, timestamps that are not in microseconds.
+/// fields that the format deprecates, unsigned integers, decimals of another scale, timestamps that are not in
+/// microseconds.
 pub(crate) fn row_group_stats_json(
     columns: &[&Column],
     footer: &ParquetMetaData,
@@ -177,8 +178,17 @@ fn is_sound(group: &RowGroupMetaData, path: &[&str], kind: &Kind) -> bool {
         return true;
     };
     let descriptor = chunk.column_descr();
-    let Kind::Primitive(kind) = kind else {
-        return false;
+    let kind = match kind {
+        Kind::Primitive(kind) => kind,
+        // Those of arrays of bytes in the deprecated fields are in another order.
+        Kind::Decimal(_, scale) => {
+            return descriptor.converted_type() == ConvertedType::DECIMAL
+                && descriptor.type_scale() == i32::from(*scale)
+                && chunk
+                    .statistics()
+                    .is_none_or(|stats| !stats.is_min_max_deprecated());
+        }
+        Kind::Struct(_) | Kind::Array(..) | Kind::Map(..) => return false,
     };
     match kind {
         Primitive::String => chunk
