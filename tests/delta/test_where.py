@@ -353,7 +353,7 @@ def damaged(table: spillway.delta.Table, group: int) -> str:
         ("of.n NOT BETWEEN 20 AND 29", "of.n <> 20"),
         ("day IN (DATE '1970-01-06', DATE '1970-02-06')", "day IN (DATE '1970-01-06', DATE '1970-01-26')"),
         ("part = 'b' AND n = 25 OR n = 5", "part = 'a' AND n = 25 OR n = 5"),
-        ("price < 20.25 OR price > 29.25", "price <= 20.25"),
+        ("price <= 20 OR price > 29.5", "price <= 20.25"),
         ("of.price NOT BETWEEN 20 AND 30", "of.price = 25.25"),
     ],
 )

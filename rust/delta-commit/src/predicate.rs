@@ -78,23 +78,22 @@ impl Term {
     }
 
     fn may_match(&self, file: &Add, stats: &OnceCell<Stats>) -> bool {
-        match self.partition_value(file) {
-            Some(value) => partition_may_match(value, &self.comparison),
-            None => {
-                let stats = stats.get_or_init(|| Stats::of(file));
-                stats.may_match(&self.column, &self.comparison)
-            }
+        if let Some(value) = self.top().and_then(|column| file.partition_values.get(column)) {
+            return partition_may_match(value, &self.comparison);
         }
+        let stats = stats.get_or_init(|| Stats::of(file));
+        stats.may_match(&self.column, &self.comparison)
     }
 
     fn partition_matches(&self, file: &Add) -> Option<bool> {
-        partition_matches(self.partition_value(file)?, &self.comparison)
+        let value = self.top().and_then(|column| file.partition_values.get(column));
+        partition_matches(value?, &self.comparison)
     }
 
-    /// The file's value, if the column is a partition column.
-    fn partition_value<'a>(&self, file: &'a Add) -> Option<Option<&'a str>> {
+    /// The column's name, unless it is a field.
+    fn top(&self) -> Option<&str> {
         match self.column.as_slice() {
-            [column] => file.partition_values.get(column),
+            [column] => Some(column),
             _ => None,
         }
     }
@@ -228,13 +227,15 @@ fn range_may_match(
         Equal(literal) => within(literal),
         // Values that are equal to a rounded literal may be less or greater.
         NotEqual(Literal::Decimal(_)) => true,
-        Less(literal @ Literal::Decimal(_)) => lower(literal) != Some(Ordering::Greater),
-        Greater(literal @ Literal::Decimal(_)) => upper(literal) != Some(Ordering::Less),
+        Less(literal @ Literal::Decimal(_)) | LessOrEqual(literal) => {
+            lower(literal) != Some(Ordering::Greater)
+        }
+        Greater(literal @ Literal::Decimal(_)) | GreaterOrEqual(literal) => {
+            upper(literal) != Some(Ordering::Less)
+        }
         NotEqual(literal) => !(lower(literal) == equal && upper(literal) == equal),
         Less(literal) => !matches!(lower(literal), Some(Ordering::Equal | Ordering::Greater)),
-        LessOrEqual(literal) => lower(literal) != Some(Ordering::Greater),
         Greater(literal) => !matches!(upper(literal), Some(Ordering::Equal | Ordering::Less)),
-        GreaterOrEqual(literal) => upper(literal) != Some(Ordering::Less),
         In(literals) => literals.iter().any(within),
         IsNull | IsNotNull => return None,
     })
