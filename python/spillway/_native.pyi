@@ -1,7 +1,7 @@
 # Types of the compiled module; stubtest checks them against it.
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypedDict, final, type_check_only
+from typing import Any, Literal, TypeAlias, TypedDict, final, type_check_only
 
 from typing_extensions import disjoint_base
 
@@ -25,6 +25,7 @@ __all__ = [
     "Writer",
     "await_tidying",
     "build_info",
+    "check_condition",
     "check_dataset_options",
     "check_delta_options",
     "check_encryption",
@@ -40,6 +41,7 @@ __all__ = [
 
 def await_tidying(seconds: float) -> bool: ...
 def build_info() -> dict[str, Any]: ...
+def check_condition(text: str, option: str) -> None: ...
 def check_dataset_options(options: DatasetOptions) -> None: ...
 def check_delta_options(options: WriterOptions) -> None: ...
 def check_encryption(encryption: Encryption) -> None: ...
@@ -161,6 +163,9 @@ class DeltaChanges(DeltaRows):
     @property
     def versions(self) -> tuple[int, int]: ...
 
+# Conditions: a text in SQL, or columns with an operator and values.
+_Given: TypeAlias = str | list[tuple[str, str, list[Any]]]
+
 @final
 class DeltaTable:
     @staticmethod
@@ -192,9 +197,7 @@ class DeltaTable:
     def drop_constraint(self, name: str, timeout: float | None) -> int: ...
     def version(self) -> int: ...
     def files(self, version: int | None) -> list[DeltaFileDict]: ...
-    def scan(
-        self, columns: list[str] | None, given: list[tuple[str, str, list[Any]]], version: int | None
-    ) -> DeltaScan: ...
+    def scan(self, columns: list[str] | None, given: _Given, version: int | None) -> DeltaScan: ...
     def changes(self, first: int, last: int | None, columns: list[str] | None) -> DeltaChanges: ...
     def known_paths(self, folder: str) -> list[str]: ...
     def history(self, limit: int | None) -> list[tuple[int, str]]: ...
@@ -204,24 +207,24 @@ class DeltaTable:
         options: WriterOptions,
         merge_schema: bool,
         app_transaction: tuple[str, int] | None,
-        replace: list[tuple[str, str, list[Any]]] | None,
+        replace: _Given | None,
         user_metadata: str | None,
         max_file_bytes: int | None,
         max_file_rows: int | None,
         coalesce: bool,
         folder: str | None,
     ) -> DeltaAppend: ...
-    def delete(self, given: list[tuple[str, str, list[Any]]], timeout: float | None) -> int: ...
+    def delete(self, given: _Given, timeout: float | None) -> int: ...
     def delete_rows(
         self,
-        given: list[tuple[str, str, list[Any]]],
+        given: _Given,
         options: WriterOptions,
         user_metadata: str | None,
         timeout: float | None,
     ) -> tuple[int, int, int, int, bool]: ...
     def update_rows(
         self,
-        given: list[tuple[str, str, list[Any]]],
+        given: _Given,
         literals: dict[str, Any],
         computed: list[str],
         evaluate: Sequence[Callable[[object], object]],
@@ -241,7 +244,7 @@ class DeltaTable:
     ) -> tuple[int, int, int, int, bool]: ...
     def compact(
         self,
-        given: list[tuple[str, str, list[Any]]],
+        given: _Given,
         target_file_bytes: int | None,
         purge: bool,
         options: WriterOptions,
@@ -260,7 +263,7 @@ class DeltaTable:
         version: int | None,
         whole_table: bool,
         files: list[str],
-        given: list[tuple[str, str, list[Any]]],
+        given: _Given,
         operation: str,
         user_metadata: str | None,
         timeout: float | None,

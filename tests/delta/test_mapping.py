@@ -279,6 +279,43 @@ COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
+def as_text(where: Sequence[tuple[str, str, Any]]) -> str:
+    """The same conditions in SQL."""
+
+    def of(name: str, sign: str, value: Any) -> str:
+        if value is None:
+            return f"`{name}` IS NULL"
+        return f"`{name}` {sign} {value!r}"
+
+    return " AND ".join(of(*condition) for condition in where) or "TRUE"
+
+
+@settings(max_examples=examples(0.6))
+@given(tables(), st.data(), st.sampled_from(PROTOCOLS))
+def test_a_text_finds_fields_of_structs_by_their_mapping(
+    made: Made, data: st.DataObject, protocol: Line
+) -> None:
+    fields = [
+        (group.name, field.name, field.kind)
+        for group in made.fields
+        if isinstance(group.kind, Group)
+        for field in group.kind.fields
+        if field.kind in PRIMITIVES
+    ]
+    if not fields:
+        return
+    group, name, kind = data.draw(st.sampled_from(fields))
+    sign = data.draw(st.sampled_from([*COMPARE]))
+    value = data.draw(values(kind).filter(lambda value: value is not None))
+    found = [row[group] and row[group][name] for row in made.expected()]
+    expected = [value_of is not None and COMPARE[sign](value_of, value) for value_of in found]
+    with tempfile.TemporaryDirectory() as scratch:
+        table = made.write(Path(scratch) / "t", protocol)
+        field = f"`{group}`.`{name}`"
+        assert pa.table(table.scan([], where=f"{field} {sign} {value!r}")).num_rows == sum(expected)
+        assert pa.table(table.scan([], where=f"{field} IS NULL")).num_rows == found.count(None)
+
+
 @settings(max_examples=examples(0.6))
 @given(tables(), st.data(), st.sampled_from(PROTOCOLS))
 def test_a_scan_finds_columns_by_their_mapping(made: Made, data: st.DataObject, protocol: Line) -> None:
@@ -301,8 +338,9 @@ def test_a_scan_finds_columns_by_their_mapping(made: Made, data: st.DataObject, 
             )
         ]
     with tempfile.TemporaryDirectory() as scratch:
-        scan = made.write(Path(scratch) / "t", protocol).scan(where=where)
-        found = pa.table(scan)
+        table = made.write(Path(scratch) / "t", protocol)
+        found = pa.table(table.scan(where=where))
+        assert rows(pa.table(table.scan(where=as_text(where)))) == rows(found)
     names = [field.name for field in made.fields] + (["part"] if made.partition else [])
     assert found.column_names == names
     assert sorted(repr([row[name] for name in names]) for row in found.to_pylist()) == sorted(

@@ -229,7 +229,6 @@ def test_a_table_that_somebody_makes_meanwhile_is_theirs(
 @pytest.mark.parametrize(
     "predicate",
     [
-        "service = 'z'",
         ["service = 'z'"],
         [("service", "=")],
         [("service", "=", "z", 1)],

@@ -139,31 +139,42 @@ class Table:
         self,
         columns: Sequence[str] | None = None,
         *,
-        where: Sequence[Condition] = (),
+        where: str | Sequence[Condition] = (),
         version: int | None = None,
     ) -> Scan:
-        """Plan the reading of rows: ``pyarrow.table(table.scan(["time"], where=[("service", "=", "api")]))``.
+        """Plan the reading of rows: ``pyarrow.table(table.scan(["time"], where="service = 'api'"))``.
 
         The conditions are exact, not only a choice of files. Rows that a deletion vector marks as deleted are
         left out. A comparison with null holds for no row; NaN
-        equals NaN and is above all other numbers. What a ``float`` column is compared with is rounded to
-        single precision first.
+        equals NaN and is above all other numbers. What a tuple compares a ``float`` column with is rounded to
+        single precision first; a text compares in double precision, as Spark does.
 
         Args:
             columns: The columns to read, in the order of the answer; all of the table, without it. In a table
                 with ``delta.enableRowTracking`` they may be ``"_metadata.row_id"``, the id of each row, and
                 ``"_metadata.row_commit_version"``, the version that changed it last, as Spark has them.
-            where: Conditions that all hold for every row: column, operator (``=``, ``!=``, ``<``, ``<=``,
-                ``>``, ``>=``, ``in``) and value. None goes with ``=`` and ``!=``. Decimals, binary values and
-                nested columns have none.
+            where: A condition in SQL, which is true for every row; the guide says what it may be. Or a list
+                of conditions that all hold: column, operator (``=``, ``!=``, ``<``, ``<=``, ``>``, ``>=``,
+                ``in``) and value. None goes with ``=`` and ``!=``. Decimals, binary values and nested columns
+                have none; a text may name fields of structs and decimals.
             version: The version to read; the newest, without it.
 
         Raises:
-            OptionError: A condition is none, or its value does not fit its column.
+            OptionError: A text is not understood, with the place in it; a condition is none, or its value
+                does not fit its column.
             SchemaError: The table has no such column, or its rows have no ids.
             UnsupportedTableError: The table has a column mapping that its protocol does not name. A deletion
                 vector outside the table's folder raises it when its file is read.
             VersionNotFoundError: The version is not, or no longer, there.
+
+        Example:
+            >>> import pyarrow as pa, spillway.delta
+            >>> schema = pa.schema({"id": pa.int64(), "shop": pa.string()})
+            >>> table = spillway.delta.create("sales", schema)
+            >>> with table.append() as append:
+            ...     append.write(pa.table({"id": [1, 2, 3], "shop": ["x", "y", None]}))
+            >>> pa.table(table.scan(["id"], where="shop = 'y' OR shop IS NULL"))["id"].to_pylist()
+            [2, 3]
         """
         names = None if columns is None else list(columns)
         return Scan(self._native.scan(names, _conditions(where, "where"), version))
@@ -320,7 +331,7 @@ class Table:
         *,
         app_transaction: tuple[str, int] | None = None,
         schema_mode: str | None = None,
-        replace: Sequence[Condition] | None = None,
+        replace: str | Sequence[Condition] | None = None,
         timeout: float | None = _TIMEOUT,
         user_metadata: str | None = None,
         limits: tuple[int | None, int | None] = (None, None),
@@ -390,7 +401,8 @@ class Table:
             CommitConflict: A concurrent transaction changed what was read or is removed.
             ConstraintError: A constraint is not true for a row of an added file, which is read for that.
             OptionError: A file is not in the table, or is in it already, or lacks statistics of a column that
-                the table is clustered by, or ``numRecords`` where rows have ids.
+                the table is clustered by, or ``numRecords`` where rows have ids; or a condition of `read` is
+                none.
             UnsupportedTableError: The table asks its writers for a feature that is not built; or it has a
                 change data feed, and files with other rows would replace files; or its rows keep their ids,
                 and a file has ``data_change=False``.
@@ -436,7 +448,7 @@ class Table:
     @shows_options(WriterOptions)
     def delete(
         self,
-        where: Sequence[Condition],
+        where: str | Sequence[Condition],
         *,
         user_metadata: str | None = None,
         timeout: float | None = _TIMEOUT,
@@ -453,8 +465,8 @@ class Table:
         `purge` got ahead of finds its rows again and commits then.
 
         Args:
-            where: Conditions that all hold for every row that is deleted, as `scan` takes them: column,
-                operator and value.
+            where: Conditions that hold for every row that is deleted, as `scan` takes them: a text in SQL,
+                or a list of column, operator and value.
             user_metadata: A note for the history.
             timeout: Seconds that the commit may take, without finding the rows and writing files; None waits
                 for ever.
@@ -469,7 +481,7 @@ class Table:
                 with rows to delete in another way than by marks.
             CommitTimeoutError: The time was up, and the rows are certainly still in the table.
             CommitUnknown: Whether the rows are deleted is not known; `outcome` with its token finds out.
-            OptionError: There is no condition, or a value does not fit its column.
+            OptionError: There is no condition, a text is not understood, or a value does not fit its column.
             UnsupportedTableError: The table asks its writers for a feature that is not built.
 
         Example:
@@ -479,7 +491,7 @@ class Table:
             >>> table = spillway.delta.create("orders", schema, properties=marks)
             >>> with table.append() as append:
             ...     append.write(pa.table({"id": [1, 2, 3]}))
-            >>> table.delete([("id", "=", 2)])
+            >>> table.delete("id = 2 OR id > 5")
             Deletion(version=2, rows=1)
         """
         conditions = _conditions(where, "where")
@@ -494,7 +506,7 @@ class Table:
     @shows_options(WriterOptions)
     def update(
         self,
-        where: Sequence[Condition],
+        where: str | Sequence[Condition],
         set: Mapping[str, Any],  # noqa: A002 - SQL's word
         *,
         user_metadata: str | None = None,
@@ -510,8 +522,8 @@ class Table:
         one may satisfy the conditions of another, by the least and the greatest values in their files.
 
         Args:
-            where: Conditions that all hold for every row that is updated, as `scan` takes them; an empty list
-                for every row.
+            where: Conditions that hold for every row that is updated, as `scan` takes them: a text in SQL, or
+                a list; an empty list for every row.
             set: The new values by column. A value of Python is converted as `ParquetWriter.write_rows` does
                 it; None is null. An expression of ``pyarrow.compute`` is over the columns as they were
                 before: pyarrow evaluates it and casts it to the column's type, and refuses values that do not
@@ -543,7 +555,7 @@ class Table:
             >>> table = spillway.delta.create("prices", schema)
             >>> with table.append() as append:
             ...     append.write(pa.table({"id": [1, 2], "price": [10.0, 20.0]}))
-            >>> table.update([("id", "=", 2)], {"price": pc.field("price") * 1.5})
+            >>> table.update("id = 2", {"price": pc.field("price") * 1.5})
             Update(version=2, rows=1)
         """
         conditions = _conditions(where, "where")
@@ -796,7 +808,7 @@ class Table:
         self,
         *,
         target_file_bytes: int | None = None,
-        where: Sequence[Condition] = (),
+        where: str | Sequence[Condition] = (),
         user_metadata: str | None = None,
         timeout: float | None = _TIMEOUT,
         **options: Unpack[WriterKeywords],
@@ -823,7 +835,8 @@ class Table:
 
         Args:
             target_file_bytes: Bytes of a new file, about; ``delta.targetFileSize``, or 128 MiB, without it.
-            where: Conditions on partition columns, which choose the files: column, operator and value.
+            where: Conditions on partition columns, which choose the files: a text in SQL, or a list of
+                column, operator and value, as `scan` takes them.
             user_metadata: A note for the history.
             timeout: Seconds that each commit may take, without writing the files; None waits for ever.
             **options: The fields of `WriterOptions`, for the new files. Rows are not sorted by other columns:
@@ -855,7 +868,7 @@ class Table:
     def purge(
         self,
         *,
-        where: Sequence[Condition] = (),
+        where: str | Sequence[Condition] = (),
         user_metadata: str | None = None,
         timeout: float | None = _TIMEOUT,
         **options: Unpack[WriterKeywords],
@@ -891,7 +904,7 @@ class Table:
 
     def _compact(  # noqa: PLR0913 - see `optimize`
         self,
-        where: Sequence[Condition],
+        where: str | Sequence[Condition],
         options: WriterKeywords,
         user_metadata: str | None,
         timeout: float | None,
@@ -1106,7 +1119,7 @@ def write(  # noqa: PLR0913 - all in one call
     *,
     mode: WriteMode = "append",
     partition_by: str | Sequence[str] | None = None,
-    predicate: Sequence[Condition] = (),
+    predicate: str | Sequence[Condition] = (),
     schema_mode: SchemaMode | None = None,
     properties: Mapping[str, str] | None = None,
     timeout: float | None = _TIMEOUT,
@@ -1126,7 +1139,7 @@ def write(  # noqa: PLR0913 - all in one call
             `predicate` chooses; ``"error"`` and ``"ignore"`` are for a table that is not there yet.
         partition_by: As `create`, for a table that is made.
         predicate: The rows that are overwritten: conditions on partition columns, which the new rows must
-            meet, such as ``[("day", "=", "2026-11-20")]``.
+            meet, such as ``"day = DATE '2026-11-20'"`` or ``[("day", "=", "2026-11-20")]``.
         schema_mode: ``"merge"`` adds columns that the table lacks. Dicts bring none: a key that the table
             lacks makes a row bad.
         properties: As `create`, for a table that is made.
@@ -1228,12 +1241,18 @@ def _app_transaction(app_id: str | None, app_version: int | None) -> tuple[str, 
     return app_id, app_version
 
 
-def _conditions(given: Any, name: str) -> list[tuple[str, str, list[Any]]]:
+def _conditions(given: Any, name: str) -> str | list[tuple[str, str, list[Any]]]:
     """Conditions as the native module takes them, those of the argument `name`."""
-    accepted = f'give conditions in a list, such as {name}=[("service", "=", "z"), ("day", "in", ["a", "b"])]'
     if isinstance(given, str):
-        message = f"{name}={given!r} is not accepted: text is not parsed; {accepted}"
-        raise OptionError(message, name)
+        try:
+            _native.check_condition(given, name)
+        except UnicodeEncodeError as error:
+            raise OptionError(f"{name} is no text of Unicode: {error}", name) from error
+        return given
+    accepted = (
+        f"give a condition in SQL, such as {name}=\"service = 'z'\", or a list of conditions, such as "
+        f'{name}=[("service", "=", "z"), ("day", "in", ["a", "b"])]'
+    )
     conditions: list[tuple[str, str, list[Any]]] = []
     for condition in given:
         match condition:

@@ -95,14 +95,15 @@ class ReadSet:
         version: The version that was read. Without it, the one that `Table.version` or `Table.files` gave
             last, or that the table had when it was opened: threads that share a `Table` should name it.
         files: Files that were read, as `TableFile.path` has them.
-        where: Rows that were looked for: those for which every condition holds.
+        where: Rows that were looked for: those for which the conditions hold, a text in SQL or a list, as
+            `Table.scan` takes them.
         whole_table: Everything was read.
     """
 
     _: KW_ONLY
     version: int | None = None
     files: Sequence[str] = ()
-    where: Sequence[Condition] = ()
+    where: str | Sequence[Condition] = ()
     whole_table: bool = False
 
 

@@ -4,12 +4,16 @@
 //! The choice of files to remove goes by [`Predicate::partition_matches`], whose answer is none when it cannot be
 //! known.
 
+use std::cell::OnceCell;
 use std::cmp::Ordering;
 
 use serde_json::Value;
 
 use crate::actions::Add;
 use crate::time;
+
+/// The part of a decimal's bound that rounding may have added or taken, at most.
+const ROUNDING: f64 = 1e-14;
 
 /// A value to compare with.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,6 +26,8 @@ pub enum Literal {
     Float(f32),
     /// Double precision.
     Double(f64),
+    /// The double nearest to a decimal number. Other decimals may have the same one, so that it rules fewer files out.
+    Decimal(f64),
     /// Text.
     String(String),
     /// Days since the epoch.
@@ -70,47 +76,101 @@ impl Term {
             comparison,
         }
     }
-}
 
-/// Conditions that all hold for every row that was read. Without conditions, every row was read.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Predicate(pub Vec<Term>);
-
-impl Predicate {
-    /// Returns true unless the file certainly holds no row that satisfies all conditions.
-    #[must_use]
-    pub fn may_match(&self, file: &Add) -> bool {
-        let mut stats = None;
-        self.0.iter().all(|term| {
-            if let [column] = term.column.as_slice()
-                && let Some(value) = file.partition_values.get(column)
-            {
-                return partition_may_match(value, &term.comparison);
-            }
-            let stats = stats.get_or_insert_with(|| Stats::of(file));
-            stats.may_match(&term.column, &term.comparison)
-        })
+    fn may_match(&self, file: &Add, stats: &OnceCell<Stats>) -> bool {
+        if let Some(value) = self.top().and_then(|column| file.partition_values.get(column)) {
+            return partition_may_match(value, &self.comparison);
+        }
+        let stats = stats.get_or_init(|| Stats::of(file));
+        stats.may_match(&self.column, &self.comparison)
     }
 
-    /// Returns true if the conditions hold for every row of the file by its partition values alone, false if for none.
+    fn partition_matches(&self, file: &Add) -> Option<bool> {
+        let value = self.top().and_then(|column| file.partition_values.get(column));
+        partition_matches(value?, &self.comparison)
+    }
+
+    /// The column's name, unless it is a field.
+    fn top(&self) -> Option<&str> {
+        match self.column.as_slice() {
+            [column] => Some(column),
+            _ => None,
+        }
+    }
+}
+
+/// Conditions on the rows that were read, in any combination. The default holds for every row.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Predicate {
+    /// One condition.
+    Term(Term),
+    /// All of these hold. Without any, every row was read.
+    All(Vec<Predicate>),
+    /// One of these holds, or several. Without any, no row was read.
+    Any(Vec<Predicate>),
+}
+
+impl Default for Predicate {
+    fn default() -> Self {
+        Self::All(Vec::new())
+    }
+}
+
+impl Predicate {
+    /// Conditions that all hold.
+    pub fn all(terms: impl IntoIterator<Item = Term>) -> Self {
+        Self::All(terms.into_iter().map(Self::Term).collect())
+    }
+
+    /// Its conditions, whatever combines them.
+    #[must_use]
+    pub fn terms(&self) -> Vec<&Term> {
+        match self {
+            Self::Term(term) => vec![term],
+            Self::All(parts) | Self::Any(parts) => parts.iter().flat_map(Self::terms).collect(),
+        }
+    }
+
+    /// Returns true unless the file certainly holds no row that satisfies it.
+    #[must_use]
+    pub fn may_match(&self, file: &Add) -> bool {
+        self.may_match_by(file, &OnceCell::new())
+    }
+
+    /// As [`may_match`](Self::may_match). The statistics are parsed once, when a condition asks for them.
+    fn may_match_by(&self, file: &Add, stats: &OnceCell<Stats>) -> bool {
+        match self {
+            Self::Term(term) => term.may_match(file, stats),
+            Self::All(parts) => parts.iter().all(|part| part.may_match_by(file, stats)),
+            Self::Any(parts) => parts.iter().any(|part| part.may_match_by(file, stats)),
+        }
+    }
+
+    /// Returns true if it holds for every row of the file by its partition values alone, false if for none.
     ///
     /// None when a value cannot be compared, or a column is no partition column.
     #[must_use]
     pub fn partition_matches(&self, file: &Add) -> Option<bool> {
-        let mut known = true;
-        for term in &self.0 {
-            let value = match term.column.as_slice() {
-                [column] => file.partition_values.get(column),
-                _ => None,
-            };
-            match value.and_then(|value| partition_matches(value, &term.comparison)) {
-                Some(false) => return Some(false),
-                Some(true) => {}
-                None => known = false,
-            }
+        match self {
+            Self::Term(term) => term.partition_matches(file),
+            Self::All(parts) => decided(parts, file, false),
+            Self::Any(parts) => decided(parts, file, true),
         }
-        known.then_some(true)
     }
+}
+
+/// The answer of several parts by the partition values of a file: `decisive` if one part says that, its opposite if all
+/// parts say the opposite.
+fn decided(parts: &[Predicate], file: &Add, decisive: bool) -> Option<bool> {
+    let mut known = true;
+    for part in parts {
+        match part.partition_matches(file) {
+            Some(answer) if answer == decisive => return Some(decisive),
+            Some(_) => {}
+            None => known = false,
+        }
+    }
+    known.then_some(!decisive)
 }
 
 /// Compares a partition value; none when it cannot be compared.
@@ -120,7 +180,11 @@ fn partition_matches(value: Option<&str>, comparison: &Comparison) -> Option<boo
         // Every comparison with null is null, which is not true.
         return Some(*comparison == IsNull);
     };
-    let order = |literal: &Literal| order_nans(value, literal).or_else(|| order_text(value, literal));
+    let order = |literal: &Literal| match literal {
+        // It is rounded, so that nothing is certain.
+        Literal::Decimal(_) => None,
+        _ => order_nans(value, literal).or_else(|| order_text(value, literal)),
+    };
     match comparison {
         IsNull => Some(false),
         IsNotNull => Some(true),
@@ -161,11 +225,17 @@ fn range_may_match(
     let equal = Some(Ordering::Equal);
     Some(match comparison {
         Equal(literal) => within(literal),
+        // Values that are equal to a rounded literal may be less or greater.
+        NotEqual(Literal::Decimal(_)) => true,
+        Less(literal @ Literal::Decimal(_)) | LessOrEqual(literal) => {
+            lower(literal) != Some(Ordering::Greater)
+        }
+        Greater(literal @ Literal::Decimal(_)) | GreaterOrEqual(literal) => {
+            upper(literal) != Some(Ordering::Less)
+        }
         NotEqual(literal) => !(lower(literal) == equal && upper(literal) == equal),
         Less(literal) => !matches!(lower(literal), Some(Ordering::Equal | Ordering::Greater)),
-        LessOrEqual(literal) => lower(literal) != Some(Ordering::Greater),
         Greater(literal) => !matches!(upper(literal), Some(Ordering::Equal | Ordering::Less)),
-        GreaterOrEqual(literal) => upper(literal) != Some(Ordering::Less),
         In(literals) => literals.iter().any(within),
         IsNull | IsNotNull => return None,
     })
@@ -200,7 +270,9 @@ fn order_text(value: &str, literal: &Literal) -> Option<Ordering> {
         Literal::Long(other) => value.parse::<i64>().ok().map(|v| v.cmp(other)),
         // NaN has no place in this order, so nothing follows from it.
         Literal::Float(other) => value.parse::<f32>().ok().and_then(|v| v.partial_cmp(other)),
-        Literal::Double(other) => value.parse::<f64>().ok().and_then(|v| v.partial_cmp(other)),
+        Literal::Double(other) | Literal::Decimal(other) => {
+            value.parse::<f64>().ok().and_then(|v| v.partial_cmp(other))
+        }
         Literal::String(other) => Some(value.cmp(other.as_str())),
         Literal::Date(other) => time::parse_date(value).map(|v| v.cmp(other)),
         Literal::Timestamp(other) => time::parse_moment(value).map(|v| v.cmp(other)),
@@ -246,11 +318,13 @@ impl Stats {
             comparison,
             |literal| match literal {
                 Literal::Double(other) => least_double(lower?)?.partial_cmp(other),
+                Literal::Decimal(other) => widened_decimal(lower?, -1.0)?.partial_cmp(other),
                 _ => order_bound(lower?, literal, 0),
             },
             |literal| match literal {
                 // A NaN is above everything and in no statistics, so no maximum says anything.
                 Literal::Float(_) | Literal::Double(_) => None,
+                Literal::Decimal(other) => widened_decimal(upper?, 1.0)?.partial_cmp(other),
                 _ => order_bound(upper?, literal, time::MICROS_PER_MILLI),
             },
         )
@@ -266,6 +340,13 @@ fn least_double(bound: &Value) -> Option<f64> {
     Some(bound.min(f64::from(bound as f32)))
 }
 
+/// The end of the numbers that a bound of decimals may stand for, downwards or upwards. Some writers compute the bound
+/// as a double, in several steps that each round.
+fn widened_decimal(bound: &Value, direction: f64) -> Option<f64> {
+    let bound = bound.as_f64()?;
+    Some(bound + direction * bound.abs() * ROUNDING)
+}
+
 /// Orders a bound against a literal. `slack` is the most that a timestamp may have lost by truncation to milliseconds.
 fn order_bound(bound: &Value, literal: &Literal, slack: i64) -> Option<Ordering> {
     match literal {
@@ -274,7 +355,7 @@ fn order_bound(bound: &Value, literal: &Literal, slack: i64) -> Option<Ordering>
         // Rounding keeps the order, so that a bound stays one.
         #[expect(clippy::cast_possible_truncation, reason = "the column has no more digits")]
         Literal::Float(other) => bound.as_f64().and_then(|v| (v as f32).partial_cmp(other)),
-        Literal::Double(other) => bound.as_f64().and_then(|v| v.partial_cmp(other)),
+        Literal::Double(other) | Literal::Decimal(other) => bound.as_f64().and_then(|v| v.partial_cmp(other)),
         Literal::String(other) => bound.as_str().map(|v| v.cmp(other.as_str())),
         Literal::Date(other) => bound.as_str().and_then(time::parse_date).map(|v| v.cmp(other)),
         Literal::Timestamp(other) => bound
@@ -311,9 +392,85 @@ mod tests {
                 Comparison::In(vec![wanted]),
                 Comparison::Less(Literal::Double(f64::from(least).next_up())),
             ] {
-                let predicate = Predicate(vec![Term::new("x", comparison)]);
+                let predicate = Predicate::Term(Term::new("x", comparison));
                 assert!(predicate.may_match(&file), "{least} {predicate:?}");
             }
+        }
+    }
+
+    fn with_stats(stats: &str) -> Add {
+        Add {
+            stats: Some(stats.to_owned()),
+            ..Add::default()
+        }
+    }
+
+    #[test]
+    fn bounds_of_decimals_count_with_what_rounding_may_have_moved() {
+        let file = with_stats(
+            r#"{"numRecords":2,"minValues":{"x":7.25},"maxValues":{"x":100.10},"nullCount":{"x":0}}"#,
+        );
+        let decimal = Literal::Decimal;
+        for (comparison, expected) in [
+            (Comparison::Equal(decimal(7.25)), true),
+            (Comparison::Equal(decimal(7.24)), false),
+            (Comparison::Equal(decimal(100.1)), true),
+            (Comparison::Equal(decimal(100.1_f64.next_up().next_up())), true),
+            (Comparison::Equal(decimal(100.11)), false),
+            (Comparison::LessOrEqual(decimal(7.25_f64.next_down())), true),
+            (Comparison::LessOrEqual(decimal(7.0)), false),
+            (Comparison::GreaterOrEqual(decimal(100.1)), true),
+            (Comparison::GreaterOrEqual(decimal(101.0)), false),
+            (Comparison::Less(decimal(7.25)), true),
+            (Comparison::Less(decimal(7.0)), false),
+            (Comparison::Greater(decimal(100.1)), true),
+            (Comparison::Greater(decimal(101.0)), false),
+        ] {
+            let predicate = Predicate::Term(Term::new("x", comparison));
+            assert_eq!(predicate.may_match(&file), expected, "{predicate:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_ruled_out_by_all_alternatives_or_by_one_of_several_conditions() {
+        let file = with_stats(
+            r#"{"numRecords":2,"minValues":{"x":5,"y":5},"maxValues":{"x":9,"y":9},"nullCount":{"x":0,"y":0}}"#,
+        );
+        let is =
+            |column: &str, value| Predicate::Term(Term::new(column, Comparison::Equal(Literal::Long(value))));
+        for (predicate, expected) in [
+            (Predicate::Any(vec![is("x", 1), is("y", 2)]), false),
+            (Predicate::Any(vec![is("x", 1), is("y", 7)]), true),
+            (Predicate::All(vec![is("x", 7), is("y", 2)]), false),
+            (
+                Predicate::All(vec![
+                    is("x", 7),
+                    Predicate::Any(vec![is("y", 1), Predicate::default()]),
+                ]),
+                true,
+            ),
+            (Predicate::Any(Vec::new()), false),
+            (Predicate::default(), true),
+        ] {
+            assert_eq!(predicate.may_match(&file), expected, "{predicate:?}");
+        }
+    }
+
+    #[test]
+    fn alternatives_on_partitions_are_as_sure_as_their_parts() {
+        let mut file = Add::default();
+        file.partition_values.insert("day", Some("1970-01-03"));
+        let day = |days| Predicate::Term(Term::new("day", Comparison::Equal(Literal::Date(days))));
+        let unsure = Predicate::Term(Term::new("x", Comparison::IsNull));
+        for (parts, expected) in [
+            (vec![day(1), day(2)], Some(true)),
+            (vec![day(1), day(3)], Some(false)),
+            (vec![unsure.clone(), day(2)], Some(true)),
+            (vec![unsure, day(3)], None),
+            (Vec::new(), Some(false)),
+        ] {
+            let predicate = Predicate::Any(parts);
+            assert_eq!(predicate.partition_matches(&file), expected, "{predicate:?}");
         }
     }
 }

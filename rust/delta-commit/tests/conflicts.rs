@@ -322,7 +322,7 @@ fn the_message_says_who_won_and_what_to_do() {
 }
 
 fn reads(column: &str, comparison: Comparison) -> Predicate {
-    Predicate(vec![Term::new(column, comparison)])
+    Predicate::Term(Term::new(column, comparison))
 }
 
 #[test]
@@ -378,13 +378,13 @@ fn statistics_exclude_what_cannot_be_in_the_file() {
         column: vec!["s".to_owned(), "t".to_owned()],
         comparison: Comparison::Less(Literal::String("b".to_owned())),
     };
-    assert!(!Predicate(vec![nested]).may_match(&file));
+    assert!(!Predicate::Term(nested).may_match(&file));
     assert!(Predicate::default().may_match(&with_stats("y", "not json")));
 }
 
 #[test]
 fn a_partition_is_chosen_only_when_it_is_sure() {
-    let term = |comparison| Predicate(vec![Term::new("day", comparison)]);
+    let term = |comparison| Predicate::Term(Term::new("day", comparison));
     let answer = |value, comparison| term(comparison).partition_matches(&in_partition("a", value));
     let day = |days| Literal::Date(days);
     for (value, comparison, expected) in [
@@ -451,10 +451,10 @@ fn a_partition_is_chosen_only_when_it_is_sure() {
     let never = Term::new("day", Comparison::IsNull);
     let file = in_partition("a", Some("1"));
     assert_eq!(
-        Predicate(vec![unsure.clone(), never]).partition_matches(&file),
+        Predicate::all([unsure.clone(), never]).partition_matches(&file),
         Some(false)
     );
-    assert_eq!(Predicate(vec![unsure]).partition_matches(&file), None);
+    assert_eq!(Predicate::Term(unsure).partition_matches(&file), None);
     assert_eq!(reads("other", Comparison::IsNull).partition_matches(&file), None);
     assert_eq!(Predicate::default().partition_matches(&file), Some(true));
 }

@@ -84,7 +84,7 @@ fn snapshot() -> Vec<Add> {
 
 fn day_is(comparison: fn(Literal) -> Comparison, day: &str) -> Predicate {
     let days = TODAY_IN_DAYS - i64::from(day == EARLIER);
-    Predicate(vec![Term::new("day", comparison(Literal::Date(days)))])
+    Predicate::Term(Term::new("day", comparison(Literal::Date(days))))
 }
 
 /// Reads what the predicate chooses and removes it.

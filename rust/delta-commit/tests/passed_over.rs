@@ -225,10 +225,7 @@ fn change(part: Option<i64>) -> Transaction {
     change.operation = Operation::new("UPDATE");
     change.isolation = Isolation::WriteSerializable;
     let term = |part| Term::new("part", Comparison::Equal(Literal::Long(part)));
-    change
-        .reads
-        .predicates
-        .push(Predicate(part.map(term).into_iter().collect()));
+    change.reads.predicates.push(Predicate::all(part.map(term)));
     change.marks = Some(Marks {
         paths: BTreeSet::new(),
         merge: Arc::new(AsItIs),

@@ -119,9 +119,7 @@ pub(crate) fn look(rng: &mut Rng, transaction: &mut Transaction, isolation: Isol
     let mut predicate = Predicate::default();
     if isolation == Isolation::WriteSerializable && rng.permille(700) {
         let part = i64::try_from(rng.below(MOST_FILES)).unwrap_or(0);
-        predicate
-            .0
-            .push(Term::new("part", Comparison::Equal(Literal::Long(part))));
+        predicate = Predicate::Term(Term::new("part", Comparison::Equal(Literal::Long(part))));
     }
     transaction.reads.predicates.push(predicate);
 }

@@ -8,7 +8,6 @@ use arrow_array::ArrayRef;
 use arrow_schema::SchemaRef;
 use delta_commit::actions::{Action, Add, Metadata, PartitionValues, Txn};
 use delta_commit::clustering::without_statistics;
-use delta_commit::predicate::Predicate;
 use delta_commit::{CommitError, MemberId, Operation, Patience, Transaction, Version, path};
 use parquet_dataset::{DatasetInput, DatasetOptions, Prepared, Spread, SpreadFile, SpreadPlan};
 use parquet_writer::{Batch, OptionFault, Timestamps, WriteError, WriterOptions};
@@ -16,6 +15,7 @@ use parquet_writer::{Batch, OptionFault, Timestamps, WriteError, WriterOptions};
 use crate::change_feed;
 use crate::checkpoint::now;
 use crate::coalesce::{self, Terms};
+use crate::conditions::{Conditions, FileChoice};
 use crate::constraints::{self, Constraints};
 use crate::create::is_quicker;
 use crate::detached::{self, Part, check_new, is_known, stray_files};
@@ -23,7 +23,7 @@ use crate::error::{Result, TableError};
 use crate::head::Head;
 use crate::indexed::Indexed;
 use crate::kept::Kept;
-use crate::operations::{Condition, chosen, partition_predicate, remove_chosen};
+use crate::operations::remove_chosen;
 use crate::place::DataFiles;
 use crate::row_ids;
 use crate::rows::Shape;
@@ -46,7 +46,7 @@ pub struct AppendOptions {
     pub app_transaction: Option<(String, i64)>,
     /// Conditions on partition columns alone. The append replaces the rows that satisfy all of them; with an empty list
     /// it replaces every row.
-    pub replace: Option<Vec<Condition>>,
+    pub replace: Option<Conditions>,
     /// A note for the history.
     pub user_metadata: Option<String>,
     /// Bytes of a file.
@@ -256,7 +256,7 @@ impl DataWriter {
     fn advised(&self, error: TableError) -> TableError {
         match error {
             TableError::Commit(CommitError::Schema { column, message })
-                if self.options.replace.as_ref().is_some_and(Vec::is_empty) =>
+                if self.options.replace.as_ref().is_some_and(Conditions::is_empty) =>
             {
                 let message = format!(
                     "{message}. An overwrite keeps the table's schema: create(..., mode=\"overwrite\") gives it another \
@@ -575,8 +575,8 @@ pub(crate) struct Basis {
 
 /// The files that an append replaces.
 struct Replaced {
-    conditions: Vec<Condition>,
-    predicate: Predicate,
+    conditions: Conditions,
+    choice: FileChoice,
     files: Vec<Arc<Add>>,
 }
 
@@ -596,16 +596,16 @@ impl Basis {
         if let Some(conditions) = &options.replace {
             let table = shared.snapshot(look)?;
             table.check_removable("overwriting")?;
-            let predicate = partition_predicate(conditions, &table)?;
+            let choice = FileChoice::of(&table, conditions, "predicate")?;
             let app_id = options.app_transaction.as_ref().map(|(app_id, _)| app_id);
             return Ok(Self {
                 head: Arc::clone(&table.head),
                 read_version: table.version,
                 app_version: app_id.and_then(|app_id| table.transaction_version(app_id)),
                 replaced: Some(Replaced {
-                    files: chosen(&table, &predicate)?,
+                    files: choice.files(&table)?,
                     conditions: conditions.clone(),
-                    predicate,
+                    choice,
                 }),
             });
         }
@@ -1090,7 +1090,7 @@ impl Append {
             transaction.unsynced = written.adds.iter().map(|add| add.path.clone()).collect();
         }
         if let Some(replaced) = &self.replaced {
-            replace(&mut transaction, replaced, written)?;
+            replace(&mut transaction, head, replaced, written)?;
         }
         let operation = &mut transaction.operation;
         operation.metrics.clone_from(&self.metrics);
@@ -1239,25 +1239,27 @@ impl Drop for Append {
 }
 
 /// Turns an append into the replacement of the rows that the conditions choose.
-fn replace(transaction: &mut Transaction, replaced: &Replaced, written: &Written) -> Result<()> {
-    let (conditions, predicate) = (&replaced.conditions, replaced.predicate.clone());
-    let mut adds = written.adds.iter();
-    if let Some(stray) = adds.find(|add| predicate.partition_matches(add) != Some(true)) {
+fn replace(transaction: &mut Transaction, head: &Head, replaced: &Replaced, written: &Written) -> Result<()> {
+    let (conditions, choice) = (&replaced.conditions, &replaced.choice);
+    for add in &written.adds {
+        if choice.has(head, add)? {
+            continue;
+        }
         return Err(TableError::option(
             "predicate",
             format!(
                 "the rows for {:?} lie outside of what they replace, {}: leave them out, or append them",
-                stray.path,
-                crate::operations::describe(conditions)
+                add.path,
+                conditions.describe()
             ),
         ));
     }
     let parameters = &mut transaction.operation.parameters;
     parameters.insert("mode".to_owned(), "Overwrite".to_owned());
     if !conditions.is_empty() {
-        parameters.insert("predicate".to_owned(), crate::operations::describe(conditions));
+        parameters.insert("predicate".to_owned(), conditions.describe());
     }
-    remove_chosen(transaction, predicate, &replaced.files);
+    remove_chosen(transaction, choice.predicate.clone(), &replaced.files);
     Ok(())
 }
 

@@ -212,7 +212,7 @@ mod tests {
             operator: "=".to_owned(),
             values: vec![Scalar::Long(id)],
         };
-        let prepared = table.prepare_delete(&[condition], None, &options(), &mut || true);
+        let prepared = table.prepare_delete(&[condition].into(), None, &options(), &mut || true);
         prepared.unwrap().1.unwrap()
     }
 

@@ -4,8 +4,8 @@ use delta_commit::{Operation, Version};
 use parquet_writer::WriterOptions;
 use roaring::RoaringTreemap;
 
+use crate::conditions::Conditions;
 use crate::error::Result;
-use crate::operations::{Condition, describe};
 use crate::row_change::{Counts, Dependence, PendingChange, RowChange};
 use crate::scan::{Positions, Question};
 use crate::table::Table;
@@ -23,18 +23,18 @@ impl Table {
     /// [`WriteError::Interrupted`](parquet_writer::WriteError::Interrupted) when `go_on` said no.
     pub fn prepare_delete(
         &self,
-        conditions: &[Condition],
+        conditions: &Conditions,
         user_metadata: Option<String>,
         writer_options: &WriterOptions,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<(Version, Option<PendingChange>)> {
         let mut change = RowChange::begin(self, Some("delete()"), writer_options)?;
-        let question = Question::of(change.snapshot(), conditions)?;
+        let question = Question::of(change.snapshot(), conditions, "where")?;
         let (shared, snapshot) = (change.shared(), change.snapshot());
         let positions = Positions::new(&shared.place, snapshot, question.of_rows.clone())?;
         let mut deleted = 0;
         for add in question.files(change.snapshot())? {
-            if question.of_rows.0.is_empty() {
+            if question.is_of_partitions() {
                 deleted += change.remove(add)?;
                 continue;
             }
@@ -49,7 +49,7 @@ impl Table {
         }
         let mut operation = Operation::new("DELETE");
         operation.user_metadata = user_metadata;
-        operation.parameters = [("predicate".to_owned(), describe(conditions))].into();
+        operation.parameters = [("predicate".to_owned(), conditions.describe())].into();
         operation.metrics = [("numDeletedRows".to_owned(), deleted.to_string())].into();
         let dependence = Dependence {
             predicate: question.predicate(),
@@ -83,7 +83,7 @@ mod tests {
     use crate::append::AppendOptions;
     use crate::change_feed::CHANGE_FEED;
     use crate::deletion_vectors;
-    use crate::{CreateMode, CreateOptions, Scalar, ScanOptions, TableError};
+    use crate::{Condition, CreateMode, CreateOptions, Scalar, ScanOptions, TableError};
 
     const ROWS: i64 = 24;
     /// Rows of a file. A deletion that takes at most half of them marks them.
@@ -132,7 +132,7 @@ mod tests {
             values: ids.iter().copied().map(Scalar::Long).collect(),
         };
         table
-            .prepare_delete(&[condition], None, &options(), &mut || true)
+            .prepare_delete(&[condition].into(), None, &options(), &mut || true)
             .unwrap()
             .1
     }
@@ -285,6 +285,23 @@ mod tests {
                 let folder = tempfile::tempdir().unwrap();
                 let table = table(folder.path(), isolation);
                 let pending = prepared(&table, &BTreeSet::from([3])).unwrap();
+                append(&table, &[id]);
+                let done = pending.commit(&mut patience());
+                assert_eq!(done.is_err(), refused && matches, "{isolation} {id}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_row_that_comes_meanwhile_and_satisfies_an_alternative_is_a_conflict() {
+        for (isolation, refused) in [("Serializable", true), ("WriteSerializable", false)] {
+            for (id, matches) in [(3, true), (15, true), (8, false), (100, false)] {
+                let folder = tempfile::tempdir().unwrap();
+                let table = table(folder.path(), isolation);
+                let text = Conditions::Sql("id = 3 OR NOT (id < 14 OR id > 16)".to_owned());
+                let prepared = table.prepare_delete(&text, None, &options(), &mut || true);
+                let pending = prepared.unwrap().1.unwrap();
+                assert_eq!(pending.counts().deleted, 4);
                 append(&table, &[id]);
                 let done = pending.commit(&mut patience());
                 assert_eq!(done.is_err(), refused && matches, "{isolation} {id}");

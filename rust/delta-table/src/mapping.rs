@@ -92,6 +92,22 @@ impl Mapping {
         }
     }
 
+    /// The names that the log has for a column, or a field of one, from the top.
+    pub(crate) fn stored_path(self, columns: &[Column], names: &[String]) -> Vec<String> {
+        let mut columns = columns;
+        let stored = names.iter().map(|name| {
+            let Some(column) = columns.iter().find(|column| column.name == *name) else {
+                return name.clone();
+            };
+            columns = match &column.kind {
+                Kind::Struct(fields) => fields.as_slice(),
+                _ => &[],
+            };
+            self.stored_name(column).to_owned()
+        });
+        stored.collect()
+    }
+
     /// The names, from the top, of the column without fields that the log has under these.
     pub(crate) fn leaf_of(self, columns: &[Column], stored: &[String]) -> Option<Vec<String>> {
         let (first, below) = stored.split_first()?;
@@ -267,6 +283,16 @@ mod tests {
         );
         // Without a mapping, what is left of one means nothing.
         assert!(schema(&twice, Mapping::None).is_ok());
+    }
+
+    #[test]
+    fn a_field_has_stored_names_from_the_top() {
+        let below = structure(&[field("x", &json!("long"), Some("q"))]);
+        let schema = schema(&[field("s", &below, Some("p"))], Mapping::Name).unwrap();
+        let names = ["s".to_owned(), "x".to_owned()];
+        let stored = |mapping: Mapping| mapping.stored_path(&schema.columns, &names);
+        assert_eq!(stored(Mapping::Name), ["p", "q"]);
+        assert_eq!(stored(Mapping::None), names);
     }
 
     #[test]

@@ -3,59 +3,24 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use chrono::{DateTime, NaiveDate, NaiveDateTime};
 use delta_commit::actions::{Action, Add, Metadata, Remove};
 use delta_commit::clustering::without_statistics;
 use delta_commit::log::BEFORE_FIRST;
-use delta_commit::predicate::{Comparison, Literal, Predicate, Term};
+use delta_commit::predicate::Predicate;
 use delta_commit::{MemberId, Operation, Patience, Transaction, Version, path};
 
 use crate::checkpoint::now;
 use crate::clustering;
+use crate::conditions::{Conditions, FileChoice};
 use crate::constraints;
 use crate::create::check_in_commit_timestamps;
 use crate::deletion_vectors;
-use parquet_writer::OptionFault;
-
 use crate::error::{Result, TableError};
 use crate::head::Head;
 use crate::row_ids;
-use crate::schema::{Kind, Primitive};
+use crate::scan::Question;
 use crate::snapshot::Snapshot;
 use crate::table::{Table, or_late, patient};
-
-/// Days from 0001-01-01 to the epoch.
-const EPOCH_FROM_CE: i32 = 719_163;
-
-/// A value to compare with, as a caller gives it.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Scalar {
-    /// No value.
-    Null,
-    /// True or false.
-    Boolean(bool),
-    /// A whole number.
-    Long(i64),
-    /// A number.
-    Double(f64),
-    /// Text; also a date or a timestamp in ISO 8601.
-    Text(String),
-    /// Days since the epoch.
-    Date(i64),
-    /// Microseconds since the epoch.
-    Timestamp(i64),
-}
-
-/// A condition on one column.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Condition {
-    /// The column's name.
-    pub column: String,
-    /// `=`, `!=`, `<`, `<=`, `>`, `>=` or `in`.
-    pub operator: String,
-    /// One value, or for `in` any number.
-    pub values: Vec<Scalar>,
-}
 
 /// The part of the table that a transaction read.
 #[derive(Debug, Clone, Default)]
@@ -66,216 +31,14 @@ pub struct ReadSet {
     pub whole_table: bool,
     /// These files, as in `add.path`.
     pub files: Vec<String>,
-    /// Rows for which all of these hold.
-    pub conditions: Vec<Condition>,
+    /// Rows for which these hold.
+    pub conditions: Conditions,
 }
 
 impl ReadSet {
     fn is_nothing(&self) -> bool {
         self.version.is_none() && !self.whole_table && self.files.is_empty() && self.conditions.is_empty()
     }
-}
-
-const OPERATORS: [&str; 7] = ["=", "!=", "<", "<=", ">", ">=", "in"];
-
-impl Condition {
-    /// The condition on a table's column.
-    pub(crate) fn term(&self, head: &Head) -> Result<Term> {
-        let Some(column) = head.schema.column(&self.column) else {
-            return Err(TableError::refused(format!(
-                "a condition names the column {:?}, which the table does not have",
-                self.column
-            )));
-        };
-        // The log has an empty text and null of a partition column alike; a file's rows do not.
-        let is_of_partitions = head.metadata.partition_columns.contains(&self.column);
-        let literals = self
-            .values
-            .iter()
-            .map(|value| match value {
-                Scalar::Text(text) if text.is_empty() && is_of_partitions => Ok(None),
-                value => literal(value, &column.kind, &self.column),
-            })
-            .collect::<Result<Vec<_>>>()?;
-        let comparison = match (self.operator.as_str(), literals.as_slice()) {
-            ("=" | "==", [None]) => Comparison::IsNull,
-            ("!=", [None]) => Comparison::IsNotNull,
-            ("=" | "==", [Some(value)]) => Comparison::Equal(value.clone()),
-            ("!=", [Some(value)]) => Comparison::NotEqual(value.clone()),
-            ("<", [Some(value)]) => Comparison::Less(value.clone()),
-            ("<=", [Some(value)]) => Comparison::LessOrEqual(value.clone()),
-            (">", [Some(value)]) => Comparison::Greater(value.clone()),
-            (">=", [Some(value)]) => Comparison::GreaterOrEqual(value.clone()),
-            ("in", values) if values.iter().all(Option::is_some) => {
-                Comparison::In(values.iter().flatten().cloned().collect())
-            }
-            _ => {
-                return Err(TableError::Option(OptionFault {
-                    message: format!(
-                        "the condition on {:?} has the operator {:?}, which is not accepted with its value: choose one \
-                         of {}; None goes with = and != alone, and so does an empty text, which is null, on a \
-                         partition column",
-                        self.column,
-                        self.operator,
-                        OPERATORS.join(", ")
-                    ),
-                    option: None,
-                    accepted: OPERATORS.map(String::from).to_vec(),
-                }));
-            }
-        };
-        Ok(Term::new(head.mapping.stored_name(column), comparison))
-    }
-}
-
-/// Converts a value to the column's type; none for null.
-fn literal(value: &Scalar, kind: &Kind, column: &str) -> Result<Option<Literal>> {
-    use Primitive::{
-        Boolean, Byte, Date, Double, Float, Integer, Long, Short, String, Timestamp, TimestampNtz,
-    };
-    let wrong = || {
-        TableError::refused(format!(
-            "a condition compares the column {column:?} with {value:?}, which is no value of its type"
-        ))
-    };
-    let Kind::Primitive(primitive) = kind else {
-        return Err(TableError::refused(format!(
-            "a condition names the column {column:?}, of whose type no conditions are built"
-        )));
-    };
-    Ok(Some(match (value, primitive) {
-        (Scalar::Null, _) => return Ok(None),
-        (Scalar::Boolean(value), Boolean) => Literal::Boolean(*value),
-        (Scalar::Long(value), Byte | Short | Integer | Long) => Literal::Long(*value),
-        #[expect(clippy::cast_precision_loss, reason = "the column is a float")]
-        (Scalar::Long(value), Float) => Literal::Float(*value as f32),
-        #[expect(clippy::cast_precision_loss, reason = "the column is a double")]
-        (Scalar::Long(value), Double) => Literal::Double(*value as f64),
-        #[expect(clippy::cast_possible_truncation, reason = "the column has no more digits")]
-        (Scalar::Double(value), Float) => match *value as f32 {
-            single if single.is_infinite() && value.is_finite() => return Err(wrong()),
-            single => Literal::Float(single),
-        },
-        (Scalar::Double(value), Double) => Literal::Double(*value),
-        (Scalar::Text(text), String) => Literal::String(text.clone()),
-        (Scalar::Date(days), Date) => Literal::Date(*days),
-        (Scalar::Text(text), Date) => Literal::Date(days(text).ok_or_else(wrong)?),
-        (Scalar::Timestamp(micros), Timestamp | TimestampNtz) => Literal::Timestamp(*micros),
-        (Scalar::Text(text), Timestamp | TimestampNtz) => Literal::Timestamp(micros(text).ok_or_else(wrong)?),
-        _ => return Err(wrong()),
-    }))
-}
-
-fn days(text: &str) -> Option<i64> {
-    use chrono::Datelike;
-    let day: NaiveDate = text.parse().ok()?;
-    Some(i64::from(day.num_days_from_ce() - EPOCH_FROM_CE))
-}
-
-fn micros(text: &str) -> Option<i64> {
-    if let Ok(moment) = DateTime::parse_from_rfc3339(text) {
-        return Some(moment.timestamp_micros());
-    }
-    let text = text.replacen(' ', "T", 1);
-    let clock: NaiveDateTime = text.parse().ok()?;
-    Some(clock.and_utc().timestamp_micros())
-}
-
-/// Builds a predicate that whole files can answer: its conditions name partition columns alone.
-pub(crate) fn partition_predicate(conditions: &[Condition], head: &Head) -> Result<Predicate> {
-    let columns = &head.metadata.partition_columns;
-    let terms = conditions.iter().map(|condition| {
-        if !columns.contains(&condition.column) {
-            return Err(TableError::refused(format!(
-                "the condition on {:?} cannot choose whole files: name partition columns alone, which are {}",
-                condition.column,
-                if columns.is_empty() {
-                    "none here".to_owned()
-                } else {
-                    columns.join(", ")
-                }
-            )));
-        }
-        condition.term(head)
-    });
-    Ok(Predicate(terms.collect::<Result<_>>()?))
-}
-
-/// Values of a condition in the history, which each reader of the log reads.
-const MOST_SHOWN: usize = 100;
-
-/// Conditions as the history shows them.
-pub(crate) fn describe(conditions: &[Condition]) -> String {
-    let texts: Vec<String> = conditions
-        .iter()
-        .map(|condition| {
-            let mut values: Vec<String> = condition
-                .values
-                .iter()
-                .take(MOST_SHOWN)
-                .map(Scalar::describe)
-                .collect();
-            let others = condition.values.len() - values.len();
-            if others > 0 {
-                values.push(format!("... {others} more"));
-            }
-            match condition.operator.as_str() {
-                "in" => format!("({} IN ({}))", condition.column, values.join(", ")),
-                operator => format!("({} {operator} {})", condition.column, values.join(", ")),
-            }
-        })
-        .collect();
-    serde_json::Value::from(texts).to_string()
-}
-
-impl Scalar {
-    fn describe(&self) -> String {
-        match self {
-            Self::Null => "NULL".to_owned(),
-            Self::Boolean(value) => value.to_string(),
-            Self::Long(value) => value.to_string(),
-            Self::Double(value) => value.to_string(),
-            Self::Text(text) => format!("'{}'", text.replace('\'', "''")),
-            Self::Date(days) => {
-                let days = i32::try_from(*days)
-                    .ok()
-                    .and_then(|days| days.checked_add(EPOCH_FROM_CE));
-                days.and_then(NaiveDate::from_num_days_from_ce_opt)
-                    .map_or_else(|| "?".to_owned(), |day| format!("'{day}'"))
-            }
-            Self::Timestamp(micros) => DateTime::from_timestamp_micros(*micros)
-                .map_or_else(|| "?".to_owned(), |moment| format!("'{}'", moment.to_rfc3339())),
-        }
-    }
-}
-
-/// The files that a predicate on partition columns chooses.
-///
-/// # Errors
-/// [`TableError::Option`] when it cannot be said of a file: nothing is removed on a guess.
-pub(crate) fn chosen(snapshot: &Snapshot, predicate: &Predicate) -> Result<Vec<Arc<Add>>> {
-    let mut chosen = Vec::new();
-    for add in snapshot.files() {
-        match predicate.partition_matches(add) {
-            Some(true) => chosen.push(Arc::clone(add)),
-            Some(false) => {}
-            None => return Err(incomparable(add)),
-        }
-    }
-    Ok(chosen)
-}
-
-fn incomparable(add: &Add) -> TableError {
-    let values = add.partition_values.iter();
-    let values: Vec<String> = values
-        .map(|(column, value)| format!("{column}={}", value.unwrap_or("null")))
-        .collect();
-    TableError::refused(format!(
-        "the file {:?} is in the partition {}, which cannot be compared with the conditions, so that nobody can say \
-         whether its rows were meant: choose by another column, or by commit(removes=[...])",
-        add.path,
-        values.join(", ")
-    ))
 }
 
 /// Adds the removals of files, and the predicate that they were read by.
@@ -303,16 +66,16 @@ impl Table {
     /// # Errors
     /// [`TableError::Option`] when whole files cannot answer the conditions; a conflict when a concurrent transaction
     /// added or removed files that they choose.
-    pub fn delete(&self, conditions: &[Condition], patience: &mut Patience<'_>) -> Result<Version> {
+    pub fn delete(&self, conditions: &Conditions, patience: &mut Patience<'_>) -> Result<Version> {
         let snapshot = self
             .removable("delete_partition()")
             .map_err(|error| or_late(error, patience))?;
-        let predicate = partition_predicate(conditions, &snapshot)?;
+        let choice = FileChoice::of(&snapshot, conditions, "where")?;
         let mut operation = Operation::new("DELETE");
         operation
             .parameters
-            .insert("predicate".to_owned(), describe(conditions));
-        self.remove(&snapshot, predicate, operation, patience)
+            .insert("predicate".to_owned(), conditions.describe());
+        self.remove(&snapshot, choice, operation, patience)
     }
 
     /// Removes all rows.
@@ -325,7 +88,7 @@ impl Table {
             .map_err(|error| or_late(error, patience))?;
         self.remove(
             &snapshot,
-            Predicate::default(),
+            FileChoice::default(),
             Operation::new("TRUNCATE"),
             patience,
         )
@@ -348,16 +111,16 @@ impl Table {
     fn remove(
         &self,
         snapshot: &Snapshot,
-        predicate: Predicate,
+        choice: FileChoice,
         mut operation: Operation,
         patience: &mut Patience<'_>,
     ) -> Result<Version> {
-        let files = chosen(snapshot, &predicate)?;
+        let files = choice.files(snapshot)?;
         operation
             .metrics
             .insert("numRemovedFiles".to_owned(), files.len().to_string());
         let mut transaction = begin(snapshot, operation)?;
-        remove_chosen(&mut transaction, predicate, &files);
+        remove_chosen(&mut transaction, choice.predicate, &files);
         self.shared()?.commit(transaction, patience)
     }
 
@@ -471,9 +234,8 @@ impl Table {
         transaction.reads.whole_table = read.whole_table;
         transaction.reads.files = read.files.iter().cloned().collect();
         if !read.conditions.is_empty() {
-            let terms = read.conditions.iter().map(|condition| condition.term(&head));
-            let predicate = Predicate(terms.collect::<Result<_>>()?);
-            transaction.reads.predicates.push(predicate);
+            let question = Question::of(&head, &read.conditions, "where")?;
+            transaction.reads.predicates.push(question.predicate());
         }
         transaction.unsynced = adds.iter().map(|add| add.path.clone()).collect();
         check_adds(&adds, &head)?;

@@ -15,11 +15,12 @@ use parquet_writer::{Batch, OptionFault, WriteError, WriterOptions};
 
 use crate::append::{AppendOptions, DataWriter};
 use crate::clustering::{self, Limits, Packing, Rewrite};
+use crate::conditions::{Conditions, FileChoice};
 use crate::deletion_vectors;
 use crate::error::{Result, TableError};
 use crate::head::Head;
 use crate::moved_rows::{Bin, MovedRows, NewFile, Source};
-use crate::operations::{Condition, begin, chosen, describe, partition_predicate};
+use crate::operations::begin;
 use crate::row_ids::{CopiedRows, head_of_copies};
 use crate::scan::row_count;
 use crate::snapshot::Snapshot;
@@ -42,7 +43,7 @@ const AT_ONCE: u64 = 16 << 30;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CompactOptions {
     /// Conditions on partition columns, which choose the files. The default is all.
-    pub conditions: Vec<Condition>,
+    pub conditions: Conditions,
     /// Bytes of a new file. Files that have as many are left as they are.
     pub target_file_bytes: Option<i64>,
     /// True if all files with deleted rows are written again, each by itself, and no others.
@@ -216,8 +217,8 @@ impl<'a> Compaction<'a> {
         if !self.options.purge {
             self.cluster_by = self.snapshot.clustering()?;
         }
-        let predicate = partition_predicate(&self.options.conditions, &self.snapshot)?;
-        let mut files = chosen(&self.snapshot, &predicate)?;
+        let choice = FileChoice::of(&self.snapshot, &self.options.conditions, "where")?;
+        let mut files = choice.files(&self.snapshot)?;
         let is_first = self.known.is_none();
         match &self.known {
             Some(known) => files.retain(|add| known.contains(&add.path)),
@@ -287,7 +288,7 @@ impl<'a> Compaction<'a> {
             .into_iter()
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect();
-        let predicate = describe(&self.options.conditions);
+        let predicate = self.options.conditions.describe();
         operation.parameters.insert("predicate".to_owned(), predicate);
         operation.user_metadata.clone_from(&self.options.user_metadata);
         operation
@@ -637,7 +638,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{CreateMode, CreateOptions, PendingChange, Scalar, ScanOptions, VacuumOptions};
+    use crate::{Condition, CreateMode, CreateOptions, PendingChange, Scalar, ScanOptions, VacuumOptions};
 
     fn patience() -> Patience<'static> {
         Patience::until(Instant::now() + Duration::from_secs(60))
@@ -725,7 +726,7 @@ mod tests {
             operator: "in".to_owned(),
             values: ids.iter().copied().map(Scalar::Long).collect(),
         };
-        let pending = table.prepare_delete(&[condition], None, &options(), &mut || true);
+        let pending = table.prepare_delete(&[condition].into(), None, &options(), &mut || true);
         pending.unwrap().1
     }
 

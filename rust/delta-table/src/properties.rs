@@ -13,6 +13,7 @@ use crate::create::{check_in_commit_timestamps, with_features};
 use crate::error::{Result, TableError};
 use crate::head::Head;
 use crate::indexed;
+use crate::near::{distance, nearest};
 use crate::optimize::bytes_of;
 use crate::row_ids;
 use crate::table::{Table, or_late, patient};
@@ -192,30 +193,12 @@ fn refused(message: String) -> TableError {
 /// The known properties whose names are like this one: they differ in case or in few letters, or go on from it.
 fn near(property: &str) -> Vec<&'static str> {
     let lower = property.to_lowercase();
-    let like = KNOWN.iter().filter_map(|(known, _)| {
+    nearest(KNOWN.iter().map(|(known, _)| *known), |known| {
         let name = known.to_lowercase();
         let is_begun = lower.len() > LEAST_BEGUN && name.starts_with(&lower);
         let distance = distance(&name, &lower);
-        (is_begun || distance <= known.len() / 5).then_some((distance, *known))
-    });
-    let mut like: Vec<_> = like.collect();
-    like.sort_unstable();
-    like.into_iter().take(2).map(|(_, known)| known).collect()
-}
-
-/// The number of characters that come, go or change between two texts.
-fn distance(left: &str, right: &str) -> usize {
-    let mut row: Vec<usize> = (0..=right.chars().count()).collect();
-    for (above, a) in left.chars().enumerate() {
-        let mut diagonal = above;
-        row[0] = above + 1;
-        for (place, b) in right.chars().enumerate() {
-            let changed = diagonal + usize::from(a != b);
-            diagonal = row[place + 1];
-            row[place + 1] = changed.min(diagonal + 1).min(row[place] + 1);
-        }
-    }
-    row.last().copied().unwrap_or(0)
+        (is_begun || distance <= known.len() / 5).then_some(distance)
+    })
 }
 
 /// The features that properties need, each with true if readers must know it.
@@ -385,7 +368,5 @@ mod tests {
             let refused = check(property, "true").unwrap_err().to_string();
             assert!(refused.contains(meant), "{refused}");
         }
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("", "abc"), 3);
     }
 }

@@ -14,7 +14,6 @@ use arrow_schema::{DataType, Schema};
 use arrow_select::take::take;
 use delta_commit::Version;
 use delta_commit::actions::{Add, Metadata};
-use delta_commit::predicate::Predicate;
 use delta_commit::row_ids::{self, DOMAIN, ENABLED, FEATURE, SUSPENDED};
 use parquet_writer::{Batch, WriteError};
 use roaring::RoaringTreemap;
@@ -24,7 +23,7 @@ use uuid::Uuid;
 use crate::error::{Result, TableError};
 use crate::head::Head;
 use crate::place::Place;
-use crate::scan::{FileRows, Plan, TrackedColumn};
+use crate::scan::{FileRows, Filters, Plan, TrackedColumn};
 use crate::schema::{Column, Kind, Primitive, TableSchema};
 use crate::snapshot::Snapshot;
 
@@ -395,7 +394,7 @@ impl CopiedRows {
             columns.push(column);
         }
         let keeps_ids = !tracked.is_empty();
-        let plan = Plan::new(place, snapshot, columns, Predicate::default())?.tracking(tracked);
+        let plan = Plan::new(place, snapshot, columns, Filters::default())?.tracking(tracked);
         Ok(Self {
             rows: FileRows::open(plan, add, gone)?,
             keeps_ids,

@@ -9,6 +9,7 @@ mod changes;
 mod constants;
 mod filter;
 mod positions;
+mod question;
 mod reader;
 mod row_numbers;
 
@@ -17,11 +18,10 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use delta_commit::Version;
 use delta_commit::actions::Add;
-use delta_commit::predicate::{Predicate, Term};
 
+use crate::conditions::Conditions;
 use crate::error::{Result, TableError};
 use crate::head::Head;
-use crate::operations::Condition;
 use crate::place::Place;
 use crate::row_ids::{self, RowValue};
 use crate::schema::Column;
@@ -30,8 +30,9 @@ use crate::table::Table;
 
 pub(crate) use adapt::adapt;
 pub use changes::{Changes, ChangesOptions, ChangesReader};
-pub(crate) use filter::plain;
+pub(crate) use filter::{is_in, plain};
 pub(crate) use positions::{FileRows, Found, NumberedRows, Positions, row_count};
+pub(crate) use question::{Filter, Filters, PartitionFilter, Question};
 use reader::Advice;
 pub use reader::ScanReader;
 pub(crate) use reader::repeated;
@@ -42,8 +43,8 @@ pub struct ScanOptions {
     /// Names of top-level columns, in the order of the answer: of the table, or `_metadata.row_id` and
     /// `_metadata.row_commit_version`. The default is all of the table.
     pub columns: Option<Vec<String>>,
-    /// Conditions that all hold for every row of the answer.
-    pub conditions: Vec<Condition>,
+    /// Conditions that hold for every row of the answer.
+    pub conditions: Conditions,
     /// The version. The default is the newest.
     pub version: Option<Version>,
 }
@@ -64,8 +65,8 @@ pub(crate) struct Plan {
     /// The columns of the answer in which row tracking has the values that files lack.
     tracked: Vec<TrackedColumn>,
     schema: SchemaRef,
-    /// Conditions on columns that the files hold.
-    conditions: Predicate,
+    /// Conditions on columns that the files hold, or on these and partition columns.
+    filters: Filters,
     /// The advice about a file that is not there.
     advice: Option<Advice>,
 }
@@ -75,7 +76,7 @@ impl Plan {
         place: &Arc<dyn Place>,
         snapshot: &Arc<Snapshot>,
         columns: Vec<Column>,
-        conditions: Predicate,
+        filters: Filters,
     ) -> Result<Self> {
         snapshot.check_names()?;
         let fields: Vec<Field> = columns.iter().map(Column::arrow).collect();
@@ -85,7 +86,7 @@ impl Plan {
             columns,
             tracked: Vec::new(),
             schema: Arc::new(Schema::new(fields)),
-            conditions,
+            filters,
             advice: Some(reader::advice),
         })
     }
@@ -145,7 +146,7 @@ impl Table {
             Some(version) => Arc::new(self.snapshot_at(version)?),
         };
         let (columns, tracked) = answered(&snapshot, options.columns.as_deref())?;
-        let question = Question::of(&snapshot, &options.conditions)?;
+        let question = Question::of(&snapshot, &options.conditions, "where")?;
         let files = question.files(&snapshot)?;
         let skipped = snapshot.contents.files.len() - files.len();
         let plan = Plan::new(&self.place, &snapshot, columns, question.of_rows)?;
@@ -154,55 +155,6 @@ impl Table {
             files,
             skipped,
         })
-    }
-}
-
-/// Conditions, apart by what answers them.
-pub(crate) struct Question {
-    /// Conditions on partition columns: the log has the answer for each file.
-    pub of_partitions: Vec<Term>,
-    /// Conditions on columns that the files hold.
-    pub of_rows: Predicate,
-}
-
-impl Question {
-    pub fn of(head: &Head, conditions: &[Condition]) -> Result<Self> {
-        let terms = conditions.iter().map(|condition| condition.term(head));
-        Ok(Self::of_terms(head, terms.collect::<Result<_>>()?))
-    }
-
-    pub fn of_terms(head: &Head, terms: Vec<Term>) -> Self {
-        let is_of_partitions = |term: &Term| {
-            let column = head.column_of(term);
-            column.is_some_and(|column| head.is_partition_column(column))
-        };
-        let (of_partitions, of_rows) = terms.into_iter().partition(is_of_partitions);
-        Self {
-            of_partitions,
-            of_rows: Predicate(of_rows),
-        }
-    }
-
-    /// All conditions.
-    pub fn predicate(&self) -> Predicate {
-        Predicate(
-            self.of_partitions
-                .iter()
-                .chain(&self.of_rows.0)
-                .cloned()
-                .collect(),
-        )
-    }
-
-    /// The files that may hold a row for which all conditions hold.
-    pub fn files(&self, snapshot: &Snapshot) -> Result<Vec<Arc<Add>>> {
-        let mut files = Vec::new();
-        for file in snapshot.files() {
-            if constants::satisfy(snapshot, file, &self.of_partitions)? && self.of_rows.may_match(file) {
-                files.push(Arc::clone(file));
-            }
-        }
-        Ok(files)
     }
 }
 

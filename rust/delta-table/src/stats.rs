@@ -123,7 +123,8 @@ pub(crate) fn stats_json(
 /// The statistics of one row group in these columns, as [`stats_json`] has them of a file.
 ///
 /// Columns are left out whose bounds have another order or unit in the file than in the table: text with bounds in the
-/// fields that the format deprecates, unsigned integers, timestamps that are not in microseconds.
+/// fields that the format deprecates, unsigned integers, decimals of another scale, timestamps that are not in
+/// microseconds.
 pub(crate) fn row_group_stats_json(
     columns: &[&Column],
     footer: &ParquetMetaData,
@@ -142,25 +143,52 @@ pub(crate) fn row_group_stats_json(
         ),
         vec![group.clone()],
     );
-    let columns = columns.iter().filter(|column| is_sound(group, column));
+    let columns = columns.iter();
     let schema = TableSchema {
-        columns: columns.map(|column| (*column).clone()).collect(),
+        columns: columns
+            .filter_map(|column| sound(group, column, &mut Vec::new()))
+            .collect(),
     };
-    let all = Indexed::all(schema.columns.len());
+    let all = Indexed::all(schema.leaves(&[]).len());
     stats_json(&schema, &[], &all, &Nans::default(), &alone)
 }
 
-fn is_sound(group: &RowGroupMetaData, column: &Column) -> bool {
-    let chunk = group
-        .columns()
-        .iter()
-        .find(|chunk| *chunk.column_path().parts() == [column.name.as_str()]);
-    let Some(chunk) = chunk else {
+/// The column without those of its leaves that are left out; none where nothing is left. `above` has the names of the
+/// structs that it is a field of.
+fn sound<'a>(group: &RowGroupMetaData, column: &'a Column, above: &mut Vec<&'a str>) -> Option<Column> {
+    above.push(&column.name);
+    let sound = match &column.kind {
+        Kind::Struct(fields) => {
+            let fields = fields.iter();
+            let fields: Vec<Column> = fields.filter_map(|field| sound(group, field, above)).collect();
+            (!fields.is_empty()).then(|| Column {
+                kind: Kind::Struct(fields),
+                ..column.clone()
+            })
+        }
+        kind => is_sound(group, above, kind).then(|| column.clone()),
+    };
+    above.pop();
+    sound
+}
+
+fn is_sound(group: &RowGroupMetaData, path: &[&str], kind: &Kind) -> bool {
+    let mut chunks = group.columns().iter();
+    let Some(chunk) = chunks.find(|chunk| chunk.column_path().parts() == path) else {
         return true;
     };
     let descriptor = chunk.column_descr();
-    let Kind::Primitive(kind) = column.kind else {
-        return false;
+    let kind = match kind {
+        Kind::Primitive(kind) => kind,
+        // Those of arrays of bytes in the deprecated fields are in another order.
+        Kind::Decimal(_, scale) => {
+            return descriptor.converted_type() == ConvertedType::DECIMAL
+                && descriptor.type_scale() == i32::from(*scale)
+                && chunk
+                    .statistics()
+                    .is_none_or(|stats| !stats.is_min_max_deprecated());
+        }
+        Kind::Struct(_) | Kind::Array(..) | Kind::Map(..) => return false,
     };
     match kind {
         Primitive::String => chunk

@@ -7,9 +7,9 @@ use arrow_schema::{Schema, SchemaRef};
 use delta_commit::{Operation, Version};
 use parquet_writer::{Batch, WriterOptions};
 
+use crate::conditions::Conditions;
 use crate::error::Result;
 use crate::head::Head;
-use crate::operations::{Condition, describe};
 use crate::row_change::{Changed, Counts, Dependence, NewRows, PendingChange, RowChange};
 use crate::scan::{Positions, Question, chosen};
 use crate::schema::Column;
@@ -51,7 +51,7 @@ impl Table {
     /// [`WriteError::Interrupted`](parquet_writer::WriteError::Interrupted) when `go_on` said no.
     pub fn prepare_update(
         &self,
-        conditions: &[Condition],
+        conditions: &Conditions,
         values: NewValues<'_>,
         user_metadata: Option<String>,
         writer_options: &WriterOptions,
@@ -59,7 +59,7 @@ impl Table {
     ) -> Result<(Version, Option<PendingChange>)> {
         let mut change = RowChange::begin(self, Some("update()"), writer_options)?;
         let mut assignment = Assignment::of(change.snapshot(), values)?;
-        let question = Question::of(change.snapshot(), conditions)?;
+        let question = Question::of(change.snapshot(), conditions, "where")?;
         let (shared, snapshot) = (change.shared(), change.snapshot());
         let positions = Positions::new(&shared.place, snapshot, question.of_rows.clone())?;
         let mut updated = 0;
@@ -76,7 +76,7 @@ impl Table {
         }
         let mut operation = Operation::new("UPDATE");
         operation.user_metadata = user_metadata;
-        operation.parameters = [("predicate".to_owned(), describe(conditions))].into();
+        operation.parameters = [("predicate".to_owned(), conditions.describe())].into();
         operation.metrics = [("numUpdatedRows".to_owned(), updated.to_string())].into();
         let dependence = Dependence {
             predicate: question.predicate(),

@@ -105,7 +105,7 @@ fn reading_on_is_reading_anew() {
         operator: "=".to_owned(),
         values: vec![Scalar::Null],
     };
-    assert_eq!(table.delete(&[condition], &mut patience()).unwrap(), 6);
+    assert_eq!(table.delete(&[condition].into(), &mut patience()).unwrap(), 6);
     assert_eq!(table.snapshot().unwrap().files().count(), 3);
 }
 

@@ -27,7 +27,7 @@ mod _native {
     #[pymodule_export]
     use crate::delta::{
         DeltaAppend, DeltaChanges, DeltaRows, DeltaScan, DeltaSchema, DeltaTable, RowSource, await_tidying,
-        check_delta_options, create_object,
+        check_condition, check_delta_options, create_object,
     };
     #[pymodule_export]
     use crate::digest::{Digest, digest, row_hashes};

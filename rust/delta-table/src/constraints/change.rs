@@ -9,15 +9,11 @@ use delta_commit::{Operation, Patience, Transaction, Version};
 use crate::create::with_feature;
 use crate::error::{Result, TableError};
 use crate::operations::begin;
+use crate::sql::{self, Purpose, Scope};
 use crate::table::{Shared, Table, or_late, patient};
 
-use super::bound::Scope;
 use super::files::check_table;
 use super::{Constraint, FEATURE, PREFIX, name_of, stated};
-
-/// The words for what an expression may be.
-const ACCEPTED: &str = "give comparisons of columns with literals or other columns, IS NULL, IN and BETWEEN, with AND, \
-                        OR and NOT, such as \"status >= 100 AND host IS NOT NULL\"";
 
 /// A constraint that all rows of the table satisfy, and that is not committed yet.
 pub struct PendingConstraint {
@@ -61,14 +57,11 @@ impl Table {
         let scope = Scope {
             schema: &snapshot.schema,
             partition_columns: &snapshot.metadata.partition_columns,
-            any_case: false,
+            purpose: Purpose::Added,
+            of_files: false,
         };
-        let constraint = Constraint::of(&name, expression, scope).map_err(|why| {
-            TableError::option(
-                "expression",
-                format!("expression={expression:?} is not accepted: {why}; {ACCEPTED}"),
-            )
-        })?;
+        let constraint = Constraint::of(&name, expression, scope);
+        let constraint = constraint.map_err(|fault| sql::refused("expression", expression, &fault))?;
         let shared = self.shared()?;
         check_table(&shared.place, &snapshot, &constraint, go_on)?;
         let mut metadata = snapshot.metadata.as_ref().clone();

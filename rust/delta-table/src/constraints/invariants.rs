@@ -11,7 +11,7 @@ use crate::error::{Result, TableError};
 use crate::schema::{Column, Kind, TableSchema};
 
 use super::Constraint;
-use super::bound::Scope;
+use crate::sql::Scope;
 
 /// The note of a column with an invariant.
 const NOTE: &str = "delta.invariants";
@@ -79,7 +79,7 @@ fn constraint(stated: &Stated<'_>, column: &str, scope: Scope<'_>) -> Result<Con
         return Err("the column is inside an array or a map".to_owned());
     }
     let expression = expression_of(stated.rule).ok_or("it holds no expression")?;
-    let constraint = Constraint::of(column, &expression, scope)?;
+    let constraint = Constraint::of(column, &expression, scope).map_err(|fault| fault.words(&expression))?;
     Ok(Constraint {
         shown: format!("the invariant of the column {column}, {expression},"),
         advice: "leave such rows out",

@@ -1,14 +1,13 @@
 //! CHECK constraints: conditions that are true for every row of a table.
 //!
 //! They are properties, `delta.constraints.NAME`, whose values are SQL ("CHECK Constraints" in Delta's PROTOCOL.md). A
-//! row for which one is false or null is refused, as delta-spark does. A constraint that is not understood ([`sql`]
-//! says what is) keeps the table from being written. [`invariants`] are constraints that columns state.
+//! row for which one is false or null is refused, as delta-spark does. A constraint that is not understood
+//! ([`sql`](crate::sql) says what is) keeps the table from being written. [`invariants`] are constraints that columns
+//! state.
 
-mod bound;
 mod change;
 mod files;
 mod invariants;
-mod sql;
 
 use std::sync::Arc;
 
@@ -24,9 +23,7 @@ use crate::clustering::shown;
 use crate::error::{Result, TableError};
 use crate::head::Head;
 use crate::schema::TableSchema;
-
-use bound::{Bound, Named, Scope};
-use sql::Quoting;
+use crate::sql::{Bound, Fault, Named, Purpose, Scope};
 
 pub use change::PendingConstraint;
 pub(crate) use files::check_files;
@@ -87,10 +84,12 @@ impl Constraints {
         let scope = Scope {
             schema,
             partition_columns: &metadata.partition_columns,
-            any_case: true,
+            purpose: Purpose::Stated,
+            of_files: false,
         };
         let constraints = stated(metadata).map(|(name, expression)| {
-            Constraint::of(name, expression, scope).map_err(|why| {
+            Constraint::of(name, expression, scope).map_err(|fault| {
+                let why = fault.words(expression);
                 TableError::unsupported(format!(
                     "the table has the property {PREFIX}{name}={expression:?}, which is not understood, so that rows \
                      cannot be checked: {why}. Write it with Spark, or take the constraint away with drop_constraint()"
@@ -127,16 +126,11 @@ impl Constraints {
 }
 
 impl Constraint {
-    fn of(name: &str, expression: &str, scope: Scope<'_>) -> Result<Self, String> {
-        let quoting = if scope.any_case {
-            Quoting::Lax
-        } else {
-            Quoting::Strict
-        };
+    fn of(name: &str, expression: &str, scope: Scope<'_>) -> Result<Self, Fault> {
         Ok(Self {
             name: name.to_owned(),
             expression: expression.to_owned(),
-            condition: scope.condition(&sql::parse(expression, quoting)?)?,
+            condition: scope.read(expression)?,
             shown: format!("the constraint {name} CHECK ({expression})"),
             advice: "leave such rows out, or drop the constraint",
         })

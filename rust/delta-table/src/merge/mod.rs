@@ -125,12 +125,12 @@ fn search_of<'a>(
     } else {
         bounds::terms(&key, &source)?
     };
-    let question = Question::of_terms(snapshot, terms);
+    let question = Question::of_terms(snapshot, terms)?;
     let columns = read_columns(snapshot, key, &clauses)?;
     let search = Search {
         on: &options.on,
         clauses,
-        rows: NumberedRows::new(&shared.place, snapshot, columns, question.of_rows.clone())?,
+        rows: NumberedRows::new(&shared.place, snapshot, columns, question.of_rows.cover.clone())?,
         keys,
         source,
         groups,

@@ -12,8 +12,8 @@ use parquet_writer::OptionInput;
 use super::*;
 use crate::append::AppendOptions;
 use crate::{
-    ClauseKind, Condition, CreateMode, CreateOptions, Expressions, MergeClause, MergeOptions, MergeValues,
-    NewValues, Scalar, ScanOptions,
+    ClauseKind, Condition, Conditions, CreateMode, CreateOptions, Expressions, MergeClause, MergeOptions,
+    MergeValues, NewValues, Scalar, ScanOptions,
 };
 
 /// The rows of both files. Identifiers beyond are free.
@@ -141,11 +141,11 @@ impl Change {
 
     fn prepare(&self, table: &Table) -> Option<PendingChange> {
         let ids: Vec<i64> = self.ids.iter().copied().collect();
-        let conditions = [Condition {
+        let conditions = Conditions::from([Condition {
             column: "id".to_owned(),
             operator: "in".to_owned(),
             values: ids.iter().copied().map(Scalar::Long).collect(),
-        }];
+        }]);
         let merge = |clauses: &[MergeClause], value| prepare_merge(table, clauses, &ids, value);
         let update_matched = clause(ClauseKind::Matched, false);
         let insert = clause(ClauseKind::NotMatched, false);
@@ -191,7 +191,7 @@ impl Change {
 
 fn update(
     table: &Table,
-    conditions: &[Condition],
+    conditions: &Conditions,
     column: &str,
     value: i64,
 ) -> Result<(Version, Option<PendingChange>)> {
@@ -296,11 +296,11 @@ fn of_changes_of_one_row_one_commits() {
 fn a_row_that_another_updates_so_that_it_is_not_looked_for_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let table = table(folder.path(), "Serializable", true);
-    let seven = [Condition {
+    let seven = Conditions::from([Condition {
         column: "id".to_owned(),
         operator: "=".to_owned(),
         values: vec![Scalar::Long(7)],
-    }];
+    }]);
     let late = Change::new(Kind::Update(1), &[7]).prepare(&table).unwrap();
     let away = update(&table, &seven, "id", 1000).unwrap().1.unwrap();
     let version = away.commit(&mut patience()).unwrap();
@@ -443,7 +443,7 @@ fn an_update_to_a_long_text_builds_few_rows_at_a_time() {
         },
     };
     table
-        .prepare_update(&[], values, None, &options(), &mut || true)
+        .prepare_update(&Conditions::default(), values, None, &options(), &mut || true)
         .unwrap();
     assert_eq!(at_once.iter().sum::<usize>(), 40);
     assert!(at_once.iter().all(|rows| *rows <= 16), "{at_once:?}");

@@ -13,7 +13,6 @@ use arrow_array::{
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
 use delta_commit::actions::Add;
 use delta_commit::log::{StoreError, StoreErrorKind};
-use delta_commit::predicate::Predicate;
 use delta_commit::{CommitError, Version};
 
 use crate::change_feed::{
@@ -29,7 +28,7 @@ use crate::vacuum::RETENTION_PROPERTY;
 
 use super::positions::row_count_of;
 use super::reader::FileReader;
-use super::{Plan, chosen};
+use super::{Filters, Plan, chosen};
 
 use former::Former;
 use versions::{Found, find, head_at};
@@ -172,7 +171,7 @@ impl Plans {
         let of_former = of_former.transpose()?;
         let snapshot = Arc::new(Snapshot::empty(found.end));
         let plan = |columns| {
-            Ok::<_, TableError>(Plan::new(place, &snapshot, columns, Predicate::default())?.unadvised())
+            Ok::<_, TableError>(Plan::new(place, &snapshot, columns, Filters::default())?.unadvised())
         };
         let of_data = plan(columns.clone())?;
         columns.push(change_type());

@@ -2,37 +2,15 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, BinaryArray, StringArray, TimestampMicrosecondArray, new_null_array};
+use arrow_array::{ArrayRef, BinaryArray, StringArray, TimestampMicrosecondArray, new_null_array};
 use arrow_cast::cast::{CastOptions, cast_with_options};
 use arrow_schema::{ArrowError, DataType};
 use delta_commit::actions::{Add, partition_value};
-use delta_commit::predicate::Term;
 use delta_commit::time::{parse_moment, parse_timestamp};
 
 use crate::error::{Result, TableError};
 use crate::mapping::Mapping;
 use crate::schema::Column;
-use crate::snapshot::Snapshot;
-
-use super::filter;
-
-/// Returns true if a file's partition values satisfy all of these conditions.
-pub(super) fn satisfy(snapshot: &Snapshot, file: &Add, conditions: &[Term]) -> Result<bool> {
-    for term in conditions {
-        let Some(column) = snapshot.column_of(term) else {
-            return Err(TableError::Malformed(format!(
-                "the table has no column {:?}",
-                term.column
-            )));
-        };
-        let value = constant(file, column, snapshot.mapping)?;
-        let holds = filter::holds(&value, &term.comparison).map_err(|error| unfit(file, column, &error))?;
-        if !(holds.is_valid(0) && holds.value(0)) {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
 
 /// The file's value in a partition column: an array of one value.
 ///

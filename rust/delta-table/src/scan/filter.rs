@@ -39,13 +39,8 @@ pub(super) fn holds(array: &ArrayRef, comparison: &Comparison) -> Result<Boolean
     compare(&comparable(array, literal)?, &scalar(literal))
 }
 
-/// The rows for which both hold; nothing is null in it.
-pub(super) fn both(left: &BooleanArray, right: &BooleanArray) -> BooleanArray {
-    BooleanArray::new(&certain(left) & &certain(right), None)
-}
-
 /// The values of which it is certain that they are true.
-fn certain(array: &BooleanArray) -> BooleanBuffer {
+pub(super) fn certain(array: &BooleanArray) -> BooleanBuffer {
     match array.nulls() {
         None => array.values().clone(),
         Some(nulls) => array.values() & nulls.inner(),
@@ -60,7 +55,8 @@ fn is_null(array: &ArrayRef) -> BooleanArray {
     BooleanArray::new(values, None)
 }
 
-fn is_in(array: &ArrayRef, literals: &[Literal]) -> Result<BooleanArray, ArrowError> {
+/// The values that are among these, which have the type of the column; nothing is null in it.
+pub(crate) fn is_in(array: &ArrayRef, literals: &[Literal]) -> Result<BooleanArray, ArrowError> {
     let mut any = BooleanBuffer::new_unset(array.len());
     // The literals of a column have one type, to which the array is converted once.
     for same in literals.chunk_by(|a, b| discriminant(a) == discriminant(b)) {
@@ -117,7 +113,7 @@ fn key(literal: &Literal) -> Key<'_> {
             Key::Number(value.cast_unsigned())
         }
         Literal::Float(value) => Key::Number(plain_float(*value).to_bits().into()),
-        Literal::Double(value) => Key::Number(plain_double(*value).to_bits()),
+        Literal::Double(value) | Literal::Decimal(value) => Key::Number(plain_double(*value).to_bits()),
     }
 }
 
@@ -130,7 +126,7 @@ fn comparable(array: &ArrayRef, literal: &Literal) -> Result<ArrayRef, ArrowErro
         // Days have 32 bits; the literal may have more.
         Literal::Date(_) => cast(&cast(array, &DataType::Int32)?, &DataType::Int64)?,
         Literal::Float(_) => plain(&cast(array, &DataType::Float32)?),
-        Literal::Double(_) => plain(&cast(array, &DataType::Float64)?),
+        Literal::Double(_) | Literal::Decimal(_) => plain(&cast(array, &DataType::Float64)?),
     })
 }
 
@@ -142,7 +138,9 @@ fn scalar(literal: &Literal) -> Scalar<ArrayRef> {
             Arc::new(Int64Array::from(vec![*value]))
         }
         Literal::Float(value) => Arc::new(Float32Array::from(vec![plain_float(*value)])),
-        Literal::Double(value) => Arc::new(Float64Array::from(vec![plain_double(*value)])),
+        Literal::Double(value) | Literal::Decimal(value) => {
+            Arc::new(Float64Array::from(vec![plain_double(*value)]))
+        }
     };
     Scalar::new(array)
 }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow_array::{BooleanArray, RecordBatch};
+use arrow_array::RecordBatch;
+use arrow_buffer::BooleanBuffer;
 use arrow_schema::ArrowError;
 use delta_commit::actions::Add;
 use delta_commit::predicate::Predicate;
@@ -17,7 +18,7 @@ use crate::schema::Column;
 use crate::snapshot::Snapshot;
 
 use super::reader::FileReader;
-use super::{Plan, filter};
+use super::{Filters, Plan};
 
 /// A reading of some columns with the numbers of rows.
 pub(crate) struct NumberedRows {
@@ -25,16 +26,16 @@ pub(crate) struct NumberedRows {
 }
 
 impl NumberedRows {
-    /// A reading of these columns. Row groups in which no row can satisfy the conditions, by their statistics, are
+    /// A reading of these columns. Row groups in which no row can satisfy the predicate, by their statistics, are
     /// passed over; of the others every row comes.
     pub fn new(
         place: &Arc<dyn Place>,
         snapshot: &Arc<Snapshot>,
         columns: Vec<Column>,
-        conditions: Predicate,
+        wanted: Predicate,
     ) -> Result<Self> {
         Ok(Self {
-            plan: Plan::new(place, snapshot, columns, conditions)?,
+            plan: Plan::new(place, snapshot, columns, Filters::covered_by(wanted))?,
         })
     }
 
@@ -65,10 +66,10 @@ impl NumberedRows {
     }
 }
 
-/// A search for rows for which conditions on columns of the files hold.
+/// A search for rows for which conditions hold.
 pub(crate) struct Positions {
     rows: NumberedRows,
-    conditions: Predicate,
+    filters: Filters,
 }
 
 /// The rows of a file, by their numbers from 0 on.
@@ -83,18 +84,16 @@ pub(crate) struct Found {
 }
 
 impl Positions {
-    pub fn new(place: &Arc<dyn Place>, snapshot: &Arc<Snapshot>, conditions: Predicate) -> Result<Self> {
+    pub fn new(place: &Arc<dyn Place>, snapshot: &Arc<Snapshot>, filters: Filters) -> Result<Self> {
         let mut columns: Vec<Column> = Vec::new();
-        for term in &conditions.0 {
-            if let Some(column) = snapshot.schema.column(&term.column[0])
-                && columns.iter().all(|known| known.name != column.name)
-            {
+        for column in filters.each.iter().flat_map(|filter| filter.columns(snapshot)) {
+            if columns.iter().all(|known| known.name != column.name) {
                 columns.push(column.clone());
             }
         }
         Ok(Self {
-            rows: NumberedRows::new(place, snapshot, columns, conditions.clone())?,
-            conditions,
+            rows: NumberedRows::new(place, snapshot, columns, filters.cover.clone())?,
+            filters,
         })
     }
 
@@ -104,7 +103,7 @@ impl Positions {
         let (rows, deleted) = self.rows.each(add, go_on, &mut |first, batch, _| {
             let held = self.hold(batch);
             let held = held.map_err(|error| table_error(&add.path, error.into()))?;
-            matching.extend(held.values().set_indices().map(|row| first + row as u64));
+            matching.extend(held.set_indices().map(|row| first + row as u64));
             Ok(())
         })?;
         matching -= &deleted;
@@ -116,13 +115,10 @@ impl Positions {
     }
 
     /// The rows of a batch for which all conditions hold.
-    fn hold(&self, batch: &RecordBatch) -> Result<BooleanArray, ArrowError> {
-        let mut all = BooleanArray::from(vec![true; batch.num_rows()]);
-        for term in &self.conditions.0 {
-            let Some(values) = batch.column_by_name(&term.column[0]) else {
-                return Err(ArrowError::SchemaError(format!("no column {:?}", term.column)));
-            };
-            all = filter::both(&all, &filter::holds(values, &term.comparison)?);
+    fn hold(&self, batch: &RecordBatch) -> Result<BooleanBuffer, ArrowError> {
+        let mut all = BooleanBuffer::new_set(batch.num_rows());
+        for filter in &self.filters.each {
+            all = &all & filter.holds(batch)?.values();
         }
         Ok(all)
     }
@@ -149,7 +145,7 @@ impl FileRows {
         add: &Arc<Add>,
         gone: RoaringTreemap,
     ) -> Result<Self> {
-        let plan = Plan::new(place, snapshot, columns, Predicate::default())?;
+        let plan = Plan::new(place, snapshot, columns, Filters::default())?;
         Self::open(plan, add, gone)
     }
 }
@@ -171,7 +167,7 @@ pub(crate) fn row_count(place: &Arc<dyn Place>, snapshot: &Arc<Snapshot>, add: &
     if let Some(rows) = add.stats.as_deref().and_then(record_count) {
         return Ok(rows);
     }
-    let plan = Plan::new(place, snapshot, Vec::new(), Predicate::default())?;
+    let plan = Plan::new(place, snapshot, Vec::new(), Filters::default())?;
     let reader = FileReader::open(&plan, Arc::clone(add), RoaringTreemap::new())?;
     Ok(row_count_of(&reader))
 }

@@ -4,14 +4,11 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use arrow_array::new_null_array;
-use arrow_array::{
-    Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, RecordBatchReader, UInt32Array,
-};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, RecordBatchReader, UInt32Array};
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 use arrow_select::take::take;
 use delta_commit::actions::Add;
 use delta_commit::log::{StoreError, StoreErrorKind};
-use delta_commit::predicate::Predicate;
 use delta_commit::{CommitError, path};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
@@ -32,8 +29,9 @@ use crate::schema::Column;
 use crate::stats::row_group_stats_json;
 
 use super::adapt::adapt;
+use super::question::{batch, nullable};
 use super::row_numbers::{in_order, with_numbers};
-use super::{Plan, constants, filter};
+use super::{Filter, Plan, constants};
 
 /// Rows of a batch.
 pub(super) const BATCH_ROWS: usize = 8_192;
@@ -144,7 +142,7 @@ impl FileReader {
         let places = plan.places(metadata.schema().fields());
         let sources = sources(plan, &add, &places)?;
         let mask = ProjectionMask::roots(metadata.parquet_schema(), places.into_iter().flatten());
-        let groups = groups(plan, &metadata);
+        let groups = groups(plan, &add, &metadata);
         check_rows(&add, &deleted, metadata.metadata())?;
         Ok(Self {
             file,
@@ -181,7 +179,7 @@ impl FileReader {
 
     /// A reader of the rows of a row group that are there and satisfy the conditions; none where no row can.
     fn open_group(&self, plan: &Plan, group: usize) -> Result<Option<ParquetRecordBatchReader>> {
-        let Some(filters) = self.filters(plan) else {
+        let Some(filters) = self.filters(plan)? else {
             return Ok(None);
         };
         let selection = self.selection(group);
@@ -257,31 +255,30 @@ impl FileReader {
         of_file(&self.add, self.advice, error)
     }
 
-    /// The conditions on columns of the file; none where a condition on a column that it lacks cannot hold.
-    fn filters(&self, plan: &Plan) -> Option<Vec<Box<dyn ArrowPredicate>>> {
+    /// The conditions on columns of the file; none where one on columns that it lacks does not hold.
+    fn filters(&self, plan: &Plan) -> Result<Option<Vec<Box<dyn ArrowPredicate>>>> {
         let mut filters: Vec<Box<dyn ArrowPredicate>> = Vec::new();
-        let mapping = plan.snapshot.mapping;
-        for term in &plan.conditions.0 {
-            let column = plan.snapshot.column_of(term)?;
-            if mapping.place(self.metadata.schema().fields(), column).is_none() {
-                let absent = new_null_array(&column.kind.arrow(), 1);
-                let holds = filter::holds(&absent, &term.comparison).ok()?;
-                if filter::both(&holds, &holds).value(0) {
+        for filter in &plan.filters.each {
+            let inputs = Inputs::of(plan, &self.add, self.metadata.schema(), filter)?;
+            if inputs.held.is_empty() {
+                let row = inputs
+                    .constants
+                    .iter()
+                    .map(|(_, value)| Arc::clone(value))
+                    .collect();
+                let holds = batch(&inputs.schema, row, 1).and_then(|row| filter.holds(&row));
+                let holds = holds.map_err(|error| self.failed(error.into()))?;
+                if holds.value(0) {
                     continue;
                 }
-                return None;
+                return Ok(None);
             }
-            let (kind, comparison) = (column.kind.clone(), term.comparison.clone());
-            let evaluate = move |batch: RecordBatch| -> Result<BooleanArray, ArrowError> {
-                let values = adapt(batch.column(0), &kind, mapping)?;
-                filter::holds(&values, &comparison)
-            };
-            filters.push(Box::new(ArrowPredicateFn::new(
-                roots(&self.metadata, std::iter::once(column), mapping),
-                evaluate,
-            )));
+            let mask = roots(&self.metadata, inputs.held.iter(), plan.snapshot.mapping);
+            let (filter, mapping) = (filter.clone(), plan.snapshot.mapping);
+            let evaluate = move |decoded: RecordBatch| filter.holds(&inputs.rows(&decoded, mapping)?);
+            filters.push(Box::new(ArrowPredicateFn::new(mask, evaluate)));
         }
-        Some(filters)
+        Ok(Some(filters))
     }
 
     /// The columns of the answer, of decoded ones.
@@ -307,6 +304,51 @@ impl FileReader {
             columns,
             &RecordBatchOptions::new().with_row_count(Some(rows)),
         )
+    }
+}
+
+/// The columns that a condition asks for, in one file.
+struct Inputs {
+    /// Those that the file holds, in its order.
+    held: Vec<Column>,
+    /// The others, each with the value that it has in all rows.
+    constants: Vec<(Column, ArrayRef)>,
+    /// The schema of both.
+    schema: SchemaRef,
+}
+
+impl Inputs {
+    fn of(plan: &Plan, add: &Add, file: &Schema, filter: &Filter) -> Result<Self> {
+        let mapping = plan.snapshot.mapping;
+        let (mut held, mut constants) = (Vec::new(), Vec::new());
+        for column in filter.columns(&plan.snapshot) {
+            if plan.snapshot.is_partition_column(column) {
+                let value = constants::constant(add, column, mapping)?;
+                constants.push((column.clone(), value));
+            } else if let Some(place) = mapping.place(file.fields(), column) {
+                held.push((place, column.clone()));
+            } else {
+                constants.push((column.clone(), new_null_array(&column.kind.arrow(), 1)));
+            }
+        }
+        // Columns are decoded in the order of the file.
+        held.sort_by_key(|(place, _)| *place);
+        let held: Vec<Column> = held.into_iter().map(|(_, column)| column).collect();
+        let others = constants.iter().map(|(column, _)| column);
+        Ok(Self {
+            schema: nullable(held.iter().chain(others)),
+            held,
+            constants,
+        })
+    }
+
+    /// The columns of some rows, of which those that the file holds are decoded.
+    fn rows(&self, decoded: &RecordBatch, mapping: Mapping) -> Result<RecordBatch, ArrowError> {
+        let rows = decoded.num_rows();
+        let held = self.held.iter().zip(decoded.columns());
+        let held = held.map(|(column, array)| adapt(array, &column.kind, mapping));
+        let others = self.constants.iter().map(|(_, value)| repeated(value, rows));
+        batch(&self.schema, held.chain(others).collect::<Result<_, _>>()?, rows)
     }
 }
 
@@ -354,28 +396,42 @@ fn roots<'a>(
 }
 
 /// The row groups that may hold a row which satisfies the conditions.
-fn groups(plan: &Plan, metadata: &ArrowReaderMetadata) -> VecDeque<usize> {
+fn groups(plan: &Plan, add: &Add, metadata: &ArrowReaderMetadata) -> VecDeque<usize> {
     let footer = metadata.metadata();
     let all = 0..footer.num_row_groups();
-    let columns = plan
-        .conditions
-        .0
-        .iter()
-        .filter_map(|term| plan.snapshot.column_of(term));
-    let columns: Vec<Column> = columns
+    let terms = plan.filters.cover.terms().into_iter();
+    let named: BTreeSet<&str> = terms
+        .filter_map(|term| term.column.first().map(String::as_str))
+        .collect();
+    // Some writers store partition columns too: the log says what their values are.
+    let held = plan.snapshot.schema.columns.iter().filter(|column| {
+        named.contains(plan.snapshot.mapping.stored_name(column))
+            && !plan.snapshot.is_partition_column(column)
+    });
+    let columns: Vec<Column> = held
         .filter_map(|column| as_stored(plan, metadata.schema(), column))
         .collect();
     if columns.is_empty() {
         return all.collect();
     }
     let columns: Vec<&Column> = columns.iter().collect();
-    all.filter(|group| may_match(&plan.conditions, &row_group_stats_json(&columns, footer, *group)))
-        .collect()
+    let may_match = |group: &usize| {
+        plan.filters.cover.may_match(&Add {
+            partition_values: add.partition_values.clone(),
+            stats: Some(row_group_stats_json(&columns, footer, *group)),
+            ..Add::default()
+        })
+    };
+    all.filter(may_match).collect()
 }
 
-/// A column under the name that conditions have, where the file has it under that name.
+/// A column under the name that conditions have, where the file has it under that name. Fields of a struct may have
+/// other names where names are mapped.
 fn as_stored(plan: &Plan, file: &Schema, column: &Column) -> Option<Column> {
     let mapping = plan.snapshot.mapping;
+    if mapping != Mapping::None && !column.kind.structs().is_empty() {
+        return None;
+    }
     let name = mapping.stored_name(column);
     // In a file whose columns are found by ids, another column may have the name.
     let is_alike = match mapping.place(file.fields(), column) {
@@ -385,13 +441,6 @@ fn as_stored(plan: &Plan, file: &Schema, column: &Column) -> Option<Column> {
     is_alike.then(|| Column {
         name: name.to_owned(),
         ..column.clone()
-    })
-}
-
-fn may_match(conditions: &Predicate, stats: &str) -> bool {
-    conditions.may_match(&Add {
-        stats: Some(stats.to_owned()),
-        ..Add::default()
     })
 }
 

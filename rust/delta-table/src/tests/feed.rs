@@ -34,7 +34,7 @@ fn a_delete_under_way_writes_no_version_without_changes_in_a_feed_that_came_mean
         let table = table(folder.path(), "WriteSerializable", has);
         append(&table, &[(1, 10), (2, 20), (3, 30)]);
         let prepare = || {
-            let prepared = table.prepare_delete(&with_id(2), None, &options(), &mut || true);
+            let prepared = table.prepare_delete(&with_id(2).into(), None, &options(), &mut || true);
             prepared.unwrap().1.unwrap()
         };
         let late = prepare();

@@ -12,8 +12,8 @@ use parquet_writer::Batch;
 
 use super::{Rows, batch, options, schema};
 use crate::{
-    ClauseKind, Condition, Counts, MergeClause, MergeOptions, MergeValues, NewValues, PendingChange, Scalar,
-    Table,
+    ClauseKind, Condition, Conditions, Counts, MergeClause, MergeOptions, MergeValues, NewValues,
+    PendingChange, Scalar, Table,
 };
 
 /// Conditions of the rows that a deletion or an update looks for.
@@ -25,16 +25,16 @@ pub(super) enum Wanted {
 }
 
 impl Wanted {
-    fn conditions(&self) -> Vec<Condition> {
+    fn conditions(&self) -> Conditions {
         let condition = |column: &str, operator: &str, values: Vec<i64>| Condition {
             column: column.to_owned(),
             operator: operator.to_owned(),
             values: values.into_iter().map(Scalar::Long).collect(),
         };
         match self {
-            Self::Ids(ids) => vec![condition("id", "in", ids.iter().copied().collect())],
-            Self::Value(value) => vec![condition("value", "=", vec![*value])],
-            Self::All => Vec::new(),
+            Self::Ids(ids) => [condition("id", "in", ids.iter().copied().collect())].into(),
+            Self::Value(value) => [condition("value", "=", vec![*value])].into(),
+            Self::All => Conditions::default(),
         }
     }
 

@@ -14,7 +14,7 @@ use delta_commit::{Operation, Outcome, Token};
 use delta_object_store::Objects;
 use delta_table::schema::TableSchema;
 use delta_table::{
-    AppendOptions, ChangesOptions, CompactOptions, Condition, CreateMode, CreateOptions, Folder,
+    AppendOptions, ChangesOptions, CompactOptions, Condition, Conditions, CreateMode, CreateOptions, Folder,
     MergeOptions, NewValues, Place, ReadSet, Scalar, ScanOptions, Table, TableError, VacuumOptions,
 };
 use parquet_writer::{OptionFault, WriteError};
@@ -42,13 +42,16 @@ pub(crate) use scan::{DeltaChanges, DeltaRows, DeltaScan};
 use attention::{Caller, attention, watch};
 use changes::{Changed, Changing, Evaluation, GivenClause, literals_of};
 
-/// Conditions from Python: each is a column, an operator and values.
-struct Conditions(Vec<Condition>);
+/// Conditions from Python: a text in SQL, or a list, each with a column, an operator and values.
+struct Given(Conditions);
 
-impl<'py> FromPyObject<'_, 'py> for Conditions {
+impl<'py> FromPyObject<'_, 'py> for Given {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if object.is_instance_of::<PyString>() {
+            return Ok(Self(Conditions::Sql(object.extract()?)));
+        }
         let given: Vec<(String, String, Vec<Bound<'py, PyAny>>)> = object.extract()?;
         let conditions = given.into_iter().map(|(column, operator, values)| {
             Ok(Condition {
@@ -57,7 +60,8 @@ impl<'py> FromPyObject<'_, 'py> for Conditions {
                 values: values.iter().map(scalar).collect::<PyResult<_>>()?,
             })
         });
-        conditions.collect::<PyResult<_>>().map(Self)
+        let conditions: Vec<Condition> = conditions.collect::<PyResult<_>>()?;
+        Ok(Self(conditions.into()))
     }
 }
 
@@ -175,6 +179,12 @@ fn store_of(url: &Path, options: StorageOptions) -> Result<Objects, TableError> 
 #[pyfunction]
 pub(crate) fn check_delta_options(py: Python<'_>, options: Options<'_>) -> PyResult<()> {
     delta_table::check_options(&options.validated(py)?).map_err(|error| errors::raised(py, error))
+}
+
+/// Raises `OptionError`, which names `option`, for a text that is no condition, whatever columns there are.
+#[pyfunction]
+pub(crate) fn check_condition(py: Python<'_>, text: &str, option: &str) -> PyResult<()> {
+    delta_table::check_condition(text, option).map_err(|error| errors::raised(py, error))
 }
 
 /// Waits until announcements of no more use are deleted, at most so many seconds. Returns false if the time was up
@@ -377,7 +387,7 @@ impl DeltaTable {
         &self,
         py: Python<'py>,
         columns: Option<Vec<String>>,
-        given: Conditions,
+        given: Given,
         version: Option<i64>,
     ) -> PyResult<Bound<'py, DeltaScan>> {
         let options = ScanOptions {
@@ -435,7 +445,7 @@ impl DeltaTable {
         options: Options<'_>,
         merge_schema: bool,
         app_transaction: Option<(String, i64)>,
-        replace: Option<Conditions>,
+        replace: Option<Given>,
         user_metadata: Option<String>,
         max_file_bytes: Option<i64>,
         max_file_rows: Option<i64>,
@@ -458,7 +468,7 @@ impl DeltaTable {
     }
 
     /// Removes the files that conditions on partition columns choose.
-    fn delete(&self, py: Python<'_>, given: Conditions, timeout: Option<f64>) -> PyResult<i64> {
+    fn delete(&self, py: Python<'_>, given: Given, timeout: Option<f64>) -> PyResult<i64> {
         let caller = Caller::of(py, timeout)?;
         detached(py, move || {
             caller.commit(|patience, _| upkeep::anew(|| self.table.delete(&given.0, patience)))
@@ -469,7 +479,7 @@ impl DeltaTable {
     fn delete_rows(
         &self,
         py: Python<'_>,
-        given: Conditions,
+        given: Given,
         options: Options<'_>,
         user_metadata: Option<String>,
         timeout: Option<f64>,
@@ -489,7 +499,7 @@ impl DeltaTable {
     fn update_rows(
         &self,
         py: Python<'_>,
-        given: Conditions,
+        given: Given,
         literals: &Bound<'_, PyDict>,
         computed: Vec<String>,
         evaluate: Vec<Py<PyAny>>,
@@ -555,7 +565,7 @@ impl DeltaTable {
     fn compact(
         &self,
         py: Python<'_>,
-        given: Conditions,
+        given: Given,
         target_file_bytes: Option<i64>,
         purge: bool,
         options: Options<'_>,
@@ -629,7 +639,7 @@ impl DeltaTable {
         version: Option<i64>,
         whole_table: bool,
         files: Vec<String>,
-        given: Conditions,
+        given: Given,
         operation: String,
         user_metadata: Option<String>,
         timeout: Option<f64>,

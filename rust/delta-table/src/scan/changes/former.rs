@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, new_null_array};
 use arrow_schema::ArrowError;
-use delta_commit::predicate::Predicate;
 
 use crate::error::Result;
 use crate::head::Head;
 use crate::mapping::Mapping;
 use crate::place::Place;
-use crate::scan::{Plan, adapt};
+use crate::scan::{Filters, Plan, adapt};
 use crate::schema::Column;
 use crate::snapshot::Snapshot;
 
@@ -42,7 +41,7 @@ impl Former {
         }
         let snapshot = Arc::new(Snapshot::empty(head));
         Ok(Self {
-            plan: Plan::new(place, &snapshot, own, Predicate::default())?.unadvised(),
+            plan: Plan::new(place, &snapshot, own, Filters::default())?.unadvised(),
             places,
         })
     }

@@ -1,8 +1,12 @@
-//! The part of SQL that CHECK expressions may use here.
+//! The part of SQL that is understood here.
 //!
 //! It has comparisons of columns and literals, `AND`, `OR`, `NOT`, `IS [NOT] NULL`, `[NOT] IN`, `[NOT] BETWEEN` and
-//! parentheses. Texts that engines read differently are refused: a constraint means the same to all of them, or nothing
-//! is written here.
+//! parentheses. Texts that engines read differently are refused: a condition means the same to all of them.
+
+use super::Purpose;
+use super::fault::Fault;
+use super::tokens::{Placed, Token, tokens};
+use super::words::{ANSI_RESERVED, RESERVED};
 
 /// The depth of parentheses and `NOT` at most. Reading goes down once for each.
 const MOST_DEPTH: usize = 64;
@@ -13,147 +17,19 @@ const MOST_BYTES: usize = 64 << 10;
 /// The digits of a number at most: those of the widest decimal.
 const MOST_DIGITS: usize = 38;
 
-/// The words that are no column without backquotes.
-const RESERVED: [&str; 9] = ["and", "between", "false", "in", "is", "not", "null", "or", "true"];
+/// The words for what may stand where a value is asked for.
+const OPERAND: &str = "give a column or a literal";
 
-/// The words that have backquotes as names of columns in an expression that is added, in order. Spark with ANSI's
-/// reserved words, or `DataFusion`, which delta-rs checks with, takes one for something else.
-const ANSI_RESERVED: [&str; 126] = [
-    "all",
-    "and",
-    "anti",
-    "any",
-    "array",
-    "as",
-    "authorization",
-    "between",
-    "both",
-    "by",
-    "case",
-    "cast",
-    "check",
-    "collate",
-    "column",
-    "connect",
-    "constraint",
-    "convert",
-    "create",
-    "cross",
-    "cube",
-    "current",
-    "current_catalog",
-    "current_date",
-    "current_role",
-    "current_schema",
-    "current_time",
-    "current_timestamp",
-    "current_user",
-    "default",
-    "delete",
-    "describe",
-    "distinct",
-    "div",
-    "drop",
-    "else",
-    "end",
-    "escape",
-    "except",
-    "exists",
-    "explain",
-    "extract",
-    "false",
-    "fetch",
-    "filter",
-    "for",
-    "foreign",
-    "from",
-    "full",
-    "grant",
-    "group",
-    "grouping",
-    "having",
-    "ilike",
-    "in",
-    "inner",
-    "insert",
-    "intersect",
-    "interval",
-    "into",
-    "is",
-    "join",
-    "lateral",
-    "leading",
-    "left",
-    "like",
-    "limit",
-    "localtime",
-    "localtimestamp",
-    "match",
-    "minus",
-    "natural",
-    "not",
-    "null",
-    "offset",
-    "on",
-    "only",
-    "or",
-    "order",
-    "outer",
-    "over",
-    "overlaps",
-    "overlay",
-    "partition",
-    "position",
-    "primary",
-    "prior",
-    "qualify",
-    "references",
-    "regexp",
-    "right",
-    "rlike",
-    "rollup",
-    "row",
-    "rows",
-    "select",
-    "semi",
-    "session_user",
-    "set",
-    "similar",
-    "some",
-    "sort",
-    "sql",
-    "struct",
-    "substring",
-    "table",
-    "tablesample",
-    "then",
-    "to",
-    "trailing",
-    "trim",
-    "true",
-    "try_cast",
-    "union",
-    "unique",
-    "unknown",
-    "unnest",
-    "update",
-    "user",
-    "using",
-    "values",
-    "when",
-    "where",
-    "window",
-    "with",
-    "within",
-];
+/// The words for what may follow a value.
+const AFTER: &str = "give a comparison, IS NULL, IN, BETWEEN, AND or OR, or nothing more";
 
 /// An expression as it is written.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Expression {
     /// A value.
-    Literal(Literal),
+    Literal(Placed<Literal>),
     /// A column, or a field of one: names from the top.
-    Column(Vec<String>),
+    Column(Placed<Vec<String>>),
     /// The negation.
     Not(Box<Expression>),
     /// True if all are.
@@ -163,7 +39,7 @@ pub(super) enum Expression {
     /// True if there is no value.
     IsNull(Box<Expression>),
     /// True if the value is one of these.
-    In(Box<Expression>, Vec<Literal>),
+    In(Box<Expression>, Vec<Placed<Literal>>),
     /// A comparison.
     Compare(Box<Expression>, Operator, Box<Expression>),
 }
@@ -215,189 +91,68 @@ pub(super) enum Operator {
     GreaterOrEqual,
 }
 
-#[derive(Debug, Clone, PartialEq)]
-enum Token {
-    Word(String),
-    Quoted(String),
-    Number(String),
-    Text(String),
-    Compare(Operator),
-    Open,
-    Close,
-    Comma,
-    Dot,
-    Minus,
-}
-
-/// The names of columns that need backquotes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Quoting {
-    /// Those that cannot be read without them.
-    Lax,
-    /// All words that SQL reserves.
-    Strict,
-}
-
-/// Parses an expression. The error says why it is not understood.
-pub(super) fn parse(text: &str, quoting: Quoting) -> Result<Expression, String> {
-    if text.len() > MOST_BYTES {
-        return Err(format!("it is longer than {MOST_BYTES} bytes"));
-    }
-    let mut parser = Parser {
-        tokens: tokens(text)?,
-        next: 0,
-        depth: 0,
-        quoting,
-    };
-    let expression = parser.any()?;
-    match parser.peek() {
-        None => Ok(expression),
-        Some(token) => Err(unexpected(Some(token))),
-    }
-}
-
-fn unexpected(token: Option<&Token>) -> String {
-    let shown = match token {
-        None => return "it ends too early".to_owned(),
-        Some(Token::Word(word)) => word.clone(),
-        Some(Token::Quoted(name)) => format!("`{name}`"),
-        Some(Token::Number(text)) => text.clone(),
-        Some(Token::Text(text)) => format!("'{text}'"),
-        Some(Token::Compare(_)) => "a comparison".to_owned(),
-        Some(Token::Open) => "(".to_owned(),
-        Some(Token::Close) => ")".to_owned(),
-        Some(Token::Comma) => ",".to_owned(),
-        Some(Token::Dot) => ".".to_owned(),
-        Some(Token::Minus) => "-".to_owned(),
-    };
-    format!("{shown} is not expected where it stands")
-}
-
-fn tokens(text: &str) -> Result<Vec<Token>, String> {
-    let mut tokens = Vec::new();
-    let mut rest = text.trim_start();
-    while let Some(first) = rest.chars().next() {
-        let (token, after) = match first {
-            '\'' => text_token(rest)?,
-            '`' => quoted_token(rest)?,
-            '0'..='9' => number_token(rest)?,
-            'a'..='z' | 'A'..='Z' | '_' => word_token(rest),
-            _ => symbol_token(rest)?,
-        };
-        tokens.push(token);
-        rest = after.trim_start();
-    }
-    Ok(tokens)
-}
-
-fn text_token(text: &str) -> Result<(Token, &str), String> {
-    let (content, rest) = text[1..]
-        .split_once('\'')
-        .ok_or("a text has no quote at its end")?;
-    // Spark joins two texts or reads one quote, as its settings say.
-    if rest.trim_start().starts_with('\'') {
-        return Err(
-            "a text has a quote in it or follows another one, which engines read differently".to_owned(),
-        );
-    }
-    if content.contains('\\') {
-        return Err("a text has a backslash in it, which engines read differently".to_owned());
-    }
-    Ok((Token::Text(content.to_owned()), rest))
-}
-
-fn quoted_token(text: &str) -> Result<(Token, &str), String> {
-    let mut name = String::new();
-    let mut rest = &text[1..];
-    loop {
-        let (part, after) = rest.split_once('`').ok_or("a name has no backquote at its end")?;
-        name.push_str(part);
-        // A quote that is doubled is a part of the name.
-        let Some(more) = after.strip_prefix('`') else {
-            return Ok((Token::Quoted(name), after));
-        };
-        name.push('`');
-        rest = more;
-    }
-}
-
-fn word_token(text: &str) -> (Token, &str) {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let end = text.find(|c| !is_part(c)).unwrap_or(text.len());
-    let (word, rest) = text.split_at(end);
-    (Token::Word(word.to_owned()), rest)
-}
-
-fn digits_of(text: &str) -> usize {
-    text.bytes().take_while(u8::is_ascii_digit).count()
-}
-
-fn number_token(text: &str) -> Result<(Token, &str), String> {
-    let mut end = digits_of(text);
-    if text[end..].starts_with('.') {
-        end += 1 + digits_of(&text[end + 1..]);
-    }
-    if let Some(exponent) = text[end..].strip_prefix(['e', 'E']) {
-        let signed = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
-        let digits = digits_of(signed);
-        if digits > 0 {
-            end += 1 + (exponent.len() - signed.len()) + digits;
+impl Expression {
+    /// The byte where it begins, but for what only opens it.
+    pub fn at(&self) -> usize {
+        match self {
+            Self::Literal(literal) => literal.at,
+            Self::Column(column) => column.at,
+            Self::Not(inner) | Self::IsNull(inner) | Self::In(inner, _) | Self::Compare(inner, ..) => {
+                inner.at()
+            }
+            Self::All(parts) | Self::Any(parts) => parts.first().map_or(0, Self::at),
         }
     }
-    let (number, rest) = text.split_at(end);
-    if rest.starts_with(|c: char| c.is_alphanumeric() || c == '_') || number.ends_with('.') {
-        return Err(format!("{number} goes on in a way that is not known"));
-    }
-    Ok((Token::Number(number.to_owned()), rest))
 }
 
-fn symbol_token(text: &str) -> Result<(Token, &str), String> {
-    static SYMBOLS: [(&str, Token); 13] = [
-        ("<=", Token::Compare(Operator::LessOrEqual)),
-        (">=", Token::Compare(Operator::GreaterOrEqual)),
-        ("<>", Token::Compare(Operator::NotEqual)),
-        ("!=", Token::Compare(Operator::NotEqual)),
-        ("==", Token::Compare(Operator::Equal)),
-        ("<", Token::Compare(Operator::Less)),
-        (">", Token::Compare(Operator::Greater)),
-        ("=", Token::Compare(Operator::Equal)),
-        ("(", Token::Open),
-        (")", Token::Close),
-        (",", Token::Comma),
-        (".", Token::Dot),
-        ("-", Token::Minus),
-    ];
-    if text.starts_with("--") || text.starts_with("/*") {
-        return Err("comments are not known".to_owned());
+/// Parses a condition. The error says why it is not understood.
+pub(super) fn parse(text: &str, purpose: Purpose) -> Result<Expression, Fault> {
+    if text.len() > MOST_BYTES {
+        return Err(Fault::of_all(format!("it is longer than {MOST_BYTES} bytes")));
     }
-    if text.starts_with('"') {
-        return Err(
-            "double quotes are those of a text for some engines, and those of a name for others".to_owned(),
-        );
-    }
-    let Some((symbol, token)) = SYMBOLS.iter().find(|(symbol, _)| text.starts_with(symbol)) else {
-        let sign = text.chars().next().unwrap_or_default();
-        return Err(format!("{sign:?} is not known"));
+    let mut parser = Parser {
+        tokens: tokens(text, purpose)?,
+        end: text.len(),
+        next: 0,
+        depth: 0,
+        purpose,
     };
-    Ok((token.clone(), &text[symbol.len()..]))
+    let expression = parser.any()?;
+    if parser.next < parser.tokens.len() {
+        return Err(parser.unexpected(AFTER));
+    }
+    Ok(expression)
 }
 
 struct Parser {
-    tokens: Vec<Token>,
+    tokens: Vec<Placed<Token>>,
+    /// The number of bytes.
+    end: usize,
     next: usize,
     depth: usize,
-    quoting: Quoting,
+    purpose: Purpose,
 }
 
 impl Parser {
     fn peek(&self) -> Option<&Token> {
-        self.tokens.get(self.next)
+        self.tokens.get(self.next).map(|token| &token.it)
     }
 
-    fn take(&mut self) -> Option<Token> {
-        let token = self.peek().cloned();
-        self.next += 1;
-        token
+    /// The byte where the next token begins.
+    fn at(&self) -> usize {
+        self.tokens.get(self.next).map_or(self.end, |token| token.at)
+    }
+
+    fn fault(&self, why: impl Into<String>) -> Fault {
+        Fault::at(self.at(), why)
+    }
+
+    /// The fault of the next token, where something else was expected.
+    fn unexpected(&self, expected: &str) -> Fault {
+        self.fault(match self.peek() {
+            None => format!("it ends too early: {expected}"),
+            Some(token) => format!("{} is not expected where it stands: {expected}", token.shown()),
+        })
     }
 
     /// Takes the next token if it is this one.
@@ -407,11 +162,11 @@ impl Parser {
         is_next
     }
 
-    fn expect(&mut self, token: &Token) -> Result<(), String> {
+    fn expect(&mut self, token: &Token, expected: &str) -> Result<(), Fault> {
         if self.accept(token) {
             return Ok(());
         }
-        Err(unexpected(self.peek()))
+        Err(self.unexpected(expected))
     }
 
     /// Takes the next token if it is this word, in any case.
@@ -421,14 +176,14 @@ impl Parser {
         is_next
     }
 
-    fn expect_word(&mut self, word: &str) -> Result<(), String> {
+    fn expect_word(&mut self, word: &str, expected: &str) -> Result<(), Fault> {
         if self.accept_word(word) {
             return Ok(());
         }
-        Err(unexpected(self.peek()))
+        Err(self.unexpected(expected))
     }
 
-    fn any(&mut self) -> Result<Expression, String> {
+    fn any(&mut self) -> Result<Expression, Fault> {
         let mut parts = vec![self.all()?];
         while self.accept_word("or") {
             parts.push(self.all()?);
@@ -436,7 +191,7 @@ impl Parser {
         Ok(one_or(parts, Expression::Any))
     }
 
-    fn all(&mut self) -> Result<Expression, String> {
+    fn all(&mut self) -> Result<Expression, Fault> {
         let mut parts = vec![self.negated()?];
         while self.accept_word("and") {
             parts.push(self.negated()?);
@@ -444,7 +199,7 @@ impl Parser {
         Ok(one_or(parts, Expression::All))
     }
 
-    fn negated(&mut self) -> Result<Expression, String> {
+    fn negated(&mut self) -> Result<Expression, Fault> {
         if self.accept_word("not") {
             let inner = self.deeper(Self::negated)?;
             return Ok(Expression::Not(Box::new(inner)));
@@ -454,10 +209,10 @@ impl Parser {
 
     fn deeper(
         &mut self,
-        inner: impl FnOnce(&mut Self) -> Result<Expression, String>,
-    ) -> Result<Expression, String> {
+        inner: impl FnOnce(&mut Self) -> Result<Expression, Fault>,
+    ) -> Result<Expression, Fault> {
         if self.depth == MOST_DEPTH {
-            return Err(format!("it is nested deeper than {MOST_DEPTH}"));
+            return Err(self.fault(format!("it is nested deeper than {MOST_DEPTH}")));
         }
         self.depth += 1;
         let done = inner(self);
@@ -465,7 +220,7 @@ impl Parser {
         done
     }
 
-    fn predicate(&mut self) -> Result<Expression, String> {
+    fn predicate(&mut self) -> Result<Expression, Fault> {
         let left = self.operand()?;
         if let Some(Token::Compare(operator)) = self.peek() {
             let operator = *operator;
@@ -475,7 +230,7 @@ impl Parser {
         }
         if self.accept_word("is") {
             let is_negated = self.accept_word("not");
-            self.expect_word("null")?;
+            self.expect_word("null", "give IS NULL or IS NOT NULL")?;
             return Ok(negated_if(is_negated, Expression::IsNull(Box::new(left))));
         }
         let is_negated = self.accept_word("not");
@@ -485,10 +240,10 @@ impl Parser {
         }
         if self.accept_word("between") {
             if !matches!(left, Expression::Column(_) | Expression::Literal(_)) {
-                return Err("BETWEEN goes with a column or a literal".to_owned());
+                return Err(Fault::at(left.at(), "BETWEEN goes with a column or a literal"));
             }
             let least = self.operand()?;
-            self.expect_word("and")?;
+            self.expect_word("and", "give AND and the upper end of BETWEEN")?;
             let greatest = self.operand()?;
             let within = Expression::All(vec![
                 compare(left.clone(), Operator::GreaterOrEqual, least),
@@ -497,99 +252,127 @@ impl Parser {
             return Ok(negated_if(is_negated, within));
         }
         if is_negated {
-            return Err(unexpected(self.peek()));
+            return Err(self.unexpected("give IN or BETWEEN after NOT"));
         }
         Ok(left)
     }
 
     /// The list after `IN`.
-    fn list(&mut self) -> Result<Vec<Literal>, String> {
-        self.expect(&Token::Open)?;
+    fn list(&mut self) -> Result<Vec<Placed<Literal>>, Fault> {
+        self.expect(&Token::Open, "give a list of literals in parentheses")?;
         let mut literals = Vec::new();
         loop {
             match self.operand()? {
                 Expression::Literal(literal) => literals.push(literal),
-                _ => return Err("a list has something else than literals".to_owned()),
+                other => return Err(Fault::at(other.at(), "a list has something else than literals")),
             }
             if !self.accept(&Token::Comma) {
                 break;
             }
         }
-        self.expect(&Token::Close)?;
+        self.expect(&Token::Close, "give a comma or the end of the list")?;
         Ok(literals)
     }
 
-    fn operand(&mut self) -> Result<Expression, String> {
-        match self.take() {
-            Some(Token::Open) => {
+    fn operand(&mut self) -> Result<Expression, Fault> {
+        let at = self.at();
+        let Some(token) = self.peek().cloned() else {
+            return Err(self.unexpected(OPERAND));
+        };
+        let literal = |it| Ok(Expression::Literal(Placed { it, at }));
+        let of_number = |text: &str, is_negative| number(text, is_negative).map_err(|why| Fault::at(at, why));
+        match token {
+            Token::Open => {
+                self.next += 1;
                 let inner = self.deeper(Self::any)?;
-                self.expect(&Token::Close)?;
+                self.expect(&Token::Close, "give AND, OR or the end of the parentheses")?;
                 Ok(inner)
             }
-            Some(Token::Minus) => match self.take() {
-                Some(Token::Number(text)) => Ok(Expression::Literal(number(&text, true)?)),
-                other => Err(unexpected(other.as_ref())),
-            },
-            Some(Token::Number(text)) => Ok(Expression::Literal(number(&text, false)?)),
-            Some(Token::Text(text)) => Ok(Expression::Literal(Literal::Text(text))),
-            Some(Token::Quoted(name)) => self.column(name),
-            Some(Token::Word(word)) => self.word(word),
-            other => Err(unexpected(other.as_ref())),
+            Token::Minus => {
+                self.next += 1;
+                let Some(Token::Number(text)) = self.peek().cloned() else {
+                    return Err(self.unexpected("give a number after the sign"));
+                };
+                self.next += 1;
+                literal(of_number(&text, true)?)
+            }
+            Token::Number(text) => {
+                self.next += 1;
+                literal(of_number(&text, false)?)
+            }
+            Token::Text(text) => {
+                self.next += 1;
+                literal(Literal::Text(text))
+            }
+            Token::Quoted(name) => {
+                self.next += 1;
+                self.column(name, at)
+            }
+            Token::Word(word) => self.word(word, at),
+            Token::Compare(_) | Token::Close | Token::Comma | Token::Dot => Err(self.unexpected(OPERAND)),
         }
     }
 
-    fn word(&mut self, word: String) -> Result<Expression, String> {
+    /// The operand that begins with a word.
+    fn word(&mut self, word: String, at: usize) -> Result<Expression, Fault> {
         let lower = word.to_ascii_lowercase();
-        if let ("date" | "timestamp", Some(Token::Text(text))) = (lower.as_str(), self.peek()) {
-            let text = text.clone();
-            self.next += 1;
-            return Ok(Expression::Literal(if lower == "date" {
-                Literal::Date(text)
-            } else {
-                Literal::Timestamp(text)
-            }));
+        if RESERVED.contains(&lower.as_str()) && !["null", "true", "false"].contains(&lower.as_str()) {
+            return Err(self.unexpected(OPERAND));
         }
-        match lower.as_str() {
-            "null" => Ok(Expression::Literal(Literal::Null)),
-            "true" | "false" => Ok(Expression::Literal(Literal::Boolean(lower == "true"))),
-            reserved if RESERVED.contains(&reserved) => Err(unexpected(Some(&Token::Word(word)))),
-            _ if self.peek() == Some(&Token::Open) => Err(format!("the function {word} is not known")),
+        self.next += 1;
+        let literal = |it| Ok(Expression::Literal(Placed { it, at }));
+        match (lower.as_str(), self.peek().cloned()) {
+            ("null", _) => literal(Literal::Null),
+            ("true" | "false", _) => literal(Literal::Boolean(lower == "true")),
+            ("date", Some(Token::Text(text))) => {
+                self.next += 1;
+                literal(Literal::Date(text))
+            }
+            ("timestamp", Some(Token::Text(text))) => {
+                self.next += 1;
+                literal(Literal::Timestamp(text))
+            }
+            (_, Some(Token::Open)) => Err(unknown_function(&word, at)),
             _ => {
-                self.check_bare(&word)?;
-                self.column(word)
+                self.check_bare(&word, at)?;
+                self.column(word, at)
             }
         }
     }
 
     /// Refuses a reserved word without backquotes.
-    fn check_bare(&self, word: &str) -> Result<(), String> {
+    fn check_bare(&self, word: &str, at: usize) -> Result<(), Fault> {
         let lower = word.to_ascii_lowercase();
-        if self.quoting == Quoting::Strict && ANSI_RESERVED.binary_search(&lower.as_str()).is_ok() {
-            return Err(format!(
-                "SQL reserves the word {word}: write the column as `{word}`"
-            ));
+        if self.purpose == Purpose::Added && ANSI_RESERVED.binary_search(&lower.as_str()).is_ok() {
+            let why = format!("SQL reserves the word {word}: write the column as `{word}`");
+            return Err(Fault::at(at, why));
         }
         Ok(())
     }
 
     /// The rest of a column's name.
-    fn column(&mut self, first: String) -> Result<Expression, String> {
+    fn column(&mut self, first: String, at: usize) -> Result<Expression, Fault> {
         let mut path = vec![first];
         while self.accept(&Token::Dot) {
-            match self.take() {
+            match self.peek().cloned() {
                 Some(Token::Quoted(part)) => path.push(part),
                 Some(Token::Word(part)) => {
-                    self.check_bare(&part)?;
+                    self.check_bare(&part, self.at())?;
                     path.push(part);
                 }
-                other => return Err(unexpected(other.as_ref())),
+                _ => return Err(self.unexpected("give the name of a field")),
             }
+            self.next += 1;
         }
         if self.peek() == Some(&Token::Open) {
-            return Err(format!("the function {} is not known", path.join(".")));
+            return Err(unknown_function(&path.join("."), at));
         }
-        Ok(Expression::Column(path))
+        Ok(Expression::Column(Placed { it: path, at }))
     }
+}
+
+fn unknown_function(name: &str, at: usize) -> Fault {
+    Fault::at(at, format!("the function {name} is not known"))
 }
 
 fn one_or(mut parts: Vec<Expression>, several: impl FnOnce(Vec<Expression>) -> Expression) -> Expression {
@@ -643,8 +426,13 @@ fn number(text: &str, is_negative: bool) -> Result<Literal, String> {
 impl Number {
     /// The nearest double.
     pub fn to_double(self) -> Option<f64> {
-        format!("{}e-{}", self.unscaled, self.scale).parse().ok()
+        nearest_double(self.unscaled, self.scale)
     }
+}
+
+/// The double nearest to a decimal number.
+pub(super) fn nearest_double(unscaled: i128, scale: u8) -> Option<f64> {
+    format!("{unscaled}e-{scale}").parse().ok()
 }
 
 #[cfg(test)]
@@ -652,16 +440,25 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<Expression, String> {
-        super::parse(text, Quoting::Lax)
+        super::parse(text, Purpose::Stated).map_err(|fault| fault.why)
     }
 
     fn column(name: &str) -> Expression {
-        Expression::Column(name.split('.').map(str::to_owned).collect())
+        columns(name.split('.'))
+    }
+
+    fn columns<'a>(names: impl IntoIterator<Item = &'a str>) -> Expression {
+        let it = names.into_iter().map(str::to_owned).collect();
+        Expression::Column(Placed { it, at: 0 })
+    }
+
+    fn literal(it: Literal) -> Expression {
+        Expression::Literal(Placed { it, at: 0 })
     }
 
     fn whole(value: i128) -> Expression {
         let digits = u8::try_from(value.abs().to_string().len()).unwrap();
-        Expression::Literal(Literal::Number(Number {
+        literal(Literal::Number(Number {
             unscaled: value,
             scale: 0,
             digits,
@@ -709,7 +506,7 @@ mod tests {
             other => Err(other),
         };
         let exact = |unscaled, scale, digits| {
-            Ok(Expression::Literal(Literal::Number(Number {
+            Ok(literal(Literal::Number(Number {
                 unscaled,
                 scale,
                 digits,
@@ -719,8 +516,8 @@ mod tests {
         assert_eq!(of("0"), exact(0, 0, 1));
         assert_eq!(of("-0.50"), exact(-50, 2, 2));
         assert_eq!(of("12.5"), exact(125, 1, 3));
-        assert_eq!(of("1e-3"), Ok(Expression::Literal(Literal::Double(1e-3))));
-        assert_eq!(of("-2E2"), Ok(Expression::Literal(Literal::Double(-200.0))));
+        assert_eq!(of("1e-3"), Ok(literal(Literal::Double(1e-3))));
+        assert_eq!(of("-2E2"), Ok(literal(Literal::Double(-200.0))));
         assert!(of(&"9".repeat(38)).is_ok());
     }
 
@@ -731,7 +528,7 @@ mod tests {
             compare(
                 column("date"),
                 Operator::GreaterOrEqual,
-                Expression::Literal(Literal::Date("2026-01-31".to_owned()))
+                literal(Literal::Date("2026-01-31".to_owned()))
             )
         );
         assert_eq!(
@@ -739,13 +536,10 @@ mod tests {
             compare(
                 column("not"),
                 Operator::Equal,
-                Expression::Literal(Literal::Text("x".to_owned()))
+                literal(Literal::Text("x".to_owned()))
             )
         );
-        assert_eq!(
-            parse("`a``b.c`").unwrap(),
-            Expression::Column(vec!["a`b.c".to_owned()])
-        );
+        assert_eq!(parse("`a``b.c`").unwrap(), columns(["a`b.c"]));
     }
 
     #[test]
@@ -806,13 +600,12 @@ mod tests {
 
     #[test]
     fn reserved_words_have_backquotes_in_what_is_added() {
-        let strict = |text: &str| super::parse(text, Quoting::Strict);
+        let strict = |text: &str| super::parse(text, Purpose::Added).map_err(|fault| fault.why);
         for text in ["end = 1", "User = 'a'", "a.table = 1", "interval is null", "case"] {
             assert!(strict(text).unwrap_err().contains("SQL reserves"), "{text}");
             assert!(parse(text).is_ok(), "{text}");
         }
         assert!(strict("`end` = 1 and a.`table` = 1 and date > DATE '2026-01-31'").is_ok());
-        assert!(ANSI_RESERVED.is_sorted());
     }
 
     #[test]
@@ -822,6 +615,50 @@ mod tests {
                 panic!("{text} is no exact number");
             };
             assert_eq!(number.to_double(), text.parse().ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_doubled_quote_is_one_where_no_other_engine_reads_the_text() {
+        let asked = |text: &str| super::parse(text, Purpose::Asked).map_err(|fault| fault.why);
+        for (text, value) in [
+            ("'it''s'", "it's"),
+            ("''''", "'"),
+            ("''", ""),
+            ("'a''''b'", "a''b"),
+        ] {
+            let expected = compare(
+                column("a"),
+                Operator::Equal,
+                literal(Literal::Text(value.to_owned())),
+            );
+            assert_eq!(asked(&format!("a = {text}")).unwrap(), expected, "{text}");
+        }
+        for (text, reason) in [
+            ("a = 'x' 'y'", "follows another one"),
+            ("a = 'x''", "quote at its end"),
+            ("a = 'x\\n'", "tuple"),
+        ] {
+            let refused = asked(text).unwrap_err();
+            assert!(refused.contains(reason), "{text}: {refused}");
+        }
+        assert!(asked("end = 1 and user is null").is_ok());
+    }
+
+    #[test]
+    fn an_error_has_its_place() {
+        for (text, place) in [
+            ("a >", "at its end"),
+            ("a = 1 and b like 'x'", "at character 13, \"like 'x'\""),
+            ("a = -b", "at character 6, \"b\""),
+            ("a in (1, b)", "at character 10"),
+            ("`ü` = 'x", "at character 7"),
+            ("a = 1 or length(b) > 1", "at character 10, \"length(b) > 1\""),
+            ("(a = 1", "at its end"),
+            ("a = 1)", "at character 6, \")\""),
+        ] {
+            let words = super::parse(text, Purpose::Asked).unwrap_err().words(text);
+            assert!(words.starts_with(place), "{text}: {words}");
         }
     }
 }

@@ -1,0 +1,374 @@
+//! Conditions as a caller gives them: tuples of column, operator and values, or a text in SQL.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, NaiveDate, NaiveDateTime};
+use delta_commit::actions::Add;
+use delta_commit::predicate::{Comparison, Literal, Predicate, Term};
+use parquet_writer::OptionFault;
+
+use crate::error::{Result, TableError};
+use crate::head::Head;
+use crate::scan::{Filter, PartitionFilter};
+use crate::schema::{Kind, Primitive};
+use crate::snapshot::Snapshot;
+use crate::sql::{self, Bound, Purpose, Scope};
+
+/// Days from 0001-01-01 to the epoch.
+const EPOCH_FROM_CE: i32 = 719_163;
+
+/// Values of a condition in the history, which each reader of the log reads.
+const MOST_SHOWN: usize = 100;
+
+/// Characters of a text in the history.
+const MOST_TEXT: usize = 2_000;
+
+/// A value to compare with, as a caller gives it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Scalar {
+    /// No value.
+    Null,
+    /// True or false.
+    Boolean(bool),
+    /// A whole number.
+    Long(i64),
+    /// A number.
+    Double(f64),
+    /// Text; also a date or a timestamp in ISO 8601.
+    Text(String),
+    /// Days since the epoch.
+    Date(i64),
+    /// Microseconds since the epoch.
+    Timestamp(i64),
+}
+
+/// A condition on one column.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Condition {
+    /// The column's name.
+    pub column: String,
+    /// `=`, `!=`, `<`, `<=`, `>`, `>=` or `in`.
+    pub operator: String,
+    /// One value, or for `in` any number.
+    pub values: Vec<Scalar>,
+}
+
+/// Conditions on rows.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Conditions {
+    /// All of these hold. Without any, every row is meant.
+    All(Vec<Condition>),
+    /// This text in SQL is true.
+    Sql(String),
+}
+
+impl Default for Conditions {
+    fn default() -> Self {
+        Self::All(Vec::new())
+    }
+}
+
+impl From<Vec<Condition>> for Conditions {
+    fn from(conditions: Vec<Condition>) -> Self {
+        Self::All(conditions)
+    }
+}
+
+impl<const N: usize> From<[Condition; N]> for Conditions {
+    fn from(conditions: [Condition; N]) -> Self {
+        Self::All(conditions.into())
+    }
+}
+
+impl Conditions {
+    /// Returns true if there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        matches!(self, Self::All(conditions) if conditions.is_empty())
+    }
+
+    /// The conditions as the history shows them.
+    pub(crate) fn describe(&self) -> String {
+        let texts: Vec<String> = match self {
+            Self::All(conditions) => conditions.iter().map(Condition::describe).collect(),
+            Self::Sql(text) => {
+                let mut shown: String = text.chars().take(MOST_TEXT).collect();
+                if shown.len() < text.len() {
+                    shown.push_str("...");
+                }
+                vec![format!("({shown})")]
+            }
+        };
+        serde_json::Value::from(texts).to_string()
+    }
+}
+
+/// Refuses a text that is no condition, whatever columns there are.
+///
+/// # Errors
+/// [`TableError::Option`] names `option`, and the place in the text.
+pub fn check_condition(text: &str, option: &str) -> Result<()> {
+    sql::check(text, option)
+}
+
+/// The condition that a text has over a table.
+///
+/// # Errors
+/// [`TableError::Option`] names `option`, and the place in the text.
+pub(crate) fn bound(head: &Head, text: &str, option: &str) -> Result<Bound> {
+    bound_in(scope(head), text, option)
+}
+
+fn scope(head: &Head) -> Scope<'_> {
+    Scope {
+        schema: &head.schema,
+        partition_columns: &head.metadata.partition_columns,
+        purpose: Purpose::Asked,
+        of_files: false,
+    }
+}
+
+fn bound_in(scope: Scope<'_>, text: &str, option: &str) -> Result<Bound> {
+    scope
+        .read(text)
+        .map_err(|fault| sql::refused(option, text, &fault))
+}
+
+const OPERATORS: [&str; 7] = ["=", "!=", "<", "<=", ">", ">=", "in"];
+
+impl Condition {
+    /// The condition on a table's column.
+    pub(crate) fn term(&self, head: &Head) -> Result<Term> {
+        let Some(column) = head.schema.column(&self.column) else {
+            return Err(TableError::refused(format!(
+                "a condition names the column {:?}, which the table does not have",
+                self.column
+            )));
+        };
+        // The log has an empty text and null of a partition column alike; a file's rows do not.
+        let is_of_partitions = head.metadata.partition_columns.contains(&self.column);
+        let literals = self
+            .values
+            .iter()
+            .map(|value| match value {
+                Scalar::Text(text) if text.is_empty() && is_of_partitions => Ok(None),
+                value => literal(value, &column.kind, &self.column),
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let comparison = match (self.operator.as_str(), literals.as_slice()) {
+            ("=" | "==", [None]) => Comparison::IsNull,
+            ("!=", [None]) => Comparison::IsNotNull,
+            ("=" | "==", [Some(value)]) => Comparison::Equal(value.clone()),
+            ("!=", [Some(value)]) => Comparison::NotEqual(value.clone()),
+            ("<", [Some(value)]) => Comparison::Less(value.clone()),
+            ("<=", [Some(value)]) => Comparison::LessOrEqual(value.clone()),
+            (">", [Some(value)]) => Comparison::Greater(value.clone()),
+            (">=", [Some(value)]) => Comparison::GreaterOrEqual(value.clone()),
+            ("in", values) if values.iter().all(Option::is_some) => {
+                Comparison::In(values.iter().flatten().cloned().collect())
+            }
+            _ => {
+                return Err(TableError::Option(OptionFault {
+                    message: format!(
+                        "the condition on {:?} has the operator {:?}, which is not accepted with its value: choose one \
+                         of {}; None goes with = and != alone, and so does an empty text, which is null, on a \
+                         partition column",
+                        self.column,
+                        self.operator,
+                        OPERATORS.join(", ")
+                    ),
+                    option: None,
+                    accepted: OPERATORS.map(String::from).to_vec(),
+                }));
+            }
+        };
+        Ok(Term::new(head.mapping.stored_name(column), comparison))
+    }
+
+    /// The condition as the history shows it.
+    fn describe(&self) -> String {
+        let values = self.values.iter().take(MOST_SHOWN);
+        let mut values: Vec<String> = values.map(Scalar::describe).collect();
+        let others = self.values.len() - values.len();
+        if others > 0 {
+            values.push(format!("... {others} more"));
+        }
+        match self.operator.as_str() {
+            "in" => format!("({} IN ({}))", self.column, values.join(", ")),
+            operator => format!("({} {operator} {})", self.column, values.join(", ")),
+        }
+    }
+}
+
+/// Converts a value to the column's type; none for null.
+fn literal(value: &Scalar, kind: &Kind, column: &str) -> Result<Option<Literal>> {
+    use Primitive::{
+        Boolean, Byte, Date, Double, Float, Integer, Long, Short, String, Timestamp, TimestampNtz,
+    };
+    let wrong = || {
+        TableError::refused(format!(
+            "a condition compares the column {column:?} with {value:?}, which is no value of its type"
+        ))
+    };
+    let Kind::Primitive(primitive) = kind else {
+        return Err(TableError::refused(format!(
+            "a condition names the column {column:?}, of whose type no conditions are built"
+        )));
+    };
+    Ok(Some(match (value, primitive) {
+        (Scalar::Null, _) => return Ok(None),
+        (Scalar::Boolean(value), Boolean) => Literal::Boolean(*value),
+        (Scalar::Long(value), Byte | Short | Integer | Long) => Literal::Long(*value),
+        #[expect(clippy::cast_precision_loss, reason = "the column is a float")]
+        (Scalar::Long(value), Float) => Literal::Float(*value as f32),
+        #[expect(clippy::cast_precision_loss, reason = "the column is a double")]
+        (Scalar::Long(value), Double) => Literal::Double(*value as f64),
+        #[expect(clippy::cast_possible_truncation, reason = "the column has no more digits")]
+        (Scalar::Double(value), Float) => match *value as f32 {
+            single if single.is_infinite() && value.is_finite() => return Err(wrong()),
+            single => Literal::Float(single),
+        },
+        (Scalar::Double(value), Double) => Literal::Double(*value),
+        (Scalar::Text(text), String) => Literal::String(text.clone()),
+        (Scalar::Date(days), Date) => Literal::Date(*days),
+        (Scalar::Text(text), Date) => Literal::Date(days(text).ok_or_else(wrong)?),
+        (Scalar::Timestamp(micros), Timestamp | TimestampNtz) => Literal::Timestamp(*micros),
+        (Scalar::Text(text), Timestamp | TimestampNtz) => Literal::Timestamp(micros(text).ok_or_else(wrong)?),
+        _ => return Err(wrong()),
+    }))
+}
+
+fn days(text: &str) -> Option<i64> {
+    use chrono::Datelike;
+    let day: NaiveDate = text.parse().ok()?;
+    Some(i64::from(day.num_days_from_ce() - EPOCH_FROM_CE))
+}
+
+fn micros(text: &str) -> Option<i64> {
+    if let Ok(moment) = DateTime::parse_from_rfc3339(text) {
+        return Some(moment.timestamp_micros());
+    }
+    let text = text.replacen(' ', "T", 1);
+    let clock: NaiveDateTime = text.parse().ok()?;
+    Some(clock.and_utc().timestamp_micros())
+}
+
+impl Scalar {
+    fn describe(&self) -> String {
+        match self {
+            Self::Null => "NULL".to_owned(),
+            Self::Boolean(value) => value.to_string(),
+            Self::Long(value) => value.to_string(),
+            Self::Double(value) => value.to_string(),
+            Self::Text(text) => format!("'{}'", text.replace('\'', "''")),
+            Self::Date(days) => {
+                let days = i32::try_from(*days)
+                    .ok()
+                    .and_then(|days| days.checked_add(EPOCH_FROM_CE));
+                days.and_then(NaiveDate::from_num_days_from_ce_opt)
+                    .map_or_else(|| "?".to_owned(), |day| format!("'{day}'"))
+            }
+            Self::Timestamp(micros) => DateTime::from_timestamp_micros(*micros)
+                .map_or_else(|| "?".to_owned(), |moment| format!("'{}'", moment.to_rfc3339())),
+        }
+    }
+}
+
+/// A choice of whole files, by conditions on partition columns alone. The default chooses all.
+#[derive(Debug, Default)]
+pub(crate) struct FileChoice {
+    /// The predicate of all rows that are meant. Of a text it may hold for others, too.
+    pub predicate: Predicate,
+    /// The text's condition; none where the predicate tells exactly which files are meant.
+    text: Option<Filter>,
+}
+
+impl FileChoice {
+    /// The choice by conditions, those of the argument `option`.
+    ///
+    /// # Errors
+    /// [`TableError::Option`] when they are none, or name other columns.
+    pub fn of(head: &Head, conditions: &Conditions, option: &str) -> Result<Self> {
+        match conditions {
+            Conditions::All(conditions) => {
+                let terms = conditions.iter().map(|condition| {
+                    check_partition_column(head, &condition.column)?;
+                    condition.term(head)
+                });
+                Ok(Self {
+                    predicate: Predicate::all(terms.collect::<Result<Vec<_>>>()?),
+                    text: None,
+                })
+            }
+            Conditions::Sql(text) => {
+                let scope = Scope {
+                    of_files: true,
+                    ..scope(head)
+                };
+                let condition = bound_in(scope, text, option)?;
+                Ok(Self {
+                    predicate: condition.cover(head),
+                    text: Some(Filter::Sql(Arc::new(condition))),
+                })
+            }
+        }
+    }
+
+    /// Returns true if the rows of a file are meant, false if none of them is.
+    ///
+    /// # Errors
+    /// An error when it cannot be said of the file: nothing is removed on a guess.
+    pub fn has(&self, head: &Head, add: &Add) -> Result<bool> {
+        match &self.text {
+            Some(filter) => PartitionFilter::of(head, filter).holds(add),
+            None => self
+                .predicate
+                .partition_matches(add)
+                .ok_or_else(|| incomparable(add)),
+        }
+    }
+
+    /// The files whose rows are meant.
+    ///
+    /// # Errors
+    /// As [`has`](Self::has).
+    pub fn files(&self, snapshot: &Snapshot) -> Result<Vec<Arc<Add>>> {
+        let mut filter = self.text.as_ref().map(|text| PartitionFilter::of(snapshot, text));
+        let mut chosen = Vec::new();
+        for add in snapshot.files() {
+            let is_meant = match &mut filter {
+                Some(filter) => filter.holds(add)?,
+                None => self.has(snapshot, add)?,
+            };
+            if is_meant {
+                chosen.push(Arc::clone(add));
+            }
+        }
+        Ok(chosen)
+    }
+}
+
+/// Refuses a condition that whole files do not answer.
+fn check_partition_column(head: &Head, column: &str) -> Result<()> {
+    let columns = &head.metadata.partition_columns;
+    if columns.iter().any(|known| known == column) {
+        return Ok(());
+    }
+    Err(TableError::refused(format!(
+        "the condition on {column:?} cannot choose whole files: {}",
+        sql::partitions_alone(columns)
+    )))
+}
+
+fn incomparable(add: &Add) -> TableError {
+    let values = add.partition_values.iter();
+    let values: Vec<String> = values
+        .map(|(column, value)| format!("{column}={}", value.unwrap_or("null")))
+        .collect();
+    TableError::refused(format!(
+        "the file {:?} is in the partition {}, which cannot be compared with the conditions, so that nobody can say \
+         whether its rows were meant: choose by another column, or by commit(removes=[...])",
+        add.path,
+        values.join(", ")
+    ))
+}

@@ -1,0 +1,314 @@
+//! Conditions over the columns of a table: each name is that of a column, each comparison has a type.
+//!
+//! Two values are compared in one type, the one that Spark and delta-rs choose. Where they choose differently, or a
+//! value would be rounded on the way, the condition is refused.
+
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::DataType;
+use delta_commit::predicate::Literal as PredicateLiteral;
+
+use crate::clustering::shown;
+use crate::near::near;
+use crate::schema::{Column, Kind, Primitive, TableSchema};
+
+use super::Purpose;
+use super::bound::{Bound, Compared, Named, Side};
+use super::fault::Fault;
+use super::literals::{MOST_DIGITS, value_of};
+use super::parse::{Expression, Literal, Operator};
+use super::tokens::Placed;
+
+/// The note of a column whose texts Spark pads or cuts.
+const FIXED_TEXT: &str = "__CHAR_VARCHAR_TYPE_STRING";
+
+/// Columns that an error names at most.
+const MOST_NAMED: usize = 20;
+
+/// The columns that conditions may name.
+#[derive(Clone, Copy)]
+pub(crate) struct Scope<'a> {
+    pub schema: &'a TableSchema,
+    pub partition_columns: &'a [String],
+    pub purpose: Purpose,
+    /// True if partition columns alone may be named, as where a condition chooses whole files.
+    pub of_files: bool,
+}
+
+impl Scope<'_> {
+    /// Binds a condition. The error says why an expression is none.
+    pub(super) fn condition(&self, expression: &Expression) -> Result<Bound, Fault> {
+        let each = |parts: &[Expression]| -> Result<Vec<Bound>, Fault> {
+            parts.iter().map(|part| self.condition(part)).collect()
+        };
+        Ok(match expression {
+            Expression::Literal(literal) => match &literal.it {
+                Literal::Boolean(value) => Bound::Constant(Some(*value)),
+                Literal::Null => Bound::Constant(None),
+                _ => return Err(Fault::at(literal.at, "it has a literal that is not compared")),
+            },
+            Expression::Column(path) => {
+                let named = self.column(path)?;
+                if named.kind != Kind::Primitive(Primitive::Boolean) {
+                    let name = shown(&named.path);
+                    let why = format!("the column {name} is no boolean, and is not compared");
+                    return Err(Fault::at(path.at, why));
+                }
+                Bound::Flag(named)
+            }
+            Expression::Not(inner) => Bound::Not(Box::new(self.condition(inner)?)),
+            Expression::All(parts) => Bound::All(each(parts)?),
+            Expression::Any(parts) => Bound::Any(joined(each(parts)?)),
+            Expression::IsNull(inner) => match inner.as_ref() {
+                Expression::Column(path) => Bound::IsNull(self.column(path)?),
+                other => return Err(Fault::at(other.at(), "IS NULL goes with a column")),
+            },
+            Expression::In(left, literals) => self.among(left, literals)?,
+            Expression::Compare(left, operator, right) => self.comparison(left, *operator, right)?,
+        })
+    }
+
+    /// The column of these names.
+    fn column(&self, path: &Placed<Vec<String>>) -> Result<Named, Fault> {
+        let fault = |why| Fault::at(path.at, why);
+        let mut columns = self.schema.columns.as_slice();
+        let mut names: Vec<String> = Vec::new();
+        let (mut kind, mut is_padded) = (None, false);
+        for name in &path.it {
+            let found = find(columns, name);
+            let found = found.ok_or_else(|| fault(no_column(&path.it, &names, columns)))?;
+            if self.purpose != Purpose::Stated && found.name != *name {
+                return Err(fault(format!("the column {} is named {name}", found.name)));
+            }
+            is_padded |= found.metadata.contains_key(FIXED_TEXT);
+            if self.of_files && !self.partition_columns.contains(&found.name) {
+                return Err(fault(format!(
+                    "the condition on {:?} cannot choose whole files: {}",
+                    found.name,
+                    partitions_alone(self.partition_columns)
+                )));
+            }
+            names.push(found.name.clone());
+            kind = Some(&found.kind);
+            columns = match &found.kind {
+                Kind::Struct(fields) => fields.as_slice(),
+                _ => &[],
+            };
+        }
+        let Some(kind) = kind.cloned() else {
+            return Err(fault("a column has no name".to_owned()));
+        };
+        Ok(Named {
+            is_partition: names.len() == 1 && self.partition_columns.contains(&names[0]),
+            // The note is that of the column at the top also where a field of it is meant.
+            is_padded: is_padded && kind == Kind::Primitive(Primitive::String),
+            path: names,
+            kind,
+        })
+    }
+
+    /// The column of these names, whose values are compared.
+    fn compared(&self, path: &Placed<Vec<String>>) -> Result<Named, Fault> {
+        let named = self.column(path)?;
+        if named.is_padded {
+            let why = format!(
+                "the column {} has the type char or varchar, whose spaces engines compare differently",
+                shown(&named.path)
+            );
+            return Err(Fault::at(path.at, why));
+        }
+        Ok(named)
+    }
+
+    fn comparison(&self, left: &Expression, operator: Operator, right: &Expression) -> Result<Bound, Fault> {
+        let (left, right, data_type) = match (left, right) {
+            (Expression::Column(path), Expression::Literal(literal))
+            | (Expression::Literal(literal), Expression::Column(path))
+                if literal.it == Literal::Null =>
+            {
+                self.column(path)?;
+                return Ok(Bound::Constant(None));
+            }
+            (Expression::Column(first), Expression::Column(second)) => {
+                let (left, right) = (self.compared(first)?, self.compared(second)?);
+                let data_type = common(&left.kind, &right.kind).ok_or_else(|| {
+                    let why = format!(
+                        "the columns {} and {} have types that cannot be compared here",
+                        shown(&left.path),
+                        shown(&right.path)
+                    );
+                    Fault::at(first.at, why)
+                })?;
+                (Side::Column(left), Side::Column(right), data_type)
+            }
+            (Expression::Column(path), Expression::Literal(literal)) => {
+                let (column, value) = self.with_value(path, literal)?;
+                let data_type = value.data_type().clone();
+                (Side::Column(column), Side::Value(value), data_type)
+            }
+            (Expression::Literal(literal), Expression::Column(path)) => {
+                let (column, value) = self.with_value(path, literal)?;
+                let data_type = value.data_type().clone();
+                (Side::Value(value), Side::Column(column), data_type)
+            }
+            _ => {
+                let why = "a comparison is not of a column with a literal or another column";
+                return Err(Fault::at(left.at(), why));
+            }
+        };
+        Ok(Bound::Compare(Compared {
+            left,
+            operator,
+            right,
+            data_type,
+        }))
+    }
+
+    /// A list, whose literals engines convert to one type before they compare.
+    fn among(&self, left: &Expression, literals: &[Placed<Literal>]) -> Result<Bound, Fault> {
+        let Expression::Column(path) = left else {
+            return Err(Fault::at(left.at(), "IN goes with a column"));
+        };
+        let find = |is: fn(&Literal) -> bool| literals.iter().find(|literal| is(&literal.it));
+        let number = find(|literal| matches!(literal, Literal::Number(_)));
+        if let (Some(double), Some(_)) = (find(|literal| matches!(literal, Literal::Double(_))), number) {
+            let why = "a list has numbers with an exponent and others, which are compared as doubles";
+            return Err(Fault::at(double.at, why));
+        }
+        let kind = self.column(path)?.kind;
+        if let (Some(text), Kind::Primitive(time @ (Primitive::Timestamp | Primitive::TimestampNtz))) =
+            (find(|literal| matches!(literal, Literal::Text(_))), &kind)
+        {
+            let has_literal = *time == Primitive::Timestamp || self.purpose == Purpose::Asked;
+            let instead = if has_literal {
+                "write TIMESTAMP before it"
+            } else {
+                "compare with each, joined by OR"
+            };
+            let why = format!("a list has the text of a time, which Spark compares as text: {instead}");
+            return Err(Fault::at(text.at, why));
+        }
+        let equal = literals.iter().map(|literal| {
+            let literal = Expression::Literal(literal.clone());
+            self.comparison(left, Operator::Equal, &literal)
+        });
+        Ok(Bound::Any(joined(equal.collect::<Result<_, _>>()?)))
+    }
+
+    fn with_value(
+        &self,
+        path: &Placed<Vec<String>>,
+        literal: &Placed<Literal>,
+    ) -> Result<(Named, ArrayRef), Fault> {
+        let column = self.compared(path)?;
+        let value = value_of(&column.kind, &literal.it, self.purpose).map_err(|why| {
+            let why = format!("the column {} cannot be compared with {why}", shown(&path.it));
+            Fault::at(literal.at, why)
+        })?;
+        Ok((column, value))
+    }
+}
+
+/// The column of a name in any case.
+fn find<'a>(columns: &'a [Column], name: &str) -> Option<&'a Column> {
+    let exact = columns.iter().find(|column| column.name == name);
+    exact.or_else(|| {
+        let lower = name.to_lowercase();
+        columns.iter().find(|column| column.name.to_lowercase() == lower)
+    })
+}
+
+/// Alternatives, with those in one that say that a column has a value of its own type: a row is looked up among these
+/// values once.
+fn joined(alternatives: Vec<Bound>) -> Vec<Bound> {
+    let mut joined = Vec::new();
+    let mut among: Vec<(Named, Vec<PredicateLiteral>)> = Vec::new();
+    for bound in alternatives {
+        let Bound::Compare(compared) = &bound else {
+            joined.push(bound);
+            continue;
+        };
+        let Some((column, literal)) = compared.equal_literal() else {
+            joined.push(bound);
+            continue;
+        };
+        match among.iter_mut().find(|(known, _)| known == column) {
+            Some((_, literals)) => literals.push(literal),
+            None => among.push((column.clone(), vec![literal])),
+        }
+    }
+    let among = among.into_iter();
+    joined.extend(among.map(|(column, literals)| Bound::Among(column, literals)));
+    joined
+}
+
+/// The words for the columns that choose whole files.
+pub(crate) fn partitions_alone(columns: &[String]) -> String {
+    let known = if columns.is_empty() {
+        "none here".to_owned()
+    } else {
+        columns.join(", ")
+    };
+    format!("name partition columns alone, which are {known}")
+}
+
+/// The words for a name that is not among these columns, which are the fields of those before it.
+fn no_column(path: &[String], before: &[String], columns: &[Column]) -> String {
+    let whole = |name: &str| {
+        let mut whole = before.to_vec();
+        whole.push(name.to_owned());
+        shown(&whole)
+    };
+    let wanted = path.get(before.len()).map_or("", String::as_str);
+    let names = || columns.iter().map(|column| column.name.as_str());
+    let near: Vec<String> = near(wanted, names()).into_iter().map(whole).collect();
+    let advice = match (near.as_slice(), columns) {
+        ([], []) => format!("{} has no fields", shown(before)),
+        ([], _) => {
+            let mut known: Vec<String> = names().take(MOST_NAMED).map(whole).collect();
+            if columns.len() > MOST_NAMED {
+                known.push("...".to_owned());
+            }
+            format!("there are {}", known.join(", "))
+        }
+        (near, _) => format!("did you mean {}?", near.join(" or ")),
+    };
+    format!("there is no column {}: {advice}", shown(path))
+}
+
+/// The type in which two columns are compared; none where engines choose different ones.
+fn common(left: &Kind, right: &Kind) -> Option<DataType> {
+    use Primitive::{Binary, Byte, Double, Float, Integer, Long, Short};
+    let (Kind::Primitive(a), Kind::Primitive(b)) = (left, right) else {
+        return decimal_of(digits_of(left)?, digits_of(right)?);
+    };
+    match (a, b) {
+        (Binary, _) => None,
+        (a, b) if a == b => Some(left.arrow()),
+        (Byte | Short | Integer | Long, Byte | Short | Integer | Long) => Some(DataType::Int64),
+        (Byte | Short | Integer | Long | Float, Double)
+        | (Double, Byte | Short | Integer | Long | Float)
+        | (Byte | Short, Float)
+        | (Float, Byte | Short) => Some(DataType::Float64),
+        _ => None,
+    }
+}
+
+/// The digits of a type's numbers, and how many of them are behind the point.
+pub(super) fn digits_of(kind: &Kind) -> Option<(u8, u8)> {
+    match kind {
+        Kind::Primitive(Primitive::Byte) => Some((3, 0)),
+        Kind::Primitive(Primitive::Short) => Some((5, 0)),
+        Kind::Primitive(Primitive::Integer) => Some((10, 0)),
+        Kind::Primitive(Primitive::Long) => Some((20, 0)),
+        Kind::Decimal(precision, scale) => Some((*precision, u8::try_from(*scale).ok()?)),
+        _ => None,
+    }
+}
+
+/// The decimal type that holds the numbers of both; none where it would have too many digits.
+pub(super) fn decimal_of((digits, scale): (u8, u8), (other, other_scale): (u8, u8)) -> Option<DataType> {
+    let whole = digits.checked_sub(scale)?.max(other.checked_sub(other_scale)?);
+    let scale = scale.max(other_scale);
+    let precision = whole.checked_add(scale).filter(|all| *all <= MOST_DIGITS)?;
+    Some(DataType::Decimal128(precision, i8::try_from(scale).ok()?))
+}

@@ -1,0 +1,65 @@
+//! Conditions in SQL: CHECK constraints, and the text of `where`.
+//!
+//! Both are understood by one parser ([`parse`]) with the same limits, bound to the columns of a table ([`bind`]) and
+//! true, false or null for its rows ([`bound`]). [`cover`] has them in the form in which files are left out and
+//! transactions are compared. [`Purpose`] names all that differs.
+
+mod bind;
+mod bound;
+mod cover;
+mod fault;
+mod literals;
+mod parse;
+mod tokens;
+mod words;
+
+pub(crate) use bind::{Scope, partitions_alone};
+pub(crate) use bound::{Bound, Named};
+pub(crate) use fault::Fault;
+
+use crate::error::{Result, TableError};
+
+/// The words for what a condition may be.
+const ACCEPTED: &str = "give comparisons of columns with literals or other columns, IS NULL, IN and BETWEEN, with AND, \
+                        OR and NOT, such as \"status >= 100 AND host IS NOT NULL\"";
+
+/// Characters of a condition that an error shows.
+const MOST_SHOWN: usize = 200;
+
+/// The purpose of a condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A constraint that a table has. Names are in any case, as some engines have them.
+    Stated,
+    /// A constraint that is to come, which every engine will read: words that SQL reserves have backquotes.
+    Added,
+    /// A condition of a call, which nobody else reads. So texts may have a doubled quote, numbers with a fraction any
+    /// digits, and `TIMESTAMP` and `DATE` go with times without a zone.
+    Asked,
+}
+
+impl Scope<'_> {
+    /// The condition that a text has over the columns. The error says why there is none.
+    pub fn read(&self, text: &str) -> Result<Bound, Fault> {
+        self.condition(&parse::parse(text, self.purpose)?)
+    }
+}
+
+/// Refuses a text that is no condition, over whatever columns.
+///
+/// # Errors
+/// [`TableError::Option`] with the place in the text.
+pub(crate) fn check(text: &str, option: &str) -> Result<()> {
+    let parsed = parse::parse(text, Purpose::Asked);
+    parsed.map(|_| ()).map_err(|fault| refused(option, text, &fault))
+}
+
+/// The error of an argument whose text is not understood.
+pub(crate) fn refused(option: &str, text: &str, fault: &Fault) -> TableError {
+    let why = fault.words(text);
+    let shown = fault::cut(text, MOST_SHOWN);
+    TableError::option(
+        option,
+        format!("{option}={shown:?} is not accepted: {why}; {ACCEPTED}"),
+    )
+}
