@@ -261,7 +261,7 @@ def test_a_time_that_would_be_rounded_is_refused(
 @pytest.mark.parametrize("loss", ["allow", "refuse"])
 def test_a_time_out_of_range_in_the_stored_unit_is_refused(loss: TimestampLoss) -> None:
     table = pa.table({"at": times("s", [2**63 // 1_000_000 + 1])})
-    with pytest.raises(spillway.SchemaError, match='"at": a time is out of range .* store a coarser unit'):
+    with pytest.raises(spillway.SchemaError, match=r'"at": a time is out of range .* store a coarser unit'):
         written(table, timestamps="us", timestamp_loss=loss)
     assert written(table, timestamps="ms", timestamp_loss=loss)[0].read().num_rows == 1
 
