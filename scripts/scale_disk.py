@@ -99,7 +99,7 @@ def _entry(folder: Path) -> float:
 
 
 def calibrated(races: Sequence[dict[str, Any]], probe: Probe) -> tuple[dict[str, Any], dict[str, int]]:
-    """What effects take on the disk, and the processor time of an append beside them: microseconds.
+    """The microseconds that effects take on the disk, and those of an append and of a version beside them.
 
     Of one process that appends in sequence, each append is one round of effects, with the same thread before
     and after them. Of two processes come the effects that one alone has no use for.

@@ -198,8 +198,8 @@ impl Intent {
     }
 }
 
-/// An intent that was parsed before. The machines of a simulator share what they read: each with a copy of its own would
-/// take more memory than there is.
+/// An intent that was parsed before. The machines of a simulator share what they read: each with a copy of its own
+/// would take more memory than there is.
 #[doc(hidden)]
 #[derive(Debug, Clone)]
 pub struct ParsedIntent {

@@ -1,8 +1,8 @@
 //! A simulator of many processes that commit to one table over a store that fails.
 //!
 //! It drives the real committer. [`delta_commit::Machine`] does no I/O, so every effect passes through here. It is
-//! applied at one moment and answered at another; both moments and all failures follow from a seed. In [`timed`] nothing
-//! fails, and everything takes its time.
+//! applied at one moment and answered at another; both moments and all failures follow from a seed. In [`timed`]
+//! nothing fails, and everything takes its time.
 
 mod check;
 mod client;

@@ -7,8 +7,8 @@ use super::events::Moment;
 /// The longest time for which a thread has a core while others wait for one: that of the scheduler of Linux.
 const TURN: Moment = 3_000;
 
-/// Cores, and the threads that wait for one. What a thread has to do is mostly shorter than a turn, so most of those that
-/// come at once are done one after the other, and not all at the end.
+/// Cores, and the threads that wait for one. What a thread has to do is mostly shorter than a turn, so most of those
+/// that come at once are done one after the other, and not all at the end.
 #[derive(Debug)]
 pub(crate) struct Cores<T> {
     free: u32,
@@ -29,8 +29,8 @@ impl<T> Cores<T> {
         self.waiting.push_back((thread, time));
     }
 
-    /// Begins the turn of the next thread, if a core is free. Returns the thread, the time of its turn, and what is left
-    /// for it after that.
+    /// Begins the turn of the next thread, if a core is free. Returns the thread, the time of its turn, and what is
+    /// left for it after that.
     pub(crate) fn begin(&mut self) -> Option<(T, Moment, Moment)> {
         if self.free == 0 {
             return None;

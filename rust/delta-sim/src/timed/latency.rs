@@ -66,8 +66,8 @@ pub(crate) fn transfer(bytes: u64, megabytes_per_second: f64) -> Moment {
     microseconds(bytes / (megabytes_per_second * 1e3))
 }
 
-/// The time in which requests are answered of which so many are under way at most. Answers are taken in the order of the
-/// requests.
+/// The time in which requests are answered of which so many are under way at most. Answers are taken in the order of
+/// the requests.
 pub(crate) fn side_by_side(times: impl IntoIterator<Item = Moment>, most: usize) -> Moment {
     let mut taken = VecDeque::new();
     let mut last = 0;

@@ -191,8 +191,8 @@ impl StoreTimes {
         steps
     }
 
-    /// The further time that an answer takes once the effect took place, and the processor time of reading it. An answer
-    /// that takes too long is lost.
+    /// The further time that an answer takes once the effect took place, and the processor time of reading it. An
+    /// answer that takes too long is lost.
     pub(crate) fn answer(
         &mut self,
         at: usize,
