@@ -5,7 +5,7 @@
 
 Two packages, of flights and of cities, are downloaded in fixed versions. The other tables are made of what
 the environment has installed by its lock. The cache keeps each table as an Arrow IPC file; none is in the
-repository. The tables of `HELD_OUT` are not looked at while the choice of encodings is tuned.
+repository. The tables of `HELD_OUT` were not looked at while the choice of encodings was first tuned.
 """
 
 from __future__ import annotations

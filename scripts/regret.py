@@ -341,8 +341,8 @@ def tables_of(document: dict[str, Any]) -> str:
     of_means = ("first rows of each", *(f"{each}, in the mean" for each in what), "most of both")
     origin = (
         f"`results/regret.json`, {document['cpu_model']}, a byte worth {rate:.0f} ns, the least of "
-        f"{document['least_rounds']} times or more. Tables with a star were not looked at while the choice "
-        "was tuned."
+        f"{document['least_rounds']} times or more. Tables with a star were held out while the choice "
+        "was tuned; it was mended twice after the first look at them."
     )
     parts = (plain_table(("table", "rows", *what), whole), plain_table(of_means, first), origin)
     return "\n\n".join(parts)
