@@ -220,6 +220,21 @@ def test_peers_with_less_memory_and_smaller_files_are_named(tmp_path):
     assert "0.50 times" in write_report(run, []).read_text()
 
 
+@pytest.mark.parametrize(
+    ("size", "words"), [(1_999_990, None), (1_998_100, None), (1_992_000, "0.996 times")]
+)
+def test_a_file_that_is_smaller_by_next_to_nothing_is_not_called_smaller(tmp_path, size, words):
+    run = make_run(
+        tmp_path / "run",
+        {
+            "spillway": Writes([2e6] * 6, growth=1e6, size=2_000_000),
+            "arro3": Writes([1e6] * 6, growth=2e6, size=size),
+        },
+    )
+    assert ("Smaller file" in text(run)) == (words is not None)
+    assert words is None or words in text(run)
+
+
 def test_the_best_in_everything_has_nobody_beside_it(tmp_path):
     run = make_run(
         tmp_path / "run", {"spillway": Writes([2e6] * 6, growth=1e6, size=9), "arro3": Writes([1e6] * 6)}

@@ -27,6 +27,9 @@ __all__ = ["Conclusion", "conclude", "verdict_caveats"]
 
 _DIGITS_NEAR_ONE = 3
 
+# A file that is smaller by less than one in a thousand is no reason to choose a writer.
+_AS_LARGE = 0.999
+
 
 @dataclass(frozen=True)
 class Conclusion:
@@ -149,7 +152,7 @@ def _size(ranking: Ranking, best: CellSummary) -> list[str]:
     """The writers whose file is smaller than that of the fastest."""
     found = [
         f"{_name(each)}, {file_megabytes(_bytes(each))} MB "
-        f"({_bytes(each) / _bytes(best):.2f} times{_row_groups(each, best)})"
+        f"({_plain(_bytes(each) / _bytes(best))} times{_row_groups(each, best)})"
         for each in _smaller(ranking)
     ]
     own = f"the {file_megabytes(_bytes(best))} MB of {_name(best)}"
@@ -231,7 +234,8 @@ def _smaller(ranking: Ranking) -> list[CellSummary]:
     best = ranking.best
     if best is None:
         return []
-    return _least([each for each in ranking.others if _bytes(each) < _bytes(best)], best, _bytes)
+    bound = _AS_LARGE * _bytes(best)
+    return _least([each for each in ranking.others if _bytes(each) < bound], best, _bytes)
 
 
 def _least(
@@ -251,10 +255,14 @@ def _left_out(ranking: Ranking) -> list[str]:
 
 def _times(found: Estimate) -> str:
     ends = (found.median, found.low, found.high)
-    # Next to 1, two digits would hide on which side of it an interval ends.
-    digits = _DIGITS_NEAR_ONE if any(f"{end:.2f}" == "1.00" for end in ends) else 2
-    middle, low, high = (f"{end:.{digits}f}" for end in ends)
+    middle, low, high = (_plain(end, beside=ends) for end in ends)
     return f"{middle} times" if found.n == 1 else f"{middle} times [{low}, {high}]"
+
+
+def _plain(number: float, beside: Sequence[float] = ()) -> str:
+    # Next to 1, two digits would hide on which side of it a ratio lies, or an interval ends.
+    is_near = any(f"{each:.2f}" == "1.00" for each in (number, *beside))
+    return f"{number:.{_DIGITS_NEAR_ONE if is_near else 2}f}"
 
 
 def _row_groups(cell: CellSummary, best: CellSummary) -> str:
