@@ -41,7 +41,7 @@ pub(crate) trait TakesRows: Sync {
     /// The schema that rows are built for; none if the first rows give it.
     ///
     /// # Errors
-    /// When the writer takes no more rows.
+    /// The writer is closed, was aborted or failed before.
     fn schema(&self) -> Result<Option<SchemaRef>, Failure>;
 
     /// Writes batches, or none of them when one does not fit.
@@ -53,7 +53,7 @@ pub(crate) trait TakesRows: Sync {
     /// Writes one batch.
     ///
     /// # Errors
-    /// When it does not fit, and when the writer fails.
+    /// The batch does not fit, or the writer fails.
     fn put(&self, batch: &Batch) -> Result<(), Failure>;
 }
 
