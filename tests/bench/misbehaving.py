@@ -230,6 +230,20 @@ class TellingWriter(Writer):
         return {f"gc-{place}": value for place, value in enumerate(gc.get_threshold())}
 
 
+class CountingWriter(Writer):
+    """Tells how many files it opened in its process."""
+
+    name = "counts-its-files"
+    files = 0
+
+    def open(self, path, schema, settings):
+        self.files += 1
+        return super().open(path, schema, settings)
+
+    def peak_account(self):
+        return {"files": self.files}
+
+
 class GilHoldingWriter(Writer):
     """Holds the GIL for 50 ms: a function of a PyDLL is called without releasing it."""
 
@@ -289,6 +303,7 @@ ALL = (
     GluttonousWriter,
     CollectingWriter,
     TellingWriter,
+    CountingWriter,
     GilHoldingWriter,
     JvmWriter,
 )

@@ -73,6 +73,14 @@ def test_the_collector_has_the_thresholds_of_its_arm(take, arm):
     ]
 
 
+@pytest.mark.usefixtures("misbehaving")
+@pytest.mark.parametrize(("arm", "files"), [(DEFAULT_ARM, 2), ("cold", 1)])
+def test_the_measured_write_is_the_first_of_a_cold_process(take, arm, files):
+    record = take("counts-its-files", arm=arm)
+    assert record["outcome"] == "ok"
+    assert record["account"] == [{"name": "files", "bytes": files}]
+
+
 @pytest.mark.parametrize("name", [name for name in ARM_NAMES if name.startswith("malloc-")])
 def test_settings_of_malloc_are_in_the_environment_of_the_process(taker, name):
     changed = arm_of(name).environment

@@ -86,6 +86,25 @@ def test_a_gil_hold_that_is_still_on_when_the_phase_ends_is_counted():
     assert gap == pytest.approx(0.050, rel=0.10)
 
 
+def test_one_long_hold_among_hundreds_of_ticks_is_no_percentile():
+    ticker = GilTicker()
+    ticker.start()
+    time.sleep(0.5)
+    ctypes.PyDLL(None).usleep(100_000)
+    found = ticker.stop()
+    assert found["longest_gap_seconds"] >= 0.1
+    assert found["p99_gap_seconds"] < 0.1
+
+
+def test_a_gil_that_is_held_most_of_the_time_shows_in_the_percentile():
+    ticker = GilTicker()
+    ticker.start()
+    for _ in range(20):
+        ctypes.PyDLL(None).usleep(20_000)
+        time.sleep(0.002)
+    assert ticker.stop()["p99_gap_seconds"] >= 0.02
+
+
 def test_a_released_gil_leaves_no_gap():
     assert shortest(lambda: gap_while(lambda: time.sleep(0.2)), 0.04) < 0.05
 

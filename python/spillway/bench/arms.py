@@ -35,12 +35,14 @@ class Arm:
         environment: Variables of its environment.
         gc_threshold: Thresholds of Python's garbage collector; None for Python's own.
         cores: Cores whose time it may take, 1.5 for one and a half; None for all that it is pinned to.
+        cold: True if the measured write is the first of the process. A JVM is warm in any case.
     """
 
     words: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     gc_threshold: tuple[int, int, int] | None = None
     cores: float | None = None
+    cold: bool = False
 
     def changes(self, threads: int) -> bool:
         """Return true if a process that is pinned to so many cores could take more time than it may."""
@@ -65,6 +67,7 @@ _ARMS = {
         "malloc that gives back only above 1 GiB",
         {"MALLOC_TRIM_THRESHOLD_": str(1024 * _MIB), "MALLOC_MMAP_MAX_": "0"},
     ),
+    "cold": Arm("no write before", cold=True),
 }
 ARM_NAMES = (*_ARMS, "quota-PERCENT")
 """The arms by name, the last of them a pattern."""
@@ -91,6 +94,7 @@ def how_to_have(name: str) -> list[str]:
     steps = [f"start Python with {variables}"] if variables else []
     steps += [f"call gc.set_threshold{arm.gc_threshold}"] if arm.gc_threshold else []
     steps += [f"start it by systemd-run --scope -p CPUQuota={arm.cores:.0%}"] if arm.cores is not None else []
+    steps += ["write nothing else in the process"] if arm.cold else []
     return [f"Measured with {arm.words}: {', '.join(steps)}."] if steps else []
 
 

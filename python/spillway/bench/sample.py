@@ -161,6 +161,7 @@ class SampleTaker:
             "cores": list(cores),
             "data_limit": memory_limit.data_limit,
             "gc_threshold": arm_of(cell.arm).gc_threshold,
+            "cold": arm_of(cell.arm).cold,
             "memray": None if memray is None else str(memray),
             "probe": probe,
             "meeting": None if meeting is None else [str(meeting.place.absolute()), meeting.comes_first],

@@ -142,7 +142,7 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
             autocompletion=complete_arm,
             help="Changes to the process, separated by commas, each measured beside the others: default, "
             "gc-aggressive, pool-system, pool-mimalloc, pool-jemalloc, malloc-one-arena, malloc-trim, "
-            "malloc-keep, quota-PERCENT of a core.",
+            "malloc-keep, cold, quota-PERCENT of a core.",
         ),
     ] = "default",
     codec: Annotated[

@@ -130,7 +130,12 @@ def _map_input(request: dict[str, Any]) -> MappedInput:
 
 
 def _warm_up(backend: Backend, source: MappedInput, request: dict[str, Any]) -> WarmUp | None:
-    """Write a few rows, and with a JVM as many as it needs; the account of the latter."""
+    """Write a few rows, and with a JVM as many as it needs; the account of the latter.
+
+    A process that is to be cold writes none, unless it has a JVM.
+    """
+    if request["cold"] and not hasattr(backend, "warm_up_rows"):
+        return None
     import pyarrow as pa
 
     head = source.head(_WARM_UP_ROWS)

@@ -1,9 +1,11 @@
-"""The longest time another Python thread could not run: a thread that ticks, and notices what it missed."""
+"""Times in which another Python thread could not run: a thread that ticks, and notices what it missed."""
 
 from __future__ import annotations
 
+import math
 import threading
 import time
+from bisect import insort
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["INTERVAL_SECONDS", "GilTicker", "idle_gap"]
 
 INTERVAL_SECONDS = 0.001
+_MOST = 0.99  # the share of gaps that the percentile is no shorter than
 
 
 def idle_gap(seconds: float) -> float:
@@ -31,8 +34,7 @@ class GilTicker:
 
     def __init__(self) -> None:
         self._last_ns = 0
-        self._longest_ns = 0
-        self._ticks = 0
+        self._gaps_ns: list[int] = []
         self._running = threading.Event()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._tick, name="spillway-gil-ticker", daemon=True)
@@ -42,22 +44,26 @@ class GilTicker:
         self._thread.start()
         self._running.wait()
         self._last_ns = time.perf_counter_ns()
-        self._longest_ns = 0
-        self._ticks = 0
+        self._gaps_ns = []
 
     def stop(self) -> GilReading:
-        """Stop ticking; the longest gap in seconds, a last one that is still open included."""
-        longest_ns = max(self._longest_ns, time.perf_counter_ns() - self._last_ns)
-        ticks = self._ticks
+        """Stop ticking; gaps in seconds, a last one that is still open included."""
+        open_ns, gaps = time.perf_counter_ns() - self._last_ns, sorted(self._gaps_ns)
         self._stop.set()
         self._thread.join()
-        return {"longest_gap_seconds": longest_ns / 1e9, "ticks": ticks}
+        ticks = len(gaps)
+        insort(gaps, open_ns)
+        rank = math.ceil(_MOST * len(gaps))
+        return {
+            "longest_gap_seconds": gaps[-1] / 1e9,
+            "p99_gap_seconds": gaps[rank - 1] / 1e9,
+            "ticks": ticks,
+        }
 
     def _tick(self) -> None:
         self._running.set()
         while not self._stop.is_set():
             time.sleep(INTERVAL_SECONDS)
             now = time.perf_counter_ns()
-            self._longest_ns = max(self._longest_ns, now - self._last_ns)
+            self._gaps_ns.append(now - self._last_ns)
             self._last_ns = now
-            self._ticks += 1

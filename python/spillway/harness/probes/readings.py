@@ -112,10 +112,12 @@ class GilReading(TypedDict):
     """The longest time during the write that another Python thread could not run.
 
     Attributes:
-        idle_gap_seconds: The same ticker's gap beside a sleeping main thread.
+        p99_gap_seconds: The gap that 99 of 100 gaps of the write are no longer than; early records lack it.
+        idle_gap_seconds: The same ticker's longest gap beside a sleeping main thread.
     """
 
     longest_gap_seconds: float
+    p99_gap_seconds: NotRequired[float]
     ticks: int
     idle_gap_seconds: NotRequired[float]
 
