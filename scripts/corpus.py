@@ -280,8 +280,11 @@ GENERATED = ("logs", "lineitem")
 
 def table(name: str) -> pa.Table:
     """A table of the corpus, made if the cache does not have it."""
-    if name in GENERATED:
-        return generated(name)
+    return generated(name) if name in GENERATED else stored(stored_at(name))
+
+
+def stored_at(name: str) -> Path:
+    """The Arrow IPC file of a real table, made if the cache does not have it."""
     path = cache() / f"{name}.arrow"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -290,7 +293,7 @@ def table(name: str) -> pa.Table:
         with pa.OSFile(str(unfinished), "wb") as out, pa.ipc.new_file(out, made.schema) as writer:
             writer.write_table(made)
         unfinished.rename(path)
-    return stored(path)
+    return path
 
 
 def stored(path: Path) -> pa.Table:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import statistics
 import sys
 from pathlib import Path
 
@@ -47,7 +46,30 @@ def test_a_job_of_another_commit_is_measured_again(tmp_path, monkeypatch, git, n
     monkeypatch.setattr(targets, "git_state", lambda: now)
     assert targets.is_of_this_commit(run.folder) == same
     assert not targets.is_of_this_commit(None)
-    assert targets.FINDINGS.keys() == targets.JOBS.keys()
+
+
+@pytest.mark.usefixtures("findings")
+def test_every_job_has_lines_and_every_line_has_its_jobs():
+    import targets  # noqa: PLC0415 - of a folder of programs, which the fixture has put on the path
+
+    assert {job for jobs in targets.FINDINGS for job in jobs} == targets.JOBS.keys()
+
+
+@pytest.mark.usefixtures("findings")
+def test_real_tables_are_those_of_the_corpus(findings):
+    import corpus  # noqa: PLC0415 - of a folder of programs, which the fixture has put on the path
+
+    assert set(findings.REAL) == corpus.TABLES.keys()
+    assert findings.UNSEEN == corpus.HELD_OUT
+
+
+@pytest.mark.usefixtures("findings")
+def test_a_table_names_the_jobs_without_a_record(tmp_path):
+    import targets  # noqa: PLC0415 - of a folder of programs, which the fixture has put on the path
+
+    text = targets.table(tmp_path)
+    assert f"lines are missing: {', '.join(targets.JOBS)}." in text
+    assert ": met" not in text
 
 
 def lines_of_the_table():
@@ -56,35 +78,111 @@ def lines_of_the_table():
 
 
 @pytest.mark.parametrize(
-    ("samples", "bounds", "verdicts"),
+    ("samples", "less", "bounds", "verdicts"),
     [
-        ([2.0, 2.1, 2.2], (2, 3), ["met", "not met"]),
-        ([1.9, 2.1, 2.2], (2, 3), ["cannot tell", "not met"]),
-        ([1.9, 2.5, 3.1], (2, 3), ["cannot tell", "cannot tell"]),
-        ([3.0, 3.1], (2, 3), ["met", "met"]),
-        ([0.5, 0.6, 0.7], (0.7, 0.4), ["met", "not met"]),
-        ([0.3, 0.6, 0.8], (0.7, 0.4), ["cannot tell", "cannot tell"]),
-        ([0.92], (0.9, 0.8), ["not met", "not met"]),
+        ([2.0, 2.1, 2.2], False, (2, 3), ["2: met", "3: not met"]),
+        ([1.9, 2.1, 2.2], False, (2, 3), ["2: cannot tell", "3: not met"]),
+        ([1.9, 2.5, 3.1], False, (2, 3), ["2: cannot tell", "3: cannot tell"]),
+        ([3.0, 3.1], False, (2, 3), ["2: met", "3: met"]),
+        ([2.0, 2.1], False, (2, None), ["2: met", "-"]),
+        ([0.5, 0.6, 0.7], True, (0.7, 0.4), ["0.7: met", "0.4: not met"]),
+        ([0.3, 0.6, 0.8], True, (0.7, 0.4), ["0.7: cannot tell", "0.4: cannot tell"]),
+        ([0.92], True, (0.9, 0.8), ["0.9: not met", "0.8: not met"]),
+        ([0.92], True, (1, None), ["1: met", "-"]),
+        ([0.92], True, None, ["-", "-"]),
+        (None, True, (1, None), ["1: not measured", "-"]),
     ],
 )
-def test_a_bound_is_judged_by_the_ends_of_the_interval(findings, samples, bounds, verdicts):
-    found = findings.Finding("speed", estimate(samples), "peer", bounds)
-    assert [found.verdict(bound) for bound in bounds] == verdicts
+def test_a_bound_is_judged_by_the_ends_of_the_interval(findings, samples, less, bounds, verdicts):
+    found = None if samples is None else estimate(samples)
+    line = findings.Finding("what", found, "peer", bounds, less=less).entries()
+    assert [each.text for each in line[3:5]] == verdicts
 
 
-def test_every_peer_that_takes_less_memory_is_named():
-    lines = [row for row in lines_of_the_table() if "peak RSS growth against" in row[0]]
-    assert len(lines) == 8
-    for what, *_, better in lines:
-        job, mode = re.match(r"(\w+), 400K rows, (\w+):", what).groups()
-        (samples,) = (RESULTS / job).glob("*/samples.jsonl")
-        growths: dict[str, list[int]] = {}
-        for sample in map(json.loads, samples.read_text().splitlines()):
-            if (sample["cell"]["mode"], sample["cell"]["rows"]) == (mode, 400_000):
-                growths.setdefault(sample["cell"]["backend"], []).append(sample["memory"]["growth_bytes"])
-        medians = {backend: statistics.median(found) for backend, found in growths.items()}
-        leaner = {backend for backend, found in medians.items() if found < medians["spillway"]}
-        assert set(re.findall(r"([\w-]+) \(", better)) == leaner
+def test_every_peer_that_takes_less_memory_is_named_and_the_leanest_held_against(tmp_path, findings):
+    writes = {
+        "spillway": (30e6, 40e6, 1),
+        "arro3": (60e6, 70e6, 1),
+        "pyarrow-streaming-tuned": (24e6, 50e6, 1),
+        "polars": (10e6, 20e6, 4),
+    }
+    run = make_run(
+        tmp_path / "run",
+        {
+            backend: [
+                Writes([1e6] * 6, growth, charge, row_groups=groups, cell={"dataset": dataset})
+                for dataset in ("logs", "lineitem")
+            ]
+            for backend, (growth, charge, groups) in writes.items()
+        },
+    )
+    lines = [[each.text for each in line.entries()] for line in findings.peaks(run)]
+    assert [line[2:4] for line in lines] == [
+        ["pyarrow-streaming-tuned", "1: not met"],
+        ["pyarrow-streaming-tuned", "1: met"],
+    ] * 2
+    assert [set(re.findall(r"([\w-]+) \(", line[5])) for line in lines] == [
+        {"pyarrow-streaming-tuned", "polars"},
+        {"polars"},
+    ] * 2
+
+
+def real_run(folder, speeds, sizes):
+    """A run of a real table in both modes: the peers' speeds, and the sizes of all files."""
+    return make_run(
+        folder,
+        {
+            backend: [
+                Writes([speed] * 6, size=size, cell={"mode": mode, "dataset": "file"})
+                for mode in ("table", "batches")
+            ]
+            for (backend, speed), size in zip(speeds.items(), sizes, strict=True)
+        },
+    )
+
+
+def test_the_mean_of_the_unseen_tables_is_of_each_ones_fastest_peer(tmp_path, findings):
+    speeds = [
+        {"spillway": 4e6, "arro3": 1e6, "polars": 5e5},
+        {"spillway": 1e6, "arro3": 2e5, "polars": 1e6},
+        {"spillway": 4e6, "arro3": 1e6, "polars": 1e6},
+        {"spillway": 1e6, "arro3": 1e6, "polars": 1.25e6},
+    ]
+    runs = [real_run(tmp_path / str(at), each, (9, 9, 9)) for at, each in enumerate(speeds)]
+    mean, least, *_ = findings.unseen(*runs)
+    assert mean.found.median == pytest.approx((4 * 1 * 4 * 0.8) ** (1 / 4))
+    assert [each.text for each in mean.entries()][3:5] == ["1.6: met", "2: not met"]
+    assert (least.found.median, least.against) == (pytest.approx(0.8), "characters: polars")
+    assert [each.split(" (")[0] for each in mean.better] == ["characters: polars"]
+    assert least.verdict(1.2) == "not met"
+
+
+@pytest.mark.parametrize(("largest", "verdict"), [(1_000_000, "met"), (1_004_000, "not met")])
+def test_one_larger_file_among_the_real_tables_misses_the_bound(tmp_path, findings, largest, verdict):
+    speeds = dict.fromkeys(("spillway", "arro3", "polars"), 1e6)
+    runs = [
+        real_run(tmp_path / name, speeds, (largest if name == "files" else 900_000, 1_000_000, 1_100_000))
+        for name in findings.REAL
+    ]
+    (line,) = findings.sizes(*runs)
+    assert line.against == "files: arro3"
+    assert line.verdict(1) == verdict
+    assert [each.split(" (")[0] for each in line.better] == (["files: arro3"] if verdict == "not met" else [])
+
+
+def test_a_limit_is_shown_with_what_it_costs(tmp_path, findings):
+    cell = {"arm": "cold"}
+    run = make_run(
+        tmp_path / "run",
+        {
+            "spillway": Writes([2e6] * 6, cell=cell),
+            "spillway-16mb": Writes([1e6] * 6, growth=21e6, cell=cell),
+        },
+    )
+    grown, time, _ = findings.memory(run)
+    assert "first write of a process" in grown.what
+    assert grown.verdict(20) == "not met"
+    assert time.found.median == pytest.approx(2)
 
 
 def test_the_row_groups_of_a_line_are_those_on_record():
