@@ -30,7 +30,7 @@ help: ## List these targets
 bench: .build/release-module ## Measure every Parquet writer, check the output with Spark, write table and figures to runs/
 	$(BIN)/spillway bench --out runs $(BENCH_OPTIONS)
 
-targets: .build/release-module ## Measure what the targets are about (under an hour), and say how far each is met
+targets: .build/release-module ## Measure what the targets are about (some 40 minutes), and say how far each is met
 	$(BIN)/python scripts/targets.py measure runs/targets
 
 race: .build/release-module ## Race writers that append to one Delta table (10 minutes), and say which targets are met

@@ -68,8 +68,28 @@ def test_a_table_names_the_jobs_without_a_record(tmp_path):
     import targets  # noqa: PLC0415 - of a folder of programs, which the fixture has put on the path
 
     text = targets.table(tmp_path)
-    assert f"lines are missing: {', '.join(targets.JOBS)}." in text
+    (missing,) = re.findall(r"lines are missing: (.*)\.", text)
+    assert missing.split(", ") == [job for job in targets.JOBS if job not in targets.ON_REQUEST]
     assert ": met" not in text
+
+
+@pytest.mark.usefixtures("findings")
+@pytest.mark.parametrize(
+    ("wanted", "is_measured"), [([], False), (["nested"], True)], ids=["all", "where it is named"]
+)
+def test_a_job_that_no_target_needs_runs_where_it_is_named(tmp_path, monkeypatch, wanted, is_measured):
+    import targets  # noqa: PLC0415 - of a folder of programs, which the fixture has put on the path
+
+    ran = []
+    monkeypatch.setattr(targets.corpus, "stored_at", lambda name: tmp_path / name)
+    monkeypatch.setattr(
+        targets.subprocess,
+        "run",
+        lambda command, **_: ran.append(Path(command[-1].removeprefix("--out=")).name),
+    )
+    targets.measure(tmp_path, wanted)
+    assert ("nested" in ran) == is_measured
+    assert set(ran) == set(wanted or targets.JOBS.keys() - set(targets.ON_REQUEST))
 
 
 def lines_of_the_table():
@@ -155,6 +175,27 @@ def test_the_mean_of_the_unseen_tables_is_of_each_ones_fastest_peer(tmp_path, fi
     assert (least.found.median, least.against) == (pytest.approx(0.8), "characters: polars")
     assert [each.split(" (")[0] for each in mean.better] == ["characters: polars"]
     assert least.verdict(1.2) == "not met"
+
+
+def test_a_table_that_samples_cannot_tell_from_the_bound_leaves_the_least_open(tmp_path, findings):
+    runs = [
+        make_run(
+            tmp_path / name,
+            {
+                backend: [
+                    Writes(speeds, cell={"mode": mode, "dataset": "file"}) for mode in ("table", "batches")
+                ]
+                for backend, speeds in (("spillway", own), ("arro3", [1e6] * 6))
+            },
+        )
+        for name, own in (
+            *((name, [1.25e6] * 6) for name in ("planes", "operations", "files")),
+            ("characters", [1e6, *[1.4e6] * 5]),
+        )
+    ]
+    _, least, *_ = findings.unseen(*runs)
+    assert least.against == "characters: arro3"
+    assert least.verdict(1.2) == "cannot tell"
 
 
 @pytest.mark.parametrize(("largest", "verdict"), [(1_000_000, "met"), (1_004_000, "not met")])
