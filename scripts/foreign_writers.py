@@ -102,7 +102,7 @@ def _begin(side: str, location: Location, cell: Cell, writer: int) -> Callable[[
 
 
 class _Stage(NamedTuple):
-    """What all writers share."""
+    """The table, the cell and the channels that all writers share."""
 
     location: Location
     cell: Cell

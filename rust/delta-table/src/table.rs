@@ -137,10 +137,10 @@ fn in_commit_timestamp(log: &LogDir, head: &Head) -> Result<Option<i64>> {
     }))
 }
 
-/// The versions from one checkpoint to the next, where the last one has so many actions. It is a multiple of `interval`.
+/// The versions from one checkpoint to the next, where the last one has so many actions: a multiple of `interval`.
 ///
-/// Each checkpoint holds all files. In a table of many, of which each version adds a few, checkpoints would cost more than
-/// commits.
+/// Each checkpoint holds all files. In a table of many, to which each version adds a few, checkpoints would cost more
+/// than commits.
 fn spacing(interval: Version, size: i64) -> Version {
     interval.saturating_mul((size / ACTIONS_A_VERSION / interval).clamp(1, MOST_INTERVALS))
 }
