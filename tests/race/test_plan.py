@@ -42,6 +42,12 @@ def test_a_spread_says_how_many_processes(text: str, writers: int, processes: in
     assert parse_spread(text, writers) == processes
 
 
+def test_writers_that_go_on_for_a_time_have_no_number_of_appends() -> None:
+    (cell,) = plan_cells(options(seconds=60.0, noise=True, spread="processes"))
+    assert (cell.seconds, cell.noise, cell.processes, cell.expected) == (60.0, True, 10, None)
+    assert cell.words == "spillway, append-only, 10 writers in 10 processes for 60 s beside noise"
+
+
 @pytest.mark.parametrize("processes", [1, 3, 64])
 def test_every_writer_is_in_one_process(processes: int) -> None:
     cell = Cell(committer="spillway", workload="merge", writers=100, processes=processes)
@@ -63,6 +69,18 @@ def test_every_writer_is_in_one_process(processes: int) -> None:
         ({"spread": "machines"}, "processes:N"),
         ({"time_limit": 0.0}, "above 0"),
         ({"samples": 0}, "--samples"),
+        ({"seconds": 0.0}, "above 0"),
+        ({"seconds": 1.0, "appends": 2}, "leave one out"),
+        (
+            {
+                "seconds": 1.0,
+                "work": "delete",
+                "committers": ("row-level",),
+                "workloads": (),
+                "partitions": (),
+            },
+            "--appends",
+        ),
     ],
 )
 def test_what_cannot_be_run_is_refused(changes: dict[str, object], words: str) -> None:

@@ -222,6 +222,48 @@ def test_the_time_limit_makes_a_stall_a_result(out: Path) -> None:
     assert "stalled" in result.output
 
 
+def test_writers_go_on_for_a_time_beside_noise(out: Path) -> None:
+    load = (
+        "--committers",
+        "spillway",
+        "--writers",
+        "3",
+        "--spread",
+        "processes",
+        "--seconds",
+        "2",
+        "--noise",
+    )
+    result = invoke(out, *load)
+    assert result.exit_code == 0, result.output
+    (record,) = races_in(out)
+    assert (record["outcome"], record["still_waiting"], record["cell"]["noise"]) == ("ok", 0, True)
+    assert record["acknowledged"] == record["table"]["present"] == record["table"]["rows"]["polars"] / 10 > 3
+    # What was under way at the end of the time is acknowledged after it.
+    assert 2 <= record["seconds"] < SECONDS
+    assert len(record["each_second"]) == 2
+    assert record["acknowledged"] - 3 <= sum(record["each_second"]) <= record["acknowledged"]
+    (report,) = out.glob("*/report.md")
+    assert (
+        "appends for 2 s, in sequence, own partitions, a process each, beside a process that"
+        in report.read_text()
+    )
+    assert "least in 1 s" in report.read_text()
+
+
+def test_a_writer_without_an_answer_after_its_time_is_a_stall(out: Path) -> None:
+    load = ("--committers", "spillway", "--writers", "2", "--spread", "processes")
+    with start(out, *load, "--seconds", "3", "--time-limit", "2") as race:
+        await_versions(out, 5)
+        os.kill(await_children(race, 2)[0], signal.SIGSTOP)
+        output, _ = race.communicate(timeout=SECONDS)
+        assert race.returncode == 0, output
+    (record,) = races_in(out)
+    assert (record["outcome"], record["still_waiting"], record["seconds"]) == ("stalled", 1, 5)
+    assert 0 < record["acknowledged"] <= record["table"]["present"]
+    assert record["table"]["problems"] == []
+
+
 def test_a_killed_process_loses_nothing_and_the_others_go_on(out: Path) -> None:
     with start(out, *ENDLESS, "--writers", "3", "--spread", "processes") as race:
         await_versions(out, 5)
@@ -313,6 +355,7 @@ def test_help_teaches() -> None:
     ("arguments", "words"),
     [
         (["--writers", "many"], "give whole numbers"),
+        (["--store", "s3://bucket", "--noise"], "leave it out"),
         (["--committers", "iceberg"], "choose from"),
         (["--workloads", "delete"], "batched:N"),
         (["--spread", "hosts"], "processes:N"),

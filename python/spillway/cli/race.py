@@ -46,6 +46,13 @@ def race(  # noqa: PLR0913 - one argument per option of the command
         int,
         typer.Option(help="Operations of each writer, one after another; 200 with --writers 1."),
     ] = 1,
+    seconds: Annotated[
+        float | None,
+        typer.Option(help="Seconds for which each writer appends again and again, in place of --appends."),
+    ] = None,
+    noise: Annotated[
+        bool, typer.Option("--noise", help="Have a process write and sync beside, on the disk of the tables.")
+    ] = False,
     committers: Annotated[
         str | None,
         typer.Option(
@@ -90,7 +97,10 @@ def race(  # noqa: PLR0913 - one argument per option of the command
     ] = None,
     time_limit: Annotated[
         float,
-        typer.Option(help="Seconds a race may take; one that is not over by then is a result: stalled."),
+        typer.Option(
+            help="Seconds a race may take, after those of --seconds; one that is not over by then is a "
+            "result: stalled."
+        ),
     ] = 60.0,
     samples: Annotated[
         int, typer.Option(help="Races of each cell: 5 for a rough figure, 12 for one to quote.")
@@ -117,6 +127,7 @@ def race(  # noqa: PLR0913 - one argument per option of the command
     spillway race --writers 10,100,1000 --committers spillway,delta-rs-retry;
     spillway race --writers 1024 --spread processes:64;
     spillway race --writers 1 --appends 200;
+    spillway race --writers 64 --spread processes --seconds 60 --committers spillway;
     spillway race --workloads merge,append-only,batched:1000 --writers 50;
     spillway race --work delete --writers 100 --rows 500 --committers row-level,file-level
     """
@@ -143,6 +154,8 @@ def race(  # noqa: PLR0913 - one argument per option of the command
             appends=appends,
             partitions=_chosen(partitions, ("own",) if work == "append" else ()),
             spread=spread,
+            seconds=seconds,
+            noise=noise,
             samples=samples,
             seed=seed,
             time_limit=time_limit,

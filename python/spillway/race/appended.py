@@ -56,7 +56,8 @@ class AppendedRows:
         wrong = set()
         for row in found.select(names).to_pylist():
             writer, number, index = (row[name] for name in KEYS)
-            is_own = 0 <= writer < cell.writers and 0 <= number < cell.appends and 0 <= index < cell.rows
+            is_append = number >= 0 and (cell.expected is None or number < cell.appends)
+            is_own = 0 <= writer < cell.writers and is_append and 0 <= index < cell.rows
             is_there = row.get(PARTITION_COLUMN, partition(cell, writer)) == partition(cell, writer)
             if not (is_own and is_there and row[MESSAGE] == message(writer, number, index)):
                 wrong.add((writer, number))

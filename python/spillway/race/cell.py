@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from spillway.race.record import SCHEMA_VERSION
 from spillway.race.worker_processes import WorkerProcesses
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from spillway.harness.schedule import Slot
@@ -52,9 +54,11 @@ class _Heard:
     acknowledged: list[Step] = field(default_factory=list)
     refused: list[Step] = field(default_factory=list)
     waits: list[float] = field(default_factory=list)
-    # Of each writer: how many of its operations are over, and since when it has been at the next.
-    over: Counter[int] = field(default_factory=Counter)
+    # The writers that are done, and of each one the time since when it has been at its next operation.
+    finished: set[int] = field(default_factory=set)
     since: dict[int, float] = field(default_factory=dict)
+    # Acknowledgements in each second.
+    each_second: Counter[int] = field(default_factory=Counter)
     attempts: int | None = None
     most_lost: int | None = None
     effects: dict[str, EffectTimes] | None = None
@@ -68,11 +72,18 @@ class _Heard:
         return [
             until - self.since.get(writer, self.begun)
             for writer in range(cell.writers)
-            if self.over[writer] < cell.appends
+            if writer not in self.finished
         ]
 
+    def unsettled(self, cell: Cell) -> int:
+        """Operations without an answer. A writer that goes on for a time has one under way."""
+        if cell.expected is None:
+            return cell.writers - len(self.finished)
+        return cell.expected - self.settled
+
     def _note(self, message: dict[str, Any]) -> None:
-        self.over[message["writer"]] += 1
+        if message["last"]:
+            self.finished.add(message["writer"])
         self.since[message["writer"]] = message["at"]
         self.answered = max(self.answered, message["at"])
 
@@ -97,6 +108,7 @@ class _Heard:
             self._note(message)
             self.acknowledged.append((message["writer"], message["number"]))
             self.waits.append(message["at"] - message["left"])
+            self.each_second[int(message["at"] - self.begun)] += 1
             self.ended = max(self.ended, message["at"])
             if message["attempts"] is not None:
                 self.attempts = (self.attempts or 0) + message["attempts"]
@@ -114,7 +126,7 @@ class Race:
         run_id: The run's name.
         location: The folder or bucket for tables.
         scratch: A folder on the disk that tables are on, or None.
-        time_limit: Seconds after which a race is stopped.
+        time_limit: Seconds after which a race is stopped. Those for which writers go on come before them.
         keep: True if tables are kept.
         progress: The line that shows the run's progress.
     """
@@ -141,7 +153,8 @@ class Race:
             if self.scratch is not None:
                 sync_filesystem(self.scratch)
             watch, begun = HostWatch(), time.monotonic()
-            heard, problem, stalled = self._race(cell, location)
+            with self._noise(cell, location):
+                heard, problem, stalled = self._race(cell, location)
             host = watch.read()
             process_seconds = time.monotonic() - begun
             self.progress.checking(slot)
@@ -160,7 +173,7 @@ class Race:
             "cell": cell.as_dict(),
             "outcome": _outcome(cell, heard, verdict, problem=problem, stalled=stalled),
             "problem": problem,
-            **_measures(cell, heard, self.time_limit if stalled else None),
+            **_measures(cell, heard, self._limit(cell) if stalled else None),
             "table": verdict,
             "host": host,
             "process_seconds": process_seconds,
@@ -183,6 +196,23 @@ class Race:
         if problem is not None:
             raise SpillwayError(f"{cell.committer} cannot make a table: {problem}")
 
+    def _limit(self, cell: Cell) -> float:
+        return (cell.seconds or 0.0) + self.time_limit
+
+    @contextmanager
+    def _noise(self, cell: Cell, location: Location) -> Iterator[None]:
+        """Have a process write and sync during the block, if the cell asks for it."""
+        if not cell.noise:
+            yield
+            return
+        with WorkerProcesses([self._job("noise", cell, location)]) as noise:
+            for message in noise.messages(time.monotonic() + _CREATE_SECONDS):
+                if message is not None:
+                    break
+            else:
+                raise SpillwayError(f"no noise can be made: {noise.wait() or 'it is not ready in time'}")
+            yield
+
     def _race(self, cell: Cell, location: Location) -> tuple[_Heard, str | None, bool]:
         """Run the writers; return their messages, the problem of a process, and True if time ran out."""
         heard = _Heard()
@@ -204,19 +234,19 @@ class Race:
                 return heard, workers.wait() or "the processes were not ready in time", False
             self.progress.started()
             heard.begun = workers.go()
-            deadline = heard.begun + self.time_limit
+            deadline = heard.begun + self._limit(cell)
             for message in workers.messages(deadline):
                 if message is not None:
                     heard.hear(message)
                 self.progress.acknowledged(len(heard.acknowledged), time.monotonic() - heard.begun)
                 if heard.done == cell.processes:
                     break
-            stalled = time.monotonic() >= deadline and heard.settled < cell.expected
+            stalled = time.monotonic() >= deadline and heard.unsettled(cell) > 0
             if stalled:
                 problem = workers.problem()
                 for message in workers.stop():
                     heard.hear(message)
-                return heard, problem, heard.settled < cell.expected
+                return heard, problem, heard.unsettled(cell) > 0
             return heard, workers.wait(), False
 
     def _check(self, cell: Cell, location: Location, heard: _Heard) -> dict[str, Any]:
@@ -239,14 +269,15 @@ def _outcome(
         return "stalled"
     if problem is not None:
         return "failed"
-    if len(heard.acknowledged) == cell.expected:
-        return "ok"
-    return "conflicts" if len(heard.acknowledged) + len(heard.refused) == cell.expected else "incomplete"
+    if heard.errors or heard.unsettled(cell) > 0:
+        return "incomplete"
+    return "conflicts" if heard.refused else "ok"
 
 
 def _measures(cell: Cell, heard: _Heard, limit: float | None) -> Measures:
     """The figures of a race. Writers that still waited at its limit count as having waited until then."""
-    unsettled = 0 if limit is None else cell.expected - heard.settled
+    unsettled = 0 if limit is None else heard.unsettled(cell)
+    whole_seconds = range(int(cell.seconds or 0))
     count = len(heard.acknowledged)
     seconds = limit if limit is not None else (heard.ended - heard.begun if count else None)
     answered = limit if limit is not None else (heard.answered - heard.begun if heard.settled else None)
@@ -260,6 +291,7 @@ def _measures(cell: Cell, heard: _Heard, limit: float | None) -> Measures:
         "answered_seconds": answered,
         "appends_per_second": None if not seconds else count / seconds,
         "rows_per_second": None if not seconds else count * cell.rows / seconds,
+        "each_second": [heard.each_second[second] for second in whole_seconds] or None,
         "attempts": heard.attempts,
         "most_lost": heard.most_lost,
         "effects": heard.effects,

@@ -111,9 +111,10 @@ def _place(setting: Setting) -> str:
     parts = [
         setting.name,
         f"{setting.rows}rows",
-        f"{setting.appends}x",
+        f"{setting.appends}x" if setting.seconds is None else f"{setting.seconds:g}s",
         *([setting.partitions] if setting.partitions is not None else []),
         setting.spread,
+        *(["noise"] if setting.noise else []),
     ]
     return "-".join(part.replace(":", "").replace(" ", "-").replace(",", "") for part in parts)
 
@@ -121,4 +122,5 @@ def _place(setting: Setting) -> str:
 def _short(setting: Setting) -> str:
     rows = counted(setting.rows, "row")
     table = setting.table_words if setting.partitions is None else f"{setting.partitions} partition"
-    return f"{setting.name}, {rows}, {table}, {setting.spread}"
+    noise = ", noise" if setting.noise else ""
+    return f"{setting.name}, {rows}, {table}, {setting.spread}{noise}"

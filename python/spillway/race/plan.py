@@ -43,6 +43,8 @@ class Cell:
         partitions: "own" gives each writer a partition, "one" has all write to the same.
         processes: Processes that the writers are spread over; in each they are threads.
         file_rows: Rows that the table has before the race, in one file for each partition.
+        seconds: The time for which each writer appends again and again, in place of a number of appends.
+        noise: True if a process beside writes and syncs all the time, on the disk of the table.
     """
 
     committer: Annotated[str, Keywords(enum=list(committers.NAMES))]
@@ -54,11 +56,13 @@ class Cell:
     partitions: Annotated[str, Keywords(enum=list(PARTITIONS))] = "own"
     processes: Positive = 1
     file_rows: int = field(default=0, metadata=LATER)
+    seconds: float | None = field(default=None, metadata=LATER)
+    noise: bool = field(default=False, metadata=LATER)
 
     @property
-    def expected(self) -> int:
-        """Operations that should be in the table at the end."""
-        return self.writers * self.appends
+    def expected(self) -> int | None:
+        """Operations that should be in the table at the end; None where writers go on for a time."""
+        return None if self.seconds is not None else self.writers * self.appends
 
     @property
     def only_appends(self) -> bool:
@@ -85,8 +89,11 @@ class Cell:
         """The cell for people."""
         spread = "" if self.processes == 1 else f" in {self.processes:,} processes"
         operations = "" if self.appends == 1 else f" x {self.appends:,} {self.kind.noun}s"
+        if self.seconds is not None:
+            operations = f" for {self.seconds:g} s"
+        noise = " beside noise" if self.noise else ""
         writers = counted(self.writers, "writer")
-        return f"{self.committer}, {self.workload or self.work}, {writers}{spread}{operations}"
+        return f"{self.committer}, {self.workload or self.work}, {writers}{spread}{operations}{noise}"
 
     def share(self, process: int) -> range:
         """The numbers of the writers that are in one of the processes."""
@@ -107,7 +114,7 @@ class Options:
         spread: "threads", "processes" (one for each writer) or "processes:N".
         samples: Races of each cell.
         seed: Of the order of races.
-        time_limit: Seconds after which a race is stopped.
+        time_limit: Seconds after which a race is stopped; with `seconds`, after these.
     """
 
     committers: tuple[str, ...]
@@ -118,6 +125,8 @@ class Options:
     appends: int = 1
     partitions: tuple[str, ...] = ("own",)
     spread: str = "threads"
+    seconds: float | None = None
+    noise: bool = False
     samples: int = 1
     seed: int = 1
     time_limit: float = 60.0
@@ -155,6 +164,10 @@ class Options:
 
     def _require_appends(self) -> None:
         self._require_known("--partitions", self.partitions, PARTITIONS)
+        if self.seconds is not None and self.seconds <= 0:
+            raise OptionError(f"--seconds takes seconds above 0, not {self.seconds:g}")
+        if self.seconds is not None and self.appends != 1:
+            raise OptionError("--appends and --seconds both say when a writer is done: leave one out")
         for workload in self.workloads:
             rows_of(workload, self.rows)
         if not self.workloads:
@@ -164,6 +177,8 @@ class Options:
         for option, given in (("--workloads", self.workloads), ("--partitions", self.partitions)):
             if given:
                 raise OptionError(f"{option} goes with --work append: leave it out with --work {self.work}")
+        if self.seconds is not None:
+            raise OptionError(f"--seconds goes with --work append: say --appends with --work {self.work}")
         most = max(self.writers)
         share = FILE_ROWS // most
         if self.rows * self.appends > share:
@@ -206,7 +221,10 @@ def parse_spread(text: str, writers: int) -> int:
 def plan_cells(options: Options) -> list[Cell]:
     """All cells of a run, in a fixed order."""
     cells = _appends(options) if options.work == "append" else _changes(options)
-    return [replace(cell, processes=parse_spread(options.spread, cell.writers)) for cell in cells]
+    return [
+        replace(cell, processes=parse_spread(options.spread, cell.writers), noise=options.noise)
+        for cell in cells
+    ]
 
 
 def _appends(options: Options) -> list[Cell]:
@@ -218,6 +236,7 @@ def _appends(options: Options) -> list[Cell]:
             rows=rows_of(workload, options.rows),
             appends=options.appends,
             partitions=partitions,
+            seconds=options.seconds,
         )
         for workload, partitions, writers, committer in itertools.product(
             options.workloads, options.partitions, options.writers, options.committers

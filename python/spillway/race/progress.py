@@ -59,7 +59,8 @@ class Progress(ProgressLine):
 
 def result_line(cell: Cell, record: RaceRecord) -> str:
     """The result of a race, in one line."""
-    parts = [record["outcome"], f"{record['acknowledged']:,} of {cell.expected:,} acknowledged"]
+    of = "" if cell.expected is None else f" of {cell.expected:,}"
+    parts = [record["outcome"], f"{record['acknowledged']:,}{of} acknowledged"]
     if conflicts := sum(each["count"] for each in record.get("conflicts", [])):
         parts.append(counted(conflicts, "conflict"))
     if record["appends_per_second"] is not None:

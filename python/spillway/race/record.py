@@ -44,6 +44,8 @@ class Measures(TypedDict):
             limit.
         appends_per_second: Acknowledged operations, whatever the race's work is, over the seconds.
         rows_per_second: Rows of these.
+        each_second: Acknowledged operations in each second for which writers go on; null where the number of
+            operations is given.
         attempts: Tries to write a version, of all writers; null where the library does not say.
         most_lost: The most races that one operation lost; null where nobody counts.
         effects: The times of what committers did, of all processes, by its kind; null where nobody counts.
@@ -61,6 +63,7 @@ class Measures(TypedDict):
     answered_seconds: NotRequired[float | None]
     appends_per_second: float | None
     rows_per_second: float | None
+    each_second: NotRequired[list[int] | None]
     attempts: int | None
     most_lost: int | None
     effects: NotRequired[dict[str, EffectTimes] | None]

@@ -79,6 +79,8 @@ def hold_races(  # noqa: PLR0913 - options, by keyword only
         require_disk(Path(store))
     if not location.is_local:
         location.files()  # which says what is missing
+        if any(cell.noise for cell in cells):
+            raise OptionError("--noise is on the disk of the tables: leave it out with --store s3://...")
     skipped = {cell: reason for cell in cells if (reason := reason_to_skip(cell)) is not None}
     able = [cell for cell in cells if cell not in skipped]
     if not able:

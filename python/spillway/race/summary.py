@@ -40,6 +40,8 @@ class Setting:
     partitions: str | None
     spread: str
     file_rows: int
+    seconds: float | None = None
+    noise: bool = False
 
     @classmethod
     def of(cls, cell: Cell) -> Setting:
@@ -52,7 +54,17 @@ class Setting:
             spread = f"threads of {cell.processes:,} processes"
         partitions = cell.partitions if cell.only_appends else None
         name = cell.workload or cell.work
-        return cls(cell.work, name, cell.rows, cell.appends, partitions, spread, cell.file_rows)
+        return cls(
+            cell.work,
+            name,
+            cell.rows,
+            cell.appends,
+            partitions,
+            spread,
+            cell.file_rows,
+            cell.seconds,
+            cell.noise,
+        )
 
     @property
     def kind(self) -> Work:
@@ -72,7 +84,10 @@ class Setting:
         rows = f"{counted(self.rows, 'row')} {self.kind.one_operation}"
         many = f"{self.appends:,} {self.kind.noun}s each, in sequence"
         each = f"one {self.kind.noun} each" if self.appends == 1 else many
-        return f"{self.name}, {rows}, {each}, {self.table_words}, {self.spread}"
+        if self.seconds is not None:
+            each = f"{self.kind.noun}s for {self.seconds:g} s, in sequence"
+        noise = ", beside a process that writes and syncs" if self.noise else ""
+        return f"{self.name}, {rows}, {each}, {self.table_words}, {self.spread}{noise}"
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,7 @@ def _count(value: float) -> str:
 
 def _committed(cell: CellSummary) -> str:
     present = min(race["table"]["present"] for race in cell.races)
-    return f"{present:,} of {cell.cell.expected:,}"
+    return f"{present:,}" if cell.cell.expected is None else f"{present:,} of {cell.cell.expected:,}"
 
 
 def _most(name: str) -> Callable[[CellSummary], str | None]:
@@ -130,15 +130,22 @@ def _rows_left(cell: CellSummary) -> str | None:
     return " to ".join(_count(each) for each in sorted({min(rows), max(rows)})) if rows else None
 
 
+def _least_in_a_second(cell: CellSummary) -> str | None:
+    counts = [count for race in cell.races for count in race.get("each_second") or ()]
+    return _count(min(counts)) if counts else None
+
+
 def _columns(setting: Setting) -> list[_Column]:
     changes: list[_Column] = [("conflicts", _conflicts), ("rows left", _rows_left)]
     answered = ("all answered s", _of(lambda race: race.get("answered_seconds"), seconds))
+    least: list[_Column] = [("least in 1 s", _least_in_a_second)]
     return [
         ("committed", _committed),
         *(changes if setting.work != "append" else []),
         ("lost", _most("lost")),
         ("doubled", _most("doubled")),
         (f"{setting.kind.noun}s/s", _of(lambda race: race["appends_per_second"], speed)),
+        *(least if setting.seconds is not None else []),
         ("rows/s", _of(lambda race: race["rows_per_second"], speed)),
         ("wait p50 s", _wait(50)),
         ("p99 s", _wait(99)),

@@ -151,7 +151,8 @@ def _judge(run: RunSummary, target: Target) -> tuple[str, bool | None]:
         return "not run", None
     if own.outcome != "ok":
         committed = min(race["acknowledged"] for race in own.races)
-        return f"{own.outcome}, {committed:,} of {own.cell.expected:,} acknowledged", False
+        of = "" if own.cell.expected is None else f" of {own.cell.expected:,}"
+        return f"{own.outcome}, {committed:,}{of} acknowledged", False
     if target.peer is not None:
         peer = run.find(target.cells[1])
         if peer is None or not peer.speed or not own.speed:

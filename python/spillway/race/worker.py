@@ -1,4 +1,4 @@
-"""One process of a race: makes the table, or works on it by threads, or checks it. A script, not a module.
+"""One process of a race: makes the table, works on it, makes noise, or checks it. A script, not a module.
 
 It reads its job as JSON from standard input, and says what happens as JSON lines on a descriptor that all
 processes of the race share: a line is one write, so lines do not mix. Another descriptor gives the start: a
@@ -7,11 +7,13 @@ byte for each process; when its other end is gone, so is the race, and the proce
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import resource
 import select
 import sys
+import tempfile
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -33,6 +35,9 @@ __all__: list[str] = []
 _STACK_BYTES = 1 << 20
 _ERROR_CHARACTERS = 600
 _ORPHANED = 3
+# A mebibyte for each sync, in a file of 64.
+_NOISE_BYTES = 1 << 20
+_NOISE_TURNS = 64
 
 
 class _Race:
@@ -88,18 +93,20 @@ class _Race:
         first = self._operation(name, 0)
         self._ready.release()
         self._gate.wait()
-        for number in range(self._cell.appends):
+        until = time.monotonic() + (self._cell.seconds or 0.0)
+        for number in itertools.count():
             operation = self._operation(name, number) if number else first
+            told: dict[str, Any]
             try:
                 receipt = operation.run(writer)
+                told = {"left": receipt.left, "attempts": receipt.attempts}
             except BaseException as error:  # noqa: BLE001 - whatever a library raises is what it did, a panic too
-                self.say(
-                    writer=name, number=number, at=time.monotonic(), **_told(committer, operation, error)
-                )
-                continue
-            self.say(
-                writer=name, number=number, left=receipt.left, at=time.monotonic(), attempts=receipt.attempts
-            )
+                told = {**_told(committer, operation, error)}
+            at = time.monotonic()
+            last = at >= until if self._cell.expected is None else number + 1 == self._cell.appends
+            self.say(writer=name, number=number, at=at, last=last, **told)
+            if last:
+                return
 
 
 def _told(committer: Committer, operation: Operation, error: BaseException) -> dict[str, str]:
@@ -108,6 +115,17 @@ def _told(committer: Committer, operation: Operation, error: BaseException) -> d
     if conflict is not None:
         return {"operation": operation.kind, "conflict": conflict}
     return {"error": redact(f"{type(error).__name__}: {error}")[:_ERROR_CHARACTERS]}
+
+
+def _make_noise(race: _Race, folder: str) -> None:
+    """Write and sync, again and again, until this process is killed. The file has no name: none is left."""
+    chunk = os.urandom(_NOISE_BYTES)
+    with tempfile.TemporaryFile(dir=folder) as file:
+        for turn in itertools.count():
+            os.pwrite(file.fileno(), chunk, turn % _NOISE_TURNS * _NOISE_BYTES)
+            os.fsync(file.fileno())
+            if not turn:
+                race.say(noise=folder)
 
 
 def _end_with(parent: int) -> None:
@@ -135,6 +153,8 @@ def main() -> None:
         committers.load(cell.committer).create(location, cell)
     elif job["role"] == "write":
         race.write(location, job["process"])
+    elif job["role"] == "noise":
+        _make_noise(race, location.uri)
     else:
         heard = ([(writer, number) for writer, number in job[name]] for name in ("acknowledged", "refused"))
         verdict = check(location, cell, *heard)

@@ -393,6 +393,13 @@ impl LogDir {
         Ok(of_it.map(|file| file.modified).max())
     }
 
+    /// The number of actions of a checkpoint. 0 where that is not noted.
+    pub fn size_of_checkpoint(&self, version: Version) -> Result<i64> {
+        let hint = self.hint()?;
+        let hint = hint.filter(|hint| version_of_hint(hint) == Some(version));
+        Ok(hint.and_then(|hint| hint.get("size")?.as_i64()).unwrap_or(0))
+    }
+
     /// Reads `_last_checkpoint`. It is only a hint: if it cannot be parsed it counts as absent. A failing store is an
     /// error.
     fn hint(&self) -> Result<Option<Value>> {

@@ -30,6 +30,12 @@ use crate::turn::{Look, Turn};
 /// The number of versions between two checkpoints, unless the table's properties say otherwise.
 const CHECKPOINT_INTERVAL: i64 = 10;
 
+/// The actions of a checkpoint for which there is one more version up to the next.
+const ACTIONS_A_VERSION: i64 = 100;
+
+/// The most intervals between two checkpoints. A reader reads all versions since the last one.
+const MOST_INTERVALS: i64 = 50;
+
 /// The number of versions that are read before the table's identity is checked again.
 const READ_AT_ONCE: usize = 64;
 
@@ -129,6 +135,14 @@ fn in_commit_timestamp(log: &LogDir, head: &Head) -> Result<Option<i64>> {
         Action::CommitInfo(info) => info.in_commit_timestamp,
         _ => None,
     }))
+}
+
+/// The versions from one checkpoint to the next, where the last one has so many actions: a multiple of `interval`.
+///
+/// Each checkpoint holds all files. In a table of many, to which each version adds a few, checkpoints would cost more
+/// than commits.
+fn spacing(interval: Version, size: i64) -> Version {
+    interval.saturating_mul((size / ACTIONS_A_VERSION / interval).clamp(1, MOST_INTERVALS))
 }
 
 fn newest_checkpoint(log: &LogDir) -> Result<Option<Version>> {
@@ -789,7 +803,18 @@ impl Table {
             // The next version asks again.
             shared.checkpointed.store(last, Ordering::Release);
         })?;
-        Ok(version / interval > newest.unwrap_or(0) / interval)
+        let Some(newest) = newest else {
+            return Ok(true);
+        };
+        let step = spacing(interval, shared.log.size_of_checkpoint(newest)?);
+        if version / step <= newest / step {
+            return Ok(false);
+        }
+        // One that takes a while is made by the process that wrote the version. Others would each make it, too, before
+        // it is there. They do so later, if it is not there by then.
+        let past = version % step;
+        Ok(step == interval
+            || (shared.committer.has_written_since(version - past) && (past == 0 || past >= step / 2)))
     }
 
     /// Writes a checkpoint of the newest version, unless there is one of it or of a later one. Returns the version that
