@@ -678,23 +678,24 @@ def test_a_signal_at_the_start_of_a_checkpoint_hides_no_thread(
     assert not checkpoints._running
 
 
-def test_checkpoints_of_many_files_are_farther_apart(tmp_path: Path) -> None:
-    table = spillway.delta.create(tmp_path / "t", pa.schema({"id": pa.int64()}))
-    for name in range(2_500):
-        (tmp_path / "t" / f"{name}.parquet").touch()
-    table.commit(
-        adds=[spillway.delta.AddFile(f"{name}.parquet", 1, stats={"numRecords": 0}) for name in range(2_500)]
-    )
+@pytest.mark.parametrize(
+    ("named", "made"), [({}, [1, 20]), ({"delta.checkpointInterval": "10"}, [1, 10, 20])]
+)
+def test_checkpoints_of_many_files_are_farther_apart_unless_the_table_names_an_interval(
+    named: dict[str, str], made: list[int], tmp_path: Path
+) -> None:
+    table = spillway.delta.create(tmp_path / "t", pa.schema({"id": pa.int64()}), properties=named)
+    names = [f"{name}.parquet" for name in range(2_500)]
+    for name in names:
+        (tmp_path / "t" / name).touch()
+    table.commit(adds=[spillway.delta.AddFile(name, 1, stats={"numRecords": 0}) for name in names])
     assert table.checkpoint() == 1
-    for number in range(39):
+    for number in range(20):
         with table.append() as append:
             append.write(pa.table({"id": [number]}))
         checkpoints._wait_for_checkpoints()
-    made = sorted(
-        int(path.name[:20]) for path in (tmp_path / "t" / "_delta_log").glob("*.checkpoint.parquet")
-    )
-    # Of 2,500 files: after 20 versions, and not after 10 each.
-    assert made == [1, 20, 40]
+    files = (tmp_path / "t" / "_delta_log").glob("*.checkpoint.parquet")
+    assert sorted(int(path.name[:20]) for path in files) == made
 
 
 def test_a_checkpoint_is_made_once(table: spillway.delta.Table) -> None:

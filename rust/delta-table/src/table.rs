@@ -777,12 +777,12 @@ impl Table {
     /// When the table cannot be opened again.
     pub fn is_checkpoint_due(&self, version: Version) -> Result<bool> {
         let shared = self.shared()?;
-        let interval = shared
+        let named = shared
             .head()
             .property("delta.checkpointInterval")
             .and_then(|text| text.parse().ok())
-            .filter(|interval| *interval > 0)
-            .unwrap_or(CHECKPOINT_INTERVAL);
+            .filter(|interval| *interval > 0);
+        let interval = named.unwrap_or(CHECKPOINT_INTERVAL);
         let last = shared.checkpointed.load(Ordering::Acquire);
         if version / interval <= last / interval {
             return Ok(false);
@@ -806,7 +806,10 @@ impl Table {
         let Some(newest) = newest else {
             return Ok(true);
         };
-        let step = spacing(interval, shared.log.size_of_checkpoint(newest)?);
+        let step = match named {
+            Some(interval) => interval,
+            None => spacing(interval, shared.log.size_of_checkpoint(newest)?),
+        };
         if version / step <= newest / step {
             return Ok(false);
         }
