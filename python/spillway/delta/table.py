@@ -725,7 +725,8 @@ class Table:
             The version that has them; the newest one where nothing changes.
 
         Raises:
-            CommitConflict: A concurrent transaction changed the schema, the properties or the protocol.
+            CommitConflict: A concurrent transaction changed the schema, the properties or the protocol, and
+                made another change than this one.
             OptionError: Delta has no such property, or it may not have such a value; or one is a constraint.
             UnsupportedTableError: A property, or the table, asks for a feature that is not built.
 
