@@ -444,7 +444,7 @@ def refuses(table: spillway.delta.Table, *merge: Any) -> None:
         (lambda: when_matched_update({}), "sets no column"),
         (lambda: when_not_matched_insert([]), "sets no column"),
         (lambda: when_not_matched_by_source_update(["text"]), "no source row"),  # type: ignore[arg-type]
-        (lambda: when_matched_delete(where="gone"), "no expression"),  # type: ignore[arg-type]
+        (lambda: when_matched_delete(where=True), "no condition"),  # type: ignore[arg-type]
     ],
 )
 def test_clauses_that_make_no_sense_are_refused(make: Callable[[], object], match: str) -> None:

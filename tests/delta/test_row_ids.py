@@ -381,6 +381,25 @@ def test_rows_that_are_there_get_ids_when_it_is_enabled(tmp_path: Path, marks: s
     assert found == known | {3: (known[3][0], version + 1)}
 
 
+@pytest.mark.parametrize("files", [0, 3])
+def test_all_callers_that_enable_it_at_once_succeed(tmp_path: Path, files: int) -> None:
+    table = spillway.delta.create(tmp_path / "t", ROWS)
+    for first in range(files):
+        append(table, [first])
+    together = threading.Barrier(8)
+
+    def enable(_: int) -> int:
+        mine = spillway.delta.open(table.path)
+        together.wait(60)
+        return mine.set_properties(TRACKED)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(enable, range(8))) == {table.version}
+    assert [entry.operation for entry in table.history()].count("SET TBLPROPERTIES") == 1
+    append(table, [files])
+    assert sorted(own for own, _ in tracked(table).values()) == list(range(files + 1))
+
+
 def test_rows_that_nobody_counted_are_counted_before_they_get_ids(tmp_path: Path) -> None:
     table = spillway.delta.create(tmp_path / "t", ROWS)
     table.commit(adds=[stored(table, {"minValues": {"key": 100}})])

@@ -160,7 +160,7 @@ def round_trip(session: Any, *, rows: str, to: str, back: str, zone: str = "UTC"
 
 
 def merged(session: Any, path: str, query: str) -> dict[str, int]:
-    """Merge the rows of a query into a Delta table by `Table.merge`."""
+    """Merge the rows of a query into a Delta table by `Table.merge`, some by SQL and some by expressions."""
     import pyarrow.compute as pc
 
     from spillway import delta
@@ -169,11 +169,11 @@ def merged(session: Any, path: str, query: str) -> dict[str, int]:
     done = delta.open(path).merge(
         session.sql(query),
         "id",
-        delta.when_matched_delete(where=left < 0),
+        delta.when_matched_delete(where="source.left < 0"),
         delta.when_matched_update({"left": pc.field("target.left") + left}, where=left > 0),
-        delta.when_not_matched_insert(where=left > 0),
+        delta.when_not_matched_insert(where="source.left > 0"),
         delta.when_not_matched_by_source_update({"left": 0}, where=pc.field("target.id") < 10),
-        delta.when_not_matched_by_source_delete(where=pc.field("target.id") >= 990),
+        delta.when_not_matched_by_source_delete(where="target.id >= 990"),
     )
     return {"inserted": done.inserted, "updated": done.updated, "deleted": done.deleted}
 

@@ -7,6 +7,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+from spillway import _native
 from spillway.errors import OptionError
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-__all__ = ["Expressions", "is_expression"]
+__all__ = ["Expressions", "check_text", "is_expression"]
 
 #: The names in pyarrow's error of a column that is not there.
 _LACKING = re.compile(r"No match for .*?FieldRef\.Name\((.*?)\)[) ]")
@@ -25,6 +26,18 @@ def is_expression(value: object) -> TypeGuard[pc.Expression]:
     """Return whether a value is an expression. There is none before pyarrow.compute is imported."""
     compute = sys.modules.get("pyarrow.compute")
     return compute is not None and isinstance(value, compute.Expression)
+
+
+def check_text(text: str, option: str) -> None:
+    """Refuse a text that is no condition in SQL, whatever columns there are.
+
+    Raises:
+        OptionError: It is none. The error names the option.
+    """
+    try:
+        _native.check_condition(text, option)
+    except UnicodeEncodeError as error:
+        raise OptionError(f"{option} is no text of Unicode: {error}", option) from error
 
 
 class Expressions:

@@ -30,7 +30,7 @@ class PreparedClause:
 
     Args:
         kind: The rows that it is about.
-        condition: The expression of its condition, and its text.
+        condition: Its condition in SQL, or as an expression with its text.
         deletes: True if its rows are deleted.
         taken: The columns that have the values of the source; None for all.
         literals: Values that are the same for all rows, by column.
@@ -39,7 +39,7 @@ class PreparedClause:
     """
 
     kind: _Kind
-    condition: tuple[Numbered, str] | None
+    condition: str | tuple[Numbered, str] | None
     deletes: bool
     taken: list[str] | None
     literals: dict[str, Any]
@@ -91,8 +91,10 @@ class _Preparation:
         computed = {name: value for name, value in values.items() if is_expression(value)}
         literals = {name: value for name, value in values.items() if name not in computed}
         self._check_literals(clause, literals)
-        condition = None
-        if clause.where is not None:
+        condition: str | tuple[Numbered, str] | None
+        if clause.where is None or isinstance(clause.where, str):
+            condition = clause.where
+        else:
             condition = self._condition(clause, clause.where), str(clause.where)
         taken = [] if isinstance(clause.values, Mapping) else clause.values
         return PreparedClause(

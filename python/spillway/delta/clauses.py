@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from spillway.delta._expressions import is_expression
+from spillway.delta._expressions import check_text, is_expression
 from spillway.errors import OptionError
 
 if TYPE_CHECKING:
@@ -36,19 +36,22 @@ class MergeClause:
         kind: The rows that it is about.
         values: The new values: None for all columns of the source, a list for these of them, a mapping for
             columns of the table.
-        where: The condition; None if it always holds.
+        where: The condition, in SQL or as an expression; None if it always holds.
     """
 
     name: str
     kind: _Kind
     values: Sequence[str] | _Values | None
-    where: pc.Expression | None
+    where: str | pc.Expression | None
 
     def __post_init__(self) -> None:
-        if self.where is not None and not is_expression(self.where):
+        if isinstance(self.where, str):
+            check_text(self.where, "where")
+        elif self.where is not None and not is_expression(self.where):
             raise OptionError(
-                f"{self.name} has where={self.where!r}, which is no expression: give one of pyarrow.compute, "
-                'such as pc.field("source.gone") or pc.field("target.n") > 5',
+                f"{self.name} has where={self.where!r}, which is no condition: give one in SQL, such as "
+                '"source.gone OR target.n > 5", or an expression of pyarrow.compute, such as '
+                'pc.field("target.n") > 5',
                 "where",
             )
         if isinstance(self.values, str):
@@ -67,7 +70,7 @@ class MergeClause:
 def when_matched_update(
     set: Sequence[str] | _Values | None = None,  # noqa: A002 - SQL's word
     *,
-    where: pc.Expression | None = None,
+    where: str | pc.Expression | None = None,
 ) -> MergeClause:
     """Update rows of the table that a source row matches.
 
@@ -75,29 +78,30 @@ def when_matched_update(
         set: The new values. None is all columns that the source has, and a list is these of them. A dict has
             values for columns of the table: values of Python, or expressions over ``source.NAME`` and
             ``target.NAME``, such as ``pc.field("target.n") + pc.field("source.n")``.
-        where: An expression of booleans over the same columns. Pairs for which it is not true are left to
-            the next clause.
+        where: A condition over the same columns: a text in SQL, such as ``"source.n > target.n"``, or an
+            expression of booleans. Pairs for which it is not true are left to the next clause. A name without
+            a side is that of the one side that has it.
 
     Raises:
-        OptionError: Nothing is set, or `where` is no expression.
+        OptionError: Nothing is set, or `where` is no condition.
     """
     return MergeClause("when_matched_update", "matched", set, where)
 
 
-def when_matched_delete(*, where: pc.Expression | None = None) -> MergeClause:
+def when_matched_delete(*, where: str | pc.Expression | None = None) -> MergeClause:
     """Delete rows of the table that a source row matches.
 
     Args:
         where: As for `when_matched_update`.
 
     Raises:
-        OptionError: `where` is no expression.
+        OptionError: `where` is no condition.
     """
     return MergeClause("when_matched_delete", "matched", (), where)
 
 
 def when_not_matched_insert(
-    values: Sequence[str] | _Values | None = None, *, where: pc.Expression | None = None
+    values: Sequence[str] | _Values | None = None, *, where: str | pc.Expression | None = None
 ) -> MergeClause:
     """Insert source rows that match no row of the table.
 
@@ -105,10 +109,10 @@ def when_not_matched_insert(
         values: The values. None is all columns that the source has, and a list is these of them. A dict has
             values for columns of the table: values of Python, or expressions over ``source.NAME``. Other
             columns are null.
-        where: An expression of booleans over ``source.NAME``.
+        where: A condition over ``source.NAME``, in SQL or as an expression.
 
     Raises:
-        OptionError: No column has a value, or `where` is no expression.
+        OptionError: No column has a value, or `where` is no condition.
     """
     return MergeClause("when_not_matched_insert", "not_matched", values, where)
 
@@ -116,16 +120,16 @@ def when_not_matched_insert(
 def when_not_matched_by_source_update(
     set: _Values,  # noqa: A002 - SQL's word
     *,
-    where: pc.Expression | None = None,
+    where: str | pc.Expression | None = None,
 ) -> MergeClause:
     """Update rows of the table that no source row matches.
 
     Args:
         set: The new values by column: values of Python, or expressions over ``target.NAME``.
-        where: An expression of booleans over ``target.NAME``.
+        where: A condition over ``target.NAME``, in SQL or as an expression.
 
     Raises:
-        OptionError: Nothing is set, or `where` is no expression.
+        OptionError: Nothing is set, or `where` is no condition.
     """
     if not isinstance(set, Mapping):
         message = (  # type: ignore[unreachable]
@@ -136,13 +140,13 @@ def when_not_matched_by_source_update(
     return MergeClause("when_not_matched_by_source_update", "not_matched_by_source", set, where)
 
 
-def when_not_matched_by_source_delete(*, where: pc.Expression | None = None) -> MergeClause:
+def when_not_matched_by_source_delete(*, where: str | pc.Expression | None = None) -> MergeClause:
     """Delete rows of the table that no source row matches.
 
     Args:
-        where: An expression of booleans over ``target.NAME``.
+        where: A condition over ``target.NAME``, in SQL or as an expression.
 
     Raises:
-        OptionError: `where` is no expression.
+        OptionError: `where` is no condition.
     """
     return MergeClause("when_not_matched_by_source_delete", "not_matched_by_source", (), where)

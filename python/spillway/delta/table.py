@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from spillway import _native
 from spillway._destination import OBJECT_STORES, local_path
 from spillway._options import shows_options
-from spillway.delta._expressions import Expressions, is_expression
+from spillway.delta._expressions import Expressions, check_text, is_expression
 from spillway.delta._input import opened
 from spillway.delta._merging import check_clauses, prepared
 from spillway.delta.append import Append, _checkpoint_when_due
@@ -725,7 +725,8 @@ class Table:
             The version that has them; the newest one where nothing changes.
 
         Raises:
-            CommitConflict: A concurrent transaction changed the schema, the properties or the protocol.
+            CommitConflict: A concurrent transaction changed the schema, the properties or the protocol, and
+                made another change than this one.
             OptionError: Delta has no such property, or it may not have such a value; or one is a constraint.
             UnsupportedTableError: A property, or the table, asks for a feature that is not built.
 
@@ -1244,10 +1245,7 @@ def _app_transaction(app_id: str | None, app_version: int | None) -> tuple[str, 
 def _conditions(given: Any, name: str) -> str | list[tuple[str, str, list[Any]]]:
     """Conditions as the native module takes them, those of the argument `name`."""
     if isinstance(given, str):
-        try:
-            _native.check_condition(given, name)
-        except UnicodeEncodeError as error:
-            raise OptionError(f"{name} is no text of Unicode: {error}", name) from error
+        check_text(given, name)
         return given
     accepted = (
         f"give a condition in SQL, such as {name}=\"service = 'z'\", or a list of conditions, such as "

@@ -336,6 +336,68 @@ mod tests {
     }
 
     #[test]
+    fn of_two_callers_that_enable_it_at_any_of_its_versions_both_succeed() {
+        let enabled = || BTreeMap::from([(ENABLED.to_owned(), Some("true".to_owned()))]);
+        // The feature, the ids, and the property.
+        for at in 0..3 {
+            let folder = tempfile::tempdir().unwrap();
+            let table = Arc::new(table(folder.path(), 2));
+            let versions = AtomicUsize::new(0);
+            let beside = Arc::clone(&table);
+            let before = move |step| -> io::Result<()> {
+                if step == Step::Version && versions.fetch_add(1, Ordering::Relaxed) == at {
+                    beside.set_properties(&enabled(), &mut patience()).unwrap();
+                }
+                Ok(())
+            };
+            let other = Table::open_at(Process::place(folder.path(), 0, Arc::new(before))).unwrap();
+            let version = other.set_properties(&enabled(), &mut patience()).unwrap();
+            assert_eq!(version, table.version().unwrap());
+            check(&table);
+            // One version with the feature, one with ids, and one with the property, whoever wrote them.
+            assert_eq!(version, 2 + 3);
+        }
+    }
+
+    #[test]
+    fn a_caller_that_asks_for_something_else_has_a_conflict() {
+        let set =
+            |property: &str, value: &str| BTreeMap::from([(property.to_owned(), Some(value.to_owned()))]);
+        for (mine, theirs, is_there) in [
+            (set("owner", "a"), set("owner", "a"), true),
+            (set("owner", "a"), set("owner", "b"), false),
+            (set("owner", "a"), set("team", "a"), false),
+            (
+                BTreeMap::from([("gone".to_owned(), None)]),
+                BTreeMap::from([("gone".to_owned(), None)]),
+                true,
+            ),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let table = Arc::new(table(folder.path(), 0));
+            table
+                .set_properties(&set("gone", "soon"), &mut patience())
+                .unwrap();
+            let beside = Arc::clone(&table);
+            let versions = AtomicUsize::new(0);
+            let before = move |step| -> io::Result<()> {
+                if step == Step::Version && versions.fetch_add(1, Ordering::Relaxed) == 0 {
+                    beside.set_properties(&theirs, &mut patience()).unwrap();
+                }
+                Ok(())
+            };
+            let other = Table::open_at(Process::place(folder.path(), 0, Arc::new(before))).unwrap();
+            match other.set_properties(&mine, &mut patience()) {
+                Ok(version) => assert!(is_there && version == table.version().unwrap(), "{mine:?}"),
+                Err(refused) => {
+                    assert!(!is_there, "{mine:?}: {refused}");
+                    assert!(refused.to_string().contains("MetadataChanged"), "{refused}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn a_table_whose_row_tracking_is_suspended_is_left_alone() {
         let folder = tempfile::tempdir().unwrap();
         let table = table(folder.path(), 2);

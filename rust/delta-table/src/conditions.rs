@@ -91,16 +91,19 @@ impl Conditions {
     pub(crate) fn describe(&self) -> String {
         let texts: Vec<String> = match self {
             Self::All(conditions) => conditions.iter().map(Condition::describe).collect(),
-            Self::Sql(text) => {
-                let mut shown: String = text.chars().take(MOST_TEXT).collect();
-                if shown.len() < text.len() {
-                    shown.push_str("...");
-                }
-                vec![format!("({shown})")]
-            }
+            Self::Sql(text) => vec![described(text)],
         };
         serde_json::Value::from(texts).to_string()
     }
+}
+
+/// A condition in SQL as the history shows it.
+pub(crate) fn described(text: &str) -> String {
+    let mut shown: String = text.chars().take(MOST_TEXT).collect();
+    if shown.len() < text.len() {
+        shown.push_str("...");
+    }
+    format!("({shown})")
 }
 
 /// Refuses a text that is no condition, whatever columns there are.

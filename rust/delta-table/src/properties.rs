@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use delta_commit::actions::{Action, Metadata};
+use delta_commit::actions::{Action, Metadata, Protocol};
 use delta_commit::row_ids::{ENABLED, FEATURE};
-use delta_commit::{MemberId, Operation, Patience, Transaction, Version};
+use delta_commit::{CommitError, MemberId, Operation, Patience, Transaction, Version};
 use serde_json::json;
 
 use crate::change_feed::{self, CHANGE_FEED};
@@ -218,12 +218,12 @@ impl Table {
     /// newest one where nothing changes.
     ///
     /// A property that needs a feature enables it. Before `delta.enableRowTracking` comes, rows that have no ids get
-    /// some, in versions of their own.
+    /// some, in versions of their own. Where a concurrent transaction made the same change, that is the version.
     ///
     /// # Errors
     /// [`TableError::Option`] when Delta has no such property, or it may not have the value;
     /// [`CommitError::Unsupported`](delta_commit::CommitError::Unsupported) when one asks for what is not built; a
-    /// conflict when a concurrent transaction changed the schema, the properties or the protocol.
+    /// conflict when a concurrent transaction changed the schema, the properties or the protocol in another way.
     pub fn set_properties(
         &self,
         properties: &BTreeMap<String, Option<String>>,
@@ -235,6 +235,24 @@ impl Table {
                 None => check_name(property)?,
             }
         }
+        let done = self.change_properties(properties, patience);
+        if let Err(TableError::Commit(CommitError::Conflict(conflict))) = &done
+            && !conflict.kind.is_of_files()
+        {
+            let head = self.shared()?.refresh(&mut patient(patience));
+            let head = head.map_err(|error| or_late(error, patience))?;
+            if are_set(&head, properties)? {
+                return Ok(head.version);
+            }
+        }
+        done
+    }
+
+    fn change_properties(
+        &self,
+        properties: &BTreeMap<String, Option<String>>,
+        patience: &mut Patience<'_>,
+    ) -> Result<Version> {
         let shared = self.shared()?;
         let head = shared.refresh(&mut patient(patience));
         let mut head = head.map_err(|error| or_late(error, patience))?;
@@ -247,10 +265,7 @@ impl Table {
             }
             row_ids::name_columns(&mut metadata);
         }
-        let set = properties
-            .iter()
-            .filter_map(|(property, value)| Some((property, value.as_ref()?)));
-        let protocol = with_features(&head.protocol, &features(set))?;
+        let protocol = protocol_for(&head, properties)?;
         let mut actions = Vec::new();
         if protocol != head.protocol {
             actions.push(Action::Protocol(protocol));
@@ -273,6 +288,20 @@ impl Table {
         }
         shared.commit(transaction, patience)
     }
+}
+
+/// Returns true if the table has these properties, their features, and none of those without a value.
+fn are_set(head: &Head, properties: &BTreeMap<String, Option<String>>) -> Result<bool> {
+    let is_kept = with_properties(head, properties)? == *head.metadata;
+    Ok(is_kept && protocol_for(head, properties)? == head.protocol)
+}
+
+/// The protocol of a table with these properties.
+fn protocol_for(head: &Head, properties: &BTreeMap<String, Option<String>>) -> Result<Protocol> {
+    let set = properties
+        .iter()
+        .filter_map(|(property, value)| Some((property, value.as_ref()?)));
+    with_features(&head.protocol, &features(set))
 }
 
 /// The metadata of a table with these properties, and without those that have no value.

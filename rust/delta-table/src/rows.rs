@@ -106,7 +106,7 @@ fn convert(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
 }
 
 /// The precision that values of a type may have and a table's type cannot keep.
-fn finer(data_type: &DataType) -> Option<&'static str> {
+pub(crate) fn finer(data_type: &DataType) -> Option<&'static str> {
     match data_type {
         DataType::Timestamp(TimeUnit::Nanosecond, _) => {
             Some("nanoseconds that microseconds would lose: round it first, as tables hold microseconds")

@@ -368,7 +368,8 @@ fn map(entries: &FieldRef, at: &str) -> Result<Kind> {
     ))
 }
 
-fn columns(fields: &Fields, at: &str) -> Result<Vec<Column>> {
+/// The columns for values of Arrow fields, of which `at` are the names above them.
+pub(crate) fn columns(fields: &Fields, at: &str) -> Result<Vec<Column>> {
     fields
         .iter()
         .map(|field| {

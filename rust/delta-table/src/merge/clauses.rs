@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, BooleanArray, NullArray, RecordBatch, UInt32Array};
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 use arrow_select::take::take;
-use parquet_writer::Batch;
 
 use crate::error::{Result, TableError};
 use crate::head::Head;
 use crate::values::{Evaluate, NewColumns};
 
+use super::condition::Condition;
 use super::source::{Source, SourceRow};
 
 /// The rows that a clause is about.
@@ -56,13 +55,14 @@ pub struct MergeClause {
     pub values: Option<MergeValues>,
 }
 
-/// A condition that the caller evaluates.
+/// A condition of a clause. A row for which it is null does not satisfy it.
 #[derive(Debug, Clone)]
-pub struct MergeCondition {
-    /// One expression of booleans. A row for which it is null does not satisfy it.
-    pub expression: Expressions,
-    /// Its text for the history.
-    pub text: String,
+pub enum MergeCondition {
+    /// One expression of booleans that the caller evaluates, and its text for the history.
+    Expression(Expressions, String),
+    /// This text in SQL is true. It names columns as `target.NAME` and `source.NAME`, or by the name alone where one
+    /// side has it.
+    Sql(String),
 }
 
 /// Expressions that the caller evaluates together, and the columns that they name.
@@ -99,9 +99,12 @@ impl MergeClause {
         }
     }
 
-    /// All expressions.
+    /// All expressions that the caller evaluates.
     pub(super) fn expressions(&self) -> impl Iterator<Item = &Expressions> {
-        let condition = self.condition.as_ref().map(|condition| &condition.expression);
+        let condition = self.condition.as_ref().and_then(|condition| match condition {
+            MergeCondition::Expression(expression, _) => Some(expression),
+            MergeCondition::Sql(_) => None,
+        });
         let values = self
             .values
             .as_ref()
@@ -156,7 +159,7 @@ pub(super) fn check(clauses: &[MergeClause]) -> Result<()> {
 /// A clause whose columns are found.
 pub(super) struct Clause {
     pub kind: ClauseKind,
-    condition: Option<Expressions>,
+    condition: Option<Condition>,
     values: Option<Values>,
 }
 
@@ -173,7 +176,13 @@ impl Clause {
     ///
     /// # Errors
     /// As [`NewColumns::of`]; [`TableError::Option`] when the source lacks a column.
-    pub fn of(head: &Head, source: &Source, clause: &MergeClause, on: &[String]) -> Result<Self> {
+    pub fn of(
+        head: &Head,
+        source: &Source,
+        clause: &MergeClause,
+        condition: Option<Condition>,
+        on: &[String],
+    ) -> Result<Self> {
         let values = clause.values.as_ref().map(|given| {
             let mut taken = match &given.taken {
                 None => source.fitted_names(),
@@ -195,7 +204,7 @@ impl Clause {
         });
         Ok(Self {
             kind: clause.kind,
-            condition: clause.condition.as_ref().map(|given| given.expression.clone()),
+            condition,
             values: values.transpose()?,
         })
     }
@@ -242,7 +251,9 @@ impl Clause {
 
     /// Columns of the table that its condition names.
     pub fn target_of_condition(&self) -> &[String] {
-        self.condition.as_ref().map_or(&[], |condition| &condition.target)
+        self.condition
+            .as_ref()
+            .map_or(&[], |condition| condition.target.as_slice())
     }
 
     /// Puts the values into columns of the table, which have the rows as they were.
@@ -259,7 +270,12 @@ impl Clause {
             let Some(expressions) = &values.expressions else {
                 return Ok(Vec::new());
             };
-            evaluate(expressions.number, &rows.columns_of(expressions, None)?)
+            let Expressions {
+                number,
+                target,
+                source,
+            } = expressions;
+            evaluate(*number, &rows.columns_of(target, source, None)?)
         })
     }
 }
@@ -283,10 +299,7 @@ pub(super) fn chosen(
         }
         let holds = match &clause.condition {
             None => BooleanArray::from(vec![true; open.len()]),
-            Some(condition) => {
-                let columns = rows.columns_of(condition, Some(&open))?;
-                condition_of(&evaluate(condition.number, &columns)?, open.len())?
-            }
+            Some(condition) => condition.holds(rows, &open, evaluate)?,
         };
         let mut holds = holds.iter();
         open.retain(|row| {
@@ -300,25 +313,6 @@ pub(super) fn chosen(
     Ok(chosen)
 }
 
-/// The answer to a condition on some rows.
-fn condition_of(answer: &[Batch], rows: usize) -> Result<BooleanArray> {
-    let mut all = Vec::with_capacity(rows);
-    for batch in answer {
-        match batch.columns() {
-            [column] if *column.data_type() == DataType::Boolean => all.extend(column.as_boolean().iter()),
-            _ => return Err(TableError::option("where", "where is not one column of booleans")),
-        }
-    }
-    if all.len() != rows {
-        let message = format!(
-            "where has {} values for {rows} rows: give one for each",
-            all.len()
-        );
-        return Err(TableError::option("where", message));
-    }
-    Ok(all.into())
-}
-
 /// Rows of the table, of the source, or pairs of both.
 pub(super) struct Rows<'a> {
     /// Columns of the table, and the places of the rows there.
@@ -329,8 +323,13 @@ pub(super) struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// The columns that expressions name, of all rows or some.
-    fn columns_of(&self, expressions: &Expressions, some: Option<&[u32]>) -> Result<RecordBatch> {
+    /// Columns of the table and of the source, of all rows or some.
+    pub fn columns_of(
+        &self,
+        target: &[String],
+        source: &[String],
+        some: Option<&[u32]>,
+    ) -> Result<RecordBatch> {
         let len = some.map_or(self.len, <[u32]>::len);
         let mut fields = Vec::new();
         let mut columns: Vec<ArrayRef> = Vec::new();
@@ -338,12 +337,12 @@ impl Rows<'_> {
             fields.push(Field::new(name, column.data_type().clone(), true));
             columns.push(column);
         };
-        if let Some((batch, places)) = self.target.filter(|_| !expressions.target.is_empty()) {
+        if let Some((batch, places)) = self.target.filter(|_| !target.is_empty()) {
             let places: UInt32Array = match some {
                 None => places.to_vec().into(),
                 Some(some) => some.iter().map(|row| places[*row as usize]).collect(),
             };
-            for name in &expressions.target {
+            for name in target {
                 let column = batch.column_by_name(name).ok_or_else(|| no_column(name))?;
                 add(
                     format!("target.{name}"),
@@ -351,7 +350,7 @@ impl Rows<'_> {
                 );
             }
         }
-        if let Some((source, rows)) = self.source.filter(|_| !expressions.source.is_empty()) {
+        if let Some((table, rows)) = self.source.filter(|_| !source.is_empty()) {
             let few: Vec<SourceRow>;
             let rows: &[SourceRow] = match some {
                 None => rows,
@@ -360,9 +359,9 @@ impl Rows<'_> {
                     &few
                 }
             };
-            for name in &expressions.source {
-                let place = source.place(name).ok_or_else(|| no_column(name))?;
-                let column = source.values(place, rows).map_err(|error| unmade(&error))?;
+            for name in source {
+                let place = table.place(name).ok_or_else(|| no_column(name))?;
+                let column = table.values(place, rows).map_err(|error| unmade(&error))?;
                 add(format!("source.{name}"), column);
             }
         }

@@ -3,8 +3,10 @@
 use delta_commit::Operation;
 use serde_json::{Value, json};
 
+use crate::conditions;
+
 use super::MergeOptions;
-use super::clauses::{ClauseKind, MergeClause};
+use super::clauses::{ClauseKind, MergeClause, MergeCondition};
 use super::search::Tally;
 
 /// The operation of a merge of so many source rows.
@@ -45,6 +47,13 @@ pub(super) fn operation(options: &MergeOptions, source_rows: u64, tally: Tally) 
 fn described(clause: &MergeClause) -> Value {
     match &clause.condition {
         None => json!({"actionType": clause.action()}),
-        Some(condition) => json!({"predicate": condition.text, "actionType": clause.action()}),
+        Some(condition) => json!({"predicate": text_of(condition), "actionType": clause.action()}),
+    }
+}
+
+fn text_of(condition: &MergeCondition) -> String {
+    match condition {
+        MergeCondition::Expression(_, text) => text.clone(),
+        MergeCondition::Sql(text) => conditions::described(text),
     }
 }

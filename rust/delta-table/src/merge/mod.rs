@@ -6,6 +6,7 @@
 
 mod bounds;
 mod clauses;
+mod condition;
 mod history;
 mod keys;
 mod rows;
@@ -28,6 +29,7 @@ use crate::table::Table;
 use crate::values::Evaluate;
 
 use clauses::Clause;
+use condition::Condition;
 use keys::{Groups, Keys};
 use rows::MergedRows;
 use search::{Search, Tally};
@@ -107,9 +109,11 @@ fn search_of<'a>(
 ) -> Result<(Search<'a>, Question)> {
     let (shared, snapshot) = (change.shared(), change.snapshot());
     let key = key_columns(snapshot, &options.on)?;
-    let source = Source::of(snapshot, schema, rows, options)?;
-    let clauses = options.clauses.iter();
-    let clauses = clauses.map(|clause| Clause::of(snapshot, &source, clause, &options.on));
+    let conditions = Condition::of_clauses(snapshot, schema, options)?;
+    let source = Source::of(snapshot, schema, rows, options, &conditions)?;
+    let clauses = options.clauses.iter().zip(conditions);
+    let clauses =
+        clauses.map(|(clause, condition)| Clause::of(snapshot, &source, clause, condition, &options.on));
     let clauses = clauses.collect::<Result<Vec<_>>>()?;
     if clauses
         .iter()

@@ -20,6 +20,7 @@ use crate::schema::TableSchema;
 
 use super::MergeOptions;
 use super::clauses::{ClauseKind, MergeClause, unmade};
+use super::condition::Condition;
 
 /// A row of the source: its batch, and its place there.
 pub(super) type SourceRow = (usize, usize);
@@ -43,8 +44,14 @@ impl Source {
     /// # Errors
     /// [`CommitError::Schema`](delta_commit::CommitError::Schema) when the rows do not fit the table;
     /// [`TableError::Option`] when they lack a column of the key, or one that a clause takes.
-    pub fn of(head: &Head, schema: &SchemaRef, batches: &[Batch], options: &MergeOptions) -> Result<Self> {
-        let needed = Needed::of(head, schema, options)?;
+    pub fn of(
+        head: &Head,
+        schema: &SchemaRef,
+        batches: &[Batch],
+        options: &MergeOptions,
+        conditions: &[Option<Condition>],
+    ) -> Result<Self> {
+        let needed = Needed::of(head, schema, options, conditions)?;
         let given = wanted(schema, |name| needed.fitted.contains(name));
         let given_schema = TableSchema::of(&given.0)?;
         head.schema.check_columns(&given_schema)?;
@@ -148,20 +155,28 @@ struct Needed {
 }
 
 impl Needed {
-    fn of(head: &Head, schema: &SchemaRef, options: &MergeOptions) -> Result<Self> {
+    fn of(
+        head: &Head,
+        schema: &SchemaRef,
+        options: &MergeOptions,
+        conditions: &[Option<Condition>],
+    ) -> Result<Self> {
         let has = |name: &str| schema.column_with_name(name).is_some();
         if let Some(name) = options.on.iter().find(|name| !has(name)) {
             return Err(no_key(name));
         }
         let clauses = options.clauses.iter();
-        let named: BTreeSet<String> = clauses
+        let of_expressions = clauses
             .flat_map(MergeClause::expressions)
-            .flat_map(|expressions| expressions.source.iter().cloned())
-            .collect();
-        let mut fitted: BTreeSet<String> = options.on.iter().cloned().collect();
+            .flat_map(|expressions| &expressions.source);
+        let of_conditions = conditions
+            .iter()
+            .flatten()
+            .flat_map(|condition| &condition.source);
+        let named: BTreeSet<String> = of_expressions.chain(of_conditions).cloned().collect();
         for values in options.clauses.iter().filter_map(|clause| clause.values.as_ref()) {
             match &values.taken {
-                None => fitted.extend(all_of_table(head, schema, &named)?),
+                None => check_named(head, schema, &named)?,
                 Some(taken) => {
                     for name in taken {
                         if !has(name) {
@@ -170,13 +185,28 @@ impl Needed {
                         if head.schema.column(name).is_none() {
                             return Err(no_column(head, name));
                         }
-                        fitted.insert(name.clone());
                     }
                 }
             }
         }
+        let fitted = fitted(head, schema, options);
         Ok(Self { fitted, named })
     }
+}
+
+/// The columns of the source that have to fit the table's.
+pub(super) fn fitted(head: &Head, schema: &SchemaRef, options: &MergeOptions) -> BTreeSet<String> {
+    let mut fitted: BTreeSet<String> = options.on.iter().cloned().collect();
+    for values in options.clauses.iter().filter_map(|clause| clause.values.as_ref()) {
+        match &values.taken {
+            None => {
+                let names = schema.fields().iter().map(|field| field.name());
+                fitted.extend(names.filter(|name| head.schema.column(name).is_some()).cloned());
+            }
+            Some(taken) => fitted.extend(taken.iter().cloned()),
+        }
+    }
+    fitted
 }
 
 /// The fields that are wanted, and their places in the source.
@@ -189,18 +219,11 @@ fn wanted(schema: &SchemaRef, is_wanted: impl Fn(&str) -> bool) -> (SchemaRef, V
     (Arc::new(Schema::new(fields)), places)
 }
 
-/// The columns of the source that the table has, too. Others are there for expressions.
-///
-/// # Errors
-/// [`CommitError::Schema`](delta_commit::CommitError::Schema) when no expression names one of the others: it may be a
-/// slip of the pen.
-fn all_of_table(head: &Head, schema: &SchemaRef, named: &BTreeSet<String>) -> Result<Vec<String>> {
-    let mut all = Vec::new();
+/// Refuses columns of the source that the table lacks and no clause names: they may be a slip of the pen.
+fn check_named(head: &Head, schema: &SchemaRef, named: &BTreeSet<String>) -> Result<()> {
     for field in schema.fields() {
         let name = field.name();
-        if head.schema.column(name).is_some() {
-            all.push(name.clone());
-        } else if !named.contains(name) {
+        if head.schema.column(name).is_none() && !named.contains(name) {
             let columns = head.schema.columns.iter().map(|column| column.name.as_str());
             let columns: Vec<&str> = columns.collect();
             return Err(TableError::column(
@@ -213,7 +236,7 @@ fn all_of_table(head: &Head, schema: &SchemaRef, named: &BTreeSet<String>) -> Re
             ));
         }
     }
-    Ok(all)
+    Ok(())
 }
 
 /// Checks that inserted rows have values for all columns that need one.

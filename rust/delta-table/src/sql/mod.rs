@@ -1,8 +1,9 @@
-//! Conditions in SQL: CHECK constraints, and the text of `where`.
+//! Conditions in SQL: CHECK constraints, and texts of `where`.
 //!
 //! Both are understood by one parser ([`parse`]) with the same limits, bound to the columns of a table ([`bind`]) and
-//! true, false or null for its rows ([`bound`]). [`cover`] has them in the form in which files are left out and
-//! transactions are compared. [`Purpose`] names all that differs.
+//! true, false or null for its rows ([`bound`]). Those of merges are about the columns of two sides ([`sides`]).
+//! [`cover`] has them in the form in which files are left out and transactions are compared. [`Purpose`] names all that
+//! differs.
 
 mod bind;
 mod bound;
@@ -10,12 +11,14 @@ mod cover;
 mod fault;
 mod literals;
 mod parse;
+mod sides;
 mod tokens;
 mod words;
 
 pub(crate) use bind::{Scope, partitions_alone};
 pub(crate) use bound::{Bound, Named};
 pub(crate) use fault::Fault;
+pub(crate) use sides::{SideColumns, over_sides};
 
 use crate::error::{Result, TableError};
 

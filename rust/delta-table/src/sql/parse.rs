@@ -103,6 +103,25 @@ impl Expression {
             Self::All(parts) | Self::Any(parts) => parts.first().map_or(0, Self::at),
         }
     }
+
+    /// Hands over the names of each column. Ends with the first error.
+    pub fn each_column(
+        &mut self,
+        change: &mut impl FnMut(&mut Placed<Vec<String>>) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        match self {
+            Self::Literal(_) => Ok(()),
+            Self::Column(path) => change(path),
+            Self::Not(inner) | Self::IsNull(inner) | Self::In(inner, _) => inner.each_column(change),
+            Self::All(parts) | Self::Any(parts) => {
+                parts.iter_mut().try_for_each(|part| part.each_column(change))
+            }
+            Self::Compare(left, _, right) => {
+                left.each_column(change)?;
+                right.each_column(change)
+            }
+        }
+    }
 }
 
 /// Parses a condition. The error says why it is not understood.

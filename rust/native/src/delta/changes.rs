@@ -128,11 +128,18 @@ fn expressions((number, target, source): GivenExpressions) -> Expressions {
     }
 }
 
+/// A condition of a clause as Python has it: SQL, or an expression and its text.
+#[derive(FromPyObject)]
+enum GivenCondition {
+    Sql(String),
+    Expression(GivenExpressions, String),
+}
+
 /// A clause of a merge as Python has it.
 #[derive(FromPyObject)]
 pub(super) struct GivenClause<'py> {
     kind: String,
-    condition: Option<(GivenExpressions, String)>,
+    condition: Option<GivenCondition>,
     deletes: bool,
     taken: Option<Vec<String>>,
     literals: Bound<'py, PyDict>,
@@ -164,9 +171,11 @@ impl GivenClause<'_> {
         };
         Ok(MergeClause {
             kind,
-            condition: self.condition.map(|(given, text)| MergeCondition {
-                expression: expressions(given),
-                text,
+            condition: self.condition.map(|given| match given {
+                GivenCondition::Sql(text) => MergeCondition::Sql(text),
+                GivenCondition::Expression(given, text) => {
+                    MergeCondition::Expression(expressions(given), text)
+                }
             }),
             values,
         })
