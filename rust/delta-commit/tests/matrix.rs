@@ -3,13 +3,16 @@
 //! `tests/delta/conflicts/generate.py` made the table by asking delta-spark, and says what its fields mean.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use delta_commit::actions::{
-    Action, Add, CommitInfo, DomainMetadata, Metadata, PartitionValues, Protocol, Remove,
+    Action, Add, CommitInfo, DeletionVector, DomainMetadata, Metadata, PartitionValues, Protocol, Remove, Txn,
 };
-use delta_commit::conflict::check;
+use delta_commit::conflict::{Conflict, ConflictKind, check};
 use delta_commit::predicate::{Comparison, Literal, Predicate, Term};
 use delta_commit::winner::Winner;
-use delta_commit::{Isolation, MemberId, Operation, Transaction};
+use delta_commit::{CommitError, Isolation, Marked, Marks, MemberId, Merge, Operation, Transaction};
 use serde::Deserialize;
 
 const MATRIX: &str = include_str!("../../../tests/delta/conflicts/matrix.json");
@@ -33,6 +36,8 @@ struct Pair {
     loser: String,
     loser_day: String,
     isolation: String,
+    /// A table with features, whose rows of a day are in one file.
+    table: Option<String>,
     checked: String,
     outcome: String,
 }
@@ -44,6 +49,7 @@ struct Deviation {
     winner: Option<Vec<String>>,
     loser: Option<Vec<String>>,
     isolation: Option<String>,
+    table: Option<Vec<String>>,
     spark: String,
     ours: String,
     reason: String,
@@ -59,6 +65,8 @@ impl Deviation {
                 .isolation
                 .as_ref()
                 .is_none_or(|level| *level == pair.isolation)
+            && (self.table.as_ref())
+                .is_none_or(|tables| (pair.table.iter()).any(|table| tables.contains(table)))
             && self.spark == pair.outcome
     }
 }
@@ -77,9 +85,72 @@ fn file(name: &str, day: &str) -> Add {
 }
 
 /// The files of the snapshot that both sides read.
-fn snapshot() -> Vec<Add> {
+fn snapshot(table: Option<&str>) -> Vec<Add> {
     let of = |name, day| file(name, day);
-    vec![of("1", EARLIER), of("2", EARLIER), of("3", TODAY), of("4", TODAY)]
+    match table {
+        None => vec![of("1", EARLIER), of("2", EARLIER), of("3", TODAY), of("4", TODAY)],
+        Some(_) => vec![of("1 and 2", EARLIER), of("3 and 4", TODAY)],
+    }
+}
+
+/// The one row that a transaction marks, which stands for its vector.
+#[derive(Debug)]
+struct MarkedRow(String);
+
+impl Merge for MarkedRow {
+    fn merge(&self, transaction: &Transaction, theirs: &[Marked]) -> delta_commit::Result<Transaction> {
+        let has_row = |add: &Add| {
+            let vector = add.deletion_vector.as_ref();
+            vector.is_some_and(|vector| vector.path_or_inline_dv == self.0)
+        };
+        match theirs.iter().find(|marked| has_row(&marked.add)) {
+            None => Ok(transaction.clone()),
+            Some(marked) => Err(CommitError::Conflict(Box::new(Conflict {
+                kind: ConflictKind::ConcurrentRows {
+                    path: marked.add.path.clone(),
+                    rows: 1,
+                },
+                version: marked.version,
+                operation: marked.operation.clone(),
+                read_version: transaction.read_version,
+                only_moved: false,
+            }))),
+        }
+    }
+}
+
+/// Marks one of the two rows of the day's file.
+fn mark(transaction: &mut Transaction, row: &str, day: &str, table: Option<&str>) {
+    let of_day = day_is(Comparison::Equal, day);
+    let marked = snapshot(table).into_iter().find(|file| of_day.may_match(file));
+    let marked = marked.unwrap();
+    transaction
+        .actions
+        .push(Action::Remove(Remove::of(&marked, 0, true)));
+    transaction.reads.files.insert(marked.path.clone());
+    transaction.reads.predicates.push(of_day);
+    transaction.marks = Some(Marks {
+        paths: BTreeSet::from([marked.path.clone()]),
+        merge: Arc::new(MarkedRow(row.to_owned())),
+    });
+    transaction.actions.push(Action::Add(Add {
+        deletion_vector: Some(DeletionVector {
+            storage_type: "i".to_owned(),
+            path_or_inline_dv: row.to_owned(),
+            cardinality: 1,
+            ..DeletionVector::default()
+        }),
+        ..marked
+    }));
+}
+
+/// The properties that a transaction enables.
+fn enabling(property: &str) -> Action {
+    let mut metadata = Metadata::default();
+    metadata
+        .configuration
+        .insert(property.to_owned(), "true".to_owned());
+    Action::Metadata(metadata)
 }
 
 fn day_is(comparison: fn(Literal) -> Comparison, day: &str) -> Predicate {
@@ -88,8 +159,8 @@ fn day_is(comparison: fn(Literal) -> Comparison, day: &str) -> Predicate {
 }
 
 /// Reads what the predicate chooses and removes it.
-fn replace(transaction: &mut Transaction, predicate: Predicate, data_change: bool) {
-    for read in snapshot().iter().filter(|file| predicate.may_match(file)) {
+fn replace(transaction: &mut Transaction, table: Option<&str>, predicate: Predicate, data_change: bool) {
+    for read in snapshot(table).iter().filter(|file| predicate.may_match(file)) {
         transaction.reads.files.insert(read.path.clone());
         transaction
             .actions
@@ -107,7 +178,7 @@ fn isolation(name: &str) -> Isolation {
 }
 
 /// One side of a pair; `side` keeps their new files apart.
-fn transaction(operation: &str, side: &str, day: &str, level: &str) -> Transaction {
+fn transaction(operation: &str, side: &str, day: &str, level: &str, table: Option<&str>) -> Transaction {
     let mut mine = Transaction::append(MemberId::random(), READ_VERSION, Vec::new());
     mine.isolation = isolation(level);
     mine.operation = Operation::new(operation);
@@ -116,17 +187,17 @@ fn transaction(operation: &str, side: &str, day: &str, level: &str) -> Transacti
     match operation {
         "append" | "INSERT of today" => mine.actions = vec![added()],
         "append with schema change" => mine.actions = vec![Action::Metadata(Metadata::default()), added()],
-        "partition delete" => replace(&mut mine, of_day(), true),
-        "DELETE of earlier days" => replace(&mut mine, day_is(Comparison::Less, TODAY), true),
+        "partition delete" => replace(&mut mine, table, of_day(), true),
+        "DELETE of earlier days" => replace(&mut mine, table, day_is(Comparison::Less, TODAY), true),
         "overwrite" => {
             mine.actions = vec![added()];
-            replace(&mut mine, Predicate::default(), true);
+            replace(&mut mine, table, Predicate::default(), true);
         }
         "overwrite of a partition" => {
             mine.actions = vec![added()];
-            replace(&mut mine, of_day(), true);
+            replace(&mut mine, table, of_day(), true);
         }
-        "truncate" => replace(&mut mine, Predicate::default(), true),
+        "truncate" => replace(&mut mine, table, Predicate::default(), true),
         "restore" => {
             let removed = [file("2", EARLIER), file("4", TODAY)];
             mine.reads.whole_table = true;
@@ -140,11 +211,42 @@ fn transaction(operation: &str, side: &str, day: &str, level: &str) -> Transacti
                 data_change: false,
                 ..file(side, day)
             })];
-            replace(&mut mine, of_day(), false);
+            replace(&mut mine, table, of_day(), false);
         }
         "property change" => mine.actions = vec![Action::Metadata(Metadata::default())],
         "protocol change" | "protocol change to constraints" => {
             mine.actions = vec![Action::Protocol(Protocol::default())];
+        }
+        "delete of a row" | "delete of another row" => {
+            mine.operation = Operation::new("DELETE");
+            mark(&mut mine, operation, day, table);
+        }
+        "update of a row" => {
+            mine.operation = Operation::new("UPDATE");
+            mine.actions = vec![added()];
+            mark(&mut mine, "delete of a row", day, table);
+        }
+        "append of a stream" | "append of another stream" => {
+            mine.reads.app_ids.insert(operation.to_owned());
+            let progress = Txn {
+                app_id: operation.to_owned(),
+                version: 1,
+                ..Txn::default()
+            };
+            mine.actions = vec![Action::Txn(progress), added()];
+        }
+        "domain change" | "change of another domain" => {
+            mine.actions = vec![Action::DomainMetadata(DomainMetadata {
+                domain: operation.to_owned(),
+                configuration: side.to_owned(),
+                ..DomainMetadata::default()
+            })];
+        }
+        "row tracking enablement" => mine.actions = vec![enabling("delta.enableRowTracking")],
+        "in-commit timestamps enablement" => {
+            // The table gets the feature with them.
+            let protocol = Action::Protocol(Protocol::default());
+            mine.actions = vec![protocol, enabling("delta.enableInCommitTimestamps")];
         }
         _ => panic!("the table names an operation that is not built here: {operation}"),
     }
@@ -164,7 +266,8 @@ fn landed(transaction: Transaction) -> Winner {
 }
 
 fn loser(pair: &Pair) -> Transaction {
-    transaction(&pair.loser, "loser", &pair.loser_day, &pair.isolation)
+    let table = pair.table.as_deref();
+    transaction(&pair.loser, "loser", &pair.loser_day, &pair.isolation, table)
 }
 
 fn winner(pair: &Pair) -> Winner {
@@ -173,6 +276,7 @@ fn winner(pair: &Pair) -> Winner {
         "winner",
         &pair.winner_day,
         &pair.isolation,
+        pair.table.as_deref(),
     ))
 }
 
@@ -182,12 +286,31 @@ fn ours(pair: &Pair) -> String {
 }
 
 fn ours_of(loser: &Transaction, winner: &Winner) -> String {
-    match check(loser, winner) {
+    match check(loser, winner).and_then(|()| merged(loser, winner)) {
         Ok(()) => "commit".to_owned(),
         Err(conflict) => {
             let message = conflict.kind.to_string();
             message.split(':').next().unwrap_or_default().to_owned()
         }
+    }
+}
+
+/// Merges marks of rows, where both mark some in one file.
+fn merged(loser: &Transaction, winner: &Winner) -> Result<(), Box<Conflict>> {
+    let Some(marks) = &loser.marks else {
+        return Ok(());
+    };
+    let both = |add: &&Add| marks.paths.contains(&add.path) && winner.marked_paths.contains(&add.path);
+    let theirs = winner.adds.iter().filter(both).map(|add| Marked {
+        version: winner.version,
+        operation: winner.operation().to_owned(),
+        add: add.clone(),
+    });
+    let theirs: Vec<Marked> = theirs.collect();
+    match marks.merge.merge(loser, &theirs) {
+        Ok(_) => Ok(()),
+        Err(CommitError::Conflict(conflict)) => Err(conflict),
+        Err(other) => panic!("{other}"),
     }
 }
 

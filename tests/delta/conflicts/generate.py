@@ -3,6 +3,7 @@
 Run from the repository's root, with Java 17 or newer::
 
     python -m tests.delta.conflicts.generate                  # all pairs, some minutes
+    python -m tests.delta.conflicts.generate --missing        # pairs that the table lacks
     python -m tests.delta.conflicts.generate --sample 12 --out some.json
 
 Two `OptimisticTransaction`s are opened on one snapshot in one JVM, with the reads and actions that Spark's
@@ -11,13 +12,15 @@ command gives them. The winner commits, then the loser tries. A line of the tabl
 `winner`, `winner_day`, `loser`, `loser_day`, `partitions`, `isolation`
     The pair, and the partition that each works on, which whatever concerns the whole table does not care for.
     `isolation` is the table's level.
+`table`
+    In pairs on a table with features: its name among those of `pairs.py`.
 `checked`
     The level that delta-spark checked the loser under, which may be lower; `none` for RESTORE, which gives up
     when any version came first.
 `outcome`
     `commit`, or the class of the exception without its suffix.
 `rows`, `marks`
-    What Spark reads afterwards: ids of rows, and which of a new column, a property and a protocol are there.
+    What Spark reads afterwards: ids of rows, and which changes of the table itself are there.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ import json
 import os
 import random
 import shutil
+import struct
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -43,10 +47,13 @@ from .pairs import (
     RESTORED_AWAY,
     RESTORED_ROW,
     RESTORED_VERSION,
+    TABLES,
     TODAY,
     Pair,
     all_pairs,
+    pair_of,
     row_added,
+    rows_marked,
 )
 
 if TYPE_CHECKING:
@@ -73,6 +80,17 @@ SETTINGS = {
 COLUMN = {"name": "note", "type": "string", "nullable": True, "metadata": {}}
 LEVEL = "delta.isolationLevel"
 PROPERTY = "spillway.owner"
+DOMAINS = {"domain change": "spillway.one", "change of another domain": "spillway.another"}
+STREAMS = {"append of a stream": "one", "append of another stream": "another"}
+# The columns of rows' ids and versions have names that nobody else has.
+ENABLED = {
+    "row tracking enablement": {
+        "delta.enableRowTracking": "true",
+        "delta.rowTracking.materializedRowIdColumnName": "_row-id-col-1",
+        "delta.rowTracking.materializedRowCommitVersionColumnName": "_row-commit-version-col-1",
+    },
+    "in-commit timestamps enablement": {"delta.enableInCommitTimestamps": "true"},
+}
 # The first asks nothing of transactions under way; the second, that they check what they write.
 PROTOCOLS = {
     "protocol change": {
@@ -131,7 +149,15 @@ def items(seq: Any) -> list[Any]:
 
 
 # The operations that add files.
-ADDING = {"append", "append with schema change", "overwrite", "overwrite of a partition", "rewrite"}
+ADDING = {
+    "append",
+    "append with schema change",
+    "overwrite",
+    "overwrite of a partition",
+    "rewrite",
+    "update of a row",
+    *STREAMS,
+}
 
 
 def added_as(operation: str) -> str:
@@ -139,12 +165,23 @@ def added_as(operation: str) -> str:
     return "append" if operation == "INSERT of today" else operation
 
 
+def vector_of(row: int) -> bytearray:
+    """The deletion vector of one row by its place in the file, as the protocol has them inline."""
+    bitmap = struct.pack("<IIHHIH", 12346, 1, 0, 0, 16, row)
+    return bytearray(struct.pack("<IQI", 1681511377, 1, 0) + bitmap)
+
+
 class Template:
     """The table that every pair begins with, and the files that transactions of these pairs may add to it."""
 
-    def __init__(self, spark: SparkSession, scala: Scala, folder: Path, pairs: Iterable[Pair]) -> None:
-        self.spark, self.scala, self.path = spark, scala, folder / "template"
-        self._lay()
+    def __init__(
+        self, spark: SparkSession, scala: Scala, folder: Path, pairs: Iterable[Pair], table: str | None
+    ) -> None:
+        self.spark, self.scala, self.path = spark, scala, folder / f"template of {table}"
+        if table is None:
+            self._lay()
+        else:
+            self._lay_with(TABLES[table])
         sides = {(side, added_as(getattr(pair, side))) for pair in pairs for side in ("winner", "loser")}
         self.files = {
             (side, operation): self._rewrite() if operation == "rewrite" else self._write(side, operation)
@@ -157,9 +194,9 @@ class Template:
         shutil.copytree(self.path, path, copy_function=os.link, ignore=shutil.ignore_patterns(".*.crc"))
         # The metadata is in the log, and in the summary of each version that spares Spark to compute it.
         for file in (path / "_delta_log").glob("0*"):
-            text = file.read_text().replace(
-                '"configuration":{}', f'"configuration":{{"{LEVEL}":"{isolation}"}}'
-            )
+            level = f'"configuration":{{"{LEVEL}":"{isolation}"'
+            text = file.read_text().replace('"configuration":{}', f"{level}}}")
+            text = text.replace('"configuration":{"delta.', f'{level},"delta.')
             file.unlink()  # the template has it too
             file.write_text(text)
 
@@ -178,6 +215,14 @@ class Template:
         self.rows = {row_in(file): file.json() for file in [*old, *files]}
         gone = self.scala.parse(self.rows[RESTORED_ROW]).remove()
         transaction.commit(self.scala.seq(*files, gone), self.scala.write("Append"))
+
+    def _lay_with(self, properties: dict[str, str]) -> None:
+        saved = self._frame(sorted(BASE.items())).write.format("delta").options(**properties)
+        saved.partitionBy("day").save(str(self.path))
+        log = self.scala.delta.DeltaLog.forTable(self.scala.spark, str(self.path))
+        files = log.update(False, self.scala.nothing, self.scala.nothing).allFiles().collectAsList()
+        days = by_day(json.loads(file.json()) for file in files)
+        self.rows = {row: days[day] for row, day in BASE.items()}
 
     def _written(self, rows: Iterable[tuple[int, str]], *, wide: bool = False) -> tuple[Any, list[Any]]:
         log = self.scala.delta.DeltaLog.forTable(self.scala.spark, str(self.path))
@@ -244,8 +289,8 @@ class Side:
 
     def _read(self, predicate: str, day: str | None) -> list[Any]:
         """Records a read as `filterFiles` does, without its query: the files of a day, or all, are known."""
-        chosen = [row for row, its_day in BASE.items() if day in {its_day, None}]
-        files = [self.scala.parse(self.template.rows[row]) for row in chosen]
+        chosen = {self.template.rows[row] for row, its_day in BASE.items() if day in {its_day, None}}
+        files = [self.scala.parse(file) for file in sorted(chosen)]
         self.transaction.trackReadPredicates(self.scala.seq(self.scala.expression(predicate)), False, True)
         self.transaction.trackFilesRead(self.scala.seq(*files))
         return files
@@ -307,11 +352,55 @@ class Side:
 
     def set_property(self) -> Commit:
         """As `AlterTableSetPropertiesDeltaCommand` does."""
+        return self._setting({PROPERTY: self.name})
+
+    def enable(self) -> Commit:
+        """As `AlterTableSetPropertiesDeltaCommand` does, after the backfill where there is one."""
+        return self._setting(ENABLED[self.operation])
+
+    def _setting(self, properties: dict[str, str]) -> Commit:
         body = metadata_of(self.transaction)
-        body["configuration"][PROPERTY] = self.name
+        body["configuration"] |= properties
         self.transaction.updateMetadata(self.scala.action("metaData", body), False)
-        properties = self.scala.map(**{PROPERTY: self.name})
-        return self._committing([], self.scala.operation("SetTableProperties", properties))
+        return self._committing([], self.scala.operation("SetTableProperties", self.scala.map(**properties)))
+
+    def _marked(self, where: str) -> list[Any]:
+        """The file of the day with one row marked, as `DMLWithDeletionVectorsHelper` has it."""
+        [file] = self._read(where, self.day)
+        [row] = rows_marked(self.operation, self.day)
+        of_day = sorted(other for other, its_day in BASE.items() if its_day == self.day)
+        vectors = self.scala.delta.actions.DeletionVectorDescriptor
+        marked = file.removeRows(vectors.inlineInLog(vector_of(of_day.index(row)), 1), True, True)
+        return [marked._1(), marked._2()]
+
+    def _of_row(self) -> str:
+        [row] = rows_marked(self.operation, self.day)
+        return f"{self.where} AND id = {row}"
+
+    def delete_row(self) -> Commit:
+        """As `DeleteCommand` does in a table with deletion vectors."""
+        where = self._of_row()
+        predicate = self.scala.seq(self.scala.expression(where))
+        return self._committing(self._marked(where), self.scala.operation("Delete", predicate))
+
+    def update_row(self) -> Commit:
+        """As `UpdateCommand` does in a table with deletion vectors."""
+        where = self._of_row()
+        update = self.scala.operation("Update", self.scala.some(self.scala.expression(where)))
+        return self._committing([*self._marked(where), self._addition()], update)
+
+    def stream(self) -> Commit:
+        """As `DeltaSink` does for a batch."""
+        app = STREAMS[self.operation]
+        self.transaction.txnVersion(app)
+        progress = self.scala.action("txn", {"appId": app, "version": 1, "lastUpdated": 1})
+        return self._committing([progress, self._addition()], self.scala.write("Append"))
+
+    def configure(self) -> Commit:
+        """As commands that keep what they know of a table in a domain."""
+        domain = {"domain": DOMAINS[self.operation], "configuration": self.name, "removed": False}
+        operation = getattr(self.scala.delta, "DeltaOperations$ManualUpdate$")
+        return self._committing([self.scala.action("domainMetadata", domain)], getattr(operation, "MODULE$"))
 
     def upgrade(self) -> Commit:
         """As `DeltaLog.upgradeProtocol` does."""
@@ -333,6 +422,15 @@ METHODS = {
     "property change": "set_property",
     "protocol change": "upgrade",
     "protocol change to constraints": "upgrade",
+    "delete of a row": "delete_row",
+    "delete of another row": "delete_row",
+    "update of a row": "update_row",
+    "append of a stream": "stream",
+    "append of another stream": "stream",
+    "domain change": "configure",
+    "change of another domain": "configure",
+    "row tracking enablement": "enable",
+    "in-commit timestamps enablement": "enable",
 }
 
 
@@ -364,11 +462,7 @@ def race(template: Template, pair: Pair, path: Path) -> dict[str, Any]:
     frame = template.spark.read.format("delta").load(str(path))
     rows = sorted(row.id for row in frame.select("id").collect())
     seen = log.update(False, scala.nothing, scala.nothing)
-    marks = {
-        "column": COLUMN["name"] in frame.columns,
-        "property": seen.metadata().configuration().contains(PROPERTY),
-        "protocol": seen.protocol().minWriterVersion() == 7,  # the version of named features
-    }
+    marks = marks_of(pair, frame, seen)
     scala.delta.DeltaLog.clearCache()
     shutil.rmtree(path)
     return {
@@ -378,11 +472,39 @@ def race(template: Template, pair: Pair, path: Path) -> dict[str, Any]:
         "loser_day": loser.day,
         "partitions": pair.partitions,
         "isolation": pair.isolation,
+        **({} if pair.table is None else {"table": pair.table}),
         "checked": loser.checked,
         "outcome": outcome,
         "rows": rows,
-        "marks": [name for name, there in marks.items() if there],
+        "marks": marks,
     }
+
+
+def marks_of(pair: Pair, frame: Any, seen: Any) -> list[str]:
+    """The changes of the table itself that Spark sees, but for those that the table began with."""
+    configuration = seen.metadata().configuration()
+    features = set(json.loads(seen.protocol().json())["protocol"].get("writerFeatures", ()))
+    marks = {
+        "column": COLUMN["name"] in frame.columns,
+        "property": configuration.contains(PROPERTY),
+        "protocol": bool(features & {"v2Checkpoint", "checkConstraints"}),
+    }
+    if pair.table is not None:
+        streams = {txn.appId() for txn in items(seen.setTransactions())}
+        domains = {domain.domain() for domain in items(seen.domainMetadata())}
+        given = TABLES[pair.table]
+        marks |= {
+            "stream": STREAMS["append of a stream"] in streams,
+            "other stream": STREAMS["append of another stream"] in streams,
+            "domain": DOMAINS["domain change"] in domains,
+            "other domain": DOMAINS["change of another domain"] in domains,
+        }
+        for mark, enabled in (
+            ("row tracking", "delta.enableRowTracking"),
+            ("in-commit timestamps", "delta.enableInCommitTimestamps"),
+        ):
+            marks[mark] = configuration.contains(enabled) and enabled not in given
+    return [name for name, there in marks.items() if there]
 
 
 def generate(pairs: list[Pair]) -> dict[str, Any]:
@@ -401,8 +523,14 @@ def generate_by(spark: SparkSession, pairs: list[Pair]) -> dict[str, Any]:
         for name, value in SETTINGS.items():
             spark.conf.set(name, value)
         with tempfile.TemporaryDirectory() as scratch:
-            template = Template(spark, Scala(spark), Path(scratch), pairs)
-            lines = race_all(template, pairs, Path(scratch))
+            scala = Scala(spark)
+            templates = {
+                table: Template(
+                    spark, scala, Path(scratch), [pair for pair in pairs if pair.table == table], table
+                )
+                for table in {pair.table: None for pair in pairs}
+            }
+            lines = race_all(scala, templates, pairs, Path(scratch))
     finally:
         for name, value in before.items():
             if value is None:
@@ -417,14 +545,15 @@ def sample(number: int, seed: int = 0) -> list[Pair]:
     return random.Random(seed).sample(all_pairs(), number)  # noqa: S311 # a test's choice
 
 
-def race_all(template: Template, pairs: list[Pair], folder: Path) -> list[dict[str, Any]]:
+def race_all(
+    scala: Scala, templates: dict[str | None, Template], pairs: list[Pair], folder: Path
+) -> list[dict[str, Any]]:
     """Run pairs side by side, each on a table of its own: a small Spark job is mostly waiting."""
-    scala = template.scala
     # Delta asks each thread of the JVM for its session.
     activate = scala.jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession
     with ThreadPoolExecutor(WORKERS, initializer=activate, initargs=(scala.spark,)) as pool:
         paths = [folder / f"table-{place}" for place in range(len(pairs))]
-        lines = pool.map(lambda pair, path: race(template, pair, path), pairs, paths)
+        lines = pool.map(lambda pair, path: race(templates[pair.table], pair, path), pairs, paths)
         try:
             return list(track(lines, "racing pairs", total=len(pairs), console=CONSOLE))
         except BaseException:
@@ -442,10 +571,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--out", type=Path, default=MATRIX, help="where the table goes")
     parser.add_argument("--sample", type=int, help="so many pairs, chosen by chance")
+    parser.add_argument("--missing", action="store_true", help="keep the pairs that the table has")
     parser.add_argument("--seed", type=int, default=0, help="of the choice")
     options = parser.parse_args()
     pairs = all_pairs() if options.sample is None else sample(options.sample, options.seed)
-    write(options.out, generate(pairs))
+    if not options.missing:
+        write(options.out, generate(pairs))
+        return
+    known = json.loads(MATRIX.read_text())
+    lines = {pair_of(line): line for line in known["pairs"]}
+    new = generate([pair for pair in pairs if pair not in lines])
+    if new["engine"] != known["engine"]:
+        raise SystemExit(f"the table is by {known['engine']}: make all of it by {new['engine']}")
+    lines |= {pair_of(line): line for line in new["pairs"]}
+    write(options.out, known | {"pairs": [lines[pair] for pair in pairs]})
 
 
 if __name__ == "__main__":

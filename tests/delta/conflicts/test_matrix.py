@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from ...counts import SOAK, count
-from .pairs import ISOLATIONS, Pair, all_pairs, expected
+from .pairs import ISOLATIONS, Pair, all_pairs, expected, pair_of
 
 if TYPE_CHECKING:
     from ...spark.process import Worker
 
 MATRIX = json.loads(Path(__file__).with_name("matrix.json").read_text())
-
-
-def pair_of(line: dict[str, Any]) -> Pair:
-    return Pair(line["winner"], line["loser"], line["partitions"], line["isolation"])
 
 
 LINES = {pair_of(line): line for line in MATRIX["pairs"]}
@@ -40,6 +36,7 @@ def test_a_lost_race_has_a_name_of_deltas_own() -> None:
         "ConcurrentAppend",
         "ConcurrentDeleteDelete",
         "ConcurrentDeleteRead",
+        "ConcurrentTransaction",
         "ConcurrentWrite",
         "MetadataChanged",
         "ProtocolChanged",
