@@ -1,6 +1,7 @@
 //! The reading of a scan: file by file, row group by row group.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::new_null_array;
@@ -195,23 +196,23 @@ impl FileReader {
     /// The rows of a row group that are there; none where all are.
     fn selection(&self, group: usize) -> Option<RowSelection> {
         let (first, rows) = self.rows_of(group);
-        let mut deleted = self.deleted.iter();
-        deleted.advance_to(first);
-        let deleted = deleted.take_while(|row| *row < first + rows);
-        let deleted: Vec<usize> = deleted
-            .filter_map(|row| usize::try_from(row - first).ok())
-            .collect();
-        if deleted.is_empty() {
+        let mut kept = RoaringTreemap::new();
+        kept.insert_range(first..first + rows);
+        kept -= &self.deleted;
+        let left = kept.len();
+        if left == rows {
             return None;
         }
+        // Where few rows are left, as an update reads them, the others are not counted one by one.
+        let kept = if left <= rows / 2 {
+            runs(kept.iter(), first)
+        } else {
+            let mut deleted = self.deleted.iter();
+            deleted.advance_to(first);
+            gaps(&runs(deleted.take_while(|row| *row < first + rows), first), rows)
+        };
         let rows = usize::try_from(rows).unwrap_or(usize::MAX);
-        let ends = deleted.iter().copied().chain(std::iter::once(rows));
-        let starts = std::iter::once(0).chain(deleted.iter().map(|row| row + 1));
-        let kept = starts.zip(ends).filter(|(start, end)| start < end);
-        Some(RowSelection::from_consecutive_ranges(
-            kept.map(|(start, end)| start..end),
-            rows,
-        ))
+        Some(RowSelection::from_consecutive_ranges(kept.into_iter(), rows))
     }
 
     /// The number of a row group's first row in the file, and of its rows.
@@ -350,6 +351,27 @@ impl Inputs {
         let others = self.constants.iter().map(|(_, value)| repeated(value, rows));
         batch(&self.schema, held.chain(others).collect::<Result<_, _>>()?, rows)
     }
+}
+
+/// Runs of consecutive numbers, which are in order, counted from `first` on.
+fn runs(numbers: impl Iterator<Item = u64>, first: u64) -> Vec<Range<usize>> {
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    for number in numbers.filter_map(|number| usize::try_from(number - first).ok()) {
+        match runs.last_mut() {
+            Some(last) if last.end == number => last.end += 1,
+            _ => runs.push(number..number + 1),
+        }
+    }
+    runs
+}
+
+/// The numbers below `end` that are between these runs.
+fn gaps(runs: &[Range<usize>], end: u64) -> Vec<Range<usize>> {
+    let end = usize::try_from(end).unwrap_or(usize::MAX);
+    let starts = std::iter::once(0).chain(runs.iter().map(|run| run.end));
+    let ends = runs.iter().map(|run| run.start).chain(std::iter::once(end));
+    let gaps = starts.zip(ends).map(|(start, end)| start..end);
+    gaps.filter(|gap| !gap.is_empty()).collect()
 }
 
 /// Refuses a deletion vector that deletes rows which the file does not have.
