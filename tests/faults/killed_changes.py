@@ -17,7 +17,7 @@ import sys
 import time
 from collections import Counter
 from datetime import timedelta
-from statistics import mean
+from statistics import median
 from typing import TYPE_CHECKING
 
 import deltalake
@@ -36,8 +36,9 @@ PROPERTIES = {"delta.enableDeletionVectors": "true", "delta.checkpointInterval":
 FIRST, NEW, SLOTS = 20_000, 40, 25
 # Operations that are let be: pauses before a kill are drawn from the time that they take.
 CALIBRATIONS = 2
-# So many of the latest: a machine is more or less busy than it was.
-LATEST = 3
+# So many of the latest: a machine is more or less busy than it was. Pauses reach beyond that time: operations
+# that end before their kill are the fast ones, and the last steps of slow ones are to be met too.
+LATEST, BEYOND = 5, 1.5
 # Answers of a process, as the status of its end.
 WITHOUT, WITH = 10, 11
 
@@ -181,7 +182,7 @@ def main(path: str, kind: str, kills: int) -> None:
     seconds: list[float] = []
     counts: Counter[str] = Counter()
     for turn in range(CALIBRATIONS + 4 * kills):
-        pause = None if turn < CALIBRATIONS else chance.uniform(0, mean(seconds[-LATEST:]))
+        pause = None if turn < CALIBRATIONS else chance.uniform(0, BEYOND * median(seconds[-LATEST:]))
         is_killed, took = strike(path, kind, turn, pause)
         if not is_killed:
             seconds.append(took)
