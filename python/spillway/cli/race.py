@@ -107,7 +107,7 @@ def race(  # noqa: PLR0913 - one argument per option of the command
         bool,
         typer.Option(
             "--targets",
-            help="Run the acceptance races of all works instead, and say which targets are met (20 minutes).",
+            help="Run the acceptance races of all works instead, and say which targets are met (15 minutes).",
         ),
     ] = False,
     keep_tables: Annotated[bool, typer.Option(help="Keep the tables that were written.")] = False,

@@ -935,10 +935,10 @@ class Table:
         These stay: files of the newest version, files that left the table within the retention, files that
         were written within it, since their transaction may be under way, and files that pending commits of
         other processes name. Files that no version has named yet stay for a day even if the retention is
-        shorter: a transaction that commits after the vacuum would name a file that is gone. The files of deletion vectors are treated alike, and so are change data files,
-        by the time of their version. Other names that begin with ``_`` or ``.`` are left alone unless they
-        are a partition's, and so are folders of other tables. Versions that need a removed file can not be
-        read any more.
+        shorter: a transaction that commits after the vacuum would name a file that is gone. The files of
+        deletion vectors are treated alike, and so are change data files, by the time of their version. Other
+        names that begin with ``_`` or ``.`` are left alone unless they are a partition's, and so are folders
+        of other tables. Versions that need a removed file can not be read any more.
 
         Times of writing are the store's, and so is the time now. No version is written.
 

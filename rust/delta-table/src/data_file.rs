@@ -117,8 +117,8 @@ impl ChunkReader for DataFile {
     }
 }
 
-/// The ranges of a row group's columns that are wanted. Of columns whose pages the footer knows, those of the pages with
-/// selected rows, and of what comes before the first page: a dictionary.
+/// The ranges of a row group's columns that are wanted. Of columns whose pages the footer knows, those of the pages
+/// with selected rows, and of what comes before the first page: a dictionary.
 pub(crate) fn ranges_of(
     footer: &ParquetMetaData,
     group: usize,

@@ -1,11 +1,11 @@
 //! Vacuum: removes files of the table's folder that no version within the retention needs.
 //!
 //! A file stays if it is in the table, if it left the table within the retention, if an announced bundle names it, or
-//! if it was written within the retention. A file that no version has named stays for a day at least, however short the
-//! retention is: the transaction that it belongs to may be under way, in another process, and would commit a file that is
-//! gone. So do the files of deletion vectors, and change data files of versions within the retention. Names that begin with an underscore or a
-//! dot are no data, unless they are a partition's folder or that of change data files. No version is written, since
-//! nothing changes for readers of the versions that are kept.
+//! if it was written within the retention. A file that no version has named stays for a day at least, however short
+//! the retention is: the transaction that it belongs to may be under way, in another process, and would commit a file
+//! that is gone. So do the files of deletion vectors, and change data files of versions within the retention. Names
+//! that begin with an underscore or a dot are no data, unless they are a partition's folder or that of change data
+//! files. No version is written, since nothing changes for readers of the versions that are kept.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -212,11 +212,7 @@ impl<'a> Needed<'a> {
     }
 
     fn add_left(&mut self, names: Vec<String>, is_young: bool) {
-        let to = if is_young {
-            &mut self.names
-        } else {
-            &mut self.left
-        };
+        let to = if is_young { &mut self.names } else { &mut self.left };
         to.extend(names);
     }
 
@@ -229,7 +225,7 @@ impl<'a> Needed<'a> {
     /// log goes back, by the store's own times. Checkpoints do not hold change data files, or files that left the table
     /// before the retention that it had then, and the times of removals are those of the clocks of their writers.
     ///
-    /// Versions before it tell of younger files than those that may stay unnamed: these left the table.
+    /// Versions between the two cut-offs tell which files a version has named: they need not stay for a day.
     fn add_versions(&mut self, shared: &Shared, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
         let files = shared.log.files()?.map(|log| log.files).unwrap_or_default();
         let read = files.iter().filter(|file| file.modified > self.ages.unnamed);

@@ -23,8 +23,8 @@ use super::Plan;
 /// Rows that are read in the time in which statistics of pages are looked at once.
 const ROWS_OF_A_LOOK: usize = 512;
 
-/// The footer with the indexes of these row groups and leaf columns, as far as the file has them. Without any where they
-/// are damaged: no row depends on them.
+/// The footer with the indexes of these row groups and leaf columns, as far as the file has them. Without any where
+/// they are damaged: no row depends on them.
 pub(super) fn with_indexes(
     footer: &Arc<ParquetMetaData>,
     file: &DataFile,
