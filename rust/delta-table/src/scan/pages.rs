@@ -12,6 +12,7 @@ use parquet::file::metadata::{
     RowGroupMetaData,
 };
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
+use parquet::file::page_index::offset_index::PageLocation;
 use parquet::file::statistics::Statistics;
 
 use crate::data_file::DataFile;
@@ -24,22 +25,58 @@ use super::Plan;
 const ROWS_OF_A_LOOK: usize = 512;
 
 /// The footer with the indexes of these row groups and leaf columns, as far as the file has them. Without any where
-/// they are damaged: no row depends on them.
+/// one is damaged: pages are found by them, so that a wrong one gives rows of other places.
 pub(super) fn with_indexes(
     footer: &Arc<ParquetMetaData>,
     file: &DataFile,
-    groups: impl IntoIterator<Item = usize>,
-    leaves: impl IntoIterator<Item = usize>,
+    groups: &[usize],
+    leaves: &[usize],
 ) -> Result<Arc<ParquetMetaData>, ParquetError> {
-    let mask = ColumnChunkMask::row_groups_and_columns(groups, leaves);
+    let mask = ColumnChunkMask::row_groups_and_columns(groups.iter().copied(), leaves.iter().copied());
     let mut reader = ParquetMetaDataReader::new_with_metadata(footer.as_ref().clone())
         .with_page_index_policy(PageIndexPolicy::Optional)
         .with_page_index_mask(mask);
     match reader.read_page_indexes(file).and_then(|()| reader.finish()) {
         Err(error @ ParquetError::External(_)) => Err(error),
-        Err(_) => Ok(Arc::clone(footer)),
-        Ok(found) => Ok(Arc::new(found)),
+        Ok(found) if are_sound(&found, groups, leaves) => Ok(Arc::new(found)),
+        _ => Ok(Arc::clone(footer)),
     }
+}
+
+/// Returns true if the pages of these chunks, where indexes tell of them, are what the row groups have.
+fn are_sound(footer: &ParquetMetaData, groups: &[usize], leaves: &[usize]) -> bool {
+    groups.iter().all(|number| {
+        let (group, pages) = (
+            footer.row_group(*number),
+            footer.page_index_for_row_group(*number),
+        );
+        leaves.iter().all(|leaf| {
+            let pages = pages.page_locations(*leaf);
+            pages.is_none_or(|pages| are_all_of(pages, group.column(*leaf), group.num_rows()))
+        })
+    })
+}
+
+/// Returns true if these may be all data pages of a chunk, one after the other: their rows and their bytes leave
+/// nothing out, and none has what another has.
+fn are_all_of(pages: &[PageLocation], chunk: &ColumnChunkMetaData, rows: i64) -> bool {
+    let (start, length) = chunk.byte_range();
+    let mut next_byte = Some(chunk.data_page_offset());
+    let mut rows_before = -1;
+    for page in pages {
+        let is_next = next_byte == Some(page.offset)
+            && page.compressed_page_size > 0
+            && page.first_row_index > rows_before
+            && page.first_row_index < rows;
+        if !is_next {
+            return false;
+        }
+        next_byte = page.offset.checked_add(i64::from(page.compressed_page_size));
+        rows_before = page.first_row_index;
+    }
+    let end = start.checked_add(length).and_then(|end| i64::try_from(end).ok());
+    pages.first().is_some_and(|first| first.first_row_index == 0)
+        && next_byte.is_some_and(|next| Some(next) == end)
 }
 
 /// The runs of a row group's rows that may satisfy the conditions, in order and counted from its first row. None where
@@ -65,12 +102,7 @@ pub(super) fn runs(
         .filter_map(|(leaf, _)| {
             let starts = pages.page_locations(leaf)?.iter();
             let starts = starts.map(|page| usize::try_from(page.first_row_index).ok());
-            Pages::of(
-                leaf,
-                pages.column_index(leaf)?,
-                starts.collect::<Option<_>>()?,
-                rows,
-            )
+            Pages::of(leaf, pages.column_index(leaf)?, starts.collect::<Option<_>>()?)
         })
         .collect();
     let bounds: BTreeSet<usize> = indexed.iter().flat_map(|pages| &pages.starts).copied().collect();
@@ -105,13 +137,9 @@ struct Pages<'a> {
 }
 
 impl<'a> Pages<'a> {
-    /// None where the indexes contradict each other or the row group.
-    fn of(leaf: usize, index: &'a ColumnIndexMetaData, starts: Vec<usize>, rows: usize) -> Option<Self> {
-        let is_sound = starts.first() == Some(&0)
-            && starts.is_sorted_by(|one, next| one < next)
-            && starts.last().is_some_and(|last| *last < rows)
-            && index.num_pages() == starts.len() as u64;
-        is_sound.then_some(Self { leaf, index, starts })
+    /// None where the indexes contradict each other.
+    fn of(leaf: usize, index: &'a ColumnIndexMetaData, starts: Vec<usize>) -> Option<Self> {
+        (index.num_pages() == starts.len() as u64).then_some(Self { leaf, index, starts })
     }
 
     /// The statistics of some rows of the page that has the first of them.
@@ -177,4 +205,67 @@ fn part_of(group: &RowGroupMetaData, indexed: &[Pages<'_>], rows: Range<usize>) 
     part.set_column_metadata(chunks.collect::<Option<_>>()?)
         .build()
         .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use parquet::basic::Type;
+    use parquet::schema::types::{SchemaDescriptor, Type as Field};
+
+    use super::*;
+
+    fn chunk() -> ColumnChunkMetaData {
+        let field = Field::primitive_type_builder("id", Type::INT64).build().unwrap();
+        let schema = Field::group_type_builder("schema").with_fields(vec![Arc::new(field)]);
+        let schema = SchemaDescriptor::new(Arc::new(schema.build().unwrap()));
+        ColumnChunkMetaData::builder(schema.column(0))
+            .set_dictionary_page_offset(Some(4))
+            .set_data_page_offset(10)
+            .set_total_compressed_size(36)
+            .build()
+            .unwrap()
+    }
+
+    fn pages(of: [(i64, i32, i64); 3]) -> Vec<PageLocation> {
+        let pages = of.iter().map(|(offset, size, row)| PageLocation {
+            offset: *offset,
+            compressed_page_size: *size,
+            first_row_index: *row,
+        });
+        pages.collect()
+    }
+
+    #[test]
+    fn an_index_that_contradicts_its_row_group_is_not_believed() {
+        let sound = [(10, 10, 0), (20, 10, 100), (30, 10, 200)];
+        assert!(are_all_of(&pages(sound), &chunk(), 300));
+        let is_believed = |page: usize, wrong: (i64, i32, i64)| {
+            let mut of = sound;
+            of[page] = wrong;
+            are_all_of(&pages(of), &chunk(), 300)
+        };
+        assert!(!is_believed(0, (10, 10, 1)), "it begins after the first row");
+        assert!(!is_believed(0, (10, 10, -1)), "it begins before the first row");
+        assert!(!is_believed(1, (20, 10, 0)), "a page without rows");
+        assert!(!is_believed(1, (20, 10, 200)), "a page without rows");
+        assert!(!is_believed(2, (30, 10, 99)), "rows in another order");
+        assert!(!is_believed(2, (30, 10, 300)), "rows that are not there");
+        assert!(!is_believed(0, (4, 16, 0)), "the dictionary as a page");
+        assert!(!is_believed(1, (30, 10, 100)), "a page twice");
+        assert!(!is_believed(1, (21, 9, 100)), "a gap");
+        assert!(!is_believed(1, (20, 0, 100)), "a page without bytes");
+        assert!(!is_believed(1, (20, -10, 100)), "a size below nothing");
+        assert!(!is_believed(2, (30, 11, 200)), "more than the chunk");
+        assert!(!is_believed(2, (30, 9, 200)), "less than the chunk");
+        assert!(!is_believed(2, (i64::MAX, i32::MAX, 200)), "beyond all files");
+        assert!(
+            !are_all_of(&pages(sound)[..2], &chunk(), 300),
+            "without the last page"
+        );
+        assert!(
+            !are_all_of(&pages(sound)[1..], &chunk(), 300),
+            "without the first page"
+        );
+        assert!(!are_all_of(&[], &chunk(), 300), "without pages");
+    }
 }

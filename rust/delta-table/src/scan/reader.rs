@@ -160,8 +160,9 @@ impl FileReader {
             let mut wanted = roots(&metadata, columns, plan.snapshot.mapping);
             wanted.union(&mask);
             let leaves = 0..metadata.parquet_schema().num_columns();
-            let leaves = leaves.filter(|leaf| wanted.leaf_included(*leaf));
-            pages::with_indexes(metadata.metadata(), &file, groups.iter().copied(), leaves)
+            let leaves: Vec<usize> = leaves.filter(|leaf| wanted.leaf_included(*leaf)).collect();
+            let groups: Vec<usize> = groups.iter().copied().collect();
+            pages::with_indexes(metadata.metadata(), &file, &groups, &leaves)
                 .and_then(|footer| ArrowReaderMetadata::try_new(footer, options))
                 .map_err(|error| of_file(&add, plan.advice, error))?
         } else {
