@@ -14,7 +14,7 @@ use delta_commit::{CommitError, path};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowPredicate, ArrowPredicateFn, ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
-    ParquetRecordBatchReaderBuilder, RowFilter, RowSelection,
+    ParquetRecordBatchReaderBuilder, RowFilter, RowSelection, RowSelectionPolicy,
 };
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
@@ -276,9 +276,9 @@ impl FileReader {
                 wanted.union(filter.projection());
             }
             let footer = self.metadata.metadata();
-            let file = self
-                .file
-                .with(ranges_of(footer, group, &wanted, selection.as_ref()))?;
+            let ranges = ranges_of(footer, group, &wanted, selection.as_ref());
+            let skips_pages = bytes_of(&ranges) < bytes_of(&ranges_of(footer, group, &wanted, None));
+            let file = self.file.with(ranges)?;
             let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
                 .with_row_groups(vec![group])
                 .with_projection(self.mask.clone())
@@ -286,6 +286,10 @@ impl FileReader {
                 .with_batch_size(BATCH_ROWS);
             if let Some(selection) = selection {
                 builder = builder.with_row_selection(selection);
+            }
+            if skips_pages {
+                // A mask is decoded from its first row to its last, with the pages between them that are not here.
+                builder = builder.with_row_selection_policy(RowSelectionPolicy::Selectors);
             }
             builder.build()
         };
@@ -413,6 +417,11 @@ fn gaps(runs: &[Range<usize>], end: u64) -> Vec<Range<usize>> {
     let ends = runs.iter().map(|run| run.start).chain(std::iter::once(end));
     let gaps = starts.zip(ends).map(|(start, end)| start..end);
     gaps.filter(|gap| !gap.is_empty()).collect()
+}
+
+/// The bytes of ranges.
+fn bytes_of(ranges: &[Range<u64>]) -> u64 {
+    ranges.iter().map(|range| range.end - range.start).sum()
 }
 
 /// Refuses a deletion vector that deletes rows which the file does not have.
