@@ -88,3 +88,24 @@ fn scattered_rows_on_both_sides_of_passed_over_pages_fetch_none_of_those() {
     // The end of the file; the beginning of one column, its end with the beginning of the other, and the other's end.
     assert_eq!(requests.len(), 4, "{requests:?}");
 }
+
+#[test]
+fn pages_of_a_search_that_lie_close_together_are_one_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let is_here = |row: usize| (row / PAGE).is_multiple_of(4) && row < 80 * PAGE;
+    let rows: Rows = (0..100 * PAGE)
+        .map(|row| (i64::from(is_here(row)), i64::try_from(row).unwrap()))
+        .collect();
+    let (table, reads) = paged(folder.path(), &rows, None);
+    requests(&reads);
+    let change = table.prepare_delete(&vec![equals("id", 1)].into(), None, &options(), &mut || true);
+    change.unwrap().1.unwrap().commit(&mut patience()).unwrap();
+    let requests = requests(&reads);
+    assert_eq!(
+        requests.len(),
+        2,
+        "the end of the file, and its pages: {requests:?}"
+    );
+    let expected: Rows = rows.into_iter().filter(|row| row.0 == 0).collect();
+    assert_eq!(found(&table, Vec::new()), expected);
+}
