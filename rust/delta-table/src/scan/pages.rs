@@ -32,13 +32,24 @@ pub(super) fn with_indexes(
     groups: &[usize],
     leaves: &[usize],
 ) -> Result<Arc<ParquetMetaData>, ParquetError> {
+    // A request for them is worth it where pages are many.
+    let has_many = |group: &&usize| {
+        let group = footer.row_group(**group);
+        let mut wanted = leaves.iter().map(|leaf| group.column(*leaf));
+        usize::try_from(group.num_rows()).is_ok_and(|rows| rows >= 2 * ROWS_OF_A_LOOK)
+            && wanted.any(|chunk| chunk.offset_index_offset().is_some())
+    };
+    let groups: Vec<usize> = groups.iter().filter(has_many).copied().collect();
+    if groups.is_empty() {
+        return Ok(Arc::clone(footer));
+    }
     let mask = ColumnChunkMask::row_groups_and_columns(groups.iter().copied(), leaves.iter().copied());
     let mut reader = ParquetMetaDataReader::new_with_metadata(footer.as_ref().clone())
         .with_page_index_policy(PageIndexPolicy::Optional)
         .with_page_index_mask(mask);
     match reader.read_page_indexes(file).and_then(|()| reader.finish()) {
         Err(error @ ParquetError::External(_)) => Err(error),
-        Ok(found) if are_sound(&found, groups, leaves) => Ok(Arc::new(found)),
+        Ok(found) if are_sound(&found, &groups, leaves) => Ok(Arc::new(found)),
         _ => Ok(Arc::clone(footer)),
     }
 }

@@ -109,3 +109,18 @@ fn pages_of_a_search_that_lie_close_together_are_one_request() {
     let expected: Rows = rows.into_iter().filter(|row| row.0 == 0).collect();
     assert_eq!(found(&table, Vec::new()), expected);
 }
+
+#[test]
+fn page_indexes_of_row_groups_that_are_small_are_not_fetched() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows: Rows = (0..60_000).map(|row| (row / 100, row)).collect();
+    let (table, reads) = paged(folder.path(), &rows, Some(100));
+    requests(&reads);
+    let all = found(&table, Vec::new());
+    assert_eq!(all, rows);
+    let footer = requests(&reads);
+    let footer = footer.len() - 600;
+    assert_eq!(found(&table, vec![equals("id", 7)]), &rows[700..800]);
+    let requests = requests(&reads);
+    assert_eq!(requests.len(), footer + 1, "{requests:?}");
+}
