@@ -14,6 +14,7 @@ use parquet::file::metadata::{
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::page_index::offset_index::PageLocation;
 use parquet::file::statistics::Statistics;
+use parquet::schema::types::{SchemaDescriptor, Type};
 
 use crate::data_file::DataFile;
 use crate::schema::Column;
@@ -99,35 +100,34 @@ pub(super) fn runs(
     footer: &ParquetMetaData,
     group: usize,
 ) -> Option<Vec<Range<usize>>> {
-    let file = footer.file_metadata();
     let pages = footer.page_index_for_row_group(group);
     let group = footer.row_group(group);
     let rows = usize::try_from(group.num_rows()).ok()?;
-    let is_asked = |chunk: &ColumnChunkMetaData| {
-        let top = chunk.column_path().parts().first();
-        columns.iter().any(|column| top == Some(&column.name))
-    };
-    let leaves = group.columns().iter().enumerate();
-    let indexed: Vec<Pages<'_>> = leaves
-        .filter(|(_, chunk)| is_asked(chunk) && has_sound_bounds(chunk))
-        .filter_map(|(leaf, _)| {
+    let asked = leaves_of(group, columns);
+    let indexed: Vec<Pages<'_>> = asked
+        .iter()
+        .enumerate()
+        .filter(|(_, leaf)| has_sound_bounds(group.column(**leaf)))
+        .filter_map(|(place, leaf)| {
+            let leaf = *leaf;
             let starts = pages.page_locations(leaf)?.iter();
             let starts = starts.map(|page| usize::try_from(page.first_row_index).ok());
-            Pages::of(leaf, pages.column_index(leaf)?, starts.collect::<Option<_>>()?)
+            Pages::of(place, pages.column_index(leaf)?, starts.collect::<Option<_>>()?)
         })
         .collect();
     let bounds: BTreeSet<usize> = indexed.iter().flat_map(|pages| &pages.starts).copied().collect();
     if bounds.len() < 2 || rows / bounds.len() < ROWS_OF_A_LOOK {
         return None;
     }
+    let group = narrowed(group, columns, &asked)?;
     let columns: Vec<&Column> = columns.iter().collect();
     let ends = bounds.iter().skip(1).copied().chain(std::iter::once(rows));
     let mut runs: Vec<Range<usize>> = Vec::new();
     for (start, end) in bounds.iter().copied().zip(ends) {
-        let part = part_of(group, &indexed, start..end)?;
+        let part = part_of(&group, &indexed, start..end)?;
         let may_match = plan.filters.cover.may_match(&Add {
             partition_values: add.partition_values.clone(),
-            stats: Some(group_stats_json(&columns, file, &part)),
+            stats: Some(group_stats_json(&columns, &part)),
             ..Add::default()
         });
         match runs.last_mut() {
@@ -141,7 +141,8 @@ pub(super) fn runs(
 
 /// The pages of a column chunk.
 struct Pages<'a> {
-    leaf: usize,
+    /// The place of the chunk among those that are asked for.
+    place: usize,
     index: &'a ColumnIndexMetaData,
     /// The first row of each.
     starts: Vec<usize>,
@@ -149,8 +150,8 @@ struct Pages<'a> {
 
 impl<'a> Pages<'a> {
     /// None where the indexes contradict each other.
-    fn of(leaf: usize, index: &'a ColumnIndexMetaData, starts: Vec<usize>) -> Option<Self> {
-        (index.num_pages() == starts.len() as u64).then_some(Self { leaf, index, starts })
+    fn of(place: usize, index: &'a ColumnIndexMetaData, starts: Vec<usize>) -> Option<Self> {
+        (index.num_pages() == starts.len() as u64).then_some(Self { place, index, starts })
     }
 
     /// The statistics of some rows of the page that has the first of them.
@@ -200,13 +201,38 @@ fn has_sound_bounds(chunk: &ColumnChunkMetaData) -> bool {
         .is_some_and(|statistics| !statistics.is_min_max_deprecated())
 }
 
+/// The leaf columns that these columns have in a row group.
+fn leaves_of(group: &RowGroupMetaData, columns: &[Column]) -> Vec<usize> {
+    let is_asked = |leaf: &usize| {
+        let top = group.column(*leaf).column_path().parts().first();
+        columns.iter().any(|column| top == Some(&column.name))
+    };
+    (0..group.num_columns()).filter(is_asked).collect()
+}
+
+/// A row group as if it had these columns alone, with their leaves: a look at rows takes the same time however many
+/// others there are.
+fn narrowed(group: &RowGroupMetaData, columns: &[Column], leaves: &[usize]) -> Option<RowGroupMetaData> {
+    let schema = group.schema_descr().root_schema();
+    let fields = schema.get_fields().iter();
+    let fields = fields.filter(|field| columns.iter().any(|column| column.name == field.name()));
+    let schema = Type::group_type_builder(schema.name()).with_fields(fields.cloned().collect());
+    let schema = SchemaDescriptor::new(Arc::new(schema.build().ok()?));
+    let chunks = leaves.iter().map(|leaf| group.column(*leaf).clone());
+    RowGroupMetaData::builder(Arc::new(schema))
+        .set_num_rows(group.num_rows())
+        .set_column_metadata(chunks.collect())
+        .build()
+        .ok()
+}
+
 /// Some rows of a row group as if they were one, with statistics of columns whose pages are known, and of no others.
 fn part_of(group: &RowGroupMetaData, indexed: &[Pages<'_>], rows: Range<usize>) -> Option<RowGroupMetaData> {
     let count = i64::try_from(rows.len()).ok()?;
     let mut part = group.clone().into_builder().set_num_rows(count);
-    let chunks = part.take_columns().into_iter().enumerate().map(|(leaf, chunk)| {
+    let chunks = part.take_columns().into_iter().enumerate().map(|(place, chunk)| {
         let chunk = chunk.into_builder().clear_statistics().set_num_values(count);
-        match indexed.iter().find(|pages| pages.leaf == leaf) {
+        match indexed.iter().find(|pages| pages.place == place) {
             Some(pages) => chunk.set_statistics(pages.statistics(&rows)),
             None => chunk,
         }
@@ -220,14 +246,15 @@ fn part_of(group: &RowGroupMetaData, indexed: &[Pages<'_>], rows: Range<usize>) 
 
 #[cfg(test)]
 mod tests {
-    use parquet::basic::Type;
-    use parquet::schema::types::{SchemaDescriptor, Type as Field};
+    use parquet::basic::Type as Physical;
 
     use super::*;
 
     fn chunk() -> ColumnChunkMetaData {
-        let field = Field::primitive_type_builder("id", Type::INT64).build().unwrap();
-        let schema = Field::group_type_builder("schema").with_fields(vec![Arc::new(field)]);
+        let field = Type::primitive_type_builder("id", Physical::INT64)
+            .build()
+            .unwrap();
+        let schema = Type::group_type_builder("schema").with_fields(vec![Arc::new(field)]);
         let schema = SchemaDescriptor::new(Arc::new(schema.build().unwrap()));
         ColumnChunkMetaData::builder(schema.column(0))
             .set_dictionary_page_offset(Some(4))
