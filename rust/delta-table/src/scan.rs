@@ -8,6 +8,7 @@ mod adapt;
 mod changes;
 mod constants;
 mod filter;
+mod pages;
 mod positions;
 mod question;
 mod reader;

@@ -130,19 +130,13 @@ pub(crate) fn row_group_stats_json(
     footer: &ParquetMetaData,
     row_group: usize,
 ) -> String {
-    let group = footer.row_group(row_group);
-    let file = footer.file_metadata();
-    let alone = ParquetMetaData::new(
-        FileMetaData::new(
-            file.version(),
-            group.num_rows(),
-            None,
-            None,
-            file.schema_descr_ptr(),
-            None,
-        ),
-        vec![group.clone()],
-    );
+    group_stats_json(columns, footer.row_group(row_group))
+}
+
+/// The same of a row group that need not be in the file: of rows of one that is.
+pub(crate) fn group_stats_json(columns: &[&Column], group: &RowGroupMetaData) -> String {
+    let file = FileMetaData::new(1, group.num_rows(), None, None, group.schema_descr_ptr(), None);
+    let alone = ParquetMetaData::new(file, vec![group.clone()]);
     let columns = columns.iter();
     let schema = TableSchema {
         columns: columns

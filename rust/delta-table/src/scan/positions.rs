@@ -1,5 +1,7 @@
 //! The places of rows in a file: rows by their numbers, in a few columns.
 
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
@@ -7,6 +9,7 @@ use arrow_buffer::BooleanBuffer;
 use arrow_schema::ArrowError;
 use delta_commit::actions::Add;
 use delta_commit::predicate::Predicate;
+use parquet::arrow::arrow_reader::RowSelection;
 use parquet_writer::WriteError;
 use roaring::RoaringTreemap;
 
@@ -26,8 +29,8 @@ pub(crate) struct NumberedRows {
 }
 
 impl NumberedRows {
-    /// A reading of these columns. Row groups in which no row can satisfy the predicate, by their statistics, are
-    /// passed over; of the others every row comes.
+    /// A reading of these columns. Row groups and pages in which no row can satisfy the predicate, by their statistics,
+    /// are passed over; of the others every row comes.
     pub fn new(
         place: &Arc<dyn Place>,
         snapshot: &Arc<Snapshot>,
@@ -51,12 +54,33 @@ impl NumberedRows {
         let deleted = deletion_vectors::read(&self.plan.place, add)?;
         let mut reader = FileReader::open(&self.plan, Arc::clone(add), deleted)?;
         while let Some(group) = reader.groups.pop_front() {
-            let (mut first, _) = reader.rows_of(group);
-            for batch in reader.group_reader(group, Vec::new(), None)? {
+            let (first, rows) = reader.rows_of(group);
+            let rows = usize::try_from(rows).unwrap_or(usize::MAX);
+            let mut runs: VecDeque<Range<usize>> = match reader.runs(&self.plan, group) {
+                Some(runs) if runs.is_empty() => continue,
+                Some(runs) => runs.into(),
+                None => std::iter::once(0..rows).collect(),
+            };
+            let selection = (runs.front() != Some(&(0..rows)))
+                .then(|| RowSelection::from_consecutive_ranges(runs.iter().cloned(), rows));
+            for batch in reader.group_reader(group, Vec::new(), selection)? {
                 let batch = batch.and_then(|batch| reader.answer(&self.plan, &batch));
                 let batch = batch.map_err(|error| reader.failed(error.into()))?;
-                take(first, &batch, &reader.deleted)?;
-                first += batch.num_rows() as u64;
+                // A batch may have rows of several runs.
+                let mut taken = 0;
+                while let Some(run) = runs.front_mut().filter(|_| taken < batch.num_rows()) {
+                    let count = run.len().min(batch.num_rows() - taken);
+                    take(
+                        first + run.start as u64,
+                        &batch.slice(taken, count),
+                        &reader.deleted,
+                    )?;
+                    taken += count;
+                    run.start += count;
+                    if run.start == run.end {
+                        runs.pop_front();
+                    }
+                }
                 if !go_on() {
                     return Err(WriteError::Interrupted.into());
                 }

@@ -1,11 +1,12 @@
 //! A process that dies between any two of its changes of the folder loses no row and doubles none.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File, FileTimes};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime};
 
 use super::model::{Change, Merging, Model, Wanted};
 use super::process::{Process, Step};
@@ -82,12 +83,16 @@ fn compact(table: &Table, purge: bool, meanwhile: impl FnOnce()) -> Result<()> {
 }
 
 fn vacuum(table: &Table) -> Result<()> {
+    vacuum_while(table, &mut || true)
+}
+
+fn vacuum_while(table: &Table, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
     let all = VacuumOptions {
         retention: Some(0),
         dry_run: false,
         enforce_retention: false,
     };
-    table.vacuum(&all, &mut || true).map(drop)
+    table.vacuum(&all, go_on).map(drop)
 }
 
 /// Rows of all three files.
@@ -140,6 +145,22 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
+/// Makes the files of a folder, without those of the log, two days old.
+fn age(folder: &Path) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_dir() {
+            if entry.file_name() != "_delta_log" {
+                age(&entry.path());
+            }
+        } else {
+            let file = File::options().write(true).open(entry.path()).unwrap();
+            let then = SystemTime::now() - Duration::from_secs(2 * 86_400);
+            file.set_times(FileTimes::new().set_modified(then)).unwrap();
+        }
+    }
+}
+
 /// Runs an operation in a process that dies after so many changes of the folder. Returns true if it died.
 fn die_after(root: &Path, changes: usize, operation: &Operation) -> bool {
     let made = Arc::new(AtomicUsize::new(0));
@@ -185,6 +206,8 @@ fn survives(operation: &Operation, is_used: bool) {
         assert!(died || left == after);
         operation.run(&table).unwrap();
         assert_eq!(rows(&table), operation.after(&left), "after {changes} changes");
+        // Files that no version names stay for a day.
+        age(&root);
         vacuum(&table).unwrap();
         assert_eq!(stored(&root), needed(&table), "after {changes} changes");
         assert_eq!(rows(&table), operation.after(&left), "after {changes} changes");
@@ -219,4 +242,31 @@ fn a_compaction_survives_its_process() {
 #[test]
 fn a_vacuum_survives_its_process() {
     survives(&Operation::Vacuum, true);
+}
+
+#[test]
+fn versions_of_a_day_are_read_only_for_a_file_that_no_other_thing_tells_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = table(folder.path(), "Serializable", Has::default());
+    for id in 0..5 {
+        append(&table, &[(id, id)]);
+    }
+    // A vacuum asks before each version that it reads, and once before it removes files.
+    let questions = || {
+        let mut questions = 0;
+        let mut count = || {
+            questions += 1;
+            true
+        };
+        vacuum_while(&table, &mut count).unwrap();
+        questions
+    };
+    assert_eq!(questions(), 0);
+    table.truncate(&mut patience()).unwrap();
+    assert_eq!(questions(), 1, "the newest version says what left the table");
+    assert_eq!(stored(folder.path()), BTreeSet::new());
+    let young = "part-of-another.parquet";
+    fs::write(folder.path().join(young), "").unwrap();
+    assert!(questions() >= 6, "some version may have named it");
+    assert_eq!(stored(folder.path()), [young.to_owned()].into());
 }
