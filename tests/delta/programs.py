@@ -7,6 +7,7 @@ import gc
 import json
 import os
 import resource
+import signal
 import sys
 import tempfile
 import threading
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 import spillway.delta
 from spillway.errors import CommitUnknown
@@ -248,6 +250,42 @@ def endless_upkeep(folder: str, first: str) -> None:
         number += 1
 
 
+def reads_a_pipe(folder: str) -> None:
+    """Scan a file and a pipe that never says anything, which a thread reads ahead, and be interrupted."""
+    table = spillway.delta.create(folder, SCHEMA)
+    for name in ("first", "second"):
+        path = Path(folder, f"{name}.parquet")
+        pq.write_table(batch(name, 0, rows=20_000), path)
+        table.commit(adds=[spillway.delta.AddFile(path.name, path.stat().st_size)])
+    scan = table.scan()
+    last = Path(folder, scan.files[-1].path)
+    last.unlink()
+    os.mkfifo(last)
+    stream = pa.RecordBatchReader.from_stream(scan)
+    stream.read_next_batch()
+    while not any(is_reading_ahead(task) for task in Path("/proc/self/task").iterdir()):
+        time.sleep(0.01)
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        try:
+            stream.read_all()
+        except pa.ArrowException:
+            # It says that a signal came; Python raises once it runs again.
+            time.sleep(60)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+    os._exit(0)
+
+
+def is_reading_ahead(task: Path) -> bool:
+    """True of a thread that waits for a pipe."""
+    try:
+        name, state = (task / "comm").read_text(), (task / "stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return name == "spillway-scan\n" and state == "S"
+
+
 if __name__ == "__main__":
     programs = {
         "one": one,
@@ -263,5 +301,6 @@ if __name__ == "__main__":
         "endless_updates": endless_updates,
         "endless_merges": endless_merges,
         "endless_upkeep": endless_upkeep,
+        "reads_a_pipe": reads_a_pipe,
     }
     programs[sys.argv[1]](*sys.argv[2:])

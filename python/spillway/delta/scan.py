@@ -17,8 +17,13 @@ class Scan(Rows):
     """Rows of one version of a table, which any Arrow library reads: ``pyarrow.table(scan)``.
 
     Files are chosen when the scan is made; nothing is read before an Arrow library asks for rows. Each time
-    that one does, reading begins anew, with a row group at a time in memory. A file whose partition values or
-    statistics rule out every row is not opened, and neither is such a row group read.
+    that one does, reading begins anew. A file whose partition values or statistics rule out every row is not
+    opened, and neither is such a row group read.
+
+    Row groups are decoded by a thread for each processor that the reading thread may use, 16 at most. Their
+    rows come in order. Each thread has one in memory, compressed; decoded rows wait within 32 MiB.
+
+    Ctrl-C ends the stream with an error of the library that reads it, and Python raises its own after that.
 
     A file that cannot be read ends the stream with an error of the library that reads it, which names it.
     """

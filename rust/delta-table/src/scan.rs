@@ -5,8 +5,10 @@
 //! exact: statistics only save work.
 
 mod adapt;
+mod ahead;
 mod changes;
 mod constants;
+mod dictionaries;
 mod filter;
 mod positions;
 mod question;
@@ -29,12 +31,12 @@ use crate::snapshot::Snapshot;
 use crate::table::Table;
 
 pub(crate) use adapt::adapt;
+pub use ahead::ScanReader;
 pub use changes::{Changes, ChangesOptions, ChangesReader};
 pub(crate) use filter::{is_in, plain};
 pub(crate) use positions::{FileRows, Found, NumberedRows, Positions, row_count};
 pub(crate) use question::{Filter, Filters, PartitionFilter, Question};
 use reader::Advice;
-pub use reader::ScanReader;
 pub(crate) use reader::repeated;
 
 /// The rows and columns to read.
@@ -107,6 +109,14 @@ impl Plan {
     /// The same without advice about a file that is not there: the caller has its own.
     pub fn unadvised(self) -> Self {
         Self { advice: None, ..self }
+    }
+
+    /// Returns true if a condition asks for the column that files have under this name.
+    fn asks_for(&self, stored_name: &str) -> bool {
+        self.filters.each.iter().any(|filter| {
+            let mut columns = filter.columns(&self.snapshot).into_iter();
+            columns.any(|column| self.snapshot.mapping.stored_name(column) == stored_name)
+        })
     }
 
     /// The place of each column of the answer among the fields of a file; none where the file does not hold it.

@@ -2,17 +2,51 @@
 
 use std::sync::Arc;
 
-use arrow_array::RecordBatchReader;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_schema::SchemaRef;
+use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_schema::{ArrowError, SchemaRef};
 use delta_table::{Changes, Scan};
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyList};
 
 use super::{file_dict, schema_capsule};
+use crate::turn::{keep_raised, take_raised};
 
 /// A reading of rows, from the first one on.
 type Read = Box<dyn Fn() -> Box<dyn RecordBatchReader + Send> + Send + Sync>;
+
+/// Rows for an Arrow library, which cannot be given the exception of a signal handler.
+struct Interruptible(Box<dyn RecordBatchReader + Send>);
+
+impl Iterator for Interruptible {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.0.next();
+        if matches!(next, Some(Err(_)))
+            && let Some(raised) = take_raised()
+        {
+            Python::attach(|py| interrupt_again(py, raised));
+        }
+        next
+    }
+}
+
+impl RecordBatchReader for Interruptible {
+    fn schema(&self) -> SchemaRef {
+        self.0.schema()
+    }
+}
+
+/// Has Python raise a `KeyboardInterrupt` once the Arrow library has returned. Another exception is raised by the next
+/// call of this module.
+fn interrupt_again(py: Python<'_>, raised: PyErr) {
+    let again = || py.import("_thread")?.call_method0("interrupt_main");
+    if !raised.is_instance_of::<PyKeyboardInterrupt>(py) || again().is_err() {
+        keep_raised(raised);
+    }
+}
 
 /// Rows of a table as an Arrow stream. Nothing is read before a stream is asked for.
 #[pyclass(module = "spillway._native", frozen, subclass)]
@@ -36,7 +70,8 @@ impl DeltaRows {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         // The interface lets a producer answer in other types.
         let _ = requested_schema;
-        let stream = FFI_ArrowArrayStream::new((self.read)());
+        let rows = Interruptible((self.read)());
+        let stream = FFI_ArrowArrayStream::new(Box::new(rows));
         PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
     }
 }
