@@ -255,13 +255,12 @@ impl Shared {
 
     /// Takes the first work that nobody has begun. Other threads do what is left.
     fn take(self: &Arc<Self>, state: &mut State) -> Option<(Place, Work)> {
-        let taken = match state.groups.pop_first() {
-            Some((place, (file, group))) => (place, Work::Group(file, group)),
-            None => {
-                let (number, file) = state.files.next()?;
-                state.parts.insert((number, 0), Part::default());
-                ((number, 0), Work::File(file))
-            }
+        let taken = if let Some((place, (file, group))) = state.groups.pop_first() {
+            (place, Work::Group(file, group))
+        } else {
+            let (number, file) = state.files.next()?;
+            state.parts.insert((number, 0), Part::default());
+            ((number, 0), Work::File(file))
         };
         self.start_threads(state);
         Some(taken)
