@@ -62,7 +62,7 @@ struct Limits {
     waiting_bytes: usize,
 }
 
-/// What the threads of a scan share.
+/// The part of a scan that its threads share.
 struct Shared {
     plan: Arc<Plan>,
     limits: Limits,
@@ -166,7 +166,7 @@ impl ScanReader {
         let plan = Arc::clone(&self.shared.plan);
         let mut look = looking(plan.place.as_ref());
         loop {
-            // Asked without the lock: a handler of a signal may take its time. Threads of a library have nothing to ask.
+            // Asked without the lock: a handler of a signal may take its time. A thread of a library need not ask.
             if self.looked.elapsed() >= LOOK_EVERY && self.maker == thread::current().id() {
                 look()?;
                 self.looked = Instant::now();
