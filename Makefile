@@ -33,7 +33,7 @@ bench: .build/release-module ## Measure every Parquet writer, check the output w
 targets: .build/release-module ## Measure what the targets are about (some 40 minutes), and say how far each is met
 	$(BIN)/python scripts/targets.py measure runs/targets
 
-race: .build/release-module ## Race writers that append to one Delta table (10 minutes), and say which targets are met
+race: .build/release-module ## Race writers that append to one Delta table or change it (15 minutes), and say which targets are met
 	$(BIN)/spillway race --targets --out runs/race $(RACE_OPTIONS)
 
 # Processes of pytest. The groups in tests/conftest.py say which tests never run side by side.

@@ -27,7 +27,7 @@ from .conftest import rows
 from .logs import read_version, write_version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 SCHEMA = pa.schema(
     {
@@ -166,6 +166,110 @@ def test_row_groups_that_hold_no_such_row_are_not_read(table: spillway.delta.Tab
     assert pa.table(table.scan(where=where))["whole"].to_pylist() == list(range(90))
     with pytest.raises(Exception, match=file.path):
         pa.table(table.scan(where=[("part", "=", "a"), ("whole", "<", 95)]))
+
+
+PLACED = SCHEMA.append(pa.field("place", pa.int64()))
+
+
+def runs(drawn: Sequence[tuple[dict[str, Any], int]]) -> list[dict[str, Any]]:
+    """Rows that are there many times, one after the other, each with its place."""
+    rows = [row for row, count in drawn for _ in range(count)]
+    return [{**row, "place": place} for place, row in enumerate(rows)]
+
+
+def places(table: spillway.delta.Table, where: list[tuple[str, str, Any]]) -> list[int]:
+    found: list[int] = pa.table(table.scan(["place"], where=where))["place"].to_pylist()
+    return found
+
+
+@settings(max_examples=examples(0.3))
+@given(
+    st.lists(st.tuples(row(), st.integers(1, 1_500)), min_size=2, max_size=8),
+    st.lists(condition(), min_size=1, max_size=2),
+    st.lists(condition(), min_size=1, max_size=2),
+    st.sampled_from([600, 1_100, None]),
+    st.booleans(),
+)
+def test_pages_that_are_passed_over_hold_no_such_row(
+    drawn: list[tuple[dict[str, Any], int]],
+    first: list[tuple[str, str, Any]],
+    second: list[tuple[str, str, Any]],
+    page_rows: int | None,
+    updates: bool,  # noqa: FBT001 - hypothesis names it
+) -> None:
+    """By pages of our own and of pyarrow, which end in each column at other rows."""
+    given = runs(drawn)
+    with tempfile.TemporaryDirectory() as folder:
+        properties = {"delta.enableDeletionVectors": "true"}
+        table = spillway.delta.create(folder, PLACED, properties=properties)
+        data = pa.Table.from_pylist(given, PLACED)
+        if page_rows is None:
+            pages: Any = {"data_page_size": 3_000, "write_batch_size": 100, "write_page_index": True}
+            path = Path(folder) / "other.parquet"
+            pq.write_table(data, path, use_dictionary=["text"], row_group_size=4_000, **pages)
+            table.commit(adds=[spillway.delta.AddFile(path.name, path.stat().st_size)])
+        else:
+            with table.append(page_rows=page_rows, row_group_rows=4_000) as append:
+                append.write(data)
+
+        def chosen(rows: list[dict[str, Any]], conditions: list[tuple[str, str, Any]]) -> list[int]:
+            held = [row for row in rows if all(satisfies(row, one) for one in conditions)]
+            return [row["place"] for row in held]
+
+        assert places(table, first) == chosen(given, first)
+        gone = set(chosen(given, first))
+        if updates:
+            assert table.update(first, {"part": "new"}).rows == len(gone)
+            given = [{**row, "part": "new"} if row["place"] in gone else row for row in given]
+        else:
+            assert table.delete(first).rows == len(gone)
+            given = [row for row in given if row["place"] not in gone]
+        assert sorted(places(table, second)) == chosen(given, second)
+        assert sorted(places(table, [])) == [row["place"] for row in given]
+
+
+def test_pages_that_hold_no_such_row_are_not_read(tmp_path: Path) -> None:
+    schema = pa.schema({"id": pa.int64(), "text": pa.string()})
+    properties = {"delta.enableDeletionVectors": "true"}
+    table = spillway.delta.create(tmp_path / "table", schema, properties=properties)
+    with table.append(page_rows=1_000, compression="uncompressed", encoding="plain") as append:
+        append.write(pa.table({"id": range(100_000), "text": [f"row {n}" for n in range(100_000)]}, schema))
+    [file] = table.files()
+    path = Path(table.path) / file.path
+    body = bytearray(path.read_bytes())
+    group = pq.ParquetFile(path).metadata.row_group(0)
+    for number in range(group.num_columns):
+        column = group.column(number)
+        # All pages but some of the first.
+        end = column.data_page_offset + column.total_compressed_size
+        begin = column.data_page_offset + column.total_compressed_size // 10
+        body[begin:end] = b"\xff" * (end - begin)
+    path.write_bytes(body)
+    where = [("id", ">=", 2_000), ("id", "<", 2_010)]
+    assert pa.table(table.scan(where=where))["text"].to_pylist() == [f"row {n}" for n in range(2_000, 2_010)]
+    assert table.delete([("id", "=", 2_003)]).rows == 1
+    assert table.update([("id", "=", 2_004)], {"text": "new"}).rows == 1
+    found = pa.table(table.scan(where=where)).to_pylist()
+    assert len(found) == 9
+    assert {"id": 2_004, "text": "new"} in found
+    with pytest.raises(Exception, match=file.path):
+        pa.table(table.scan(where=[("id", ">=", 50_000)]))
+
+
+def test_a_file_whose_page_indexes_are_damaged_is_read_whole(tmp_path: Path) -> None:
+    table = spillway.delta.create(tmp_path / "table", pa.schema({"id": pa.int64()}))
+    with table.append(page_rows=1_000) as append:
+        append.write(pa.table({"id": range(100_000)}))
+    [file] = table.files()
+    path = Path(table.path) / file.path
+    body = bytearray(path.read_bytes())
+    column = pq.ParquetFile(path).metadata.row_group(0).column(0)
+    assert column.has_column_index
+    end = (column.dictionary_page_offset or column.data_page_offset) + column.total_compressed_size
+    footer = int.from_bytes(body[-8:-4], "little") + 8
+    body[end : len(body) - footer] = b"\xff" * (len(body) - footer - end)
+    path.write_bytes(body)
+    assert pa.table(table.scan(where=[("id", "=", 70_000)]))["id"].to_pylist() == [70_000]
 
 
 def test_a_scan_can_be_read_more_than_once_and_by_any_library(table: spillway.delta.Table) -> None:

@@ -331,13 +331,14 @@ def test_a_table_on_a_store_is_compacted_and_cleaned(bucket: Bucket) -> None:
     # The store tells the time in whole seconds.
     deadline = time.monotonic() + 120
     gone: set[str] = set()
-    while len(gone) < 9:
+    while len(gone) < 8:
         assert time.monotonic() < deadline, gone
         done = vacuum(table)
         assert done.removed == len(done.files)
         gone |= {*done.files}
         time.sleep(0.2)
-    assert "a b/stray 100%.parquet" in gone
+    # No version names it, and somebody may be about to commit it.
+    assert "a b/stray 100%.parquet" not in gone
     for read in (read_spillway, read_polars):
         assert sorted(read(bucket)["number"].to_pylist()) == [0, *range(6, 4006)]
 

@@ -190,6 +190,36 @@ def test_a_file_that_a_pending_commit_names_stays(tmp_path: Path) -> None:
     assert table.vacuum().files == ["part=a/stray.parquet"]
 
 
+def test_a_file_that_no_version_names_yet_stays_for_a_day(tmp_path: Path) -> None:
+    """A transaction of another process has written it, and commits after the vacuum."""
+    table = small(tmp_path / "t")
+    table.delete([("id", "<", 40)])
+    table.optimize()
+    pq.write_table(pa.table({"id": [1000]}), tmp_path / "t" / "part=a" / "new.parquet")
+    size = (tmp_path / "t" / "part=a" / "new.parquet").stat().st_size
+    other = spillway.delta.open(tmp_path / "t")
+    # What left the table goes at once.
+    assert len(vacuum(other).files) == 5
+    add = spillway.delta.AddFile("part=a/new.parquet", size, partition_values={"part": "a"})
+    table.commit(adds=[add])
+    assert sorted(ids(other)) == [*range(40, 500), 1000]
+    then = time.time() - 86_400 - 60
+    for name, age in (("young", 60), ("old", 0)):
+        put(tmp_path / "t", f"{name}.parquet")
+        os.utime(tmp_path / "t" / f"{name}.parquet", (then + 2 * age, then + 2 * age))
+    assert vacuum(other).files == ["old.parquet"]
+
+
+def test_vectors_that_no_version_names_any_more_go_at_once(tmp_path: Path) -> None:
+    """Their data file is still in the table, and was never anything else."""
+    table = made(tmp_path / "t", 5000)
+    for first in (0, 1):
+        table.delete([("id", "in", list(range(first, 2000, 4)))])
+    table.checkpoint()
+    assert len(vacuum(spillway.delta.open(tmp_path / "t")).files) == 1
+    assert len(ids(table)) == 4000
+
+
 def test_a_file_outside_of_the_folder_stops_it(tmp_path: Path) -> None:
     table = small(tmp_path / "t", "a")
     add = line_of(table, "add", 1)

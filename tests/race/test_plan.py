@@ -104,6 +104,19 @@ def test_what_exceeds_the_machine_is_skipped_with_a_reason() -> None:
     assert reason_to_skip(threads) is not None
 
 
+def test_only_those_that_write_a_file_again_need_memory_for_its_rows() -> None:
+    def reason(committer: str) -> str:
+        partitions = committers.partitions(committer)
+        million = Cell(
+            committer=committer, work="update", writers=1_000, partitions=partitions, file_rows=10**9
+        )
+        return reason_to_skip(million) or ""
+
+    assert "GB of memory" in reason("file-level")
+    assert "GB of memory" in reason("partition-level")
+    assert reason("row-level") == ""
+
+
 def test_places_are_folders_or_buckets() -> None:
     assert Location.of("s3://bucket/prefix/", {}).below("a").uri == "s3://bucket/prefix/a"
     with pytest.raises(OptionError, match="s3://BUCKET"):
@@ -114,8 +127,18 @@ def test_places_are_folders_or_buckets() -> None:
 
 def test_the_targets_cover_both_stores_and_run_each_race_once() -> None:
     disk, s3 = target_cells("local disk"), target_cells("S3")
-    assert len(disk) == len(set(disk)) == 9
-    assert {cell.writers for cell in disk} == {1, 50, 300, 1_000, 1_024, 10_000}
+    assert len(disk) == len(set(disk)) == 9 + 7
+    appends = [cell for cell in disk if cell.only_appends]
+    assert {cell.writers for cell in appends} == {1, 50, 300, 1_000, 1_024, 10_000}
+    changes = {(cell.work, cell.writers, cell.processes, cell.file_rows) for cell in disk} - {
+        (cell.work, cell.writers, cell.processes, cell.file_rows) for cell in appends
+    }
+    assert changes == {
+        ("delete", 100, 1, 100_000),
+        ("delete", 100, 100, 100_000),
+        ("update", 1_000, 1, 1_000_000),
+        ("optimize", 32, 1, 100_000),
+    }
     assert {(cell.writers, cell.processes) for cell in s3} == {(1_000, 8), (100, 1)}
     assert {target.only_on for target in TARGETS} == {"local disk", "S3"}
 

@@ -11,11 +11,14 @@ import pytest
 from spillway.harness import records
 from spillway.race import committers
 from spillway.race.figures import draw_figures
+from spillway.race.location import Location
 from spillway.race.plan import FILE_ROWS, Cell, Options, plan_cells
 from spillway.race.record import RACES, SCHEMA
 from spillway.race.report import write_report
 from spillway.race.summary import read_run
+from spillway.race.targets import targets_table
 from spillway.race.works import WORKS
+from spillway.race.works.optimize import Compaction
 
 from ..counts import SOAK, count
 from .conftest import invoke, races_in
@@ -131,6 +134,104 @@ def test_deletes_and_appends_race_in_processes(out: Path) -> None:
             assert each["outcome"] == "ok"
 
 
+# Each committer compacts in a soak.
+COMPACT = committers.able("optimize") if SOAK else ("row-level", "delta-rs")
+
+
+def test_an_optimiser_compacts_beside_writers(out: Path) -> None:
+    small = ("--writers", str(WRITERS), "--appends", "2", "--rows", str(DELETED), "--table-rows", "5000")
+    result = invoke(out, "--work", "optimize", "--committers", ",".join(COMPACT), *small)
+    assert result.exit_code == 0, result.output
+    found = {each["cell"]["committer"]: each for each in races_in(out)}
+    assert set(found) == set(COMPACT)
+    appended = WRITERS // 2 * 2
+    for name, each in found.items():
+        assert each["cell"]["file_rows"] == 5_000
+        assert each["acknowledged"] + conflicts(each) == 2 * WRITERS
+        assert each["acknowledged"] == each["table"]["present"]
+        assert each["table"]["problems"] == []
+        lost = {one["operation"]: one["count"] for one in each["conflicts"]}
+        rows = 5_000 + DELETED * (appended - lost.get("append", 0))
+        assert each["table"]["rows"] == {"delta-rs": rows, "polars": rows}
+        compactions = each["compactions"]
+        # On a busy machine all may be over before there is something to compact.
+        assert compactions["finished"] + compactions["idle"] + compactions["failed"] >= 1
+        assert compactions["failed"] == sum(error["count"] for error in compactions["errors"])
+        if name == "row-level":
+            assert (each["outcome"], compactions["failed"]) == ("ok", 0)
+    (report,) = out.rglob("report.md")
+    (head,) = [line for line in report.read_text().splitlines() if line.startswith("| committer")]
+    columns = {cell.strip() for cell in head.strip("|").split("|")}
+    assert {"compactions", "failed compactions"} <= columns
+    page = (ROOT / "docs" / "guide" / "reading-a-report.md").read_text()
+    assert columns <= set(re.findall(r"`([^`]+)`", page))
+
+
+@pytest.mark.parametrize("committer", committers.able("optimize"))
+def test_a_compaction_counts_the_files_that_it_replaces(tmp_path: Path, committer: str) -> None:
+    cell = Cell(committer=committer, work="optimize", writers=2, partitions="one", file_rows=40)
+    by, location = committers.load(committer), Location(str(tmp_path / "t"))
+    by.create(location, cell)
+    writer = by.writer(location, cell)
+    replaced = []
+    for _ in range(2):
+        WORKS["append"].operation(cell, 1, 0).run(writer)
+        for _ in range(2):
+            compaction = Compaction()
+            writer.change(compaction)
+            replaced.append(compaction.files)
+    assert replaced == [2, 0, 2, 0]
+
+
+def test_two_streams_merge_into_one_table(out: Path) -> None:
+    streams = ("--writers", "2", "--spread", "processes", "--appends", "3", "--rows", str(DELETED))
+    result = invoke(out, "--work", "merge", "--committers", "row-level", "--table-rows", "5000", *streams)
+    assert result.exit_code == 0, result.output
+    (each,) = races_in(out)
+    assert (each["outcome"], each["acknowledged"], conflicts(each)) == ("ok", 6, 0)
+    assert each["table"]["rows"] == {"delta-rs": 5_000, "polars": 5_000}
+
+
+def test_targets_of_changes_are_judged_by_what_was_run(deletes: Path, tmp_path: Path) -> None:
+    """By records that are written here: the races take minutes."""
+    template = records.read_lines(deletes / RACES)[0]
+
+    def line(work: str, committer: str, writers: int, rows: int, **more: Any) -> dict[str, Any]:
+        cell = {"committer": committer, "work": work, "writers": writers, "rows": rows, "appends": 1}
+        cell |= {"partitions": "one", "processes": 1, "file_rows": FILE_ROWS, "workload": None}
+        cell |= more.pop("cell", {})
+        return template | {"cell": cell, "outcome": "ok", "acknowledged": writers, "conflicts": []} | more
+
+    refused = {"outcome": "conflicts", "acknowledged": 1}
+    compactions = {"finished": 2, "idle": 7, "failed": 0, "errors": []}
+    lines = [
+        line("delete", "row-level", 100, 500),
+        line("delete", "file-level", 100, 500, **refused),
+        line("delete", "row-level", 100, 500, cell={"processes": 100}, **refused),
+        line("update", "row-level", 1_000, 1, cell={"file_rows": 1_000_000}, seconds=7.25),
+        line("optimize", "row-level", 32, 10, cell={"appends": 20}, compactions=compactions),
+    ]
+    (tmp_path / "environment.json").write_text((deletes / "environment.json").read_text())
+    for each in lines:
+        records.append(tmp_path / RACES, each)
+    run = read_run(tmp_path)
+    found = {row[0].text: [each.text for each in row[1:]] for row in targets_table(run).rows}
+    assert found["100 threads delete rows of one file"] == ["100 commit", "100 (file-level: 1)", "yes"]
+    assert found["100 processes delete rows of one file"] == [
+        "100 commit",
+        "conflicts, 1 of 100 acknowledged",
+        "no",
+    ]
+    assert found["1,000 threads update a row each of 1,000,000"] == ["all in 10 s", "7.25", "yes"]
+    assert found["32 writers beside an optimiser: compactions"] == [
+        "3 at least",
+        "2 (delta-rs: not run)",
+        "no",
+    ]
+    assert found["32 writers beside an optimiser: failed compactions"] == ["0", "0", "yes"]
+    assert found["300 writers"] == ["100 x", "not run", "-"]
+
+
 def test_those_that_change_rows_append_as_well(out: Path) -> None:
     levels = ("--committers", "row-level,partition-level", "--partitions", "one", "--writers", "2")
     result = invoke(out, "--work", "append", *levels)
@@ -184,9 +285,9 @@ def test_operations_of_a_race_change_different_rows() -> None:
             for operation in [WORKS[work].operation(cell, writer, number)]
             for row in (*operation.takes(), *operation.puts())
         ]
-        # An update has a row as it was, and as it is then.
-        sides = 2 if work in {"update", "merge"} else 1
-        assert len(every) == len(set(every)) == sides * 7 * 3 * 9
+        # An update has a row as it was, and as it is then. Beside an optimiser four of the seven update.
+        sides = {"update": 2 * 7, "merge": 2 * 7, "optimize": 2 * 4 + 3}.get(work, 7)
+        assert len(every) == len(set(every)) == sides * 3 * 9
 
 
 @pytest.mark.parametrize("processes", [1, 2, 8])
@@ -200,7 +301,7 @@ def test_half_of_the_writers_of_each_process_delete(processes: int) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--work", "upsert"], "--work upsert: choose from append, delete, update, merge, mixed"),
+        (["--work", "upsert"], "--work upsert: choose from append, delete, update, merge, mixed, optimize"),
         (
             ["--work", "delete", "--committers", "spillway,row-level"],
             "--committers spillway: for appends only; with --work delete choose from row-level, file-level",
@@ -208,12 +309,18 @@ def test_half_of_the_writers_of_each_process_delete(processes: int) -> None:
         (["--work", "mixed", "--committers", "delta-rs-retry"], "for appends only; with --work mixed"),
         (["--work", "delete", "--workloads", "merge"], "--workloads goes with --work append: leave it out"),
         (["--work", "delete", "--partitions", "own"], "--partitions goes with --work append: leave it out"),
-        (["--work", "delete", "--targets"], "--targets are of appends: leave --work delete out"),
+        (["--work", "delete", "--targets"], "--targets have works of their own: leave --work delete out"),
         (["--work", "delete", "--writers", "1000", "--rows", "101"], "may be 100 at most"),
         (
             ["--work", "delete", "--writers", "10", "--rows", "5000", "--appends", "3"],
             "may be 10,000 at most",
         ),
+        (
+            ["--work", "delete", "--table-rows", "99", "--writers", "10"],
+            "may be 9 at most; --table-rows makes",
+        ),
+        (["--work", "delete", "--table-rows", "0"], "--table-rows takes whole numbers from 1 up"),
+        (["--table-rows", "1000"], "leave it out with --work append"),
         (["--committers", "partition-level", "--partitions", "one"], "--partitions own"),
     ],
 )
@@ -228,5 +335,5 @@ def test_what_does_not_go_together_says_what_does(out: Path, arguments: list[str
 def test_help_teaches_deletes() -> None:
     text = " ".join(re.sub(r"[│\s]+", " ", invoke(Path("unused"), "--help").output).split())
     assert "--work delete --writers 100 --rows 500 --committers row-level,file-level" in text
-    for word in ("mixed", "row-level", "partition-level", "deletion vectors", "not tried again"):
+    for word in ("mixed", "optimize", "--table-rows", "row-level", "partition-level", "not tried again"):
         assert word in text

@@ -33,8 +33,9 @@ def race(  # noqa: PLR0913 - one argument per option of the command
     work: Annotated[
         str,
         typer.Option(
-            help="The operations of writers. append: each appends. delete: each deletes rows of its own of "
-            "one file of 100,000 rows. mixed: half of them delete, half append."
+            help="The operations of writers. append: each appends. delete, update, merge: each changes rows "
+            "of its own of one file. mixed: half of them delete, half append. optimize: half update, half "
+            "append, and one optimiser compacts the table in a loop beside them."
         ),
     ] = "append",
     writers: Annotated[
@@ -77,6 +78,12 @@ def race(  # noqa: PLR0913 - one argument per option of the command
             "own,one."
         ),
     ] = None,
+    table_rows: Annotated[
+        int | None,
+        typer.Option(
+            help="Rows that the table has before the race, of any work but append; 100,000 by default."
+        ),
+    ] = None,
     spread: Annotated[
         str,
         typer.Option(
@@ -109,7 +116,8 @@ def race(  # noqa: PLR0913 - one argument per option of the command
     targets: Annotated[
         bool,
         typer.Option(
-            "--targets", help="Run the acceptance races instead, and say which targets are met (10 minutes)."
+            "--targets",
+            help="Run the acceptance races of all works instead, and say which targets are met (15 minutes).",
         ),
     ] = False,
     keep_tables: Annotated[bool, typer.Option(help="Keep the tables that were written.")] = False,
@@ -129,7 +137,9 @@ def race(  # noqa: PLR0913 - one argument per option of the command
     spillway race --writers 1 --appends 200;
     spillway race --writers 64 --spread processes --seconds 60 --committers spillway;
     spillway race --workloads merge,append-only,batched:1000 --writers 50;
-    spillway race --work delete --writers 100 --rows 500 --committers row-level,file-level
+    spillway race --work delete --writers 100 --rows 500 --committers row-level,file-level;
+    spillway race --work update --writers 1000 --rows 1 --table-rows 1000000 --committers row-level;
+    spillway race --work optimize --writers 32 --appends 20 --committers row-level,delta-rs
     """
     from rich.console import Console
 
@@ -144,7 +154,7 @@ def race(  # noqa: PLR0913 - one argument per option of the command
     console = Console()
     try:
         if targets and work != "append":
-            raise OptionError(f"--targets are of appends: leave --work {work} out")
+            raise OptionError(f"--targets have works of their own: leave --work {work} out")
         options = Options(
             committers=_chosen(committers, usual(work)),
             writers=whole_numbers("--writers", writers),
@@ -153,6 +163,7 @@ def race(  # noqa: PLR0913 - one argument per option of the command
             rows=rows,
             appends=appends,
             partitions=_chosen(partitions, ("own",) if work == "append" else ()),
+            table_rows=table_rows,
             spread=spread,
             seconds=seconds,
             noise=noise,

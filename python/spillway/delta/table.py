@@ -934,10 +934,11 @@ class Table:
 
         These stay: files of the newest version, files that left the table within the retention, files that
         were written within it, since their transaction may be under way, and files that pending commits of
-        other processes name. The files of deletion vectors are treated alike, and so are change data files,
-        by the time of their version. Other names that begin with ``_`` or ``.`` are left alone unless they
-        are a partition's, and so are folders of other tables. Versions that need a removed file can not be
-        read any more.
+        other processes name. Files that no version has named yet stay for a day even if the retention is
+        shorter: a transaction that commits after the vacuum would name a file that is gone. The files of
+        deletion vectors are treated alike, and so are change data files, by the time of their version. Other
+        names that begin with ``_`` or ``.`` are left alone unless they are a partition's, and so are folders
+        of other tables. Versions that need a removed file can not be read any more.
 
         Times of writing are the store's, and so is the time now. No version is written.
 
@@ -945,8 +946,8 @@ class Table:
             retention: The time for which files that left the table are kept:
                 ``delta.deletedFileRetentionDuration``, or 7 days, without it.
             dry_run: False removes the files; True only names them.
-            enforce_retention: False accepts a shorter retention than the table's own. A transaction or a
-                reader that began before it may find files gone then.
+            enforce_retention: False accepts a shorter retention than the table's own. A reader that began
+                before it may find files gone then.
 
         Raises:
             OptionError: The retention is negative, or shorter than the table's own.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from spillway.race.location import Location
     from spillway.race.plan import Cell
     from spillway.race.progress import Progress
-    from spillway.race.record import Measures, Outcome, RaceRecord
+    from spillway.race.record import Compactions, ErrorCount, Measures, Outcome, RaceRecord
     from spillway.race.wording import Step
 
 __all__ = ["Race", "quantile"]
@@ -39,7 +39,10 @@ _READY_SECONDS_PER_WRITER = 0.05
 _READY_SECONDS_PER_PROCESS = 2.0
 _CREATE_SECONDS = 60.0
 _CHECK_SECONDS = 600.0
+# The optimiser ends the compaction that it is at when the last writer is done.
+_LAST_COMPACTION_SECONDS = 60.0
 _QUANTILES = tuple(range(101))
+_MOST_ERRORS = 5
 
 
 @dataclass
@@ -66,6 +69,9 @@ class _Heard:
     errors: Counter[str] = field(default_factory=Counter)
     # Of each kind of operation and of conflict.
     conflicts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    # Calls of the optimiser by what came of them, and the errors of those that failed.
+    compactions: Counter[str] = field(default_factory=Counter)
+    compaction_errors: Counter[str] = field(default_factory=Counter)
 
     def waiting(self, cell: Cell, until: float) -> list[float]:
         """The time that each writer has spent in its current operation, without writers that are done."""
@@ -97,6 +103,10 @@ class _Heard:
                 self.attempts = (self.attempts or 0) + tally["attempts"]
                 self.most_lost = max(self.most_lost or 0, tally["most_lost"])
                 self.effects = merged(self.effects or {}, tally["effects"])
+        elif "compaction" in message:
+            self.compactions[message["compaction"]] += 1
+            if "error" in message:
+                self.compaction_errors[message["error"]] += 1
         elif "error" in message:
             self._note(message)
             self.errors[message["error"]] += 1
@@ -217,21 +227,17 @@ class Race:
         """Run the writers; return their messages, the problem of a process, and True if time ran out."""
         heard = _Heard()
         jobs = [self._job("write", cell, location, process=process) for process in range(cell.processes)]
+        if cell.kind.optimizes:
+            jobs.append(self._job("optimize", cell, location, process=cell.processes))
         patience = (
             _READY_SECONDS
             + cell.writers * _READY_SECONDS_PER_WRITER
             + cell.processes * _READY_SECONDS_PER_PROCESS
         )
         with WorkerProcesses(jobs) as workers:
-            for message in workers.messages(time.monotonic() + patience):
-                if message is not None:
-                    heard.hear(message)
-                elif (problem := workers.problem()) is not None:
-                    return heard, problem, False
-                if heard.ready == cell.processes:
-                    break
-            else:
-                return heard, workers.wait() or "the processes were not ready in time", False
+            problem = _make_ready(workers, heard, len(jobs), time.monotonic() + patience)
+            if problem is not None:
+                return heard, problem, False
             self.progress.started()
             heard.begun = workers.go()
             deadline = heard.begun + self._limit(cell)
@@ -247,6 +253,8 @@ class Race:
                 for message in workers.stop():
                     heard.hear(message)
                 return heard, problem, heard.unsettled(cell) > 0
+            if cell.kind.optimizes:
+                _end_optimiser(workers, heard)
             return heard, workers.wait(), False
 
     def _check(self, cell: Cell, location: Location, heard: _Heard) -> dict[str, Any]:
@@ -258,6 +266,26 @@ class Race:
                     return verdict
             reason = workers.wait() or "it takes too long"
             return Verdict(problems=[f"the table cannot be checked: {reason}"]).as_dict()
+
+
+def _make_ready(workers: WorkerProcesses, heard: _Heard, count: int, deadline: float) -> str | None:
+    """Wait until so many processes are ready; the reason why they never will be, or None."""
+    for message in workers.messages(deadline):
+        if message is not None:
+            heard.hear(message)
+        elif (problem := workers.problem()) is not None:
+            return problem
+        if heard.ready == count:
+            return None
+    return workers.wait() or "the processes were not ready in time"
+
+
+def _end_optimiser(workers: WorkerProcesses, heard: _Heard) -> None:
+    """Tell the optimiser that the writers are done, and count the compaction that it is at."""
+    workers.finish()
+    for message in workers.messages(time.monotonic() + _LAST_COMPACTION_SECONDS):
+        if message is not None:
+            heard.hear(message)
 
 
 def _outcome(
@@ -297,13 +325,27 @@ def _measures(cell: Cell, heard: _Heard, limit: float | None) -> Measures:
         "effects": heard.effects,
         "processor_seconds": heard.processor,
         "wait_seconds": quantiles,
-        "errors": [{"error": text, "count": number} for text, number in heard.errors.most_common(5)],
+        "errors": _most_common(heard.errors),
         "failed": heard.errors.total(),
         "conflicts": [
             {"operation": operation, "conflict": conflict, "count": number}
             for (operation, conflict), number in sorted(heard.conflicts.items())
         ],
+        "compactions": _compactions(heard) if cell.kind.optimizes else None,
     }
+
+
+def _compactions(heard: _Heard) -> Compactions:
+    return {
+        "finished": heard.compactions["finished"],
+        "idle": heard.compactions["idle"],
+        "failed": heard.compactions["failed"],
+        "errors": _most_common(heard.compaction_errors),
+    }
+
+
+def _most_common(errors: Counter[str]) -> list[ErrorCount]:
+    return [{"error": text, "count": number} for text, number in errors.most_common(_MOST_ERRORS)]
 
 
 def quantile(ordered: list[float], share: float) -> float:

@@ -18,6 +18,8 @@ _PROCESS_BYTES = 80 << 20
 _THREAD_BYTES = 512 << 10
 # A row of a file, as a thread has it that writes the file again: 15 MB for 100,000 rows of a race.
 _ROW_BYTES = 150
+# Who marks rows reads a few columns of them, and writes none again.
+_MARKS = "row-level"
 # A stack and its guard page; the rest of a process has some hundreds.
 _MAPS_PER_THREAD = 2
 _SPARE_MAPS = 5_000
@@ -40,11 +42,15 @@ def _beyond_memory(cell: Cell) -> str | None:
     if cell.processes > _MOST_PROCESSES:
         return f"{cell.processes:,} processes: their start alone would take minutes; --spread processes:64"
     free = _available_bytes()
-    thread = _THREAD_BYTES + cell.file_rows * _ROW_BYTES
+    thread = _THREAD_BYTES + (0 if cell.committer == _MARKS else _rows_of_file(cell) * _ROW_BYTES)
     wanted = cell.processes * _PROCESS_BYTES + cell.writers * thread
     if wanted > free:
         return f"it would want {wanted / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free"
     return None
+
+
+def _rows_of_file(cell: Cell) -> int:
+    return cell.file_rows // cell.writers if cell.partitions == "own" else cell.file_rows
 
 
 def _beyond_threads(cell: Cell) -> str | None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["FILE_ROWS", "PARTITIONS", "WORKLOADS", "Cell", "Options", "parse_spread", "plan_cells"]
 
 FILE_ROWS = 100_000
-"""Rows of the file that writers change, where they do not only append."""
+"""Rows that the table has before the race, where writers do not only append and nobody says how many."""
 PARTITIONS = ("own", "one")
 WORKLOADS = ("merge", "append-only", "batched:N")
 _BATCHED = re.compile(r"batched:([1-9]\d*)")
@@ -111,6 +111,7 @@ class Options:
     Attributes:
         workloads: Of appends; none for any other work.
         partitions: Of appends; none for any other work, where the committer has its own.
+        table_rows: Rows that the table has before the race: of any work but appends, where it has none.
         spread: "threads", "processes" (one for each writer) or "processes:N".
         samples: Races of each cell.
         seed: Of the order of races.
@@ -124,6 +125,7 @@ class Options:
     rows: int = 10
     appends: int = 1
     partitions: tuple[str, ...] = ("own",)
+    table_rows: int | None = None
     spread: str = "threads"
     seconds: float | None = None
     noise: bool = False
@@ -168,6 +170,11 @@ class Options:
             raise OptionError(f"--seconds takes seconds above 0, not {self.seconds:g}")
         if self.seconds is not None and self.appends != 1:
             raise OptionError("--appends and --seconds both say when a writer is done: leave one out")
+        if self.table_rows is not None:
+            raise OptionError(
+                "--table-rows goes with rows that are changed: leave it out with --work append, whose tables "
+                "begin empty"
+            )
         for workload in self.workloads:
             rows_of(workload, self.rows)
         if not self.workloads:
@@ -179,13 +186,23 @@ class Options:
                 raise OptionError(f"{option} goes with --work append: leave it out with --work {self.work}")
         if self.seconds is not None:
             raise OptionError(f"--seconds goes with --work append: say --appends with --work {self.work}")
+        if self.table_rows is not None:
+            require_counts({"--table-rows": (self.table_rows,)})
         most = max(self.writers)
-        share = FILE_ROWS // most
+        share = self.file_rows // most
         if self.rows * self.appends > share:
             raise OptionError(
-                f"--rows {self.rows}, --appends {self.appends}: {most:,} writers share a file of "
-                f"{FILE_ROWS:,} rows, so that rows times appends may be {share:,} at most"
+                f"--rows {self.rows}, --appends {self.appends}: {most:,} writers share a table of "
+                f"{self.file_rows:,} rows, so that rows times appends may be {share:,} at most; --table-rows "
+                "makes it larger"
             )
+
+    @property
+    def file_rows(self) -> int:
+        """Rows of the table before the race, as its cells have them."""
+        if self.work == "append":
+            return 0
+        return FILE_ROWS if self.table_rows is None else self.table_rows
 
 
 def rows_of(workload: str, rows: int) -> int:
@@ -253,7 +270,7 @@ def _changes(options: Options) -> list[Cell]:
             rows=options.rows,
             appends=options.appends,
             partitions=committers.partitions(committer),
-            file_rows=FILE_ROWS,
+            file_rows=options.file_rows,
         )
         for writers, committer in itertools.product(options.writers, options.committers)
     ]

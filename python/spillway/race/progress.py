@@ -69,6 +69,8 @@ def result_line(cell: Cell, record: RaceRecord) -> str:
         over = "more than " if record["still_waiting"] else ""
         parts.append(f"longest wait {over}{record['wait_seconds'][-1]:,.2f} s")
     parts.append(counted(record["table"]["versions"], "version"))
+    if (compactions := record.get("compactions")) is not None:
+        parts.append(f"{counted(compactions['finished'], 'compaction')}, {compactions['failed']:,} failed")
     parts += record["table"]["problems"]
     if record["problem"] is not None:
         parts.append(record["problem"])

@@ -9,7 +9,16 @@ from spillway.race.check import Verdict
 from spillway.race.effects import EffectTimes
 from spillway.race.plan import Cell
 
-__all__ = ["RACES", "SCHEMA", "SCHEMA_VERSION", "Measures", "Outcome", "RaceRecord"]
+__all__ = [
+    "RACES",
+    "SCHEMA",
+    "SCHEMA_VERSION",
+    "Compactions",
+    "ErrorCount",
+    "Measures",
+    "Outcome",
+    "RaceRecord",
+]
 
 RACES = "races.jsonl"
 SCHEMA_VERSION: Literal[1] = 1
@@ -18,7 +27,7 @@ Outcome = Literal["ok", "conflicts", "incomplete", "stalled", "failed", "wrong_o
 _Quantiles = Annotated[list[float], Keywords(minItems=101, maxItems=101)]
 
 
-class _ErrorCount(TypedDict):
+class ErrorCount(TypedDict):
     """An error, and the number of operations that ended with it."""
 
     error: str
@@ -31,6 +40,22 @@ class _ConflictCount(TypedDict):
     operation: str
     conflict: str
     count: int
+
+
+class Compactions(TypedDict):
+    """The calls of the optimiser beside the writers.
+
+    Attributes:
+        finished: Calls that wrote files again.
+        idle: Calls that found nothing to do.
+        failed: Calls that ended with an error or a conflict.
+        errors: The errors that were raised most; a conflict is its name.
+    """
+
+    finished: int
+    idle: int
+    failed: int
+    errors: list[ErrorCount]
 
 
 class Measures(TypedDict):
@@ -55,6 +80,7 @@ class Measures(TypedDict):
         errors: The errors that were raised most.
         failed: Operations that ended with an error.
         conflicts: Conflicts, which are no errors, by kind of operation.
+        compactions: The calls of the optimiser; null where the work has none.
     """
 
     acknowledged: int
@@ -69,9 +95,10 @@ class Measures(TypedDict):
     effects: NotRequired[dict[str, EffectTimes] | None]
     processor_seconds: NotRequired[float | None]
     wait_seconds: _Quantiles | None
-    errors: list[_ErrorCount]
+    errors: list[ErrorCount]
     failed: int
     conflicts: NotRequired[list[_ConflictCount]]
+    compactions: NotRequired[Compactions | None]
 
 
 class RaceRecord(Measures):

@@ -49,13 +49,15 @@ _CHANGES = (
     "the next one, delta-rs 15 times. Medians over the races of a cell. *Committed* are the operations that "
     "two readers found done in the table afterwards, with all their rows; *rows left* is what they counted. "
     "*Lost* are operations that were acknowledged and not found, *doubled* those of which a row was there "
-    "again. A *wait* begins with the call of an operation (of an append, when its rows are handed over) and "
-    "ends with the acknowledgement; *in all* is the time until the last one, *all answered* until the last "
-    "writer had an answer, also of a conflict. *Attempts* are tries to write a version for each operation "
-    "that was acknowledged. Outcomes: *conflicts* means that all writers had an answer, and some that of a "
-    "conflict; *stalled* that the time was up (`>` marks waits that were cut short by it), *incomplete* that "
-    "writers gave up with an error, *failed* that a process died, *wrong_output* that the table is not what "
-    "the writers were told."
+    "again. *Compactions* are calls of the optimiser that wrote files again, *failed compactions* those that "
+    "ended with an error or a conflict; their versions count. A *wait* begins with the call of an operation "
+    "(of an append, when its rows are handed over) and ends with the acknowledgement; *in all* is the time "
+    "until the last one, *all answered* until the last writer had an answer, also of a conflict. "
+    "*Attempts* are tries to write a version for each operation that was acknowledged. Outcomes: "
+    "*conflicts* means that all writers had an answer, and some that of a conflict; *stalled* that the "
+    "time was up (`>` marks waits that were cut short by it), *incomplete* that writers gave up with an "
+    "error, *failed* that a process died, *wrong_output* that the table is not what the writers were "
+    "told."
 )
 
 
@@ -67,14 +69,16 @@ def all_tables(run: RunSummary) -> list[Table]:
 def write_report(run: RunSummary, figures: Sequence[Figure]) -> Path:
     """Write ``report.md`` into the run's folder."""
     changes = [name for name in run.works if name != "append"]
-    title = f"# Race {run.run_id}" + (f": {', '.join(changes)}" if changes else "")
+    title = f"# Race {run.run_id}" + (f": {', '.join(run.works)}" if changes else "")
+    appends = not changes or "append" in run.works
     parts = [title, _environment(run), *caveats(run.warnings()), _wrong(run)]
     parts += [f"{name.capitalize()}: {WORKS[name].what}." for name in changes]
     parts += [table_section(table) for table in all_tables(run)]
-    parts += [_CHANGES if changes else _APPENDS, _who(run), *_skipped(run)]
+    parts += [*([_APPENDS] if appends else []), *([_CHANGES] if changes else [])]
+    parts += [_who(run), *_skipped(run)]
     parts += [figure_section(figure) for figure in figures]
     # They are of appends.
-    parts += [] if changes else [table_section(published_table())]
+    parts += [table_section(published_table())] if appends else []
     return write_document(run.folder, parts)
 
 
@@ -104,8 +108,8 @@ def _wrong(run: RunSummary) -> str:
 
 
 def _who(run: RunSummary) -> str:
-    able = committers.able(next(iter(run.works), "append"))
-    names = [name for name in able if any(each.cell.committer == name for each in run.cells)]
+    raced = {each.cell.committer for each in run.cells}
+    names = [name for name in committers.NAMES if name in raced]
     lines = bullets(f"{name}: {committers.what(name)}." for name in names)
     text = f"## The committers\n\n{lines}"
     if run.environment["store"] != "local disk":

@@ -125,6 +125,17 @@ def _conflicts(cell: CellSummary) -> str:
     return _count(max(sum(each["count"] for each in race.get("conflicts", [])) for race in cell.races))
 
 
+def _compactions(name: str) -> Callable[[CellSummary], str | None]:
+    """The fewest calls of the optimiser that finished, or the most that failed."""
+    pick = min if name == "finished" else max
+
+    def text(cell: CellSummary) -> str | None:
+        counts = [each[name] for race in cell.races if (each := race.get("compactions")) is not None]
+        return _count(pick(counts)) if counts else None
+
+    return text
+
+
 def _rows_left(cell: CellSummary) -> str | None:
     rows = {found for race in cell.races for found in race["table"]["rows"].values()}
     return " to ".join(_count(each) for each in sorted({min(rows), max(rows)})) if rows else None
@@ -137,11 +148,16 @@ def _least_in_a_second(cell: CellSummary) -> str | None:
 
 def _columns(setting: Setting) -> list[_Column]:
     changes: list[_Column] = [("conflicts", _conflicts), ("rows left", _rows_left)]
+    optimiser: list[_Column] = [
+        ("compactions", _compactions("finished")),
+        ("failed compactions", _compactions("failed")),
+    ]
     answered = ("all answered s", _of(lambda race: race.get("answered_seconds"), seconds))
     least: list[_Column] = [("least in 1 s", _least_in_a_second)]
     return [
         ("committed", _committed),
         *(changes if setting.work != "append" else []),
+        *(optimiser if setting.kind.optimizes else []),
         ("lost", _most("lost")),
         ("doubled", _most("doubled")),
         (f"{setting.kind.noun}s/s", _of(lambda race: race["appends_per_second"], speed)),
@@ -194,7 +210,7 @@ def _conflict_notes(cells: Sequence[CellSummary]) -> list[str]:
 
 
 def _errors(cells: Sequence[CellSummary]) -> list[str]:
-    """Errors of operations that were not acknowledged, and of processes that died."""
+    """Errors of operations that were not acknowledged, of compactions, and of processes that died."""
     notes = []
     for each in cells:
         for race in each.races:
@@ -202,5 +218,9 @@ def _errors(cells: Sequence[CellSummary]) -> list[str]:
                 notes.append(f"{each.cell.words}: {race['problem']}")
             notes += [
                 f"{each.cell.words}: {error['count']:,} x {error['error']}" for error in race["errors"][:1]
+            ]
+            notes += [
+                f"{each.cell.words}: {error['count']:,} x compaction with {error['error']}"
+                for error in (race.get("compactions") or {"errors": []})["errors"][:1]
             ]
     return list(dict.fromkeys(notes))

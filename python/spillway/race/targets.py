@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from spillway.harness.report.table import Entry, Table
-from spillway.race.plan import Cell
+from spillway.race import committers
+from spillway.race.plan import FILE_ROWS, Cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,8 +29,10 @@ class Target:
         cell: The race.
         bound: The number that is asked for.
         measure: The number that was measured, and for people what it is; the number is to be `bound` at most.
+        at_least: True if the number is to be `bound` at least.
         peer: The committer that it is held against: then the number is how many times faster, and is to reach
             `bound`.
+        beside: A committer that is raced beside it, and is shown and not judged.
         only_on: "local disk" or "S3", where it is asked on one of them alone.
     """
 
@@ -38,13 +41,16 @@ class Target:
     cell: Cell
     bound: float
     measure: Callable[[CellSummary], float | None] | None = None
+    at_least: bool = False
     peer: str | None = None
+    beside: str | None = None
     only_on: str | None = None
 
     @property
     def cells(self) -> list[Cell]:
         """The races that it needs."""
-        return [self.cell] if self.peer is None else [self.cell, replace(self.cell, committer=self.peer)]
+        others = (replace(self.cell, committer=name) for name in (self.peer, self.beside) if name is not None)
+        return [self.cell, *others]
 
 
 def _seconds(cell: CellSummary) -> float | None:
@@ -63,6 +69,18 @@ def _versions(cell: CellSummary) -> float | None:
     return cell.most(lambda race: race["table"]["versions"])
 
 
+def _committed(cell: CellSummary) -> float | None:
+    return min((race["acknowledged"] for race in cell.races), default=None)
+
+
+def _finished_compactions(cell: CellSummary) -> float | None:
+    return min((race["compactions"]["finished"] for race in cell.races), default=None)
+
+
+def _failed_compactions(cell: CellSummary) -> float | None:
+    return cell.most(lambda race: race["compactions"]["failed"])
+
+
 def _cell(
     writers: int, *, workload: str = "append-only", rows: int = 10, appends: int = 1, processes: int = 1
 ) -> Cell:
@@ -76,8 +94,23 @@ def _cell(
     )
 
 
+def _change(work: str, writers: int, *, rows: int) -> Cell:
+    committer = "row-level"
+    return Cell(
+        committer=committer,
+        work=work,
+        writers=writers,
+        rows=rows,
+        partitions=committers.partitions(committer),
+        file_rows=FILE_ROWS,
+    )
+
+
 _THOUSAND = _cell(1_000)
 _BUNDLES = _cell(64 * 16, processes=64)
+_DELETES = _change("delete", 100, rows=500)
+_UPDATES = replace(_change("update", 1_000, rows=1), file_rows=1_000_000)
+_OPTIMIZED = replace(_change("optimize", 32, rows=10), appends=20)
 TARGETS = (
     Target("1,000 threads, own partitions", "all in 3 s", _THOUSAND, 3, _seconds, only_on="local disk"),
     Target("1,000 threads: longest wait", "2 s", _THOUSAND, 2, _longest, only_on="local disk"),
@@ -117,6 +150,52 @@ TARGETS = (
         only_on="S3",
     ),
     Target("100 writers", "20 x", _cell(100), 20, peer="delta-rs-retry", only_on="S3"),
+    Target(
+        "100 threads delete rows of one file",
+        "100 commit",
+        _DELETES,
+        100,
+        _committed,
+        at_least=True,
+        beside="file-level",
+        only_on="local disk",
+    ),
+    Target(
+        "100 processes delete rows of one file",
+        "100 commit",
+        replace(_DELETES, processes=100),
+        100,
+        _committed,
+        at_least=True,
+        beside="file-level",
+        only_on="local disk",
+    ),
+    Target(
+        "1,000 threads update a row each of 1,000,000",
+        "all in 10 s",
+        _UPDATES,
+        10,
+        _seconds,
+        only_on="local disk",
+    ),
+    Target(
+        "32 writers beside an optimiser: compactions",
+        "3 at least",
+        _OPTIMIZED,
+        3,
+        _finished_compactions,
+        at_least=True,
+        beside="delta-rs",
+        only_on="local disk",
+    ),
+    Target(
+        "32 writers beside an optimiser: failed compactions",
+        "0",
+        _OPTIMIZED,
+        0,
+        _failed_compactions,
+        only_on="local disk",
+    ),
 )
 
 
@@ -163,4 +242,14 @@ def _judge(run: RunSummary, target: Target) -> tuple[str, bool | None]:
     value = target.measure(own) if target.measure is not None else None
     if value is None:
         return "not known", None
-    return f"{value:,.2f}".rstrip("0").rstrip("."), value <= target.bound
+    met = value >= target.bound if target.at_least else value <= target.bound
+    return f"{value:,.2f}".rstrip("0").rstrip(".") + _beside(run, target), met
+
+
+def _beside(run: RunSummary, target: Target) -> str:
+    """The figure of the committer that is raced beside, in words."""
+    if target.beside is None or target.measure is None:
+        return ""
+    other = run.find(target.cells[-1])
+    value = None if other is None else target.measure(other)
+    return f" ({target.beside}: {'not run' if value is None else f'{value:,.0f}'})"

@@ -1,8 +1,9 @@
-"""One process of a race: makes the table, works on it, makes noise, or checks it. A script, not a module.
+"""One process of a race: makes the table, works on it, compacts it, makes noise, or checks it. A script.
 
 It reads its job as JSON from standard input, and says what happens as JSON lines on a descriptor that all
 processes of the race share: a line is one write, so lines do not mix. Another descriptor gives the start: a
-byte for each process; when its other end is gone, so is the race, and the process ends at once.
+byte for each process, and one more when the optimiser is to end. When its other end is gone, so is the race,
+and the process ends at once.
 """
 
 from __future__ import annotations
@@ -16,14 +17,16 @@ import sys
 import tempfile
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from spillway.harness.redaction import redact
 from spillway.race import committers
 from spillway.race.check import check
 from spillway.race.location import Location
-from spillway.race.plan import Cell
+from spillway.race.plan import FILE_ROWS, Cell
 from spillway.race.works import WORKS
+from spillway.race.works.optimize import Compaction
 
 if TYPE_CHECKING:
     from spillway.race.committers.protocol import Committer, Writer
@@ -38,6 +41,8 @@ _ORPHANED = 3
 # A mebibyte for each sync, in a file of 64.
 _NOISE_BYTES = 1 << 20
 _NOISE_TURNS = 64
+# An optimiser that found nothing to do looks again after this, unless it is told to end.
+_IDLE_SECONDS = 0.01
 
 
 class _Race:
@@ -66,9 +71,7 @@ class _Race:
             threads.append(threading.Thread(target=self._run, args=work, daemon=True))
             threads[-1].start()
             self._ready.acquire()
-        self.say(ready=process)
-        if not os.read(self._start, 1):
-            os._exit(_ORPHANED)
+        self._wait_for_start(process)
         begun = time.process_time()
         self._gate.set()
         for thread in threads:
@@ -77,13 +80,39 @@ class _Race:
         tally = committer.tally()
         self.say(process=process, processor=processor, tally=None if tally is None else tally._asdict())
 
+    def optimize(self, location: Location, process: int) -> None:
+        """Open the table, wait for the start, and compact until the writers are done."""
+        committer = committers.load(self._cell.committer)
+        self._warm_up(committer, Location(f"{location.uri}/_warm-{process}", location.storage_options))
+        writer = committer.writer(location, self._cell)
+        self._wait_for_start(process)
+        is_told = False
+        while not is_told:
+            compaction, pause = Compaction(), 0.0
+            try:
+                writer.change(compaction)
+            except BaseException as error:  # noqa: BLE001 - as in `_run`
+                self.say(compaction="failed", error=committer.conflict(error) or _words(error))
+            else:
+                pause = 0.0 if compaction.files else _IDLE_SECONDS
+                self.say(compaction="finished" if compaction.files else "idle")
+            is_told = bool(select.select([self._start], [], [], pause)[0])
+
+    def _wait_for_start(self, process: int) -> None:
+        self.say(ready=process)
+        if not os.read(self._start, 1):
+            os._exit(_ORPHANED)
+
     def _warm_up(self, committer: Committer, location: Location) -> None:
         """Work once on a table of this process' own: a library's first calls are not measured."""
-        committer.create(location, self._cell)
-        writer = committer.writer(location, self._cell)
+        cell = replace(self._cell, file_rows=min(self._cell.file_rows, FILE_ROWS))
+        committer.create(location, cell)
+        writer = committer.writer(location, cell)
         # The first and the last writer of a race may have different operations.
-        for number in {0} if self._cell.only_appends else {0, self._cell.writers - 1}:
+        for number in {0} if cell.only_appends else {0, cell.writers - 1}:
             self._operation(number, 0).run(writer)
+        if cell.kind.optimizes:
+            writer.change(Compaction())
         location.files().remove()
 
     def _operation(self, name: int, number: int) -> Operation:
@@ -114,7 +143,11 @@ def _told(committer: Committer, operation: Operation, error: BaseException) -> d
     conflict = committer.conflict(error)
     if conflict is not None:
         return {"operation": operation.kind, "conflict": conflict}
-    return {"error": redact(f"{type(error).__name__}: {error}")[:_ERROR_CHARACTERS]}
+    return {"error": _words(error)}
+
+
+def _words(error: BaseException) -> str:
+    return redact(f"{type(error).__name__}: {error}")[:_ERROR_CHARACTERS]
 
 
 def _make_noise(race: _Race, folder: str) -> None:
@@ -155,6 +188,8 @@ def main() -> None:
         race.write(location, job["process"])
     elif job["role"] == "noise":
         _make_noise(race, location.uri)
+    elif job["role"] == "optimize":
+        race.optimize(location, job["process"])
     else:
         heard = ([(writer, number) for writer, number in job[name]] for name in ("acknowledged", "refused"))
         verdict = check(location, cell, *heard)

@@ -78,6 +78,11 @@ class WorkerProcesses:
             os.write(self._go, b"g" * len(self._processes))
         return begun
 
+    def finish(self) -> None:
+        """Tell the one process that goes on until it is told."""
+        with suppress(BrokenPipeError):
+            os.write(self._go, b"f")
+
     def messages(self, deadline: float) -> Iterator[dict[str, Any] | None]:
         """Messages of the workers, with None every now and then; ends when all are gone or time is up."""
         with selectors.DefaultSelector() as selector:

@@ -194,7 +194,7 @@ pub(crate) fn read_head(log: &LogDir, name: &str) -> Result<Vec<Action>> {
     });
     let mut entries = Entries::default();
     for group in 0..metadata.metadata().num_row_groups() {
-        let ranges = ranges_of(metadata.metadata(), group, &mask);
+        let ranges = ranges_of(metadata.metadata(), group, &mask, None);
         let held = file.with(ranges).map_err(failed)?;
         let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(held, metadata.clone())
             .with_row_groups(vec![group])

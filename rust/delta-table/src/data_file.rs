@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::RowSelection;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::reader::{ChunkReader, Length};
@@ -116,19 +117,32 @@ impl ChunkReader for DataFile {
     }
 }
 
-/// The ranges of a row group's columns that are wanted.
-pub(crate) fn ranges_of<'a>(
-    footer: &'a ParquetMetaData,
+/// The ranges of a row group's columns that are wanted. Of columns whose pages the footer knows, those of the pages
+/// with selected rows, and of what comes before the first page: a dictionary.
+pub(crate) fn ranges_of(
+    footer: &ParquetMetaData,
     group: usize,
-    wanted: &'a ProjectionMask,
-) -> impl Iterator<Item = Range<u64>> + 'a {
+    wanted: &ProjectionMask,
+    selected: Option<&RowSelection>,
+) -> Vec<Range<u64>> {
+    let pages = footer.page_index_for_row_group(group);
     let chunks = footer.row_group(group).columns().iter().enumerate();
-    chunks
-        .filter(|(leaf, _)| wanted.leaf_included(*leaf))
-        .map(|(_, chunk)| {
-            let (start, length) = chunk.byte_range();
-            start..start + length
-        })
+    let chunks = chunks.filter(|(leaf, _)| wanted.leaf_included(*leaf));
+    let ranges = chunks.flat_map(|(leaf, chunk)| {
+        let (start, length) = chunk.byte_range();
+        let whole = start..start + length;
+        let known = selected.zip(pages.page_locations(leaf));
+        let first = known.and_then(|(_, pages)| u64::try_from(pages.first()?.offset).ok());
+        match (known, first) {
+            (Some((selected, pages)), Some(first)) if whole.contains(&first) => {
+                let mut ranges = selected.scan_ranges(pages);
+                ranges.push(start..first);
+                ranges
+            }
+            _ => vec![whole],
+        }
+    });
+    ranges.collect()
 }
 
 /// The error of a file of this name: that of the place, or of the file's form.

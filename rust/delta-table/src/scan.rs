@@ -10,6 +10,7 @@ mod changes;
 mod constants;
 mod dictionaries;
 mod filter;
+mod pages;
 mod positions;
 mod question;
 mod reader;

@@ -130,8 +130,11 @@ pub(crate) fn row_group_stats_json(
     footer: &ParquetMetaData,
     row_group: usize,
 ) -> String {
-    let group = footer.row_group(row_group);
-    let file = footer.file_metadata();
+    group_stats_json(columns, footer.file_metadata(), footer.row_group(row_group))
+}
+
+/// The same of a row group that need not be in the file: of rows of one that is.
+pub(crate) fn group_stats_json(columns: &[&Column], file: &FileMetaData, group: &RowGroupMetaData) -> String {
     let alone = ParquetMetaData::new(
         FileMetaData::new(
             file.version(),

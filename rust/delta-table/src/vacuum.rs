@@ -1,12 +1,13 @@
 //! Vacuum: removes files of the table's folder that no version within the retention needs.
 //!
 //! A file stays if it is in the table, if it left the table within the retention, if an announced bundle names it, or
-//! if it was written within the retention: the transaction that it belongs to may be under way. So do the files of
-//! deletion vectors, and change data files of versions within the retention. Names that begin with an underscore or a
-//! dot are no data, unless they are a partition's folder or that of change data files. No version is written, since
-//! nothing changes for readers of the versions that are kept.
+//! if it was written within the retention. A file that no version has named stays for a day at least, however short
+//! the retention is: the transaction that it belongs to may be under way, in another process, and would commit a file
+//! that is gone. So do the files of deletion vectors, and change data files of versions within the retention. Names
+//! that begin with an underscore or a dot are no data, unless they are a partition's folder or that of change data
+//! files. No version is written, since nothing changes for readers of the versions that are kept.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 use delta_commit::actions::{Action, DeletionVector, Remove};
@@ -25,6 +26,9 @@ use crate::table::{Shared, Table};
 
 /// The time for which files that left a table are kept, unless its properties say otherwise.
 const RETENTION: i64 = 7 * 86_400_000;
+
+/// The time for which files stay that no version has named yet. It is longer than a transaction takes.
+const UNNAMED_RETENTION: i64 = 86_400_000;
 
 /// The property that says otherwise.
 pub(crate) const RETENTION_PROPERTY: &str = "delta.deletedFileRetentionDuration";
@@ -82,10 +86,14 @@ impl Table {
         let snapshot = shared.snapshot(&mut shared.looking())?;
         snapshot.check_writable()?;
         let cut_off = stored.now.saturating_sub(retention);
-        let mut needed = Needed::of(self.root(), &snapshot, cut_off)?;
+        let ages = CutOffs {
+            left: cut_off,
+            unnamed: cut_off.min(stored.now.saturating_sub(UNNAMED_RETENTION)),
+        };
+        let mut needed = Needed::of(self.root(), &snapshot, ages)?;
         needed.announce(&announced);
-        needed.add_removed_since(&shared, cut_off, go_on)?;
-        let mut vacuum = needed.others(&stored, cut_off, &snapshot.metadata.partition_columns);
+        needed.add_versions(&shared, go_on)?;
+        let mut vacuum = needed.others(&stored, &snapshot.metadata.partition_columns);
         if !options.dry_run {
             for names in vacuum.files.chunks(AT_ONCE) {
                 if !go_on() {
@@ -144,47 +152,68 @@ fn hours(millis: i64) -> String {
     format!("{}.{}", tenths / 10, tenths % 10)
 }
 
+/// The times, in milliseconds, up to which files are old enough.
+#[derive(Debug, Clone, Copy)]
+struct CutOffs {
+    /// That of files that left the table.
+    left: i64,
+    /// That of files that no version has named.
+    unnamed: i64,
+}
+
 /// The names of files that have to stay.
 struct Needed<'a> {
     root: &'a Path,
+    ages: CutOffs,
     names: HashSet<String>,
+    /// Those that were in the table, and left it before the cut-off. Some may be in it again.
+    left: HashSet<String>,
 }
 
 impl<'a> Needed<'a> {
     /// Those that are in the table, or left it after the cut-off. A file of which nobody says when it left is one.
-    fn of(root: &'a Path, snapshot: &Snapshot, cut_off: i64) -> Result<Self> {
-        let names = HashSet::new();
-        let mut needed = Self { root, names };
+    fn of(root: &'a Path, snapshot: &Snapshot, ages: CutOffs) -> Result<Self> {
+        let mut needed = Self {
+            root,
+            ages,
+            names: HashSet::new(),
+            left: HashSet::new(),
+        };
         for add in snapshot.files() {
-            needed.add(&add.path, add.deletion_vector.as_ref())?;
+            let names = needed.names_of(&add.path, add.deletion_vector.as_ref())?;
+            needed.names.extend(names);
         }
         for remove in snapshot.contents.tombstones.values() {
-            if remove.deletion_timestamp.is_none_or(|at| at > cut_off) {
-                needed.add_removed(remove)?;
-            }
+            let is_young = remove.deletion_timestamp.is_none_or(|at| at > ages.left);
+            needed.add_removed(remove, is_young)?;
         }
         Ok(needed)
     }
 
-    fn add(&mut self, path: &str, vector: Option<&DeletionVector>) -> Result<()> {
+    /// The names of a file and of its vector's.
+    fn names_of(&self, path: &str, vector: Option<&DeletionVector>) -> Result<Vec<String>> {
         let name = path::decode_inside(path)?;
         // A store without folders has both names; a folder has one file.
         let parts: Vec<&str> = name
             .split('/')
             .filter(|part| !matches!(*part, "" | "."))
             .collect();
-        self.names.insert(parts.join("/"));
-        self.names.insert(name);
-        if let Some(vector) = vector
-            && let Some(file) = deletion_vectors::file_of(self.root, vector)?
-        {
-            self.names.insert(file);
+        let mut names = vec![parts.join("/"), name];
+        if let Some(vector) = vector {
+            names.extend(deletion_vectors::file_of(self.root, vector)?);
         }
+        Ok(names)
+    }
+
+    fn add_removed(&mut self, remove: &Remove, is_young: bool) -> Result<()> {
+        let names = self.names_of(&remove.path, remove.deletion_vector.as_ref())?;
+        self.add_left(names, is_young);
         Ok(())
     }
 
-    fn add_removed(&mut self, remove: &Remove) -> Result<()> {
-        self.add(&remove.path, remove.deletion_vector.as_ref())
+    fn add_left(&mut self, names: Vec<String>, is_young: bool) {
+        let to = if is_young { &mut self.names } else { &mut self.left };
+        to.extend(names);
     }
 
     fn announce(&mut self, paths: &[String]) {
@@ -195,16 +224,17 @@ impl<'a> Needed<'a> {
     /// Adds the files that left the table after the cut-off, and change data files of versions after it, as far as its
     /// log goes back, by the store's own times. Checkpoints do not hold change data files, or files that left the table
     /// before the retention that it had then, and the times of removals are those of the clocks of their writers.
-    fn add_removed_since(
-        &mut self,
-        shared: &Shared,
-        cut_off: i64,
-        go_on: &mut dyn FnMut() -> bool,
-    ) -> Result<()> {
+    ///
+    /// Versions between the two cut-offs tell which files a version has named: they need not stay for a day.
+    fn add_versions(&mut self, shared: &Shared, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
         let files = shared.log.files()?.map(|log| log.files).unwrap_or_default();
-        let young = files.iter().filter(|file| file.modified > cut_off);
-        let versions: BTreeSet<_> = young.map(|file| file.version).collect();
-        for version in versions {
+        let read = files.iter().filter(|file| file.modified > self.ages.unnamed);
+        // A version may be in the log in several forms.
+        let mut versions: BTreeMap<_, bool> = BTreeMap::new();
+        for file in read {
+            *versions.entry(file.version).or_default() |= file.modified > self.ages.left;
+        }
+        for (version, is_young) in versions {
             if !go_on() {
                 return Err(WriteError::Interrupted.into());
             }
@@ -213,8 +243,11 @@ impl<'a> Needed<'a> {
             };
             for action in shared.log.parse(version, &body)? {
                 match action {
-                    Action::Remove(remove) => self.add_removed(&remove)?,
-                    Action::Cdc(cdc) => self.add(&cdc.path, None)?,
+                    Action::Remove(remove) => self.add_removed(&remove, is_young)?,
+                    Action::Cdc(cdc) => {
+                        let names = self.names_of(&cdc.path, None)?;
+                        self.add_left(names, is_young);
+                    }
                     _ => {}
                 }
             }
@@ -222,8 +255,8 @@ impl<'a> Needed<'a> {
         Ok(())
     }
 
-    /// The other files that were written before the cut-off.
-    fn others(&self, stored: &StoredFiles, cut_off: i64, partition_columns: &[String]) -> Vacuum {
+    /// The other files that are old enough.
+    fn others(&self, stored: &StoredFiles, partition_columns: &[String]) -> Vacuum {
         let partitions = partitions_of(partition_columns);
         let within = format!("/{FOLDER}/");
         let tables = stored
@@ -234,6 +267,11 @@ impl<'a> Needed<'a> {
         let mut vacuum = Vacuum::default();
         for file in &stored.files {
             let name = file.name.as_str();
+            let cut_off = if self.left.contains(name) {
+                self.ages.left
+            } else {
+                self.ages.unnamed
+            };
             if file.modified <= cut_off
                 && !self.names.contains(name)
                 && !is_hidden(name, &partitions)
@@ -292,6 +330,8 @@ fn is_within(name: &str, tables: &HashSet<&str>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::place::{Folder, Place, StoredFile};
 
@@ -307,10 +347,15 @@ mod tests {
         }
     }
 
-    fn needed(names: &[&str]) -> Needed<'static> {
+    fn needed(names: &[&str], cut_off: i64) -> Needed<'static> {
         Needed {
             root: Path::new("/table"),
+            ages: CutOffs {
+                left: cut_off,
+                unnamed: cut_off,
+            },
             names: names.iter().map(|name| (*name).to_owned()).collect(),
+            left: HashSet::new(),
         }
     }
 
@@ -338,7 +383,7 @@ mod tests {
             "innermost/part-6.parquet",
         ]);
         let columns = ["day".to_owned(), "_secret".to_owned()];
-        let vacuum = needed(&["part-1.parquet"]).others(&all, 50, &columns);
+        let vacuum = needed(&["part-1.parquet"], 50).others(&all, &columns);
         assert_eq!(
             vacuum.files,
             [
@@ -353,7 +398,18 @@ mod tests {
             ]
         );
         assert_eq!((vacuum.bytes, vacuum.removed), (24, 0));
-        assert_eq!(needed(&[]).others(&all, 49, &columns), Vacuum::default());
+        assert_eq!(needed(&[], 49).others(&all, &columns), Vacuum::default());
+    }
+
+    #[test]
+    fn files_that_left_may_be_younger_than_those_that_no_version_has_named() {
+        let all = stored(&["left.parquet", "back.parquet", "unnamed.parquet"]);
+        let mut needed = needed(&["back.parquet"], 50);
+        needed.ages.unnamed = 49;
+        needed.left = ["left.parquet", "back.parquet"].map(str::to_owned).into();
+        assert_eq!(needed.others(&all, &[]).files, ["left.parquet"]);
+        needed.ages.left = 49;
+        assert_eq!(needed.others(&all, &[]), Vacuum::default());
     }
 
     #[test]
@@ -395,15 +451,17 @@ mod tests {
 
     #[test]
     fn names_are_those_of_files_and_not_of_the_log() {
-        let mut needed = needed(&[]);
-        needed.add("c=a%253Ab/part%20one.parquet", None).unwrap();
-        needed.add("./day=1//part-2.parquet", None).unwrap();
+        let mut needed = needed(&[], 100);
+        for path in ["c=a%253Ab/part%20one.parquet", "./day=1//part-2.parquet"] {
+            let names = needed.names_of(path, None).unwrap();
+            needed.add_left(names, true);
+        }
         needed.announce(&["part-%25.parquet".to_owned(), "../outside".to_owned()]);
         let all = stored(&[
             "c=a%3Ab/part one.parquet",
             "day=1/part-2.parquet",
             "part-%.parquet",
         ]);
-        assert_eq!(needed.others(&all, 100, &[]), Vacuum::default());
+        assert_eq!(needed.others(&all, &[]), Vacuum::default());
     }
 }

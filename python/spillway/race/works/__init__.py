@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from spillway.race.works import mixed, optimize
 from spillway.race.works.append import Append
 from spillway.race.works.delete import Delete
 from spillway.race.works.merge import Merge
-from spillway.race.works.mixed import operation
 from spillway.race.works.update import Update
 
 if TYPE_CHECKING:
@@ -32,12 +32,14 @@ class Work(NamedTuple):
         article: The article of that.
         what: The operations of all writers, for people.
         operation: Makes an operation from the cell, the writer and the operation's number.
+        optimizes: True if an optimiser compacts the table beside the writers, in a process of its own.
     """
 
     noun: str
     article: str
     what: str
     operation: Callable[[Cell, int, int], Operation]
+    optimizes: bool = False
 
     @property
     def one_operation(self) -> str:
@@ -51,6 +53,14 @@ WORKS = {
     "update": Work("update", "an", "each writer updates rows of its own", Update),
     "merge": Work("merge", "a", "each writer merges rows by keys of its own", Merge),
     "mixed": Work(
-        "operation", "an", "half of the writers delete rows of their own, the others append", operation
+        "operation", "an", "half of the writers delete rows of their own, the others append", mixed.operation
+    ),
+    "optimize": Work(
+        "operation",
+        "an",
+        "half of the writers update rows of their own, the others append, while one optimiser of the same "
+        "committer, in a process of its own, compacts the table in a loop until they are done",
+        optimize.operation,
+        optimizes=True,
     ),
 }

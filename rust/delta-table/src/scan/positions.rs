@@ -7,6 +7,7 @@ use arrow_buffer::BooleanBuffer;
 use arrow_schema::ArrowError;
 use delta_commit::actions::Add;
 use delta_commit::predicate::Predicate;
+use parquet::arrow::arrow_reader::RowSelection;
 use parquet_writer::WriteError;
 use roaring::RoaringTreemap;
 
@@ -26,8 +27,8 @@ pub(crate) struct NumberedRows {
 }
 
 impl NumberedRows {
-    /// A reading of these columns. Row groups in which no row can satisfy the predicate, by their statistics, are
-    /// passed over; of the others every row comes.
+    /// A reading of these columns. Row groups and pages in which no row can satisfy the predicate, by their statistics,
+    /// are passed over; of the others every row comes.
     pub fn new(
         place: &Arc<dyn Place>,
         snapshot: &Arc<Snapshot>,
@@ -51,14 +52,24 @@ impl NumberedRows {
         let deleted = deletion_vectors::read(&self.plan.place, add)?;
         let mut reader = FileReader::open(&self.plan, Arc::clone(add), deleted)?;
         while let Some(group) = reader.groups.pop_front() {
-            let (mut first, _) = reader.rows_of(group);
-            for batch in reader.group_reader(group, Vec::new(), None)? {
-                let batch = batch.and_then(|batch| reader.answer(&self.plan, &batch));
-                let batch = batch.map_err(|error| reader.failed(error.into()))?;
-                take(first, &batch, &reader.deleted)?;
-                first += batch.num_rows() as u64;
-                if !go_on() {
-                    return Err(WriteError::Interrupted.into());
+            let (first, rows) = reader.rows_of(group);
+            let rows = usize::try_from(rows).unwrap_or(usize::MAX);
+            let runs = match reader.runs(&self.plan, group) {
+                Some(runs) => runs,
+                None => std::iter::once(0..rows).collect(),
+            };
+            for run in runs {
+                let mut first = first + run.start as u64;
+                let selection = (run.len() < rows)
+                    .then(|| RowSelection::from_consecutive_ranges(std::iter::once(run), rows));
+                for batch in reader.group_reader(group, Vec::new(), selection)? {
+                    let batch = batch.and_then(|batch| reader.answer(&self.plan, &batch));
+                    let batch = batch.map_err(|error| reader.failed(error.into()))?;
+                    take(first, &batch, &reader.deleted)?;
+                    first += batch.num_rows() as u64;
+                    if !go_on() {
+                        return Err(WriteError::Interrupted.into());
+                    }
                 }
             }
         }

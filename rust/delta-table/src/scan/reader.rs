@@ -1,6 +1,7 @@
 //! The reading of a scan: file by file, row group by row group.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::new_null_array;
@@ -31,7 +32,7 @@ use super::adapt::adapt;
 use super::dictionaries::{self, Answers};
 use super::question::{batch, nullable};
 use super::row_numbers::{in_order, with_numbers};
-use super::{Filter, Plan, constants};
+use super::{Filter, Plan, constants, pages};
 
 /// Rows of a batch.
 pub(super) const BATCH_ROWS: usize = 8_192;
@@ -53,6 +54,8 @@ pub(super) struct FileReader {
     pub deleted: RoaringTreemap,
     /// The row groups to read.
     pub groups: VecDeque<usize>,
+    /// The columns of the file that conditions are about.
+    asked: Vec<Column>,
     /// The columns of the answer that the file has.
     mask: ProjectionMask,
     sources: Vec<Source>,
@@ -73,14 +76,15 @@ impl FileReader {
             let fields = with_micros(loaded.schema().fields(), loaded.parquet_schema(), &mut 0);
             let fields = dictionaries::kept(&fields, loaded.metadata(), |field| plan.asks_for(field.name()));
             let options = options.with_schema(Arc::new(Schema::new(fields)));
-            let metadata = if plan.tracked.iter().any(|column| column.value == RowValue::Id) {
-                ArrowReaderMetadata::try_new(in_order(loaded.metadata())?, with_numbers(options)?)?
+            let (footer, options) = if plan.tracked.iter().any(|column| column.value == RowValue::Id) {
+                (in_order(loaded.metadata())?, with_numbers(options)?)
             } else {
-                ArrowReaderMetadata::try_new(Arc::clone(loaded.metadata()), options)?
+                (Arc::clone(loaded.metadata()), options)
             };
-            Ok((file, metadata))
+            let metadata = ArrowReaderMetadata::try_new(footer, options.clone())?;
+            Ok((file, metadata, options))
         };
-        let (file, metadata) = opened().map_err(|error| of_file(&add, plan.advice, error))?;
+        let (file, metadata, options) = opened().map_err(|error| of_file(&add, plan.advice, error))?;
         plan.snapshot
             .mapping
             .check_file(metadata.schema().fields(), &add.path)?;
@@ -88,13 +92,33 @@ impl FileReader {
         let places = plan.places(metadata.schema().fields());
         let sources = sources(plan, &add, &places)?;
         let mask = ProjectionMask::roots(metadata.parquet_schema(), places.into_iter().flatten());
-        let groups = groups(plan, &add, &metadata);
+        let asked = asked(plan, &metadata);
+        let groups = groups(plan, &add, &asked, &metadata);
         check_rows(&add, &deleted, metadata.metadata())?;
+        let rows = u64::try_from(metadata.metadata().file_metadata().num_rows()).unwrap_or(0);
+        let skips_pages = !asked.is_empty() || deleted.len() > rows / 2;
+        let metadata = if skips_pages && !groups.is_empty() {
+            let columns = plan
+                .filters
+                .each
+                .iter()
+                .flat_map(|filter| filter.columns(&plan.snapshot));
+            let mut wanted = roots(&metadata, columns, plan.snapshot.mapping);
+            wanted.union(&mask);
+            let leaves = 0..metadata.parquet_schema().num_columns();
+            let leaves = leaves.filter(|leaf| wanted.leaf_included(*leaf));
+            pages::with_indexes(metadata.metadata(), &file, groups.iter().copied(), leaves)
+                .and_then(|footer| ArrowReaderMetadata::try_new(footer, options))
+                .map_err(|error| of_file(&add, plan.advice, error))?
+        } else {
+            metadata
+        };
         Ok(Self {
             file,
             metadata,
             deleted,
             groups,
+            asked,
             mask,
             sources,
             origin: (!plan.tracked.is_empty())
@@ -110,7 +134,7 @@ impl FileReader {
         let Some(filters) = self.filters(plan)? else {
             return Ok(None);
         };
-        let selection = self.selection(group);
+        let selection = self.selection(plan, group);
         if selection
             .as_ref()
             .is_some_and(|selection| !selection.selects_any())
@@ -120,26 +144,42 @@ impl FileReader {
         self.group_reader(group, filters, selection).map(Some)
     }
 
-    /// The rows of a row group that are there; none where all are.
-    fn selection(&self, group: usize) -> Option<RowSelection> {
+    /// The runs of a row group's rows that may satisfy the conditions, by the pages that they are in; none where all
+    /// may.
+    pub fn runs(&self, plan: &Plan, group: usize) -> Option<Vec<Range<usize>>> {
+        pages::runs(plan, &self.add, &self.asked, self.metadata.metadata(), group)
+    }
+
+    /// The rows of a row group that are there, in pages that may have what is looked for; none where all are.
+    fn selection(&self, plan: &Plan, group: usize) -> Option<RowSelection> {
         let (first, rows) = self.rows_of(group);
-        let mut deleted = self.deleted.iter();
-        deleted.advance_to(first);
-        let deleted = deleted.take_while(|row| *row < first + rows);
-        let deleted: Vec<usize> = deleted
-            .filter_map(|row| usize::try_from(row - first).ok())
-            .collect();
-        if deleted.is_empty() {
+        let mut kept = RoaringTreemap::new();
+        match self.runs(plan, group) {
+            None => {
+                kept.insert_range(first..first + rows);
+            }
+            Some(runs) => {
+                for run in runs {
+                    kept.insert_range(first + run.start as u64..first + run.end as u64);
+                }
+            }
+        }
+        kept -= &self.deleted;
+        let left = kept.len();
+        if left == rows {
             return None;
         }
+        // Where few rows are left, as an update reads them, the others are not counted one by one.
+        let kept = if left <= rows / 2 {
+            runs(kept.iter(), first)
+        } else {
+            let mut others = RoaringTreemap::new();
+            others.insert_range(first..first + rows);
+            others -= &kept;
+            gaps(&runs(others.iter(), first), rows)
+        };
         let rows = usize::try_from(rows).unwrap_or(usize::MAX);
-        let ends = deleted.iter().copied().chain(std::iter::once(rows));
-        let starts = std::iter::once(0).chain(deleted.iter().map(|row| row + 1));
-        let kept = starts.zip(ends).filter(|(start, end)| start < end);
-        Some(RowSelection::from_consecutive_ranges(
-            kept.map(|(start, end)| start..end),
-            rows,
-        ))
+        Some(RowSelection::from_consecutive_ranges(kept.into_iter(), rows))
     }
 
     /// The number of a row group's first row in the file, and of its rows.
@@ -162,9 +202,10 @@ impl FileReader {
             for filter in &filters {
                 wanted.union(filter.projection());
             }
+            let footer = self.metadata.metadata();
             let file = self
                 .file
-                .with(ranges_of(self.metadata.metadata(), group, &wanted))?;
+                .with(ranges_of(footer, group, &wanted, selection.as_ref()))?;
             let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
                 .with_row_groups(vec![group])
                 .with_projection(self.mask.clone())
@@ -340,6 +381,27 @@ impl Inputs {
     }
 }
 
+/// Runs of consecutive numbers, which are in order, counted from `first` on.
+fn runs(numbers: impl Iterator<Item = u64>, first: u64) -> Vec<Range<usize>> {
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    for number in numbers.filter_map(|number| usize::try_from(number - first).ok()) {
+        match runs.last_mut() {
+            Some(last) if last.end == number => last.end += 1,
+            _ => runs.push(number..number + 1),
+        }
+    }
+    runs
+}
+
+/// The numbers below `end` that are between these runs.
+fn gaps(runs: &[Range<usize>], end: u64) -> Vec<Range<usize>> {
+    let end = usize::try_from(end).unwrap_or(usize::MAX);
+    let starts = std::iter::once(0).chain(runs.iter().map(|run| run.end));
+    let ends = runs.iter().map(|run| run.start).chain(std::iter::once(end));
+    let gaps = starts.zip(ends).map(|(start, end)| start..end);
+    gaps.filter(|gap| !gap.is_empty()).collect()
+}
+
 /// Refuses a deletion vector that deletes rows which the file does not have.
 fn check_rows(add: &Add, deleted: &RoaringTreemap, footer: &ParquetMetaData) -> Result<()> {
     let rows = footer.file_metadata().num_rows();
@@ -383,10 +445,8 @@ fn roots<'a>(
     ProjectionMask::roots(metadata.parquet_schema(), places.collect::<Vec<_>>())
 }
 
-/// The row groups that may hold a row which satisfies the conditions.
-fn groups(plan: &Plan, add: &Add, metadata: &ArrowReaderMetadata) -> VecDeque<usize> {
-    let footer = metadata.metadata();
-    let all = 0..footer.num_row_groups();
+/// The columns of a file that conditions are about, under the names that conditions have.
+fn asked(plan: &Plan, metadata: &ArrowReaderMetadata) -> Vec<Column> {
     let terms = plan.filters.cover.terms().into_iter();
     let named: BTreeSet<&str> = terms
         .filter_map(|term| term.column.first().map(String::as_str))
@@ -396,13 +456,18 @@ fn groups(plan: &Plan, add: &Add, metadata: &ArrowReaderMetadata) -> VecDeque<us
         named.contains(plan.snapshot.mapping.stored_name(column))
             && !plan.snapshot.is_partition_column(column)
     });
-    let columns: Vec<Column> = held
-        .filter_map(|column| as_stored(plan, metadata.schema(), column))
-        .collect();
-    if columns.is_empty() {
+    held.filter_map(|column| as_stored(plan, metadata.schema(), column))
+        .collect()
+}
+
+/// The row groups that may hold a row which satisfies the conditions on these columns.
+fn groups(plan: &Plan, add: &Add, asked: &[Column], metadata: &ArrowReaderMetadata) -> VecDeque<usize> {
+    let footer = metadata.metadata();
+    let all = 0..footer.num_row_groups();
+    if asked.is_empty() {
         return all.collect();
     }
-    let columns: Vec<&Column> = columns.iter().collect();
+    let columns: Vec<&Column> = asked.iter().collect();
     let may_match = |group: &usize| {
         plan.filters.cover.may_match(&Add {
             partition_values: add.partition_values.clone(),

@@ -1,11 +1,12 @@
 //! A process that dies between any two of its changes of the folder loses no row and doubles none.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File, FileTimes};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime};
 
 use super::model::{Change, Merging, Model, Wanted};
 use super::process::{Process, Step};
@@ -140,6 +141,22 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
+/// Makes the files of a folder, without those of the log, two days old.
+fn age(folder: &Path) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_dir() {
+            if entry.file_name() != "_delta_log" {
+                age(&entry.path());
+            }
+        } else {
+            let file = File::options().write(true).open(entry.path()).unwrap();
+            let then = SystemTime::now() - Duration::from_secs(2 * 86_400);
+            file.set_times(FileTimes::new().set_modified(then)).unwrap();
+        }
+    }
+}
+
 /// Runs an operation in a process that dies after so many changes of the folder. Returns true if it died.
 fn die_after(root: &Path, changes: usize, operation: &Operation) -> bool {
     let made = Arc::new(AtomicUsize::new(0));
@@ -185,6 +202,8 @@ fn survives(operation: &Operation, is_used: bool) {
         assert!(died || left == after);
         operation.run(&table).unwrap();
         assert_eq!(rows(&table), operation.after(&left), "after {changes} changes");
+        // Files that no version names stay for a day.
+        age(&root);
         vacuum(&table).unwrap();
         assert_eq!(stored(&root), needed(&table), "after {changes} changes");
         assert_eq!(rows(&table), operation.after(&left), "after {changes} changes");
