@@ -272,6 +272,58 @@ def test_a_file_whose_page_indexes_are_damaged_is_read_whole(tmp_path: Path) -> 
     assert pa.table(table.scan(where=[("id", "=", 70_000)]))["id"].to_pylist() == [70_000]
 
 
+def varint(value: int) -> bytes:
+    """A number as thrift has it, that of a file's bytes or rows."""
+    value *= 2
+    low = bytearray()
+    while value >= 0x80:
+        low.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes(low) + bytes([value])
+
+
+# Of the struct of a page: where it begins, its bytes, and its first row, each after its header.
+OFFSET, SIZE, ROW, END = b"\x16", b"\x15", b"\x16", b"\x00"
+
+
+@pytest.mark.parametrize(
+    "fault", ["another page's place", "rows in another order", "rows that are not there"]
+)
+def test_a_file_whose_page_indexes_are_wrong_is_read_whole(tmp_path: Path, fault: str) -> None:
+    schema = pa.schema({"id": pa.int64(), "text": pa.string()})
+    properties = {"delta.enableDeletionVectors": "true"}
+    table = spillway.delta.create(tmp_path / "table", schema, properties=properties)
+    with table.append(page_rows=1_000, compression="uncompressed", encoding="plain") as append:
+        append.write(
+            pa.table({"id": range(100_000), "text": [f"row {n:05}" for n in range(100_000)]}, schema)
+        )
+    [file] = table.files()
+    path = Path(table.path) / file.path
+    body = path.read_bytes()
+    # Pages of texts of one length have one size. The index of the ids, which conditions are about, is sound.
+    column = pq.ParquetFile(path).metadata.row_group(0).column(1)
+    size, left = divmod(column.total_compressed_size, 100)
+    assert left == 0
+
+    def page(number: int, row: int) -> bytes:
+        offset = column.data_page_offset + size * number
+        return OFFSET + varint(offset) + SIZE + varint(size) + ROW + varint(row) + END
+
+    wrong = {
+        "another page's place": page(51, 50_000),
+        "rows in another order": page(50, 48_500),
+        "rows that are not there": page(50, 100_500),
+    }[fault]
+    assert body.count(page(50, 50_000)) == 1
+    assert len(wrong) == len(page(50, 50_000))
+    path.write_bytes(body.replace(page(50, 50_000), wrong))
+    for first in [49_500, 50_500, 51_500]:
+        found = pa.table(table.scan(where=[("id", ">=", first), ("id", "<", first + 2)])).to_pylist()
+        assert found == [{"id": n, "text": f"row {n:05}"} for n in [first, first + 1]]
+    assert table.update([("id", "=", 50_600)], {"id": -1}).rows == 1
+    assert pa.table(table.scan(where=[("id", "=", -1)])).to_pylist() == [{"id": -1, "text": "row 50600"}]
+
+
 def test_a_scan_can_be_read_more_than_once_and_by_any_library(table: spillway.delta.Table) -> None:
     scan = table.scan(["whole"], where=[("part", "=", "b")])
     assert pa.schema(scan) == pa.schema({"whole": pa.int32()})

@@ -130,22 +130,13 @@ pub(crate) fn row_group_stats_json(
     footer: &ParquetMetaData,
     row_group: usize,
 ) -> String {
-    group_stats_json(columns, footer.file_metadata(), footer.row_group(row_group))
+    group_stats_json(columns, footer.row_group(row_group))
 }
 
 /// The same of a row group that need not be in the file: of rows of one that is.
-pub(crate) fn group_stats_json(columns: &[&Column], file: &FileMetaData, group: &RowGroupMetaData) -> String {
-    let alone = ParquetMetaData::new(
-        FileMetaData::new(
-            file.version(),
-            group.num_rows(),
-            None,
-            None,
-            file.schema_descr_ptr(),
-            None,
-        ),
-        vec![group.clone()],
-    );
+pub(crate) fn group_stats_json(columns: &[&Column], group: &RowGroupMetaData) -> String {
+    let file = FileMetaData::new(1, group.num_rows(), None, None, group.schema_descr_ptr(), None);
+    let alone = ParquetMetaData::new(file, vec![group.clone()]);
     let columns = columns.iter();
     let schema = TableSchema {
         columns: columns

@@ -1,9 +1,9 @@
 //! Vacuum: removes files of the table's folder that no version within the retention needs.
 //!
 //! A file stays if it is in the table, if it left the table within the retention, if an announced bundle names it, or
-//! if it was written within the retention. A file that no version has named stays for a day at least, however short
-//! the retention is: the transaction that it belongs to may be under way, in another process, and would commit a file
-//! that is gone. So do the files of deletion vectors, and change data files of versions within the retention. Names
+//! if it was written within the retention. So do the files of deletion vectors, and change data files of versions
+//! within the retention. A file that no version has named stays for a day at least, however short the retention is: the
+//! transaction that it belongs to may be under way, in another process, and would commit a file that is gone. Names
 //! that begin with an underscore or a dot are no data, unless they are a partition's folder or that of change data
 //! files. No version is written, since nothing changes for readers of the versions that are kept.
 
@@ -20,14 +20,15 @@ use crate::deletion_vectors;
 use crate::error::{Result, TableError};
 use crate::head::Head;
 use crate::log_dir::FOLDER;
-use crate::place::StoredFiles;
+use crate::place::{StoredFile, StoredFiles};
 use crate::snapshot::Snapshot;
 use crate::table::{Shared, Table};
 
 /// The time for which files that left a table are kept, unless its properties say otherwise.
 const RETENTION: i64 = 7 * 86_400_000;
 
-/// The time for which files stay that no version has named yet. It is longer than a transaction takes.
+/// The time for which files stay that no version has named yet. Transactions are taken to be shorter: an append that is
+/// open for longer can lose the files that it has finished, where the retention is as short.
 const UNNAMED_RETENTION: i64 = 86_400_000;
 
 /// The property that says otherwise.
@@ -92,7 +93,7 @@ impl Table {
         };
         let mut needed = Needed::of(self.root(), &snapshot, ages)?;
         needed.announce(&announced);
-        needed.add_versions(&shared, go_on)?;
+        needed.add_versions(&shared, &stored, &partitions, go_on)?;
         let mut vacuum = needed.others(&stored, &snapshot.metadata.partition_columns);
         if !options.dry_run {
             for names in vacuum.files.chunks(AT_ONCE) {
@@ -225,10 +226,30 @@ impl<'a> Needed<'a> {
     /// log goes back, by the store's own times. Checkpoints do not hold change data files, or files that left the table
     /// before the retention that it had then, and the times of removals are those of the clocks of their writers.
     ///
-    /// Versions between the two cut-offs tell which files a version has named: they need not stay for a day.
-    fn add_versions(&mut self, shared: &Shared, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+    /// Older versions, of the last day, name files that left the table before the cut-off and need not stay for a day.
+    /// They are read where a file is so young that it goes only if one of them names it.
+    fn add_versions(
+        &mut self,
+        shared: &Shared,
+        stored: &StoredFiles,
+        partitions: &[String],
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<()> {
+        let is_open = |file: &StoredFile| {
+            let name = file.name.as_str();
+            file.modified > self.ages.unnamed
+                && file.modified <= self.ages.left
+                && !self.names.contains(name)
+                && !self.left.contains(name)
+                && !is_hidden(name, partitions)
+        };
+        let from = if stored.files.iter().any(is_open) {
+            self.ages.unnamed
+        } else {
+            self.ages.left
+        };
         let files = shared.log.files()?.map(|log| log.files).unwrap_or_default();
-        let read = files.iter().filter(|file| file.modified > self.ages.unnamed);
+        let read = files.iter().filter(|file| file.modified > from);
         // A version may be in the log in several forms.
         let mut versions: BTreeMap<_, bool> = BTreeMap::new();
         for file in read {
@@ -333,7 +354,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::place::{Folder, Place, StoredFile};
+    use crate::place::{Folder, Place};
 
     fn stored(names: &[&str]) -> StoredFiles {
         let file = |name: &&str| StoredFile {

@@ -1,5 +1,7 @@
 //! The places of rows in a file: rows by their numbers, in a few columns.
 
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
@@ -54,22 +56,33 @@ impl NumberedRows {
         while let Some(group) = reader.groups.pop_front() {
             let (first, rows) = reader.rows_of(group);
             let rows = usize::try_from(rows).unwrap_or(usize::MAX);
-            let runs = match reader.runs(&self.plan, group) {
-                Some(runs) => runs,
+            let mut runs: VecDeque<Range<usize>> = match reader.runs(&self.plan, group) {
+                Some(runs) if runs.is_empty() => continue,
+                Some(runs) => runs.into(),
                 None => std::iter::once(0..rows).collect(),
             };
-            for run in runs {
-                let mut first = first + run.start as u64;
-                let selection = (run.len() < rows)
-                    .then(|| RowSelection::from_consecutive_ranges(std::iter::once(run), rows));
-                for batch in reader.group_reader(group, Vec::new(), selection)? {
-                    let batch = batch.and_then(|batch| reader.answer(&self.plan, &batch));
-                    let batch = batch.map_err(|error| reader.failed(error.into()))?;
-                    take(first, &batch, &reader.deleted)?;
-                    first += batch.num_rows() as u64;
-                    if !go_on() {
-                        return Err(WriteError::Interrupted.into());
+            let selection = (runs.front() != Some(&(0..rows)))
+                .then(|| RowSelection::from_consecutive_ranges(runs.iter().cloned(), rows));
+            for batch in reader.group_reader(group, Vec::new(), selection)? {
+                let batch = batch.and_then(|batch| reader.answer(&self.plan, &batch));
+                let batch = batch.map_err(|error| reader.failed(error.into()))?;
+                // A batch may have rows of several runs.
+                let mut taken = 0;
+                while let Some(run) = runs.front_mut().filter(|_| taken < batch.num_rows()) {
+                    let count = run.len().min(batch.num_rows() - taken);
+                    take(
+                        first + run.start as u64,
+                        &batch.slice(taken, count),
+                        &reader.deleted,
+                    )?;
+                    taken += count;
+                    run.start += count;
+                    if run.start == run.end {
+                        runs.pop_front();
                     }
+                }
+                if !go_on() {
+                    return Err(WriteError::Interrupted.into());
                 }
             }
         }

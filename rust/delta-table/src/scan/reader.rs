@@ -14,7 +14,7 @@ use delta_commit::{CommitError, path};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowPredicate, ArrowPredicateFn, ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
-    ParquetRecordBatchReaderBuilder, RowFilter, RowSelection,
+    ParquetRecordBatchReaderBuilder, RowFilter, RowSelection, RowSelectionPolicy,
 };
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
@@ -106,8 +106,9 @@ impl FileReader {
             let mut wanted = roots(&metadata, columns, plan.snapshot.mapping);
             wanted.union(&mask);
             let leaves = 0..metadata.parquet_schema().num_columns();
-            let leaves = leaves.filter(|leaf| wanted.leaf_included(*leaf));
-            pages::with_indexes(metadata.metadata(), &file, groups.iter().copied(), leaves)
+            let leaves: Vec<usize> = leaves.filter(|leaf| wanted.leaf_included(*leaf)).collect();
+            let groups: Vec<usize> = groups.iter().copied().collect();
+            pages::with_indexes(metadata.metadata(), &file, &groups, &leaves)
                 .and_then(|footer| ArrowReaderMetadata::try_new(footer, options))
                 .map_err(|error| of_file(&add, plan.advice, error))?
         } else {
@@ -165,21 +166,12 @@ impl FileReader {
             }
         }
         kept -= &self.deleted;
-        let left = kept.len();
-        if left == rows {
+        if kept.len() == rows {
             return None;
         }
-        // Where few rows are left, as an update reads them, the others are not counted one by one.
-        let kept = if left <= rows / 2 {
-            runs(kept.iter(), first)
-        } else {
-            let mut others = RoaringTreemap::new();
-            others.insert_range(first..first + rows);
-            others -= &kept;
-            gaps(&runs(others.iter(), first), rows)
-        };
         let rows = usize::try_from(rows).unwrap_or(usize::MAX);
-        Some(RowSelection::from_consecutive_ranges(kept.into_iter(), rows))
+        let kept = runs(&kept, first).into_iter();
+        Some(RowSelection::from_consecutive_ranges(kept, rows))
     }
 
     /// The number of a row group's first row in the file, and of its rows.
@@ -203,9 +195,9 @@ impl FileReader {
                 wanted.union(filter.projection());
             }
             let footer = self.metadata.metadata();
-            let file = self
-                .file
-                .with(ranges_of(footer, group, &wanted, selection.as_ref()))?;
+            let ranges = ranges_of(footer, group, &wanted, selection.as_ref());
+            let skips_pages = bytes_of(&ranges) < bytes_of(&ranges_of(footer, group, &wanted, None));
+            let file = self.file.with(ranges)?;
             let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
                 .with_row_groups(vec![group])
                 .with_projection(self.mask.clone())
@@ -213,6 +205,10 @@ impl FileReader {
                 .with_batch_size(BATCH_ROWS);
             if let Some(selection) = selection {
                 builder = builder.with_row_selection(selection);
+            }
+            if skips_pages {
+                // A mask is decoded from its first row to its last, with the pages between them that are not here.
+                builder = builder.with_row_selection_policy(RowSelectionPolicy::Selectors);
             }
             builder.build()
         };
@@ -381,25 +377,29 @@ impl Inputs {
     }
 }
 
-/// Runs of consecutive numbers, which are in order, counted from `first` on.
-fn runs(numbers: impl Iterator<Item = u64>, first: u64) -> Vec<Range<usize>> {
+/// Runs of consecutive numbers, counted from `first` on.
+fn runs(numbers: &RoaringTreemap, first: u64) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
-    for number in numbers.filter_map(|number| usize::try_from(number - first).ok()) {
+    let mut add = |start: u64, end: u64| {
+        let place = |number: u64| usize::try_from(number - first).unwrap_or(usize::MAX);
         match runs.last_mut() {
-            Some(last) if last.end == number => last.end += 1,
-            _ => runs.push(number..number + 1),
+            Some(last) if last.end == place(start) => last.end = place(end),
+            _ => runs.push(place(start)..place(end)),
+        }
+    };
+    for (high, numbers) in numbers.bitmaps() {
+        let mut numbers = numbers.iter();
+        while let Some(run) = numbers.next_range() {
+            let number = |low: u32| u64::from(high) << 32 | u64::from(low);
+            add(number(*run.start()), number(*run.end()) + 1);
         }
     }
     runs
 }
 
-/// The numbers below `end` that are between these runs.
-fn gaps(runs: &[Range<usize>], end: u64) -> Vec<Range<usize>> {
-    let end = usize::try_from(end).unwrap_or(usize::MAX);
-    let starts = std::iter::once(0).chain(runs.iter().map(|run| run.end));
-    let ends = runs.iter().map(|run| run.start).chain(std::iter::once(end));
-    let gaps = starts.zip(ends).map(|(start, end)| start..end);
-    gaps.filter(|gap| !gap.is_empty()).collect()
+/// The bytes of ranges.
+fn bytes_of(ranges: &[Range<u64>]) -> u64 {
+    ranges.iter().map(|range| range.end - range.start).sum()
 }
 
 /// Refuses a deletion vector that deletes rows which the file does not have.
@@ -527,5 +527,34 @@ fn of_file(add: &Add, advice: Option<Advice>, error: ParquetError) -> TableError
             StoreError { message, ..missing }.into()
         }
         (error, _) => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_numbers_are_whole_wherever_they_lie() {
+        let ends: [u64; 4] = [1 << 16, 1 << 20, 1 << 32, (1 << 32) + (1 << 17)];
+        let mut numbers = RoaringTreemap::new();
+        for end in ends {
+            numbers.insert_range(end - 10..end + 10);
+        }
+        numbers.insert((1 << 33) - 1);
+        numbers.remove(1 << 16);
+        numbers.remove(1 << 20);
+        let first = (1 << 16) - 10;
+        let expected = [
+            0..10,
+            11..20,
+            (1 << 20) - 10 - first..(1 << 20) - first,
+            (1 << 20) + 1 - first..(1 << 20) + 10 - first,
+            (1 << 32) - 10 - first..(1 << 32) + 10 - first,
+            (1 << 32) + (1 << 17) - 10 - first..(1 << 32) + (1 << 17) + 10 - first,
+            (1 << 33) - 1 - first..(1 << 33) - first,
+        ];
+        assert_eq!(runs(&numbers, first as u64), expected);
+        assert_eq!(runs(&RoaringTreemap::new(), 0), []);
     }
 }

@@ -83,12 +83,16 @@ fn compact(table: &Table, purge: bool, meanwhile: impl FnOnce()) -> Result<()> {
 }
 
 fn vacuum(table: &Table) -> Result<()> {
+    vacuum_while(table, &mut || true)
+}
+
+fn vacuum_while(table: &Table, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
     let all = VacuumOptions {
         retention: Some(0),
         dry_run: false,
         enforce_retention: false,
     };
-    table.vacuum(&all, &mut || true).map(drop)
+    table.vacuum(&all, go_on).map(drop)
 }
 
 /// Rows of all three files.
@@ -238,4 +242,31 @@ fn a_compaction_survives_its_process() {
 #[test]
 fn a_vacuum_survives_its_process() {
     survives(&Operation::Vacuum, true);
+}
+
+#[test]
+fn versions_of_a_day_are_read_only_for_a_file_that_no_other_thing_tells_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = table(folder.path(), "Serializable", Has::default());
+    for id in 0..5 {
+        append(&table, &[(id, id)]);
+    }
+    // A vacuum asks before each version that it reads, and once before it removes files.
+    let questions = || {
+        let mut questions = 0;
+        let mut count = || {
+            questions += 1;
+            true
+        };
+        vacuum_while(&table, &mut count).unwrap();
+        questions
+    };
+    assert_eq!(questions(), 0);
+    table.truncate(&mut patience()).unwrap();
+    assert_eq!(questions(), 1, "the newest version says what left the table");
+    assert_eq!(stored(folder.path()), BTreeSet::new());
+    let young = "part-of-another.parquet";
+    fs::write(folder.path().join(young), "").unwrap();
+    assert!(questions() >= 6, "some version may have named it");
+    assert_eq!(stored(folder.path()), [young.to_owned()].into());
 }

@@ -5,6 +5,7 @@ mod deaths;
 mod feed;
 mod histories;
 mod model;
+mod pages;
 pub(crate) mod process;
 mod row_ids;
 

@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -34,7 +34,11 @@ pub(crate) struct Process {
     folder: Arc<Folder>,
     key: OsString,
     before: Arc<Before>,
+    reads: Reads,
 }
+
+/// The parts of files that were read, with the names of the files.
+pub(crate) type Reads = Arc<Mutex<Vec<(String, Range<u64>)>>>;
 
 impl Process {
     /// The table's place for the process of this number. Processes of one number share a committer.
@@ -42,7 +46,25 @@ impl Process {
         let folder = Arc::new(Folder::new(root).unwrap());
         let mut key = folder.key();
         key.push(format!(" of process {number}"));
-        Arc::new(Self { folder, key, before })
+        Arc::new(Self {
+            folder,
+            key,
+            before,
+            reads: Reads::default(),
+        })
+    }
+
+    /// The table's place, and what is read of it from now on.
+    pub fn counted(root: &Path) -> (Arc<dyn Place>, Reads) {
+        let folder = Arc::new(Folder::new(root).unwrap());
+        let place = Self {
+            key: folder.key(),
+            folder,
+            before: Arc::new(|_| Ok(())),
+            reads: Reads::default(),
+        };
+        let reads = Arc::clone(&place.reads);
+        (Arc::new(place), reads)
     }
 
     fn ask(&self, name: &str) -> Result<()> {
@@ -80,6 +102,8 @@ impl Place for Process {
     }
 
     fn read_range(&self, name: &str, range: Range<u64>) -> Result<Bytes> {
+        let read = (name.to_owned(), range.clone());
+        self.reads.lock().unwrap().push(read);
         self.folder.read_range(name, range)
     }
 
