@@ -27,7 +27,7 @@ use crate::error::{Result, TableError};
 use crate::head::Head;
 use crate::place::Place;
 use crate::row_ids::{self, RowValue};
-use crate::schema::Column;
+use crate::schema::{Column, Kind, Primitive};
 use crate::snapshot::Snapshot;
 use crate::table::Table;
 
@@ -112,11 +112,16 @@ impl Plan {
         Self { advice: None, ..self }
     }
 
-    /// Returns true if a condition asks for the column that files have under this name.
-    fn asks_for(&self, stored_name: &str) -> bool {
-        self.filters.each.iter().any(|filter| {
-            let mut columns = filter.columns(&self.snapshot).into_iter();
-            columns.any(|column| self.snapshot.mapping.stored_name(column) == stored_name)
+    /// Returns true if a condition asks for the column that files have under this name, which is one of text, and for
+    /// no other column.
+    fn asks_for_text(&self, stored_name: &str) -> bool {
+        let mut filters = self.filters.each.iter();
+        filters.any(|filter| match filter.columns(&self.snapshot)[..] {
+            [column] => {
+                column.kind == Kind::Primitive(Primitive::String)
+                    && self.snapshot.mapping.stored_name(column) == stored_name
+            }
+            _ => false,
         })
     }
 

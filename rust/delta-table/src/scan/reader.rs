@@ -74,7 +74,9 @@ impl FileReader {
             let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
             let loaded = ArrowReaderMetadata::load(&file, options.clone())?;
             let fields = with_micros(loaded.schema().fields(), loaded.parquet_schema(), &mut 0);
-            let fields = dictionaries::kept(&fields, loaded.metadata(), |field| plan.asks_for(field.name()));
+            let fields = dictionaries::kept(&fields, loaded.metadata(), |field| {
+                plan.asks_for_text(field.name())
+            });
             let options = options.with_schema(Arc::new(Schema::new(fields)));
             let (footer, options) = if plan.tracked.iter().any(|column| column.value == RowValue::Id) {
                 (in_order(loaded.metadata())?, with_numbers(options)?)
