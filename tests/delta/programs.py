@@ -250,8 +250,12 @@ def endless_upkeep(folder: str, first: str) -> None:
         number += 1
 
 
-def reads_a_pipe(folder: str) -> None:
-    """Scan a file and a pipe that never says anything, which a thread reads ahead, and be interrupted."""
+class ToldError(Exception):
+    """Raised by the handler of a signal."""
+
+
+def reads_a_pipe(folder: str, sign: str) -> None:
+    """Scan a file, and a pipe that says nothing, which a thread reads ahead, and be told to stop."""
     table = spillway.delta.create(folder, SCHEMA)
     for name in ("first", "second"):
         path = Path(folder, f"{name}.parquet")
@@ -261,20 +265,44 @@ def reads_a_pipe(folder: str) -> None:
     last = Path(folder, scan.files[-1].path)
     last.unlink()
     os.mkfifo(last)
+
+    def tell(*_: object) -> None:
+        raise ToldError
+
+    signal.signal(signal.SIGTERM, tell)
+    threading.Thread(target=stops_a_reader, args=(signal.Signals[sign],), daemon=True).start()
     stream = pa.RecordBatchReader.from_stream(scan)
-    stream.read_next_batch()
-    while not any(is_reading_ahead(task) for task in Path("/proc/self/task").iterdir()):
-        time.sleep(0.01)
-    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
-    try:
+    raised = []
+    for number, turn in enumerate((stream.read_all, lambda: spin(1.0), table.files, table.scan)):
         try:
-            stream.read_all()
-        except pa.ArrowException:
-            # It says that a signal came; Python raises once it runs again.
-            time.sleep(60)
-    except KeyboardInterrupt:
-        print("interrupted", flush=True)
+            try:
+                turn()
+            except pa.ArrowException:
+                # It says that a signal came; Python raises once it runs again.
+                spin(5.0)
+        except (KeyboardInterrupt, ToldError) as error:
+            raised.append(f"{number} {type(error).__name__}")
+    print(*raised, flush=True)
     os._exit(0)
+
+
+def spin(seconds: float) -> None:
+    """Run Python for a time, as a program does that goes on."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        pass
+
+
+def stops_a_reader(sign: signal.Signals) -> None:
+    """Send this process a signal once a thread reads ahead, and end it if none does."""
+    end = time.monotonic() + 30.0
+    while not any(is_reading_ahead(task) for task in Path("/proc/self/task").iterdir()):
+        if time.monotonic() > end:
+            print("no thread reads ahead", flush=True)
+            os._exit(1)
+        time.sleep(0.01)
+    time.sleep(0.2)
+    os.kill(os.getpid(), sign)
 
 
 def is_reading_ahead(task: Path) -> bool:

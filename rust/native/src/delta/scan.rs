@@ -1,12 +1,13 @@
 //! Scans and change data feeds: the classes `DeltaScan` and `DeltaChanges`, which those of `spillway.delta` wrap.
 
+use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use delta_table::{Changes, Scan};
-use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyList};
 
@@ -24,10 +25,8 @@ impl Iterator for Interruptible {
 
     fn next(&mut self) -> Option<Self::Item> {
         let next = self.0.next();
-        if matches!(next, Some(Err(_)))
-            && let Some(raised) = take_raised()
-        {
-            Python::attach(|py| interrupt_again(py, raised));
+        if let Some(raised) = take_raised() {
+            raise_later(raised);
         }
         next
     }
@@ -39,13 +38,28 @@ impl RecordBatchReader for Interruptible {
     }
 }
 
-/// Has Python raise a `KeyboardInterrupt` once the Arrow library has returned. Another exception is raised by the next
-/// call of this module.
-fn interrupt_again(py: Python<'_>, raised: PyErr) {
-    let again = || py.import("_thread")?.call_method0("interrupt_main");
-    if !raised.is_instance_of::<PyKeyboardInterrupt>(py) || again().is_err() {
-        keep_raised(raised);
+/// Has Python raise an exception in its main thread, once the Arrow library has returned to it.
+fn raise_later(raised: PyErr) {
+    let raised = Box::into_raw(Box::new(raised));
+    // SAFETY: any thread may call it, and `raise` gets what it takes.
+    #[expect(unsafe_code, reason = "Python has no other way to raise an exception later")]
+    let is_noted = unsafe { ffi::Py_AddPendingCall(Some(raise), raised.cast()) } == 0;
+    if !is_noted {
+        // Python has 32 others to raise or to do; the next call of this module raises it.
+        // SAFETY: Python did not take it.
+        #[expect(unsafe_code, reason = "the exception is not lost")]
+        let raised = unsafe { Box::from_raw(raised) };
+        keep_raised(*raised);
     }
+}
+
+/// Raises an exception that [`raise_later`] has put away. Python calls it once.
+extern "C" fn raise(raised: *mut c_void) -> c_int {
+    // SAFETY: it is the box of `raise_later`, of which nobody else knows.
+    #[expect(unsafe_code, reason = "the exception goes through Python's C interface")]
+    let raised = unsafe { Box::from_raw(raised.cast::<PyErr>()) };
+    Python::attach(|py| raised.restore(py));
+    -1
 }
 
 /// Rows of a table as an Arrow stream. Nothing is read before a stream is asked for.
