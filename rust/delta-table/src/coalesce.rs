@@ -267,7 +267,8 @@ pub fn is_abandoned() -> bool {
     ABANDONED.with_borrow(|asked| asked.as_ref().is_some_and(|asked| asked()))
 }
 
-/// Returns true if the calling thread writes files for several appends, or reads ahead. It is none of a caller's.
+/// Returns true if the calling thread was started here, to write the files of several appends or to read ahead. No
+/// signal and no deadline of a caller is its own.
 #[must_use]
 pub fn is_serving() -> bool {
     ABANDONED.with_borrow(Option::is_some)

@@ -1,18 +1,15 @@
-//! The reading of a scan: row groups that several threads decode, whose rows come in order.
+//! The reading of a scan: row groups that threads decode ahead, whose rows come in order.
 //!
-//! The caller's thread decodes, too: where it may use one processor alone, no other thread is started. A thread takes
-//! the first row group that nobody has begun. Rows that are not yet first in the answer wait, within a number of bytes.
+//! The caller's thread reads alone until it asks for a second batch. From then on it reads the row group that it has
+//! begun, and threads decode the others. Where it may use one processor, or no thread can be had, it goes on alone.
 
-use std::collections::BTreeMap;
-use std::collections::VecDeque;
-use std::iter::Enumerate;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
-use std::vec;
 
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
@@ -21,343 +18,312 @@ use delta_commit::actions::Add;
 use crate::coalesce;
 use crate::deletion_vectors;
 use crate::error::{Result, TableError};
-use crate::table::{lock, looking};
+use crate::place::Attend;
+use crate::table::lock;
 
 use super::Plan;
-use super::reader::{FileReader, GroupRows};
+use super::reader::{FileReader, GroupRows, RowsInOrder};
 
-/// Bytes of decoded rows that wait for the caller. Each thread may add a batch to them.
-const WAITING_BYTES: usize = 32 << 20;
+/// Bytes of row groups that each thread adds to those begun before their turn. Two have room for one of the usual size.
+const THREAD_BYTES: usize = 64 << 20;
 
-/// Threads of a scan: each holds a row group's columns, compressed.
 const MOST_THREADS: usize = 16;
 
 /// The time between two looks of the caller's thread at what may end its wait.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The place of a row group in the answer: the number of its file, and its own among those of the file that are read.
+/// The place of a work in the answer: the number of a file, and 0 for its opening, or that of a row group from 1 on.
 type Place = (usize, usize);
 
-/// The batches of a scan. Each thread has one row group in memory, compressed, and decoded rows wait within 32 MiB.
+/// The batches of a scan, in the order of its files and of their row groups.
 pub struct ScanReader {
+    plan: Arc<Plan>,
     files: Vec<Arc<Add>>,
-    shared: Arc<Shared>,
-    /// The row groups that the caller's thread decodes.
-    own: BTreeMap<Place, GroupRows>,
-    /// The row group of the last batch that the caller has, and the number of its batches that the caller has.
-    given: (Place, usize),
-    /// The same, when the reading began anew: what comes before is dropped.
-    resumed: (Place, usize),
-    looked: Instant,
-    maker: ThreadId,
+    /// None for those of the machine.
+    limits: Option<Limits>,
+    /// The files that the caller's thread reads, and the one that it is reading.
+    own: (VecDeque<Arc<Add>>, Option<RowsInOrder>),
+    ahead: Option<Arc<Ahead>>,
+    is_begun: bool,
+    /// The process that has the threads.
     process: u32,
+    /// Batches that the caller has.
+    given: usize,
+    /// Those of them that come again, in a forked child.
+    again: usize,
+    maker: ThreadId,
+    attend: Option<Attend>,
+    looked: Instant,
 }
 
-/// The limits of a scan.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
-    /// Threads, the caller's among them; none for as many as processors.
-    threads: Option<usize>,
-    /// Bytes of decoded rows that wait.
-    waiting_bytes: usize,
+    threads: usize,
+    /// Bytes of row groups that are begun before their turn.
+    bytes: usize,
 }
 
-/// The part of a scan that its threads share.
-struct Shared {
+/// The works of threads.
+struct Ahead {
     plan: Arc<Plan>,
     limits: Limits,
     state: Mutex<State>,
-    /// Rung when rows come or go, and when a row group ends.
+    /// Rung when others may have something to do.
     bell: Condvar,
     /// True when nobody wants more rows.
     is_over: AtomicBool,
 }
 
-struct State {
-    /// The files that nobody has opened, by their numbers.
-    files: Enumerate<vec::IntoIter<Arc<Add>>>,
-    /// The row groups of opened files that nobody has begun.
-    groups: BTreeMap<Place, (Arc<FileReader>, usize)>,
-    /// Those that are known and not given to the caller in full, begun or not.
-    parts: BTreeMap<Place, Part>,
-    waiting_bytes: usize,
-    most_bytes: usize,
-    threads: usize,
-    most_threads: Option<usize>,
-}
-
-/// The rows of a row group that wait for the caller.
 #[derive(Default)]
-struct Part {
-    batches: VecDeque<RecordBatch>,
-    end: Option<Result<()>>,
+struct State {
+    threads: usize,
+    /// Begun in their order.
+    works: BTreeMap<Place, Work>,
+    /// The files that threads are opening.
+    opening: BTreeSet<usize>,
+    /// Rows that wait for the caller, of the works that are begun.
+    done: BTreeMap<Place, Done>,
+    /// Bytes of batches that wait, and of those to come.
+    bytes: usize,
 }
 
 enum Work {
-    File(Arc<Add>),
-    Group(Arc<FileReader>, usize),
+    Open(Arc<Add>),
+    /// A row group by its number in the file, and its bytes.
+    Decode(Arc<FileReader>, usize, usize),
 }
 
-/// The next thing for the caller's thread to do.
-enum Next {
-    Give(Place, RecordBatch),
-    Decode,
-    Begin(Place, Work),
-    End,
+#[derive(Default)]
+struct Done {
+    batches: VecDeque<RecordBatch>,
+    /// Bytes that are counted for batches to come.
+    reserved: usize,
+    end: Option<Result<()>>,
+}
+
+fn open(plan: &Plan, add: Arc<Add>) -> Result<FileReader> {
+    let deleted = deletion_vectors::read(&plan.place, &add)?;
+    FileReader::open(plan, add, deleted)
 }
 
 impl ScanReader {
     pub(super) fn new(plan: Arc<Plan>, files: Vec<Arc<Add>>) -> Self {
-        let limits = Limits {
-            threads: None,
-            waiting_bytes: WAITING_BYTES,
-        };
-        Self::within(limits, plan, files)
-    }
-
-    fn within(limits: Limits, plan: Arc<Plan>, files: Vec<Arc<Add>>) -> Self {
         Self {
-            shared: Shared::new(limits, plan, files.clone()),
+            plan,
+            own: (files.clone().into(), None),
             files,
-            own: BTreeMap::new(),
-            given: ((0, 0), 0),
-            resumed: ((0, 0), 0),
-            looked: Instant::now(),
-            maker: thread::current().id(),
+            limits: None,
+            ahead: None,
+            is_begun: false,
             process: process::id(),
+            given: 0,
+            again: 0,
+            maker: thread::current().id(),
+            attend: None,
+            looked: Instant::now(),
         }
     }
 
     fn read(&mut self) -> Result<Option<RecordBatch>> {
-        if self.process != process::id() {
-            self.begin_anew();
+        if self.ahead.is_some() && self.process != process::id() {
+            self.end();
+            self.own = (self.files.clone().into(), None);
+            (self.is_begun, self.again) = (false, self.given);
+        }
+        if self.given > 0 && !self.is_begun {
+            self.is_begun = true;
+            self.begin();
         }
         loop {
-            let (place, batch) = match self.next_step()? {
-                Next::End => return Ok(None),
-                Next::Give(place, batch) => (place, batch),
-                Next::Begin(place, work) => {
-                    match self.shared.open(place, work) {
-                        Ok(Some(rows)) => drop(self.own.insert(place, rows)),
-                        Ok(None) => self.shared.end(place, Ok(())),
-                        Err(error) => self.shared.end(place, Err(error)),
-                    }
-                    continue;
-                }
-                Next::Decode => match self.decode() {
-                    Some(decoded) => decoded,
-                    None => continue,
-                },
+            self.look()?;
+            let batch = match self.next_own()? {
+                None => self.next_ahead()?,
+                batch => batch,
             };
-            let given = if self.given.0 == place {
-                self.given.1 + 1
-            } else {
-                1
-            };
-            self.given = (place, given);
-            if self.given > self.resumed {
+            if batch.is_none() || self.again == 0 {
+                self.given += usize::from(batch.is_some());
+                return Ok(batch);
+            }
+            self.again -= 1;
+        }
+    }
+
+    /// Lets what ends a wait be noticed, such as a signal. A library's own threads need not ask.
+    fn look(&mut self) -> Result<()> {
+        if self.looked.elapsed() < LOOK_EVERY || self.maker != thread::current().id() {
+            return Ok(());
+        }
+        self.looked = Instant::now();
+        let place = self.plan.place.as_ref();
+        let attend = self.attend.get_or_insert_with(|| place.attend());
+        attend().map_err(|error| TableError::io(place.root().display(), &error))
+    }
+
+    /// Gives what the caller's thread has not begun to threads, if there are any.
+    fn begin(&mut self) {
+        let limits = self.limits.unwrap_or_else(|| {
+            let processors = thread::available_parallelism().map_or(1, usize::from);
+            let threads = processors.min(MOST_THREADS);
+            let bytes = threads * THREAD_BYTES;
+            Limits { threads, bytes }
+        });
+        if limits.threads < 2 {
+            return;
+        }
+        let ahead = Arc::new(Ahead {
+            plan: Arc::clone(&self.plan),
+            limits,
+            state: Mutex::default(),
+            bell: Condvar::new(),
+            is_over: AtomicBool::new(false),
+        });
+        let (files, rows) = &mut self.own;
+        let opens = (1..)
+            .zip(&*files)
+            .map(|(file, add)| ((file, 0), Work::Open(Arc::clone(add))));
+        let mut works: BTreeMap<Place, Work> = opens.collect();
+        if let Some(rows) = &rows {
+            let (file, groups) = rows.left();
+            works.append(&mut ahead.works_of(0, file, groups));
+        }
+        if ahead.add(works) {
+            files.clear();
+            if let Some(rows) = rows {
+                rows.end_with_group();
+            }
+            (self.ahead, self.process) = (Some(ahead), process::id());
+        }
+    }
+
+    /// The next batch that the caller's thread decodes.
+    fn next_own(&mut self) -> Result<Option<RecordBatch>> {
+        let (files, rows) = &mut self.own;
+        loop {
+            if let Some(rows) = rows
+                && let Some(batch) = rows.next(&self.plan)?
+            {
                 return Ok(Some(batch));
             }
-        }
-    }
-
-    /// Waits for the next thing to do.
-    fn next_step(&mut self) -> Result<Next> {
-        let plan = Arc::clone(&self.shared.plan);
-        let mut look = looking(plan.place.as_ref());
-        loop {
-            // Asked without the lock: a handler of a signal may take its time. A thread of a library need not ask.
-            if self.looked.elapsed() >= LOOK_EVERY && self.maker == thread::current().id() {
-                look()?;
-                self.looked = Instant::now();
-            }
-            let mut state = lock(&self.shared.state);
-            if self.shared.is_over.load(Ordering::Acquire) {
-                return Ok(Next::End);
-            }
-            let first = match state.parts.first_entry() {
-                None => None,
-                Some(mut part) => {
-                    let place = *part.key();
-                    if let Some(batch) = part.get_mut().batches.pop_front() {
-                        state.waiting_bytes -= batch.get_array_memory_size();
-                        self.shared.bell.notify_all();
-                        return Ok(Next::Give(place, batch));
-                    }
-                    if part.get().end.is_some() {
-                        part.remove().end.unwrap_or(Ok(()))?;
-                        self.shared.bell.notify_all();
-                        continue;
-                    }
-                    Some(place)
-                }
+            *rows = None;
+            let Some(add) = files.pop_front() else {
+                return Ok(None);
             };
-            let own = self.own.first_key_value().map(|(place, _)| *place);
-            if own.is_some() && (own == first || state.has_room()) && !state.is_free() {
-                return Ok(Next::Decode);
+            *rows = Some(RowsInOrder::new(open(&self.plan, add)?));
+        }
+    }
+
+    /// Waits for the next batch that a thread decodes.
+    fn next_ahead(&mut self) -> Result<Option<RecordBatch>> {
+        let Some(ahead) = self.ahead.clone() else {
+            return Ok(None);
+        };
+        loop {
+            let mut state = lock(&ahead.state);
+            let next = state.next();
+            ahead.bell.notify_all();
+            if let Some(next) = next {
+                return next;
             }
-            if state.is_free() || own.is_none() && state.has_room() {
-                match self.shared.take(&mut state) {
-                    Some((place, work)) => return Ok(Next::Begin(place, work)),
-                    None if first.is_none() => return Ok(Next::End),
-                    None => {}
-                }
-            }
-            let waited = self.shared.bell.wait_timeout(state, LOOK_EVERY);
+            let waited = ahead.bell.wait_timeout(state, LOOK_EVERY);
             drop(waited.unwrap_or_else(PoisonError::into_inner));
+            // Asked without the lock: the handler of a signal may take its time.
+            self.look()?;
         }
     }
 
-    /// Decodes a batch of the caller's own row group. Rows that are not first in the answer wait.
-    fn decode(&mut self) -> Option<(Place, RecordBatch)> {
-        let mut own = self.own.first_entry()?;
-        let place = *own.key();
-        match own.get_mut().next(&self.shared.plan) {
-            Some(Ok(batch)) => self.shared.give_or_keep(place, batch),
-            end => {
-                own.remove();
-                self.shared.end(place, end.map_or(Ok(()), |end| end.map(drop)));
-                None
-            }
+    fn end(&mut self) {
+        self.own = (VecDeque::new(), None);
+        match self.ahead.take() {
+            Some(ahead) if self.process == process::id() => ahead.stop(),
+            // A forked child has no thread to stop, and one of its parent's may have held the lock.
+            ahead => std::mem::forget(ahead),
         }
-    }
-
-    /// Begins again in a forked child, which has none of its parent's threads. One of them may have held the lock.
-    fn begin_anew(&mut self) {
-        let plan = Arc::clone(&self.shared.plan);
-        let anew = Shared::new(self.shared.limits, plan, self.files.clone());
-        std::mem::forget(std::mem::replace(&mut self.shared, anew));
-        self.own.clear();
-        self.resumed = self.given;
-        self.given = ((0, 0), 0);
-        self.process = process::id();
     }
 }
 
-impl Shared {
-    fn new(limits: Limits, plan: Arc<Plan>, files: Vec<Arc<Add>>) -> Arc<Self> {
-        Arc::new(Self {
-            plan,
-            limits,
-            state: Mutex::new(State {
-                files: files.into_iter().enumerate(),
-                groups: BTreeMap::new(),
-                parts: BTreeMap::new(),
-                waiting_bytes: 0,
-                most_bytes: limits.waiting_bytes,
-                threads: 0,
-                most_threads: limits.threads,
-            }),
-            bell: Condvar::new(),
-            is_over: AtomicBool::new(false),
-        })
+impl Ahead {
+    fn works_of(
+        &self,
+        file: usize,
+        reader: &Arc<FileReader>,
+        groups: &VecDeque<usize>,
+    ) -> BTreeMap<Place, Work> {
+        let works = (1..).zip(groups).map(|(place, group)| {
+            let bytes = reader.bytes_of(&self.plan, *group);
+            ((file, place), Work::Decode(Arc::clone(reader), *group, bytes))
+        });
+        works.collect()
     }
 
-    /// Takes the first work that nobody has begun. Other threads do what is left.
-    fn take(self: &Arc<Self>, state: &mut State) -> Option<(Place, Work)> {
-        let taken = if let Some((place, (file, group))) = state.groups.pop_first() {
-            (place, Work::Group(file, group))
-        } else {
-            let (number, file) = state.files.next()?;
-            state.parts.insert((number, 0), Part::default());
-            ((number, 0), Work::File(file))
-        };
-        self.start_threads(state);
-        Some(taken)
-    }
-
-    /// Starts as many threads as there is work for, beside that of the caller.
-    fn start_threads(self: &Arc<Self>, state: &mut State) {
-        let work = state.files.len() + state.groups.len();
-        while state.threads < work && state.threads + 1 < *state.most_threads.get_or_insert_with(processors) {
-            let shared = Arc::clone(self);
-            let name = "spillway-scan".to_owned();
-            if thread::Builder::new()
-                .name(name)
-                .spawn(move || shared.run())
-                .is_err()
-            {
-                // The caller's own thread reads all that others do not.
-                return;
+    /// Adds works, and threads for them. Returns false if there is none.
+    fn add(self: &Arc<Self>, mut works: BTreeMap<Place, Work>) -> bool {
+        let mut state = lock(&self.state);
+        if self.is_over() {
+            return false;
+        }
+        state.works.append(&mut works);
+        while state.threads < self.limits.threads.min(state.works.len()) {
+            let ahead = Arc::clone(self);
+            let thread = thread::Builder::new().name("spillway-scan".to_owned());
+            if thread.spawn(move || ahead.run()).is_err() {
+                break;
             }
             state.threads += 1;
         }
+        state.threads > 0
     }
 
-    /// The rows of a row group; none where it can have none. Of a file that is opened for it, the others become known.
-    fn open(self: &Arc<Self>, place: Place, work: Work) -> Result<Option<GroupRows>> {
-        let (file, group) = match work {
-            Work::Group(file, group) => (file, group),
-            Work::File(add) => {
-                let deleted = deletion_vectors::read(&self.plan.place, &add)?;
-                let mut file = FileReader::open(&self.plan, add, deleted)?;
-                let groups = std::mem::take(&mut file.groups);
-                let file = Arc::new(file);
-                let mut groups = (0..).zip(groups);
-                let Some((_, first)) = groups.next() else {
-                    return Ok(None);
-                };
-                let mut state = lock(&self.state);
-                for (number, group) in groups {
-                    let place = (place.0, number);
-                    state.parts.insert(place, Part::default());
-                    state.groups.insert(place, (Arc::clone(&file), group));
-                }
-                self.start_threads(&mut state);
-                (file, first)
-            }
-        };
-        GroupRows::open(&self.plan, file, group)
-    }
-
-    /// The work of a thread that is not the caller's.
     fn run(self: &Arc<Self>) {
-        let asked = Arc::clone(self);
-        coalesce::serve_until(move || asked.is_over.load(Ordering::Acquire));
-        while let Some((place, work)) = self.take_when_there_is_room() {
-            let done = catch_unwind(AssertUnwindSafe(|| self.read_ahead(place, work)));
-            // The panic was reported where it happened.
-            let lost = || TableError::Malformed("the thread that read the rows panicked".into());
-            self.end(place, done.unwrap_or_else(|_| Err(lost())));
+        let ahead = Arc::clone(self);
+        coalesce::serve_until(move || ahead.is_over());
+        while let Some((place, work)) = self.take() {
+            let done = catch_unwind(AssertUnwindSafe(|| self.work(place, work)));
+            let end = done.unwrap_or_else(|_| {
+                // The panic was reported where it happened.
+                let words =
+                    "a thread that read the rows panicked: report it with what it wrote to standard error";
+                Err(TableError::Malformed(words.into()))
+            });
+            lock(&self.state).end(place, end);
+            self.bell.notify_all();
         }
     }
 
-    fn take_when_there_is_room(self: &Arc<Self>) -> Option<(Place, Work)> {
+    /// Waits for the next work; none when there is no more.
+    fn take(&self) -> Option<(Place, Work)> {
         let mut state = lock(&self.state);
-        while !(state.has_room() || state.is_free() || self.is_over.load(Ordering::Acquire)) {
+        loop {
+            if self.is_over() || (state.works.is_empty() && state.opening.is_empty()) {
+                state.threads -= 1;
+                return None;
+            }
+            if let Some(taken) = state.take(self.limits) {
+                return Some(taken);
+            }
             state = self.wait(state);
         }
-        let taken = if self.is_over.load(Ordering::Acquire) {
-            None
-        } else {
-            self.take(&mut state)
-        };
-        if taken.is_none() {
-            state.threads -= 1;
-        }
-        taken
     }
 
-    /// Reads a row group. Rows wait for the caller.
-    fn read_ahead(self: &Arc<Self>, place: Place, work: Work) -> Result<()> {
-        let Some(mut rows) = self.open(place, work)? else {
+    fn work(self: &Arc<Self>, place: Place, work: Work) -> Result<()> {
+        let (file, group) = match work {
+            Work::Decode(file, group, _) => (file, group),
+            Work::Open(add) => {
+                let file = Arc::new(open(&self.plan, add)?);
+                self.add(self.works_of(place.0, &file, &file.groups));
+                return Ok(());
+            }
+        };
+        let Some(mut rows) = GroupRows::open(&self.plan, file, group)? else {
             return Ok(());
         };
         while let Some(batch) = rows.next(&self.plan) {
             let batch = batch?;
             let mut state = lock(&self.state);
-            loop {
-                if self.is_over.load(Ordering::Acquire) {
-                    return Ok(());
-                }
-                let is_awaited = state.parts.first_key_value().is_some_and(|(first, part)| {
-                    // The caller has nothing else to go on with.
-                    *first == place && part.batches.is_empty()
-                });
-                if is_awaited || state.has_room() {
-                    break;
-                }
+            while !self.is_over() && !state.has_room(self.limits, place, &batch) {
                 state = self.wait(state);
+            }
+            if self.is_over() {
+                break;
             }
             state.keep(place, batch);
             self.bell.notify_all();
@@ -365,64 +331,109 @@ impl Shared {
         Ok(())
     }
 
-    /// The batch, if it is first in the answer; else it waits.
-    fn give_or_keep(&self, place: Place, batch: RecordBatch) -> Option<(Place, RecordBatch)> {
-        let mut state = lock(&self.state);
-        match state.parts.first_key_value() {
-            Some((first, part)) if *first == place && part.batches.is_empty() => Some((place, batch)),
-            _ => {
-                state.keep(place, batch);
-                None
-            }
-        }
-    }
-
-    fn end(&self, place: Place, end: Result<()>) {
-        if let Some(part) = lock(&self.state).parts.get_mut(&place) {
-            part.end = Some(end);
-        }
-        self.bell.notify_all();
-    }
-
     fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         self.bell.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
     }
 
     /// Ends the work of all threads.
     fn stop(&self) {
         let mut state = lock(&self.state);
         self.is_over.store(true, Ordering::Release);
-        state.files = Vec::new().into_iter().enumerate();
-        state.groups.clear();
-        state.parts.clear();
+        let left = (std::mem::take(&mut state.works), std::mem::take(&mut state.done));
         drop(state);
         self.bell.notify_all();
+        drop(left);
     }
 }
 
 impl State {
-    fn has_room(&self) -> bool {
-        self.waiting_bytes < self.most_bytes
+    /// Returns true if the caller waits for this.
+    fn is_next(&self, place: Place) -> bool {
+        let firsts = [self.works.keys().next(), self.done.keys().next()];
+        firsts.into_iter().flatten().min() == Some(&place)
     }
 
-    /// Returns true if nobody has begun what is first in the answer.
-    fn is_free(&self) -> bool {
-        let first = self.parts.first_key_value();
-        first.is_none_or(|(place, _)| self.groups.contains_key(place))
+    /// Takes the first work. A row group waits for those before it to be known and begun, so that no thread has one
+    /// while the caller waits for another that nobody has.
+    fn take(&mut self, limits: Limits) -> Option<(Place, Work)> {
+        let (place, work) = self.works.first_key_value()?;
+        let (place, left) = (*place, limits.bytes.saturating_sub(self.bytes));
+        let mut done = Done::default();
+        match work {
+            Work::Open(_) => {
+                self.opening.insert(place.0);
+            }
+            Work::Decode(_, _, bytes) => {
+                let is_known = self.opening.first().is_none_or(|file| *file > place.0);
+                if !is_known || (*bytes > left && !self.is_next(place)) {
+                    return None;
+                }
+                done.reserved = left.min(*bytes);
+            }
+        }
+        self.bytes += done.reserved;
+        self.done.insert(place, done);
+        self.works.pop_first()
+    }
+
+    /// Returns true if the batch may wait, or the caller waits for it.
+    fn has_room(&self, limits: Limits, place: Place, batch: &RecordBatch) -> bool {
+        self.done.get(&place).is_none_or(|done| {
+            let more = batch.get_array_memory_size().saturating_sub(done.reserved);
+            more == 0 || self.bytes + more <= limits.bytes || (done.batches.is_empty() && self.is_next(place))
+        })
     }
 
     fn keep(&mut self, place: Place, batch: RecordBatch) {
-        if let Some(part) = self.parts.get_mut(&place) {
-            self.waiting_bytes += batch.get_array_memory_size();
-            part.batches.push_back(batch);
+        if let Some(done) = self.done.get_mut(&place) {
+            let bytes = batch.get_array_memory_size();
+            let reserved = done.reserved.min(bytes);
+            done.reserved -= reserved;
+            self.bytes += bytes - reserved;
+            done.batches.push_back(batch);
         }
+    }
+
+    fn end(&mut self, place: Place, end: Result<()>) {
+        if place.1 == 0 {
+            self.opening.remove(&place.0);
+        }
+        if let Some(done) = self.done.get_mut(&place) {
+            self.bytes -= std::mem::take(&mut done.reserved);
+            done.end = Some(end);
+            if done.is_over() {
+                self.done.remove(&place);
+            }
+        }
+    }
+
+    /// The next batch for the caller, or the end; none while it has to wait.
+    fn next(&mut self) -> Option<Result<Option<RecordBatch>>> {
+        let Some(mut first) = self.done.first_entry() else {
+            return self.works.is_empty().then_some(Ok(None));
+        };
+        if self.works.keys().next().is_some_and(|work| work < first.key()) {
+            return None;
+        }
+        let Some(batch) = first.get_mut().batches.pop_front() else {
+            return first.get_mut().end.take()?.err().map(Err);
+        };
+        self.bytes -= batch.get_array_memory_size();
+        if first.get().is_over() {
+            first.remove();
+        }
+        Some(Ok(Some(batch)))
     }
 }
 
-/// The number of processors that the calling thread may use, within the number of threads of a scan.
-fn processors() -> usize {
-    let found = thread::available_parallelism().map_or(1, usize::from);
-    found.min(MOST_THREADS)
+impl Done {
+    fn is_over(&self) -> bool {
+        self.batches.is_empty() && matches!(self.end, Some(Ok(())))
+    }
 }
 
 impl Iterator for ScanReader {
@@ -432,8 +443,7 @@ impl Iterator for ScanReader {
         let read = self.read();
         if read.is_err() {
             // What comes after a failure would look like the whole rest.
-            self.own.clear();
-            self.shared.stop();
+            self.end();
         }
         read.map_err(|error| ArrowError::ExternalError(Box::new(error)))
             .transpose()
@@ -442,16 +452,13 @@ impl Iterator for ScanReader {
 
 impl RecordBatchReader for ScanReader {
     fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.shared.plan.schema)
+        Arc::clone(&self.plan.schema)
     }
 }
 
 impl Drop for ScanReader {
     fn drop(&mut self) {
-        // A forked child has no thread to stop, and one of its parent's may have held the lock.
-        if self.process == process::id() {
-            self.shared.stop();
-        }
+        self.end();
     }
 }
 
@@ -495,7 +502,9 @@ mod tests {
             ..ScanOptions::default()
         };
         let scan = table.scan(&options).unwrap();
-        ScanReader::within(limits, Arc::clone(&scan.plan), scan.files.clone())
+        let mut reader = scan.reader();
+        reader.limits = Some(limits);
+        reader
     }
 
     /// The numbers of a stream to its end, and whether it failed.
@@ -510,17 +519,20 @@ mod tests {
         (numbers, failed)
     }
 
-    const ALONE: Limits = Limits {
-        threads: Some(1),
-        waiting_bytes: WAITING_BYTES,
-    };
+    /// The least number of a file, by its statistics.
+    fn least(add: &Add) -> i64 {
+        let stats: serde_json::Value = serde_json::from_str(add.stats.as_deref().unwrap()).unwrap();
+        stats["minValues"]["id"].as_i64().unwrap()
+    }
+
+    const ALONE: Limits = Limits { threads: 1, bytes: 0 };
 
     proptest! {
         #[test]
         fn threads_read_the_rows_of_one_thread_in_its_order(
             lengths in prop::collection::vec(1..40_i64, 1..8),
             group_rows in 1..40_i64,
-            limits in (2..5_usize, prop_oneof![Just(0), Just(500), Just(WAITING_BYTES)]),
+            limits in (2..5_usize, prop_oneof![Just(0), Just(500), Just(THREAD_BYTES)]),
             below in 0..8_i64,
             broken in prop::option::of(0..8_usize),
         ) {
@@ -529,22 +541,32 @@ mod tests {
                 number * 1_000..number * 1_000 + length
             }).collect();
             let table = table(folder.path(), &files, group_rows);
-            let scan = table.scan(&ScanOptions::default()).unwrap();
-            if let Some(file) = broken.and_then(|place| scan.files.get(place)) {
-                fs::remove_file(folder.path().join(path::decode_inside(&file.path).unwrap())).unwrap();
+            let conditions = Conditions::Sql(format!("value < {below}"));
+            let options = ScanOptions { conditions: conditions.clone(), ..ScanOptions::default() };
+            let adds: Vec<Arc<Add>> = table.scan(&options).unwrap().files().cloned().collect();
+            let broken = broken.filter(|place| *place < adds.len());
+            if let Some(place) = broken {
+                fs::remove_file(folder.path().join(path::decode_inside(&adds[place].path).unwrap())).unwrap();
             }
-            let of = |limits| read(reader(&table, limits, Conditions::Sql(format!("value < {below}"))));
-            let limits = Limits { threads: Some(limits.0), waiting_bytes: limits.1 };
-            let (alone, together) = (of(ALONE), of(limits));
-            prop_assert_eq!(&alone, &together);
-            if broken.is_none() {
-                // Files come in an order of their own.
-                let (mut found, _) = together;
-                found.sort_unstable();
-                let expected = files.into_iter().flatten().filter(|number| number % 7 < below);
-                prop_assert_eq!(found, expected.collect::<Vec<_>>());
-            }
+            let whole = adds.iter().take(broken.unwrap_or(adds.len()));
+            let numbers = whole.flat_map(|add| {
+                let number = least(add) / 1_000;
+                files[usize::try_from(number).unwrap()].clone()
+            });
+            let expected: Vec<i64> = numbers.filter(|number| number % 7 < below).collect();
+            let of = |limits| read(reader(&table, limits, conditions.clone()));
+            let limits = Limits { threads: limits.0, bytes: limits.1 };
+            prop_assert_eq!(of(ALONE), (expected.clone(), broken.is_some()));
+            prop_assert_eq!(of(limits), (expected, broken.is_some()));
         }
+    }
+
+    /// A table of eight files with nine row groups each.
+    fn eight_files(root: &Path) -> Table {
+        let files: Vec<Range<i64>> = (0..8)
+            .map(|number| number * 1_000..number * 1_000 + 900)
+            .collect();
+        table(root, &files, 100)
     }
 
     /// Waits for something that threads do.
@@ -556,27 +578,91 @@ mod tests {
         }
     }
 
+    /// The bytes that are counted and those of the batches that wait, once they have stayed for fifty looks.
+    fn settled(ahead: &Ahead) -> (usize, usize) {
+        let look = || {
+            let state = lock(&ahead.state);
+            let batches = state.done.values().flat_map(|done| &done.batches);
+            let waiting = batches.map(RecordBatch::get_array_memory_size).sum();
+            (state.bytes, waiting)
+        };
+        let (mut last, mut times) = (look(), 0);
+        await_that(|| {
+            let now = look();
+            times = if now == last { times + 1 } else { 0 };
+            last = now;
+            times == 50
+        });
+        last
+    }
+
     #[test]
-    fn threads_end_with_the_stream_and_wait_within_the_bound() {
+    fn threads_begin_with_the_second_batch_wait_within_the_bound_and_end_with_the_stream() {
         let folder = tempfile::tempdir().unwrap();
-        let files: Vec<Range<i64>> = (0..8)
-            .map(|number| number * 1_000..number * 1_000 + 900)
-            .collect();
-        let table = table(folder.path(), &files, 100);
+        let table = eight_files(folder.path());
         let limits = Limits {
-            threads: Some(4),
-            waiting_bytes: 5_000,
+            threads: 3,
+            bytes: 5_000,
         };
         let mut reader = reader(&table, limits, Conditions::default());
-        let first = reader.next().unwrap().unwrap();
-        let shared = Arc::clone(&reader.shared);
-        await_that(|| !lock(&shared.state).has_room());
-        assert!(lock(&shared.state).threads > 0);
-        // Each of three threads and the caller's may have added a batch.
-        let most = limits.waiting_bytes + 4 * first.get_array_memory_size();
-        assert!(lock(&shared.state).waiting_bytes <= most);
-        let held: Weak<Shared> = Arc::downgrade(&shared);
-        drop((reader, shared));
+        let batch = reader.next().unwrap().unwrap();
+        assert!(reader.ahead.is_none());
+        for _ in 0..20 {
+            reader.next().unwrap().unwrap();
+            let ahead = reader.ahead.as_ref().unwrap();
+            await_that(|| settled(ahead).1 > 0);
+            let (counted, waiting) = settled(ahead);
+            assert!(waiting <= counted);
+            // That for which the caller waits may be beyond the bound.
+            assert!(counted <= limits.bytes + batch.get_array_memory_size());
+        }
+        let held: Weak<Ahead> = Arc::downgrade(reader.ahead.as_ref().unwrap());
+        drop(reader);
         await_that(|| held.upgrade().is_none());
+    }
+
+    #[test]
+    fn a_row_group_too_large_for_the_room_is_begun_when_its_turn_comes() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = eight_files(folder.path());
+        let limits = Limits { threads: 3, bytes: 1 };
+        let mut reader = reader(&table, limits, Conditions::default());
+        for _ in 0..30 {
+            reader.next().unwrap().unwrap();
+            if let Some(ahead) = reader.ahead.clone() {
+                settled(&ahead);
+                let state = lock(&ahead.state);
+                let begun = state.done.keys().filter(|place| place.1 > 0);
+                assert!(begun.count() <= 1, "a row group was begun before its turn");
+            }
+        }
+    }
+
+    #[test]
+    fn a_forked_child_goes_on_though_a_thread_of_its_parent_had_the_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = eight_files(folder.path());
+        let limits = Limits {
+            threads: 3,
+            bytes: THREAD_BYTES,
+        };
+        let (expected, _) = read(reader(&table, limits, Conditions::default()));
+        let mut reader = reader(&table, limits, Conditions::default());
+        let mut numbers = Vec::new();
+        for _ in 0..5 {
+            let batch = reader.next().unwrap().unwrap();
+            numbers.extend_from_slice(batch.column(0).as_primitive::<Int64Type>().values());
+        }
+        let of_parent = reader.ahead.clone().unwrap();
+        let held = lock(&of_parent.state);
+        reader.process += 1;
+        let (sender, receiver) = std::sync::mpsc::channel();
+        thread::spawn(move || sender.send(read(reader)));
+        let (left, failed) = receiver.recv_timeout(Duration::from_secs(60)).unwrap();
+        drop(held);
+        of_parent.stop();
+        assert!(!failed);
+        numbers.extend(left);
+        assert_eq!(numbers, expected);
     }
 }

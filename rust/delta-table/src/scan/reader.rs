@@ -21,6 +21,7 @@ use parquet::file::metadata::ParquetMetaData;
 use roaring::RoaringTreemap;
 
 use crate::checkpoint::with_micros;
+use crate::coalesce;
 use crate::data_file::{DataFile, ranges_of, table_error};
 use crate::error::{Result, TableError};
 use crate::mapping::Mapping;
@@ -184,6 +185,24 @@ impl FileReader {
         (first, counts.next().unwrap_or(0))
     }
 
+    /// The bytes of a row group's columns that are read, without compression. Rows take about as many, or fewer.
+    pub fn bytes_of(&self, plan: &Plan, group: usize) -> usize {
+        let filters = plan.filters.each.iter();
+        let asked = filters.flat_map(|filter| filter.columns(&plan.snapshot));
+        let mut wanted = roots(&self.metadata, asked, plan.snapshot.mapping);
+        wanted.union(&self.mask);
+        let chunks = self
+            .metadata
+            .metadata()
+            .row_group(group)
+            .columns()
+            .iter()
+            .enumerate();
+        let wanted = chunks.filter(|(leaf, _)| wanted.leaf_included(*leaf));
+        let sizes = wanted.map(|(_, chunk)| usize::try_from(chunk.uncompressed_size()).unwrap_or(0));
+        sizes.fold(0, usize::saturating_add)
+    }
+
     /// A reader of the selected rows of a row group that satisfy the filters.
     pub fn group_reader(
         &self,
@@ -244,6 +263,9 @@ impl FileReader {
             let (filter, mapping) = (filter.clone(), plan.snapshot.mapping);
             let mut answers = Answers::default();
             let evaluate = move |decoded: RecordBatch| {
+                if coalesce::is_abandoned() {
+                    return Err(ArrowError::ComputeError("nobody waits for the rows".into()));
+                }
                 let ask = |rows: &RecordBatch| filter.holds(&inputs.rows(rows, mapping)?);
                 match answers.for_rows(&decoded, ask)? {
                     Some(answers) => Ok(answers),
@@ -316,6 +338,16 @@ impl RowsInOrder {
             file: Arc::new(file),
             group: None,
         }
+    }
+
+    /// The file, and the row groups that are not begun.
+    pub fn left(&self) -> (&Arc<FileReader>, &VecDeque<usize>) {
+        (&self.file, &self.groups)
+    }
+
+    /// Ends the reading with the row group that is begun.
+    pub fn end_with_group(&mut self) {
+        self.groups.clear();
     }
 
     /// The next batch. One row group is in memory at a time, compressed.
