@@ -57,6 +57,7 @@ QUESTIONS = {
     "second-wide": Question("A second of a service, all columns", None, _within("00:01:40", "00:01:41")),
     "minute": Question("A minute of a service, six columns", SOME, _within("00:01:10", "00:02:10")),
     "service": Question("A service at all times, six columns", SOME, "service = 'cart-service'"),
+    "all": Question("All rows, all columns", None, "timestamp >= TIMESTAMP '2000-01-01 00:00:00Z'"),
 }
 
 
