@@ -19,6 +19,7 @@ import other_runs
 import published_study
 import regret
 import scale_tables
+import scan_speed
 import spark_speed
 import targets
 from spillway._wording import and_joined, counted
@@ -37,6 +38,7 @@ from spillway.race import record as race_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
 
     from spillway.harness.records import RecordSchema
     from spillway.harness.statistics import Ratio
@@ -331,14 +333,19 @@ def _spark() -> str:
 
 
 def _delta() -> str:
-    """The guide to Delta tables with the tables of the newest run of ``scripts/merge_speed.py``."""
-    runs = sorted(path.parent for path in (_RESULTS / "merge").glob(f"*/{merge_speed.SAMPLES}"))
+    """The guide to Delta tables with the tables of the newest runs of merges and of scans."""
+    return _filled(_DELTA, {"merges": _newest(merge_speed), "scans": _newest(scan_speed)})
+
+
+def _newest(measure: ModuleType) -> str:
+    """The tables of the newest run on record of a program such as ``scripts/merge_speed.py``."""
+    runs = sorted(path.parent for path in measure.RESULTS.glob(f"*/{measure.SAMPLES}"))
     if not runs:
-        return _filled(_DELTA, {"merges": other_runs.NO_RUN})
-    if reasons := merge_speed.why_not_quoted(runs[-1]):
+        return other_runs.NO_RUN
+    if reasons := measure.why_not_quoted(runs[-1]):
         sys.exit(f"scripts/render.py: run {runs[-1].name} is not to be quoted: {'; '.join(reasons)}")
-    tables = f"\n{merge_speed.table(runs[-1])}".replace("\n## ", "\n#### ")
-    return _filled(_DELTA, {"merges": tables.strip()})
+    tables: str = measure.table(runs[-1])
+    return f"\n{tables}".replace("\n## ", "\n#### ").strip()
 
 
 def _scale() -> str:

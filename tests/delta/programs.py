@@ -7,6 +7,7 @@ import gc
 import json
 import os
 import resource
+import signal
 import sys
 import tempfile
 import threading
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 import spillway.delta
 from spillway.errors import CommitUnknown
@@ -248,6 +250,70 @@ def endless_upkeep(folder: str, first: str) -> None:
         number += 1
 
 
+class ToldError(Exception):
+    """Raised by the handler of a signal."""
+
+
+def reads_a_pipe(folder: str, sign: str) -> None:
+    """Scan a file, and a pipe that says nothing, which a thread reads ahead, and be told to stop."""
+    table = spillway.delta.create(folder, SCHEMA)
+    for name in ("first", "second"):
+        path = Path(folder, f"{name}.parquet")
+        pq.write_table(batch(name, 0, rows=20_000), path)
+        table.commit(adds=[spillway.delta.AddFile(path.name, path.stat().st_size)])
+    scan = table.scan()
+    last = Path(folder, scan.files[-1].path)
+    last.unlink()
+    os.mkfifo(last)
+
+    def tell(*_: object) -> None:
+        raise ToldError
+
+    signal.signal(signal.SIGTERM, tell)
+    threading.Thread(target=stops_a_reader, args=(signal.Signals[sign],), daemon=True).start()
+    stream = pa.RecordBatchReader.from_stream(scan)
+    raised = []
+    for number, turn in enumerate((stream.read_all, lambda: spin(1.0), table.files, table.scan)):
+        try:
+            try:
+                turn()
+            except pa.ArrowException:
+                # It says that a signal came; Python raises once it runs again.
+                spin(5.0)
+        except (KeyboardInterrupt, ToldError) as error:
+            raised.append(f"{number} {type(error).__name__}")
+    print(*raised, flush=True)
+    os._exit(0)
+
+
+def spin(seconds: float) -> None:
+    """Run Python for a time, as a program does that goes on."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        pass
+
+
+def stops_a_reader(sign: signal.Signals) -> None:
+    """Send this process a signal once a thread reads ahead, and end it if none does."""
+    end = time.monotonic() + 30.0
+    while not any(is_reading_ahead(task) for task in Path("/proc/self/task").iterdir()):
+        if time.monotonic() > end:
+            print("no thread reads ahead", flush=True)
+            os._exit(1)
+        time.sleep(0.01)
+    time.sleep(0.2)
+    os.kill(os.getpid(), sign)
+
+
+def is_reading_ahead(task: Path) -> bool:
+    """True of a thread that waits for a pipe."""
+    try:
+        name, state = (task / "comm").read_text(), (task / "stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return name == "spillway-scan\n" and state == "S"
+
+
 if __name__ == "__main__":
     programs = {
         "one": one,
@@ -263,5 +329,6 @@ if __name__ == "__main__":
         "endless_updates": endless_updates,
         "endless_merges": endless_merges,
         "endless_upkeep": endless_upkeep,
+        "reads_a_pipe": reads_a_pipe,
     }
     programs[sys.argv[1]](*sys.argv[2:])

@@ -6,6 +6,7 @@ import datetime as dt
 import math
 import operator
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -491,3 +492,35 @@ def test_a_file_that_cannot_be_read_is_named(table: spillway.delta.Table, damage
     scan = pa.RecordBatchReader.from_stream(table.scan())
     with pytest.raises(Exception, match=file.path.rpartition("/")[2]):
         scan.read_all()
+
+
+TEXTS = [None, "a", "b", "", "é"]
+ASKED: Mapping[str, Callable[[str | None], bool]] = {
+    "text = 'a'": lambda text: text == "a",
+    "text <> 'a'": lambda text: text not in {None, "a"},
+    "text >= 'b'": lambda text: text is not None and text >= "b",
+    "text IN ('', 'é')": lambda text: text in {"", "é"},
+    "text IS NULL": lambda text: text is None,
+    "NOT (text = 'a') OR text IS NULL": lambda text: text != "a",
+    "text = 'a' OR part = 'b c'": lambda text: text == "a",
+}
+
+
+@settings(max_examples=examples(0.3))
+@given(
+    st.lists(st.lists(st.sampled_from(TEXTS), min_size=1, max_size=40), min_size=1, max_size=3),
+    st.sampled_from(sorted(ASKED)),
+    st.sampled_from(["dictionary", "plain"]),
+)
+def test_texts_are_found_with_a_dictionary_and_without(
+    groups: list[list[str | None]], where: str, encoding: str
+) -> None:
+    """Row groups of 20 rows have dictionaries of their own."""
+    with tempfile.TemporaryDirectory() as folder:
+        table = spillway.delta.create(folder, SCHEMA, partition_by="part")
+        for group in groups:
+            lines = [{"part": "a", "text": text, "whole": number} for number, text in enumerate(group)]
+            append(table, lines, row_group_rows=20, encoding={"text": encoding})
+        found = pa.table(table.scan(["text", "whole"], where=where)).to_pylist()
+    expected = [(text, number) for group in groups for number, text in enumerate(group) if ASKED[where](text)]
+    assert Counter((row["text"], row["whole"]) for row in found) == Counter(expected)

@@ -252,17 +252,23 @@ impl Pool {
 }
 
 thread_local! {
-    /// The test that says whether the appends that this thread works for have all stopped waiting.
+    /// The test that says whether the callers that this thread works for have stopped waiting.
     static ABANDONED: RefCell<Option<Box<dyn Fn() -> bool>>> = const { RefCell::new(None) };
 }
 
-/// Returns true if the calling thread works for appends that no longer wait, so that requests to a store should end.
+/// Says from when on nobody waits for the work of the calling thread.
+pub(crate) fn serve_until(is_abandoned: impl Fn() -> bool + 'static) {
+    ABANDONED.set(Some(Box::new(is_abandoned)));
+}
+
+/// Returns true if the calling thread works for callers that no longer wait, so that requests to a store should end.
 #[must_use]
 pub fn is_abandoned() -> bool {
     ABANDONED.with_borrow(|asked| asked.as_ref().is_some_and(|asked| asked()))
 }
 
-/// Returns true if the calling thread writes files for several appends.
+/// Returns true if the calling thread was started here, to write the files of several appends or to read ahead. No
+/// signal and no deadline of a caller is its own.
 #[must_use]
 pub fn is_serving() -> bool {
     ABANDONED.with_borrow(Option::is_some)
@@ -323,7 +329,7 @@ impl Bundle<'_> {
             let members = self.members.clone();
             move || members.iter().any(|member| member.is_leaving())
         };
-        ABANDONED.set(Some(Box::new(someone_leaves.clone())));
+        serve_until(someone_leaves.clone());
         let begun = first.terms.begin(self.shared);
         let rows = joined(self.members.iter().map(|member| &member.rows));
         let (mut append, batches) = match begun.and_then(|append| Ok((append, rows?))) {
@@ -396,7 +402,7 @@ impl Bundle<'_> {
             let some_stay = some_stay.clone();
             move || !some_stay()
         };
-        ABANDONED.set(Some(Box::new(nobody_stays)));
+        serve_until(nobody_stays);
         let deadline = Instant::now() + SETTLING;
         let mut pause = PAUSE;
         while some_stay() && Instant::now() < deadline {

@@ -5,8 +5,10 @@
 //! exact: statistics only save work.
 
 mod adapt;
+mod ahead;
 mod changes;
 mod constants;
+mod dictionaries;
 mod filter;
 mod pages;
 mod positions;
@@ -25,17 +27,17 @@ use crate::error::{Result, TableError};
 use crate::head::Head;
 use crate::place::Place;
 use crate::row_ids::{self, RowValue};
-use crate::schema::Column;
+use crate::schema::{Column, Kind, Primitive};
 use crate::snapshot::Snapshot;
 use crate::table::Table;
 
 pub(crate) use adapt::adapt;
+pub use ahead::ScanReader;
 pub use changes::{Changes, ChangesOptions, ChangesReader};
 pub(crate) use filter::{is_in, plain};
 pub(crate) use positions::{FileRows, Found, NumberedRows, Positions, row_count};
 pub(crate) use question::{Filter, Filters, PartitionFilter, Question};
 use reader::Advice;
-pub use reader::ScanReader;
 pub(crate) use reader::repeated;
 
 /// The rows and columns to read.
@@ -108,6 +110,19 @@ impl Plan {
     /// The same without advice about a file that is not there: the caller has its own.
     pub fn unadvised(self) -> Self {
         Self { advice: None, ..self }
+    }
+
+    /// Returns true if a condition asks for the column that files have under this name, which is one of text, and for
+    /// no other column.
+    fn asks_for_text(&self, stored_name: &str) -> bool {
+        let mut filters = self.filters.each.iter();
+        filters.any(|filter| match filter.columns(&self.snapshot)[..] {
+            [column] => {
+                column.kind == Kind::Primitive(Primitive::String)
+                    && self.snapshot.mapping.stored_name(column) == stored_name
+            }
+            _ => false,
+        })
     }
 
     /// The place of each column of the answer among the fields of a file; none where the file does not hold it.

@@ -27,7 +27,7 @@ use crate::table::Table;
 use crate::vacuum::RETENTION_PROPERTY;
 
 use super::positions::row_count_of;
-use super::reader::FileReader;
+use super::reader::{FileReader, RowsInOrder};
 use super::{Filters, Plan, chosen};
 
 use former::Former;
@@ -254,7 +254,7 @@ impl Plans {
 pub struct ChangesReader {
     plans: Arc<Plans>,
     parts: VecDeque<Part>,
-    open: Option<(Part, FileReader)>,
+    open: Option<(Part, RowsInOrder)>,
 }
 
 impl ChangesReader {
@@ -262,7 +262,7 @@ impl ChangesReader {
         loop {
             if let Some((part, reader)) = &mut self.open
                 && let Some(rows) = reader
-                    .read(self.plans.of(part))
+                    .next(self.plans.of(part))
                     .map_err(|error| of_version(part.version, error))?
             {
                 let answer = self.plans.answer(part, &rows);
@@ -278,7 +278,7 @@ impl ChangesReader {
             };
             let reader = self.plans.open(&part);
             let reader = reader.map_err(|error| of_version(part.version, error))?;
-            self.open = Some((part, reader));
+            self.open = Some((part, RowsInOrder::new(reader)));
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::place::Place;
 use crate::schema::Column;
 use crate::snapshot::Snapshot;
 
-use super::reader::FileReader;
+use super::reader::{FileReader, RowsInOrder};
 use super::{Filters, Plan};
 
 /// A reading of some columns with the numbers of rows.
@@ -151,14 +151,14 @@ impl Positions {
 /// The rows of one file, in some columns of the table, without some rows.
 pub(crate) struct FileRows {
     plan: Plan,
-    reader: FileReader,
+    rows: RowsInOrder,
 }
 
 impl FileRows {
     /// Opens a file by a plan, without the rows of these numbers.
     pub fn open(plan: Plan, add: &Arc<Add>, gone: RoaringTreemap) -> Result<Self> {
-        let reader = FileReader::open(&plan, Arc::clone(add), gone)?;
-        Ok(Self { plan, reader })
+        let rows = RowsInOrder::new(FileReader::open(&plan, Arc::clone(add), gone)?);
+        Ok(Self { plan, rows })
     }
 
     /// Opens a file in these columns, without the rows of these numbers.
@@ -178,7 +178,7 @@ impl Iterator for FileRows {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.reader.read(&self.plan).transpose()
+        self.rows.next(&self.plan).transpose()
     }
 }
 

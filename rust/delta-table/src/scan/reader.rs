@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::new_null_array;
-use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, RecordBatchReader, UInt32Array};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 use arrow_select::take::take;
 use delta_commit::actions::Add;
@@ -21,8 +21,8 @@ use parquet::file::metadata::ParquetMetaData;
 use roaring::RoaringTreemap;
 
 use crate::checkpoint::with_micros;
+use crate::coalesce;
 use crate::data_file::{DataFile, ranges_of, table_error};
-use crate::deletion_vectors;
 use crate::error::{Result, TableError};
 use crate::mapping::Mapping;
 use crate::row_ids::{self, Origin, RowValue};
@@ -30,66 +30,13 @@ use crate::schema::Column;
 use crate::stats::row_group_stats_json;
 
 use super::adapt::adapt;
+use super::dictionaries::{self, Answers};
 use super::question::{batch, nullable};
 use super::row_numbers::{in_order, with_numbers};
 use super::{Filter, Plan, constants, pages};
 
 /// Rows of a batch.
 pub(super) const BATCH_ROWS: usize = 8_192;
-
-/// The batches of a scan. One row group is in memory at a time, compressed, and of it one batch decoded.
-pub struct ScanReader {
-    plan: Arc<Plan>,
-    files: VecDeque<Arc<Add>>,
-    open: Option<FileReader>,
-}
-
-impl ScanReader {
-    pub(super) fn new(plan: Arc<Plan>, files: Vec<Arc<Add>>) -> Self {
-        Self {
-            plan,
-            files: files.into(),
-            open: None,
-        }
-    }
-
-    fn read(&mut self) -> Result<Option<RecordBatch>> {
-        loop {
-            if let Some(open) = &mut self.open
-                && let Some(batch) = open.read(&self.plan)?
-            {
-                return Ok(Some(batch));
-            }
-            let Some(file) = self.files.pop_front() else {
-                self.open = None;
-                return Ok(None);
-            };
-            let deleted = deletion_vectors::read(&self.plan.place, &file)?;
-            self.open = Some(FileReader::open(&self.plan, file, deleted)?);
-        }
-    }
-}
-
-impl Iterator for ScanReader {
-    type Item = Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let read = self.read();
-        if read.is_err() {
-            // What comes after a failure would look like the whole rest.
-            self.files.clear();
-            self.open = None;
-        }
-        read.map_err(|error| ArrowError::ExternalError(Box::new(error)))
-            .transpose()
-    }
-}
-
-impl RecordBatchReader for ScanReader {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.plan.schema)
-    }
-}
 
 /// The source of a column of the answer.
 enum Source {
@@ -113,7 +60,6 @@ pub(super) struct FileReader {
     /// The columns of the answer that the file has.
     mask: ProjectionMask,
     sources: Vec<Source>,
-    group: Option<ParquetRecordBatchReader>,
     /// The ids of its rows, and their version, where row tracking is asked for.
     origin: Option<Origin>,
     advice: Option<Advice>,
@@ -129,6 +75,9 @@ impl FileReader {
             let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
             let loaded = ArrowReaderMetadata::load(&file, options.clone())?;
             let fields = with_micros(loaded.schema().fields(), loaded.parquet_schema(), &mut 0);
+            let fields = dictionaries::kept(&fields, loaded.metadata(), |field| {
+                plan.asks_for_text(field.name())
+            });
             let options = options.with_schema(Arc::new(Schema::new(fields)));
             let (footer, options) = if plan.tracked.iter().any(|column| column.value == RowValue::Id) {
                 (in_order(loaded.metadata())?, with_numbers(options)?)
@@ -180,26 +129,8 @@ impl FileReader {
                 .then(|| row_ids::origin(&add))
                 .transpose()?,
             add,
-            group: None,
             advice: plan.advice,
         })
-    }
-
-    pub fn read(&mut self, plan: &Plan) -> Result<Option<RecordBatch>> {
-        loop {
-            if let Some(group) = &mut self.group
-                && let Some(batch) = group.next()
-            {
-                let read = batch.and_then(|batch| self.answer(plan, &batch));
-                return read.map(Some).map_err(|error| self.failed(error.into()));
-            }
-            let Some(group) = self.groups.pop_front() else {
-                return Ok(None);
-            };
-            // Lets go of the last row group's bytes before the next one's come.
-            self.group = None;
-            self.group = self.open_group(plan, group)?;
-        }
     }
 
     /// A reader of the rows of a row group that are there and satisfy the conditions; none where no row can.
@@ -252,6 +183,24 @@ impl FileReader {
         let mut counts = counts.map(|group| u64::try_from(group.num_rows()).unwrap_or(0));
         let first = counts.by_ref().take(group).sum();
         (first, counts.next().unwrap_or(0))
+    }
+
+    /// The bytes of a row group's columns that are read, without compression. Rows take about as many, or fewer.
+    pub fn bytes_of(&self, plan: &Plan, group: usize) -> usize {
+        let filters = plan.filters.each.iter();
+        let asked = filters.flat_map(|filter| filter.columns(&plan.snapshot));
+        let mut wanted = roots(&self.metadata, asked, plan.snapshot.mapping);
+        wanted.union(&self.mask);
+        let chunks = self
+            .metadata
+            .metadata()
+            .row_group(group)
+            .columns()
+            .iter()
+            .enumerate();
+        let wanted = chunks.filter(|(leaf, _)| wanted.leaf_included(*leaf));
+        let sizes = wanted.map(|(_, chunk)| usize::try_from(chunk.uncompressed_size()).unwrap_or(0));
+        sizes.fold(0, usize::saturating_add)
     }
 
     /// A reader of the selected rows of a row group that satisfy the filters.
@@ -312,7 +261,17 @@ impl FileReader {
             }
             let mask = roots(&self.metadata, inputs.held.iter(), plan.snapshot.mapping);
             let (filter, mapping) = (filter.clone(), plan.snapshot.mapping);
-            let evaluate = move |decoded: RecordBatch| filter.holds(&inputs.rows(&decoded, mapping)?);
+            let mut answers = Answers::default();
+            let evaluate = move |decoded: RecordBatch| {
+                if coalesce::is_abandoned() {
+                    return Err(ArrowError::ComputeError("nobody waits for the rows".into()));
+                }
+                let ask = |rows: &RecordBatch| filter.holds(&inputs.rows(rows, mapping)?);
+                match answers.for_rows(&decoded, ask)? {
+                    Some(answers) => Ok(answers),
+                    None => ask(&decoded),
+                }
+            };
             filters.push(Box::new(ArrowPredicateFn::new(mask, evaluate)));
         }
         Ok(Some(filters))
@@ -341,6 +300,69 @@ impl FileReader {
             columns,
             &RecordBatchOptions::new().with_row_count(Some(rows)),
         )
+    }
+}
+
+/// The rows of a row group that are there and satisfy the conditions.
+pub(super) struct GroupRows {
+    file: Arc<FileReader>,
+    rows: ParquetRecordBatchReader,
+}
+
+impl GroupRows {
+    /// Opens a row group of a file; none where no row can satisfy the conditions.
+    pub fn open(plan: &Plan, file: Arc<FileReader>, group: usize) -> Result<Option<Self>> {
+        let rows = file.open_group(plan, group)?;
+        Ok(rows.map(|rows| Self { file, rows }))
+    }
+
+    /// The next batch of the answer.
+    pub fn next(&mut self, plan: &Plan) -> Option<Result<RecordBatch>> {
+        let batch = self.rows.next()?;
+        let answer = batch.and_then(|batch| self.file.answer(plan, &batch));
+        Some(answer.map_err(|error| self.file.failed(error.into())))
+    }
+}
+
+/// The rows of a file, one row group after the other.
+pub(super) struct RowsInOrder {
+    file: Arc<FileReader>,
+    groups: VecDeque<usize>,
+    group: Option<GroupRows>,
+}
+
+impl RowsInOrder {
+    pub fn new(file: FileReader) -> Self {
+        Self {
+            groups: file.groups.clone(),
+            file: Arc::new(file),
+            group: None,
+        }
+    }
+
+    /// The file, and the row groups that are not begun.
+    pub fn left(&self) -> (&Arc<FileReader>, &VecDeque<usize>) {
+        (&self.file, &self.groups)
+    }
+
+    /// Ends the reading with the row group that is begun.
+    pub fn end_with_group(&mut self) {
+        self.groups.clear();
+    }
+
+    /// The next batch. One row group is in memory at a time, compressed.
+    pub fn next(&mut self, plan: &Plan) -> Result<Option<RecordBatch>> {
+        loop {
+            if let Some(batch) = self.group.as_mut().and_then(|group| group.next(plan)) {
+                return batch.map(Some);
+            }
+            // Lets go of the last row group's bytes before the next one's come.
+            self.group = None;
+            let Some(group) = self.groups.pop_front() else {
+                return Ok(None);
+            };
+            self.group = GroupRows::open(plan, Arc::clone(&self.file), group)?;
+        }
     }
 }
 

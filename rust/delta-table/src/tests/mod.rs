@@ -28,7 +28,7 @@ use crate::deletion_vectors;
 use crate::place::Folder;
 use crate::{ChangesOptions, CreateMode, CreateOptions, ScanOptions, Table};
 
-fn patience() -> Patience<'static> {
+pub(crate) fn patience() -> Patience<'static> {
     Patience::until(Instant::now() + Duration::from_secs(60))
 }
 
@@ -44,7 +44,7 @@ fn schema() -> SchemaRef {
 /// Rows, each an identifier and a value.
 type Rows = Vec<(i64, i64)>;
 
-fn batch(rows: &[(i64, i64)]) -> RecordBatch {
+pub(crate) fn batch(rows: &[(i64, i64)]) -> RecordBatch {
     let column = |of: fn(&(i64, i64)) -> i64| -> ArrayRef {
         Arc::new(Int64Array::from_iter_values(rows.iter().map(of)))
     };
@@ -53,14 +53,14 @@ fn batch(rows: &[(i64, i64)]) -> RecordBatch {
 
 /// The abilities of a table: deletion vectors, a change data feed, rows that keep their ids.
 #[derive(Debug, Clone, Copy, Default)]
-struct Has {
+pub(crate) struct Has {
     marks: bool,
     feed: bool,
     tracks: bool,
 }
 
 /// An empty table.
-fn table(root: &Path, isolation: &str, has: Has) -> Table {
+pub(crate) fn table(root: &Path, isolation: &str, has: Has) -> Table {
     let properties = [
         ("delta.enableDeletionVectors", has.marks.to_string()),
         (CHANGE_FEED, has.feed.to_string()),
