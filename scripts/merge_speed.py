@@ -6,36 +6,28 @@
 
 ``make readme`` puts the table of the newest run in ``results/merge/`` into the guide to Delta tables.
 
-Each sample merges the same source into a fresh copy of the same table, in blocks whose order is drawn by a
-seed. The first block is not kept. Bytes are those of all files that a merge adds, the log included. polars
-reads each table back, outside of the time that is taken.
+Each sample merges the same source into a fresh copy of the same table. Bytes are those of all files that a
+merge adds, the log included. polars reads each table back, outside of the time that is taken.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
 import shutil
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import deltalake
 import polars as pl
 import pyarrow as pa
-from rich.progress import Progress
 
 import spillway.delta
-from spillway._wording import counted
-from spillway.bench.quoting import FEWEST_TO_QUOTE
-from spillway.harness.environment import describe_run, refuse_debug_build
-from spillway.harness.host import SampleWatch, noise_warnings
+from block_run import BlockRun, Options
+from spillway.harness.host import SampleWatch
 from spillway.harness.report.markdown import checkout, document, machine, software, table_section
 from spillway.harness.report.table import Entry, Table
 from spillway.harness.statistics import estimate, paired_ratio
@@ -45,9 +37,6 @@ if TYPE_CHECKING:
 
     from spillway.harness.host import HostReading
 
-SCHEMA_VERSION = 1
-SAMPLES = "merges.jsonl"
-RESULTS = Path(__file__).resolve().parent.parent / "results" / "merge"
 FILES = 10
 TOUCHED = 100
 """One row in so many is merged."""
@@ -56,15 +45,6 @@ OTHER = "delta-rs"
 TITLES = {"clustered": "Keys that lie together", "spread": "Keys that are spread over all files"}
 VECTORS = {"delta.enableDeletionVectors": "true"}
 SCHEMA = pa.schema({"id": pa.int64(), "service": pa.string(), "value": pa.float64(), "note": pa.string()})
-
-
-@dataclass(frozen=True)
-class Options:
-    """The options of a run."""
-
-    rows: int
-    blocks: int
-    seed: int
 
 
 @dataclass(frozen=True)
@@ -179,60 +159,27 @@ def rows_in(path: Path) -> tuple[int, int]:
     return found["len"][0], found["new"][0]
 
 
-def measure(folder: Path, options: Options, *, record: bool) -> None:
-    """Take the samples of a run, leave them in its folder, and keep them where that is asked."""
-    refuse_debug_build()
-    folder.mkdir(parents=True)
-    run_id = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    environment = describe_run(run_id, options, schema_version=SCHEMA_VERSION)
-    (folder / "environment.json").write_text(json.dumps(environment, indent=1) + "\n")
-    scratch = Path(tempfile.mkdtemp(prefix="spillway-merge-"))
-    try:
-        starts = {name: made(scratch / name, each.properties, options) for name, each in WRITERS.items()}
+RUNS = BlockRun("merge", Sample, schema_version=1)
+
+
+def measure(folder: Path, options: Options) -> None:
+    """Take the samples of a run, and leave them in its folder."""
+    RUNS.begin(folder, options)
+    with tempfile.TemporaryDirectory(prefix="spillway-merge-") as scratch:
+        starts = {name: made(Path(scratch, name), each.properties, options) for name, each in WRITERS.items()}
         sources = {keys: source(keys, options) for keys in TITLES}
         forms = [(keys, writer) for keys in TITLES for writer in WRITERS]
-        draw = random.Random(options.seed)  # noqa: S311 - an order, not a secret
-        with Progress() as progress, (folder / SAMPLES).open("w") as out:
-            task = progress.add_task("merging", total=len(forms) * (options.blocks + 1))
-            for block in range(options.blocks + 1):
-                for keys, writer in draw.sample(forms, len(forms)):
-                    sample = taken(starts[writer], writer, keys, block, sources[keys])
-                    if block > 0:
-                        out.write(json.dumps(asdict(sample)) + "\n")
-                        out.flush()
-                    progress.advance(task)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-    if record:
-        shutil.copytree(folder, RESULTS / run_id)
 
+        def of(form: tuple[str, str], block: int) -> Sample:
+            keys, writer = form
+            return taken(starts[writer], writer, keys, block, sources[keys])
 
-def environment_of(folder: Path) -> dict[str, Any]:
-    """The machine and the options of a run."""
-    found: dict[str, Any] = json.loads((folder / "environment.json").read_text())
-    return found
-
-
-def read_samples(folder: Path) -> list[Sample]:
-    """The samples of a run."""
-    return [Sample(**json.loads(line)) for line in (folder / SAMPLES).read_text().splitlines()]
-
-
-def why_not_quoted(folder: Path) -> list[str]:
-    """The reasons why a run is not to be quoted: too few samples, or a host that was busy."""
-    samples, environment = read_samples(folder), environment_of(folder)
-    blocks = len({sample.block for sample in samples})
-    few = blocks < FEWEST_TO_QUOTE
-    lacking = [f"{counted(blocks, 'block')}, not {FEWEST_TO_QUOTE}"] if few else []
-    hosts = [sample.host for sample in samples]
-    seconds = sum(host.get("wall_seconds", 0.0) for host in hosts)
-    noise = partial(noise_warnings, cores=environment["cores"])
-    return lacking + noise(environment["load_before"], hosts, seconds)
+        RUNS.take(folder, options, forms, of)
 
 
 def table(folder: Path) -> str:
     """The tables of a run, in Markdown."""
-    samples, environment = read_samples(folder), environment_of(folder)
+    samples, environment = RUNS.read(folder), RUNS.environment_of(folder)
     rows = environment["options"]["rows"]
     notes = [
         f"Into {rows:,} rows in {FILES} files, upserts of {rows // TOUCHED:,}.",
@@ -273,26 +220,5 @@ def _line(writer: str, cells: Mapping[str, Mapping[int, Sample]]) -> list[str]:
     ]
 
 
-def main() -> int:
-    """Run the command."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    commands = parser.add_subparsers(dest="command", required=True)
-    measuring = commands.add_parser("measure", help="take the samples")
-    measuring.add_argument("folder", type=Path)
-    measuring.add_argument("--rows", type=int, default=1_000_000)
-    measuring.add_argument("--blocks", type=int, default=12)
-    measuring.add_argument("--seed", type=int, default=1)
-    measuring.add_argument("--record", action="store_true", help="keep the samples in results/merge/")
-    showing = commands.add_parser("table", help="print the tables of a run")
-    showing.add_argument("folder", type=Path)
-    given = parser.parse_args()
-    if given.command == "measure":
-        measure(given.folder, Options(given.rows, given.blocks, given.seed), record=given.record)
-    sys.stdout.write(table(given.folder))
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(RUNS.main(__doc__ or "", measure, table))

@@ -339,12 +339,12 @@ def _delta() -> str:
 
 def _newest(measure: ModuleType) -> str:
     """The tables of the newest run on record of a program such as ``scripts/merge_speed.py``."""
-    runs = sorted(path.parent for path in measure.RESULTS.glob(f"*/{measure.SAMPLES}"))
-    if not runs:
+    run = measure.RUNS.newest()
+    if run is None:
         return other_runs.NO_RUN
-    if reasons := measure.why_not_quoted(runs[-1]):
-        sys.exit(f"scripts/render.py: run {runs[-1].name} is not to be quoted: {'; '.join(reasons)}")
-    tables: str = measure.table(runs[-1])
+    if reasons := measure.RUNS.why_not_quoted(run):
+        sys.exit(f"scripts/render.py: run {run.name} is not to be quoted: {'; '.join(reasons)}")
+    tables: str = measure.table(run)
     return f"\n{tables}".replace("\n## ", "\n#### ").strip()
 
 

@@ -6,36 +6,27 @@
 
 ``make readme`` puts the table of the newest run in ``results/scan/`` into the guide to Delta tables.
 
-Each sample is a process that reads the answer to a question into Arrow, with one thread or with two, in
-blocks whose order is drawn by a seed. It reads once, and then some times more: both are shown. The first
-block is not kept. All readers must find the same rows. ``scripts/scan_once.py`` has questions and readers.
+Each sample is a process that reads the answer to a question into Arrow, with one thread or with two. It reads
+once, and then some times more: both are shown. All readers must find the same rows. ``scripts/scan_once.py``
+has questions and readers.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import random
-import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from rich.progress import Progress
+from typing import TYPE_CHECKING
 
 import scan_once
 import spillway.delta
+from block_run import BlockRun, Options
 from spillway import datasets
-from spillway._wording import counted
-from spillway.bench.quoting import FEWEST_TO_QUOTE
-from spillway.harness.environment import describe_run, refuse_debug_build
-from spillway.harness.host import SampleWatch, noise_warnings
+from spillway.harness.host import SampleWatch
 from spillway.harness.report.markdown import checkout, document, machine, software, table_section
 from spillway.harness.report.table import Entry, Table
 from spillway.harness.statistics import estimate, paired_ratio
@@ -45,22 +36,10 @@ if TYPE_CHECKING:
 
     from spillway.harness.host import HostReading
 
-SCHEMA_VERSION = 1
-SAMPLES = "scans.jsonl"
-RESULTS = Path(__file__).resolve().parent.parent / "results" / "scan"
 FILES = 10
 THREADS = (1, 2)
 OTHER = "duckdb"
 """The reader that ours is compared with."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """The options of a run."""
-
-    rows: int
-    blocks: int
-    seed: int
 
 
 @dataclass(frozen=True)
@@ -115,20 +94,18 @@ def taken(table: Path, question: str, reader: str, threads: int, block: int) -> 
     return Sample(question, reader, threads, block, **json.loads(done.stdout), host=watch.read())
 
 
-def measure(folder: Path, options: Options, *, record: bool) -> None:
-    """Take the samples of a run, leave them in its folder, and keep them where that is asked.
+RUNS = BlockRun("scan", Sample, schema_version=1)
+
+
+def measure(folder: Path, options: Options) -> None:
+    """Take the samples of a run, and leave them in its folder.
 
     Raises:
         AssertionError: Two readers found other rows.
     """
-    refuse_debug_build()
-    folder.mkdir(parents=True)
-    run_id = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    environment = describe_run(run_id, options, schema_version=SCHEMA_VERSION)
-    (folder / "environment.json").write_text(json.dumps(environment, indent=1) + "\n")
-    scratch = Path(tempfile.mkdtemp(prefix="spillway-scan-"))
-    try:
-        table = made(scratch / "table", options)
+    RUNS.begin(folder, options)
+    with tempfile.TemporaryDirectory(prefix="spillway-scan-") as scratch:
+        table = made(Path(scratch, "table"), options)
         forms = [
             (question, reader, threads)
             for question in scan_once.QUESTIONS
@@ -137,51 +114,21 @@ def measure(folder: Path, options: Options, *, record: bool) -> None:
             if threads <= len(os.sched_getaffinity(0))
         ]
         answers: dict[str, tuple[int, str]] = {}
-        draw = random.Random(options.seed)  # noqa: S311 - an order, not a secret
-        with Progress() as progress, (folder / SAMPLES).open("w") as out:
-            task = progress.add_task("reading", total=len(forms) * (options.blocks + 1))
-            for block in range(options.blocks + 1):
-                for question, reader, threads in draw.sample(forms, len(forms)):
-                    sample = taken(table, question, reader, threads, block)
-                    answer = sample.rows, sample.checksum
-                    if answers.setdefault(question, answer) != answer:
-                        raise AssertionError(f"{reader} read other rows of {question!r}: {sample.rows:,}")
-                    if block > 0:
-                        out.write(json.dumps(asdict(sample)) + "\n")
-                        out.flush()
-                    progress.advance(task)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-    if record:
-        shutil.copytree(folder, RESULTS / run_id)
 
+        def of(form: tuple[str, str, int], block: int) -> Sample:
+            question, reader, threads = form
+            sample = taken(table, question, reader, threads, block)
+            answer = sample.rows, sample.checksum
+            if answers.setdefault(question, answer) != answer:
+                raise AssertionError(f"{reader} read other rows of {question!r}: {sample.rows:,}")
+            return sample
 
-def environment_of(folder: Path) -> dict[str, Any]:
-    """The machine and the options of a run."""
-    found: dict[str, Any] = json.loads((folder / "environment.json").read_text())
-    return found
-
-
-def read_samples(folder: Path) -> list[Sample]:
-    """The samples of a run."""
-    return [Sample(**json.loads(line)) for line in (folder / SAMPLES).read_text().splitlines()]
-
-
-def why_not_quoted(folder: Path) -> list[str]:
-    """The reasons why a run is not to be quoted: too few samples, or a host that was busy."""
-    samples, environment = read_samples(folder), environment_of(folder)
-    blocks = len({sample.block for sample in samples})
-    few = blocks < FEWEST_TO_QUOTE
-    lacking = [f"{counted(blocks, 'block')}, not {FEWEST_TO_QUOTE}"] if few else []
-    hosts = [sample.host for sample in samples]
-    seconds = sum(host.get("wall_seconds", 0.0) for host in hosts)
-    noise = partial(noise_warnings, cores=environment["cores"])
-    return lacking + noise(environment["load_before"], hosts, seconds)
+        RUNS.take(folder, options, forms, of)
 
 
 def table(folder: Path) -> str:
     """The table of a run, in Markdown."""
-    samples, environment = read_samples(folder), environment_of(folder)
+    samples, environment = RUNS.read(folder), RUNS.environment_of(folder)
     rows = environment["options"]["rows"]
     notes = [
         f"{rows:,} log lines in {FILES} files in the order of their times.",
@@ -234,26 +181,5 @@ def _times(
     return [f"{taken * 1e3:.1f}", f"{ratio.median:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]"]
 
 
-def main() -> int:
-    """Run the command."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    commands = parser.add_subparsers(dest="command", required=True)
-    measuring = commands.add_parser("measure", help="take the samples")
-    measuring.add_argument("folder", type=Path)
-    measuring.add_argument("--rows", type=int, default=1_000_000)
-    measuring.add_argument("--blocks", type=int, default=12)
-    measuring.add_argument("--seed", type=int, default=1)
-    measuring.add_argument("--record", action="store_true", help="keep the samples in results/scan/")
-    showing = commands.add_parser("table", help="print the table of a run")
-    showing.add_argument("folder", type=Path)
-    given = parser.parse_args()
-    if given.command == "measure":
-        measure(given.folder, Options(given.rows, given.blocks, given.seed), record=given.record)
-    sys.stdout.write(table(given.folder))
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(RUNS.main(__doc__ or "", measure, table))

@@ -34,5 +34,18 @@ def test_processes_that_ran_beside_the_samples_count_as_noise(tmp_path):
     assert beside == "other processes took over 5% of the processor time during 24 of 24 samples"
 
 
+def test_a_tick_beside_a_short_sample_is_no_noise_and_ticks_beside_all_of_them_are(tmp_path):
+    quiet, busy = (recorded(tmp_path / name, 12) for name in ("quiet", "busy"))
+    for run, every in ((quiet, 4), (busy, 1)):
+        for each in run.cells:
+            for number, sample in enumerate(each.samples):
+                ticks = 0.01 if number % every == 0 else 0.0
+                sample["host"] |= {"wall_seconds": 0.04, "others_seconds": ticks}
+    assert why_not_quoted(quiet) == []
+    (beside,) = why_not_quoted(busy)
+    assert beside.startswith("other processes took ")
+    assert beside.endswith(" of the processor time during all samples together")
+
+
 def test_runs_from_before_the_rules_stay(tmp_path):
     assert why_not_quoted(recorded(tmp_path / "run", 3, version=1, load_before=7.0)) == []

@@ -21,17 +21,17 @@ def merge_speed() -> Iterator[Any]:
         import merge_speed  # noqa: PLC0415 - of a folder of programs
 
         yield merge_speed
-        del sys.modules["merge_speed"]
+        del sys.modules["merge_speed"], sys.modules["block_run"]
 
 
 def test_every_writer_is_measured_and_few_samples_are_not_quoted(merge_speed: Any, tmp_path: Path) -> None:
     options = merge_speed.Options(rows=2000, blocks=1, seed=1)
-    merge_speed.measure(tmp_path / "run", options, record=False)
-    samples = merge_speed.read_samples(tmp_path / "run")
+    merge_speed.measure(tmp_path / "run", options)
+    samples = merge_speed.RUNS.read(tmp_path / "run")
     cells = {(sample.keys, sample.writer): sample for sample in samples}
     assert len(cells) == len(samples) == len(merge_speed.TITLES) * len(merge_speed.WRITERS)
     assert {sample.rows for sample in samples} == {2000 // merge_speed.TOUCHED}
     assert all(sample.bytes > 0 for sample in samples)
-    assert "1 block, not 12" in merge_speed.why_not_quoted(tmp_path / "run")
+    assert "1 block, not 12" in merge_speed.RUNS.why_not_quoted(tmp_path / "run")
     table = merge_speed.table(tmp_path / "run")
     assert all(f"| {writer} | " in table for writer in merge_speed.WRITERS)

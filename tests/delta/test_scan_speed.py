@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
-NAMES = ("scan_speed", "scan_once")
+NAMES = ("scan_speed", "scan_once", "block_run")
 
 
 @pytest.fixture
@@ -33,10 +33,10 @@ def test_every_reader_is_measured_and_few_samples_are_not_quoted(
     questions = scan_speed.scan_once.QUESTIONS
     monkeypatch.setattr(scan_speed.scan_once, "QUESTIONS", {"service": questions["service"]})
     monkeypatch.setattr(scan_speed, "THREADS", (1,))
-    scan_speed.measure(tmp_path / "run", scan_speed.Options(rows=2000, blocks=1, seed=1), record=False)
-    samples = scan_speed.read_samples(tmp_path / "run")
+    scan_speed.measure(tmp_path / "run", scan_speed.Options(rows=2000, blocks=1, seed=1))
+    samples = scan_speed.RUNS.read(tmp_path / "run")
     assert {sample.reader for sample in samples} == set(scan_speed.scan_once.READERS)
     assert len({(sample.rows, sample.checksum) for sample in samples}) == 1
     assert samples[0].rows > 0
-    assert "1 block, not 12" in scan_speed.why_not_quoted(tmp_path / "run")
+    assert "1 block, not 12" in scan_speed.RUNS.why_not_quoted(tmp_path / "run")
     assert "| A service at all times, six columns | " in scan_speed.table(tmp_path / "run")

@@ -20,6 +20,7 @@ _STEAL_SHARE = 0.02
 _BUSY_FIELDS = (0, 1, 2, 5, 6)  # of the line "cpu" in /proc/stat: user, nice, system, irq, softirq
 _STEAL_FIELD = 7
 _OTHERS_SHARE = 0.05  # of the time of all cores, in which others slow a sample
+_TICKS_OFF = 2  # by which a difference of two readings in whole ticks may be off: user and system time
 
 
 class HostReading(TypedDict):
@@ -108,12 +109,23 @@ def noise_warnings(
     if disturbed > _DISTURBED_SHARE * len(samples):
         share = f"{disturbed:,} of {counted(len(samples), 'sample')}"
         warnings.append(f"other processes took over {_OTHERS_SHARE:.0%} of the processor time during {share}")
+        return warnings
+    # What cannot be told of one short sample can be told of all of them.
+    others = sum(sample.get("others_seconds", 0.0) for sample in samples)
+    whole = sum(sample.get("wall_seconds", 0.0) for sample in samples) * cores
+    if others > _OTHERS_SHARE * whole:
+        share = f"{others / whole:.0%}" if whole else "all"
+        warnings.append(f"other processes took {share} of the processor time during all samples together")
     return warnings
 
 
 def is_disturbed(reading: HostReading, cores: int) -> bool:
-    """Return true if other processes took a noticeable share of all `cores` during a sample."""
-    return reading.get("others_seconds", 0.0) > _OTHERS_SHARE * reading.get("wall_seconds", 0.0) * cores
+    """Return true if other processes took a noticeable share of all `cores` during a sample.
+
+    The kernel counts their time in ticks, mostly of 10 ms: as much as a short sample has.
+    """
+    least = _OTHERS_SHARE * reading.get("wall_seconds", 0.0) * cores
+    return reading.get("others_seconds", 0.0) > least + _TICKS_OFF / os.sysconf("SC_CLK_TCK")
 
 
 def _steal_seconds() -> float:
