@@ -13,6 +13,7 @@ use std::fmt;
 use crate::actions::{Action, Add, PartitionValues};
 use crate::clustering;
 use crate::log::Version;
+use crate::predicate;
 use crate::row_ids;
 use crate::transaction::{Isolation, Transaction};
 use crate::winner::Winner;
@@ -252,7 +253,7 @@ fn concurrent_append(transaction: &Transaction, winner: &Winner) -> Option<Confl
 /// Returns true if a file may hold rows that a transaction looked for.
 pub(crate) fn looked_for(transaction: &Transaction, file: &Add) -> bool {
     let reads = &transaction.reads;
-    reads.whole_table || reads.predicates.iter().any(|predicate| predicate.may_match(file))
+    reads.whole_table || predicate::any_may_match(&reads.predicates, file)
 }
 
 fn concurrent_delete_read(transaction: &Transaction, winner: &Winner) -> Option<ConflictKind> {

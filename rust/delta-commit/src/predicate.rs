@@ -159,6 +159,14 @@ impl Predicate {
     }
 }
 
+/// Returns true unless the file certainly holds no row that satisfies one of these. Its statistics are parsed once.
+pub(crate) fn any_may_match(predicates: &[Predicate], file: &Add) -> bool {
+    let stats = OnceCell::new();
+    predicates
+        .iter()
+        .any(|predicate| predicate.may_match_by(file, &stats))
+}
+
 /// The answer of several parts by the partition values of a file: `decisive` if one part says that, its opposite if all
 /// parts say the opposite.
 fn decided(parts: &[Predicate], file: &Add, decisive: bool) -> Option<bool> {

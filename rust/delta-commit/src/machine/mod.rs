@@ -486,7 +486,7 @@ impl Machine {
                 {
                     self.note_win(&winner);
                 }
-                self.view.advance(winner, self.asked_at);
+                self.advance(winner);
             }
             Some(winner) => self.view.remember(winner),
             None if next => {
@@ -500,6 +500,14 @@ impl Machine {
             }
             None => self.view.forget(version),
         }
+    }
+
+    fn advance(&mut self, winner: impl Into<Arc<Winner>>) {
+        let waiting = self.waiting_blind.iter().chain(&self.waiting_other);
+        let members = waiting.chain(&self.bundle).chain(&self.other);
+        let first = members.map(|member| member.checked + 1).min();
+        self.view.need(first.unwrap_or(Version::MAX));
+        self.view.advance(winner, self.asked_at);
     }
 
     fn on_put(&mut self, version: Version, winner: Winner, outcome: &PutOutcome) {
@@ -520,14 +528,14 @@ impl Machine {
             PutOutcome::Won => {
                 self.unseen_wins.clear();
                 self.note_win(&winner);
-                self.view.advance(winner, self.asked_at);
+                self.advance(winner);
             }
             // Whose version it is shows when it is read: it may be this very attempt, sent twice.
             PutOutcome::Exists | PutOutcome::Unknown(_) if self.rules.r9_no_gap => {
                 self.unseen_wins.extend(winner.commit_info);
             }
             PutOutcome::Exists | PutOutcome::Unknown(_) => {
-                self.view.advance(Winner::of(version, Vec::new()), self.asked_at);
+                self.advance(Winner::of(version, Vec::new()));
             }
         }
     }

@@ -38,6 +38,8 @@ pub(super) struct View {
     last_in_commit: i64,
     high_water_mark: Option<i64>,
     winners: BTreeMap<Version, Arc<Winner>>,
+    /// The first version that a transaction of this process may still be checked against.
+    needed: Version,
     gone: BTreeSet<Version>,
 }
 
@@ -60,6 +62,7 @@ impl View {
             last_in_commit: start.in_commit_timestamp.unwrap_or(0),
             high_water_mark: start.high_water_mark,
             winners: BTreeMap::new(),
+            needed: Version::MAX,
             gone: BTreeSet::new(),
         }
     }
@@ -90,6 +93,12 @@ impl View {
         self.listed <= self.tip
     }
 
+    /// Notes the first version that a transaction of this process is still to be checked against. Those that wait for
+    /// others would each read the same versions again.
+    pub(super) fn need(&mut self, first: Version) {
+        self.needed = first;
+    }
+
     /// The version after the tip is there.
     pub(super) fn advance(&mut self, winner: impl Into<Arc<Winner>>, now: Time) {
         let mut winner = winner.into();
@@ -116,8 +125,8 @@ impl View {
         // Another writer may lower the highest id. Those above it were given all the same.
         self.high_water_mark = self.high_water_mark.max(winner.high_water_mark);
         self.remember(winner);
-        let oldest = self.tip - KEPT;
-        self.winners.retain(|version, _| *version > oldest);
+        let oldest = (self.tip - KEPT + 1).min(self.needed);
+        self.winners.retain(|version, _| *version >= oldest);
     }
 
     /// An older version was read once more.
