@@ -5,35 +5,24 @@
 //! are taken, it leaves at once. Afterwards the thread drops the shared files and writes them again without its rows;
 //! or, when the commit was tried already, it reports the append in doubt and settles the doubt for the others.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
+use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use arrow_schema::SchemaRef;
-use delta_commit::{CommitError, Outcome, Patience, Token, Version};
+use delta_commit::{CommitError, Patience, Version};
 use parquet_writer::WriterOptions;
 
 use crate::append::{Append, AppendOptions, Basis};
 use crate::error::{Result, TableError};
 use crate::head::Head;
 use crate::kept::{Kept, joined};
+use crate::seat::{self, LONG, Seat, answer_all, part_with, serve_until};
 use crate::table::{Shared, lock};
-
-/// The longest time for which a commit in doubt is queried while callers wait. After a minute no process carries an
-/// announcement any more.
-const SETTLING: Duration = Duration::from_secs(90);
-
-/// The pause after the first query. Each is twice as long as the one before, since each query deletes and lists.
-const PAUSE: Duration = Duration::from_millis(100);
-
-/// The longest pause between two queries.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-
-/// Longer than any commit takes. Waiting callers have deadlines of their own.
-const LONG: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The properties that appends must have in common to share files.
 pub(crate) struct Terms {
@@ -78,68 +67,21 @@ struct Member {
     rows: Kept,
     /// True if it must be written by itself, because a member of its last bundle could not be written.
     is_alone: AtomicBool,
-    stage: Mutex<Stage>,
-    bell: Condvar,
+    seat: Seat,
 }
 
-enum Stage {
-    Waiting,
-    /// It waits no longer than it must.
-    Leaving,
-    Done(Result<Version>),
-    /// The thread that writes the rows panicked.
-    Lost,
-    /// It has heard.
-    Answered,
+impl Deref for Member {
+    type Target = Seat;
+
+    fn deref(&self) -> &Seat {
+        &self.seat
+    }
 }
 
 impl Member {
     fn shares_with(&self, other: &Self) -> bool {
         let is_alone = |member: &Self| member.is_alone.load(Ordering::Acquire);
         !is_alone(self) && !is_alone(other) && self.terms.are_those_of(&other.terms)
-    }
-
-    fn answer(&self, result: Result<Version>) {
-        self.set(Stage::Done(result));
-    }
-
-    fn set(&self, stage: Stage) {
-        *lock(&self.stage) = stage;
-        self.bell.notify_one();
-    }
-
-    fn is_leaving(&self) -> bool {
-        matches!(*lock(&self.stage), Stage::Leaving)
-    }
-
-    fn is_answered(&self) -> bool {
-        !matches!(*lock(&self.stage), Stage::Waiting | Stage::Leaving)
-    }
-
-    /// Waits for the result; none when the deadline passes before it.
-    fn wait(&self, deadline: Option<Instant>) -> Option<Result<Version>> {
-        let mut stage = lock(&self.stage);
-        loop {
-            match std::mem::replace(&mut *stage, Stage::Answered) {
-                Stage::Done(result) => return Some(result),
-                // As if it had been written by the thread that waits; the panic was reported where it happened.
-                Stage::Lost => std::panic::resume_unwind(Box::new("the thread that wrote the rows panicked")),
-                other => *stage = other,
-            }
-            stage = match deadline {
-                None => self.bell.wait(stage).unwrap_or_else(PoisonError::into_inner),
-                Some(deadline) => {
-                    let left = deadline.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        return None;
-                    }
-                    self.bell
-                        .wait_timeout(stage, left)
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .0
-                }
-            };
-        }
     }
 }
 
@@ -165,14 +107,7 @@ pub(crate) fn commit(
         return Ok(Err(CommitError::DeadlinePassed.into()));
     }
     let member = hand_in(shared, terms, kept)?;
-    loop {
-        if let Some(result) = member.wait(Some(patience.next_look())) {
-            return Ok(result);
-        }
-        if patience.left().is_none() {
-            return Ok(leave(shared, &member));
-        }
-    }
+    Ok(member.wait(patience).unwrap_or_else(|| leave(shared, &member)))
 }
 
 /// Queues an append, and starts a thread for the queue if there is none.
@@ -192,8 +127,7 @@ fn hand_in(shared: &Arc<Shared>, terms: Terms, kept: Kept) -> Result<Arc<Member>
         terms,
         rows: kept,
         is_alone: AtomicBool::new(false),
-        stage: Mutex::new(Stage::Waiting),
-        bell: Condvar::new(),
+        seat: Seat::default(),
     });
     queue.waiting.push(Arc::clone(&member));
     Ok(member)
@@ -207,14 +141,7 @@ fn leave(shared: &Arc<Shared>, member: &Arc<Member>) -> Result<Version> {
         return Err(CommitError::DeadlinePassed.into());
     }
     drop(queue);
-    {
-        let mut stage = lock(&member.stage);
-        if matches!(*stage, Stage::Waiting) {
-            *stage = Stage::Leaving;
-        }
-    }
-    let answer = member.wait(None);
-    answer.unwrap_or_else(|| Err(CommitError::DeadlinePassed.into()))
+    member.leave()
 }
 
 /// Commits what waits until nothing does.
@@ -249,29 +176,6 @@ impl Pool {
         queue.waiting = others;
         Some(members)
     }
-}
-
-thread_local! {
-    /// The test that says whether the callers that this thread works for have stopped waiting.
-    static ABANDONED: RefCell<Option<Box<dyn Fn() -> bool>>> = const { RefCell::new(None) };
-}
-
-/// Says from when on nobody waits for the work of the calling thread.
-pub(crate) fn serve_until(is_abandoned: impl Fn() -> bool + 'static) {
-    ABANDONED.set(Some(Box::new(is_abandoned)));
-}
-
-/// Returns true if the calling thread works for callers that no longer wait, so that requests to a store should end.
-#[must_use]
-pub fn is_abandoned() -> bool {
-    ABANDONED.with_borrow(|asked| asked.as_ref().is_some_and(|asked| asked()))
-}
-
-/// Returns true if the calling thread was started here, to write the files of several appends or to read ahead. No
-/// signal and no deadline of a caller is its own.
-#[must_use]
-pub fn is_serving() -> bool {
-    ABANDONED.with_borrow(Option::is_some)
 }
 
 /// Appends that are written together.
@@ -310,7 +214,7 @@ impl Bundle<'_> {
 
     /// Puts all members back at the head of the queue, each to be written alone.
     fn separate(&mut self) {
-        self.part_with(|| CommitError::DeadlinePassed);
+        part_with(&self.members, || CommitError::DeadlinePassed);
         let mut queue = lock(&self.shared.pool.0);
         let mut members = std::mem::take(&mut self.members);
         members.retain(|member| !member.is_answered());
@@ -347,7 +251,13 @@ impl Bundle<'_> {
         let mut patience = Patience::while_asked(deadline, &mut to_wait);
         match append.commit_noted(&mut patience, &mut to_write, &|| self.is_tried.set(true)) {
             Ok(version) => self.all(|| Ok(version)),
-            Err(TableError::Commit(CommitError::Unknown { token, reason })) => self.settle(&token, &reason),
+            Err(TableError::Commit(CommitError::Unknown { token, reason })) => {
+                if seat::settle(self.shared, &self.members, &token, &reason) {
+                    Next::Again
+                } else {
+                    Next::Nothing
+                }
+            }
             Err(error) => self.without_leaving().unwrap_or_else(|| self.refused(error)),
         }
     }
@@ -362,88 +272,13 @@ impl Bundle<'_> {
 
     /// Gives everybody the same answer.
     fn all(&self, result: impl Fn() -> Result<Version>) -> Next {
-        for member in self.members.iter().filter(|member| !member.is_answered()) {
-            member.answer(result());
-        }
+        answer_all(&self.members, result);
         Next::Nothing
     }
 
     /// Answers the members that no longer wait; none of their rows are in the table. Returns none when all still wait.
     fn without_leaving(&self) -> Option<Next> {
-        self.part_with(|| CommitError::DeadlinePassed)
-            .then_some(Next::Again)
-    }
-
-    fn part_with(&self, error: impl Fn() -> CommitError) -> bool {
-        part_with(&self.members, error)
-    }
-
-    /// Answers the members that no longer wait with the doubt, and settles it for the others.
-    fn settle(&self, token: &Token, reason: &str) -> Next {
-        let unknown = {
-            let (token, reason) = (token.clone(), reason.to_owned());
-            move || CommitError::Unknown {
-                token: Box::new(token.clone()),
-                reason: reason.clone(),
-            }
-        };
-        if !self.part_with(&unknown) {
-            return self.all(|| Err(unknown().into()));
-        }
-        // Those that stop waiting hear at once, whatever the others wait for.
-        let some_stay = {
-            let (members, unknown) = (self.members.clone(), unknown.clone());
-            move || {
-                part_with(&members, &unknown);
-                members.iter().any(|member| !member.is_answered())
-            }
-        };
-        let nobody_stays = {
-            let some_stay = some_stay.clone();
-            move || !some_stay()
-        };
-        serve_until(nobody_stays);
-        let deadline = Instant::now() + SETTLING;
-        let mut pause = PAUSE;
-        while some_stay() && Instant::now() < deadline {
-            let mut to_wait = &some_stay;
-            match self
-                .shared
-                .outcome(token, &mut Patience::while_asked(deadline, &mut to_wait))
-            {
-                Ok(Outcome::Committed(version)) => return self.all(|| Ok(version)),
-                // The files stay behind, as those of every append that was in doubt: VACUUM removes them.
-                Ok(Outcome::Rejected) => return Next::Again,
-                Ok(Outcome::Unknowable) => break,
-                Ok(Outcome::Pending) | Err(_) => {
-                    sleep_while(&some_stay, pause);
-                    pause = (2 * pause).min(LONGEST_PAUSE);
-                }
-            }
-        }
-        self.all(|| Err(unknown().into()))
-    }
-}
-
-/// Answers those that no longer wait with an error; true if there are any.
-fn part_with(members: &[Arc<Member>], error: impl Fn() -> CommitError) -> bool {
-    let mut some = false;
-    for member in members.iter().filter(|member| member.is_leaving()) {
-        member.answer(Err(error().into()));
-        some = true;
-    }
-    some
-}
-
-/// Sleeps as long as the condition holds, and no longer than `most`.
-fn sleep_while(holds: &impl Fn() -> bool, most: Duration) {
-    let end = Instant::now() + most;
-    while holds() {
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return;
-        }
-        thread::sleep(left.min(PAUSE));
+        part_with(&self.members, || CommitError::DeadlinePassed).then_some(Next::Again)
     }
 }
 
@@ -451,7 +286,7 @@ impl Drop for Bundle<'_> {
     fn drop(&mut self) {
         // All have their answer, but for a panic.
         for member in self.members.iter().filter(|member| !member.is_answered()) {
-            member.set(Stage::Lost);
+            member.lose();
         }
     }
 }
@@ -472,72 +307,4 @@ pub(crate) fn check(options: &AppendOptions) -> Result<()> {
         "coalesce",
         format!("coalesce=True is not accepted with {refused}"),
     ))
-}
-
-#[cfg(test)]
-mod tests {
-    use arrow_schema::{DataType, Field, Schema};
-    use parquet_writer::OptionInput;
-
-    use super::*;
-    use crate::create::{CreateMode, CreateOptions};
-    use crate::table::Table;
-
-    #[test]
-    fn who_stops_waiting_for_the_end_of_a_doubt_hears_at_once() {
-        let folder = tempfile::tempdir().unwrap();
-        let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, true)]));
-        let mut patience = Patience::until(Instant::now() + Duration::from_secs(60));
-        let options = CreateOptions::default();
-        Table::create(folder.path(), &schema, options, CreateMode::Error, &mut patience).unwrap();
-        let table = Table::open(folder.path()).unwrap();
-        let shared = table.shared().unwrap();
-        let members: Vec<_> = (0..3)
-            .map(|_| {
-                Arc::new(Member {
-                    terms: Terms {
-                        head: shared.head(),
-                        read_version: 0,
-                        schema: Arc::clone(&schema),
-                        options: AppendOptions::default(),
-                        writer_options: WriterOptions::new(OptionInput::default()).unwrap(),
-                    },
-                    rows: Kept::default(),
-                    is_alone: AtomicBool::new(false),
-                    stage: Mutex::new(Stage::Waiting),
-                    bell: Condvar::new(),
-                })
-            })
-            .collect();
-        // One that never settles.
-        let token = Token {
-            table_id: "another".to_owned(),
-            id: "another".to_owned(),
-            first: 0,
-            last: 0,
-            intents: Vec::new(),
-            announcement_in_doubt: false,
-            expires: None,
-        };
-        members[0].set(Stage::Leaving);
-        thread::scope(|scope| {
-            let begun = Instant::now();
-            let settling = scope.spawn(|| {
-                let bundle = Bundle {
-                    shared: &shared,
-                    members: members.clone(),
-                    is_tried: Cell::new(true),
-                };
-                bundle.settle(&token, "no answer");
-            });
-            let is_unknown = |result| matches!(result, Err(TableError::Commit(CommitError::Unknown { .. })));
-            assert!(is_unknown(members[0].wait(None).unwrap()));
-            assert!(is_unknown(leave(&shared, &members[1])));
-            assert!(!members[2].is_answered());
-            assert!(!settling.is_finished());
-            assert!(is_unknown(leave(&shared, &members[2])));
-            settling.join().unwrap();
-            assert!(begun.elapsed() < SETTLING / 2);
-        });
-    }
 }

@@ -15,10 +15,10 @@ use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use delta_commit::actions::Add;
 
-use crate::coalesce;
 use crate::deletion_vectors;
 use crate::error::{Result, TableError};
 use crate::place::Attend;
+use crate::seat::serve_until;
 use crate::table::lock;
 
 use super::Plan;
@@ -275,7 +275,7 @@ impl Ahead {
 
     fn run(self: &Arc<Self>) {
         let ahead = Arc::clone(self);
-        coalesce::serve_until(move || ahead.is_over());
+        serve_until(move || ahead.is_over());
         while let Some((place, work)) = self.take() {
             let done = catch_unwind(AssertUnwindSafe(|| self.work(place, work)));
             let end = done.unwrap_or_else(|_| {

@@ -21,12 +21,12 @@ use parquet::file::metadata::ParquetMetaData;
 use roaring::RoaringTreemap;
 
 use crate::checkpoint::with_micros;
-use crate::coalesce;
 use crate::data_file::{DataFile, ranges_of, table_error};
 use crate::error::{Result, TableError};
 use crate::mapping::Mapping;
 use crate::row_ids::{self, Origin, RowValue};
 use crate::schema::Column;
+use crate::seat;
 use crate::stats::row_group_stats_json;
 
 use super::adapt::adapt;
@@ -263,7 +263,7 @@ impl FileReader {
             let (filter, mapping) = (filter.clone(), plan.snapshot.mapping);
             let mut answers = Answers::default();
             let evaluate = move |decoded: RecordBatch| {
-                if coalesce::is_abandoned() {
+                if seat::is_abandoned() {
                     return Err(ArrowError::ComputeError("nobody waits for the rows".into()));
                 }
                 let ask = |rows: &RecordBatch| filter.holds(&inputs.rows(rows, mapping)?);

@@ -1,0 +1,284 @@
+//! Callers that wait while a thread of the table commits for several of them.
+//!
+//! Each has a seat. One that stops waiting leaves: the thread answers it as soon as it knows for certain that nothing
+//! of it is in the table, or that nobody knows.
+
+use std::cell::RefCell;
+use std::ops::Deref;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use delta_commit::{CommitError, Outcome, Patience, Token, Version};
+
+use crate::error::Result;
+use crate::table::{Shared, lock};
+
+/// The longest time for which a commit in doubt is queried while callers wait. After a minute no process carries an
+/// announcement any more.
+const SETTLING: Duration = Duration::from_secs(90);
+
+/// The pause after the first query. Each is twice as long as the one before, since each query deletes and lists.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The longest pause between two queries.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// Longer than any commit takes. Waiting callers have deadlines of their own.
+pub(crate) const LONG: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The seat of a caller that waits.
+#[derive(Default)]
+pub(crate) struct Seat {
+    stage: Mutex<Stage>,
+    bell: Condvar,
+}
+
+#[derive(Default)]
+enum Stage {
+    #[default]
+    Waiting,
+    /// The caller waits no longer than it must.
+    Leaving,
+    Done(Result<Version>),
+    /// The thread that commits panicked.
+    Lost,
+    /// The caller has heard.
+    Answered,
+}
+
+impl Seat {
+    pub fn answer(&self, result: Result<Version>) {
+        self.set(Stage::Done(result));
+    }
+
+    /// Says that the thread panicked.
+    pub fn lose(&self) {
+        self.set(Stage::Lost);
+    }
+
+    fn set(&self, stage: Stage) {
+        *lock(&self.stage) = stage;
+        self.bell.notify_one();
+    }
+
+    pub fn is_leaving(&self) -> bool {
+        matches!(*lock(&self.stage), Stage::Leaving)
+    }
+
+    pub fn is_answered(&self) -> bool {
+        !matches!(*lock(&self.stage), Stage::Waiting | Stage::Leaving)
+    }
+
+    /// Waits for the answer as long as the caller does; none when it stops waiting.
+    pub fn wait(&self, patience: &mut Patience<'_>) -> Option<Result<Version>> {
+        loop {
+            if let Some(result) = self.wait_until(Some(patience.next_look())) {
+                return Some(result);
+            }
+            patience.left()?;
+        }
+    }
+
+    /// Leaves. The answer comes as soon as it is certain.
+    pub fn leave(&self) -> Result<Version> {
+        {
+            let mut stage = lock(&self.stage);
+            if matches!(*stage, Stage::Waiting) {
+                *stage = Stage::Leaving;
+            }
+        }
+        let answer = self.wait_until(None);
+        answer.unwrap_or_else(|| Err(CommitError::DeadlinePassed.into()))
+    }
+
+    /// Waits for the answer; none when the deadline passes before it.
+    pub fn wait_until(&self, deadline: Option<Instant>) -> Option<Result<Version>> {
+        let mut stage = lock(&self.stage);
+        loop {
+            match std::mem::replace(&mut *stage, Stage::Answered) {
+                Stage::Done(result) => return Some(result),
+                // As if the thread that waits had done the work itself; the panic was reported where it happened.
+                Stage::Lost => std::panic::resume_unwind(Box::new("the thread that committed panicked")),
+                other => *stage = other,
+            }
+            stage = match deadline {
+                None => self.bell.wait(stage).unwrap_or_else(PoisonError::into_inner),
+                Some(deadline) => {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        return None;
+                    }
+                    self.bell
+                        .wait_timeout(stage, left)
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .0
+                }
+            };
+        }
+    }
+}
+
+thread_local! {
+    /// The test that says whether the callers that this thread works for have stopped waiting.
+    static ABANDONED: RefCell<Option<Box<dyn Fn() -> bool>>> = const { RefCell::new(None) };
+}
+
+/// Says from when on nobody waits for the work of the calling thread.
+pub(crate) fn serve_until(is_abandoned: impl Fn() -> bool + 'static) {
+    ABANDONED.set(Some(Box::new(is_abandoned)));
+}
+
+/// Returns true if the calling thread works for callers that no longer wait, so that requests to a store should end.
+#[must_use]
+pub fn is_abandoned() -> bool {
+    ABANDONED.with_borrow(|asked| asked.as_ref().is_some_and(|asked| asked()))
+}
+
+/// Returns true if the calling thread was started here, to commit for several callers or to read ahead. No signal and
+/// no deadline of a caller is its own.
+#[must_use]
+pub fn is_serving() -> bool {
+    ABANDONED.with_borrow(Option::is_some)
+}
+
+/// Answers those that no longer wait with an error; true if there are any.
+pub(crate) fn part_with<M: Deref<Target = Seat>>(
+    members: &[Arc<M>],
+    error: impl Fn() -> CommitError,
+) -> bool {
+    let mut some = false;
+    for member in members.iter().filter(|member| member.is_leaving()) {
+        member.answer(Err(error().into()));
+        some = true;
+    }
+    some
+}
+
+/// Gives everybody who waits the same answer.
+pub(crate) fn answer_all<M: Deref<Target = Seat>>(members: &[Arc<M>], result: impl Fn() -> Result<Version>) {
+    for member in members.iter().filter(|member| !member.is_answered()) {
+        member.answer(result());
+    }
+}
+
+/// Answers the members that no longer wait with the doubt about the transaction of all, and settles it for the others.
+/// Returns true if nothing of them is in the table, so that those without an answer must be tried again.
+pub(crate) fn settle<M: Deref<Target = Seat> + 'static>(
+    shared: &Shared,
+    members: &[Arc<M>],
+    token: &Token,
+    reason: &str,
+) -> bool {
+    let unknown = {
+        let (token, reason) = (token.clone(), reason.to_owned());
+        move || CommitError::Unknown {
+            token: Box::new(token.clone()),
+            reason: reason.clone(),
+        }
+    };
+    if !part_with(members, &unknown) {
+        answer_all(members, || Err(unknown().into()));
+        return false;
+    }
+    // Those that stop waiting hear at once, whatever the others wait for.
+    let some_stay = {
+        let (members, unknown) = (members.to_vec(), unknown.clone());
+        move || {
+            part_with(&members, &unknown);
+            members.iter().any(|member| !member.is_answered())
+        }
+    };
+    let nobody_stays = {
+        let some_stay = some_stay.clone();
+        move || !some_stay()
+    };
+    serve_until(nobody_stays);
+    let deadline = Instant::now() + SETTLING;
+    let mut pause = PAUSE;
+    while some_stay() && Instant::now() < deadline {
+        let mut to_wait = &some_stay;
+        match shared.outcome(token, &mut Patience::while_asked(deadline, &mut to_wait)) {
+            Ok(Outcome::Committed(version)) => {
+                answer_all(members, || Ok(version));
+                return false;
+            }
+            // The files stay behind, as those of every append that was in doubt: VACUUM removes them.
+            Ok(Outcome::Rejected) => return true,
+            Ok(Outcome::Unknowable) => break,
+            Ok(Outcome::Pending) | Err(_) => {
+                sleep_while(&some_stay, pause);
+                pause = (2 * pause).min(LONGEST_PAUSE);
+            }
+        }
+    }
+    answer_all(members, || Err(unknown().into()));
+    false
+}
+
+/// Sleeps as long as the condition holds, and no longer than `most`.
+fn sleep_while(holds: &impl Fn() -> bool, most: Duration) {
+    let end = Instant::now() + most;
+    while holds() {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        thread::sleep(left.min(PAUSE));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_schema::{DataType, Field, Schema, SchemaRef};
+
+    use super::*;
+    use crate::create::{CreateMode, CreateOptions};
+    use crate::error::TableError;
+    use crate::table::Table;
+
+    struct Member(Seat);
+
+    impl Deref for Member {
+        type Target = Seat;
+
+        fn deref(&self) -> &Seat {
+            &self.0
+        }
+    }
+
+    #[test]
+    fn who_stops_waiting_for_the_end_of_a_doubt_hears_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, true)]));
+        let mut patience = Patience::until(Instant::now() + Duration::from_secs(60));
+        let options = CreateOptions::default();
+        Table::create(folder.path(), &schema, options, CreateMode::Error, &mut patience).unwrap();
+        let table = Table::open(folder.path()).unwrap();
+        let shared = table.shared().unwrap();
+        let members: Vec<_> = (0..3).map(|_| Arc::new(Member(Seat::default()))).collect();
+        // One that never settles.
+        let token = Token {
+            table_id: "another".to_owned(),
+            id: "another".to_owned(),
+            first: 0,
+            last: 0,
+            intents: Vec::new(),
+            announcement_in_doubt: false,
+            expires: None,
+        };
+        members[0].set(Stage::Leaving);
+        thread::scope(|scope| {
+            let begun = Instant::now();
+            let settling = scope.spawn(|| settle(&shared, &members, &token, "no answer"));
+            let is_unknown = |result| matches!(result, Err(TableError::Commit(CommitError::Unknown { .. })));
+            assert!(is_unknown(members[0].wait_until(None).unwrap()));
+            assert!(is_unknown(members[1].leave()));
+            assert!(!members[2].is_answered());
+            assert!(!settling.is_finished());
+            assert!(is_unknown(members[2].leave()));
+            assert!(!settling.join().unwrap());
+            assert!(begun.elapsed() < SETTLING / 2);
+        });
+    }
+}
