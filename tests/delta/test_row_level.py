@@ -18,7 +18,7 @@ from spillway.delta import when_not_matched_insert
 from spillway.errors import CommitConflict
 
 from ..counts import count
-from .test_deletes import MARKS, NUMBERS, ids, made, metrics, numbers
+from .test_deletes import MARKS, NUMBERS, ids, made, numbers
 from .test_many import PROGRAMS
 from .test_optimize import vacuum
 
@@ -68,13 +68,16 @@ def test_threads_that_delete_their_own_rows_of_a_file_all_commit(tmp_path: Path)
     table = made(tmp_path / "t", ROWS)
     [before] = table.files()
     assert race(table, WRITERS) == []
-    assert table.version == 1 + WRITERS
+    # Those that wait at the same time share a version.
+    assert table.version <= 1 + WRITERS
     [after] = table.files()
     assert (after.path, after.deleted_rows) == (before.path, ROWS // 2)
     assert ids(table) == list(range(ROWS // 2, ROWS))
     # What nobody names any more is gone: each version's own file is left.
-    assert len(list((tmp_path / "t").glob("*.bin"))) == WRITERS
-    assert metrics(table)["numDeletedRows"] == ROWS // 2 // WRITERS
+    deletes = [commit for commit in table.history() if commit.operation == "DELETE"]
+    assert len(list((tmp_path / "t").glob("*.bin"))) == len(deletes) == table.version - 1
+    deleted = [int(delete.info["operationMetrics"]["numDeletedRows"]) for delete in deletes]
+    assert sum(deleted) == ROWS // 2
 
 
 def test_threads_that_update_their_own_rows_of_a_file_all_commit(tmp_path: Path) -> None:
@@ -85,7 +88,7 @@ def test_threads_that_update_their_own_rows_of_a_file_all_commit(tmp_path: Path)
         return table.update(own(writer, WRITERS), {"part": "b"}).rows
 
     assert race(table, WRITERS, update) == []
-    assert table.version == 1 + WRITERS
+    assert table.version <= 1 + WRITERS
     [old] = [file for file in table.files() if file.path == before.path]
     assert (old.deleted_rows, len(table.files())) == (ROWS // 2, 1 + WRITERS)
     assert sorted(ids(table)) == list(range(ROWS))

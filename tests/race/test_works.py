@@ -53,7 +53,8 @@ def test_every_committer_deletes_what_it_says_and_nothing_else(deletes: Path) ->
         assert (each["cell"]["work"], each["cell"]["workload"]) == ("delete", None)
         assert each["acknowledged"] + conflicts(each) == 2 * WRITERS
         assert each["outcome"] == ("conflicts" if conflicts(each) else "ok")
-        assert each["acknowledged"] == each["table"]["present"] == each["table"]["versions"] > 0
+        # Those that wait at the same time share a version.
+        assert each["acknowledged"] == each["table"]["present"] >= each["table"]["versions"] > 0
         left = FILE_ROWS - DELETED * each["acknowledged"]
         assert each["table"]["rows"] == {"delta-rs": left, "polars": left}
         assert (each["errors"], each["failed"], each["table"]["problems"]) == ([], 0, [])
@@ -80,7 +81,8 @@ def test_updates_and_merges_change_what_they_say_and_nothing_else(disk: Path, wo
     assert set(found) == set(raced)
     for each in found.values():
         assert each["acknowledged"] + conflicts(each) == WRITERS
-        assert each["acknowledged"] == each["table"]["present"] == each["table"]["versions"] > 0
+        # Those that wait at the same time share a version.
+        assert each["acknowledged"] == each["table"]["present"] >= each["table"]["versions"] > 0
         assert each["table"]["rows"] == {"delta-rs": FILE_ROWS, "polars": FILE_ROWS}
         assert (each["errors"], each["failed"], each["table"]["problems"]) == ([], 0, [])
         assert {one["operation"] for one in each["conflicts"]} <= {work}

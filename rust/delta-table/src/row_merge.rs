@@ -57,6 +57,24 @@ impl RowMerge {
         })
     }
 
+    /// The rows that are marked, by the paths of their files.
+    pub fn files(&self) -> &BTreeMap<String, Found> {
+        &self.files
+    }
+
+    /// The files of its vectors.
+    pub fn vector_files(&self) -> BTreeSet<String> {
+        lock(&self.written).files.clone()
+    }
+
+    /// Returns true if both mark different rows.
+    pub fn is_disjoint(&self, other: &Self) -> bool {
+        self.files.iter().all(|(path, found)| {
+            let theirs = other.files.get(path);
+            theirs.is_none_or(|theirs| found.matching.is_disjoint(&theirs.matching))
+        })
+    }
+
     pub fn marks(self: &Arc<Self>) -> Marks {
         Marks {
             paths: self.files.keys().cloned().collect(),

@@ -23,6 +23,7 @@ use crate::error::{Result, TableError};
 use crate::head::{Head, Known, KnownReplay, but_files};
 use crate::log_dir::{Loaded, LogDir, Witness};
 use crate::place::{Folder, Place};
+use crate::row_change::Waiting;
 use crate::row_ids;
 use crate::snapshot::{Replay, Snapshot};
 use crate::turn::{Look, Turn};
@@ -66,6 +67,8 @@ pub(crate) struct Shared {
     pub(crate) log: LogDir,
     /// The queue of appends that share files.
     pub(crate) pool: Pool,
+    /// The queue of changes of rows that share versions.
+    pub(crate) changes: Waiting,
     committer: Committer,
     known: Mutex<Known>,
     /// The turn to read the versions that were added since.
@@ -242,6 +245,7 @@ impl Shared {
             place: Arc::clone(place),
             log: LogDir(Arc::clone(place)),
             pool: Pool::default(),
+            changes: Waiting::default(),
             committer: Committer::new(place.log_store(), start),
             known: Mutex::new(known),
             reading: Turn::default(),

@@ -6,8 +6,10 @@
 
 mod files;
 mod history;
+mod share;
 #[cfg(test)]
 mod tests;
+mod united;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -35,6 +37,7 @@ use files::Files;
 use history::Clock;
 
 pub(crate) use history::note_files;
+pub(crate) use share::Waiting;
 
 const DELETION_VECTORS: &str = "deletionVectors";
 
@@ -313,7 +316,7 @@ impl PendingChange {
         self.counts
     }
 
-    /// Commits it; returns the version that holds it.
+    /// Commits it; returns the version that holds it. Others that are committed at the same time may share it.
     ///
     /// # Errors
     /// A conflict when a concurrent transaction added rows that the change looked for, marked a row that it takes out
@@ -327,7 +330,10 @@ impl PendingChange {
             ..
         } = self;
         files.stay = true;
-        let done = files.shared.commit(transaction, patience);
+        let done = match &files.merge {
+            Some(merge) => share::commit(&files.shared, transaction, merge, patience),
+            None => files.shared.commit(transaction, patience),
+        };
         files.stay = matches!(done, Ok(_) | Err(TableError::Commit(CommitError::Unknown { .. })));
         done.map_err(|error| files.shared.or_replaced(error))
     }

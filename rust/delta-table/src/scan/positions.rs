@@ -97,7 +97,7 @@ pub(crate) struct Positions {
 }
 
 /// The rows of a file, by their numbers from 0 on.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Found {
     /// The number of rows in the file, deleted ones too.
     pub rows: u64,

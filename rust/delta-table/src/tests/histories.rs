@@ -17,6 +17,7 @@ use super::model::{Change, Merging, Model, Wanted};
 use super::process::{Process, Step};
 use super::{Has, Rows, append, appended, changes, options, patience, row_ids, rows, rows_at, stray, table};
 use crate::append::Append;
+use crate::place::Place;
 use crate::table::lock;
 use crate::{CompactOptions, Compaction, Counts, PendingChange, PendingCompaction, Table, TableError};
 
@@ -51,6 +52,8 @@ enum Event {
     Commit(Index),
     /// One is committed while another, which read the log before, is about to create the same version.
     Overtake(Index, Index),
+    /// A process commits all of its changes at once, the others while one of them is about to create a version.
+    Share(usize),
 }
 
 fn wanted() -> impl Strategy<Value = Wanted> {
@@ -87,19 +90,23 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         5 => (0..PROCESSES, work()).prop_map(|(process, work)| Event::Begin(process, work)),
         3 => any::<Index>().prop_map(Event::Commit),
         1 => any::<(Index, Index)>().prop_map(|(first, second)| Event::Overtake(first, second)),
+        1 => (0..PROCESSES).prop_map(Event::Share),
     ];
     prop::collection::vec(event, 1..18)
 }
 
 /// A place where a commit waits, once, before it creates a version.
 #[derive(Default)]
-struct Gate(Mutex<Option<(Sender<()>, Receiver<()>)>>);
+pub(super) struct Gate(Mutex<Option<(Sender<()>, Receiver<()>)>>);
 
 impl Gate {
-    fn pass(&self, step: Step) {
-        if step == Step::Version
-            && let Some((arrived, opened)) = lock(&self.0).take()
-        {
+    pub fn pass(&self, step: Step) {
+        if step != Step::Version {
+            return;
+        }
+        // The lock is not held while it waits.
+        let waits = lock(&self.0).take();
+        if let Some((arrived, opened)) = waits {
             let _ = arrived.send(());
             let _ = opened.recv();
         }
@@ -107,22 +114,62 @@ impl Gate {
 }
 
 /// A process that has the table open.
-struct Worker {
-    table: Table,
+pub(super) struct Worker {
+    pub table: Table,
     gate: Arc<Gate>,
 }
 
 impl Worker {
-    fn new(root: &Path, number: usize) -> Self {
+    pub fn new(root: &Path, number: usize) -> Self {
+        Self::at(|gate| {
+            let before = Arc::new(move |step| -> io::Result<()> {
+                gate.pass(step);
+                Ok(())
+            });
+            Process::place(root, number, before)
+        })
+    }
+
+    /// The process that has the table open in a place with this gate.
+    pub fn at(place: impl FnOnce(Arc<Gate>) -> Arc<dyn Place>) -> Self {
         let gate = Arc::new(Gate::default());
-        let own = Arc::clone(&gate);
-        let before = Arc::new(move |step| -> io::Result<()> {
-            own.pass(step);
-            Ok(())
-        });
-        let table = Table::open_at(Process::place(root, number, before)).unwrap();
+        let table = Table::open_at(place(Arc::clone(&gate))).unwrap();
         Self { table, gate }
     }
+}
+
+/// Commits the first of these, and the others, one after the other, while it is about to create a version.
+pub(super) fn held<T: Send, D: Send>(worker: &Worker, all: Vec<T>, commit: impl Fn(T) -> D + Sync) -> Vec<D> {
+    let (arrived, at_gate) = mpsc::channel();
+    let (open, opened) = mpsc::channel();
+    *lock(&worker.gate.0) = Some((arrived.clone(), opened));
+    let shared = worker.table.shared().unwrap();
+    let commit = &commit;
+    let mut all = all.into_iter();
+    thread::scope(|scope| {
+        let first = all.next().map(|first| {
+            scope.spawn(move || {
+                let done = commit(first);
+                let _ = arrived.send(());
+                done
+            })
+        });
+        at_gate.recv().unwrap();
+        // One that has a conflict does not come to the gate, and the next one does not wait there.
+        *lock(&worker.gate.0) = None;
+        let mut threads: Vec<_> = first.into_iter().collect();
+        for next in all {
+            let before = shared.changes.count();
+            let thread = scope.spawn(move || commit(next));
+            // In the order in which they come.
+            while shared.changes.count() == before && !thread.is_finished() {
+                thread::yield_now();
+            }
+            threads.push(thread);
+        }
+        let _ = open.send(());
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
 }
 
 /// The files of a transaction that is not committed yet.
@@ -218,6 +265,20 @@ impl Done {
     }
 }
 
+/// Takes in what one version holds. Those that read the same version have no order among them.
+fn take_into(model: &mut Model, together: &[Done]) {
+    let mut backwards: Vec<&Done> = together.iter().rev().collect();
+    backwards.sort_by_key(|done| done.read);
+    let mut other = model.clone();
+    for done in backwards {
+        done.take_into(&mut other);
+    }
+    for done in together {
+        done.take_into(model);
+    }
+    assert_eq!(model.rows(), other.rows(), "one version, and two orders");
+}
+
 fn compaction(table: &Table, purge: bool) -> Compaction<'_> {
     let compact = CompactOptions {
         purge,
@@ -226,7 +287,7 @@ fn compaction(table: &Table, purge: bool) -> Compaction<'_> {
     table.compact(compact, options()).unwrap()
 }
 
-fn conflict(error: TableError) -> Conflict {
+pub(super) fn conflict(error: TableError) -> Conflict {
     match error {
         TableError::Commit(CommitError::Conflict(conflict)) => *conflict,
         other => panic!("{other}"),
@@ -317,13 +378,30 @@ fn follow(events: &[Event], isolation: &str, has: Has) {
                     done.extend(overtake(&gate, first, second));
                 }
             }
+            Event::Share(process) => {
+                let worker = &workers[*process];
+                let is_its_change = |begun: &mut Begun<'_>| {
+                    begun.process == *process && matches!(begun.work, Work::Change(_))
+                };
+                let changes: Vec<Begun<'_>> = begun.extract_if(.., is_its_change).collect();
+                if changes.len() > 1 {
+                    done.extend(held(worker, changes, Begun::commit));
+                } else {
+                    begun.extend(changes);
+                }
+            }
             Event::Commit(_) | Event::Overtake(..) => {}
         }
-        done.sort_by_key(|done| done.version);
+        done.sort_by_key(|done| (done.version, done.read));
+        for together in done.chunk_by(|one, other| one.version == other.version) {
+            take_into(&mut model, together);
+        }
         for done in &done {
-            done.take_into(&mut model);
             if let (Work::Change(_), Some(version)) = (&done.work, done.version) {
-                counts.insert(version, done.found);
+                let all: &mut Counts = counts.entry(version).or_default();
+                all.inserted += done.found.inserted;
+                all.updated += done.found.updated;
+                all.deleted += done.found.deleted;
             }
         }
         if !done.is_empty() {

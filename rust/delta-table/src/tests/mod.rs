@@ -8,6 +8,7 @@ mod model;
 mod pages;
 pub(crate) mod process;
 mod row_ids;
+mod sharing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -217,6 +217,7 @@ impl Row {
 ///
 /// Under `WriteSerializable`, an append that a change has not read, and that was committed before it, counts as if it
 /// had come after it. Then no change before it has changed rows of that append.
+#[derive(Clone)]
 pub(super) struct Model {
     rows: Vec<Row>,
     appends_may_follow: bool,

@@ -1,0 +1,311 @@
+//! Changes of rows that meet in one process share a version.
+//!
+//! The first one commits in its own thread. Those that come meanwhile wait. A thread of the table then takes those of
+//! them that depend on nothing of each other, and commits them as one transaction, until none waits. After a conflict
+//! it tries the halves, each by itself: so each change has the verdict that it would have alone.
+//!
+//! A change whose caller stops waiting leaves. If no version may hold it, the others are tried again without it. If
+//! one may, it is in doubt, and the doubt is settled for the others.
+
+use std::collections::VecDeque;
+use std::ops::Deref;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Instant;
+
+use delta_commit::{CommitError, Patience, Transaction, Version};
+
+use crate::error::{Result, TableError};
+use crate::row_merge::RowMerge;
+use crate::seat::{LONG, Seat, answer_all, part_with, serve_until, settle};
+use crate::table::{Shared, lock};
+
+use super::united::{Joined, united};
+
+/// The most changes of one version. Each is compared with each other.
+const MOST: usize = 64;
+
+/// The most waiting changes that are looked at for one version.
+const MOST_SEEN: usize = 2 * MOST;
+
+/// The most actions of a version that changes share.
+const MOST_ACTIONS: usize = 5_000;
+
+/// A change that waits for its version.
+struct Member {
+    change: Joined,
+    /// True if its own thread has to commit it.
+    is_alone: AtomicBool,
+    seat: Seat,
+}
+
+impl Deref for Member {
+    type Target = Seat;
+
+    fn deref(&self) -> &Seat {
+        &self.seat
+    }
+}
+
+impl Member {
+    fn new(transaction: Transaction, merge: &Arc<RowMerge>) -> Arc<Self> {
+        Arc::new(Self {
+            change: Joined::new(transaction, Arc::clone(merge)),
+            is_alone: AtomicBool::new(false),
+            seat: Seat::default(),
+        })
+    }
+
+    fn transaction(&self) -> &Transaction {
+        &self.change.transaction
+    }
+
+    /// Leaves the commit to the change's own thread.
+    fn send_back(&self) {
+        self.is_alone.store(true, Ordering::Release);
+        self.answer(Err(CommitError::DeadlinePassed.into()));
+    }
+}
+
+/// The queue of a table's changes.
+#[derive(Default)]
+pub(crate) struct Waiting(Mutex<Queue>);
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Arc<Member>>,
+    /// True if a change is being committed, after which those that wait are served.
+    is_served: bool,
+}
+
+impl Waiting {
+    /// The number of changes that wait.
+    #[cfg(test)]
+    pub fn count(&self) -> usize {
+        lock(&self.0).waiting.len()
+    }
+
+    /// Takes the first waiting change, and those that can share a version with it. None when the queue is empty; the
+    /// thread ends then.
+    fn next(&self) -> Option<Vec<Arc<Member>>> {
+        let mut queue = lock(&self.0);
+        let Some(first) = queue.waiting.pop_front() else {
+            queue.is_served = false;
+            return None;
+        };
+        let mut actions = first.transaction().actions.len();
+        let mut members = vec![first];
+        let seen = queue.waiting.len().min(MOST_SEEN);
+        let mut left = VecDeque::new();
+        for member in queue.waiting.drain(..seen) {
+            let more = actions + member.transaction().actions.len();
+            let fits = members.len() < MOST && more <= MOST_ACTIONS;
+            if fits
+                && members
+                    .iter()
+                    .all(|other| member.change.commutes_with(&other.change))
+            {
+                actions = more;
+                members.push(member);
+            } else {
+                left.push_back(member);
+            }
+        }
+        left.append(&mut queue.waiting);
+        queue.waiting = left;
+        Some(members)
+    }
+}
+
+/// The turn to commit. When it is dropped, those that wait are served.
+struct Turn<'a>(&'a Arc<Shared>);
+
+impl<'a> Turn<'a> {
+    /// Takes the turn, unless another change has it. This one waits then, if it is given.
+    fn take(shared: &'a Arc<Shared>, or_wait: Option<&Arc<Member>>) -> Option<Self> {
+        let mut queue = lock(&shared.changes.0);
+        if queue.is_served {
+            queue.waiting.extend(or_wait.cloned());
+            return None;
+        }
+        queue.is_served = true;
+        Some(Self(shared))
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut queue = lock(&self.0.changes.0);
+        if queue.waiting.is_empty() {
+            queue.is_served = false;
+            return;
+        }
+        let served = Arc::clone(self.0);
+        let begun = thread::Builder::new()
+            .name("spillway-share".to_owned())
+            .spawn(move || serve(&served));
+        if begun.is_err() {
+            queue.is_served = false;
+            for member in queue.waiting.drain(..) {
+                member.send_back();
+            }
+        }
+    }
+}
+
+/// Commits a change of rows, in one version with others that come meanwhile.
+pub(super) fn commit(
+    shared: &Arc<Shared>,
+    transaction: Transaction,
+    merge: &Arc<RowMerge>,
+    patience: &mut Patience<'_>,
+) -> Result<Version> {
+    if let Some(_turn) = Turn::take(shared, None) {
+        return shared.commit(transaction, patience);
+    }
+    let member = Member::new(transaction, merge);
+    if let Some(_turn) = Turn::take(shared, Some(&member)) {
+        return shared.commit(member.transaction().clone(), patience);
+    }
+    let done = member.wait(patience).unwrap_or_else(|| leave(shared, &member));
+    if member.is_alone.load(Ordering::Acquire) {
+        return shared.commit(member.transaction().clone(), patience);
+    }
+    done
+}
+
+fn leave(shared: &Shared, member: &Arc<Member>) -> Result<Version> {
+    let mut queue = lock(&shared.changes.0);
+    let before = queue.waiting.len();
+    queue.waiting.retain(|other| !Arc::ptr_eq(other, member));
+    if queue.waiting.len() < before {
+        return Err(CommitError::DeadlinePassed.into());
+    }
+    drop(queue);
+    member.leave()
+}
+
+/// Commits what waits until nothing does.
+fn serve(shared: &Arc<Shared>) {
+    while let Some(members) = shared.changes.next() {
+        let group = Group { shared, members };
+        // The panic was reported where it happened; those without an answer hear of it.
+        let _ = catch_unwind(AssertUnwindSafe(|| group.commit()));
+    }
+}
+
+/// Changes that are committed together.
+struct Group<'a> {
+    shared: &'a Arc<Shared>,
+    members: Vec<Arc<Member>>,
+}
+
+/// The next step after an attempt.
+enum Next {
+    /// No version holds a member. Those without an answer must be tried again.
+    Again,
+    /// A member has a conflict.
+    Halves,
+    /// All have their answer.
+    Nothing,
+}
+
+impl Group<'_> {
+    fn commit(&self) {
+        let mut left = vec![self.members.clone()];
+        while let Some(mut members) = left.pop() {
+            members.retain(|member| !member.is_answered());
+            if members.is_empty() {
+                continue;
+            }
+            match self.attempt(&members) {
+                Next::Again => left.push(members),
+                Next::Halves => {
+                    left.push(members.split_off(members.len() / 2));
+                    left.push(members);
+                }
+                Next::Nothing => {}
+            }
+        }
+    }
+
+    fn attempt(&self, members: &[Arc<Member>]) -> Next {
+        let someone_leaves = {
+            let members = members.to_vec();
+            move || members.iter().any(|member| member.is_leaving())
+        };
+        serve_until(someone_leaves.clone());
+        let (transaction, merge) = if let [only] = members {
+            (only.transaction().clone(), None)
+        } else {
+            let changes: Vec<&Joined> = members.iter().map(|member| &member.change).collect();
+            match united(&self.shared.place, &changes) {
+                Ok((transaction, merge)) => (transaction, Some(merge)),
+                Err(_) => return send_back(members),
+            }
+        };
+        let all_stay = || !someone_leaves();
+        let mut to_wait = &all_stay;
+        let mut patience = Patience::while_asked(Instant::now() + LONG, &mut to_wait);
+        match self.shared.commit(transaction, &mut patience) {
+            Ok(version) => {
+                if merge.is_some() {
+                    // The version has vectors of all of them.
+                    for member in members {
+                        member.change.merge.remove();
+                    }
+                }
+                answer_all(members, || Ok(version));
+                Next::Nothing
+            }
+            Err(TableError::Commit(CommitError::Unknown { token, reason })) => {
+                if !settle(self.shared, members, &token, &reason) {
+                    return Next::Nothing;
+                }
+                // No version holds it.
+                take_back(merge.as_ref());
+                Next::Again
+            }
+            Err(error) => {
+                take_back(merge.as_ref());
+                if part_with(members, || CommitError::DeadlinePassed) {
+                    return Next::Again;
+                }
+                match (members, error) {
+                    ([only], error) => {
+                        only.answer(Err(error));
+                        Next::Nothing
+                    }
+                    (_, TableError::Commit(CommitError::Conflict(_))) => Next::Halves,
+                    _ => send_back(members),
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Group<'_> {
+    fn drop(&mut self) {
+        // All have their answer, but for a panic.
+        for member in self.members.iter().filter(|member| !member.is_answered()) {
+            member.lose();
+        }
+    }
+}
+
+/// Leaves each to its own thread.
+fn send_back(members: &[Arc<Member>]) -> Next {
+    for member in members {
+        member.send_back();
+    }
+    Next::Nothing
+}
+
+/// Removes the vectors of a transaction of several, which no version holds.
+fn take_back(merge: Option<&Arc<RowMerge>>) {
+    if let Some(merge) = merge {
+        merge.remove();
+    }
+}
