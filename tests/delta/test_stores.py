@@ -313,7 +313,8 @@ def test_rows_are_marked_and_deleted_on_a_store(bucket: Bucket) -> None:
         assert list(pool.map(one, range(8))) == [250] * 8
     assert read_spillway(bucket)["number"].to_pylist() == list(range(2000, 4000))
     assert read_polars(bucket)["number"].to_pylist() == list(range(2000, 4000))
-    assert len([key for key in all_keys(bucket) if key.endswith(".bin")]) == 8
+    # Those that wait at the same time share a version, and its vector.
+    assert 1 <= len([key for key in all_keys(bucket) if key.endswith(".bin")]) <= 8
     assert table.delete([("number", "<", 3500)]).rows == 1500
     assert sorted(read_spillway(bucket)["number"].to_pylist()) == list(range(3500, 4000))
 
