@@ -211,7 +211,7 @@ def test_targets_of_changes_are_judged_by_what_was_run(deletes: Path, tmp_path: 
         line("delete", "file-level", 100, 500, **refused),
         line("delete", "row-level", 100, 500, cell={"processes": 100}, **refused),
         line("update", "row-level", 1_000, 1, cell={"file_rows": 1_000_000}, seconds=7.25),
-        line("optimize", "row-level", 32, 10, cell={"appends": 20}, compactions=compactions),
+        line("optimize", "row-level", 32, 10, cell={"appends": 300}, compactions=compactions),
     ]
     (tmp_path / "environment.json").write_text((deletes / "environment.json").read_text())
     for each in lines:
@@ -259,7 +259,8 @@ def test_a_wrong_table_after_deletes_is_said_first(deletes: Path, tmp_path: Path
 
 
 def test_records_from_before_there_were_works_are_of_appends() -> None:
-    runs = [read_run(path.parent) for path in sorted((ROOT / "results" / "race").glob(f"*/{RACES}"))]
+    kept = sorted((ROOT / "results" / "race").glob(f"*/{RACES}"))
+    runs = [read_run(path.parent) for path in kept if "work" not in records.read_lines(path)[0]["cell"]]
     assert runs
     assert {work for run in runs for work in run.works} == {"append"}
     for run in runs:
