@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 import os
@@ -250,6 +251,32 @@ def endless_upkeep(folder: str, first: str) -> None:
         number += 1
 
 
+def awaits(folder: str, way: str) -> None:
+    """Begin a commit that a task waits for, and end before it has."""
+    table = spillway.delta.open(folder)
+    with table.append() as first:
+        first.write(batch("a", 0))
+    append = table.append()
+    append.write(batch("a", 1))
+    # A version that cannot be read: nobody commits.
+    Path(folder, "_delta_log", f"{2:020}.json").symlink_to("nowhere")
+
+    async def run() -> None:
+        before = table.commit_stats().attempts
+        task = asyncio.ensure_future(append.commit_async())
+        while table.commit_stats().attempts == before:
+            await asyncio.sleep(0.01)
+        print("ending", flush=True)
+        assert not task.done()
+
+    if way == "cancelled":
+        asyncio.run(run())
+        return
+    loop = asyncio.new_event_loop()
+    loop.set_exception_handler(lambda *_: None)
+    loop.run_until_complete(run())
+
+
 class ToldError(Exception):
     """Raised by the handler of a signal."""
 
@@ -330,5 +357,6 @@ if __name__ == "__main__":
         "endless_merges": endless_merges,
         "endless_upkeep": endless_upkeep,
         "reads_a_pipe": reads_a_pipe,
+        "awaits": awaits,
     }
     programs[sys.argv[1]](*sys.argv[2:])

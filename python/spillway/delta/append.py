@@ -200,6 +200,58 @@ class Append(WithBlock):
         _checkpoint_when_due(self._table, version)
         return version
 
+    async def commit_async(self, timeout: float | None = None) -> int:
+        """Make the rows part of the table like `commit`, while a task of asyncio waits and no thread does.
+
+        Thousands of tasks may wait at once, in any loop: a few threads serve them all, and those that wait
+        at the same time share versions, as threads do. Until it returns, the append takes no rows, and
+        `abort` does nothing.
+
+        Args:
+            timeout: As in `commit`.
+
+        Returns:
+            As `commit`.
+
+        Raises:
+            asyncio.CancelledError: The task was cancelled. It is raised once it is certain whether the rows
+                are in the table, or that nobody can say: `version` and `token` and the cause tell it, as
+                they do for Ctrl-C in `commit`.
+            SpillwayError: As in `commit`.
+            OSError: As in `commit`, or no thread can be started; the append stays open then.
+
+        Example:
+            >>> import asyncio, pyarrow as pa, spillway.delta
+            >>> table = spillway.delta.create("readings", pa.schema({"id": pa.int64()}))
+            >>> async def one(number):
+            ...     append = table.append(coalesce=True)
+            ...     append.write_rows([{"id": number}])
+            ...     return await append.commit_async()
+            >>> async def many():
+            ...     return await asyncio.gather(*map(one, range(100)))
+            >>> max(asyncio.run(many())) < 100
+            True
+        """
+        # Programs without asyncio do not load it.
+        from spillway.delta._awaited import ended  # noqa: PLC0415
+
+        started = time.perf_counter()
+        timeout = self._timeout if timeout is None else timeout
+        outcome, cancelled = await ended(self._native, self._table, timeout)
+        if isinstance(outcome, BaseException):
+            if isinstance(outcome, CommitUnknown):
+                self.token = outcome.token
+            if cancelled is not None:
+                raise cancelled from outcome
+            raise outcome
+        self.version = version = outcome[0]
+        _log.debug("append committed in version %d after %.4f s", version, time.perf_counter() - started)
+        _checkpoint_if(outcome[1], self._table, version)
+        if cancelled is not None:
+            cancelled.add_note(f"the commit was done before: it is in version {version}")
+            raise cancelled
+        return version
+
     def detach(self) -> bytes:
         """Complete the files, and leave their commit to an append of another process.
 
@@ -266,11 +318,21 @@ def _checkpoint_when_due(table: _native.DeltaTable, version: int) -> None:
     The interpreter waits for it before it ends. What goes wrong is logged: the version is committed anyway.
     """
     try:
-        if not table.is_checkpoint_due(version):
-            return
-    except (SpillwayError, OSError):  # the version is committed, and the next one asks again
-        _log.exception("nobody could say whether %s needs a checkpoint after version %d", table.root, version)
-        return
+        is_due: bool | Exception = table.is_checkpoint_due(version)
+    except (SpillwayError, OSError) as error:
+        is_due = error
+    _checkpoint_if(is_due, table, version)
+
+
+def _checkpoint_if(is_due: bool | Exception, table: _native.DeltaTable, version: int) -> None:  # noqa: FBT001
+    if isinstance(is_due, Exception):  # the version is committed, and the next one asks again
+        message = "nobody could say whether %s needs a checkpoint after version %d"
+        _log.error(message, table.root, version, exc_info=is_due)
+    elif is_due:
+        _start_checkpoint(table, version)
+
+
+def _start_checkpoint(table: _native.DeltaTable, version: int) -> None:
     ended, claim = threading.Event(), threading.Lock()
     try:
         _running[ended] = table.root

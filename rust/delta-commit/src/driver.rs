@@ -1,4 +1,5 @@
 //! The driver: group commit on real threads. The first thread to come leads, and commits for all that come meanwhile.
+//! [`Committer::post`] is for callers without a thread that waits.
 //!
 //! The leader does I/O without holding the lock, so that others can add their transactions. Once it has its own verdict
 //! it passes the lead on, so no thread works for others for longer than a version or two. The machine keeps its state
@@ -18,6 +19,10 @@ use crate::settle::{Outcome, Token};
 use crate::tidying;
 use crate::timings::{EffectKind, Timings};
 use crate::transaction::{MemberId, Transaction};
+
+mod posted;
+
+pub use posted::{Posted, Reply};
 
 /// The time between two checks whether the caller still waits.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -123,7 +128,11 @@ struct State {
     machine: Machine,
     timings: Timings,
     waiting: BTreeMap<MemberId, Arc<Slot>>,
+    /// The replies to commits that no thread waits for.
+    posted: BTreeMap<MemberId, Reply>,
     led: bool,
+    /// True if a thread leads for posted commits whenever no other does.
+    is_served: bool,
     /// True if a thread deletes intents that are of no more use.
     is_tidied: bool,
 }
@@ -176,12 +185,7 @@ impl Committer {
             machine.submit(submission);
             Ok(())
         })?;
-        match verdict {
-            Some(Verdict::Commit(result)) => result,
-            Some(Verdict::Settled(_)) | None => Err(CommitError::Invalid(format!(
-                "the transaction {id} is being committed already; give each its own id"
-            ))),
-        }
+        verdict.map_or_else(|| Err(in_use(id)), |verdict| committed(id, verdict))
     }
 
     /// Settles a doubt: finds out whether the transaction of a [`CommitError::Unknown`] is in the table.
@@ -241,7 +245,7 @@ impl Committer {
         let slot = Arc::new(Slot::default());
         {
             let mut state = desk.lock();
-            if state.waiting.contains_key(&id) {
+            if state.is_asked(id) {
                 return Ok(None);
             }
             hand_in(&mut state.machine)?;
@@ -273,6 +277,20 @@ impl Committer {
             Arc::new(Desk::new(Arc::clone(&self.store), machine))
         })
     }
+}
+
+/// The result of a commit by its verdict.
+fn committed(id: MemberId, verdict: Verdict) -> Result<Version> {
+    match verdict {
+        Verdict::Commit(result) => result,
+        Verdict::Settled(_) => Err(in_use(id)),
+    }
+}
+
+fn in_use(id: MemberId) -> CommitError {
+    CommitError::Invalid(format!(
+        "the transaction {id} is being committed already; give each its own id"
+    ))
 }
 
 /// Completes the effect in the machine, even when the store panicked.
@@ -345,7 +363,9 @@ impl Desk {
                 machine,
                 timings: Timings::default(),
                 waiting: BTreeMap::new(),
+                posted: BTreeMap::new(),
                 led: false,
+                is_served: false,
                 is_tidied: false,
             }),
             born: Instant::now(),
@@ -445,8 +465,15 @@ impl State {
         for (id, verdict) in self.machine.take_verdicts() {
             if let Some(slot) = self.waiting.remove(&id) {
                 slot.tell(News::Verdict(verdict));
+            } else if let Some(reply) = self.posted.remove(&id) {
+                reply(committed(id, verdict));
             }
         }
+    }
+
+    /// Returns true if a verdict on this transaction is waited for.
+    fn is_asked(&self, id: MemberId) -> bool {
+        self.waiting.contains_key(&id) || self.posted.contains_key(&id)
     }
 
     fn give_up(&mut self, id: MemberId) -> Verdict {

@@ -36,7 +36,7 @@ pub mod transaction;
 pub mod winner;
 pub mod z85;
 
-pub use driver::{Committer, Patience};
+pub use driver::{Committer, Patience, Posted, Reply};
 pub use error::{CommitError, Result};
 #[doc(hidden)]
 pub use intent::ParsedIntent;
@@ -46,6 +46,6 @@ pub use machine::{CommitStats, Machine, Start, Submission, Verdict};
 pub use merge::{Marked, Marks, Merge, MergeRequest};
 pub use process::PerProcess;
 pub use settle::{Outcome, Token};
-pub use tidying::{await_tidying, is_tidying};
+pub use tidying::{await_tidying, is_own_thread};
 pub use timings::{EffectKind, EffectTimes, Timings};
 pub use transaction::{Isolation, MemberId, Operation, ReadSet, Transaction};

@@ -29,13 +29,19 @@ impl UnderWay {
 }
 
 thread_local! {
-    static IS_TIDYING: Cell<bool> = const { Cell::new(false) };
+    static IS_OWN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Returns true if the calling thread was started to delete intents. It is none of a caller's, and none of Python's.
+/// Returns true if the calling thread was started here, to delete intents or to lead for commits that no thread waits
+/// for. It is none of a caller's, and none of Python's.
 #[must_use]
-pub fn is_tidying() -> bool {
-    IS_TIDYING.get()
+pub fn is_own_thread() -> bool {
+    IS_OWN.get()
+}
+
+/// Marks the calling thread as one that was started here.
+pub(crate) fn own_this_thread() {
+    IS_OWN.set(true);
 }
 
 /// Waits until no thread of this process deletes intents. Returns false if the time was up before.
@@ -58,7 +64,7 @@ pub(crate) fn spawn(work: impl FnOnce() + Send + 'static) -> bool {
     let begun = thread::Builder::new()
         .name("spillway-tidy".to_owned())
         .spawn(move || {
-            IS_TIDYING.set(true);
+            own_this_thread();
             // A store that panicked has said so by then.
             let _ = catch_unwind(AssertUnwindSafe(work));
             under_way.subtract();

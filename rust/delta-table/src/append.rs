@@ -33,6 +33,10 @@ use crate::stats::{Nans, stats_json};
 use crate::table::{Shared, Table, or_late, patient};
 use crate::turn::Look;
 
+mod posted;
+
+pub use posted::{Answer, Reply, Step, Wait};
+
 /// Bytes of a data file, unless the table or the caller says otherwise.
 const FILE_BYTES: i64 = 1 << 30;
 
@@ -558,6 +562,8 @@ pub struct Append {
     /// True if the table already has these rows.
     is_repeated: bool,
     state: State,
+    /// True while a commit waits for an answer without a thread.
+    is_posted: bool,
     /// True if the committer got the files and did not say that they are in no version.
     in_doubt: bool,
     /// The process that the append belongs to. A forked child inherits the append, but the files are its parent's.
@@ -688,6 +694,7 @@ impl Append {
             known: None,
             is_repeated,
             state: State::Writing,
+            is_posted: false,
             in_doubt: false,
             process: std::process::id(),
         })
@@ -696,7 +703,7 @@ impl Append {
     /// Returns true if it takes no more rows.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        !matches!(self.state, State::Writing)
+        self.is_posted || !matches!(self.state, State::Writing)
     }
 
     /// Returns true if the table already has these rows by their application's transaction version. They are not
@@ -717,8 +724,8 @@ impl Append {
 
     fn refuse_if_closed(&self) -> Result<()> {
         let why = match self.state {
-            State::Writing => return Ok(()),
-            State::Written(_) => {
+            State::Writing if !self.is_posted => return Ok(()),
+            State::Writing | State::Written(_) => {
                 return Err(WriteError::Closed("the append is being committed".into()).into());
             }
             State::Committed(_) => "is committed",
@@ -869,13 +876,23 @@ impl Append {
     ) -> Result<Version> {
         self.refuse_if_closed()?;
         if self.is_repeated {
-            // Its writer may have died before the version survived a crash.
-            self.shared.sync_log(self.read_version)?;
-            self.remove_attached();
-            self.state = State::Committed(self.read_version);
-            return Ok(self.read_version);
+            return self.commit_nothing();
         }
         let done = self.commit_rows(patience, go_on, tries);
+        self.end(done)
+    }
+
+    /// Ends an append whose rows the table has.
+    fn commit_nothing(&mut self) -> Result<Version> {
+        // Its writer may have died before the version survived a crash.
+        self.shared.sync_log(self.read_version)?;
+        self.remove_attached();
+        self.state = State::Committed(self.read_version);
+        Ok(self.read_version)
+    }
+
+    /// Closes the append with the result of its commit.
+    fn end(&mut self, done: Result<Version>) -> Result<Version> {
         self.state = match &done {
             Ok(version) => State::Committed(*version),
             Err(TableError::Commit(CommitError::Unknown { .. })) => State::Closed("is in doubt"),
@@ -897,44 +914,68 @@ impl Append {
         go_on: &mut dyn FnMut() -> bool,
         tries: &dyn Fn(),
     ) -> Result<Version> {
-        let mut kept = self.kept.take();
-        if let Some(rows) = kept.take_if(|kept| !kept.is_empty()) {
-            match self.writer.terms(self.read_version) {
-                Some(terms) => match coalesce::commit(&self.shared, terms, rows, patience) {
-                    Ok(done) => return done,
-                    Err(rows) => kept = Some(rows),
-                },
-                None => kept = Some(rows),
+        let shared = self.share(|table, terms, rows| coalesce::commit(table, terms, rows, &mut *patience));
+        match shared {
+            Ok(done) => return done,
+            Err(kept) => self.complete(kept, go_on)?,
+        }
+        tries();
+        self.prepare()?;
+        loop {
+            let transaction = self.transaction()?;
+            // Should it panic, nobody knows.
+            self.in_doubt = true;
+            let done = self.shared.commit(transaction, patience);
+            if let Some(version) = self.judge(done, patience)? {
+                return Ok(version);
             }
         }
+    }
+
+    /// Hands kept rows in to share files with those of others. Returns those that cannot.
+    fn share<T>(
+        &mut self,
+        hand_in: impl FnOnce(&Arc<Shared>, Terms, Kept) -> Result<T, Kept>,
+    ) -> Result<T, Option<Kept>> {
+        let Some(rows) = self.kept.take().filter(|kept| !kept.is_empty()) else {
+            return Err(None);
+        };
+        match self.writer.terms(self.read_version) {
+            Some(terms) => hand_in(&self.shared, terms, rows).map_err(Some),
+            None => Err(Some(rows)),
+        }
+    }
+
+    /// Completes the files.
+    fn complete(&mut self, kept: Option<Kept>, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
         self.writer.take_kept(kept, go_on)?;
         let mut written = self.writer.finish(go_on)?;
         for part in &self.attached {
             written.extend(part);
         }
         self.state = State::Written(written);
-        tries();
-        self.commit_written(patience)
+        Ok(())
     }
 
-    fn commit_written(&mut self, patience: &mut Patience<'_>) -> Result<Version> {
+    /// Makes the place of a planned table ready for its first version.
+    fn prepare(&self) -> Result<()> {
         if self.shared.is_planned {
             self.shared.place.prepare()?;
         }
-        loop {
-            let transaction = self.transaction()?;
-            // Should it panic, nobody knows.
-            self.in_doubt = true;
-            let done = self.shared.commit(transaction, patience);
-            self.in_doubt = matches!(&done, Err(TableError::Commit(CommitError::Unknown { .. })));
-            let moved = matches!(&done, Err(TableError::Commit(error)) if is_quicker(error));
-            if moved && self.shared.is_planned {
-                return Err(TableError::Exists(self.shared.place.root().to_path_buf()));
-            }
-            if !(moved && self.rebase_in_time(patience)?) {
-                return done;
-            }
+        Ok(())
+    }
+
+    /// Returns the version that the committer answered with; none where the append is to be committed once more.
+    fn judge(&mut self, done: Result<Version>, patience: &mut Patience<'_>) -> Result<Option<Version>> {
+        self.in_doubt = matches!(&done, Err(TableError::Commit(CommitError::Unknown { .. })));
+        let moved = matches!(&done, Err(TableError::Commit(error)) if is_quicker(error));
+        if moved && self.shared.is_planned {
+            return Err(TableError::Exists(self.shared.place.root().to_path_buf()));
         }
+        if moved && self.rebase_in_time(patience)? {
+            return Ok(None);
+        }
+        done.map(Some)
     }
 
     fn rebase_in_time(&mut self, patience: &mut Patience<'_>) -> Result<bool> {
@@ -1101,8 +1142,11 @@ impl Append {
         Ok(transaction)
     }
 
-    /// Aborts the append and removes its files.
+    /// Aborts the append and removes its files. Does nothing while a posted commit waits for its answer.
     pub fn abort(&mut self) {
+        if self.is_posted {
+            return;
+        }
         // Files that are open go with their writers, before those that are complete.
         let files = self.writer.open.take().map(|open| open.spread.into_places());
         if matches!(self.state, State::Committed(_) | State::Closed(_)) {

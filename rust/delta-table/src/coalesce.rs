@@ -21,7 +21,7 @@ use crate::append::{Append, AppendOptions, Basis};
 use crate::error::{Result, TableError};
 use crate::head::Head;
 use crate::kept::{Kept, joined};
-use crate::seat::{self, LONG, Seat, answer_all, part_with, serve_until};
+use crate::seat::{self, LONG, Reply, Seat, answer_all, part_with, serve_until};
 use crate::table::{Shared, lock};
 
 /// The properties that appends must have in common to share files.
@@ -106,12 +106,44 @@ pub(crate) fn commit(
     if patience.left().is_none() {
         return Ok(Err(CommitError::DeadlinePassed.into()));
     }
-    let member = hand_in(shared, terms, kept)?;
+    let member = hand_in(shared, terms, kept, None)?;
     Ok(member.wait(patience).unwrap_or_else(|| leave(shared, &member)))
 }
 
+/// Commits kept rows likewise, without a thread that waits: the result is for `reply`. Returns the rows if no thread
+/// can be started.
+pub(crate) fn post(shared: &Arc<Shared>, terms: Terms, kept: Kept, reply: Reply) -> Result<Queued, Kept> {
+    let member = hand_in(shared, terms, kept, Some(reply))?;
+    Ok(Queued {
+        shared: Arc::clone(shared),
+        member,
+    })
+}
+
+/// An append that no thread waits for.
+pub(crate) struct Queued {
+    shared: Arc<Shared>,
+    member: Arc<Member>,
+}
+
+impl Queued {
+    /// Ends the wait: the reply comes as soon as it is certain what became of the rows.
+    pub fn leave(&self) {
+        if withdraw(&self.shared, &self.member) {
+            self.member.answer(Err(CommitError::DeadlinePassed.into()));
+        } else {
+            self.member.begin_to_leave();
+        }
+    }
+}
+
 /// Queues an append, and starts a thread for the queue if there is none.
-fn hand_in(shared: &Arc<Shared>, terms: Terms, kept: Kept) -> Result<Arc<Member>, Kept> {
+fn hand_in(
+    shared: &Arc<Shared>,
+    terms: Terms,
+    kept: Kept,
+    reply: Option<Reply>,
+) -> Result<Arc<Member>, Kept> {
     let mut queue = lock(&shared.pool.0);
     if !queue.is_served {
         let served = Arc::clone(shared);
@@ -127,20 +159,24 @@ fn hand_in(shared: &Arc<Shared>, terms: Terms, kept: Kept) -> Result<Arc<Member>
         terms,
         rows: kept,
         is_alone: AtomicBool::new(false),
-        seat: Seat::default(),
+        seat: Seat::new(reply),
     });
     queue.waiting.push(Arc::clone(&member));
     Ok(member)
 }
 
-fn leave(shared: &Arc<Shared>, member: &Arc<Member>) -> Result<Version> {
+/// Takes an append out of the queue. Returns false if its rows were taken before.
+fn withdraw(shared: &Shared, member: &Arc<Member>) -> bool {
     let mut queue = lock(&shared.pool.0);
     let before = queue.waiting.len();
     queue.waiting.retain(|other| !Arc::ptr_eq(other, member));
-    if queue.waiting.len() < before {
+    queue.waiting.len() < before
+}
+
+fn leave(shared: &Shared, member: &Arc<Member>) -> Result<Version> {
+    if withdraw(shared, member) {
         return Err(CommitError::DeadlinePassed.into());
     }
-    drop(queue);
     member.leave()
 }
 

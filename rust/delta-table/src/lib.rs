@@ -54,7 +54,7 @@ mod vacuum;
 mod values;
 mod widening;
 
-pub use append::{Append, AppendOptions, check_options};
+pub use append::{Answer, Append, AppendOptions, Reply, Step, Wait, check_options};
 pub use conditions::{Condition, Conditions, Scalar, check_condition};
 pub use constraints::PendingConstraint;
 pub use create::{CreateMode, CreateOptions};
@@ -68,7 +68,7 @@ pub use optimize::{CompactOptions, Compacted, Compaction, PendingCompaction};
 pub use place::{Ages, Attend, Folder, Place, StoredFile, StoredFiles};
 pub use row_change::{Counts, PendingChange};
 pub use scan::{Changes, ChangesOptions, ChangesReader, Scan, ScanOptions, ScanReader};
-pub use seat::{is_abandoned, is_serving};
+pub use seat::{is_abandoned, is_serving, serve_until};
 pub use snapshot::Snapshot;
 pub use table::Table;
 pub use update::NewValues;

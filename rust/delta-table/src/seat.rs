@@ -32,7 +32,12 @@ pub(crate) const LONG: Duration = Duration::from_secs(24 * 60 * 60);
 pub(crate) struct Seat {
     stage: Mutex<Stage>,
     bell: Condvar,
+    /// The function that takes the answer, where no thread waits for it.
+    reply: Mutex<Option<Reply>>,
 }
+
+/// The function that takes the answer; none when the thread that commits panicked.
+pub(crate) type Reply = Box<dyn FnOnce(Option<Result<Version>>) + Send>;
 
 #[derive(Default)]
 enum Stage {
@@ -48,6 +53,14 @@ enum Stage {
 }
 
 impl Seat {
+    /// The seat of a caller that gets its answer by a function, if there is one.
+    pub fn new(reply: Option<Reply>) -> Self {
+        Self {
+            reply: Mutex::new(reply),
+            ..Self::default()
+        }
+    }
+
     pub fn answer(&self, result: Result<Version>) {
         self.set(Stage::Done(result));
     }
@@ -58,6 +71,14 @@ impl Seat {
     }
 
     fn set(&self, stage: Stage) {
+        if let Some(reply) = lock(&self.reply).take() {
+            *lock(&self.stage) = Stage::Answered;
+            reply(match stage {
+                Stage::Done(result) => Some(result),
+                _ => None,
+            });
+            return;
+        }
         *lock(&self.stage) = stage;
         self.bell.notify_one();
     }
@@ -80,14 +101,17 @@ impl Seat {
         }
     }
 
+    /// Says that the caller waits no longer than it must.
+    pub fn begin_to_leave(&self) {
+        let mut stage = lock(&self.stage);
+        if matches!(*stage, Stage::Waiting) {
+            *stage = Stage::Leaving;
+        }
+    }
+
     /// Leaves. The answer comes as soon as it is certain.
     pub fn leave(&self) -> Result<Version> {
-        {
-            let mut stage = lock(&self.stage);
-            if matches!(*stage, Stage::Waiting) {
-                *stage = Stage::Leaving;
-            }
-        }
+        self.begin_to_leave();
         let answer = self.wait_until(None);
         answer.unwrap_or_else(|| Err(CommitError::DeadlinePassed.into()))
     }
@@ -125,7 +149,7 @@ thread_local! {
 }
 
 /// Says from when on nobody waits for the work of the calling thread.
-pub(crate) fn serve_until(is_abandoned: impl Fn() -> bool + 'static) {
+pub fn serve_until(is_abandoned: impl Fn() -> bool + 'static) {
     ABANDONED.set(Some(Box::new(is_abandoned)));
 }
 
@@ -135,8 +159,8 @@ pub fn is_abandoned() -> bool {
     ABANDONED.with_borrow(|asked| asked.as_ref().is_some_and(|asked| asked()))
 }
 
-/// Returns true if the calling thread was started here, to commit for several callers or to read ahead. No signal and
-/// no deadline of a caller is its own.
+/// Returns true if the calling thread serves callers in other threads: it commits for several of them, reads ahead or
+/// takes the steps of posted commits. No signal is its own.
 #[must_use]
 pub fn is_serving() -> bool {
     ABANDONED.with_borrow(Option::is_some)

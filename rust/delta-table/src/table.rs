@@ -11,7 +11,8 @@ use bytes::Bytes;
 use delta_commit::actions::{Action, Metadata};
 use delta_commit::log::{BEFORE_FIRST, StoreError, StoreErrorKind};
 use delta_commit::{
-    CommitError, CommitStats, Committer, Outcome, Patience, PerProcess, Start, Token, Transaction, Version,
+    CommitError, CommitStats, Committer, Outcome, Patience, PerProcess, Posted, Start, Token, Transaction,
+    Version,
 };
 use serde_json::Value;
 
@@ -565,7 +566,24 @@ impl Shared {
     pub fn commit(&self, transaction: Transaction, patience: &mut Patience<'_>) -> Result<Version> {
         self.check_committer(patience)
             .map_err(|error| or_late(error, patience))?;
-        let done = self.committer.commit_while(transaction, patience);
+        self.answered(self.committer.commit_while(transaction, patience))
+    }
+
+    /// Commits likewise for a caller that does not wait: the committer's answer is for `reply`, and then for
+    /// [`answered`](Self::answered).
+    pub fn post(
+        &self,
+        transaction: Transaction,
+        patience: &mut Patience<'_>,
+        reply: delta_commit::Reply,
+    ) -> Result<Posted> {
+        self.check_committer(patience)
+            .map_err(|error| or_late(error, patience))?;
+        Ok(self.committer.post(transaction, reply)?)
+    }
+
+    /// The result of a commit by the committer's answer.
+    pub fn answered(&self, done: delta_commit::Result<Version>) -> Result<Version> {
         if let Err(CommitError::LogTruncated(_)) = &done {
             self.outdated.store(true, Ordering::Release);
         }

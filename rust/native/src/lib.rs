@@ -26,8 +26,8 @@ mod _native {
     use crate::dataset::{DatasetWriter, check_dataset_options, dataset_options};
     #[pymodule_export]
     use crate::delta::{
-        DeltaAppend, DeltaChanges, DeltaRows, DeltaScan, DeltaSchema, DeltaTable, RowSource, await_tidying,
-        check_condition, check_delta_options, create_object,
+        AwaitedCommit, DeltaAppend, DeltaChanges, DeltaRows, DeltaScan, DeltaSchema, DeltaTable, RowSource,
+        await_tidying, check_condition, check_delta_options, create_object, stop_telling_loops,
     };
     #[pymodule_export]
     use crate::digest::{Digest, digest, row_hashes};

@@ -8,8 +8,9 @@ use parquet_writer::Batch;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use super::RowSource;
 use super::attention::Caller;
+use super::awaited::{Awaited, AwaitedCommit};
+use super::{DeltaTable, RowSource};
 use crate::errors::Failure;
 use crate::rows::{self, RowState, TakesRows};
 use crate::turn::{Takes, Turns, detached};
@@ -17,7 +18,7 @@ use crate::turn::{Takes, Turns, detached};
 /// Rows on their way into a table.
 #[pyclass(module = "spillway._native", frozen)]
 pub(crate) struct DeltaAppend {
-    append: Turns<Append>,
+    pub(super) append: Turns<Append>,
     rows: RowState,
 }
 
@@ -145,6 +146,25 @@ impl DeltaAppend {
             self.append
                 .take(|append| caller.commit(|patience, go_on| append.commit(patience, go_on)))
         })
+    }
+
+    /// Begins a commit that no thread waits for. Its end is told to `waiter` in the thread of `event_loop`, by
+    /// `spillway.delta._awaited`.
+    fn commit_async(
+        slf: Bound<'_, Self>,
+        table: Py<DeltaTable>,
+        timeout: Option<f64>,
+        event_loop: Py<PyAny>,
+        waiter: Py<PyAny>,
+    ) -> PyResult<AwaitedCommit> {
+        let py = slf.py();
+        let caller = Caller::of(py, timeout)?;
+        let call = slf.get().rows_of(py)?;
+        // Here, since it may call `on_error`.
+        detached(py, || rows::write_tail(&call))?;
+        let deadline = caller.anew().deadline();
+        let awaited = Awaited::new(slf.unbind(), table, deadline, event_loop, waiter);
+        detached(py, move || awaited.begin())
     }
 
     /// Completes the files without a commit; returns the bytes of the part that they are.

@@ -39,10 +39,10 @@ pub(crate) fn attention() -> Attend {
     })
 }
 
-/// Returns true if the calling thread is Python's main thread. Threads that serve shared appends, and those that delete
-/// announcements, are not Python's, and must not wait for the GIL.
+/// Returns true if the calling thread is Python's main thread. Threads that serve commits of others, and those that
+/// delete announcements, are not Python's, and must not wait for the GIL.
 fn is_main_here() -> bool {
-    if delta_table::is_serving() || delta_commit::is_tidying() {
+    if delta_table::is_serving() || delta_commit::is_own_thread() {
         return false;
     }
     Python::attach(is_main_thread).unwrap_or_else(|raised| {
@@ -65,7 +65,13 @@ thread_local! {
 }
 
 /// Restores the former deadline, also after a panic.
-struct Limited(Option<Instant>);
+#[must_use]
+pub(super) struct Limited(Option<Instant>);
+
+/// Gives the requests of the calling thread a deadline.
+pub(super) fn limited(deadline: Instant) -> Limited {
+    Limited(DEADLINE.replace(Some(deadline)))
+}
 
 impl Drop for Limited {
     fn drop(&mut self) {
@@ -127,6 +133,11 @@ impl Caller {
         }
     }
 
+    /// The end of its time.
+    pub fn deadline(self) -> Instant {
+        self.deadline
+    }
+
     /// Runs a wait that a signal can end. The handler's exception is raised, with the outcome of the work as its cause.
     pub fn wait<T>(
         self,
@@ -140,7 +151,7 @@ impl Caller {
         } else {
             Patience::until(self.deadline)
         };
-        let limited = Limited(DEADLINE.replace(Some(self.deadline)));
+        let limited = limited(self.deadline);
         let done = work(&mut patience, &mut || self.go_on(&raised));
         drop(limited);
         let raised = raised.into_inner();

@@ -31,12 +31,14 @@ use crate::turn::detached;
 
 mod append;
 mod attention;
+mod awaited;
 mod changes;
 pub(crate) mod errors;
 mod scan;
 mod upkeep;
 
 pub(crate) use append::DeltaAppend;
+pub(crate) use awaited::{AwaitedCommit, stop_telling_loops};
 pub(crate) use scan::{DeltaChanges, DeltaRows, DeltaScan};
 
 use attention::{Caller, attention, watch};

@@ -1,0 +1,276 @@
+//! Commits that no thread waits for, on a real disk: each gets one reply, and it is true.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use delta_commit::actions::{Action, Add, Metadata, Protocol, parse_commit};
+use delta_commit::log::{BEFORE_FIRST, Listing, LogStore, PutOutcome, StoreError};
+use delta_commit::store::LocalLogStore;
+use delta_commit::{
+    CommitError, Committer, MemberId, Outcome, Patience, Posted, Reply, Start, Transaction, Version,
+};
+
+const SOON: Duration = Duration::from_secs(60);
+
+fn soon() -> Instant {
+    Instant::now() + SOON
+}
+
+fn start(version: Version) -> Start {
+    Start {
+        version,
+        table_id: "t".to_owned(),
+        changed_in: version,
+        in_commit_timestamp: None,
+        high_water_mark: None,
+        known: None,
+    }
+}
+
+fn table() -> tempfile::TempDir {
+    let table = tempfile::tempdir().unwrap();
+    let metadata = Metadata {
+        id: "t".to_owned(),
+        schema_string: r#"{"type":"struct","fields":[]}"#.to_owned(),
+        ..Metadata::default()
+    };
+    let creation = vec![Action::Protocol(Protocol::default()), Action::Metadata(metadata)];
+    let creation = Transaction::append(MemberId::random(), BEFORE_FIRST, creation);
+    let committer = Committer::new(Arc::new(LocalLogStore::new(table.path())), start(BEFORE_FIRST));
+    assert_eq!(committer.commit(creation, soon()).unwrap(), 0);
+    table
+}
+
+fn append(path: &str) -> Transaction {
+    let add = Action::Add(Add {
+        path: path.to_owned(),
+        size: 1,
+        data_change: true,
+        ..Add::default()
+    });
+    Transaction::append(MemberId::random(), 0, vec![add])
+}
+
+type Put = dyn Fn(&LocalLogStore, Version, &[u8]) -> Result<PutOutcome, StoreError> + Send + Sync;
+
+/// A local store that creates versions in a way of its own.
+struct Odd {
+    inner: LocalLogStore,
+    put: Box<Put>,
+}
+
+impl LogStore for Odd {
+    fn find_tip(&self) -> Result<Version, StoreError> {
+        self.inner.find_tip()
+    }
+    fn read_version(&self, version: Version) -> Result<Option<Vec<u8>>, StoreError> {
+        self.inner.read_version(version)
+    }
+    fn put_version(&self, version: Version, body: &[u8]) -> Result<PutOutcome, StoreError> {
+        (self.put)(&self.inner, version, body)
+    }
+    fn list_intents(&self) -> Result<Listing, StoreError> {
+        self.inner.list_intents()
+    }
+    fn read_intent(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.inner.read_intent(name)
+    }
+    fn put_intent(&self, name: &str, body: &[u8]) -> Result<(), StoreError> {
+        self.inner.put_intent(name, body)
+    }
+    fn delete_intent(&self, name: &str) -> Result<(), StoreError> {
+        self.inner.delete_intent(name)
+    }
+    fn sync_data(&self, paths: &[String]) -> Vec<Result<(), StoreError>> {
+        self.inner.sync_data(paths)
+    }
+    fn sync_log(&self, first: Version, last: Version) -> Result<(), StoreError> {
+        self.inner.sync_log(first, last)
+    }
+}
+
+fn odd(
+    table: &Path,
+    put: impl Fn(&LocalLogStore, Version, &[u8]) -> Result<PutOutcome, StoreError> + Send + Sync + 'static,
+) -> Committer {
+    let store = Odd {
+        inner: LocalLogStore::new(table),
+        put: Box::new(put),
+    };
+    Committer::new(Arc::new(store), start(0))
+}
+
+/// A store whose first version after the creation is begun, and not done before others say so.
+fn held(table: &Path) -> (Committer, Arc<Barrier>) {
+    let both = Arc::new(Barrier::new(2));
+    let there = Arc::clone(&both);
+    let committer = odd(table, move |store, version, body| {
+        if version == 1 {
+            there.wait();
+            there.wait();
+        }
+        store.put_version(version, body)
+    });
+    (committer, both)
+}
+
+type Told = (String, Result<Version, CommitError>);
+
+/// Posts an append of a file, whose name comes with the result.
+fn post(committer: &Committer, path: &str, told: &Sender<Told>) -> Posted {
+    let (name, told) = (path.to_owned(), told.clone());
+    let reply: Reply = Box::new(move |result| told.send((name, result)).unwrap());
+    committer.post(append(path), reply).unwrap()
+}
+
+fn next(told: &Receiver<Told>) -> Told {
+    told.recv_timeout(SOON).expect("a reply comes")
+}
+
+/// The version of each file that the log adds; none may be there twice.
+fn adds(table: &Path) -> HashMap<String, Version> {
+    let store = LocalLogStore::new(table);
+    let mut found = HashMap::new();
+    for version in 0..=store.find_tip().unwrap() {
+        let body = store
+            .read_version(version)
+            .unwrap()
+            .expect("the log is contiguous");
+        for action in parse_commit(&body).unwrap() {
+            if let Action::Add(add) = action {
+                assert_eq!(found.insert(add.path, version), None);
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn those_that_wait_share_a_version() {
+    let table = table();
+    let (committer, both) = held(table.path());
+    let (told, replies) = channel();
+    post(&committer, "first", &told);
+    both.wait();
+    for n in 0..1_000 {
+        post(&committer, &n.to_string(), &told);
+    }
+    both.wait();
+    let found: HashMap<_, _> = (0..=1_000)
+        .map(|_| next(&replies))
+        .map(|(name, result)| (name, result.unwrap()))
+        .collect();
+    assert_eq!(found, adds(table.path()));
+    assert_eq!(LocalLogStore::new(table.path()).find_tip().unwrap(), 2);
+    // Each has one reply.
+    drop((committer, told));
+    assert!(replies.recv_timeout(SOON).is_err());
+}
+
+#[test]
+fn threads_and_those_without_a_thread_commit_for_each_other() {
+    let table = table();
+    let committer = Committer::new(Arc::new(LocalLogStore::new(table.path())), start(0));
+    let (told, replies) = channel();
+    let mut found = thread::scope(|scope| {
+        let committer = &committer;
+        let waiting: Vec<_> = (0..8)
+            .map(|thread| {
+                let told = told.clone();
+                scope.spawn(move || {
+                    let mut found = HashMap::new();
+                    for n in 0..20 {
+                        post(committer, &format!("{thread}-{n}-posted"), &told);
+                        let name = format!("{thread}-{n}");
+                        let version = committer.commit(append(&name), soon()).unwrap();
+                        found.insert(name, version);
+                    }
+                    found
+                })
+            })
+            .collect();
+        let found = waiting.into_iter().flat_map(|thread| thread.join().unwrap());
+        found.collect::<HashMap<_, _>>()
+    });
+    for _ in 0..160 {
+        let (name, result) = next(&replies);
+        found.insert(name, result.unwrap());
+    }
+    assert_eq!(found, adds(table.path()));
+}
+
+#[test]
+fn who_gives_up_is_told_at_once_and_the_others_commit() {
+    let table = table();
+    let (committer, both) = held(table.path());
+    let (told, replies) = channel();
+    let tried = post(&committer, "tried", &told);
+    both.wait();
+    let queued = post(&committer, "queued", &told);
+    post(&committer, "patient", &told);
+    queued.give_up();
+    let (name, result) = next(&replies);
+    assert_eq!(name, "queued");
+    assert!(matches!(result, Err(CommitError::DeadlinePassed)), "{result:?}");
+    tried.give_up();
+    let (name, result) = next(&replies);
+    assert_eq!(name, "tried");
+    let Err(CommitError::Unknown { token, .. }) = result else {
+        panic!("expected a doubt, but got {result:?}");
+    };
+    both.wait();
+    assert_eq!(next(&replies).1.unwrap(), 2);
+    let outcome = committer.outcome(&token, &mut Patience::until(soon())).unwrap();
+    assert_eq!(outcome, Outcome::Committed(1));
+    // Once is enough.
+    tried.give_up();
+    queued.give_up();
+    assert!(replies.try_recv().is_err());
+    assert_eq!(adds(table.path()).len(), 2);
+}
+
+#[test]
+fn a_store_that_panics_is_an_answer_too() {
+    let table = table();
+    let tries = AtomicUsize::new(0);
+    let committer = odd(table.path(), move |store, version, body| {
+        assert!(tries.fetch_add(1, Ordering::Relaxed) > 0, "planted");
+        store.put_version(version, body)
+    });
+    let (told, replies) = channel();
+    post(&committer, "first", &told);
+    let (_, result) = next(&replies);
+    assert!(
+        matches!(result, Err(CommitError::Unknown { .. } | CommitError::Store(_))),
+        "{result:?}"
+    );
+    post(&committer, "second", &told);
+    assert_eq!(next(&replies).1.unwrap(), 1);
+    assert_eq!(adds(table.path()).len(), 1);
+}
+
+#[test]
+fn what_no_version_may_hold_is_refused_and_not_posted() {
+    let table = table();
+    let committer = Committer::new(Arc::new(LocalLogStore::new(table.path())), start(0));
+    let (told, replies) = channel::<Told>();
+    let reply: Reply = Box::new(move |result| told.send((String::new(), result)).unwrap());
+    assert!(committer.post(append("../outside"), reply).is_err());
+    assert!(replies.recv_timeout(SOON).is_err());
+    let (told, replies) = channel();
+    let nothing = Transaction::append(MemberId::random(), 0, Vec::new());
+    let reply: Reply = Box::new(move |result| told.send(result).unwrap());
+    committer.post(nothing, reply).unwrap();
+    assert_eq!(replies.recv_timeout(SOON).unwrap().unwrap(), 0);
+}

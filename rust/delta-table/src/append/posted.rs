@@ -1,0 +1,148 @@
+//! The commit of an append that no thread waits for: its steps. Between two of them it waits for an answer of the
+//! committer, or of the queue of appends that share files.
+
+use std::sync::Arc;
+
+use delta_commit::{CommitError, Patience, Posted, Version};
+
+use super::Append;
+use crate::coalesce::{self, Queued};
+use crate::error::Result;
+use crate::seat;
+
+/// The answer that a commit waited for.
+pub struct Answer(Said);
+
+enum Said {
+    /// The result of rows that shared files; none after a panic.
+    Queue(Option<Result<Version>>),
+    Committer(delta_commit::Result<Version>),
+}
+
+/// The function that takes an answer. It is called once for each wait, by any thread: it neither waits nor calls the
+/// table.
+pub type Reply = Arc<dyn Fn(Answer) + Send + Sync>;
+
+/// The end of a step.
+pub enum Step {
+    /// The commit waits: the answer is for [`Append::resume`].
+    Waits(Wait),
+    /// The commit has ended.
+    Ended(Result<Version>),
+}
+
+/// A commit that waits.
+#[derive(Clone)]
+pub struct Wait(Arc<Place>);
+
+enum Place {
+    Queue(Queued),
+    Committer(Posted),
+}
+
+impl Wait {
+    /// Ends the wait: the answer comes as soon as it is certain what became of the rows, or that nobody can say. Does
+    /// nothing after the answer.
+    ///
+    /// A forked child may not call this for a commit of its parent.
+    pub fn end(&self) {
+        match self.0.as_ref() {
+            Place::Queue(queued) => queued.leave(),
+            Place::Committer(posted) => posted.give_up(),
+        }
+    }
+}
+
+/// The result of a step.
+enum Next {
+    Waits(Place),
+    Committed(Version),
+}
+
+impl Append {
+    /// Completes the files, and commits them like [`commit`](Self::commit) without a thread that waits. Until the
+    /// commit has ended, the append takes no rows.
+    ///
+    /// No deadline ends a wait: that is for [`Wait::end`].
+    pub fn post(
+        &mut self,
+        patience: &mut Patience<'_>,
+        go_on: &mut dyn FnMut() -> bool,
+        reply: &Reply,
+    ) -> Step {
+        if let Err(error) = self.refuse_if_closed() {
+            return Step::Ended(Err(error));
+        }
+        if self.is_repeated {
+            return Step::Ended(self.commit_nothing());
+        }
+        let next = self.first(patience, go_on, reply);
+        self.after(next)
+    }
+
+    /// Goes on with the answer.
+    pub fn resume(&mut self, answer: Answer, patience: &mut Patience<'_>, reply: &Reply) -> Step {
+        self.is_posted = false;
+        let next = match answer.0 {
+            Said::Queue(Some(done)) => done.map(Next::Committed),
+            // As if it had been written by this thread; the panic was reported where it happened.
+            Said::Queue(None) => {
+                std::panic::resume_unwind(Box::new("the thread that wrote the rows panicked"))
+            }
+            Said::Committer(done) => {
+                let done = self.shared.answered(done);
+                match self.judge(done, patience) {
+                    Ok(Some(version)) => Ok(Next::Committed(version)),
+                    Ok(None) => self.submit(patience, reply),
+                    Err(error) => Err(error),
+                }
+            }
+        };
+        self.after(next)
+    }
+
+    fn first(
+        &mut self,
+        patience: &mut Patience<'_>,
+        go_on: &mut dyn FnMut() -> bool,
+        reply: &Reply,
+    ) -> Result<Next> {
+        if self.kept.as_ref().is_some_and(|kept| !kept.is_empty()) && patience.left().is_none() {
+            return Err(CommitError::DeadlinePassed.into());
+        }
+        let told = Arc::clone(reply);
+        let told: seat::Reply = Box::new(move |done| told(Answer(Said::Queue(done))));
+        match self.share(|table, terms, rows| coalesce::post(table, terms, rows, told)) {
+            Ok(queued) => return Ok(Next::Waits(Place::Queue(queued))),
+            Err(kept) => self.complete(kept, go_on)?,
+        }
+        self.prepare()?;
+        self.submit(patience, reply)
+    }
+
+    fn submit(&mut self, patience: &mut Patience<'_>, reply: &Reply) -> Result<Next> {
+        let transaction = self.transaction()?;
+        if !transaction.is_skippable() && patience.left().is_none() {
+            return Err(CommitError::DeadlinePassed.into());
+        }
+        // Should it panic, nobody knows.
+        self.in_doubt = true;
+        let told = Arc::clone(reply);
+        let told = Box::new(move |done| told(Answer(Said::Committer(done))));
+        let posted = self.shared.post(transaction, patience, told);
+        self.in_doubt = posted.is_ok();
+        Ok(Next::Waits(Place::Committer(posted?)))
+    }
+
+    fn after(&mut self, next: Result<Next>) -> Step {
+        let done = match next {
+            Ok(Next::Waits(place)) => {
+                self.is_posted = true;
+                return Step::Waits(Wait(Arc::new(place)));
+            }
+            Ok(Next::Committed(version)) => Ok(version),
+            Err(error) => Err(error),
+        };
+        Step::Ended(self.end(done))
+    }
+}
