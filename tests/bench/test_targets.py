@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from pathlib import Path
@@ -228,10 +227,10 @@ def test_a_limit_is_shown_with_what_it_costs(tmp_path, findings):
 
 def test_the_row_groups_of_a_line_are_those_on_record():
     line = next(row[0] for row in lines_of_the_table() if "4,000,000 rows" in row[0])
-    (samples,) = (RESULTS / "memory").glob("*/samples.jsonl")
+    (run,) = (RESULTS / "memory").iterdir()
     found = {
         sample["output"]["row_groups"]
-        for sample in map(json.loads, samples.read_text().splitlines())
+        for sample in records.read_lines(run / "samples.jsonl")
         if (sample["cell"]["backend"], sample["cell"]["rows"]) == ("spillway-16mb", 4_000_000)
     }
     assert f"in {max(found)} row groups" in line

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 WAITERS = count(quick=100, ci=400, soak=10_000)
 # Ends of an interpreter, each of which meets threads at another moment.
 ENDS = count(quick=1, ci=4, soak=50)
-# Those that take steps; one that leads and those that sync files for it; one that writes shared files.
-MOST_THREADS = 16 + 1 + 7 + 1
+# Those that take steps; one that leads and those that sync files for it; one that writes shared files; one that tidies.
+MOST_THREADS = 16 + 1 + 7 + 1 + 1
 PATIENCE = 120.0
 FIRST = -1
 PROGRAM = Path(__file__).with_name("programs.py")
@@ -115,6 +115,8 @@ def test_many_wait_by_few_threads_and_share_versions(
 ) -> None:
     asked: list[int] = []
     before, most = threading.active_count(), 0
+    # Threads that tidy for tables of earlier tests end when they find nothing more to do.
+    of_others = threads()
 
     appends = [begin(number) for number in range(WAITERS)]
     unseen.symlink_to("nowhere")
@@ -135,7 +137,7 @@ def test_many_wait_by_few_threads_and_share_versions(
         return [version for version in versions if version is not None]
 
     versions = asyncio.run(all_of_them())
-    assert 0 < most <= MOST_THREADS
+    assert 0 < most <= MOST_THREADS + of_others
     assert numbers(table) == list(range(WAITERS))
     assert sorted(set(versions)) == list(range(2, table.version + 1))
     assert table.version <= WAITERS // 8
