@@ -106,6 +106,7 @@ def do(table: spillway.delta.Table, one: Step, model: dict[int, str | None]) -> 
             assert {file for file in there if "_delta_log" not in file.parts} == {*files}
 
 
+@pytest.mark.timeout(count(quick=300, ci=300, soak=7200))
 @settings(max_examples=examples(0.4))
 @given(st.lists(step(), min_size=1, max_size=14), st.booleans())
 def test_whatever_is_done_the_rows_are_those_of_the_model(
