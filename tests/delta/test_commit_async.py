@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 WAITERS = count(quick=100, ci=400, soak=10_000)
 # Ends of an interpreter, each of which meets threads at another moment.
 ENDS = count(quick=1, ci=4, soak=50)
-# Those that take steps; one that leads and those that sync files for it; one that writes shared files; one that
-# tidies.
+# Those that take steps; one that leads and those that sync files for it; one that writes shared files; one
+# that tidies.
 MOST_THREADS = 16 + 1 + 7 + 1 + 1
 PATIENCE = 120.0
 FIRST = -1
