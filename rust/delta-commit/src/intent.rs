@@ -281,8 +281,13 @@ pub(crate) fn name(first: Version, process: MemberId, count: u64) -> String {
 /// The first version that an intent of this name may land in; none when the name is not an intent's.
 pub(crate) fn first_of_name(name: &str) -> Option<Version> {
     let (digits, _) = name.strip_suffix(".json")?.split_once('-')?;
-    let ours = digits.len() == 20 && digits.bytes().all(|b| b.is_ascii_digit());
-    if ours { digits.parse().ok() } else { None }
+    first_of_digits(digits)
+}
+
+/// The version that a name begins with.
+pub(crate) fn first_of_digits(digits: &str) -> Option<Version> {
+    let is_one = digits.len() == 20 && digits.bytes().all(|b| b.is_ascii_digit());
+    if is_one { digits.parse().ok() } else { None }
 }
 
 fn decode_member(line: &str) -> Result<Prepared> {

@@ -13,7 +13,7 @@ mod memory;
 
 use std::collections::BTreeSet;
 
-use delta_commit::actions::{Action, Txn};
+use delta_commit::actions::{Action, Add, Remove, Txn};
 use delta_commit::log::{BEFORE_FIRST, Effect};
 use delta_commit::rules::Rules;
 use delta_commit::winner::Winner;
@@ -53,6 +53,12 @@ struct Process {
     left: u32,
     /// Files of each append.
     files: u32,
+    /// True if each of its transactions removes a file, too, and so is no append.
+    removes: bool,
+    /// The milliseconds of its own between two transactions, at least.
+    rest: u64,
+    /// The factor of the time that its effects take.
+    slowness: u64,
 }
 
 struct Fleet {
@@ -75,6 +81,9 @@ impl Fleet {
             begins: Some(u64::from(number) % 7),
             left: appends,
             files: 1,
+            removes: false,
+            rest: 5,
+            slowness: 1,
         };
         Self {
             store: Store::default(),
@@ -100,27 +109,42 @@ impl Fleet {
         append
     }
 
+    /// The next transaction of a process.
+    fn transaction(&mut self, at: usize) -> Transaction {
+        let mut next = self.append(self.processes[at].files);
+        if self.processes[at].removes {
+            let old = Add {
+                path: format!("{}-old", self.ids),
+                ..Add::default()
+            };
+            next.actions.push(Action::Remove(Remove::of(&old, 0, true)));
+        }
+        next
+    }
+
     /// Lets time pass until every append is committed.
     fn run(&mut self) {
-        loop {
-            let ends = self.processes.iter().enumerate().filter_map(|(at, process)| {
-                let flight = process.flight.as_ref().map(|(end, _)| *end);
-                Some((flight.or(process.begins)?, at))
-            });
-            let Some((now, at)) = ends.min() else {
-                return;
-            };
-            self.now = now;
-            self.step(at);
-        }
+        while self.pass() {}
+    }
+
+    /// Lets time pass until the next effect ends. Returns false where there is none.
+    fn pass(&mut self) -> bool {
+        let ends = self.processes.iter().enumerate().filter_map(|(at, process)| {
+            let flight = process.flight.as_ref().map(|(end, _)| *end);
+            Some((flight.or(process.begins)?, at))
+        });
+        let Some((now, at)) = ends.min() else {
+            return false;
+        };
+        self.now = now;
+        self.step(at);
+        true
     }
 
     fn step(&mut self, at: usize) {
         let (now, time) = (self.now, time_at(self.now));
-        let transaction = match self.processes[at].begins.take() {
-            Some(_) => Some(self.append(self.processes[at].files)),
-            None => None,
-        };
+        let begun = self.processes[at].begins.take();
+        let transaction = begun.map(|_| self.transaction(at));
         let process = &mut self.processes[at];
         match (transaction, process.flight.take()) {
             (Some(append), _) => process.machine.submit(Submission::new(append).unwrap()),
@@ -138,7 +162,7 @@ impl Fleet {
         process.flight = process
             .machine
             .next(time)
-            .map(|effect| (now + time_of(&effect), effect));
+            .map(|effect| (now + process.slowness * time_of(&effect), effect));
         for (_, verdict) in process.machine.take_verdicts() {
             assert!(matches!(verdict, Verdict::Commit(Ok(_))), "{verdict:?}");
             self.appended += 1;
@@ -147,7 +171,7 @@ impl Fleet {
         self.store.tidy(&mut process.machine);
         // Rows are written in between. What is left to tidy up comes first.
         if process.flight.is_none() && process.left > 0 && !process.machine.is_busy() {
-            process.begins = Some(now + 5 + (now % 11));
+            process.begins = Some(now + process.rest + (now % (2 * process.rest + 1)));
         }
     }
 
@@ -296,6 +320,58 @@ fn an_append_that_is_too_large_to_be_announced_lands_beside_steady_announcers() 
         3 * at < 2 * versions,
         "it is version {at} of {versions}: {stats:?}"
     );
+}
+
+/// The races that slow transactions of one process lose before each commits, beside processes that write version after
+/// version; none where they did not commit while those went on.
+fn lost_beside(removes: bool, files: u32, rules: Rules) -> Option<u32> {
+    let mut fleet = Fleet::new(3, 200, rules);
+    for process in &mut fleet.processes {
+        process.rest = 0;
+    }
+    fleet.processes[1].removes = true;
+    let slow = &mut fleet.processes[2];
+    (slow.begins, slow.left, slow.files, slow.slowness) = (Some(300), 1, files, 4);
+    slow.removes = removes;
+    while fleet.processes[2].left > 0 && fleet.processes.iter().any(|process| process.left > 1) {
+        fleet.pass();
+    }
+    let stats = fleet.processes[2].machine.commit_stats();
+    (fleet.processes[2].left == 0).then_some(stats.most_lost)
+}
+
+#[test]
+fn a_slow_transaction_that_nobody_carries_gets_its_turn() {
+    for (removes, files) in [(true, 1), (false, 6_000)] {
+        let without = lost_beside(removes, files, hasty());
+        let lost = lost_beside(removes, files, Rules::default());
+        let told = format!("{files} files: {lost:?} lost races, {without:?} where nobody waits");
+        assert!(lost.is_some_and(|lost| lost <= 4), "{told}");
+        assert!(without.is_none_or(|without| without > 12), "{told}");
+    }
+}
+
+#[test]
+fn a_request_is_waited_for_once_and_goes_with_its_owner() {
+    let mut fleet = Fleet::of_one(Rules::default());
+    // Nobody will ever take this turn.
+    let theirs = format!("{:020}-{}-40.turn", 0, MemberId::from_number(ELSEWHERE));
+    let at = i64::try_from(fleet.now).unwrap();
+    fleet.store.intents.insert(theirs.clone(), (at, Vec::new()));
+    let pauses = [(); 3].map(|()| {
+        let before = fleet.now;
+        fleet.hand_in();
+        let kinds = fleet.finish();
+        (kinds.contains(&EffectKind::Pause), fleet.now - before)
+    });
+    assert!(pauses[0].0 && pauses[0].1 < 80, "{pauses:?}");
+    assert!(!pauses[1].0 && !pauses[2].0, "{pauses:?}");
+    // It is deleted when nothing that was asked then could still be wanted.
+    while fleet.store.log.len() < 40 {
+        fleet.hand_in();
+        fleet.finish();
+    }
+    assert!(!fleet.store.intents.contains_key(&theirs));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::turn::Asking;
 use crate::error::CommitError;
 use crate::intent::{Prepared, last_of, window_of};
 use crate::log::{Time, Version};
@@ -102,6 +103,7 @@ pub(super) struct Member {
     pub(super) waits_since: Option<u64>,
     /// True if an attempt was made without it.
     pub(super) left_out: bool,
+    pub(super) asking: Asking,
     pub(super) claim: Claim,
 }
 
@@ -121,6 +123,7 @@ impl Member {
             announced: None,
             waits_since: None,
             left_out: false,
+            asking: Asking::default(),
             claim: Claim::default(),
         }
     }

@@ -17,6 +17,7 @@ mod merge;
 mod pace;
 mod round;
 mod settlement;
+mod turn;
 mod verdict;
 mod view;
 
@@ -37,6 +38,7 @@ use clock::StoreClock;
 use known::KnownIntents;
 use member::{Claim, Member, Settlement};
 use pace::Pace;
+use turn::Turns;
 use view::View;
 
 /// Failures in a row, without an attempt or a commit between them, after which the store counts as broken.
@@ -133,6 +135,8 @@ enum Asked {
     Listing,
     Intents,
     Announcement(String, Vec<MemberId>),
+    /// The request for a turn.
+    Request,
     Deletion(Vec<String>),
     /// The number of data files of each member.
     Data(Vec<(MemberId, usize)>),
@@ -188,6 +192,7 @@ pub struct Machine {
     ahead: Option<u64>,
     clock: StoreClock,
     pace: Pace,
+    turns: Turns,
     last_turn: Turn,
     /// The last version that this process knows to have written.
     last_won: Option<Version>,
@@ -250,6 +255,7 @@ impl Machine {
             ahead: None,
             clock: StoreClock::default(),
             pace: Pace::default(),
+            turns: Turns::default(),
             last_turn: Turn::Other,
             last_won: None,
             announcements: 0,
@@ -376,6 +382,8 @@ impl Machine {
                 let paths = asked.iter().map(|(_, count)| count).sum();
                 self.on_data_synced(&asked, &vec![Err(error); paths]);
             }
+            // It is about speed alone, and comes again after more lost races.
+            (Asked::Request, Event::Failed(_)) => {}
             (asked, Event::Failed(error)) => self.on_failure(&asked, error),
             (Asked::Tip, Event::Tip(tip)) => self.on_tip(tip),
             (Asked::Body(version), Event::Body(body)) => self.on_body(version, body.as_deref()),

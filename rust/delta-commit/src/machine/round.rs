@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::known::MOST_KEPT;
 use super::member::Member;
+use super::turn::Request;
 use super::{Asked, Gathered, MAX_FAILURES, Machine, Turn, Unread, back_off};
 use crate::batch::{Batch, MAX_ACTIONS, MAX_BYTES};
 use crate::conflict;
@@ -91,7 +92,12 @@ impl Machine {
         if turn == Turn::Other {
             self.check_order();
             self.other.as_ref()?;
-            if let Some(step) = self.merge() {
+            if let Some(step) = self
+                .ask_for_turn(turn)
+                .or_else(|| self.leave_turn(turn))
+                .or_else(|| self.look_for_requests())
+                .or_else(|| self.merge())
+            {
                 return Some(step);
             }
         }
@@ -104,8 +110,11 @@ impl Machine {
         if turn == Turn::Blind
             && let Some(step) = self
                 .announce()
+                .or_else(|| self.ask_for_turn(turn))
                 .or_else(|| self.leave_to_others())
+                .or_else(|| self.leave_turn(turn))
                 .or_else(|| self.gather())
+                .or_else(|| self.leave_turn(turn))
         {
             return Some(step);
         }
@@ -398,6 +407,10 @@ impl Machine {
         let (mut others, mut ahead) = (0, None);
         let own = self.process.to_string();
         for entry in listing.entries {
+            if let Some(request) = Request::of_name(&entry.name) {
+                self.take_request(&entry, request, listing.now);
+                continue;
+            }
             let Some(first) = intent::first_of_name(&entry.name) else {
                 continue;
             };
@@ -420,6 +433,15 @@ impl Machine {
             self.pace.meet(self.now);
         }
         self.gathered = Some(gathered);
+    }
+
+    /// Takes in another's request for a turn that a listing shows.
+    fn take_request(&mut self, entry: &IntentEntry, request: Request, now: i64) {
+        if intent::last_of(request.first) <= self.view.tip {
+            self.discard(entry.name.clone());
+        } else if now - entry.created <= MAX_AGE && !self.is_passed_over(&entry.name) {
+            self.turns.note(&entry.name, request);
+        }
     }
 
     /// Takes in an intent that a listing shows. One whose content is known is not read again. But it is looked up: it
@@ -474,6 +496,7 @@ impl Machine {
     fn forget_unlisted(&mut self, listing: &Listing) {
         let listed: HashSet<&str> = listing.entries.iter().map(|entry| entry.name.as_str()).collect();
         self.known.retain(&listed);
+        self.turns.list(&listed, self.view.tip);
         self.passed_by.retain(|name| listed.contains(name.as_str()));
     }
 
@@ -625,6 +648,7 @@ impl Machine {
         for member in self.bundle.iter_mut().chain(&mut self.other) {
             if winner.members.contains(&member.id()) {
                 member.claim.attempted = Some(version);
+                member.asking.try_once(self.now);
             }
         }
         if turn == Turn::Blind {

@@ -62,6 +62,7 @@ impl Machine {
                 if self.last_won == Some(version) {
                     self.released.append(&mut member.claim.names);
                 }
+                self.end_requests(member);
                 self.landed.push((member.id(), version, true, claim));
                 false
             }
@@ -132,6 +133,7 @@ impl Machine {
 
     /// R3: refuses a member for good only when no process can land it any more.
     pub(super) fn refuse(&mut self, member: &mut Member, error: CommitError) {
+        self.end_requests(member);
         if !self.rules.r3_no_lone_abort || member.claim.is_clear(self.view.tip) {
             self.released.append(&mut member.claim.names);
             self.verdicts.push((member.id(), Verdict::Commit(Err(error))));
@@ -190,6 +192,7 @@ impl Machine {
             None => self.other.take_if(|member| member.id() == id),
         };
         if let Some(member) = member {
+            self.end_requests(&member);
             return Some(Verdict::Commit(Err(self.last_word(
                 &member,
                 &CommitError::DeadlinePassed,
@@ -210,6 +213,7 @@ impl Machine {
     }
 
     pub(super) fn give_up_member(&mut self, member: &Member, certain: &CommitError, reason: &str) {
+        self.end_requests(member);
         let error = self.last_word(member, certain, reason);
         self.verdicts.push((member.id(), Verdict::Commit(Err(error))));
     }
