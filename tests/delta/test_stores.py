@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import collections
 import itertools
 import json
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from ..stores.server import Bucket, Fault, Proxy, Request
 
 ROUNDS = count(quick=10, ci=20, soak=200)
+TASKS = count(quick=20, ci=100, soak=1_000)
 CONDITIONAL = {"aws_conditional_put": "etag"}
 
 
@@ -95,6 +97,17 @@ def append_side_by_side(*tables: spillway.delta.Table) -> None:
             threads.submit(append, tables[number % len(tables)], "many", number) for number in range(16)
         ]
     assert all(done.result() for done in appends)
+
+
+async def append_by_tasks(table: spillway.delta.Table, count: int) -> list[int]:
+    """So many appends that tasks wait for; returns the version of each."""
+
+    async def one(number: int) -> int:
+        append = table.append(coalesce=True, timeout=60)
+        append.write(batch("tasks", number))
+        return await append.commit_async()
+
+    return await asyncio.gather(*map(one, range(count)))
 
 
 def all_keys(bucket: Bucket) -> list[str]:
@@ -215,6 +228,14 @@ def test_appends_share_files_there_too(bucket: Bucket) -> None:
         versions = list(threads.map(one, range(64)))
     assert acknowledged(bucket) == [("many", number) for number in range(64)]
     assert len(table.files()) == table.version == len(set(versions)) < 64
+    check_log(bucket)
+
+
+def test_tasks_share_versions_there_too(bucket: Bucket) -> None:
+    table = create(bucket)
+    versions = asyncio.run(append_by_tasks(table, TASKS))
+    assert acknowledged(bucket) == [("tasks", number) for number in range(TASKS)]
+    assert table.version == len(set(versions)) < TASKS
     check_log(bucket)
 
 
