@@ -12,16 +12,19 @@ import pytest
 from ..counts import count
 
 KILLS = count(quick=1, ci=2, soak=100)
+# The end of a program that hangs. Each kill begins a process, which may share its core.
+SECONDS = 60 + 10 * KILLS
 PROGRAM = Path(__file__).with_name("killed_changes.py")
 
 
+@pytest.mark.timeout(SECONDS + 60)
 @pytest.mark.parametrize("kind", ["delete", "update", "merge", "optimize", "purge", "vacuum"])
 def test_a_killed_operation_is_done_whole_or_not_at_all(tmp_path: Path, kind: str) -> None:
     done = subprocess.run(
         [sys.executable, PROGRAM, tmp_path / "table", kind, str(KILLS)],
         capture_output=True,
         text=True,
-        timeout=60 + 10 * KILLS,
+        timeout=SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
