@@ -14,7 +14,7 @@ mod memory;
 use std::collections::BTreeSet;
 
 use delta_commit::actions::{Action, Add, Remove, Txn};
-use delta_commit::log::{BEFORE_FIRST, Effect};
+use delta_commit::log::{BEFORE_FIRST, Effect, Event, StoreError, StoreErrorKind};
 use delta_commit::rules::Rules;
 use delta_commit::winner::Winner;
 use delta_commit::{
@@ -372,6 +372,34 @@ fn a_request_is_waited_for_once_and_goes_with_its_owner() {
         fleet.finish();
     }
     assert!(!fleet.store.intents.contains_key(&theirs));
+}
+
+#[test]
+fn what_is_no_append_needs_no_listing_of_intents() {
+    let mut fleet = Fleet::of_one(Rules::default());
+    fleet.processes[0].removes = true;
+    for _ in 0..8 {
+        let removal = fleet.transaction(0);
+        fleet.submit(removal);
+        let machine = &mut fleet.processes[0].machine;
+        for _ in 0..20 {
+            let Some(effect) = machine.next(time_at(fleet.now)) else {
+                break;
+            };
+            fleet.now += time_of(&effect);
+            let event = match &effect {
+                Effect::ListIntents => Event::Failed(StoreError {
+                    message: "no listing here".to_owned(),
+                    kind: StoreErrorKind::Permanent,
+                    errno: None,
+                }),
+                _ => fleet.store.apply(time_at(fleet.now).wall, &effect),
+            };
+            machine.complete(time_at(fleet.now), event);
+        }
+        let verdicts = fleet.verdicts();
+        assert!(matches!(verdicts.as_slice(), [Ok(_)]), "{verdicts:?}");
+    }
 }
 
 #[test]

@@ -137,6 +137,8 @@ enum Asked {
     Announcement(String, Vec<MemberId>),
     /// The request for a turn.
     Request,
+    /// A listing for the requests of others alone.
+    Look,
     Deletion(Vec<String>),
     /// The number of data files of each member.
     Data(Vec<(MemberId, usize)>),
@@ -382,14 +384,15 @@ impl Machine {
                 let paths = asked.iter().map(|(_, count)| count).sum();
                 self.on_data_synced(&asked, &vec![Err(error); paths]);
             }
-            // It is about speed alone, and comes again after more lost races.
+            // Both are about speed alone, and come again: after more lost races, and after more versions.
             (Asked::Request, Event::Failed(_)) => {}
+            (Asked::Look, Event::Failed(_)) => self.turns.look(self.view.tip),
             (asked, Event::Failed(error)) => self.on_failure(&asked, error),
             (Asked::Tip, Event::Tip(tip)) => self.on_tip(tip),
             (Asked::Body(version), Event::Body(body)) => self.on_body(version, body.as_deref()),
             (Asked::Body(version), Event::Parsed(winner)) => self.on_version(version, winner),
             (Asked::Put(version, winner), Event::Put(outcome)) => self.on_put(version, *winner, &outcome),
-            (Asked::Listing, Event::Listing(listing)) => self.on_listing(listing),
+            (Asked::Listing | Asked::Look, Event::Listing(listing)) => self.on_listing(listing),
             (Asked::Intents, Event::Intents(bundles)) => self.on_intents(bundles),
             (Asked::Intents, Event::ParsedIntents(parsed, there)) => self.on_parsed_intents(parsed, there),
             (Asked::Announcement(name, _), Event::Done) => self.on_announced(&name),

@@ -439,7 +439,7 @@ impl Machine {
     fn take_request(&mut self, entry: &IntentEntry, request: Request, now: i64) {
         if intent::last_of(request.first) <= self.view.tip {
             self.discard(entry.name.clone());
-        } else if now - entry.created <= MAX_AGE && !self.is_passed_over(&entry.name) {
+        } else if now - entry.created <= MAX_AGE && !self.is_own_or_gone(&entry.name) {
             self.turns.note(&entry.name, request);
         }
     }

@@ -103,6 +103,11 @@ impl Turns {
     /// Notes a listing, and forgets what is not in it.
     pub(super) fn list(&mut self, listed: &HashSet<&str>, tip: Version) {
         self.seen.retain(|name, _| listed.contains(name.as_str()));
+        self.look(tip);
+    }
+
+    /// Notes a look for requests, whatever came of it.
+    pub(super) fn look(&mut self, tip: Version) {
         self.listed = Some(tip);
     }
 
@@ -116,11 +121,15 @@ impl Turns {
             let wait = request.milliseconds.min(LONGEST);
             *until.get_or_insert(now + wait)
         });
-        let left = until.max().unwrap_or(0).saturating_sub(now);
+        let until = until.max().unwrap_or(0);
+        // Those that ask meanwhile would go on for ever.
+        let last = self.waits_since.unwrap_or(now) + LONGEST;
+        let left = until.min(last).saturating_sub(now);
         if left > 0 {
             self.waits_since.get_or_insert(now);
         } else if let Some(since) = self.waits_since.take() {
-            self.rests_until = now + (ONE_IN - 1) * (now - since);
+            // It may have had nothing to do since then.
+            self.rests_until = now + (ONE_IN - 1) * (now - since).min(LONGEST);
         }
         left
     }
@@ -172,10 +181,8 @@ impl Machine {
         }
         let view = &self.view;
         self.turns.left(self.now.monotonic, |request| {
-            let since = (request.first.max(0)..=view.tip).filter_map(|version| view.get(version));
-            !since
-                .into_iter()
-                .any(|winner| winner.members.contains(&request.id))
+            let mut since = (request.first.max(0)..=view.tip).filter_map(|version| view.get(version));
+            !since.any(|winner| winner.members.contains(&request.id))
         })
     }
 
@@ -187,7 +194,7 @@ impl Machine {
             .listed
             .is_some_and(|tip| self.view.tip < tip + LOOK_EVERY);
         (self.rules.leaves_to_others && !is_due && self.gathered.is_none())
-            .then_some((Asked::Listing, Effect::ListIntents))
+            .then_some((Asked::Look, Effect::ListIntents))
     }
 
     /// Discards the requests of a transaction that has its verdict.
@@ -198,7 +205,7 @@ impl Machine {
     }
 
     /// Returns true if a request is of this process, or of no more use.
-    pub(super) fn is_passed_over(&self, name: &str) -> bool {
+    pub(super) fn is_own_or_gone(&self, name: &str) -> bool {
         let mut own = self.bundle.iter().chain(&self.other);
         own.any(|member| member.asking.names.iter().any(|asked| asked == name))
             || self.garbage.contains(name)
@@ -222,6 +229,45 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn however_many_ask_each_wait_ends_and_a_rest_follows_it() {
+        let mut turns = Turns::default();
+        let (mut waited, mut longest, mut since) = (0, 0, None);
+        for now in 0..100_000_u64 {
+            if now % 10 == 0 {
+                let id = MemberId::from_number(u128::from(now));
+                let request = Request {
+                    first: 0,
+                    id,
+                    milliseconds: 500,
+                };
+                turns.note(&request.name(), request);
+            }
+            let waits = turns.left(now, |_| true) > 0;
+            waited += u64::from(waits);
+            since = waits.then(|| since.unwrap_or(now));
+            longest = longest.max(since.map_or(0, |since| now - since));
+        }
+        assert!(longest < LONGEST, "a wait of {longest} ms");
+        assert!((1..=11_000).contains(&waited), "{waited} ms of 100,000");
+    }
+
+    #[test]
+    fn a_wait_that_nobody_ended_is_followed_by_no_longer_rest() {
+        let mut turns = Turns::default();
+        let request = |number| Request {
+            first: 0,
+            id: MemberId::from_number(number),
+            milliseconds: 500,
+        };
+        turns.note(&request(1).name(), request(1));
+        assert_eq!(turns.left(0, |_| true), 500);
+        // An hour without a transaction.
+        assert_eq!(turns.left(3_600_000, |_| true), 0);
+        turns.note(&request(2).name(), request(2));
+        assert_eq!(turns.left(3_600_000 + 10 * LONGEST, |_| true), 500);
+    }
 
     proptest! {
         #[test]
