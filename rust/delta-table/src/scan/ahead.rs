@@ -1,7 +1,9 @@
 //! The reading of a scan: row groups that threads decode ahead, whose rows come in order.
 //!
-//! The caller's thread reads alone until it asks for a second batch. From then on it reads the row group that it has
-//! begun, and threads decode the others. Where it may use one processor, or no thread can be had, it goes on alone.
+//! The caller's thread reads alone until it asks for a second batch. Under conditions the first batch may be all that a
+//! row group has, so threads begin with the scan if there is much to read. From then on the caller's thread reads the row
+//! group that it has begun, and threads decode the others. Where it may use one processor, or no thread can be had, it
+//! goes on alone.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,6 +31,9 @@ const THREAD_BYTES: usize = 64 << 20;
 
 const MOST_THREADS: usize = 16;
 
+/// Bytes that compress to so many are worth the start of threads.
+const MUCH: i64 = 1 << 20;
+
 /// The time between two looks of the caller's thread at what may end its wait.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -41,6 +46,8 @@ pub struct ScanReader {
     files: Vec<Arc<Add>>,
     /// None for those of the machine.
     limits: Option<Limits>,
+    /// Bytes of other files than the first that are worth threads before the first batch.
+    much: i64,
     /// The files that the caller's thread reads, and the one that it is reading.
     own: (VecDeque<Arc<Add>>, Option<RowsInOrder>),
     ahead: Option<Arc<Ahead>>,
@@ -113,6 +120,7 @@ impl ScanReader {
             own: (files.clone().into(), None),
             files,
             limits: None,
+            much: MUCH,
             ahead: None,
             is_begun: false,
             process: process::id(),
@@ -130,9 +138,9 @@ impl ScanReader {
             self.own = (self.files.clone().into(), None);
             (self.is_begun, self.again) = (false, self.given);
         }
-        if self.given > 0 && !self.is_begun {
+        if !self.is_begun && (self.given > 0 || self.has_much_to_search()) {
             self.is_begun = true;
-            self.begin();
+            self.begin()?;
         }
         loop {
             self.look()?;
@@ -159,8 +167,14 @@ impl ScanReader {
         attend().map_err(|error| TableError::io(place.root().display(), &error))
     }
 
+    /// Returns true if conditions are asked of many rows that are not in the first file.
+    fn has_much_to_search(&self) -> bool {
+        let others = self.own.0.iter().skip(1).map(|add| add.size.max(0));
+        !self.plan.filters.each.is_empty() && others.fold(0, i64::saturating_add) >= self.much
+    }
+
     /// Gives what the caller's thread has not begun to threads, if there are any.
-    fn begin(&mut self) {
+    fn begin(&mut self) -> Result<()> {
         let limits = self.limits.unwrap_or_else(|| {
             let processors = thread::available_parallelism().map_or(1, usize::from);
             let threads = processors.min(MOST_THREADS);
@@ -168,7 +182,7 @@ impl ScanReader {
             Limits { threads, bytes }
         });
         if limits.threads < 2 {
-            return;
+            return Ok(());
         }
         let ahead = Arc::new(Ahead {
             plan: Arc::clone(&self.plan),
@@ -178,21 +192,27 @@ impl ScanReader {
             is_over: AtomicBool::new(false),
         });
         let (files, rows) = &mut self.own;
+        if rows.is_none()
+            && let Some(add) = files.pop_front()
+        {
+            *rows = Some(RowsInOrder::new(open(&self.plan, add)?));
+        }
         let opens = (1..)
             .zip(&*files)
             .map(|(file, add)| ((file, 0), Work::Open(Arc::clone(add))));
         let mut works: BTreeMap<Place, Work> = opens.collect();
         if let Some(rows) = &rows {
-            let (file, groups) = rows.left();
+            let (file, groups) = rows.others();
             works.append(&mut ahead.works_of(0, file, groups));
         }
         if ahead.add(works) {
             files.clear();
             if let Some(rows) = rows {
-                rows.end_with_group();
+                rows.leave_others();
             }
             (self.ahead, self.process) = (Some(ahead), process::id());
         }
+        Ok(())
     }
 
     /// The next batch that the caller's thread decodes.
@@ -246,11 +266,11 @@ impl Ahead {
         &self,
         file: usize,
         reader: &Arc<FileReader>,
-        groups: &VecDeque<usize>,
+        groups: impl Iterator<Item = usize>,
     ) -> BTreeMap<Place, Work> {
         let works = (1..).zip(groups).map(|(place, group)| {
-            let bytes = reader.bytes_of(&self.plan, *group);
-            ((file, place), Work::Decode(Arc::clone(reader), *group, bytes))
+            let bytes = reader.bytes_of(&self.plan, group);
+            ((file, place), Work::Decode(Arc::clone(reader), group, bytes))
         });
         works.collect()
     }
@@ -309,7 +329,7 @@ impl Ahead {
             Work::Decode(file, group, _) => (file, group),
             Work::Open(add) => {
                 let file = Arc::new(open(&self.plan, add)?);
-                self.add(self.works_of(place.0, &file, &file.groups));
+                self.add(self.works_of(place.0, &file, file.groups.iter().copied()));
                 return Ok(());
             }
         };
@@ -534,6 +554,7 @@ mod tests {
             group_rows in 1..40_i64,
             limits in (2..5_usize, prop_oneof![Just(0), Just(500), Just(THREAD_BYTES)]),
             below in 0..8_i64,
+            much in prop::sample::select(vec![0, MUCH]),
             broken in prop::option::of(0..8_usize),
         ) {
             let folder = tempfile::tempdir().unwrap();
@@ -554,7 +575,11 @@ mod tests {
                 files[usize::try_from(number).unwrap()].clone()
             });
             let expected: Vec<i64> = numbers.filter(|number| number % 7 < below).collect();
-            let of = |limits| read(reader(&table, limits, conditions.clone()));
+            let of = |limits| {
+                let mut reader = reader(&table, limits, conditions.clone());
+                reader.much = much;
+                read(reader)
+            };
             let limits = Limits { threads: limits.0, bytes: limits.1 };
             prop_assert_eq!(of(ALONE), (expected.clone(), broken.is_some()));
             prop_assert_eq!(of(limits), (expected, broken.is_some()));
@@ -619,6 +644,33 @@ mod tests {
         let held: Weak<Ahead> = Arc::downgrade(reader.ahead.as_ref().unwrap());
         drop(reader);
         await_that(|| held.upgrade().is_none());
+    }
+
+    #[test]
+    fn threads_begin_with_a_scan_that_has_much_to_search() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = eight_files(folder.path());
+        let limits = Limits {
+            threads: 3,
+            bytes: 5_000,
+        };
+        let begin = |conditions, much| {
+            let mut reader = reader(&table, limits, conditions);
+            reader.much = much;
+            reader.next().unwrap().unwrap();
+            reader.ahead.is_some()
+        };
+        let rare = || Conditions::Sql("value < 3".to_owned());
+        let others = table
+            .snapshot()
+            .unwrap()
+            .files()
+            .skip(1)
+            .map(|add| add.size)
+            .sum::<i64>();
+        assert!(begin(rare(), others / 2));
+        assert!(!begin(rare(), others * 2));
+        assert!(!begin(Conditions::default(), 0));
     }
 
     #[test]

@@ -340,14 +340,19 @@ impl RowsInOrder {
         }
     }
 
-    /// The file, and the row groups that are not begun.
-    pub fn left(&self) -> (&Arc<FileReader>, &VecDeque<usize>) {
-        (&self.file, &self.groups)
+    /// The file, and its row groups but the one that is being read or comes next.
+    pub fn others(&self) -> (&Arc<FileReader>, impl Iterator<Item = usize>) {
+        (&self.file, self.groups.iter().skip(self.own()).copied())
     }
 
-    /// Ends the reading with the row group that is begun.
-    pub fn end_with_group(&mut self) {
-        self.groups.clear();
+    /// Leaves these row groups to others.
+    pub fn leave_others(&mut self) {
+        self.groups.truncate(self.own());
+    }
+
+    /// The number of row groups to begin here, whoever reads the others.
+    fn own(&self) -> usize {
+        usize::from(self.group.is_none())
     }
 
     /// The next batch. One row group is in memory at a time, compressed.
