@@ -6,6 +6,7 @@
 //! between two leaders: when one's deadline passes in the middle of a round, the next goes on from there.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -21,8 +22,10 @@ use crate::timings::{EffectKind, Timings};
 use crate::transaction::{MemberId, Transaction};
 
 mod posted;
+mod precedence;
 
 pub use posted::{Posted, Reply};
+pub use precedence::Precedence;
 
 /// The time between two checks whether the caller still waits.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -122,6 +125,8 @@ struct Desk {
     store: Arc<dyn LogStore>,
     state: Mutex<State>,
     born: Instant,
+    /// The time until which compactions wait for nobody: milliseconds since it was born.
+    rests_until: AtomicU64,
 }
 
 struct State {
@@ -369,6 +374,7 @@ impl Desk {
                 is_tidied: false,
             }),
             born: Instant::now(),
+            rests_until: AtomicU64::new(0),
         }
     }
 
@@ -450,13 +456,20 @@ impl Desk {
     }
 
     fn now(&self) -> Time {
-        let monotonic = u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX);
         let wall = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .ok()
             .and_then(|since| i64::try_from(since.as_millis()).ok())
             .unwrap_or(0);
-        Time { monotonic, wall }
+        Time {
+            monotonic: self.millis(),
+            wall,
+        }
+    }
+
+    /// Milliseconds since it was born.
+    fn millis(&self) -> u64 {
+        u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 }
 

@@ -36,7 +36,7 @@ pub mod transaction;
 pub mod winner;
 pub mod z85;
 
-pub use driver::{Committer, Patience, Posted, Reply};
+pub use driver::{Committer, Patience, Posted, Precedence, Reply};
 pub use error::{CommitError, Result};
 #[doc(hidden)]
 pub use intent::ParsedIntent;

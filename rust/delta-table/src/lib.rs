@@ -5,6 +5,7 @@
 //! the committer that all threads of the process share. The log is read with the
 //! action types that commits are written with, so that reading and writing cannot disagree.
 
+mod anew;
 mod append;
 mod backfill;
 mod change_feed;
@@ -54,6 +55,7 @@ mod vacuum;
 mod values;
 mod widening;
 
+pub use anew::Anew;
 pub use append::{Answer, Append, AppendOptions, Reply, Step, Wait, check_options};
 pub use conditions::{Condition, Conditions, Scalar, check_condition};
 pub use constraints::PendingConstraint;

@@ -496,6 +496,8 @@ impl PendingCompaction<'_> {
             let transaction = self.transaction()?;
             let shared = Arc::clone(&self.files.shared);
             self.files.stay = true;
+            // Changes of rows that compactions got ahead of would find their rows moved once more.
+            shared.give_precedence(patience);
             let done = shared.commit(transaction, patience);
             self.files.stay = matches!(done, Ok(_) | Err(TableError::Commit(CommitError::Unknown { .. })));
             match done {

@@ -5,14 +5,14 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use delta_commit::actions::{Action, Metadata};
 use delta_commit::log::{BEFORE_FIRST, StoreError, StoreErrorKind};
 use delta_commit::{
-    CommitError, CommitStats, Committer, Outcome, Patience, PerProcess, Posted, Start, Token, Transaction,
-    Version,
+    CommitError, CommitStats, Committer, Outcome, Patience, PerProcess, Posted, Precedence, Start, Token,
+    Transaction, Version,
 };
 use serde_json::Value;
 
@@ -567,6 +567,16 @@ impl Shared {
         self.check_committer(patience)
             .map_err(|error| or_late(error, patience))?;
         self.answered(self.committer.commit_while(transaction, patience))
+    }
+
+    /// Asks compactions, of all processes, to wait for so long; see [`Precedence`].
+    pub fn ask_precedence(&self, wait: Duration) -> Option<Precedence> {
+        self.committer.ask_precedence(wait)
+    }
+
+    /// Waits for those that asked compactions to.
+    pub fn give_precedence(&self, patience: &mut Patience<'_>) {
+        self.committer.give_precedence(patience);
     }
 
     /// Commits likewise for a caller that does not wait: the committer's answer is for `reply`, and then for

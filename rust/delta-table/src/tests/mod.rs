@@ -6,6 +6,7 @@ mod feed;
 mod histories;
 mod model;
 mod pages;
+mod precedence;
 pub(crate) mod process;
 mod row_ids;
 mod sharing;

@@ -4,7 +4,7 @@ use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchIterator};
 use delta_commit::Version;
 use delta_table::{
-    ClauseKind, Counts, Evaluate, Expressions, MergeClause, MergeCondition, MergeValues, PendingChange,
+    Anew, ClauseKind, Counts, Evaluate, Expressions, MergeClause, MergeCondition, MergeValues, PendingChange,
     Table, TableError,
 };
 use parquet_writer::{Batch, WriteError};
@@ -51,8 +51,10 @@ impl Changing {
     /// for again.
     pub fn change(
         self,
+        table: &Table,
         mut prepare: impl FnMut(&mut dyn FnMut() -> bool) -> Result<(Version, Option<PendingChange>), TableError>,
     ) -> Result<Changed, Failure> {
+        let mut anew = Anew::of(table);
         loop {
             let (version, pending) = self.writer.wait(|_, go_on| prepare(go_on))?;
             let Some(pending) = pending else {
@@ -65,7 +67,7 @@ impl Changing {
             } = pending.counts();
             let commit = self.committer.anew();
             match commit.commit(|patience, _| pending.commit(patience)) {
-                Err(Failure::Table(error)) if error.is_of_moved_rows() => {}
+                Err(Failure::Table(error)) if anew.begins(&error) => {}
                 done => return Ok((done?, inserted, updated, deleted, true)),
             }
         }

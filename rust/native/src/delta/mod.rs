@@ -473,7 +473,7 @@ impl DeltaTable {
     fn delete(&self, py: Python<'_>, given: Given, timeout: Option<f64>) -> PyResult<i64> {
         let caller = Caller::of(py, timeout)?;
         detached(py, move || {
-            caller.commit(|patience, _| upkeep::anew(|| self.table.delete(&given.0, patience)))
+            caller.commit(|patience, _| upkeep::anew(&self.table, || self.table.delete(&given.0, patience)))
         })
     }
 
@@ -489,7 +489,7 @@ impl DeltaTable {
         let writer_options = options.validated(py)?;
         let caller = Changing::of(py, timeout)?;
         detached(py, move || {
-            caller.change(|go_on| {
+            caller.change(&self.table, |go_on| {
                 self.table
                     .prepare_delete(&given.0, user_metadata.clone(), &writer_options, go_on)
             })
@@ -514,7 +514,7 @@ impl DeltaTable {
         let literals = literals_of(py, &self.table, literals, "set")?;
         detached(py, move || {
             Evaluation::new(evaluate).run(|evaluate| {
-                caller.change(|go_on| {
+                caller.change(&self.table, |go_on| {
                     let values = NewValues {
                         literals: literals.clone(),
                         computed: computed.clone(),
@@ -553,7 +553,7 @@ impl DeltaTable {
             let (schema, batches) = source.open()?;
             let rows = caller.collect(batches)?;
             Evaluation::new(evaluate).run(|evaluate| {
-                caller.change(|go_on| {
+                caller.change(&self.table, |go_on| {
                     self.table
                         .prepare_merge(&schema, &rows, &options, evaluate, &writer_options, go_on)
                 })
@@ -619,7 +619,7 @@ impl DeltaTable {
     fn truncate(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<i64> {
         let caller = Caller::of(py, timeout)?;
         detached(py, move || {
-            caller.commit(|patience, _| upkeep::anew(|| self.table.truncate(patience)))
+            caller.commit(|patience, _| upkeep::anew(&self.table, || self.table.truncate(patience)))
         })
     }
 
