@@ -37,7 +37,7 @@ pub struct Precedence {
 
 impl Drop for Precedence {
     fn drop(&mut self) {
-        self.desk.withdraw(&[self.name.clone()]);
+        self.desk.withdraw(std::slice::from_ref(&self.name));
     }
 }
 
