@@ -33,7 +33,7 @@ impl<'a> Anew<'a> {
     }
 
     /// Returns true if the work begins anew after this error. Compactions wait from now on until it is done, or has
-    /// taken twice the time that it took before.
+    /// taken twice the time that it took before, or ten seconds.
     pub fn begins(&mut self, error: &TableError) -> bool {
         let begins = error.is_of_moved_rows();
         if begins {

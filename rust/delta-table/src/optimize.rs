@@ -486,6 +486,12 @@ impl PendingCompaction<'_> {
     /// known, the new files are removed.
     pub fn commit(mut self, patience: &mut Patience<'_>) -> Result<Compacted> {
         loop {
+            let shared = Arc::clone(&self.files.shared);
+            // Changes of rows that compactions got ahead of would find their rows moved once more.
+            if shared.give_precedence(patience) {
+                let newest = self.table.snapshot_in_time(patience)?;
+                self.rebase(&newest)?;
+            }
             if self.files.bins.is_empty() {
                 let version = self.head.version;
                 return Ok(Compacted {
@@ -494,10 +500,7 @@ impl PendingCompaction<'_> {
                 });
             }
             let transaction = self.transaction()?;
-            let shared = Arc::clone(&self.files.shared);
             self.files.stay = true;
-            // Changes of rows that compactions got ahead of would find their rows moved once more.
-            shared.give_precedence(patience);
             let done = shared.commit(transaction, patience);
             self.files.stay = matches!(done, Ok(_) | Err(TableError::Commit(CommitError::Unknown { .. })));
             match done {

@@ -574,9 +574,9 @@ impl Shared {
         self.committer.ask_precedence(wait)
     }
 
-    /// Waits for those that asked compactions to.
-    pub fn give_precedence(&self, patience: &mut Patience<'_>) {
-        self.committer.give_precedence(patience);
+    /// Waits for those that asked compactions to. Returns true if it did.
+    pub fn give_precedence(&self, patience: &mut Patience<'_>) -> bool {
+        self.committer.give_precedence(patience)
     }
 
     /// Commits likewise for a caller that does not wait: the committer's answer is for `reply`, and then for

@@ -12,24 +12,29 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Committer, Desk, Patience};
+use super::{Committer, Desk, LOOK_EVERY, Patience};
 use crate::intent::MAX_AGE;
-use crate::log::LogStore;
+use crate::log::{LogStore, StoreErrorKind};
+use crate::tidying;
 use crate::timings::EffectKind;
 use crate::transaction::MemberId;
 
 /// The longest that compactions wait at once.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// The least time between two looks for requests.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// The time before the second look for requests. It doubles from look to look.
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
 
-/// Milliseconds by which a request may seem older than it is: some stores count whole seconds.
+/// The longest time between two looks at a store that answers at once, and at one that takes long.
+const QUICK_PAUSE: Duration = Duration::from_millis(50);
+const SLOW_PAUSE: Duration = Duration::from_secs(1);
+
+/// Milliseconds by which a request may seem older or younger than it is: some stores count whole seconds.
 const CLOCK_STEP: i64 = 1_000;
 
 const ENDING: &str = ".precedence";
 
-/// A request that compactions wait. It ends when this is dropped.
+/// A request to compactions to wait. It ends when this is dropped; a thread beside the caller deletes it.
 pub struct Precedence {
     desk: Arc<Desk>,
     name: String,
@@ -37,45 +42,68 @@ pub struct Precedence {
 
 impl Drop for Precedence {
     fn drop(&mut self) {
-        self.desk.withdraw(std::slice::from_ref(&self.name));
+        let (desk, name) = (Arc::clone(&self.desk), std::mem::take(&mut self.name));
+        // Without a thread it stays, and compactions wait until its time is up.
+        tidying::spawn(move || desk.withdraw(&[name]));
     }
 }
 
 impl Committer {
-    /// Asks the compactions of all processes to wait for so long, or until the request is dropped. None where it cannot
-    /// be written.
+    /// Asks the compactions of all processes to wait for so long, 10 s at most, or until the request is dropped. None
+    /// where it certainly was not written.
     #[must_use]
     pub fn ask_precedence(&self, wait: Duration) -> Option<Precedence> {
         let desk = Arc::clone(self.desk());
         let name = format!("{}-{}{ENDING}", MemberId::random(), wait.min(LONGEST).as_millis());
-        desk.timed(EffectKind::PutIntent, |store| store.put_intent(&name, &[]))
-            .ok()?;
-        Some(Precedence { desk, name })
+        let put = desk.timed(EffectKind::PutIntent, |store| store.put_intent(&name, &[]));
+        match put {
+            Err(error) if error.kind != StoreErrorKind::Transient => None,
+            // One whose answer was lost may be there, and is to be withdrawn.
+            _ => Some(Precedence { desk, name }),
+        }
     }
 
-    /// Waits for changes that have asked for precedence, as long as the caller does and 10 s at most. Afterwards nobody
-    /// is waited for, for as long as it took: compactions and changes have half of the time each.
-    pub fn give_precedence(&self, patience: &mut Patience<'_>) {
+    /// Waits for changes that have asked for precedence: half of the time that the caller has left, and 10 s at most.
+    /// Afterwards this process waits for nobody for as long as it has waited. Returns true if it waited.
+    pub fn give_precedence(&self, patience: &mut Patience<'_>) -> bool {
         let desk = self.desk();
         if desk.millis() < desk.rests_until.load(Ordering::Acquire) {
-            return;
+            return false;
         }
         let began = Instant::now();
-        while began.elapsed() < LONGEST {
+        let end = began + LONGEST.min(patience.left().unwrap_or_default() / 2);
+        let mut pause = FIRST_PAUSE;
+        let mut looks_again = true;
+        let mut waited = false;
+        while looks_again {
             let looked = Instant::now();
             if !desk.is_asked_for_precedence() {
                 break;
             }
+            waited = true;
             // A store that takes long to answer is asked as much less often.
-            let pause = looked.elapsed().max(LOOK_EVERY);
-            match patience.left() {
-                Some(left) => thread::sleep(pause.min(left)),
-                None => break,
-            }
+            let next = Instant::now() + pause.max(looked.elapsed()).min(SLOW_PAUSE);
+            pause = (2 * pause).min(QUICK_PAUSE);
+            looks_again = sleep_until(next.min(end), patience) && next < end;
         }
-        let waited = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let rests_until = desk.millis().saturating_add(waited);
-        desk.rests_until.store(rests_until, Ordering::Release);
+        let rest = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let rests_until = desk.millis().saturating_add(rest);
+        desk.rests_until.fetch_max(rests_until, Ordering::AcqRel);
+        waited
+    }
+}
+
+/// Returns false if the caller stopped waiting before.
+fn sleep_until(moment: Instant, patience: &mut Patience<'_>) -> bool {
+    loop {
+        let Some(left) = patience.left() else {
+            return false;
+        };
+        let pause = moment.saturating_duration_since(Instant::now());
+        if pause.is_zero() {
+            return true;
+        }
+        thread::sleep(pause.min(left).min(LOOK_EVERY));
     }
 }
 
@@ -93,7 +121,8 @@ impl Desk {
                 continue;
             };
             let age = listing.now.saturating_sub(entry.created);
-            is_asked |= age <= wait.saturating_add(CLOCK_STEP);
+            // Where the clock that dates requests is early, nobody knows when one ends.
+            is_asked |= age >= -CLOCK_STEP && age <= wait.saturating_add(CLOCK_STEP);
             if age > MAX_AGE {
                 dead.push(entry.name);
             }
@@ -117,11 +146,13 @@ impl Desk {
     }
 }
 
-/// The milliseconds that a request of this name asks for; none when the name is not a request's.
+/// The milliseconds that a request of this name asks for, as many as are granted; none when the name is not a request's.
 fn wait_of_name(name: &str) -> Option<i64> {
     let (id, wait) = name.strip_suffix(ENDING)?.split_once('-')?;
     id.parse::<MemberId>().ok()?;
-    wait.parse().ok().filter(|wait| *wait >= 0)
+    let longest = i64::try_from(LONGEST.as_millis()).unwrap_or(i64::MAX);
+    let wait: u64 = wait.parse().ok()?;
+    Some(i64::try_from(wait).unwrap_or(longest).min(longest))
 }
 
 #[cfg(test)]
@@ -165,7 +196,7 @@ mod tests {
                 thread::yield_now();
             }
             drop(asked);
-            waits.join().unwrap();
+            assert!(waits.join().unwrap());
         });
         assert!(!compaction.desk().is_asked_for_precedence());
     }
@@ -175,11 +206,13 @@ mod tests {
         let table = tempfile::tempdir().unwrap();
         let (change, compaction) = (process(table.path()), process(table.path()));
         let dead = change.ask_precedence(Duration::ZERO).unwrap();
-        compaction.give_precedence(&mut patience());
+        assert!(
+            compaction.give_precedence(&mut patience()),
+            "it waited for nobody"
+        );
         let before = looks(&compaction);
-        assert!(before > 1, "it waited for nobody");
         let alive = change.ask_precedence(LONGEST).unwrap();
-        compaction.give_precedence(&mut patience());
+        assert!(!compaction.give_precedence(&mut patience()));
         assert_eq!(looks(&compaction), before);
         drop((dead, alive));
     }
@@ -193,16 +226,48 @@ mod tests {
         assert_eq!(looks(&compaction), 1);
     }
 
+    #[test]
+    fn half_of_the_callers_time_is_left_for_the_commit() {
+        let table = tempfile::tempdir().unwrap();
+        let (change, compaction) = (process(table.path()), process(table.path()));
+        let _asked = change.ask_precedence(LONGEST).unwrap();
+        let mut patience = Patience::until(Instant::now() + Duration::from_millis(400));
+        assert!(compaction.give_precedence(&mut patience));
+        assert!(patience.left().is_some());
+    }
+
+    #[test]
+    fn requests_of_the_dead_are_deleted_and_those_of_the_future_not_waited_for() {
+        let table = tempfile::tempdir().unwrap();
+        let (change, compaction) = (process(table.path()), process(table.path()));
+        let asked = change.ask_precedence(LONGEST).unwrap();
+        let file = table.path().join("_spillway/intents").join(&asked.name);
+        let date = |at| {
+            let file = std::fs::File::options().write(true).open(&file).unwrap();
+            file.set_modified(at).unwrap();
+        };
+        let (now, hour) = (std::time::SystemTime::now(), Duration::from_secs(3_600));
+        date(now + hour);
+        assert!(!compaction.desk().is_asked_for_precedence());
+        assert!(file.exists());
+        date(now - hour);
+        assert!(!compaction.desk().is_asked_for_precedence());
+        assert!(!file.exists());
+    }
+
     proptest! {
         #[test]
-        fn a_name_says_how_long_to_wait(id in any::<u128>(), wait in 0..i64::MAX) {
+        fn a_name_says_how_long_to_wait(id in any::<u128>(), wait in any::<u64>()) {
             let name = format!("{}-{wait}{ENDING}", MemberId::from_number(id));
-            prop_assert_eq!(wait_of_name(&name), Some(wait));
+            let granted = i64::try_from(wait.min(10_000)).unwrap();
+            prop_assert_eq!(wait_of_name(&name), Some(granted));
             prop_assert_eq!(crate::intent::first_of_name(&name), None);
         }
 
         #[test]
-        fn other_names_ask_for_nothing(name in any::<String>()) {
+        fn other_names_ask_for_nothing(
+            name in "[0-9a-f]{33}-[0-9]{1,6}|[0-9a-f-]{20,35}--[0-9]{1,6}|[0-9a-f]{32}(-x?)?|.*",
+        ) {
             prop_assert_eq!(wait_of_name(&name), None);
             prop_assert_eq!(wait_of_name(&format!("{name}{ENDING}")), None);
         }

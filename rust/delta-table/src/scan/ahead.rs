@@ -1,7 +1,7 @@
 //! The reading of a scan: row groups that threads decode ahead, whose rows come in order.
 //!
 //! The caller's thread reads alone until it asks for a second batch. Under conditions the first batch may be all that a
-//! row group has, so threads begin with the scan if there is much to read. From then on the caller's thread reads the row
+//! row group has, so threads begin with the scan if there is much to read in files after the first. From then on the caller's thread reads the row
 //! group that it has begun, and threads decode the others. Where it may use one processor, or no thread can be had, it
 //! goes on alone.
 
@@ -31,7 +31,7 @@ const THREAD_BYTES: usize = 64 << 20;
 
 const MOST_THREADS: usize = 16;
 
-/// Bytes that compress to so many are worth the start of threads.
+/// Bytes of files that are worth the start of threads.
 const MUCH: i64 = 1 << 20;
 
 /// The time between two looks of the caller's thread at what may end its wait.

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use delta_commit::await_tidying;
+
 use super::model::{Change, Wanted};
 use super::process::Process;
 use super::{Has, append, options, patience, rows_at, table};
@@ -59,12 +61,14 @@ fn the_next_compaction_comes_after_it_and_takes_its_marks_over() {
     create(folder.path());
     let (change, optimiser) = (opened(folder.path(), 1), opened(folder.path(), 2));
     let anew = overtaken(&change, &optimiser);
+    // The request of `anew` lasts twice as long as a deletion took, which a busy machine outlasts.
+    let longer = change.shared().unwrap().ask_precedence(Duration::from_secs(10));
     let pending = compaction(&optimiser);
     let (deleted, compacted) = thread::scope(|scope| {
         let waits = scope.spawn(|| pending.commit(&mut patience()).unwrap());
         thread::sleep(Duration::from_millis(100));
         let deleted = deletion(&change).commit(&mut patience()).unwrap();
-        drop(anew);
+        drop((anew, longer));
         (deleted, waits.join().unwrap().version)
     });
     assert!(deleted < compacted, "{deleted} came after {compacted}");
@@ -86,6 +90,7 @@ fn one_that_ends_leaves_no_request() {
     let anew = overtaken(&change, &optimiser);
     assert!(requests());
     drop(anew);
+    assert!(await_tidying(Duration::from_secs(60)));
     assert!(!requests());
 }
 
