@@ -4,7 +4,7 @@
 //! pause that could go on for long. So such a change asks for precedence: it puts an empty object beside the intents,
 //! and a compaction waits for it before it commits. What the change marks meanwhile, the compaction takes over.
 //!
-//! This is about speed alone. A request that is late, lost or never answered costs the change another beginning, and one
+//! This is about speed alone. A request that is late, lost or never answered costs the change another beginning. One
 //! whose owner died costs compactions one wait.
 
 use std::sync::Arc;
@@ -146,7 +146,7 @@ impl Desk {
     }
 }
 
-/// The milliseconds that a request of this name asks for, as many as are granted; none when the name is not a request's.
+/// The milliseconds that a request of this name asks for, as many as are granted. None when it is no request's name.
 fn wait_of_name(name: &str) -> Option<i64> {
     let (id, wait) = name.strip_suffix(ENDING)?.split_once('-')?;
     id.parse::<MemberId>().ok()?;

@@ -1,9 +1,9 @@
 //! The reading of a scan: row groups that threads decode ahead, whose rows come in order.
 //!
 //! The caller's thread reads alone until it asks for a second batch. Under conditions the first batch may be all that a
-//! row group has, so threads begin with the scan if there is much to read in files after the first. From then on the caller's thread reads the row
-//! group that it has begun, and threads decode the others. Where it may use one processor, or no thread can be had, it
-//! goes on alone.
+//! row group has, so threads begin with the scan if there is much to read in files after the first. From then on the
+//! caller's thread reads the row group that it has begun, and threads decode the others. Where it may use one
+//! processor, or gets no thread, it goes on alone.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
