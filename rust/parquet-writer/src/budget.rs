@@ -16,7 +16,7 @@ const LEAST_PAGE: usize = 4 << 10;
 /// take up to twice the size of the page.
 const PAGE_SHARE: usize = 4;
 /// The divisor of the memory limit that limits a column's values in one row. A value is held up to four times: as it
-/// came, in its page, compressed, and as a bound.
+/// came, in its page, compressed, and as a bound where no shorter one is above it.
 pub(crate) const VALUE_SHARE: u64 = 8;
 /// Bytes that a file needs besides its columns: the buffer in front of the operating system and the page that is
 /// compressed.

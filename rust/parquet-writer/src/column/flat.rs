@@ -7,6 +7,7 @@ mod cuts;
 mod decide;
 mod geometries;
 mod hashes;
+mod heads;
 mod indexed;
 mod levels;
 mod numbers;

@@ -14,6 +14,7 @@ use parquet_encode::stats::{self, Content, Picked};
 use parquet_encode::{byte_stream_split, delta, plain};
 
 use super::contest::{Neighbours, Repeats};
+use super::heads::{self, BOUND_BYTES};
 use super::indexed::{Indexed, index_capacity, leave};
 use super::numbers::mismatch;
 use super::page::{PageFacts, PageValues};
@@ -22,9 +23,6 @@ use super::preserved::{Preserved, Standing};
 use super::ranges::Ranges;
 use super::source::Values;
 use crate::error::Result;
-
-/// Bytes of a bound in statistics and indexes; longer values are cut.
-const BOUND_BYTES: usize = 64;
 
 /// The meaning of a column's bytes, which decides their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +44,16 @@ impl Meaning {
         }
     }
 
+    /// The content by which bounds are cut; `None` where they are stored whole.
+    fn content(self) -> Option<Content> {
+        match self {
+            Self::Text => Some(Content::Utf8),
+            Self::Binary => Some(Content::Binary),
+            Self::Decimal | Self::HalfFloat | Self::Unordered => None,
+        }
+    }
+
+    /// The least and the greatest value, as much of them as their bounds need.
     fn range<V: ByteArrays>(self, values: &V) -> Option<(Vec<u8>, Vec<u8>)> {
         let range = match self {
             Self::Text | Self::Binary => stats::byte_arrays(values)?,
@@ -53,7 +61,14 @@ impl Meaning {
             Self::HalfFloat => return half_range(values),
             Self::Unordered => return None,
         };
-        Some((range.min.to_vec(), range.max.to_vec()))
+        let (min, max) = match self.content() {
+            Some(content) => (
+                heads::of_least(range.min, content),
+                heads::of_greatest(range.max, content),
+            ),
+            None => (range.min, range.max),
+        };
+        Some((min.to_vec(), max.to_vec()))
     }
 }
 
@@ -83,7 +98,7 @@ pub(super) struct Bytes {
     lengths: Vec<i32>,
     /// Bytes of the page's values, without lengths.
     unencoded: u64,
-    /// Least and greatest of the values in `data`.
+    /// Heads of the least and the greatest of the values in `data`.
     range: Option<(Vec<u8>, Vec<u8>)>,
     ranges: Ranges<Vec<u8>>,
     skipped: Skipped,
@@ -231,12 +246,8 @@ impl Bytes {
 
     /// Cuts bounds short. Each result comes with true if it is the bound itself.
     fn short(&self, (min, max): &(Vec<u8>, Vec<u8>)) -> ((Vec<u8>, bool), (Vec<u8>, bool)) {
-        let content = match self.meaning {
-            Meaning::Text => Content::Utf8,
-            Meaning::Binary => Content::Binary,
-            Meaning::Decimal | Meaning::HalfFloat | Meaning::Unordered => {
-                return ((min.clone(), true), (max.clone(), true));
-            }
+        let Some(content) = self.meaning.content() else {
+            return ((min.clone(), true), (max.clone(), true));
         };
         let lower = stats::lower_bound(min, BOUND_BYTES, content);
         let upper = stats::upper_bound(max, BOUND_BYTES, content).map_or_else(
@@ -688,7 +699,10 @@ impl PageValues for Bytes {
     }
 
     fn memory_bytes(&self) -> usize {
+        let range = self.range.iter().flat_map(|(min, max)| [min, max]);
+        let bounds = range.chain(self.ranges.bounds());
         self.indexed.as_ref().map_or(0, Indexed::memory_bytes)
+            + bounds.map(Vec::capacity).sum::<usize>()
             + (self.rows.capacity() + self.lengths.capacity()) * size_of::<u32>()
             + self.data.capacity()
             + self.skipped.memory_bytes()

@@ -50,6 +50,12 @@ impl<B> Ranges<B> {
         self.whole.as_ref()
     }
 
+    /// The bounds that are held, of the chunk and of its last page.
+    pub fn bounds(&self) -> impl Iterator<Item = &B> {
+        let pairs = self.whole.iter().chain(&self.last);
+        pairs.flat_map(|(min, max)| [min, max])
+    }
+
     /// The order after `PageIndex.md`: both the stored minima and the stored maxima of the pages rise, or both fall.
     /// Equal bounds do both.
     pub fn order(&self) -> BoundaryOrder {
