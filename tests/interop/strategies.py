@@ -282,7 +282,7 @@ def option_choices(schema: pa.Schema, *, split: bool) -> dict[str, st.SearchStra
         "encoding": encodings(schema, split=split),
         "compatibility": st.just("v1"),
         "timestamps": st.just("us"),
-        "memory_limit": st.sampled_from(("2MB", "16MB")),
+        "memory_limit": st.sampled_from(("4MB", "16MB")),
         "page_checksums": st.just(value=True),
         "statistics": st.one_of(st.booleans(), by_column),
         "bloom_filter": st.just(value=True),

@@ -21,8 +21,8 @@ LEAST_MEMORY = 4_000_000
 
 _KIB = 1 << 10
 _MIB = 1 << 20
-# The least that a writer accepts, as its own message says: for a file, and for each of its columns.
-_FILE_BYTES = 256 * _KIB
+# At least what a writer accepts at zstd 1, as its own message says: for a file, and for each of its columns.
+_FILE_BYTES = 320 * _KIB
 _COLUMN_BYTES = 16 * _KIB
 _USUAL_FILE_BYTES = _MIB
 _MOST_OPEN_FILES = 64

@@ -9,18 +9,21 @@ use parquet_encode::dictionary::Limits;
 use crate::choose::{DICTIONARY_BYTES, PAGE_ROWS};
 use crate::error::{Result, WriteError};
 use crate::feed;
+use crate::pages::Window;
 
 /// The least bytes of a page, however small the limit.
 const LEAST_PAGE: usize = 4 << 10;
 /// The divisor of a column's share of the memory limit that gives the size of a page. Values and their encoded form
 /// take up to twice the size of the page.
 const PAGE_SHARE: usize = 4;
+/// Pages that the buffers of a compressor hold: the page and its compressed form, each in a vector that doubles.
+const BUFFERS: usize = 4;
 /// The divisor of the memory limit that limits a column's values in one row. A value is held up to four times: as it
-/// came, in its page, compressed, and as a bound where no shorter one is above it.
+/// came, in its page, in the body of that page, and compressed.
 pub(crate) const VALUE_SHARE: u64 = 8;
-/// Bytes that a file needs besides its columns: the buffer in front of the operating system and the page that is
-/// compressed.
-const BASE: usize = 256 << 10;
+/// Bytes that a file needs besides its columns and compressors: the buffer in front of the operating system, and rows
+/// that wait.
+const BASE: usize = 192 << 10;
 /// Bytes of finished pages that are kept in memory when there is no limit.
 const RESIDENT_BYTES: usize = 8 << 20;
 /// Bytes of one chunk's pages that are kept in memory beside those, when there is no limit and the chunk goes into the
@@ -54,6 +57,10 @@ pub(crate) struct Budget {
     pub bloom_filters: Option<usize>,
     /// Bytes of a row of one column.
     pub value_bytes: Option<u64>,
+    /// The window of compressors; `None` for that of their level.
+    pub window: Option<Window>,
+    /// Bytes of the compressors of one thread, with their buffers.
+    pub compressors: usize,
 }
 
 impl Budget {
@@ -69,14 +76,25 @@ impl Budget {
         dictionaries: None,
         bloom_filters: None,
         value_bytes: None,
+        window: None,
+        compressors: 0,
     };
 
-    /// Divides `limit` among the columns of a file, and returns the bytes of a page beside the shares.
+    /// Divides `limit` among the columns of a file with pages of `page_bytes` at most, and returns the bytes of a page
+    /// beside the shares. `contexts` are the bytes of a thread's compressors with a window. They come off the limit
+    /// before it is shared out.
     ///
     /// # Errors
     /// [`WriteError::Option`] says the least limit that would do.
-    pub fn new(limit: usize, columns: usize) -> Result<(Self, usize)> {
-        let least = BASE + columns * PAGE_SHARE * LEAST_PAGE;
+    pub fn new(
+        limit: usize,
+        columns: usize,
+        page_bytes: usize,
+        contexts: impl Fn(Window) -> Result<usize>,
+    ) -> Result<(Self, usize)> {
+        let needed = BASE + shares(columns) * LEAST_PAGE;
+        let (mut window, mut context) = (Window::LEAST, contexts(Window::LEAST)?);
+        let least = needed + context;
         if limit < least {
             return Err(WriteError::option(
                 "memory_limit",
@@ -85,22 +103,61 @@ impl Budget {
                 ),
             ));
         }
-        let page = (limit / (PAGE_SHARE * columns.max(1))).max(LEAST_PAGE);
+        for larger in Window::up_to((limit / shares(columns)).min(page_bytes)) {
+            let bytes = contexts(larger)?;
+            // Pages and dictionaries get half at least.
+            if bytes > limit / 2 || needed + bytes > limit {
+                break;
+            }
+            (window, context) = (larger, bytes);
+        }
+        let (budget, page) = Self::with_shares_of(limit - context, columns);
+        let budget = Self {
+            value_bytes: Some(limit as u64 / VALUE_SHARE),
+            window: Some(window),
+            compressors: context + BUFFERS * page.min(page_bytes),
+            ..budget
+        };
+        Ok((budget, page))
+    }
+
+    /// The shares of what compressors leave, and the bytes of a page.
+    fn with_shares_of(shared: usize, columns: usize) -> (Self, usize) {
+        let page = (shared / shares(columns)).max(LEAST_PAGE);
         let budget = Self {
             // Indices take four bytes in memory, however few in the page.
             page_rows: (page / 4).min(PAGE_ROWS),
             piece_rows: (page / 64).clamp(64, PIECE_ROWS),
             sample_rows: (page / 32).clamp(128, feed::SAMPLE_ROWS),
-            unit_bytes: (limit as u64 / 16).min(feed::UNIT_BYTES),
-            resident: limit / 8,
+            unit_bytes: (shared as u64 / 16).min(feed::UNIT_BYTES),
+            resident: shared / 8,
             resident_chunk: 0,
             smallest_spilled: 0,
-            dictionaries: Some(limit / 8 * 3),
-            bloom_filters: Some(limit / 16),
-            value_bytes: Some(limit as u64 / VALUE_SHARE),
+            dictionaries: Some(shared / 8 * 3),
+            bloom_filters: Some(shared / 16),
+            ..Self::UNLIMITED
         };
-        Ok((budget, page))
+        (budget, page)
     }
+
+    /// The same with room for the compressors of further threads, and the number of threads that there is room for.
+    /// They come out of the share of finished pages, which changes no byte of the file.
+    pub fn on_threads(self, threads: usize) -> (Self, usize) {
+        if self.compressors == 0 {
+            return (self, threads);
+        }
+        let further = (threads - 1).min(self.resident / self.compressors);
+        let budget = Self {
+            resident: self.resident - further * self.compressors,
+            ..self
+        };
+        (budget, 1 + further)
+    }
+}
+
+/// The divisor of the limit that gives the size of a page. One page more than there are columns is being compressed.
+fn shares(columns: usize) -> usize {
+    PAGE_SHARE * (columns + 1)
 }
 
 /// The divisor of a row group's bytes that limits preserved dictionaries.
@@ -169,5 +226,42 @@ impl Room {
 impl Default for Room {
     fn default() -> Self {
         Self::UNLIMITED
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A budget of two columns, where contexts take 16 bytes for each byte of a window's size.
+    fn budget(limit: usize) -> Result<(Budget, usize)> {
+        Budget::new(limit, 2, 256 << 10, |window| Ok(16 * window.bytes()))
+    }
+
+    #[test]
+    fn a_window_is_smaller_before_a_limit_is_refused() {
+        let window = |limit| budget(limit).unwrap().0.window.unwrap().bytes();
+        assert_eq!(window(64 << 20), 256 << 10);
+        assert_eq!(window(2 << 20), 64 << 10);
+        assert_eq!(window(400 << 10), 8 << 10);
+        assert_eq!(window(350 << 10), 4 << 10);
+        let least = (192 << 10) + 3 * 4 * (4 << 10) + 16 * (4 << 10);
+        assert!(budget(least).is_ok());
+        let refused = budget(least - 1).unwrap_err().to_string();
+        assert!(refused.contains(&format!("at least {least} bytes")), "{refused}");
+    }
+
+    #[test]
+    fn further_threads_take_their_compressors_from_finished_pages() {
+        let (of_one, _) = budget(64 << 20).unwrap();
+        let (of_two, threads) = of_one.on_threads(2);
+        assert_eq!(
+            (threads, of_two.resident),
+            (2, of_one.resident - of_one.compressors)
+        );
+        let (of_many, threads) = of_one.on_threads(64);
+        assert!(threads < 64, "{threads} threads");
+        assert!(of_many.resident < of_one.compressors);
+        assert_eq!(Budget::UNLIMITED.on_threads(64), (Budget::UNLIMITED, 64));
     }
 }

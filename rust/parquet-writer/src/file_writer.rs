@@ -425,7 +425,8 @@ struct Prepared {
 impl Prepared {
     fn new(schema: &SchemaRef, options: &WriterOptions) -> Result<Self> {
         let schema = FileSchema::new(Arc::clone(schema), options.timestamps, options.compatibility)?;
-        let options = options.for_columns(schema.parquet.num_columns())?;
+        let codecs = choose::codecs(&schema.parquet, &options.compression)?;
+        let options = options.for_leaves(&codecs)?;
         let allowed = choose::dictionary_allowed(&schema.parquet, &options.dictionary)?;
         let named = choose::named_choices(&schema, &options)?;
         let dictionaries = Dictionaries::new(&schema, &allowed, &named, &options);
@@ -438,7 +439,7 @@ impl Prepared {
                 .map(|encryption| FileCipher::new(encryption, &schema.parquet))
                 .transpose()?,
             sorting: Sorting::new(&schema, &options)?,
-            codecs: choose::codecs(&schema.parquet, &options.compression)?,
+            codecs,
             filters: choose::filters(&schema.parquet, &options)?,
             schema,
             options,
@@ -514,6 +515,7 @@ impl OpenFile {
         } = prepared;
         let store = PageStore::new(spill_directory(output.sink(), options), options.budget);
         let pages = Pages::new(store, codecs)
+            .with_window(options.budget.window)
             .with_filters(filters)
             .with_checksums(options.page_checksums)
             .content_defined(options.chunk_sizes.is_some())

@@ -6,6 +6,7 @@ use arrow_array::ArrayRef;
 use arrow_schema::SchemaRef;
 
 use crate::batch::Batch;
+use crate::choose;
 use crate::error::Result;
 use crate::limits;
 use crate::normalize;
@@ -28,7 +29,7 @@ impl Fit {
     /// that a limit is too small for so many columns.
     pub fn new(schema: SchemaRef, options: &WriterOptions) -> Result<Self> {
         let schema = FileSchema::new(schema, options.timestamps, options.compatibility)?;
-        options.for_columns(schema.parquet.num_columns())?;
+        options.for_leaves(&choose::codecs(&schema.parquet, &options.compression)?)?;
         Ok(Self {
             schema,
             timestamp_loss: options.timestamp_loss,

@@ -7,6 +7,7 @@ use crate::choose::{DICTIONARY_BYTES, PAGE_ROWS, is_path};
 use crate::chunker::ChunkSizes;
 use crate::encryption::{Encryption, MOST_ORDINALS};
 use crate::error::{OptionFault, Result, WriteError};
+use crate::pages;
 
 /// Rows of a row group unless bytes end it first.
 pub const DEFAULT_ROW_GROUP_ROWS: i64 = 1_048_576;
@@ -384,20 +385,23 @@ impl WriterOptions {
         })
     }
 
-    /// The options for a file of so many leaf columns, with the memory limit divided among them.
+    /// The options for a file whose leaf columns have these codecs, with the memory limit divided among them.
     ///
     /// # Errors
     /// [`WriteError::Option`] says the least limit that would do.
-    pub(crate) fn for_columns(&self, columns: usize) -> Result<Self> {
+    pub(crate) fn for_leaves(&self, codecs: &[Compression]) -> Result<Self> {
         let mut options = self.clone();
         options.budget.page_rows = self.page_rows();
         if let Some(limit) = self.memory_limit {
-            let (budget, page_bytes) = Budget::new(limit, columns)?;
+            let contexts = |window| pages::context_bytes(codecs, window);
+            let (budget, page_bytes) = Budget::new(limit, codecs.len(), self.page_bytes, contexts)?;
+            let (budget, threads) = budget.on_threads(self.threads);
             options.budget = Budget {
                 page_rows: budget.page_rows.min(options.budget.page_rows),
                 ..budget
             };
             options.page_bytes = self.page_bytes.min(page_bytes);
+            options.threads = threads;
         }
         if self.is_encrypted() {
             options.row_group_rows = options

@@ -7,6 +7,7 @@ mod compressor;
 mod filter;
 mod match_strategy;
 mod page_store;
+mod tally;
 
 use std::borrow::Cow;
 use std::io::Read;
@@ -20,7 +21,7 @@ use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::reader::{ChunkReader, Length};
 
-pub(crate) use compressor::Compressor;
+pub(crate) use compressor::{Compressor, Window};
 pub(crate) use filter::{Filter, FilterPlan};
 pub(crate) use page_store::PageStore;
 
@@ -31,6 +32,7 @@ use crate::error::{Result, WriteError};
 use crate::stages::Stages;
 use match_strategy::MatchStrategy;
 use page_store::StoredPage;
+use tally::Tally;
 
 /// Bytes whose compression takes as long as one saved byte of the file is worth: about a tenth of the time against a
 /// fiftieth of the size.
@@ -64,6 +66,9 @@ pub(crate) struct Pages {
     row_group: AtomicUsize,
     /// Bytes of the bloom filters that wait for the end of an encrypted file.
     filter_bytes: AtomicUsize,
+    /// The compressors of all chunks, and their window where memory is limited.
+    compressors: Tally,
+    window: Option<Window>,
 }
 
 impl Pages {
@@ -80,7 +85,14 @@ impl Pages {
             cipher: None,
             row_group: AtomicUsize::new(0),
             filter_bytes: AtomicUsize::new(0),
+            compressors: Tally::default(),
+            window: None,
         }
+    }
+
+    /// The same with compressors of this window.
+    pub fn with_window(self, window: Option<Window>) -> Self {
+        Self { window, ..self }
     }
 
     /// The same without statistics of leaf columns.
@@ -141,8 +153,45 @@ impl Pages {
 
     /// Memory held for all chunks.
     pub fn tracked_bytes(&self) -> usize {
-        self.store.resident()
+        self.store.resident() + self.compressors.peak()
     }
+
+    /// Fills the body of a page in a shared buffer, and passes it on together with the compressor that owns the buffer.
+    fn filled<C, T>(
+        &self,
+        codec: Compression,
+        fill: &mut dyn FnMut(&mut Vec<u8>) -> C,
+        then: impl FnOnce(C, &[u8], &mut Compressor) -> Result<T>,
+    ) -> Result<T> {
+        Compressor::with(codec, self.window, |compressor| {
+            let place = self.compressors.begin(codec);
+            let mut body = std::mem::take(&mut compressor.body);
+            body.clear();
+            let content = fill(&mut body);
+            let done = then(content, &body, compressor);
+            compressor.body = body;
+            let used = compressor.memory_bytes();
+            compressor.forget_large_pages();
+            self.compressors.end(place, used, compressor.memory_bytes());
+            done
+        })
+    }
+}
+
+/// Bytes of a compressor's context for each of these codecs, and for each that weighs samples in place of one.
+pub(crate) fn context_bytes(codecs: &[Compression], window: Window) -> Result<usize> {
+    let mut found: Vec<Compression> = Vec::new();
+    for codec in codecs {
+        for codec in [*codec, Compressor::codec_for_samples(*codec)?] {
+            if !found.contains(&codec) {
+                found.push(codec);
+            }
+        }
+    }
+    let contexts = found
+        .iter()
+        .map(|codec| Compressor::context_bytes(*codec, window));
+    contexts.sum()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -280,53 +329,56 @@ impl ChunkPages {
 
     /// Bytes that a page would take.
     pub fn compressed_size_of(&self, fill: &mut dyn FnMut(&mut Vec<u8>)) -> Result<usize> {
-        filled(self.codec(), &mut |body| fill(body), |(), body, compressor| {
-            self.pages.stages.compress.time(|| compressor.try_out(body))
-        })
+        self.pages
+            .filled(self.codec(), &mut |body| fill(body), |(), body, compressor| {
+                self.pages.stages.compress.time(|| compressor.try_out(body))
+            })
     }
 
     /// Weighs a page that is not added: the compressed size plus a share of the size before compression. Another codec
     /// stands in for a slow one.
     pub fn weight_of(&self, fill: &mut dyn FnMut(&mut Vec<u8>)) -> Result<usize> {
         let codec = Compressor::codec_for_samples(self.codec())?;
-        filled(codec, &mut |body| fill(body), |(), body, compressor| {
-            let size = self.pages.stages.compress.time(|| compressor.try_out(body))?;
-            Ok(size + body.len() / BYTES_WORTH_ONE)
-        })
+        self.pages
+            .filled(codec, &mut |body| fill(body), |(), body, compressor| {
+                let size = self.pages.stages.compress.time(|| compressor.try_out(body))?;
+                Ok(size + body.len() / BYTES_WORTH_ONE)
+            })
     }
 
     /// Adds a page: `fill` appends its body and returns its kind.
     pub fn add<'a>(&self, fill: &mut dyn FnMut(&mut Vec<u8>) -> Content<'a>) -> Result<()> {
-        filled(self.codec(), fill, |content, body, compressor| {
-            let started = Instant::now();
-            let strategy = self.strategy(content, body, compressor)?;
-            let compressed = compressor.compress_with(strategy, body)?;
-            self.pages.stages.compress.add(started.elapsed());
-            let cipher = self.cipher()?;
-            let stored = match &cipher {
-                Some(cipher) => Cow::Owned(self.sealed(cipher, content, Part::Body, compressed)?),
-                None => Cow::Borrowed(compressed),
-            };
-            let header = encode::PageHeader {
-                uncompressed_size: body.len(),
-                compressed_size: stored.len(),
-                crc: self.checksum(&stored),
-                content,
-            };
-            let mut header_bytes = Vec::with_capacity(32);
-            header
-                .write(&mut header_bytes)
-                .map_err(|error| WriteError::Encode(error.to_string()))?;
-            if let Some(cipher) = &cipher {
-                header_bytes = self.sealed(cipher, content, Part::Header, &header_bytes)?;
-            }
-            let entries = match content {
-                Content::Dictionary { entries, .. } => Some(entries),
-                Content::Data { .. } => None,
-            };
-            self.push(self.page(&header_bytes, &stored, body.len())?, entries);
-            Ok(())
-        })
+        self.pages
+            .filled(self.codec(), fill, |content, body, compressor| {
+                let started = Instant::now();
+                let strategy = self.strategy(content, body, compressor)?;
+                let compressed = compressor.compress_with(strategy, body)?;
+                self.pages.stages.compress.add(started.elapsed());
+                let cipher = self.cipher()?;
+                let stored = match &cipher {
+                    Some(cipher) => Cow::Owned(self.sealed(cipher, content, Part::Body, compressed)?),
+                    None => Cow::Borrowed(compressed),
+                };
+                let header = encode::PageHeader {
+                    uncompressed_size: body.len(),
+                    compressed_size: stored.len(),
+                    crc: self.checksum(&stored),
+                    content,
+                };
+                let mut header_bytes = Vec::with_capacity(32);
+                header
+                    .write(&mut header_bytes)
+                    .map_err(|error| WriteError::Encode(error.to_string()))?;
+                if let Some(cipher) = &cipher {
+                    header_bytes = self.sealed(cipher, content, Part::Header, &header_bytes)?;
+                }
+                let entries = match content {
+                    Content::Dictionary { entries, .. } => Some(entries),
+                    Content::Data { .. } => None,
+                };
+                self.push(self.page(&header_bytes, &stored, body.len())?, entries);
+                Ok(())
+            })
     }
 
     /// The cipher of the chunk, where the column is encrypted.
@@ -402,22 +454,6 @@ impl ChunkPages {
             chunk.data.push(page);
         }
     }
-}
-
-/// Fills the body of a page in a shared buffer, and passes it on together with the compressor that owns the buffer.
-fn filled<C, T>(
-    codec: Compression,
-    fill: &mut dyn FnMut(&mut Vec<u8>) -> C,
-    then: impl FnOnce(C, &[u8], &mut Compressor) -> Result<T>,
-) -> Result<T> {
-    Compressor::with(codec, |compressor| {
-        let mut body = std::mem::take(&mut compressor.body);
-        body.clear();
-        let content = fill(&mut body);
-        let done = then(content, &body, compressor);
-        compressor.body = body;
-        done
-    })
 }
 
 fn signed(value: u64) -> Result<i64> {

@@ -37,7 +37,7 @@ impl<'a> Samples<'a> {
         Self {
             schema,
             options,
-            pages: Arc::new(Pages::new(store, codecs)),
+            pages: Arc::new(Pages::new(store, codecs).with_window(options.budget.window)),
         }
     }
 

@@ -14,16 +14,64 @@ use crate::error::{Result, WriteError};
 /// or column.
 static IDLE: Mutex<Vec<Compressor>> = Mutex::new(Vec::new());
 
-/// Buffers above this are not kept for the next page.
+/// The sizes of contexts, which are measured once.
+static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
+
+/// More of a buffer is not kept for the next page.
 const KEPT_BYTES: usize = 1 << 20;
 /// Pages whose compressed form is remembered, and the most bytes of one: few enough that small files profit, whose
 /// pages are tried as they are written.
 const PAGES_TRIED: usize = 6;
 const MOST_TRIED: usize = 64 << 10;
+/// The tables of `snap`: 2^14 and 2^10 entries of two bytes.
+const SNAPPY_BYTES: usize = 34 << 10;
+/// Bytes of the smallest and of the largest page that contexts are measured with. No window is larger, and above it the
+/// tables of ZSTD are those of the window.
+const SMALLEST_MEASURED: usize = 4 << 10;
+const LARGEST_MEASURED: usize = 512 << 10;
+/// The table of `lz4_flex`: 2^12 entries of four bytes.
+const LZ4_BYTES: usize = 16 << 10;
+/// The state of `zlib-rs` for a window of 32 KiB: 64 KiB of window, 192 of tables, 112 of symbols and output; and the
+/// buffer of `flate2`.
+const GZIP_BYTES: usize = 410 << 10;
+
+/// The bytes in which a compressor looks for repeats, where memory is limited. The buffers and tables of a context are
+/// no larger than its window asks for, so it is no larger than pages are as a rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Window {
+    log: u8,
+}
+
+impl Window {
+    /// The least: 4 KiB.
+    pub const LEAST: Self = Self { log: 12 };
+    /// The largest: 512 KiB, which level 1 of ZSTD has as well.
+    const LARGEST: Self = Self { log: 19 };
+
+    /// Windows that are larger than the least, up to that of a page of so many bytes.
+    pub fn up_to(page_bytes: usize) -> impl Iterator<Item = Self> {
+        let fits = move |window: &Self| window.bytes() < 2 * page_bytes;
+        let logs = Self::LEAST.log + 1..=Self::LARGEST.log;
+        logs.map(|log| Self { log }).take_while(fits)
+    }
+
+    /// Its size.
+    pub fn bytes(self) -> usize {
+        1 << self.log
+    }
+}
+
+/// The size of a context.
+struct Known {
+    compression: Compression,
+    window: Window,
+    bytes: usize,
+}
 
 /// Compresses pages one after the other with one context.
 pub(crate) struct Compressor {
     compression: Compression,
+    window: Option<Window>,
     codec: Codec,
     compressed: Vec<u8>,
     /// Room for the page to be compressed.
@@ -50,6 +98,13 @@ impl Tried {
         &self.pages[place].1
     }
 
+    fn memory_bytes(&self) -> usize {
+        let pages = self.pages.iter();
+        pages
+            .map(|(body, compressed)| body.capacity() + compressed.capacity())
+            .sum()
+    }
+
     fn remember(&mut self, body: &[u8], compressed: &[u8]) {
         let page = &mut self.pages[self.next % PAGES_TRIED];
         for (room, bytes) in [(&mut page.0, body), (&mut page.1, compressed)] {
@@ -70,19 +125,47 @@ enum Codec {
     None,
 }
 
+impl Codec {
+    /// Memory of the context while a page is compressed.
+    fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Zstd(zstd) => zstd.bytes,
+            Self::Snappy(_) => SNAPPY_BYTES,
+            Self::Lz4 => LZ4_BYTES,
+            Self::Gzip(_) => GZIP_BYTES,
+            Self::Brotli(parameters) => brotli_bytes(parameters.quality, parameters.lgwin),
+            Self::None => 0,
+        }
+    }
+}
+
 /// A context of ZSTD and its settings.
 struct Zstd {
     context: zstd::bulk::Compressor<'static>,
     level: i32,
+    window: Option<Window>,
     strategy: MatchStrategy,
+    /// Its size after the last page.
+    bytes: usize,
 }
 
 impl Zstd {
-    fn new(level: i32) -> Result<Self> {
-        Ok(Self {
+    fn new(level: i32, window: Option<Window>) -> Result<Self> {
+        let mut zstd = Self {
             context: zstd::bulk::Compressor::new(level)?,
             level,
+            window,
             strategy: MatchStrategy::default(),
+            bytes: 0,
+        };
+        zstd.limit_window()?;
+        Ok(zstd)
+    }
+
+    fn limit_window(&mut self) -> std::io::Result<()> {
+        self.window.map_or(Ok(()), |window| {
+            let log = CParameter::WindowLog(u32::from(window.log));
+            self.context.set_parameter(log)
         })
     }
 
@@ -96,6 +179,7 @@ impl Zstd {
             .map_err(|code| std::io::Error::other(zstd::zstd_safe::get_error_name(code)))?;
         self.context
             .set_parameter(CParameter::CompressionLevel(self.level))?;
+        self.limit_window()?;
         for parameter in strategy.parameters() {
             self.context.set_parameter(*parameter)?;
         }
@@ -113,19 +197,24 @@ impl fmt::Debug for Compressor {
 }
 
 impl Compressor {
-    /// Runs `work` with a compressor for pages of this codec, which is kept for the next page afterwards.
-    pub fn with<T>(compression: Compression, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+    /// Runs `work` with a compressor for pages of this codec, which is kept for the next page afterwards. Where memory
+    /// is limited, it has this window.
+    pub fn with<T>(
+        compression: Compression,
+        window: Option<Window>,
+        work: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
         let idle = with_idle(|idle| {
-            let place = idle
-                .iter()
-                .position(|compressor| compressor.compression == compression)?;
+            let place = idle.iter().position(|compressor| {
+                (compressor.compression, compressor.window) == (compression, window)
+            })?;
             Some(idle.swap_remove(place))
         });
-        let mut compressor = idle.flatten().map_or_else(|| Self::new(compression), Ok)?;
+        let mut compressor = idle
+            .flatten()
+            .map_or_else(|| Self::new(compression, window), Ok)?;
         let done = work(&mut compressor);
-        if compressor.is_worth_keeping() {
-            compressor.keep();
-        }
+        compressor.keep();
         done
     }
 
@@ -140,27 +229,75 @@ impl Compressor {
         })
     }
 
+    /// Keeps it for another page. Where there are enough, it takes the place of one that has another window.
     fn keep(self) {
         with_idle(|idle| {
-            let alike = idle.iter().filter(|other| other.compression == self.compression);
-            if alike.count() < cores() {
+            let mut alike: Vec<_> = idle
+                .iter_mut()
+                .filter(|other| other.compression == self.compression)
+                .collect();
+            if alike.len() < cores() {
                 idle.push(self);
+            } else if let Some(other) = alike.iter_mut().find(|other| other.window != self.window) {
+                **other = self;
             }
         });
     }
 
-    fn new(compression: Compression) -> Result<Self> {
+    /// Memory of its context and of its buffers.
+    pub fn memory_bytes(&self) -> usize {
+        self.codec.memory_bytes()
+            + self.body.capacity()
+            + self.compressed.capacity()
+            + self.tried.memory_bytes()
+    }
+
+    /// Bytes of a context with this window, as the library has them.
+    pub fn context_bytes(compression: Compression, window: Window) -> Result<usize> {
+        let is_it = |known: &&Known| (known.compression, known.window) == (compression, window);
+        let find = |known: &mut Vec<Known>| known.iter().find(is_it).map(|known| known.bytes);
+        if let Some(bytes) = unless_locked(&KNOWN, find).flatten() {
+            return Ok(bytes);
+        }
+        let bytes = Self::new(compression, Some(window))?.measured()?;
+        let known = Known {
+            compression,
+            window,
+            bytes,
+        };
+        unless_locked(&KNOWN, |all| all.push(known));
+        Ok(bytes)
+    }
+
+    /// Bytes of its context after pages of all sizes. Tables of smaller pages may be the larger ones.
+    fn measured(mut self) -> Result<usize> {
+        if let Codec::Zstd(zstd) = &self.codec {
+            let both: &[_] = &[MatchStrategy::TwoTables, MatchStrategy::Level];
+            let strategies = if zstd.level == 1 { both } else { &both[1..] };
+            let zeros = vec![0; LARGEST_MEASURED];
+            let sizes = std::iter::successors(Some(SMALLEST_MEASURED), |size| Some(size * 2));
+            for size in sizes.take_while(|size| *size <= LARGEST_MEASURED) {
+                for strategy in strategies {
+                    self.compress_anew(*strategy, &zeros[..size])?;
+                }
+            }
+        }
+        Ok(self.codec.memory_bytes())
+    }
+
+    fn new(compression: Compression, window: Option<Window>) -> Result<Self> {
         let codec = match compression {
             Compression::UNCOMPRESSED => Codec::None,
-            Compression::ZSTD(level) => Codec::Zstd(Box::new(Zstd::new(level.compression_level())?)),
+            Compression::ZSTD(level) => Codec::Zstd(Box::new(Zstd::new(level.compression_level(), window)?)),
             Compression::SNAPPY => Codec::Snappy(Box::new(snap::raw::Encoder::new())),
             Compression::LZ4_RAW => Codec::Lz4,
             Compression::GZIP(level) => Codec::Gzip(flate2::Compression::new(level.compression_level())),
-            Compression::BROTLI(level) => Codec::Brotli(brotli_parameters(level.compression_level())),
+            Compression::BROTLI(level) => Codec::Brotli(brotli_parameters(level.compression_level(), window)),
             other => return Err(WriteError::Encode(format!("pages are not written in {other}"))),
         };
         Ok(Self {
             compression,
+            window,
             codec,
             compressed: Vec::new(),
             body: Vec::new(),
@@ -177,7 +314,7 @@ impl Compressor {
             return Ok(self.tried.compressed(place).len());
         }
         self.compress_anew(MatchStrategy::Level, body)?;
-        if body.len() <= MOST_TRIED {
+        if self.window.is_none() && body.len() <= MOST_TRIED {
             self.tried.remember(body, &self.compressed);
         }
         Ok(self.compressed.len())
@@ -215,6 +352,7 @@ impl Compressor {
                 compressed.reserve(zstd::zstd_safe::compress_bound(body.len()));
                 zstd.set(strategy)?;
                 zstd.context.compress_to_buffer(body, compressed)?;
+                zstd.bytes = zstd.context.context_mut().sizeof();
             }
             Codec::Snappy(snappy) => {
                 compressed.resize(snap::raw::max_compress_len(body.len()), 0);
@@ -249,16 +387,50 @@ impl Compressor {
         }
     }
 
-    fn is_worth_keeping(&self) -> bool {
-        self.compressed.capacity() <= KEPT_BYTES && self.body.capacity() <= KEPT_BYTES
+    /// Frees buffers that are larger than pages are as a rule.
+    pub fn forget_large_pages(&mut self) {
+        let most = self.window.map_or(KEPT_BYTES, Window::bytes);
+        for buffer in [&mut self.body, &mut self.compressed] {
+            if buffer.capacity() > most {
+                buffer.clear();
+                buffer.shrink_to(most);
+            }
+        }
     }
 }
 
-fn brotli_parameters(level: u32) -> brotli::enc::BrotliEncoderParams {
-    brotli::enc::BrotliEncoderParams {
+/// The memory of `brotli` for a page: two windows, a table that grows with the quality, and a megabyte for commands and
+/// histograms.
+fn brotli_bytes(quality: i32, window_log: i32) -> usize {
+    let table = match quality {
+        ..=1 => return 128 << 10,
+        2..=3 => 256 << 10,
+        4 => 512 << 10,
+        5 => 1 << 20,
+        6 => 2 << 20,
+        7 => 8 << 20,
+        8 => 16 << 20,
+        9 => 32 << 20,
+        _ => (8 << 20) + (8 << window_log),
+    };
+    (2 << window_log) + table + (1 << 20)
+}
+
+fn brotli_parameters(level: u32, window: Option<Window>) -> brotli::enc::BrotliEncoderParams {
+    let mut parameters = brotli::enc::BrotliEncoderParams {
         quality: i32::try_from(level).unwrap_or(1),
         ..Default::default()
+    };
+    if let Some(window) = window {
+        // For smaller ones these qualities take tables of 32 MiB.
+        let least = if (5..=8).contains(&parameters.quality) {
+            17
+        } else {
+            0
+        };
+        parameters.lgwin = i32::from(window.log).max(least);
     }
+    parameters
 }
 
 /// The number of cores, computed once: that takes reading several files.
@@ -267,12 +439,61 @@ fn cores() -> usize {
     *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
-/// Runs `work` on the idle compressors, without waiting for the lock: after a fork its holder may be a thread that does
-/// not exist here.
+/// Runs `work` on the idle compressors.
 fn with_idle<T>(work: impl FnOnce(&mut Vec<Compressor>) -> T) -> Option<T> {
-    match IDLE.try_lock() {
-        Ok(mut idle) => Some(work(&mut idle)),
+    unless_locked(&IDLE, work)
+}
+
+/// Runs `work` on what processes share, without waiting for the lock: after a fork its holder may be a thread that does
+/// not exist here.
+fn unless_locked<V, T>(shared: &Mutex<V>, work: impl FnOnce(&mut V) -> T) -> Option<T> {
+    match shared.try_lock() {
+        Ok(mut value) => Some(work(&mut value)),
         Err(TryLockError::Poisoned(poisoned)) => Some(work(&mut poisoned.into_inner())),
         Err(TryLockError::WouldBlock) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn zstd(level: i32) -> Compression {
+        Compression::ZSTD(ZstdLevel::try_new(level).unwrap())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases.div_ceil(16)))]
+
+        #[test]
+        fn a_context_takes_no_more_than_is_said_of_its_window(
+            level in 1..=19_i32,
+            page_bytes in 1..(1_usize << 20),
+            pages in prop::collection::vec((any::<u8>(), 1..(2_usize << 20), any::<bool>()), 1..4),
+        ) {
+            let window = Window::up_to(page_bytes).last().unwrap_or(Window::LEAST);
+            let said = Compressor::context_bytes(zstd(level), window).unwrap();
+            let mut compressor = Compressor::new(zstd(level), Some(window)).unwrap();
+            for (step, size, has_two_tables) in pages {
+                let body: Vec<u8> = (0..size).map(|at| (at * usize::from(step) / 7).to_le_bytes()[0]).collect();
+                let strategy = if level == 1 && has_two_tables { MatchStrategy::TwoTables } else { MatchStrategy::Level };
+                let compressed = compressor.compress_with(strategy, &body).unwrap().to_vec();
+                prop_assert_eq!(zstd::bulk::decompress(&compressed, body.len()).unwrap(), body);
+                let taken = compressor.codec.memory_bytes();
+                prop_assert!(taken <= said, "{taken} bytes, and {said} are said");
+            }
+        }
+    }
+
+    #[test]
+    fn windows_end_with_that_of_a_page() {
+        let logs = |page| Window::up_to(page).map(|window| window.log).collect::<Vec<_>>();
+        assert!(logs(0).is_empty());
+        assert!(logs(4 << 10).is_empty());
+        assert_eq!(logs((4 << 10) + 1), [13]);
+        assert_eq!(logs(256 << 10), [13, 14, 15, 16, 17, 18]);
+        assert_eq!(logs(usize::MAX / 4).last(), Some(&19));
     }
 }

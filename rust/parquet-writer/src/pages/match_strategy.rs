@@ -106,7 +106,7 @@ mod tests {
             pages in prop::collection::vec((page(), prop::sample::select(ALL.as_slice()), any::<bool>()), 1..12)
         ) {
             for (page, strategy, is_tried) in pages {
-                Compressor::with(zstd(1), |compressor| {
+                Compressor::with(zstd(1), None, |compressor| {
                     if is_tried {
                         let size = compressor.try_out(&page)?;
                         assert_eq!(size, zstd::bulk::compress(&page, 1).unwrap().len());
@@ -128,7 +128,7 @@ mod tests {
     }
 
     fn best(level: i32, page: &[u8]) -> MatchStrategy {
-        Compressor::with(zstd(level), |compressor| compressor.best_strategy(page)).unwrap()
+        Compressor::with(zstd(level), None, |compressor| compressor.best_strategy(page)).unwrap()
     }
 
     /// Bytes without a pattern.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use arrow_array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray};
+use arrow_schema::SchemaRef;
 use parquet_writer::sink::Sink;
 use parquet_writer::{
     Amount, Batch, BloomRule, CompressionRule, FileWriter, OptionFault, OptionInput, SchemaFault, WriteError,
@@ -117,6 +118,27 @@ fn write(
     (bytes, held)
 }
 
+/// A writer into memory with a limit.
+fn with_limit(schema: &SchemaRef, limit: i64) -> Result<FileWriter, WriteError> {
+    let sink = Box::new(Memory {
+        bytes: Arc::default(),
+        spill: None,
+    });
+    FileWriter::new(
+        sink,
+        Some(Arc::clone(schema)),
+        options(Some(Amount::Bytes(limit))),
+    )
+}
+
+/// The least limit, as the error says it.
+fn least_limit(schema: &SchemaRef) -> i64 {
+    let Err(WriteError::Option(OptionFault { message, .. })) = with_limit(schema, 1) else {
+        panic!("a limit of one byte was accepted")
+    };
+    message.split(' ').rev().nth(1).unwrap().parse().unwrap()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.div_ceil(32), failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -125,12 +147,11 @@ proptest! {
         seed: u64,
         columns in 1..12_usize,
         rows in 1_000..60_000_usize,
-        more in 0..3_000_000_i64,
+        more in prop_oneof![0..3_000_000_i64, 3_000_000..16_000_000_i64],
         piece in 500..20_000_usize,
     ) {
-        let least = i64::try_from((256 << 10) + columns * (16 << 10)).unwrap();
-        let limit = least + more;
         let batch = noise(seed, rows, columns);
+        let limit = least_limit(&batch.schema()) + more;
         let folder = tempfile::tempdir().unwrap();
         let spill = || Some(folder.path().to_path_buf());
         let (bytes, held) = write(&batch, piece, options(Some(Amount::Bytes(limit))), spill());
@@ -246,23 +267,9 @@ fn the_batches_before_one_that_does_not_fit_are_written() {
 #[test]
 fn the_least_limit_that_is_named_is_accepted_and_one_byte_less_is_not() {
     let schema = noise(1, 1, 7).schema();
-    let open = |limit| {
-        let sink = Box::new(Memory {
-            bytes: Arc::default(),
-            spill: None,
-        });
-        FileWriter::new(
-            sink,
-            Some(Arc::clone(&schema)),
-            options(Some(Amount::Bytes(limit))),
-        )
-    };
-    let Err(WriteError::Option(OptionFault { message, .. })) = open(1) else {
-        panic!("a limit of one byte was accepted")
-    };
-    let least = message.split(' ').rev().nth(1).unwrap().parse::<i64>().unwrap();
-    assert!(open(least).is_ok());
-    assert!(open(least - 1).is_err());
+    let least = least_limit(&schema);
+    assert!(with_limit(&schema, least).is_ok());
+    assert!(with_limit(&schema, least - 1).is_err());
 }
 
 #[test]
