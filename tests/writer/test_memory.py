@@ -84,7 +84,7 @@ GROW = """
     batch = pa.record_batch({f"c{i}": make(rows) for i in range(columns)})
     def status(key):
         return next(int(l.split()[1]) << 10 for l in open("/proc/self/status") if l.startswith(key))
-    spillway.write_parquet(batch.slice(0, 100), path)
+    spillway.write_parquet(batch.slice(0, 1 + rows // 200), path)
     before = status("VmRSS")
     open("/proc/self/clear_refs", "w").write("5")
     with spillway.ParquetWriter(path, batch.schema, memory_limit=limit) as writer:
@@ -114,7 +114,7 @@ SHAPES_AND_LIMITS = [
     if limit != "16MB" or shape[1] < 2_000
 ]
 # What an allocator keeps of what was freed.
-ALLOCATOR = 2_000_000
+ALLOCATOR = 2_500_000
 # Metadata and indexes of a column chunk until the footer is written.
 CHUNK = 6_000
 
