@@ -36,7 +36,7 @@ const LZ4_BYTES: usize = 16 << 10;
 const GZIP_BYTES: usize = 410 << 10;
 
 /// The bytes in which a compressor looks for repeats, where memory is limited. The buffers and tables of a context are
-/// no larger than its window asks for, so it is no larger than pages are as a rule.
+/// no larger than its window asks for. A larger one than pages have was tried: files are not smaller for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Window {
     log: u8,
