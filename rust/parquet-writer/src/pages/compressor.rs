@@ -389,7 +389,8 @@ impl Compressor {
 
     /// Frees buffers that are larger than pages are as a rule.
     pub fn forget_large_pages(&mut self) {
-        let most = self.window.map_or(KEPT_BYTES, Window::bytes);
+        // A page that does not shrink is a little larger than a window.
+        let most = self.window.map_or(KEPT_BYTES, |window| window.bytes() / 8 * 9);
         for buffer in [&mut self.body, &mut self.compressed] {
             if buffer.capacity() > most {
                 buffer.clear();

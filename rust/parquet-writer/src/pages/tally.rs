@@ -21,7 +21,10 @@ struct Counts {
 struct Compressor {
     codec: Compression,
     is_busy: bool,
+    /// The most that it took since none was busy.
     bytes: usize,
+    /// What it keeps for the next page.
+    kept: usize,
 }
 
 /// The place of a compressor that is busy.
@@ -38,6 +41,7 @@ impl Tally {
                 codec,
                 is_busy: false,
                 bytes: 0,
+                kept: 0,
             });
             compressors.len() - 1
         });
@@ -45,14 +49,21 @@ impl Tally {
         Place(place)
     }
 
-    /// Notes that it is done with the page, for which it took `used` bytes, and that it keeps `kept` of them.
+    /// Notes that it is done with the page, for which it took `used` bytes, and that it keeps `kept` of them. Until no
+    /// other is busy, all of `used` counts: it was there beside what others take by now.
     pub fn end(&self, Place(place): Place, used: usize, kept: usize) {
-        let mut counts = lock(&self.0);
-        counts.compressors[place].bytes = used;
+        let counts = &mut *lock(&self.0);
+        let done = &mut counts.compressors[place];
+        done.bytes = done.bytes.max(used);
+        done.kept = kept;
+        done.is_busy = false;
         let all = counts.compressors.iter().map(|compressor| compressor.bytes).sum();
         counts.peak = counts.peak.max(all);
-        counts.compressors[place].bytes = kept;
-        counts.compressors[place].is_busy = false;
+        if counts.compressors.iter().all(|compressor| !compressor.is_busy) {
+            for compressor in &mut counts.compressors {
+                compressor.bytes = compressor.kept;
+            }
+        }
     }
 
     /// The most bytes of all at once.
@@ -68,16 +79,16 @@ mod tests {
     #[test]
     fn as_many_compressors_count_as_were_busy_at_once() {
         let (tally, codecs) = (Tally::default(), [Compression::SNAPPY, Compression::LZ4_RAW]);
-        let two = [tally.begin(codecs[0]), tally.begin(codecs[0])];
-        let [first, second] = two;
+        let [first, second] = [tally.begin(codecs[0]), tally.begin(codecs[0])];
         tally.end(first, 100, 60);
-        tally.end(second, 70, 70);
-        assert_eq!(tally.peak(), 60 + 70);
+        assert_eq!(tally.peak(), 100);
+        tally.end(second, 70, 50);
+        assert_eq!(tally.peak(), 100 + 70);
         let other = tally.begin(codecs[1]);
-        tally.end(other, 9, 9);
-        assert_eq!(tally.peak(), 60 + 70 + 9);
+        tally.end(other, 65, 9);
+        assert_eq!(tally.peak(), 60 + 50 + 65);
         let again = tally.begin(codecs[0]);
         tally.end(again, 200, 60);
-        assert_eq!(tally.peak(), 200 + 70 + 9);
+        assert_eq!(tally.peak(), 200 + 50 + 9);
     }
 }

@@ -118,22 +118,37 @@ fn write(
     (bytes, held)
 }
 
-/// A writer into memory with a limit.
-fn with_limit(schema: &SchemaRef, limit: i64) -> Result<FileWriter, WriteError> {
+/// Codecs and levels with small and large contexts.
+const CODECS: &[&str] = &[
+    "zstd",
+    "zstd(9)",
+    "zstd(19)",
+    "snappy",
+    "lz4",
+    "gzip",
+    "brotli(1)",
+    "brotli(5)",
+    "uncompressed",
+];
+
+/// A writer into memory with these options.
+fn open(schema: &SchemaRef, input: OptionInput) -> Result<FileWriter, WriteError> {
     let sink = Box::new(Memory {
         bytes: Arc::default(),
         spill: None,
     });
-    FileWriter::new(
-        sink,
-        Some(Arc::clone(schema)),
-        options(Some(Amount::Bytes(limit))),
-    )
+    let options = WriterOptions::new(input).unwrap();
+    FileWriter::new(sink, Some(Arc::clone(schema)), options)
 }
 
-/// The least limit, as the error says it.
-fn least_limit(schema: &SchemaRef) -> i64 {
-    let message = with_limit(schema, 1).err().unwrap().to_string();
+/// The least limit with these options, as the error says it.
+fn least_limit(schema: &SchemaRef, input: &OptionInput) -> i64 {
+    let memory_limit = Some(Amount::Bytes(1));
+    let input = OptionInput {
+        memory_limit,
+        ..input.clone()
+    };
+    let message = open(schema, input).err().unwrap().to_string();
     message.split(' ').rev().nth(1).unwrap().parse().unwrap()
 }
 
@@ -147,18 +162,22 @@ proptest! {
         rows in 1_000..60_000_usize,
         more in prop_oneof![0..3_000_000_i64, 3_000_000..16_000_000_i64],
         piece in 500..20_000_usize,
+        codec in prop::sample::select(CODECS),
     ) {
         let batch = noise(seed, rows, columns);
-        let limit = least_limit(&batch.schema()) + more;
+        let input = OptionInput { compression: CompressionRule::All(codec.into()), ..input(None) };
+        let limit = least_limit(&batch.schema(), &input) + more;
+        let input = OptionInput { memory_limit: Some(Amount::Bytes(limit)), ..input };
+        let options = || WriterOptions::new(input.clone()).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let spill = || Some(folder.path().to_path_buf());
-        let (bytes, held) = write(&batch, piece, options(Some(Amount::Bytes(limit))), spill());
+        let (bytes, held) = write(&batch, piece, options(), spill());
         prop_assert!(held <= limit.unsigned_abs(), "{held} bytes were kept, {limit} are allowed");
-        let (whole, held) = write(&batch, rows, options(Some(Amount::Bytes(limit))), spill());
+        let (whole, held) = write(&batch, rows, options(), spill());
         prop_assert!(held <= limit.unsigned_abs(), "{held} bytes were kept of one call, {limit} are allowed");
         prop_assert_eq!(&bytes, &whole);
         for threads in [1, 3] {
-            let input = OptionInput { threads, ..input(Some(Amount::Bytes(limit))) };
+            let input = OptionInput { threads, ..input.clone() };
             let (last, result) = write_last(&batch, input, spill());
             let held = result.peak_tracked_bytes;
             prop_assert!(held <= limit.unsigned_abs(), "{held} bytes on {threads} threads, {limit} are allowed");
@@ -265,9 +284,25 @@ fn the_batches_before_one_that_does_not_fit_are_written() {
 #[test]
 fn the_least_limit_that_is_named_is_accepted_and_one_byte_less_is_not() {
     let schema = noise(1, 1, 7).schema();
-    let least = least_limit(&schema);
-    assert!(with_limit(&schema, least).is_ok());
-    assert!(with_limit(&schema, least - 1).is_err());
+    for codec in CODECS {
+        let input = OptionInput {
+            compression: CompressionRule::All((*codec).into()),
+            ..input(None)
+        };
+        let least = least_limit(&schema, &input);
+        let with = |limit| {
+            let memory_limit = Some(Amount::Bytes(limit));
+            open(
+                &schema,
+                OptionInput {
+                    memory_limit,
+                    ..input.clone()
+                },
+            )
+        };
+        assert!(with(least).is_ok(), "{codec}");
+        assert!(with(least - 1).is_err(), "{codec}");
+    }
 }
 
 #[test]
