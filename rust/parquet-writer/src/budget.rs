@@ -16,7 +16,8 @@ const LEAST_PAGE: usize = 4 << 10;
 /// The divisor of a column's share of the memory limit that gives the size of a page. Values and their encoded form
 /// take up to twice the size of the page.
 const PAGE_SHARE: usize = 4;
-/// Pages that the buffers of a compressor hold: the page and its compressed form, each in a vector that doubles.
+/// Pages that the buffers of a compressor hold: the page and its compressed form, each in a vector that doubles. A
+/// column holds half as many.
 const BUFFERS: usize = 4;
 /// The divisor of the memory limit that limits a column's values in one row. A value is held up to four times: as it
 /// came, in its page, in the body of that page, and compressed.
@@ -80,19 +81,20 @@ impl Budget {
         compressors: 0,
     };
 
-    /// Divides `limit` among the columns of a file with pages of `page_bytes` at most, and returns the bytes of a page
-    /// beside the shares. `contexts` are the bytes of a thread's compressors with a window. They come off the limit
-    /// before it is shared out.
+    /// Divides `limit` among the columns of a file with pages of `page_bytes` at most, and the compressors of a thread.
+    /// Returns the bytes of a page beside the shares. `contexts` are the bytes of these compressors with a window. They
+    /// come off the limit before it is shared out.
     ///
     /// # Errors
     /// [`WriteError::Option`] says the least limit that would do.
     pub fn new(
         limit: usize,
-        columns: usize,
+        (columns, compressors): (usize, usize),
         page_bytes: usize,
         contexts: impl Fn(Window) -> Result<usize>,
     ) -> Result<(Self, usize)> {
-        let needed = BASE + shares(columns) * LEAST_PAGE;
+        let shares = PAGE_SHARE * (columns + BUFFERS / 2 * compressors);
+        let needed = BASE + shares * LEAST_PAGE;
         let (mut window, mut context) = (Window::LEAST, contexts(Window::LEAST)?);
         let least = needed + context;
         if limit < least {
@@ -103,7 +105,7 @@ impl Budget {
                 ),
             ));
         }
-        for larger in Window::up_to((limit / shares(columns)).min(page_bytes)) {
+        for larger in Window::up_to((limit / shares).min(page_bytes)) {
             let bytes = contexts(larger)?;
             // Pages and dictionaries get half at least.
             if bytes > limit / 2 || needed + bytes > limit {
@@ -111,30 +113,30 @@ impl Budget {
             }
             (window, context) = (larger, bytes);
         }
-        let (budget, page) = Self::with_shares_of(limit - context, columns);
+        let (budget, page) = Self::with_shares_of(limit - context, shares);
         let budget = Self {
             value_bytes: Some(limit as u64 / VALUE_SHARE),
             window: Some(window),
-            compressors: context + BUFFERS * page.min(page_bytes),
+            compressors: context + compressors * BUFFERS * page.min(page_bytes),
             ..budget
         };
         Ok((budget, page))
     }
 
-    /// The shares of what compressors leave, and the bytes of a page.
-    fn with_shares_of(shared: usize, columns: usize) -> (Self, usize) {
-        let page = (shared / shares(columns)).max(LEAST_PAGE);
+    /// The parts of what contexts leave, and the bytes of a page: one of so many shares.
+    fn with_shares_of(rest: usize, shares: usize) -> (Self, usize) {
+        let page = (rest / shares).max(LEAST_PAGE);
         let budget = Self {
             // Indices take four bytes in memory, however few in the page.
             page_rows: (page / 4).min(PAGE_ROWS),
             piece_rows: (page / 64).clamp(64, PIECE_ROWS),
             sample_rows: (page / 32).clamp(128, feed::SAMPLE_ROWS),
-            unit_bytes: (shared as u64 / 16).min(feed::UNIT_BYTES),
-            resident: shared / 8,
+            unit_bytes: (rest as u64 / 16).min(feed::UNIT_BYTES),
+            resident: rest / 8,
             resident_chunk: 0,
             smallest_spilled: 0,
-            dictionaries: Some(shared / 8 * 3),
-            bloom_filters: Some(shared / 16),
+            dictionaries: Some(rest / 8 * 3),
+            bloom_filters: Some(rest / 16),
             ..Self::UNLIMITED
         };
         (budget, page)
@@ -153,11 +155,6 @@ impl Budget {
         };
         (budget, 1 + further)
     }
-}
-
-/// The divisor of the limit that gives the size of a page. One page more than there are columns is being compressed.
-fn shares(columns: usize) -> usize {
-    PAGE_SHARE * (columns + 1)
 }
 
 /// The divisor of a row group's bytes that limits preserved dictionaries.
@@ -235,7 +232,7 @@ mod tests {
 
     /// A budget of two columns, where contexts take 16 bytes for each byte of a window's size.
     fn budget(limit: usize) -> Result<(Budget, usize)> {
-        Budget::new(limit, 2, 256 << 10, |window| Ok(16 * window.bytes()))
+        Budget::new(limit, (2, 1), 256 << 10, |window| Ok(16 * window.bytes()))
     }
 
     #[test]
@@ -245,7 +242,7 @@ mod tests {
         assert_eq!(window(2 << 20), 64 << 10);
         assert_eq!(window(400 << 10), 8 << 10);
         assert_eq!(window(350 << 10), 4 << 10);
-        let least = (192 << 10) + 3 * 4 * (4 << 10) + 16 * (4 << 10);
+        let least = (192 << 10) + 4 * 4 * (4 << 10) + 16 * (4 << 10);
         assert!(budget(least).is_ok());
         let refused = budget(least - 1).unwrap_err().to_string();
         assert!(refused.contains(&format!("at least {least} bytes")), "{refused}");

@@ -7,7 +7,7 @@ use crate::choose::{DICTIONARY_BYTES, PAGE_ROWS, is_path};
 use crate::chunker::ChunkSizes;
 use crate::encryption::{Encryption, MOST_ORDINALS};
 use crate::error::{OptionFault, Result, WriteError};
-use crate::pages;
+use crate::pages::{self, Compressor};
 
 /// Rows of a row group unless bytes end it first.
 pub const DEFAULT_ROW_GROUP_ROWS: i64 = 1_048_576;
@@ -393,8 +393,15 @@ impl WriterOptions {
         let mut options = self.clone();
         options.budget.page_rows = self.page_rows();
         if let Some(limit) = self.memory_limit {
-            let contexts = |window| pages::context_bytes(codecs, window);
-            let (budget, page_bytes) = Budget::new(limit, codecs.len(), self.page_bytes, contexts)?;
+            let in_use = pages::codecs_in_use(codecs)?;
+            let contexts = |window| {
+                let contexts = in_use
+                    .iter()
+                    .map(|codec| Compressor::context_bytes(*codec, window));
+                contexts.sum()
+            };
+            let counts = (codecs.len(), in_use.len());
+            let (budget, page_bytes) = Budget::new(limit, counts, self.page_bytes, contexts)?;
             let (budget, threads) = budget.on_threads(self.threads);
             options.budget = Budget {
                 page_rows: budget.page_rows.min(options.budget.page_rows),

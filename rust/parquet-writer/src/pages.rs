@@ -178,8 +178,8 @@ impl Pages {
     }
 }
 
-/// Bytes of a compressor's context for each of these codecs, and for each that weighs samples in place of one.
-pub(crate) fn context_bytes(codecs: &[Compression], window: Window) -> Result<usize> {
+/// The codecs whose compressors a thread has for leaves of these codecs: each of them, and those that weigh samples.
+pub(crate) fn codecs_in_use(codecs: &[Compression]) -> Result<Vec<Compression>> {
     let mut found: Vec<Compression> = Vec::new();
     for codec in codecs {
         for codec in [*codec, Compressor::codec_for_samples(*codec)?] {
@@ -188,10 +188,7 @@ pub(crate) fn context_bytes(codecs: &[Compression], window: Window) -> Result<us
             }
         }
     }
-    let contexts = found
-        .iter()
-        .map(|codec| Compressor::context_bytes(*codec, window));
-    contexts.sum()
+    Ok(found)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
