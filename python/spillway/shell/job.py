@@ -21,8 +21,8 @@ LEAST_MEMORY = 4_000_000
 
 _KIB = 1 << 10
 _MIB = 1 << 20
-# A limit that a writer accepts at zstd 1: for a file, and for each of its columns. Other codecs may need more, which the
-# writer says.
+# A limit that a writer accepts at zstd 1: for a file, and for each of its columns. Other codecs may need
+# more, which the writer says.
 _FILE_BYTES = 320 * _KIB
 _COLUMN_BYTES = 16 * _KIB
 _USUAL_FILE_BYTES = _MIB

@@ -21,9 +21,9 @@ struct Counts {
 struct Compressor {
     codec: Compression,
     is_busy: bool,
-    /// The most that it took since none was busy.
+    /// The most bytes that it took since none was busy.
     bytes: usize,
-    /// What it keeps for the next page.
+    /// Bytes that it keeps for the next page.
     kept: usize,
 }
 
