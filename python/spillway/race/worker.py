@@ -1,8 +1,8 @@
 """One process of a race: makes the table, works on it, compacts it, makes noise, or checks it. A script.
 
 It reads its job as JSON from standard input, and says what happens as JSON lines on a descriptor that all
-processes of the race share: a line is one write, so lines do not mix. Another descriptor gives the start: a
-byte for each process, and one more when the optimiser is to end. When its other end is gone, so is the race,
+processes of the race share: a line is one write, so lines do not mix. Another descriptor gives the start: its
+time for each process, and a byte when the optimiser is to end. When its other end is gone, so is the race,
 and the process ends at once.
 """
 
@@ -25,6 +25,7 @@ from spillway.race import committers
 from spillway.race.check import check
 from spillway.race.location import Location
 from spillway.race.plan import FILE_ROWS, Cell
+from spillway.race.worker_processes import START
 from spillway.race.works import WORKS
 from spillway.race.works.optimize import Compaction
 
@@ -52,6 +53,7 @@ class _Race:
         self._cell = cell
         self._start = start
         self._results = results
+        self._begun = 0.0
         self._gate = threading.Event()
         self._ready = threading.Semaphore(0)
 
@@ -100,8 +102,10 @@ class _Race:
 
     def _wait_for_start(self, process: int) -> None:
         self.say(ready=process)
-        if not os.read(self._start, 1):
+        message = os.read(self._start, START.size)
+        if not message:
             os._exit(_ORPHANED)
+        (self._begun,) = START.unpack(message)
 
     def _warm_up(self, committer: Committer, location: Location) -> None:
         """Work once on a table of this process' own: a library's first calls are not measured."""
@@ -122,7 +126,8 @@ class _Race:
         first = self._operation(name, 0)
         self._ready.release()
         self._gate.wait()
-        until = time.monotonic() + (self._cell.seconds or 0.0)
+        # Of the race, not of this process, which heard of the start a little later.
+        until = self._begun + (self._cell.seconds or 0.0)
         for number in itertools.count():
             operation = self._operation(name, number) if number else first
             told: dict[str, Any]

@@ -7,6 +7,7 @@ import json
 import os
 import selectors
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import TracebackType
 
-__all__ = ["WorkerProcesses"]
+__all__ = ["START", "WorkerProcesses"]
+
+# The message that starts a worker: the monotonic time of the start, which all processes of a machine share.
+START = struct.Struct("d")
 
 _WORKER = str(Path(__file__).with_name("worker.py"))
 _PIPE_BYTES = 1 << 20
@@ -72,10 +76,10 @@ class WorkerProcesses:
         self._end()
 
     def go(self) -> float:
-        """Start all writers; return the monotonic time of that."""
+        """Tell all workers the monotonic time of the start, which is now; return it."""
         begun = time.monotonic()
         with suppress(BrokenPipeError):  # all are dead: the end says so
-            os.write(self._go, b"g" * len(self._processes))
+            os.write(self._go, START.pack(begun) * len(self._processes))
         return begun
 
     def finish(self) -> None:
