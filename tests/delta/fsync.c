@@ -1,8 +1,8 @@
 /* An fsync that fails when it is told to, as a disk does: the error is told once, and what it was about is lost.
  *
  * Each call adds the path of its file to the file that SYNC_NOTED names. While the file that SYNC_FAILS names is there,
- * the first call for a path that matches the pattern in it fails with EIO, and removes it. The first call for a path
- * that matches SYNC_SLOW takes half a second. Calls for paths that match SYNC_MEET wait for each other: until so many are
+ * the first call for a path that matches the pattern in it fails with EIO, and removes it; so many of them pass before
+ * as SYNC_PASSES says. The first call for a path that matches SYNC_SLOW takes half a second. Calls for paths that match SYNC_MEET wait for each other: until so many are
  * under way at once as SYNC_COMPANY says, and SYNC_NOTED gets the line "met"; or for half a minute, and "alone". */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -18,6 +18,7 @@
 
 static atomic_int slow = 1;
 static atomic_int company = 0, met = 0;
+static atomic_int passed = 0;
 
 static void note(const char *line, size_t length) {
     int file = open(getenv("SYNC_NOTED"), O_WRONLY | O_APPEND | O_CREAT, 0666);
@@ -45,7 +46,12 @@ static int is_to_fail(const char *path) {
         return 0;
     ssize_t length = read(file, text, sizeof text - 1);
     close(file);
-    return length > 0 && fnmatch(text, path, 0) == 0 && unlink(order) == 0;
+    if (length <= 0 || fnmatch(text, path, 0) != 0)
+        return 0;
+    const char *passes = getenv("SYNC_PASSES");
+    if (passes && atomic_fetch_add(&passed, 1) < atoi(passes))
+        return 0;
+    return unlink(order) == 0;
 }
 
 int fsync(int fd) {

@@ -17,6 +17,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -137,6 +138,17 @@ def spread(folder: str, partitions: str) -> None:
     names = [f"w{number}" for number in range(int(partitions))]
     with spillway.delta.open(folder).append() as append:
         append.write(pa.table({"writer": names, "number": [0] * len(names)}, schema=SCHEMA))
+    print(json.dumps({"version": append.version}))
+
+
+def in_turn(folder: str) -> None:
+    """Append three times to one partition, the last time after another engine has appended."""
+    table = spillway.delta.open(folder)
+    for number in range(3):
+        if number == 2:
+            deltalake.write_deltalake(folder, batch("other", 0), mode="append")
+        with table.append() as append:
+            append.write(batch("w", number))
     print(json.dumps({"version": append.version}))
 
 
@@ -350,6 +362,7 @@ if __name__ == "__main__":
         "scarce": scarce,
         "at_once": at_once,
         "spread": spread,
+        "in_turn": in_turn,
         "doubt": doubt,
         "deletes": deletes,
         "endless_deletes": endless_deletes,

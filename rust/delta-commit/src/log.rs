@@ -255,7 +255,9 @@ pub trait LogStore: Send + Sync {
     /// again: an error of a sync is told once, and the next sync succeeds although the bytes are lost.
     fn sync_data(&self, paths: &[String]) -> Vec<Result<(), StoreError>>;
 
-    /// Makes the versions from `first` to `last` survive a crash, or a checkpoint that stands for the last one.
+    /// Makes all versions up to `last` survive a crash, or a checkpoint that stands for it. The bodies of those before
+    /// `first` do so already, as do all that [`put_version`](Self::put_version) wrote: their names may not. `first` is
+    /// above `last` where that holds for all.
     ///
     /// # Errors
     /// A `last` that is not there, or a version that may not survive. A [`StoreErrorKind::Permanent`] one is final, as

@@ -129,6 +129,12 @@ impl Winner {
             .unwrap_or(false)
     }
 
+    /// Returns true if a committer of ours wrote it.
+    #[must_use]
+    pub fn is_ours(&self) -> bool {
+        !self.members.is_empty()
+    }
+
     /// Returns true if it changes the protocol or the metadata.
     #[must_use]
     pub fn changes_world(&self) -> bool {

@@ -148,7 +148,7 @@ impl Store {
             Effect::SyncLog(..) if rng.permille(self.faults.busy) => {
                 Event::Failed(StoreError::transient("too many open files"))
             }
-            Effect::SyncLog(first, last) => self.sync_log(process, *first, *last, rng),
+            Effect::SyncLog(_, last) => self.sync_log(process, *last, rng),
             _ if rng.permille(self.faults.refused) => {
                 let kinds = [
                     StoreErrorKind::Transient,
@@ -330,9 +330,9 @@ impl Store {
     }
 
     /// Syncs versions. Each process gets an error once, like a descriptor that was open when it happened.
-    fn sync_log(&mut self, process: MemberId, first: Version, last: Version, rng: &mut Rng) -> Event {
+    fn sync_log(&mut self, process: MemberId, last: Version, rng: &mut Rng) -> Event {
         let mut is_told = false;
-        for (_, stored) in self.log.range_mut(first..=last) {
+        for (_, stored) in self.log.range_mut(..=last) {
             if !stored.durable && stored.doomed.is_none() && rng.permille(self.faults.bad_log) {
                 stored.doomed = Some(BTreeSet::new());
                 self.doomed += 1;

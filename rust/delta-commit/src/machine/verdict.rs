@@ -168,8 +168,13 @@ impl Machine {
 
     pub(super) fn sync_to(&self, last: Version) -> Option<(Asked, Effect)> {
         let first = (self.view.synced + 1).max(0);
-        (self.rules.r8_durable_first && first <= last)
-            .then(|| (Asked::Log(last), Effect::SyncLog(first, last)))
+        (self.rules.r8_durable_first && first <= last).then(|| {
+            // A committer syncs the body of a version before it is there. Nobody knows that of other writers.
+            let is_synced = |version: &Version| self.view.get(*version).is_some_and(|found| found.is_ours());
+            let first = (first..=last).find(|version| !is_synced(version));
+            let first = first.unwrap_or(last + 1);
+            (Asked::Log(last), Effect::SyncLog(first, last))
+        })
     }
 
     /// Stops trying for a member whose caller no longer waits, and returns what is certain of it.

@@ -15,6 +15,7 @@ use crate::log::{
     version_file, version_of_checkpoint, version_shown_by_file,
 };
 use crate::path;
+use crate::store::entries::Entry;
 use crate::store::sync::{sync, sync_each};
 
 const ENOENT: i32 = 2;
@@ -229,11 +230,27 @@ impl LocalLogStore {
 }
 
 impl LocalLogStore {
-    /// A data file, and the folders that it lies in, up to the table's own.
-    fn parts<'a>(&self, file: &'a Path) -> impl Iterator<Item = &'a Path> + use<'a> {
-        let above = self.root.components().count();
+    /// The folders below the table's own that a data file lies in.
+    fn folders<'a>(&self, file: &'a Path) -> impl Iterator<Item = &'a Path> + use<'a> {
+        let root = self.root.components().count();
         file.ancestors()
-            .take_while(move |part| part.components().count() >= above)
+            .skip(1)
+            .take_while(move |part| part.components().count() > root)
+    }
+
+    /// Parts to be synced for a data file: it, its folder, and the folders above up to the table's own, as far as they
+    /// have an entry that may not survive a crash.
+    fn parts<'a>(
+        &self,
+        file: &'a Path,
+        entries: &HashMap<&Path, Option<Entry>>,
+    ) -> impl Iterator<Item = &'a Path> {
+        let is_new = |folder: &&Path| {
+            let entry = entries.get(folder).and_then(Option::as_ref);
+            !entry.is_some_and(Entry::is_synced)
+        };
+        let above = self.folders(file).filter(is_new).filter_map(Path::parent);
+        std::iter::once(file).chain(file.parent()).chain(above)
     }
 
     fn unfounded(&self, version: Version) -> StoreError {
@@ -319,33 +336,56 @@ impl LogStore for LocalLogStore {
 
     fn sync_data(&self, paths: &[String]) -> Vec<Result<(), StoreError>> {
         let files: Vec<_> = paths.iter().map(|path| self.data_path(path)).collect();
+        let folders: BTreeSet<&Path> = files
+            .iter()
+            .flatten()
+            .flat_map(|file| self.folders(file))
+            .collect();
+        let entries: HashMap<&Path, Option<Entry>> = folders
+            .into_iter()
+            .map(|folder| (folder, Entry::of(folder)))
+            .collect();
         // Files and folders of all depths side by side: one after the other, n partitions would be n waits. Their order
         // is of no consequence, since nobody is told before all are done.
-        let parts: BTreeSet<&Path> = files.iter().flatten().flat_map(|file| self.parts(file)).collect();
+        let parts: BTreeSet<&Path> = files
+            .iter()
+            .flatten()
+            .flat_map(|file| self.parts(file, &entries))
+            .collect();
         let parts: Vec<&Path> = parts.into_iter().collect();
         let results: HashMap<&Path, _> = parts.iter().copied().zip(sync_each(&parts)).collect();
         let whole = |file: &PathBuf| {
-            let results = self.parts(file).filter_map(|part| results.get(part));
+            let results = self.parts(file, &entries).filter_map(|part| results.get(part));
             results.cloned().collect()
         };
-        files
+        let all = files
             .iter()
             .map(|file| file.as_ref().map_err(Clone::clone).and_then(whole))
-            .collect()
+            .collect();
+        for (folder, entry) in entries {
+            let above = folder.parent().and_then(|above| results.get(above));
+            if let (Some(entry), Some(Ok(()))) = (entry, above) {
+                entry.keep(folder);
+            }
+        }
+        all
     }
 
     fn sync_log(&self, first: Version, last: Version) -> Result<(), StoreError> {
         let files: Vec<_> = (first..=last).map(|version| self.version_path(version)).collect();
         let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
-        for (version, synced) in (first..=last).zip(sync_each(&files)) {
+        for synced in sync_each(&files) {
             match synced {
-                // Cleaned up: a checkpoint stands for it.
-                Err(error) if error.kind == StoreErrorKind::NotFound => {
-                    if version == last && !self.sync_checkpoint(last)? {
-                        return Err(error);
-                    }
-                }
+                // Cleaned up: a later version or a checkpoint stands for it.
+                Err(error) if error.kind == StoreErrorKind::NotFound => {}
                 done => done?,
+            }
+        }
+        let path = self.version_path(last);
+        if let Err(error) = fs::symlink_metadata(&path) {
+            let error = StoreError::io(path.display(), &error);
+            if error.kind != StoreErrorKind::NotFound || !self.sync_checkpoint(last)? {
+                return Err(error);
             }
         }
         sync(&self.log)

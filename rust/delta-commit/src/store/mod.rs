@@ -1,5 +1,6 @@
 //! The stores of the log on a local file system.
 
+mod entries;
 mod local;
 mod sync;
 

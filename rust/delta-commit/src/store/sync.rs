@@ -32,12 +32,17 @@ static POOL: PerProcess<Pool> = PerProcess::new();
 
 /// The identity of a file: device, inode and, where known, time of creation. The last tells it from a later file with
 /// the same inode.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Identity(u64, u64, Option<SystemTime>);
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Identity(u64, u64, Option<SystemTime>);
 
 impl Identity {
-    fn of(found: &Metadata) -> Self {
+    pub(super) fn of(found: &Metadata) -> Self {
         Self(found.dev(), found.ino(), found.created().ok())
+    }
+
+    /// This identity, if no later file can have it.
+    pub(super) fn if_unique(self) -> Option<Self> {
+        self.2.is_some().then_some(self)
     }
 }
 
@@ -200,7 +205,7 @@ impl Pool {
 
 /// Locks a mutex, poisoned or not. No value is changed in parts under these locks, so a thread that panicked left whole
 /// values.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
