@@ -66,7 +66,7 @@ def await_children(process: subprocess.Popen[str], count: int) -> list[int]:
 def versions(out: Path) -> int:
     """Versions of all tables below; what is removed meanwhile is passed over."""
     logs = [
-        names for folder, _, names in os.walk(out) if folder.endswith("_delta_log") and "_warm-" not in folder
+        names for folder, _, names in os.walk(out) if folder.endswith("_delta_log") and "-warm/" not in folder
     ]
     return sum(name.endswith(".json") for names in logs for name in names)
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from spillway.errors import SpillwayError
 from spillway.harness.disk import sync_filesystem
 from spillway.harness.host import HostWatch
-from spillway.harness.redaction import redact
 from spillway.race.check import Verdict
+from spillway.race.done_tables import creation_seconds
 from spillway.race.effects import merged
 from spillway.race.record import SCHEMA_VERSION
 from spillway.race.worker_processes import WorkerProcesses
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from spillway.harness.schedule import Slot
+    from spillway.race.done_tables import DoneTables
     from spillway.race.effects import EffectTimes
     from spillway.race.location import Location
     from spillway.race.plan import Cell
@@ -139,6 +140,7 @@ class Race:
         time_limit: Seconds after which a race is stopped. Those for which writers go on come before them.
         keep: True if tables are kept.
         progress: The line that shows the run's progress.
+        done: Tables that are to be removed.
     """
 
     run_id: str
@@ -147,6 +149,7 @@ class Race:
     time_limit: float
     keep: bool
     progress: Progress
+    done: DoneTables
 
     def run(self, slot: Slot[Cell]) -> RaceRecord:
         """Run one race; its record, whatever the outcome.
@@ -160,8 +163,10 @@ class Race:
         keep = self.keep
         try:
             self._create(cell, location)
+            creation = None
             if self.scratch is not None:
                 sync_filesystem(self.scratch)
+                creation = creation_seconds(self.scratch)
             watch, begun = HostWatch(), time.monotonic()
             with self._noise(cell, location):
                 heard, problem, stalled = self._race(cell, location)
@@ -172,8 +177,9 @@ class Race:
             # A table that is wrong is the evidence.
             keep |= bool(verdict["problems"])
         finally:
+            self.done.add(location.for_warming_up())
             if not keep:
-                self._remove(location)
+                self.done.add(location)
         return {
             "schema_version": SCHEMA_VERSION,
             "run_id": self.run_id,
@@ -186,14 +192,9 @@ class Race:
             **_measures(cell, heard, self._limit(cell) if stalled else None),
             "table": verdict,
             "host": host,
+            "creation_seconds": creation,
             "process_seconds": process_seconds,
         }
-
-    def _remove(self, location: Location) -> None:
-        try:
-            location.files().remove()
-        except Exception as error:  # noqa: BLE001 - what is left behind must not hide what happened
-            self.progress.say(f"{location.uri} is left behind: {redact(str(error))}")
 
     def _job(self, role: str, cell: Cell, location: Location, **more: Any) -> dict[str, Any]:
         return {"role": role, "cell": cell.as_dict(), "location": location.as_dict(), **more}

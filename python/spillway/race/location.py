@@ -55,6 +55,10 @@ class Location:
         """A location inside."""
         return Location(f"{self.uri}/{name}", self.storage_options)
 
+    def for_warming_up(self) -> Location:
+        """The location beside it of tables on which the processes of its race warm up."""
+        return Location(f"{self.uri}-warm", self.storage_options)
+
     def files(self) -> Files:
         """Its files.
 

@@ -50,6 +50,10 @@ class Progress(ProgressLine):
         """Note that the table is being checked."""
         self._update(description=f"{self._title}: checking", total=slot.cell.expected)
 
+    def removing(self, tables: int) -> None:
+        """Note that the tables of all races are being removed."""
+        self._begin(f"removing {counted(tables, 'table')}", total=None)
+
     def ended(self, slot: Slot[Cell], record: RaceRecord) -> None:
         """Note that a race is over."""
         self._done += 1

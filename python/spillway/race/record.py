@@ -116,6 +116,8 @@ class RaceRecord(Measures):
         problem: The end of a process that died.
         table: The table after the race, as the check found it.
         host: The host during the race.
+        creation_seconds: The median time of creating a file on the disk before the race; null on an object
+            store.
         process_seconds: From the start of the processes to their end.
     """
 
@@ -129,6 +131,7 @@ class RaceRecord(Measures):
     problem: str | None
     table: Annotated[dict[str, Any], Verdict]
     host: HostReading
+    creation_seconds: NotRequired[float | None]
     process_seconds: float
 
 

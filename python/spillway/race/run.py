@@ -14,6 +14,7 @@ from spillway.harness.environment import describe_run, refuse_debug_build
 from spillway.harness.redaction import redact
 from spillway.harness.schedule import Slot, schedule
 from spillway.race.cell import Race
+from spillway.race.done_tables import DoneTables
 from spillway.race.limits import reason_to_skip
 from spillway.race.location import Location
 from spillway.race.record import RACES, SCHEMA, SCHEMA_VERSION
@@ -115,7 +116,9 @@ def hold_races(  # noqa: PLR0913 - options, by keyword only
             time_limit=options.time_limit,
             keep=keep_tables,
             progress=progress,
+            done=DoneTables(progress),
         )
+        cleanup.callback(race.done.remove)
         return Finished(folder, _run_all(race, folder, able, options, progress))
 
 

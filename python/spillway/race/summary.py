@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["CellSummary", "RunSummary", "Setting", "read_run"]
 
+_SLOWED = 3
+"""The least ratio of two times of the same work that says that something came between."""
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -161,6 +164,13 @@ class RunSummary(RunOfCells[CellSummary, Setting]):
         races = [race for each in self.cells for race in each.races]
         seconds = sum(race["process_seconds"] for race in races)
         warnings = noise_warnings(self.environment["load_before"], [race["host"] for race in races], seconds)
+        creations = [time for race in races if (time := race.get("creation_seconds"))]
+        if creations and max(creations) > _SLOWED * min(creations):
+            warnings.append(
+                f"creating a file took {min(creations) * 1e6:,.0f} us before one race, and"
+                f" {max(creations) * 1e6:,.0f} before another: some file systems are slow for minutes after"
+                " many files were deleted"
+            )
         if races and min(len(each.races) for each in self.cells) == 1:
             warnings.append(
                 "one race a cell shows no spread: --samples 5 for a rough figure, 12 for one to quote"

@@ -63,7 +63,7 @@ class _Race:
     def write(self, location: Location, process: int) -> None:
         """Open the table for each writer, wait for the start, and work."""
         committer = committers.load(self._cell.committer)
-        self._warm_up(committer, Location(f"{location.uri}/_warm-{process}", location.storage_options))
+        self._warm_up(committer, location.for_warming_up().below(str(process)))
         threads = []
         threading.stack_size(_STACK_BYTES)
         for number in self._cell.share(process):
@@ -85,7 +85,7 @@ class _Race:
     def optimize(self, location: Location, process: int) -> None:
         """Open the table, wait for the start, and compact until the writers are done."""
         committer = committers.load(self._cell.committer)
-        self._warm_up(committer, Location(f"{location.uri}/_warm-{process}", location.storage_options))
+        self._warm_up(committer, location.for_warming_up().below(str(process)))
         writer = committer.writer(location, self._cell)
         self._wait_for_start(process)
         is_told = False
@@ -108,7 +108,10 @@ class _Race:
         (self._begun,) = START.unpack(message)
 
     def _warm_up(self, committer: Committer, location: Location) -> None:
-        """Work once on a table of this process' own: a library's first calls are not measured."""
+        """Work once on a table of this process' own: a library's first calls are not measured.
+
+        The race removes it after its end: what was deleted shortly before slows down some file systems.
+        """
         cell = replace(self._cell, file_rows=min(self._cell.file_rows, FILE_ROWS))
         committer.create(location, cell)
         writer = committer.writer(location, cell)
@@ -117,7 +120,6 @@ class _Race:
             self._operation(number, 0).run(writer)
         if cell.kind.optimizes:
             writer.change(Compaction())
-        location.files().remove()
 
     def _operation(self, name: int, number: int) -> Operation:
         return WORKS[self._cell.work].operation(self._cell, name, number)
