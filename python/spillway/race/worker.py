@@ -8,6 +8,7 @@ and the process ends at once.
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import json
 import os
@@ -15,6 +16,7 @@ import resource
 import select
 import sys
 import tempfile
+import termios
 import threading
 import time
 from dataclasses import replace
@@ -98,7 +100,13 @@ class _Race:
             else:
                 pause = 0.0 if compaction.files else _IDLE_SECONDS
                 self.say(compaction="finished" if compaction.files else "idle")
-            is_told = bool(select.select([self._start], [], [], pause)[0])
+            is_told = self._is_told(pause)
+
+    def _is_told(self, pause: float) -> bool:
+        """True if the end was told. Other processes may not have read the start yet."""
+        select.select([self._start], [], [], pause)
+        unread = fcntl.ioctl(self._start, termios.FIONREAD, bytes(4))
+        return int.from_bytes(unread, sys.byteorder) % START.size > 0
 
     def _wait_for_start(self, process: int) -> None:
         self.say(ready=process)

@@ -28,10 +28,11 @@ pub(super) struct Entry {
 impl Entry {
     /// The entry of a folder. None where it is not there, or where it could not be told from that of a later folder.
     pub(super) fn of(folder: &Path) -> Option<Self> {
-        let identity = |path| Identity::of(&fs::metadata(path).ok()?).if_unique();
+        // A link has an entry of its own.
+        let (above, found) = (fs::metadata(folder.parent()?), fs::symlink_metadata(folder));
         Some(Self {
-            above: identity(folder.parent()?)?,
-            folder: identity(folder)?,
+            above: Identity::of(&above.ok()?).if_unique()?,
+            folder: Identity::of(&found.ok()?).if_unique()?,
             name: folder.file_name()?.to_owned(),
         })
     }
@@ -48,12 +49,15 @@ impl Entry {
         if Self::of(folder).as_ref() != Some(&self) {
             return;
         }
-        let mut synced = lock(SYNCED.get_or_init(Mutex::default));
-        if synced.len() >= MOST {
-            synced.clear();
-        }
-        synced.insert(self);
+        remember(&mut lock(SYNCED.get_or_init(Mutex::default)), self);
     }
+}
+
+fn remember(synced: &mut HashSet<Entry>, entry: Entry) {
+    if synced.len() >= MOST {
+        synced.clear();
+    }
+    synced.insert(entry);
 }
 
 #[cfg(test)]
@@ -82,14 +86,18 @@ mod tests {
     fn entries_are_forgotten_before_they_fill_the_memory() {
         let root = tempfile::tempdir().unwrap();
         let entry = Entry::of(root.path()).unwrap();
-        let mut synced = lock(SYNCED.get_or_init(Mutex::default));
-        synced.extend((0..MOST).map(|number| Entry {
-            name: number.to_string().into(),
-            ..entry.clone()
-        }));
-        drop(synced);
-        entry.clone().keep(root.path());
-        assert!(entry.is_synced());
-        assert!(lock(SYNCED.get().unwrap()).len() <= MOST);
+        let mut synced = HashSet::new();
+        for number in 0..=MOST {
+            let name = number.to_string().into();
+            remember(
+                &mut synced,
+                Entry {
+                    name,
+                    ..entry.clone()
+                },
+            );
+            assert!(synced.len() <= MOST);
+        }
+        assert_eq!(synced.len(), 1);
     }
 }
