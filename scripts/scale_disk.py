@@ -28,7 +28,7 @@ class Probe:
     Attributes:
         cpu_share: The part of a sync that is processor time.
         side_by_side: Syncs that it does in the time of one.
-        again_us: Syncing a file and its folder once more.
+        again_us: Syncing a folder once more.
         entry_us: An entry of a listing with its times.
     """
 
@@ -76,14 +76,13 @@ def _sync_many(folder: Path, thread: int) -> _Syncs:
 
 
 def _again(folder: Path) -> float:
-    """The seconds in which a file and its folder are opened and synced that were synced before."""
+    """The seconds in which a folder is opened and synced that was synced before."""
     times = []
     for _ in range(_SYNCS):
         began = time.perf_counter()
-        for path in (folder / "0-0", folder):
-            descriptor = os.open(path, os.O_RDONLY)
-            os.fsync(descriptor)
-            os.close(descriptor)
+        descriptor = os.open(folder, os.O_RDONLY)
+        os.fsync(descriptor)
+        os.close(descriptor)
         times.append(time.perf_counter() - began)
     return statistics.median(times)
 

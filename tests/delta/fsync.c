@@ -2,8 +2,9 @@
  *
  * Each call adds the path of its file to the file that SYNC_NOTED names. While the file that SYNC_FAILS names is there,
  * the first call for a path that matches the pattern in it fails with EIO, and removes it; so many of them pass before
- * as SYNC_PASSES says. The first call for a path that matches SYNC_SLOW takes half a second. Calls for paths that match SYNC_MEET wait for each other: until so many are
- * under way at once as SYNC_COMPANY says, and SYNC_NOTED gets the line "met"; or for half a minute, and "alone". */
+ * as SYNC_PASSES says. The first call for a path that matches SYNC_SLOW takes half a second. Calls for paths that match
+ * SYNC_MEET wait for each other: until so many are under way at once as SYNC_COMPANY says, and SYNC_NOTED gets the line
+ * "met"; or for half a minute, and "alone". */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -57,7 +57,8 @@ class DoneTables:
                 self._remove(self._waiting[-1])
                 self._waiting.pop()
         except KeyboardInterrupt:
-            self.progress.say(f"interrupted: {counted(len(self._waiting), 'table')} left behind")
+            folder = Path(self._waiting[0].uri).parent
+            self.progress.say(f"interrupted: {counted(len(self._waiting), 'table')} left behind in {folder}")
         finally:
             self.progress.stop()
 

@@ -347,16 +347,17 @@ impl LogStore for LocalLogStore {
             .collect();
         // Files and folders of all depths side by side: one after the other, n partitions would be n waits. Their order
         // is of no consequence, since nobody is told before all are done.
-        let parts: BTreeSet<&Path> = files
+        let parts_of: HashMap<&Path, Vec<&Path>> = files
             .iter()
             .flatten()
-            .flat_map(|file| self.parts(file, &entries))
+            .map(|file| (file.as_path(), self.parts(file, &entries).collect()))
             .collect();
+        let parts: BTreeSet<&Path> = parts_of.values().flatten().copied().collect();
         let parts: Vec<&Path> = parts.into_iter().collect();
         let results: HashMap<&Path, _> = parts.iter().copied().zip(sync_each(&parts)).collect();
         let whole = |file: &PathBuf| {
-            let results = self.parts(file, &entries).filter_map(|part| results.get(part));
-            results.cloned().collect()
+            let parts = parts_of.get(file.as_path()).into_iter().flatten();
+            parts.filter_map(|part| results.get(part)).cloned().collect()
         };
         let all = files
             .iter()

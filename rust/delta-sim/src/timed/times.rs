@@ -329,9 +329,8 @@ fn on_disk(disk: Disk, table: &Table, effect: &Effect) -> Vec<Step> {
                 Step::Sync(lanes, disk.sync_data.disk_us * files.div_ceil(lanes.max(1))),
             ]
         }
-        Effect::SyncLog(first, last) if *last <= table.synced => {
-            alone(disk.sync_again_us * u64::try_from(last - first + 1).unwrap_or(1))
-        }
+        // Versions of committers are synced by the log's folder.
+        Effect::SyncLog(_, last) if *last <= table.synced => alone(disk.sync_again_us),
         Effect::SyncLog(..) => vec![
             Step::Cpu(disk.sync_log.cpu_us),
             Step::Sync(1, disk.sync_log.disk_us),
