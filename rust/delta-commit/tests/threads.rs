@@ -940,6 +940,20 @@ fn what_the_dead_left_behind_is_removed_after_an_hour() {
 }
 
 #[test]
+fn an_intent_that_is_put_again_takes_the_place_of_the_first() {
+    let table = table();
+    let store = LocalLogStore::new(table.path());
+    // The first has its folder made, and those after it find it.
+    for body in [b"one", b"two"] {
+        for name in ["a", "b"] {
+            store.put_intent(name, body).unwrap();
+            assert_eq!(store.read_intent(name).unwrap().unwrap(), body);
+        }
+    }
+    assert_eq!(store.list_intents().unwrap().entries.len(), 2);
+}
+
+#[test]
 fn a_version_is_created_once_and_readable_by_others() {
     let table = table();
     let store = LocalLogStore::new(table.path());

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
+use std::io::ErrorKind::{AlreadyExists, PermissionDenied, Unsupported};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -16,6 +17,7 @@ use crate::log::{
 };
 use crate::path;
 use crate::store::entries::Entry;
+use crate::store::nameless;
 use crate::store::sync::{sync, sync_each};
 
 const ENOENT: i32 = 2;
@@ -312,12 +314,22 @@ impl LogStore for LocalLogStore {
 
     fn put_intent(&self, name: &str, body: &[u8]) -> Result<(), StoreError> {
         let place = self.intents.join(name);
-        let staged = self.stage_intent(body);
-        let staged = staged.map_err(|e| certain(StoreError::io(place.display(), &e)))?;
-        let renamed = staged.persist(&place);
-        renamed.map(drop).map_err(|refused| {
+        let unplaced = |error: io::Error| certain(StoreError::io(place.display(), &error));
+        let linked = match nameless::write(&self.intents, body) {
+            Some(file) => nameless::link(&file.map_err(unplaced)?, &place),
+            None => Err(Unsupported.into()),
+        };
+        let placed = match linked {
+            // One that is announced again takes the place of the first, which no link does.
+            Err(error) if matches!(error.kind(), AlreadyExists | PermissionDenied | Unsupported) => {
+                let renamed = self.stage_intent(body).map_err(unplaced)?.persist(&place);
+                renamed.map(drop).map_err(|refused| refused.error)
+            }
+            done => done,
+        };
+        placed.map_err(|error| {
             let has_folder = self.intents.try_exists().unwrap_or(true);
-            not_announced(&place, &refused.error, has_folder)
+            not_announced(&place, &error, has_folder)
         })
     }
 
@@ -399,7 +411,7 @@ fn is_uncertain(error: &io::Error) -> bool {
     kind == StoreErrorKind::Transient || error.raw_os_error() == Some(EIO)
 }
 
-/// Wraps the error of a rename that announces. A file server that was asked twice may have renamed the file the first
+/// Wraps the error of a link or rename that announces. A file server that was asked twice may have renamed the file the first
 /// time, and no longer find it: that is a doubt, and so is every error in spite of which a rename may take effect.
 fn not_announced(place: &Path, error: &io::Error, has_folder: bool) -> StoreError {
     let is_gone = error.kind() == io::ErrorKind::NotFound;

@@ -2,6 +2,7 @@
 
 mod entries;
 mod local;
+mod nameless;
 mod sync;
 
 pub use local::LocalLogStore;
