@@ -349,13 +349,12 @@ def _newest(measure: ModuleType) -> str:
 
 
 def _scale() -> str:
-    """The page of many writers with the tables of the newest run of ``scripts/scale.py``."""
+    """The page of many writers with the tables of the newest runs of ``scripts/scale.py``."""
     runs = sorted(path.parent for path in (_RESULTS / "scale").glob(f"*/{scale_tables.CELLS}"))
-    if not runs:
-        return _filled(_SCALE, dict.fromkeys(scale_tables.BLOCKS, scale_tables.NO_RUN))
-    if reasons := scale_tables.why_not_quoted(runs[-1]):
-        sys.exit(f"scripts/render.py: run {runs[-1].name} is not to be quoted: {'; '.join(reasons)}")
-    return _filled(_SCALE, scale_tables.tables(runs[-1]))
+    for run in runs:
+        if reasons := scale_tables.why_not_quoted(run):
+            sys.exit(f"scripts/render.py: run {run.name} is not to be quoted: {'; '.join(reasons)}")
+    return _filled(_SCALE, scale_tables.page(runs))
 
 
 def _filled(page: Path, texts: dict[str, str]) -> str:

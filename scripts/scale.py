@@ -1,14 +1,15 @@
 """Simulate how many writers a table takes, and hold the simulation to real races on this machine's disk.
 
-    python scripts/scale.py measure runs/scale
-    python scripts/scale.py measure runs/scale --record     # and keep it in results/scale/
-    python scripts/scale.py simulate runs/scale             # without the races
-    python scripts/scale.py table runs/scale
+    python scripts/scale.py disk runs/disk              # hold races, and simulate them: ten minutes
+    python scripts/scale.py store runs/store            # simulate object stores: an hour
+    python scripts/scale.py disk runs/disk --record     # and keep the run in results/scale/
+    python scripts/scale.py table runs/disk
 
-``make readme`` puts the tables of the newest run in ``results/scale/`` into ``docs/design/scale.md``.
+``make readme`` puts the tables of the newest runs in ``results/scale/`` into ``docs/design/scale.md``.
 
 The committer of each simulated process is the real one (``rust/delta-sim``, the timed mode). The races of one
-and of two processes say what effects cost on this disk; those of more are compared with the simulation.
+and of two processes say what effects cost on this disk. The processor time of the race in 64 processes says
+what it costs to begin on a core that another process had. All else is compared with the simulation.
 
 Standard error says how long each scenario took. Those of 100 and of 1,000 processes take minutes each: every
 process reads every version and many announcements, and the committer's own work on them is done for real.
@@ -19,6 +20,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -87,16 +89,23 @@ def simulated(scenarios: Sequence[Scenario]) -> Iterator[dict[str, Any]]:
         raise SystemExit(f"the simulator ended with status {process.returncode}")
 
 
+CROWD = Cell(committer="spillway", workload="append-only", writers=64, processes=64, appends=100)
+"""The race in which each process finds the cores as others left them."""
+
+
 def races() -> list[Cell]:
-    """The races: those that say what effects cost, a burst and a sequence in 8 and in 64 processes."""
+    """The races: those that say what effects cost, a burst and a sequence in 8 and in 64 processes.
+
+    Sequences are long enough that the start of the processes is a small part of them.
+    """
     race = partial(Cell, committer="spillway", workload="append-only")
     return [
         race(writers=1, processes=1, appends=400),
         race(writers=2, processes=2, appends=200),
         race(writers=16, processes=1, appends=40),
-        race(writers=8, processes=8, appends=60),
+        race(writers=8, processes=8, appends=400),
         race(writers=1_024, processes=8),
-        race(writers=64, processes=64, appends=20),
+        CROWD,
         race(writers=1_024, processes=64),
     ]
 
@@ -121,24 +130,41 @@ def hold(folder: Path, asked: Asked) -> None:
 
 
 def on_disk(folder: Path, asked: Asked, cores: int, actions: dict[str, int]) -> list[Scenario]:
-    """The same races, to be simulated with what the races of few processes say of this disk."""
+    """The same races, to be simulated with what they say of this disk and of these cores."""
     found = records.read_lines(folder / RACES)
-    disk, work = scale_disk.calibrated(found, scale_disk.probed(folder))
-    records.write_json(folder / DISK, {"disk": disk, "work": work | actions})
-    return [
-        {
+    disk, own = scale_disk.calibrated(found, scale_disk.probed(folder))
+
+    def scenario(cell: Cell, seed: int, work: dict[str, int]) -> Scenario:
+        return {
             "name": cell.words,
-            "seed": asked.seed + sample,
+            "seed": seed,
             "cores": cores,
             "processes": cell.processes,
             "writers": cell.writers,
             "load": {"burst": {"appends": cell.appends}},
-            "work": work | actions,
+            "work": work,
             "store": {"disk": disk},
         }
-        for cell in races()
-        for sample in range(asked.samples)
-    ]
+
+    work = own | actions
+    crowds = [race["processor_seconds"] for race in found if Cell(**race["cell"]) == CROWD]
+    work["cold_us"] = cold(scenario(CROWD, asked.seed, work), statistics.median(crowds))
+    records.write_json(folder / DISK, {"disk": disk, "work": work})
+    return [scenario(cell, asked.seed + sample, work) for cell in races() for sample in range(asked.samples)]
+
+
+_ROUNDS = 4
+
+
+def cold(scenario: Scenario, processor_seconds: float) -> int:
+    """Microseconds that a core of another process costs, for a scenario to take so much processor time."""
+    found = 0.0
+    for _ in range(_ROUNDS):
+        work = scenario["work"] | {"cold_us": round(found)}
+        (report,) = simulated([scenario | {"work": work}])
+        missing = processor_seconds - report["cpu_seconds"]
+        found = max(0.0, found + missing / report["cold_turns"] * 1e6)
+    return round(found)
 
 
 # Of a process on S3: as on the disk here, and what a signed request takes.
@@ -223,16 +249,17 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 
 def run(folder: Path, asked: Asked, *, with_races: bool) -> None:
-    """Take all figures of a run, and leave them in its folder."""
+    """Take the figures of a disk or of object stores, and leave them in a folder."""
     folder.mkdir(parents=True)
     environment = describe_run(records.new_run_id(), asked, schema_version=SCHEMA_VERSION)
     build()
     actions = costs()
-    scenarios = on_s3(asked.seed, actions)
     if with_races:
         refuse_debug_build()
         hold(folder, asked)
-        scenarios = on_disk(folder, asked, environment["usable_cores"], actions) + scenarios
+        scenarios = on_disk(folder, asked, environment["usable_cores"], actions)
+    else:
+        scenarios = on_s3(asked.seed, actions)
     records.write_json(folder / records.ENVIRONMENT, environment)
     for report in simulated(scenarios):
         records.append(folder / CELLS, report)
@@ -245,8 +272,8 @@ def main() -> int:
     )
     commands = parser.add_subparsers(dest="command", required=True)
     for name, what in (
-        ("measure", "hold the races, and simulate all"),
-        ("simulate", "simulate object stores alone"),
+        ("disk", "hold races on this disk, and simulate them"),
+        ("store", "simulate object stores"),
     ):
         command = commands.add_parser(name, help=what)
         command.add_argument("folder", type=Path)
@@ -256,7 +283,7 @@ def main() -> int:
     commands.add_parser("table", help="print the tables of a run").add_argument("folder", type=Path)
     given = parser.parse_args()
     if given.command != "table":
-        run(given.folder, Asked(given.samples, given.seed), with_races=given.command == "measure")
+        run(given.folder, Asked(given.samples, given.seed), with_races=given.command == "disk")
         if given.record:
             name = records.read_json(given.folder / records.ENVIRONMENT)["run_id"]
             shutil.copytree(given.folder, RESULTS / name)

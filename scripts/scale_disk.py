@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import statistics
 import tempfile
 import time
@@ -28,12 +29,14 @@ class Probe:
     Attributes:
         cpu_share: The part of a sync that is processor time.
         side_by_side: Syncs that it does in the time of one.
+        waits: The times that a thread waits for the disk in each effect that syncs.
         again_us: Syncing a folder once more.
         entry_us: An entry of a listing with its times.
     """
 
     cpu_share: float
     side_by_side: int
+    waits: dict[str, int]
     again_us: float
     entry_us: float
 
@@ -50,6 +53,7 @@ def probed(folder: Path) -> Probe:
         return Probe(
             cpu_share=alone.cpu / alone.wall,
             side_by_side=max(1, round(alone.wall / _SYNCS / of_one)),
+            waits=_waits(place),
             again_us=_again(place) * 1e6,
             entry_us=_entry(place) * 1e6,
         )
@@ -75,14 +79,55 @@ def _sync_many(folder: Path, thread: int) -> _Syncs:
     return _Syncs(wall, cpu)
 
 
+def _waits(folder: Path) -> dict[str, int]:
+    """The waits of syncing a file beside its place, a data file with its folder, and the folder of a log.
+
+    Those that a kernel counts as voluntary: after each, the thread has to get a core again.
+    """
+    log, staging = folder / "log", folder / "staging"
+    log.mkdir()
+    staging.mkdir()
+
+    def put_version(number: int) -> None:
+        _synced_file(staging / f"{number}")
+
+    def sync_log(number: int) -> None:
+        (staging / f"{number}").rename(log / f"{number}")
+        _sync_folder(log)
+
+    def sync_data(number: int) -> None:
+        _synced_file(log / f"data-{number}")
+        _sync_folder(log)
+
+    found = {}
+    for effect in (put_version, sync_log, sync_data):
+        began = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+        for number in range(_SYNCS):
+            effect(number)
+        waits = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw - began
+        found[effect.__name__] = max(1, round(waits / _SYNCS))
+    return found
+
+
+def _synced_file(path: Path) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT)
+    os.write(descriptor, b"x" * 1_500)
+    os.fsync(descriptor)
+    os.close(descriptor)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    os.fsync(descriptor)
+    os.close(descriptor)
+
+
 def _again(folder: Path) -> float:
     """The seconds in which a folder is opened and synced that was synced before."""
     times = []
     for _ in range(_SYNCS):
         began = time.perf_counter()
-        descriptor = os.open(folder, os.O_RDONLY)
-        os.fsync(descriptor)
-        os.close(descriptor)
+        _sync_folder(folder)
         times.append(time.perf_counter() - began)
     return statistics.median(times)
 
@@ -109,14 +154,14 @@ def calibrated(races: Sequence[dict[str, Any]], probe: Probe) -> tuple[dict[str,
     disk = {
         "find_tip_us": round(effects["find_tip"]),
         "read_version_us": round(effects["read_version"]),
-        "put_version": _synced(effects["put_version"], probe),
+        "put_version": _synced("put_version", effects, probe),
         "list_intents_us": round(effects["list_intents"]),
         "list_intent_us": round(probe.entry_us),
         "read_intent_us": round(read),
         "put_intent_us": round(effects.get("put_intent", 0.0)),
         "delete_intent_us": round(effects.get("delete_intents", 0.0)),
-        "sync_data": _synced(effects["sync_data"], probe),
-        "sync_log": _synced(effects["sync_log"], probe),
+        "sync_data": _synced("sync_data", effects, probe),
+        "sync_log": _synced("sync_log", effects, probe),
         "sync_again_us": round(probe.again_us),
         "side_by_side": probe.side_by_side,
     }
@@ -139,9 +184,9 @@ def _means(races: Sequence[dict[str, Any]]) -> dict[str, float]:
     return {kind: totals[kind] / counts[kind] * 1e6 for kind in counts}
 
 
-def _synced(microseconds: float, probe: Probe) -> dict[str, int]:
-    cpu = microseconds * min(1.0, probe.cpu_share)
-    return {"cpu_us": round(cpu), "disk_us": round(microseconds - cpu)}
+def _synced(kind: str, effects: dict[str, float], probe: Probe) -> dict[str, int]:
+    cpu = effects[kind] * min(1.0, probe.cpu_share)
+    return {"cpu_us": round(cpu), "disk_us": round(effects[kind] - cpu), "waits": probe.waits[kind]}
 
 
 def _work(one: Sequence[dict[str, Any]], disk: dict[str, Any]) -> dict[str, int]:

@@ -20,15 +20,9 @@ if TYPE_CHECKING:
 
 CELLS = "cells.jsonl"
 DISK = "disk.json"
-BLOCKS = (
-    "scale_source",
-    "scale_compared",
-    "scale_costs",
-    "scale_endless",
-    "scale_burst",
-    "scale_rates",
-    "scale_changes",
-)
+DISK_BLOCKS = ("scale_source", "scale_compared", "scale_costs")
+STORE_BLOCKS = ("scale_store_source", "scale_endless", "scale_burst", "scale_rates", "scale_changes")
+BLOCKS = (*DISK_BLOCKS, *STORE_BLOCKS)
 NO_RUN = "No run is on record yet."
 _WHOLE = 100
 """The least figure of which no fraction is shown."""
@@ -36,23 +30,37 @@ _MILLION = 1e6
 Report = dict[str, Any]
 
 
+def page(runs: Sequence[Path]) -> dict[str, str]:
+    """The blocks of the page, by their names: those of the newest run that has races, and that has none."""
+    found = dict.fromkeys(BLOCKS, NO_RUN)
+    for folder in runs:
+        found |= tables(folder)
+    return found
+
+
 def tables(folder: Path) -> dict[str, str]:
-    """The blocks of the page, by their names."""
+    """The blocks of a run, by their names."""
     reports = records.read_lines(folder / CELLS)
-    texts = (
-        _source(folder),
-        _compared(folder, reports),
-        _costs(folder),
-        _grid(_of(reports, "endless")),
-        _bursts(_of(reports, "burst")),
-        _grid(_of(reports, "rate")),
-        _changes(_of(reports, "change")),
-    )
-    return dict(zip(BLOCKS, texts, strict=True))
+    found = {}
+    if (folder / RACES).exists():
+        texts = (_source(folder), _compared(folder, reports), _costs(folder))
+        found |= dict(zip(DISK_BLOCKS, texts, strict=True))
+    if endless := _of(reports, "endless"):
+        texts = (
+            _source(folder),
+            _grid(endless),
+            _bursts(_of(reports, "burst")),
+            _grid(_of(reports, "rate")),
+            _changes(_of(reports, "change")),
+        )
+        found |= dict(zip(STORE_BLOCKS, texts, strict=True))
+    return found
 
 
 def why_not_quoted(folder: Path) -> list[str]:
     """The reasons why a run is not to be quoted: its races were held on a busy host."""
+    if not (folder / RACES).exists():
+        return []
     races = records.read_lines(folder / RACES)
     environment = records.read_json(folder / records.ENVIRONMENT)
     seconds = sum(race["process_seconds"] for race in races)
@@ -71,8 +79,7 @@ def _label(report: Report) -> str:
 
 def _source(folder: Path) -> str:
     environment = records.read_json(folder / records.ENVIRONMENT)
-    races = "" if (folder / RACES).exists() else ", without races"
-    lines = [f"`results/scale/{folder.name}`{races}, {machine(environment)}.", *checkout(environment)]
+    lines = [f"`results/scale/{folder.name}`, {machine(environment)}.", *checkout(environment)]
     return " ".join(lines)
 
 
@@ -119,8 +126,6 @@ def _compared(folder: Path, reports: Sequence[Report]) -> str:
     races: dict[str, list[Report]] = {}
     for race in records.read_lines(folder / RACES):
         races.setdefault(Cell(**race["cell"]).words, []).append(race)
-    if not races:
-        return "This run has no races."
     rows = []
     for words, held in races.items():
         those = [each for each in reports if each["scenario"]["name"] == words]
@@ -146,19 +151,24 @@ def _apart(measured: float, simulated: float) -> str:
 
 def _costs(folder: Path) -> str:
     """The times by which the disk and the processes are simulated."""
-    if not (folder / DISK).exists():
-        return "This run has no races."
     found = records.read_json(folder / DISK)
     rows = []
     for name, time in [*found["disk"].items(), *found["work"].items()]:
         parts = time if isinstance(time, dict) else {"": time}
-        unit = "ns" if name.endswith("_ns") else "" if name == "side_by_side" else "us"
         kind = name.removesuffix("_us").removesuffix("_ns").replace("_", " ")
-        rows += [[f"{kind}{_PARTS[part]}", f"{value:,} {unit}".strip()] for part, value in parts.items()]
+        rows += [
+            [f"{kind}{_PARTS[part]}", f"{value:,} {_unit(part or name)}".strip()]
+            for part, value in parts.items()
+        ]
     return _plain(("effect, or work", "time"), rows)
 
 
-_PARTS = {"": "", "cpu_us": ", processor", "disk_us": ", disk"}
+_PARTS = {"": "", "cpu_us": ", processor", "disk_us": ", disk", "waits": ", waits for the disk"}
+
+
+def _unit(name: str) -> str:
+    return {"us": "us", "ns": "ns"}.get(name.rpartition("_")[2], "")
+
 
 _GRID = (
     "appends/s",

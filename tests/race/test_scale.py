@@ -67,10 +67,12 @@ def test_the_costs_of_a_race_are_those_that_it_was_made_of(
     )
     # What two processes took for effects of one alone says nothing: they were in each other's way.
     two = race(2, {"put_version": (100, 9_999), "put_intent": (50, announcing), "read_intents": (9, 70)})
-    probe = scale_disk.Probe(cpu_share=share, side_by_side=4, again_us=12.0, entry_us=3.0)
+    waits = dict(zip(KINDS[2:], (3, 5, 2), strict=True))
+    probe = scale_disk.Probe(cpu_share=share, side_by_side=4, waits=waits, again_us=12.0, entry_us=3.0)
     disk, work = scale_disk.calibrated([two, one], probe)
     for kind in KINDS[2:]:
-        assert sum(disk[kind].values()) == pytest.approx(effects[kind], abs=2)
+        assert disk[kind]["cpu_us"] + disk[kind]["disk_us"] == pytest.approx(effects[kind], abs=2)
+        assert disk[kind]["waits"] == waits[kind]
         assert disk[kind]["cpu_us"] == pytest.approx(share * effects[kind], abs=1)
     found = (disk["read_version_us"], disk["list_intents_us"], disk["put_intent_us"], disk["read_intent_us"])
     assert found == (effects["read_version"], effects["list_intents"], announcing, 70)
@@ -122,7 +124,30 @@ def test_the_tables_say_how_far_a_simulation_is_off(tmp_path: Path) -> None:
     assert "Medians of 3 races" in blocks["scale_compared"]
     assert "| sync log, disk | 2 us |" in blocks["scale_costs"]
     assert "| all | 50 | 1.00 |" in blocks["scale_changes"]
-    assert all("| --- |" in blocks[name] for name in scale_tables.BLOCKS[1:])
+    sources = {"scale_source", "scale_store_source"}
+    assert all("| --- |" in blocks[name] for name in set(scale_tables.BLOCKS) - sources)
+
+
+def test_each_part_of_the_page_is_that_of_the_newest_run_which_has_it(tmp_path: Path) -> None:
+    import scale_tables  # noqa: PLC0415 - of a folder of programs
+
+    machine = {"cpu_model": "x", "usable_cores": 2, "memory_bytes": 0, "kernel": "6", "git": None}
+    groups = ("endless: 8 in 8", "burst: 8 in 8", "rate: every 60 s", "change: nothing")
+    for name in ("1", "2", "3"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "environment.json").write_text(json.dumps(machine))
+    held = race(8, {}, appends_per_second=40.0, wait_seconds=[0.2] * 101, attempts=100, processor_seconds=4.0)
+    for name in ("1", "3"):
+        written(tmp_path / name, "races.jsonl", [held])
+        written(tmp_path / name, scale_tables.CELLS, [report(Cell(**held["cell"]).words)])
+        (tmp_path / name / scale_tables.DISK).write_text('{"disk": {}, "work": {}}')
+    for name in ("1", "2"):
+        with (tmp_path / name / scale_tables.CELLS).open("a") as cells:
+            cells.writelines(json.dumps(report(group)) + "\n" for group in groups)
+    blocks = scale_tables.page([tmp_path / name for name in ("1", "2", "3")])
+    assert "results/scale/3`" in blocks["scale_source"]
+    assert "results/scale/2`" in blocks["scale_store_source"]
+    assert set(scale_tables.page([]).values()) == {scale_tables.NO_RUN}
 
 
 def test_the_page_has_every_table() -> None:

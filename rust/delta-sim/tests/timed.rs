@@ -30,6 +30,7 @@ fn disk() -> Disk {
         put_version: Synced {
             cpu_us: 60,
             disk_us: 400,
+            waits: 2,
         },
         list_intents_us: 20,
         list_intent_us: 5,
@@ -39,10 +40,12 @@ fn disk() -> Disk {
         sync_data: Synced {
             cpu_us: 40,
             disk_us: 500,
+            waits: 2,
         },
         sync_log: Synced {
             cpu_us: 30,
             disk_us: 300,
+            waits: 2,
         },
         sync_again_us: 15,
         side_by_side: 4,
@@ -86,6 +89,7 @@ fn drawn(seed: u64) -> Scenario {
             parse_ns: 5_000,
             seal_ns: 3_000,
             version_us: 500,
+            cold_us: 50,
         },
         store: if seed.is_multiple_of(2) {
             Store::Disk(disk())

@@ -26,6 +26,11 @@ impl<T: Ord> Events<T> {
         self.heap.push(Reverse((at, self.count, event)));
     }
 
+    /// The moment of the next event.
+    pub(crate) fn next(&self) -> Option<Moment> {
+        self.heap.peek().map(|Reverse((at, ..))| *at)
+    }
+
     pub(crate) fn take(&mut self) -> Option<(Moment, T)> {
         self.heap.pop().map(|Reverse((at, _, event))| (at, event))
     }

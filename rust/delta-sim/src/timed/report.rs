@@ -58,6 +58,7 @@ pub(crate) struct Counts {
     pub(crate) requests: Requests,
     /// Processor time of all hosts: microseconds.
     pub(crate) cpu: Moment,
+    pub(crate) cold_turns: u64,
 }
 
 /// The answer for a scenario. Counts are of the time that counts, effects of the whole run.
@@ -93,6 +94,8 @@ pub struct Report {
     pub usd_a_million: f64,
     /// The processor time of all hosts.
     pub cpu_seconds: f64,
+    /// Turns on cores that another process had before.
+    pub cold_turns: u64,
     /// The times of effects, by their kind.
     pub effects: BTreeMap<&'static str, EffectTimes>,
 }
@@ -136,6 +139,7 @@ impl Report {
                 0.0
             },
             cpu_seconds: seconds(after.cpu - before.cpu),
+            cold_turns: after.cold_turns - before.cold_turns,
             effects: summed(&course.timings),
             scenario: course.scenario,
         }

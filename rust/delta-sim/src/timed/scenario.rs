@@ -133,6 +133,8 @@ pub struct Work {
     pub seal_ns: u64,
     /// Microseconds that a version costs its process beside its commits: checkpoints.
     pub version_us: u64,
+    /// Microseconds that a thread takes longer on a core which another process had before it.
+    pub cold_us: u64,
 }
 
 /// The store that tables are on.
@@ -203,6 +205,8 @@ pub struct Synced {
     pub cpu_us: u64,
     /// Microseconds of a disk that does nothing else.
     pub disk_us: u64,
+    /// The waits for the disk that this is in all. After each, the thread has to get a core again.
+    pub waits: u64,
 }
 
 /// A local disk: the time of each effect on a machine that does nothing else, in microseconds. Where nothing is synced,

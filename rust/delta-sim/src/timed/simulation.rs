@@ -1,6 +1,6 @@
 //! A run: hosts, the threads on them, and the events of all.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use delta_commit::MemberId;
 use delta_commit::log::Time;
@@ -8,7 +8,7 @@ use delta_commit::rules::Rules;
 
 use super::appends::{Owner, Writer};
 use super::committer::{Committer, Flight};
-use super::cores::Cores;
+use super::cores::{Cores, Turn};
 use super::events::{Events, Moment};
 use super::latency::{gap, microseconds};
 use super::report::{Counts, Course, Report};
@@ -41,12 +41,12 @@ pub(super) enum Thread {
 }
 
 /// An event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Happening {
     /// A thread goes on.
     Goes(Thread),
-    /// The turn of a thread on a core of this host ends. It has so much time left to get.
-    Core(usize, Thread, Moment),
+    /// A turn on a core of this host ends.
+    Core(usize, Turn<Thread>),
     /// A job on the disk of a host ends, if none has begun since.
     Disk(usize, u64),
     /// A process pauses.
@@ -66,6 +66,8 @@ pub(super) struct Simulation<'a> {
     pub(super) now: Moment,
     events: Events<Happening>,
     hosts: Vec<Host>,
+    /// Hosts of which a thread has ended or wants a core at this moment.
+    turning: BTreeSet<usize>,
     /// The moment until which each process pauses.
     paused: Vec<Moment>,
     /// Of each process, the thread that has Python's lock, and those that wait for it, with the time that each needs.
@@ -83,6 +85,8 @@ pub(super) struct Simulation<'a> {
     /// The number of the last transaction.
     pub(super) numbers: u128,
     cpu: Moment,
+    /// Turns on a core that another process had before.
+    cold_turns: u64,
     /// Writers that have appends to make.
     pub(super) busy: usize,
     /// The counts at the moment from which they are reported, once that has come.
@@ -98,7 +102,7 @@ impl<'a> Simulation<'a> {
         let times = StoreTimes::new(scenario.store, scenario.work, scenario.tables);
         let most = i64::from(scenario.skew_ms);
         let mut host = || Host {
-            cores: Cores::new(scenario.cores),
+            cores: Cores::new(scenario.cores, scenario.work.cold_us),
             disk: Shared::new(times.side_by_side()),
             skew: crate::store::around(&mut rng, most),
         };
@@ -111,6 +115,7 @@ impl<'a> Simulation<'a> {
             now: 0,
             events: Events::new(),
             hosts,
+            turning: BTreeSet::new(),
             paused: vec![0; scenario.processes],
             locks: vec![VecDeque::new(); scenario.processes],
             committers: (0..committers).map(committer).collect(),
@@ -126,6 +131,7 @@ impl<'a> Simulation<'a> {
             // Committers have the numbers below.
             numbers: committers as u128,
             cpu: 0,
+            cold_turns: 0,
             busy: scenario.writers,
             before: None,
             answered: Vec::new(),
@@ -142,6 +148,7 @@ impl<'a> Simulation<'a> {
         for process in 0..self.paused.len() {
             self.expect_pause(process);
         }
+        self.pass();
         while self.busy > 0
             && let Some((at, happening)) = self.events.take()
             && at <= end
@@ -151,6 +158,9 @@ impl<'a> Simulation<'a> {
                 self.before = Some(self.counts());
             }
             self.happen(happening);
+            if self.events.next() != Some(self.now) {
+                self.pass();
+            }
             if let Some(violation) = self.violation.take() {
                 return Err(violation);
             }
@@ -182,12 +192,12 @@ impl<'a> Simulation<'a> {
     fn happen(&mut self, happening: Happening) {
         match happening {
             Happening::Goes(thread) => self.go_on(thread),
-            Happening::Core(host, thread, left) => {
-                if let Some(thread) = self.hosts[host].cores.end(thread, left) {
+            Happening::Core(host, turn) => {
+                if let Some(thread) = self.hosts[host].cores.end(turn) {
                     self.unlock(thread);
                     self.events.put(self.now, Happening::Goes(thread));
                 }
-                self.begin_turns(host);
+                self.turning.insert(host);
             }
             Happening::Disk(host, begun) if begun == self.hosts[host].disk.begun() => {
                 while let Some(thread) = self.hosts[host].disk.end(self.now) {
@@ -205,10 +215,19 @@ impl<'a> Simulation<'a> {
         }
     }
 
+    /// Ends a moment: all that goes on in it waits for its cores, which are given now.
+    fn pass(&mut self) {
+        while let Some(host) = self.turning.pop_first() {
+            self.begin_turns(host);
+            self.hosts[host].cores.pass();
+        }
+    }
+
     fn begin_turns(&mut self, host: usize) {
-        while let Some((thread, turn, left)) = self.hosts[host].cores.begin() {
+        while let Some(turn) = self.hosts[host].cores.begin() {
+            self.cold_turns += u64::from(turn.is_cold);
             self.events
-                .put(self.now + turn, Happening::Core(host, thread, left));
+                .put(self.now + turn.time, Happening::Core(host, turn));
         }
     }
 
@@ -256,10 +275,11 @@ impl<'a> Simulation<'a> {
 
     /// Has a thread take processor time.
     pub(super) fn compute(&mut self, thread: Thread, time: Moment) {
-        let host = self.host_of(self.process_of(thread));
+        let process = self.process_of(thread);
+        let host = self.host_of(process);
         self.cpu += time;
-        self.hosts[host].cores.wait(thread, time);
-        self.begin_turns(host);
+        self.hosts[host].cores.go_on(thread, process, time);
+        self.turning.insert(host);
     }
 
     /// Has a thread take processor time that one thread of its process has at a time.
@@ -279,8 +299,12 @@ impl<'a> Simulation<'a> {
             return;
         }
         lock.pop_front();
+        // The next one is woken.
         if let Some((next, time)) = lock.front().copied() {
-            self.compute(next, time);
+            let host = self.host_of(process);
+            self.cpu += time;
+            self.hosts[host].cores.wait(next, process, time);
+            self.turning.insert(host);
         }
     }
 
@@ -335,7 +359,8 @@ impl<'a> Simulation<'a> {
             versions: self.tables.iter().map(Table::versions).sum(),
             attempts: stats.map(|stats| stats.attempts).sum(),
             requests: self.times.requests,
-            cpu: self.cpu,
+            cpu: self.cpu + self.cold_turns * self.scenario.work.cold_us,
+            cold_turns: self.cold_turns,
         }
     }
 

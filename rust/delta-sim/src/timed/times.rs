@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::events::Moment;
 use super::latency::{Gate, Latency, microseconds, side_by_side, transfer};
-use super::scenario::{Disk, ObjectStore, Store, Work};
+use super::scenario::{Disk, ObjectStore, Store, Synced, Work};
 use super::table::Table;
 use crate::rng::Rng;
 
@@ -307,10 +307,7 @@ fn on_disk(disk: Disk, table: &Table, effect: &Effect) -> Vec<Step> {
         Effect::ReadVersion(_) => alone(disk.read_version_us),
         // It looks before it writes.
         Effect::PutVersion(version, _) if table.has(*version) => alone(disk.read_version_us),
-        Effect::PutVersion(..) => vec![
-            Step::Cpu(disk.put_version.cpu_us),
-            Step::Sync(1, disk.put_version.disk_us),
-        ],
+        Effect::PutVersion(..) => synced(disk.put_version, 1, 1),
         Effect::ListIntents => alone(disk.list_intents_us + disk.list_intent_us * table.announced()),
         Effect::ReadIntents(unread, known) => {
             alone(disk.read_intent_us * (unread.len() + known.len()) as u64)
@@ -324,17 +321,26 @@ fn on_disk(disk: Disk, table: &Table, effect: &Effect) -> Vec<Step> {
             // Each is in a folder of its own, and all are in the table's.
             let threads = 1 + ((2 * files + 1) / FOR_A_HELPER).min(HELPERS);
             let lanes = files.min(threads);
-            vec![
-                Step::Cpu(disk.sync_data.cpu_us * files),
-                Step::Sync(lanes, disk.sync_data.disk_us * files.div_ceil(lanes.max(1))),
-            ]
+            synced(disk.sync_data, files, lanes)
         }
         // Versions of committers are synced by the log's folder.
         Effect::SyncLog(_, last) if *last <= table.synced => alone(disk.sync_again_us),
-        Effect::SyncLog(..) => vec![
-            Step::Cpu(disk.sync_log.cpu_us),
-            Step::Sync(1, disk.sync_log.disk_us),
-        ],
+        Effect::SyncLog(..) => synced(disk.sync_log, 1, 1),
         Effect::Merge(_) | Effect::Pause(_) => Vec::new(),
     }
+}
+
+/// Syncs in several lanes side by side: one wait after the other, each with its part of the processor time before it.
+fn synced(each: Synced, count: u64, lanes: u64) -> Vec<Step> {
+    let waits = each.waits.max(1);
+    let rounds = count.div_ceil(lanes.max(1));
+    (0..waits)
+        .flat_map(|wait| {
+            let part = |whole: u64| whole * (wait + 1) / waits - whole * wait / waits;
+            [
+                Step::Cpu(part(each.cpu_us * count)),
+                Step::Sync(lanes, part(each.disk_us * rounds)),
+            ]
+        })
+        .collect()
 }
