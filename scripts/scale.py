@@ -89,21 +89,22 @@ def simulated(scenarios: Sequence[Scenario]) -> Iterator[dict[str, Any]]:
         raise SystemExit(f"the simulator ended with status {process.returncode}")
 
 
-CROWD = Cell(committer="spillway", workload="append-only", writers=64, processes=64, appends=100)
+SECONDS = 8.0
+CROWD = Cell(committer="spillway", workload="append-only", writers=64, processes=64, seconds=SECONDS)
 """The race in which each process finds the cores as others left them."""
 
 
 def races() -> list[Cell]:
-    """The races: those that say what effects cost, a burst and a sequence in 8 and in 64 processes.
+    """The races: those that say what effects cost, and a burst and a load without end in 8 and 64 processes.
 
-    Sequences are long enough that the start of the processes is a small part of them.
+    A number of appends would end with the slowest writers alone, and the cores idle.
     """
     race = partial(Cell, committer="spillway", workload="append-only")
     return [
         race(writers=1, processes=1, appends=400),
         race(writers=2, processes=2, appends=200),
         race(writers=16, processes=1, appends=40),
-        race(writers=8, processes=8, appends=400),
+        race(writers=8, processes=8, seconds=SECONDS),
         race(writers=1_024, processes=8),
         CROWD,
         race(writers=1_024, processes=64),
@@ -141,28 +142,32 @@ def on_disk(folder: Path, asked: Asked, cores: int, actions: dict[str, int]) -> 
             "cores": cores,
             "processes": cell.processes,
             "writers": cell.writers,
-            "load": {"burst": {"appends": cell.appends}},
+            "load": _endless(0, cell.seconds) if cell.seconds else {"burst": {"appends": cell.appends}},
             "work": work,
             "store": {"disk": disk},
         }
 
     work = own | actions
-    crowds = [race["processor_seconds"] for race in found if Cell(**race["cell"]) == CROWD]
-    work["cold_us"] = cold(scenario(CROWD, asked.seed, work), statistics.median(crowds))
+    each = [race["processor_seconds"] / race["acknowledged"] for race in found if _is_crowd(race)]
+    work["cold_us"] = cold(scenario(CROWD, asked.seed, work), statistics.median(each))
     records.write_json(folder / DISK, {"disk": disk, "work": work})
     return [scenario(cell, asked.seed + sample, work) for cell in races() for sample in range(asked.samples)]
+
+
+def _is_crowd(race: dict[str, Any]) -> bool:
+    return Cell(**race["cell"]) == CROWD
 
 
 _ROUNDS = 4
 
 
-def cold(scenario: Scenario, processor_seconds: float) -> int:
-    """Microseconds that a core of another process costs, for a scenario to take so much processor time."""
+def cold(scenario: Scenario, each_seconds: float) -> int:
+    """Microseconds that a core of another process costs, for an append to take so much processor time."""
     found = 0.0
     for _ in range(_ROUNDS):
         work = scenario["work"] | {"cold_us": round(found)}
         (report,) = simulated([scenario | {"work": work}])
-        missing = processor_seconds - report["cpu_seconds"]
+        missing = each_seconds * report["appends"] - report["cpu_seconds"]
         found = max(0.0, found + missing / report["cold_turns"] * 1e6)
     return round(found)
 

@@ -99,8 +99,11 @@ def _waits(folder: Path) -> dict[str, int]:
         _synced_file(log / f"data-{number}")
         _sync_folder(log)
 
+    def sync_again(_: int) -> None:
+        _sync_folder(log)
+
     found = {}
-    for effect in (put_version, sync_log, sync_data):
+    for effect in (put_version, sync_log, sync_data, sync_again):
         began = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
         for number in range(_SYNCS):
             effect(number)
@@ -162,7 +165,7 @@ def calibrated(races: Sequence[dict[str, Any]], probe: Probe) -> tuple[dict[str,
         "delete_intent_us": round(effects.get("delete_intents", 0.0)),
         "sync_data": _synced("sync_data", effects, probe),
         "sync_log": _synced("sync_log", effects, probe),
-        "sync_again_us": round(probe.again_us),
+        "sync_again": _synced("sync_again", {"sync_again": probe.again_us}, probe),
         "side_by_side": probe.side_by_side,
     }
     return disk, _work(one, disk)

@@ -67,7 +67,7 @@ def test_the_costs_of_a_race_are_those_that_it_was_made_of(
     )
     # What two processes took for effects of one alone says nothing: they were in each other's way.
     two = race(2, {"put_version": (100, 9_999), "put_intent": (50, announcing), "read_intents": (9, 70)})
-    waits = dict(zip(KINDS[2:], (3, 5, 2), strict=True))
+    waits = dict(zip((*KINDS[2:], "sync_again"), (3, 5, 2, 1), strict=True))
     probe = scale_disk.Probe(cpu_share=share, side_by_side=4, waits=waits, again_us=12.0, entry_us=3.0)
     disk, work = scale_disk.calibrated([two, one], probe)
     for kind in KINDS[2:]:

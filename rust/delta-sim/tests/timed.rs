@@ -47,7 +47,11 @@ fn disk() -> Disk {
             disk_us: 300,
             waits: 2,
         },
-        sync_again_us: 15,
+        sync_again: Synced {
+            cpu_us: 5,
+            disk_us: 10,
+            waits: 1,
+        },
         side_by_side: 4,
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use delta_commit::log::{Effect, Event};
 use delta_commit::rules::Rules;
-use delta_commit::{CommitError, EffectKind, Machine, MemberId, Timings, Verdict};
+use delta_commit::{CommitError, EffectKind, Machine, MemberId, Timings, Verdict, Version};
 
 use super::appends::Owner;
 use super::events::Moment;
@@ -12,6 +12,9 @@ use super::simulation::{BIRTH, Simulation, Thread, milliseconds};
 use super::table::Table;
 use super::times::Step;
 use crate::client::Told;
+
+/// Versions for each checkpoint: the default of `delta.checkpointInterval` in writers of Delta, and of tables here.
+const CHECKPOINT_INTERVAL: Version = 10;
 
 /// The committer of one table in one process.
 pub(super) struct Committer {
@@ -121,9 +124,10 @@ impl Simulation<'_> {
         if let Some(event) = flight.event.take() {
             machine.complete(time, event);
         }
-        let more = machine.commit_stats().won - won;
-        if more * self.scenario.work.version_us > 0 {
-            self.compute(Thread::Checkpoint(at), more * self.scenario.work.version_us);
+        let has_won = machine.commit_stats().won > won;
+        let each = self.scenario.work.version_us;
+        if has_won && each > 0 && machine.tip() % CHECKPOINT_INTERVAL == 0 {
+            self.compute(Thread::Checkpoint(at), each * CHECKPOINT_INTERVAL.unsigned_abs());
         }
     }
 

@@ -235,7 +235,7 @@ pub struct Disk {
     /// Syncing a version that nobody has synced.
     pub sync_log: Synced,
     /// Syncing a version that somebody has.
-    pub sync_again_us: u64,
+    pub sync_again: Synced,
     /// Syncs that the disk does side by side in the time of one.
     pub side_by_side: u32,
 }

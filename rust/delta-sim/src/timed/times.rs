@@ -324,7 +324,7 @@ fn on_disk(disk: Disk, table: &Table, effect: &Effect) -> Vec<Step> {
             synced(disk.sync_data, files, lanes)
         }
         // Versions of committers are synced by the log's folder.
-        Effect::SyncLog(_, last) if *last <= table.synced => alone(disk.sync_again_us),
+        Effect::SyncLog(_, last) if *last <= table.synced => synced(disk.sync_again, 1, 1),
         Effect::SyncLog(..) => synced(disk.sync_log, 1, 1),
         Effect::Merge(_) | Effect::Pause(_) => Vec::new(),
     }
