@@ -226,8 +226,7 @@ impl<'a> Simulation<'a> {
     fn begin_turns(&mut self, host: usize) {
         while let Some(turn) = self.hosts[host].cores.begin() {
             self.cold_turns += u64::from(turn.is_cold);
-            self.events
-                .put(self.now + turn.time, Happening::Core(host, turn));
+            self.events.put(self.now + turn.time, Happening::Core(host, turn));
         }
     }
 
