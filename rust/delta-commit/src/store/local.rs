@@ -411,8 +411,9 @@ fn is_uncertain(error: &io::Error) -> bool {
     kind == StoreErrorKind::Transient || error.raw_os_error() == Some(EIO)
 }
 
-/// Wraps the error of a link or rename that announces. A file server that was asked twice may have renamed the file the first
-/// time, and no longer find it: that is a doubt, and so is every error in spite of which a rename may take effect.
+/// Wraps the error of a link or a rename that announces. A file server that was asked twice may have renamed the file
+/// the first time, and no longer find it: that is a doubt, and so is every error in spite of which a rename may take
+/// effect.
 fn not_announced(place: &Path, error: &io::Error, has_folder: bool) -> StoreError {
     let is_gone = error.kind() == io::ErrorKind::NotFound;
     let told = certain(StoreError::io(place.display(), error));
