@@ -13,7 +13,7 @@ use super::table::Table;
 use super::times::Step;
 use crate::client::Told;
 
-/// Versions for each checkpoint: the default of `delta.checkpointInterval` in writers of Delta, and of tables here.
+/// The versions from one checkpoint to the next, as in small tables of the committer.
 const CHECKPOINT_INTERVAL: Version = 10;
 
 /// The committer of one table in one process.

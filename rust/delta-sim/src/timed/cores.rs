@@ -10,8 +10,8 @@ const TURN: Moment = 3_000;
 /// Cores, and the threads that wait for one. What a thread has to do is mostly shorter than a turn, so most of those
 /// that come at once are done one after the other, and not all at the end.
 ///
-/// A thread that has something more to do keeps its core, up to the end of its turn. A core
-/// that another process had before has nothing of a thread in its caches: the thread takes longer.
+/// A thread that has something more to do keeps its core, up to the end of its turn. A core that another process had
+/// before has nothing of a thread in its caches: the thread takes longer.
 #[derive(Debug)]
 pub(crate) struct Cores<T> {
     /// Of each free core, the process that had it last.
