@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import signal
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
@@ -112,6 +113,8 @@ def interrupt(number: int, _frame: FrameType | None) -> NoReturn:
     Only the first counts: ``timeout`` sends two at once, and the second would end the tidying up.
     """
     signal.signal(number, _unheard)
+    # While it ends, Python gives back the default to all signals but those that are ignored.
+    atexit.register(signal.signal, number, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 
