@@ -31,7 +31,7 @@ Report = dict[str, Any]
 
 
 def page(runs: Sequence[Path]) -> dict[str, str]:
-    """The blocks of the page, by their names: those of the newest run that has races, and that has none."""
+    """The blocks of the page, by their names: each part is that of the newest run which has it."""
     found = dict.fromkeys(BLOCKS, NO_RUN)
     for folder in runs:
         found |= tables(folder)
