@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import sys
 from pathlib import Path
-
-import pytest
+from typing import TYPE_CHECKING
 
 import spillway
 from spillway import _native
 from spillway.harness.environment import native_build
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def test_two_runs_had_the_same_native_module_if_its_digest_is_the_same(
