@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
-import os
 import sys
 import time
 from collections import Counter
@@ -75,12 +74,12 @@ def _session() -> SparkSession:
 
 
 def _appends_by_spark(location: Location, cell: Cell, writer: int) -> Callable[[int], None]:
-    os.environ.update(location.storage_options)  # which the workers of Python inherit
     session = _session()
 
     def work(number: int) -> None:
         frame = session.createDataFrame(rows(cell, writer, number)).coalesce(1)
-        frame.write.format("spillway").mode("append").save(location.uri)
+        to_table = frame.write.format("spillway").options(**location.storage_options)
+        to_table.mode("append").save(location.uri)
 
     return work
 
