@@ -68,14 +68,14 @@ def test_a_context_of_gzip_for_each_page_would_leave_holes_in_the_heap(tmp_path:
 
 # Writes a batch of one of the shapes again and again, beside a first write that warms the libraries.
 GROW = """
-    import json, sys
+    import ctypes, json, sys
     import numpy as np, pyarrow as pa, spillway
     shape, limit, path = json.loads(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3]
+    kind, columns, rows, group = shape
     rng = np.random.default_rng(0)
     ints = lambda rows: rng.integers(0, 2**62, rows)
     text = lambda rows: pa.array([f"{v:x}" for v in ints(rows)])
     words = lambda rows: pa.array([f"word {v}" for v in rng.integers(0, 5_000, rows)])
-    kind, columns, rows = shape
     make = {
         "numbers": ints,
         "text": text,
@@ -90,55 +90,56 @@ GROW = """
     def status(key):
         return next(int(l.split()[1]) << 10 for l in open("/proc/self/status") if l.startswith(key))
     spillway.write_parquet(batch.slice(0, 1 + rows // 200), path)
+    ctypes.CDLL(None).malloc_trim(0)
     before = status("VmRSS")
     open("/proc/self/clear_refs", "w").write("5")
-    with spillway.ParquetWriter(path, batch.schema, memory_limit=limit) as writer:
+    with spillway.ParquetWriter(path, batch.schema, memory_limit=limit, row_group_rows=group) as writer:
         for _ in range(10):
             writer.write(batch)
-    result = writer.result
-    chunks = len(result.columns) * result.row_groups
-    print(json.dumps([status("VmHWM") - before, result.peak_tracked_bytes, chunks]))
+    print(json.dumps([status("VmHWM") - before, writer.result.peak_tracked_bytes]))
 """
+# Kind, columns, rows of a batch, rows of a row group.
 SHAPES = [
-    ("numbers", 200, 10_000),
-    ("numbers", 2_000, 1_000),
-    ("numbers", 2, 200_000),
-    ("text", 10, 20_000),
-    ("words", 20, 20_000),
-    ("huge cells", 2, 10),
-    ("views", 10, 20_000),
-    ("dictionaries", 20, 20_000),
-    ("lists", 3, 20_000),
-    ("structs", 3, 20_000),
+    ("numbers", 200, 10_000, 1 << 20),
+    ("numbers", 2_000, 1_000, 1 << 20),
+    ("numbers", 2, 200_000, 1 << 20),
+    ("numbers", 50, 2_000, 50),
+    ("text", 10, 20_000, 1 << 20),
+    ("text", 50, 2_000, 50),
+    ("words", 20, 20_000, 1 << 20),
+    ("huge cells", 2, 10, 1 << 20),
+    ("views", 10, 20_000, 1 << 20),
+    ("dictionaries", 20, 20_000, 1 << 20),
+    ("lists", 3, 20_000, 1 << 20),
+    ("structs", 3, 20_000, 1 << 20),
 ]
 SHAPES_AND_LIMITS = [
     (shape, limit)
     for shape in SHAPES
-    for limit in (None, "64MB", "40MB", "16MB")
+    for limit in (None, "64MB", "48MB", "16MB")
     # So many columns need more.
     if limit != "16MB" or shape[1] < 2_000
 ]
 # What an allocator keeps of what was freed.
 ALLOCATOR = 2_500_000
-# Metadata and indexes of a column chunk until the footer is written.
-CHUNK = 6_000
 
 
 @settings(max_examples=count(quick=2, ci=4, soak=60), deadline=None)
 @given(st.sampled_from(SHAPES_AND_LIMITS))
-def test_the_process_grows_by_what_is_tracked_and_what_is_documented_beside_it(
-    tmp_path_factory: pytest.TempPathFactory, shape_and_limit: tuple[tuple[str, int, int], str | None]
+def test_the_process_grows_by_what_is_tracked(
+    tmp_path_factory: pytest.TempPathFactory, shape_and_limit: tuple[tuple[str, int, int, int], str | None]
 ) -> None:
     shape, limit = shape_and_limit
     path = tmp_path_factory.mktemp("shape") / "rows.parquet"
     command = [sys.executable, "-c", dedent(GROW), json.dumps(shape), json.dumps(limit), str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
-    grown, tracked, chunks = json.loads(done.stdout)
+    grown, tracked = json.loads(done.stdout)
     path.unlink()
-    assert limit is None or tracked <= int(limit.removesuffix("MB")) * 1_000_000
-    assert grown <= 1.1 * tracked + ALLOCATOR + CHUNK * chunks
+    # 20,000 column chunks have more metadata than the smallest limit.
+    assert limit is None or tracked <= int(limit.removesuffix("MB")) * 1_000_000 or shape[3] == 50
+    assert grown <= 1.1 * tracked + ALLOCATOR
     # What is reserved is tracked, and not all of it is touched.
-    assert tracked <= 1.5 * grown
+    assert tracked <= 1.2 * grown
 
 
 def numbers(rows: int) -> pa.Table:

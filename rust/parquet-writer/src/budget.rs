@@ -25,6 +25,9 @@ pub(crate) const VALUE_SHARE: u64 = 8;
 /// Bytes that a file needs besides its columns and compressors: the buffer in front of the operating system, and rows
 /// that wait.
 const BASE: usize = 192 << 10;
+/// Bytes that a leaf column takes besides its values: its part of schemas and choices, its encoder and its place in the
+/// metadata of a row group.
+pub(crate) const COLUMN: usize = 4 << 10;
 /// Bytes of finished pages that are kept in memory when there is no limit.
 const RESIDENT_BYTES: usize = 8 << 20;
 /// Bytes of one chunk's pages that are kept in memory beside those, when there is no limit and the chunk goes into the
@@ -46,7 +49,7 @@ pub(crate) struct Budget {
     pub sample_rows: usize,
     /// Value bytes that end a unit early.
     pub unit_bytes: u64,
-    /// Finished pages that wait in memory.
+    /// Finished pages that wait in memory, and under a limit the metadata that waits for the footer.
     pub resident: usize,
     /// Finished pages of one chunk that wait in memory beside those, where chunks go into the file one by one.
     pub resident_chunk: usize,
@@ -94,7 +97,8 @@ impl Budget {
         contexts: impl Fn(Window) -> Result<usize>,
     ) -> Result<(Self, usize)> {
         let shares = PAGE_SHARE * (columns + BUFFERS / 2 * compressors);
-        let needed = BASE + shares * LEAST_PAGE;
+        let beside = columns * COLUMN;
+        let needed = BASE + beside + shares * LEAST_PAGE;
         let (mut window, mut context) = (Window::LEAST, contexts(Window::LEAST)?);
         let least = needed + context;
         if limit < least {
@@ -113,7 +117,7 @@ impl Budget {
             }
             (window, context) = (larger, bytes);
         }
-        let (budget, page) = Self::with_shares_of(limit - context, shares);
+        let (budget, page) = Self::with_shares_of(limit - context - beside, shares);
         let budget = Self {
             value_bytes: Some(limit as u64 / VALUE_SHARE),
             window: Some(window),
@@ -140,6 +144,11 @@ impl Budget {
             ..Self::UNLIMITED
         };
         (budget, page)
+    }
+
+    /// Returns true if there is a limit.
+    pub fn is_limited(&self) -> bool {
+        self.value_bytes.is_some()
     }
 
     /// The same with room for the compressors of further threads, and the number of threads that there is room for.
@@ -242,7 +251,7 @@ mod tests {
         assert_eq!(window(2 << 20), 64 << 10);
         assert_eq!(window(400 << 10), 8 << 10);
         assert_eq!(window(350 << 10), 4 << 10);
-        let least = (192 << 10) + 4 * 4 * (4 << 10) + 16 * (4 << 10);
+        let least = (192 << 10) + 2 * (4 << 10) + 4 * 4 * (4 << 10) + 16 * (4 << 10);
         assert!(budget(least).is_ok());
         let refused = budget(least - 1).unwrap_err().to_string();
         assert!(refused.contains(&format!("at least {least} bytes")), "{refused}");

@@ -14,7 +14,7 @@ use parquet::file::properties::{BloomFilterPosition, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
 
 use crate::batch::Batch;
-use crate::budget::VALUE_SHARE;
+use crate::budget::{COLUMN, VALUE_SHARE};
 use crate::choose::{self, Chooser};
 use crate::column::{self, FieldEncoder, Preserved};
 use crate::dictionaries::{Dictionaries, Given};
@@ -799,7 +799,11 @@ impl OpenFile {
         } else {
             footer = footer::of_end(output.end_mut())?;
         }
+        let end = output.held_bytes() + footer.len();
         output.commit()?;
+        self.peak = self
+            .peak
+            .max(self.pages.tracked_bytes() + self.waiting_bytes() + end);
         self.pages.stages.write.add(started.elapsed());
         // Callers keep the metadata of many files, and page indexes are most of it.
         let metadata = metadata.into_builder().set_page_index(None).build();
@@ -828,10 +832,12 @@ impl OpenFile {
         self.peak = self.peak.max(held);
     }
 
-    /// Memory of rows and dictionaries that wait for a row group, and of filters that wait for the end of the file.
+    /// Memory of columns, of rows and dictionaries that wait for a row group, and of filters that wait for the end of
+    /// the file.
     fn waiting_bytes(&self) -> usize {
         let rows = self.carry.bytes() + self.waiting.bytes();
-        rows + self.dictionaries.memory_bytes() + self.pages.filter_bytes()
+        let columns = self.schema.parquet.num_columns() * COLUMN;
+        rows + self.dictionaries.memory_bytes() + self.pages.filter_bytes() + columns
     }
 
     fn discard(&mut self) {

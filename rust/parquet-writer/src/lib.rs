@@ -24,6 +24,7 @@ mod integrity;
 mod limits;
 mod lists;
 mod metadata_file;
+mod metadata_size;
 pub mod metadata_text;
 mod normalize;
 mod options;

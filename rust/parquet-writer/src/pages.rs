@@ -11,9 +11,11 @@ mod tally;
 
 use std::borrow::Cow;
 use std::io::Read;
+use std::iter::Chain;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
+use std::{option, vec};
 
 use bytes::Bytes;
 use parquet::basic::Compression;
@@ -31,7 +33,7 @@ use crate::encryption::{ChunkCipher, FileCipher, Module};
 use crate::error::{Result, WriteError};
 use crate::stages::Stages;
 use match_strategy::MatchStrategy;
-use page_store::StoredPage;
+use page_store::{PageRead, StoredPage};
 use tally::Tally;
 
 /// Bytes whose compression takes as long as one saved byte of the file is worth: about a tenth of the time against a
@@ -153,7 +155,7 @@ impl Pages {
 
     /// Memory held for all chunks.
     pub fn tracked_bytes(&self) -> usize {
-        self.store.resident() + self.compressors.peak()
+        self.store.resident() + self.store.metadata() + self.compressors.peak()
     }
 
     /// Fills the body of a page in a shared buffer, and passes it on together with the compressor that owns the buffer.
@@ -170,7 +172,7 @@ impl Pages {
             let content = fill(&mut body);
             let done = then(content, &body, compressor);
             compressor.body = body;
-            let used = compressor.memory_bytes();
+            let used = compressor.memory_with_page();
             compressor.forget_large_pages();
             self.compressors.end(place, used, compressor.memory_bytes());
             done
@@ -228,16 +230,28 @@ struct Chunk {
 struct Page {
     /// Header and body.
     kept: StoredPage,
-    header_bytes: usize,
-    bytes: usize,
+    header_bytes: u32,
+    bytes: u32,
     /// Bytes of the body before compression.
-    uncompressed_bytes: usize,
+    uncompressed_bytes: u32,
+}
+
+impl Page {
+    /// Bytes of header and body before compression.
+    fn uncompressed(&self) -> u64 {
+        u64::from(self.header_bytes) + u64::from(self.uncompressed_bytes)
+    }
 }
 
 impl ChunkPages {
     /// Bytes of finished pages as they go to the file.
     pub fn bytes(&self) -> u64 {
         lock(&self.state).finished
+    }
+
+    /// Notes that metadata of `before` bytes takes `now` bytes until the footer is written.
+    pub fn note_metadata(&self, before: usize, now: usize) {
+        self.pages.store.note_metadata(before, now);
     }
 
     /// Entries of its dictionary page and their bytes before compression.
@@ -248,14 +262,14 @@ impl ChunkPages {
             chunk
                 .dictionary
                 .as_ref()
-                .map_or(0, |page| page.uncompressed_bytes),
+                .map_or(0, |page| page.uncompressed_bytes as usize),
         )
     }
 
     /// The chunk's metadata with the sizes and places of the pages as they go to the file, dictionary first.
     pub fn settle(&self, mut close: ColumnCloseResult) -> Result<ColumnCloseResult> {
         let chunk = lock(&self.state);
-        let dictionary_bytes = chunk.dictionary.as_ref().map_or(0, |page| page.bytes);
+        let dictionary_bytes = chunk.dictionary.as_ref().map_or(0, |page| u64::from(page.bytes));
         if !self.has_statistics() {
             close.metadata = close.metadata.into_builder().clear_statistics().build()?;
             close.column_index = None;
@@ -269,25 +283,23 @@ impl ChunkPages {
             self.pages.filter_bytes.fetch_add(bytes, Ordering::Relaxed);
         }
         let all = || chunk.dictionary.iter().chain(&chunk.data);
-        let uncompressed: usize = all()
-            .map(|page| page.header_bytes + page.uncompressed_bytes)
-            .sum();
+        let uncompressed = all().map(Page::uncompressed).sum();
         close.bytes_written = chunk.finished;
         close.metadata = close
             .metadata
             .into_builder()
             .set_compression_codec(self.codec().into())
             .set_total_compressed_size(signed(chunk.finished)?)
-            .set_total_uncompressed_size(signed(uncompressed as u64)?)
+            .set_total_uncompressed_size(signed(uncompressed)?)
             .set_dictionary_page_offset(chunk.dictionary.as_ref().map(|_| 0))
-            .set_data_page_offset(signed(dictionary_bytes as u64)?)
+            .set_data_page_offset(signed(dictionary_bytes)?)
             .build()?;
         if let Some(index) = &mut close.offset_index {
             let mut offset = dictionary_bytes;
             for (location, page) in index.page_locations.iter_mut().zip(&chunk.data) {
-                location.offset = signed(offset as u64)?;
+                location.offset = signed(offset)?;
                 location.compressed_page_size = i32::try_from(page.bytes).map_err(too_large)?;
-                offset += page.bytes;
+                offset += u64::from(page.bytes);
             }
         }
         Ok(close)
@@ -435,22 +447,29 @@ impl ChunkPages {
                 .stages
                 .keep
                 .time(|| self.pages.store.keep(header, compressed))?,
-            header_bytes: header.len(),
-            bytes: header.len() + compressed.len(),
-            uncompressed_bytes,
+            header_bytes: short(header.len())?,
+            bytes: short(header.len() + compressed.len())?,
+            uncompressed_bytes: short(uncompressed_bytes)?,
         })
     }
 
     fn push(&self, page: Page, dictionary_entries: Option<usize>) {
         let mut chunk = lock(&self.state);
-        chunk.finished += page.bytes as u64;
+        chunk.finished += u64::from(page.bytes);
         if let Some(entries) = dictionary_entries {
             chunk.dictionary_entries = entries;
             chunk.dictionary = Some(page);
         } else {
+            let before = chunk.data.capacity();
             chunk.data.push(page);
+            let now = chunk.data.capacity();
+            self.note_metadata(before * size_of::<Page>(), now * size_of::<Page>());
         }
     }
+}
+
+fn short(bytes: usize) -> Result<u32> {
+    u32::try_from(bytes).map_err(too_large)
 }
 
 fn signed(value: u64) -> Result<i64> {
@@ -472,15 +491,11 @@ impl ChunkReader for ChunkPages {
             return Err(ParquetError::General("a chunk is read from its start".into()));
         }
         let mut chunk = lock(&self.state);
-        let pages: Vec<_> = chunk
-            .dictionary
-            .take()
-            .into_iter()
-            .chain(std::mem::take(&mut chunk.data))
-            .collect();
+        let data = std::mem::take(&mut chunk.data);
+        self.note_metadata(data.capacity() * size_of::<Page>(), 0);
         Ok(ChunkRead {
             chunk: self.clone(),
-            pages: pages.into_iter(),
+            pages: chunk.dictionary.take().into_iter().chain(data),
             current: None,
         })
     }
@@ -499,20 +514,20 @@ impl Length for ChunkPages {
 /// See [`ChunkPages::get_read`].
 pub(crate) struct ChunkRead {
     chunk: ChunkPages,
-    pages: std::vec::IntoIter<Page>,
-    current: Option<StoredPage>,
+    pages: Chain<option::IntoIter<Page>, vec::IntoIter<Page>>,
+    current: Option<PageRead>,
 }
 
 impl Read for ChunkRead {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         loop {
-            if let Some(page) = self.current.as_mut().filter(|page| page.len() > 0) {
+            if let Some(page) = self.current.as_mut().filter(|page| page.left() > 0) {
                 return self.chunk.pages.store.read(page, buffer);
             }
             let Some(page) = self.pages.next() else {
                 return Ok(0);
             };
-            self.current = Some(page.kept);
+            self.current = Some(PageRead::new(page.kept, page.bytes as usize));
         }
     }
 }

@@ -90,6 +90,11 @@ impl Output {
         self.end.as_deref_mut().unwrap_or_default()
     }
 
+    /// Memory of the bytes that are held back.
+    pub fn held_bytes(&self) -> usize {
+        self.end.as_ref().map_or(0, Vec::capacity)
+    }
+
     /// Puts other bytes in the place of those that were held back.
     pub fn replace_end(&mut self, end: Vec<u8>) {
         self.end = Some(end);

@@ -1,7 +1,7 @@
 //! The dictionary of byte arrays and fixed-size binary.
 
 use super::keys::{Key, KeyMap, map_keys};
-use super::{BATCH, LEAST_SLOTS, Limits, MOST_PROBES, Table, hash, rank};
+use super::{BATCH, Limits, MOST_PROBES, Table, hash, rank};
 use crate::byte_arrays::{ByteArrays, Head, head_of};
 use crate::cpu::dispatch;
 
@@ -103,17 +103,10 @@ impl ByteDictionary {
         }
     }
 
-    /// The memory that is held, used or not.
+    /// The memory that was written. Vectors hold up to twice as much, which the operating system gives when it is used.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.page.capacity() + self.entries.capacity() * size_of::<Entry>() + self.table.memory_bytes()
-    }
-
-    /// Forgets all entries; keeps the memory.
-    pub fn clear(&mut self) {
-        self.page.clear();
-        self.entries.truncate(1);
-        self.table.reset(LEAST_SLOTS);
+        self.page.len() + size_of_val(self.entries.as_slice()) + self.table.memory_bytes()
     }
 
     /// Sorts the entries by their number of occurrences in `indices`, the most frequent first. Updates `indices` and

@@ -1,7 +1,7 @@
 //! The dictionary of integers and floats.
 
 use super::keys::{Key, KeyMap, map_keys};
-use super::{BATCH, LEAST_SLOTS, Limits, MOST_PROBES, Table, hash, rank};
+use super::{BATCH, Limits, MOST_PROBES, Table, hash, rank};
 use crate::cpu::dispatch;
 use crate::fixed::{Fixed, as_bytes};
 
@@ -97,19 +97,13 @@ impl<T: Word> NumberDictionary<T> {
         as_bytes(self.entries())
     }
 
-    /// The memory that is held, used or not.
+    /// The memory that was written. A vector holds up to twice as much, which the operating system gives when it is
+    /// used.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.entries.capacity() * size_of::<T>()
+        size_of_val(self.entries.as_slice())
             + self.table.memory_bytes()
             + self.window.slots.capacity() * size_of::<u32>()
-    }
-
-    /// Forgets all entries; keeps the memory.
-    pub fn clear(&mut self) {
-        self.entries.truncate(1);
-        self.table.reset(LEAST_SLOTS);
-        self.window.slots.clear();
     }
 
     /// Sorts the entries by their number of occurrences in `indices`, the most frequent first. Updates `indices` and

@@ -36,14 +36,11 @@ fn check_numbers(values: &[i64], cut: usize) {
     for portable in [false, true] {
         let mut dictionary = NumberDictionary::new(NO_LIMITS);
         let mut encode = || {
-            for _ in 0..2 {
-                dictionary.clear();
-                let mut found = vec![7];
-                let (head, tail) = values.split_at(cut.min(values.len()));
-                assert_eq!(dictionary.encode(head, &mut found), head.len());
-                assert_eq!(dictionary.encode(tail, &mut found), tail.len());
-                assert_eq!(found[1..], indices);
-            }
+            let mut found = vec![7];
+            let (head, tail) = values.split_at(cut.min(values.len()));
+            assert_eq!(dictionary.encode(head, &mut found), head.len());
+            assert_eq!(dictionary.encode(tail, &mut found), tail.len());
+            assert_eq!(found[1..], indices);
         };
         if portable {
             crate::cpu::portably(encode);
@@ -67,9 +64,8 @@ proptest! {
         let offsets = Offsets { offsets: &offsets, data: &data };
         let views = Views { views: &views, buffers: &[&[], &buffer] };
         let (head, tail) = values.split_at(cut.min(values.len()));
-        let mut dictionary = ByteDictionary::new(NO_LIMITS);
         for round in 0..4 {
-            dictionary.clear();
+            let mut dictionary = ByteDictionary::new(NO_LIMITS);
             let mut found = vec![];
             let taken = match round {
                 0 => dictionary.encode(&offsets, &mut found),
@@ -219,24 +215,9 @@ fn many_entries_grow_the_table() {
         found,
         (0..100_000).map(|value| value % 70_000).collect::<Vec<u32>>()
     );
-    let held = dictionary.memory_bytes();
-    dictionary.clear();
-    assert!(dictionary.is_empty() && dictionary.page().is_empty() && dictionary.memory_bytes() == held);
 
     let values: Vec<i64> = (0..200_000).map(|value| value % 130_000 * 1_000_003).collect();
     check_numbers(&values, 1000);
-}
-
-#[test]
-fn a_dictionary_is_not_kept_across_row_groups() {
-    let mut dictionary = ByteDictionary::new(NO_LIMITS);
-    let mut found = vec![];
-    dictionary.encode(&Slices(&[b"a", b"b"]), &mut found);
-    dictionary.clear();
-    found.clear();
-    dictionary.encode(&Slices(&[b"b", b"c"]), &mut found);
-    assert_eq!(found, [0, 1]);
-    assert_eq!(dictionary.page(), b"\x01\0\0\0b\x01\0\0\0c");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Column chunks of leaf columns.
 
+mod account;
 mod bools;
 mod bytes;
 mod contest;
@@ -12,6 +13,7 @@ mod indexed;
 mod levels;
 mod numbers;
 mod page;
+mod page_index;
 mod piece;
 mod preserved;
 mod ranges;
@@ -24,12 +26,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
-use parquet::basic::{Encoding, EncodingMask, LogicalType, PageType, Type};
-use parquet::column::writer::ColumnCloseResult;
-use parquet::file::metadata::{
-    ColumnChunkMetaData, ColumnIndexBuilder, LevelHistogram, OffsetIndexBuilder, PageEncodingStats,
-};
-use parquet::file::statistics::{Statistics, ValueStatistics};
+use parquet::basic::{Encoding, LogicalType, Type};
 use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor};
 use parquet_encode::page_header::{Content, Encoding as PageEncoding};
 
@@ -42,16 +39,18 @@ use crate::budget::Budget;
 use crate::choose::{Choice, Reason};
 use crate::error::{Result, WriteError};
 use crate::int96;
+use crate::metadata_size;
 use crate::options::WriterOptions;
 use crate::pages::{ChunkPages, Filter};
+use account::{Account, Count};
 use bools::Bools;
 use bytes::{Bytes, Meaning};
 use contest::Contest;
 use cuts::Cuts;
 use geometries::Geometries;
-use levels::{Histograms, PageLevels};
+use levels::PageLevels;
 use numbers::{Numbers, Order};
-use page::{PageFacts, PageValues};
+use page::PageValues;
 use run::Run;
 use source::Scratch;
 
@@ -91,37 +90,6 @@ enum End {
     Chunk,
 }
 
-/// Counts of a page or of a chunk.
-#[derive(Debug, Clone, Copy, Default)]
-struct Count {
-    rows: usize,
-    /// Values, and nulls and empty lists in place of values.
-    entries: usize,
-    /// Entries without a value.
-    nulls: usize,
-}
-
-impl Count {
-    /// Appends the levels of a page that is tried from the value at `start` on, if that is the first: what is tried
-    /// whole is then tried as it is written.
-    fn begin(self, start: usize, levels: &PageLevels, out: &mut Vec<u8>) {
-        if start == 0 {
-            levels.encode(self.entries, self.nulls, out);
-        }
-    }
-}
-
-/// Facts about a chunk for the footer and the indexes.
-struct Account {
-    count: Count,
-    histograms: Option<Histograms>,
-    column_index: Option<ColumnIndexBuilder>,
-    offset_index: OffsetIndexBuilder,
-    value_bytes: Option<u64>,
-    /// Data pages by encoding, in the order in which they came up.
-    encodings: Vec<(Encoding, i32)>,
-}
-
 impl FlatEncoder {
     pub fn new(
         column: ColumnDescPtr,
@@ -134,14 +102,7 @@ impl FlatEncoder {
             Some(_) => choice.room.bytes.min(options.dictionary_page_bytes),
         };
         let values = page_values(&column, choice);
-        let account = Account {
-            count: Count::default(),
-            histograms: None,
-            column_index: has_order(&column).then(|| ColumnIndexBuilder::new(column.physical_type())),
-            offset_index: OffsetIndexBuilder::new(),
-            value_bytes: (column.physical_type() == Type::BYTE_ARRAY).then_some(0),
-            encodings: Vec::new(),
-        };
+        let account = Account::new(&column, has_order(&column));
         Self {
             levels: PageLevels::new(&column, options.budget.page_rows),
             filter: pages.filter().filter(|_| column.physical_type() != Type::BOOLEAN),
@@ -392,7 +353,10 @@ impl FlatEncoder {
             self.values.give_up_dictionary();
         }
         let (facts, histograms) = (self.values.finish(), self.levels.histograms(entries, nulls));
-        self.account.note_page((encoding, &facts), self.page, &histograms);
+        let indexes = self.account.memory_bytes();
+        self.account
+            .note_page((encoding, &facts), self.page, &histograms)?;
+        self.pages.note_metadata(indexes, self.account.memory_bytes());
         self.levels.clear();
         self.page = Count::default();
         self.watch(entries - nulls, self.pages.bytes() - before);
@@ -469,126 +433,6 @@ fn page_encoding(encoding: Encoding) -> PageEncoding {
     }
 }
 
-fn chunk_encoding(encoding: PageEncoding) -> Encoding {
-    match encoding {
-        PageEncoding::Plain => Encoding::PLAIN,
-        PageEncoding::Rle => Encoding::RLE,
-        PageEncoding::DeltaBinaryPacked => Encoding::DELTA_BINARY_PACKED,
-        PageEncoding::DeltaLengthByteArray => Encoding::DELTA_LENGTH_BYTE_ARRAY,
-        PageEncoding::DeltaByteArray => Encoding::DELTA_BYTE_ARRAY,
-        PageEncoding::RleDictionary => Encoding::RLE_DICTIONARY,
-        PageEncoding::ByteStreamSplit => Encoding::BYTE_STREAM_SPLIT,
-    }
-}
-
-impl Account {
-    fn note_page(
-        &mut self,
-        (encoding, facts): (PageEncoding, &PageFacts),
-        Count { rows, entries, nulls }: Count,
-        histograms: &Histograms,
-    ) {
-        self.count.rows += rows;
-        self.count.entries += entries;
-        self.count.nulls += nulls;
-        Histograms::add(&mut self.histograms, histograms);
-        if let Some(index) = self.column_index.as_mut().filter(|_| facts.ordered) {
-            let (min, max) = facts.bounds.clone().unwrap_or_default();
-            index.append(nulls == entries, min, max, long(nulls), None);
-            let levels = |counts: &Option<Vec<i64>>| counts.clone().map(LevelHistogram::from);
-            if histograms.definition.is_some() {
-                index.append_histograms(&levels(&histograms.repetition), &levels(&histograms.definition));
-            }
-        } else {
-            // A page of values without bounds: the index could only mislead.
-            self.column_index = None;
-        }
-        self.offset_index.append_row_count(long(rows));
-        self.offset_index.append_offset_and_size(0, 0);
-        if let Some(bytes) = facts.value_bytes {
-            self.offset_index
-                .append_unencoded_byte_array_data_bytes(i64::try_from(bytes).ok());
-            self.value_bytes = self.value_bytes.map(|sum| sum + bytes);
-        }
-        let encoding = chunk_encoding(encoding);
-        match self.encodings.iter_mut().find(|(known, _)| *known == encoding) {
-            Some((_, pages)) => *pages += 1,
-            None => self.encodings.push((encoding, 1)),
-        }
-    }
-
-    /// Returns true if all data pages hold indices of the dictionary.
-    fn has_indices_only(&self) -> bool {
-        let mut encodings = self.encodings.iter();
-        encodings.all(|(encoding, _)| *encoding == Encoding::RLE_DICTIONARY)
-    }
-
-    fn close(
-        self,
-        column: ColumnDescPtr,
-        values: &dyn PageValues,
-        has_dictionary: bool,
-    ) -> Result<ColumnCloseResult> {
-        let mut mask: Vec<_> = self.encodings.iter().map(|(encoding, _)| *encoding).collect();
-        let mut stats: Vec<_> = self
-            .encodings
-            .iter()
-            .map(|&(encoding, count)| PageEncodingStats {
-                page_type: PageType::DATA_PAGE,
-                encoding,
-                count,
-            })
-            .collect();
-        if column.max_def_level() > 0 {
-            mask.push(Encoding::RLE);
-        }
-        if has_dictionary {
-            mask.push(Encoding::PLAIN);
-            let page = PageEncodingStats {
-                page_type: PageType::DICTIONARY_PAGE,
-                encoding: Encoding::PLAIN,
-                count: 1,
-            };
-            stats.insert(0, page);
-        }
-        let Count { rows, entries, nulls } = self.count;
-        let (repetition, definition) = self
-            .histograms
-            .map_or((None, None), |all| (all.repetition, all.definition));
-        let statistics = match column.physical_type() {
-            Type::INT96 => {
-                Statistics::Int96(ValueStatistics::new(None, None, None, Some(nulls as u64), false))
-            }
-            _ => values.statistics(nulls as u64),
-        };
-        let metadata = ColumnChunkMetaData::builder(column)
-            .set_encodings_mask(EncodingMask::new_from_encodings(mask.iter()))
-            .set_page_encoding_stats(stats)
-            .set_num_values(long(entries))
-            .set_statistics(statistics)
-            .set_unencoded_byte_array_data_bytes(self.value_bytes.and_then(|bytes| i64::try_from(bytes).ok()))
-            .set_repetition_level_histogram(repetition.map(LevelHistogram::from))
-            .set_definition_level_histogram(definition.map(LevelHistogram::from))
-            .build()?;
-        let column_index = self.column_index.filter(|_| rows > 0).map(|mut index| {
-            index.set_boundary_order(values.boundary_order());
-            index.build()
-        });
-        Ok(ColumnCloseResult {
-            bytes_written: 0,
-            rows_written: rows as u64,
-            metadata,
-            bloom_filter: None,
-            column_index: column_index.transpose()?,
-            offset_index: (rows > 0).then(|| self.offset_index.build()),
-        })
-    }
-}
-
-fn long(count: usize) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
-}
-
 impl FieldEncoder for FlatEncoder {
     fn write(&mut self, run: &ArrayRef) -> Result<()> {
         let run = plain_values(run)?;
@@ -649,7 +493,7 @@ impl FieldEncoder for FlatEncoder {
             })?;
         }
         let valid = account.count.entries - account.count.nulls;
-        let has_indices_only = account.has_indices_only();
+        let (has_indices_only, indexes) = (account.has_indices_only(), account.memory_bytes());
         let mut close = account.close(column, values.as_ref(), values.dictionary().is_some())?;
         let distinct = match values.dictionary() {
             Some((_, entries)) if has_indices_only => entries,
@@ -664,6 +508,7 @@ impl FieldEncoder for FlatEncoder {
             close.metadata = metadata.set_geo_statistics(Box::new(statistics)).build()?;
         }
         let close = pages.settle(close)?;
+        pages.note_metadata(indexes, metadata_size::of_chunk(&close));
         each(EncodedChunk {
             close,
             pages,

@@ -248,10 +248,16 @@ impl Compressor {
 
     /// Memory of its context and of its buffers.
     pub fn memory_bytes(&self) -> usize {
-        self.codec.memory_bytes()
-            + self.body.capacity()
-            + self.compressed.capacity()
-            + self.tried.memory_bytes()
+        self.memory_with(self.body.capacity())
+    }
+
+    /// Memory while it has a page. Of a buffer that doubled, the part behind the page was never written.
+    pub fn memory_with_page(&self) -> usize {
+        self.memory_with(self.body.len())
+    }
+
+    fn memory_with(&self, body: usize) -> usize {
+        self.codec.memory_bytes() + body + self.compressed.capacity() + self.tried.memory_bytes()
     }
 
     /// Bytes of a context with this window, as the library has them.

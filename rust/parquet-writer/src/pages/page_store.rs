@@ -7,8 +7,6 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use bytes::Bytes;
-
 use crate::budget::Budget;
 use crate::error::{Result, WriteError};
 
@@ -16,6 +14,8 @@ use crate::error::{Result, WriteError};
 #[derive(Debug)]
 pub(crate) struct PageStore {
     resident: AtomicUsize,
+    /// Bytes of metadata that waits for the footer.
+    metadata: AtomicUsize,
     /// Bytes of pages that may be in memory.
     room: AtomicUsize,
     budget: Budget,
@@ -35,17 +35,33 @@ struct Spill {
 /// A page in the store.
 #[derive(Debug)]
 pub(super) enum StoredPage {
-    Resident(Bytes),
-    Spilled { offset: u64, length: usize },
+    Resident(Box<[u8]>),
+    /// A page at this offset of the temporary file.
+    Spilled(u64),
 }
 
-impl StoredPage {
-    /// Bytes that were not read yet.
-    pub(super) fn len(&self) -> usize {
-        match self {
-            Self::Resident(page) => page.len(),
-            Self::Spilled { length, .. } => *length,
+/// A page that is being read.
+#[derive(Debug)]
+pub(super) struct PageRead {
+    page: StoredPage,
+    /// The bytes that were read, of all of them.
+    read: usize,
+    length: usize,
+}
+
+impl PageRead {
+    /// The start of a page of `length` bytes.
+    pub(super) fn new(page: StoredPage, length: usize) -> Self {
+        Self {
+            page,
+            read: 0,
+            length,
         }
+    }
+
+    /// Bytes that were not read yet.
+    pub(super) fn left(&self) -> usize {
+        self.length - self.read
     }
 }
 
@@ -60,6 +76,7 @@ impl PageStore {
         });
         Self {
             resident: AtomicUsize::new(0),
+            metadata: AtomicUsize::new(0),
             room: AtomicUsize::new(budget.resident),
             budget,
             spill,
@@ -69,6 +86,17 @@ impl PageStore {
     /// Bytes of pages in memory.
     pub fn resident(&self) -> usize {
         self.resident.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of metadata that waits for the footer.
+    pub fn metadata(&self) -> usize {
+        self.metadata.load(Ordering::Relaxed)
+    }
+
+    /// Notes that metadata of `before` bytes takes `now` bytes.
+    pub fn note_metadata(&self, before: usize, now: usize) {
+        self.metadata.fetch_add(now, Ordering::Relaxed);
+        self.metadata.fetch_sub(before, Ordering::Relaxed);
     }
 
     /// Bytes of pages that were written to the temporary file.
@@ -102,34 +130,43 @@ impl PageStore {
         let length = header.len() + body.len();
         if let Some(spill) = &self.spill
             && length >= self.budget.smallest_spilled
-            && self.resident() + length > self.room.load(Ordering::Relaxed)
+            && self.resident() + length > self.room()
         {
             return spill.put(header, body).map_err(|error| spill.failed(error));
         }
         let page = [header, body].concat();
         self.resident.fetch_add(length, Ordering::Relaxed);
-        Ok(StoredPage::Resident(page.into()))
+        Ok(StoredPage::Resident(page.into_boxed_slice()))
     }
 
-    /// Reads on in a page, and frees the part that was read.
-    pub(super) fn read(&self, kept: &mut StoredPage, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = buffer.len().min(kept.len());
+    /// Bytes of pages that may be in memory. Under a limit, metadata that waits for the footer takes of it.
+    fn room(&self) -> usize {
+        let room = self.room.load(Ordering::Relaxed);
+        if self.budget.is_limited() {
+            room.saturating_sub(self.metadata())
+        } else {
+            room
+        }
+    }
+
+    /// Reads on in a page.
+    pub(super) fn read(&self, from: &mut PageRead, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = buffer.len().min(from.left());
         let buffer = &mut buffer[..count];
-        match kept {
+        match &from.page {
             StoredPage::Resident(page) => {
-                buffer.copy_from_slice(&page.split_to(count));
+                buffer.copy_from_slice(&page[from.read..][..count]);
                 self.resident.fetch_sub(count, Ordering::Relaxed);
             }
-            StoredPage::Spilled { offset, length } => {
+            StoredPage::Spilled(offset) => {
                 let spill = self.spill.as_ref();
                 let spill = spill.ok_or_else(|| io::Error::other("a page was spilled to nowhere"))?;
                 spill
-                    .get(*offset, buffer)
+                    .get(offset + from.read as u64, buffer)
                     .map_err(|error| io::Error::other(spill.failed(error)))?;
-                *offset += count as u64;
-                *length -= count;
             }
         }
+        from.read += count;
         Ok(count)
     }
 }
@@ -159,7 +196,7 @@ impl Spill {
         self.total.fetch_add(length as u64, Ordering::Relaxed);
         file.write_all_at(header, offset)?;
         file.write_all_at(body, offset + header.len() as u64)?;
-        Ok(StoredPage::Spilled { offset, length })
+        Ok(StoredPage::Spilled(offset))
     }
 }
 
@@ -183,11 +220,12 @@ mod tests {
             0,
             "the temporary file has no name"
         );
-        for (index, mut kept) in kept.into_iter().enumerate() {
+        for (index, kept) in kept.into_iter().enumerate() {
+            let mut kept = PageRead::new(kept, 1 << 20);
             let mut back = vec![0; 2 << 20];
             // Of an odd size, so that the last piece of a page is smaller.
             let mut length = 0;
-            while kept.len() > 0 {
+            while kept.left() > 0 {
                 length += store.read(&mut kept, &mut back[length..][..9999]).unwrap();
             }
             assert_eq!(&back[..length], page(index));
