@@ -4,6 +4,7 @@
 //! checked after every few units. So nothing depends on how the rows were cut into batches. Rows are slices of their
 //! batch; only the first unit of a row group, the sample, is copied together where it comes by several batches.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, make_array};
@@ -14,7 +15,7 @@ use crate::error::Result;
 use crate::integrity;
 use crate::normalize;
 use crate::options::WriterOptions;
-use crate::weight::Weights;
+use crate::weight::{ROWS_TOGETHER, Weights};
 
 /// Rows of a unit.
 pub(crate) const UNIT_ROWS: usize = 1024;
@@ -139,13 +140,58 @@ pub(crate) struct Carry {
     bytes: usize,
 }
 
+/// The weights of some rows of a batch.
+struct Weighed {
+    rows: Range<usize>,
+    weights: Weights,
+    /// The weights by which sizes are foreseen, where they are others.
+    foreseen: Option<Weights>,
+}
+
+impl Weighed {
+    fn new(columns: &[ArrayRef], rows: Range<usize>) -> Self {
+        let columns: Vec<_> = columns
+            .iter()
+            .map(|column| column.slice(rows.start, rows.len()))
+            .collect();
+        Self {
+            rows,
+            weights: Weights::new(&columns),
+            foreseen: Weights::with_wide_elements(&columns),
+        }
+    }
+
+    /// Returns true if rows that follow the last ones are among them.
+    fn has(&self, rows: &Range<usize>) -> bool {
+        rows.end <= self.rows.end
+    }
+
+    fn rows_within(&self, rows: Range<usize>, budget: u64) -> (usize, bool) {
+        let Range { start, end } = self.place(rows);
+        self.weights.rows_within(start, end, budget)
+    }
+
+    fn total(&self, rows: Range<usize>) -> u64 {
+        let Range { start, end } = self.place(rows);
+        self.weights.total(start, end)
+    }
+
+    /// The weight by which the size of rows is foreseen.
+    fn foreseen(&self, rows: Range<usize>) -> u64 {
+        let Range { start, end } = self.place(rows);
+        self.foreseen.as_ref().unwrap_or(&self.weights).total(start, end)
+    }
+
+    fn place(&self, rows: Range<usize>) -> Range<usize> {
+        rows.start - self.rows.start..rows.end - self.rows.start
+    }
+}
+
 /// One batch on its way to the encoders.
 pub(crate) struct Feed<'a> {
     columns: Arc<[ArrayRef]>,
     carried: &'a SchemaRef,
-    weights: Weights,
-    /// The weights by which sizes are foreseen, where they are others.
-    foreseen: Option<Weights>,
+    weighed: Weighed,
     next: usize,
     rows: usize,
     pace: Pace,
@@ -157,8 +203,7 @@ impl<'a> Feed<'a> {
         Self {
             columns: columns.into(),
             carried,
-            weights: Weights::new(columns),
-            foreseen: Weights::with_wide_elements(columns),
+            weighed: Weighed::new(columns, 0..rows.min(ROWS_TOGETHER)),
             next: 0,
             rows,
             pace,
@@ -183,19 +228,24 @@ impl<'a> Feed<'a> {
         Ok(Some(run))
     }
 
-    /// The weight by which the size of the rows from `start` to `end` is foreseen.
-    fn foreseen(&self, start: usize, end: usize) -> u64 {
-        self.foreseen.as_ref().unwrap_or(&self.weights).total(start, end)
+    /// The weights of these rows and of those around them.
+    fn weighed(&mut self, rows: &Range<usize>) -> &Weighed {
+        if !self.weighed.has(rows) {
+            let end = self.rows.min(rows.start + rows.len().max(ROWS_TOGETHER));
+            self.weighed = Weighed::new(&self.columns, rows.start..end);
+        }
+        &self.weighed
     }
 
     /// Fills the first unit of a row group.
     fn first_unit(&mut self, carry: &mut Carry) -> Result<Option<Run>> {
         let missing = carry.at.missing(self.pace);
-        let end = (self.next + missing).min(self.rows);
-        let (rows, full) = self.weights.rows_within(self.next, end, carry.at.room(self.pace));
+        let within = self.next..(self.next + missing).min(self.rows);
+        let room = carry.at.room(self.pace);
+        let (rows, full) = self.weighed(&within).rows_within(within, room);
         let whole = full || rows == missing;
         if whole && carry.at.rows == 0 {
-            let weight = self.foreseen(self.next, self.next + rows);
+            let weight = self.weighed.foreseen(self.next..self.next + rows);
             let columns = self.take(rows, normalize::loosely)?;
             return Ok(Some(Run::of_one_unit(columns, (rows, weight), full)));
         }
@@ -208,12 +258,18 @@ impl<'a> Feed<'a> {
     }
 
     /// The rows from here to the next possible check of the row group's size, or to the end of the batch.
-    fn until_check(&self, mut at: Position) -> Run {
+    fn until_check(&mut self, mut at: Position) -> Run {
         let (mut start, mut check) = (self.next, false);
+        let (mut foreseen, mut weight) = (start, 0);
         while start < self.rows && at.rows < self.pace.row_group_rows && !check {
             let missing = at.missing(self.pace);
-            let end = (start + missing).min(self.rows);
-            let (rows, full) = self.weights.rows_within(start, end, at.room(self.pace));
+            let within = start..(start + missing).min(self.rows);
+            let room = at.room(self.pace);
+            if !self.weighed.has(&within) {
+                weight += self.weighed.foreseen(foreseen..start);
+                foreseen = start;
+            }
+            let (rows, full) = self.weighed(&within).rows_within(within, room);
             at.rows += rows;
             if full || rows == missing {
                 let heavy = full && self.pace.checks_after(at.unit_rows + rows);
@@ -221,17 +277,18 @@ impl<'a> Feed<'a> {
                 check = heavy || at.units.is_multiple_of(UNITS_PER_CHECK);
             } else {
                 at.unit_rows += rows;
-                at.unit_weight += self.weights.total(start, start + rows);
+                at.unit_weight += self.weighed.total(start..start + rows);
             }
             start += rows;
         }
+        weight += self.weighed.foreseen(foreseen..start);
         Run {
             rows: Rows {
                 columns: Arc::clone(&self.columns),
                 start: self.next,
                 count: start - self.next,
             },
-            weight: self.foreseen(self.next, start),
+            weight,
             after: at,
             check,
         }
@@ -256,8 +313,9 @@ impl<'a> Feed<'a> {
         for (field, column) in self.carried.fields().iter().zip(self.columns.iter()) {
             integrity::check_run(field.name(), &column.slice(self.next, rows))?;
         }
-        carry.at.unit_weight += self.weights.total(self.next, self.next + rows);
-        carry.foreseen += self.foreseen(self.next, self.next + rows);
+        let taken = self.next..self.next + rows;
+        carry.at.unit_weight += self.weighed.total(taken.clone());
+        carry.foreseen += self.weighed.foreseen(taken);
         carry.at.unit_rows += rows;
         carry.at.rows += rows;
         carry.parts.push(self.take(rows, normalize::exactly)?);

@@ -37,7 +37,7 @@ use crate::sorting::{Sorting, Waiting};
 use crate::stages::Between;
 use crate::stored_schema::StoredSchema;
 use crate::truncation;
-use crate::weight::Weights;
+use crate::weight::{ROWS_TOGETHER, Weights};
 
 /// Figures that may be read while a write is under way.
 #[derive(Debug, Default)]
@@ -392,8 +392,13 @@ fn check_sizes(batch: &Batch, options: &WriterOptions) -> Result<()> {
         return Ok(());
     };
     for (field, column) in batch.schema.fields().iter().zip(&batch.columns) {
-        let weights = Weights::new(std::slice::from_ref(column));
-        if let Some((row, bytes)) = weights.first_above(batch.rows, limit) {
+        let mut starts = (0..batch.rows).step_by(ROWS_TOGETHER);
+        let above = starts.find_map(|start| {
+            let rows = column.slice(start, ROWS_TOGETHER.min(batch.rows - start));
+            let above = Weights::new(std::slice::from_ref(&rows)).first_above(rows.len(), limit);
+            above.map(|(row, bytes)| (start + row, bytes))
+        });
+        if let Some((row, bytes)) = above {
             return Err(WriteError::column(
                 field.name(),
                 format!(

@@ -3,12 +3,14 @@
 //! Units are cut by these figures, so they must not depend on the layout: slots under nulls weigh nothing, and a string
 //! weighs its bytes in every form.
 
+use std::ops::Range;
+
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, OffsetSizeTrait};
 use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
 
-use crate::lists::element_field;
+use crate::lists::{child_of_lists, element_field};
 use crate::schema::plain;
 
 /// Bytes that an element of a list counts for besides its values.
@@ -17,19 +19,22 @@ const ELEMENT_BYTES: u64 = 8;
 /// The bytes that an element of lists counts for besides its text, by its type.
 type Element = fn(&DataType) -> u64;
 
+/// Rows that are weighed together, so that sums take little memory however many rows a batch has.
+pub(crate) const ROWS_TOGETHER: usize = 1 << 16;
+
 /// The weight of each row of a set of columns.
 pub struct Weights {
     columns: Vec<Column>,
+    /// The sum of all rows before each, over the columns whose arrays do not show it.
+    sums: Option<Vec<u64>>,
     /// Bytes that every row has in fixed-size columns.
     fixed: u64,
 }
 
+/// The offsets of a string or binary array: exact wherever no slot is null.
 enum Column {
-    /// Offsets of a string or binary array: exact wherever no slot is null.
     Small(ArrayRef),
     Large(ArrayRef),
-    /// The sum of all rows before each.
-    Sums(Vec<u64>),
 }
 
 impl Weights {
@@ -49,37 +54,54 @@ impl Weights {
     }
 
     fn with(columns: &[ArrayRef], element: Element) -> Self {
-        let mut fixed = 0;
-        let columns = columns
-            .iter()
-            .filter_map(|column| match column.data_type() {
-                DataType::FixedSizeBinary(size) => {
-                    fixed += u64::try_from(*size).unwrap_or(0);
-                    None
+        let mut weights = Self {
+            columns: Vec::new(),
+            sums: None,
+            fixed: 0,
+        };
+        for column in columns {
+            match column.data_type() {
+                DataType::FixedSizeBinary(size) => weights.fixed += u64::try_from(*size).unwrap_or(0),
+                DataType::Utf8 | DataType::Binary => weights.columns.push(Column::Small(column.clone())),
+                DataType::LargeUtf8 | DataType::LargeBinary => {
+                    weights.columns.push(Column::Large(column.clone()));
                 }
-                DataType::Utf8 | DataType::Binary => Some(Column::Small(column.clone())),
-                DataType::LargeUtf8 | DataType::LargeBinary => Some(Column::Large(column.clone())),
-                _ => sums(column, element).map(Column::Sums),
-            })
-            .collect();
-        Self { columns, fixed }
+                _ => weights.add(sums(column, element)),
+            }
+        }
+        weights
+    }
+
+    /// Adds the sums of a column.
+    fn add(&mut self, sums: Option<Vec<u64>>) {
+        match (&mut self.sums, sums) {
+            (Some(all), Some(sums)) => all.iter_mut().zip(sums).for_each(|(all, sum)| *all += sum),
+            (None, sums) => self.sums = sums,
+            (_, None) => {}
+        }
+    }
+
+    /// The sum of the rows from `start` to `end`, as far as their columns have sums.
+    fn summed(&self, start: usize, end: usize) -> u64 {
+        self.sums.as_ref().map_or(0, |sums| sums[end] - sums[start])
     }
 
     /// An upper bound of the weight of the rows from `start` to `end`, in a few operations.
     fn at_most(&self, start: usize, end: usize) -> u64 {
         let columns: u64 = self.columns.iter().map(|column| column.at_most(start, end)).sum();
-        columns + self.fixed * (end - start) as u64
+        columns + self.summed(start, end) + self.fixed * (end - start) as u64
     }
 
     fn exact(&self, row: usize) -> u64 {
-        self.fixed + self.columns.iter().map(|column| column.exact(row)).sum::<u64>()
+        let columns: u64 = self.columns.iter().map(|column| column.exact(row)).sum();
+        columns + self.summed(row, row + 1) + self.fixed
     }
 
     /// The weight of the rows from `start` to `end`.
     #[must_use]
     pub fn total(&self, start: usize, end: usize) -> u64 {
         let columns: u64 = self.columns.iter().map(|column| column.total(start, end)).sum();
-        columns + self.fixed * (end - start) as u64
+        columns + self.summed(start, end) + self.fixed * (end - start) as u64
     }
 
     /// The first row heavier than `limit`, and its weight.
@@ -126,7 +148,6 @@ impl Column {
         match self {
             Self::Small(array) => span(offsets::<i32>(array), start, end),
             Self::Large(array) => span(offsets::<i64>(array), start, end),
-            Self::Sums(sums) => sums[end] - sums[start],
         }
     }
 
@@ -134,7 +155,6 @@ impl Column {
         let under_nulls = match self {
             Self::Small(array) => under_nulls(array.nulls(), offsets::<i32>(array), start, end),
             Self::Large(array) => under_nulls(array.nulls(), offsets::<i64>(array), start, end),
-            Self::Sums(_) => 0,
         };
         self.at_most(start, end).saturating_sub(under_nulls)
     }
@@ -224,68 +244,31 @@ fn sums(array: &ArrayRef, element: Element) -> Option<Vec<u64>> {
             let size = u64::try_from(*size).unwrap_or(0);
             Some(accumulate(array.len(), |_| true, |_| size))
         }
-        DataType::Dictionary(_, _) => {
-            let dictionary = array.as_any_dictionary();
-            let values = sums(dictionary.values(), element)?;
-            // An empty dictionary has null keys only, and no normal form of them.
-            let keys = if values.len() > 1 {
-                dictionary.normalized_keys()
-            } else {
-                vec![0; array.len()]
-            };
-            let weight = |row: usize| values.get(keys[row] + 1).map_or(0, |end| end - values[keys[row]]);
-            Some(accumulate(array.len(), valid, weight))
-        }
+        DataType::Dictionary(_, _) => dictionary(array, element),
         DataType::RunEndEncoded(_, _) => sums(&crate::schema::expand_runs(array).ok()?, element),
         DataType::Struct(_) => structs(array, element),
-        DataType::List(_) => Some(list(
-            array.len(),
-            valid,
-            array.as_list::<i32>().value_offsets(),
-            &elements(array.as_list::<i32>().values(), element),
+        DataType::List(_) => Some(lists(
+            array,
+            pairs(array.as_list::<i32>().value_offsets()),
+            element,
         )),
-        DataType::LargeList(_) => Some(list(
-            array.len(),
-            valid,
-            array.as_list::<i64>().value_offsets(),
-            &elements(array.as_list::<i64>().values(), element),
+        DataType::LargeList(_) => Some(lists(
+            array,
+            pairs(array.as_list::<i64>().value_offsets()),
+            element,
         )),
-        DataType::Map(_, _) => {
-            let map = array.as_map();
-            let entries: ArrayRef = std::sync::Arc::new(map.entries().clone());
-            Some(list(
-                array.len(),
-                valid,
-                map.value_offsets(),
-                &elements(&entries, element),
-            ))
-        }
+        DataType::Map(_, _) => Some(lists(array, pairs(array.as_map().value_offsets()), element)),
         DataType::ListView(_) => {
             let list = array.as_list_view::<i32>();
-            Some(view(
-                array.len(),
-                valid,
-                list.offsets(),
-                list.sizes(),
-                &elements(list.values(), element),
-            ))
+            Some(lists(array, views(list.offsets(), list.sizes()), element))
         }
         DataType::LargeListView(_) => {
             let list = array.as_list_view::<i64>();
-            Some(view(
-                array.len(),
-                valid,
-                list.offsets(),
-                list.sizes(),
-                &elements(list.values(), element),
-            ))
+            Some(lists(array, views(list.offsets(), list.sizes()), element))
         }
         DataType::FixedSizeList(_, size) => {
             let size = usize::try_from(*size).unwrap_or(0);
-            let elements = elements(array.as_fixed_size_list().values(), element);
-            Some(accumulate(array.len(), valid, |row| {
-                elements.total(row * size, (row + 1) * size)
-            }))
+            Some(lists(array, |row| row * size..(row + 1) * size, element))
         }
         _ => None,
     }
@@ -320,50 +303,72 @@ fn structs(array: &ArrayRef, element: Element) -> Option<Vec<u64>> {
     Some(accumulate(array.len(), |row| array.is_valid(row), weight))
 }
 
-/// The elements of lists.
-struct Elements {
-    /// The sums of what each has of text and lists.
-    inner: Option<Vec<u64>>,
-    /// Bytes of each besides.
-    width: u64,
-}
-
-fn elements(values: &ArrayRef, element: Element) -> Elements {
-    Elements {
-        inner: sums(values, element),
-        width: element(values.data_type()),
+/// The sums of rows that refer to a dictionary. Of text and bytes, only the values that rows refer to are looked at.
+fn dictionary(array: &ArrayRef, element: Element) -> Option<Vec<u64>> {
+    let dictionary = array.as_any_dictionary();
+    let values = dictionary.values();
+    match values.data_type() {
+        DataType::Utf8 | DataType::Binary => {
+            let offsets = offsets::<i32>(values);
+            Some(by_keys(array, |value| span(offsets, value, value + 1)))
+        }
+        DataType::LargeUtf8 | DataType::LargeBinary => {
+            let offsets = offsets::<i64>(values);
+            Some(by_keys(array, |value| span(offsets, value, value + 1)))
+        }
+        _ => {
+            let sums = sums(values, element)?;
+            Some(by_keys(array, |value| sums[value + 1] - sums[value]))
+        }
     }
 }
 
-impl Elements {
-    fn total(&self, start: usize, end: usize) -> u64 {
-        let inner = self.inner.as_ref().map_or(0, |inner| inner[end] - inner[start]);
-        inner + self.width * (end - start) as u64
+/// The sums of rows that refer to values of these weights.
+fn by_keys(array: &ArrayRef, weight: impl Fn(usize) -> u64) -> Vec<u64> {
+    let dictionary = array.as_any_dictionary();
+    let values = dictionary.values();
+    // An empty dictionary has null keys only, and no normal form of them.
+    if values.is_empty() {
+        return vec![0; array.len() + 1];
     }
+    let keys = dictionary.normalized_keys();
+    let valid = |row: usize| array.is_valid(row) && keys[row] < values.len() && values.is_valid(keys[row]);
+    accumulate(array.len(), valid, |row| weight(keys[row]))
 }
 
-fn list<T: OffsetSizeTrait>(
-    rows: usize,
-    valid: impl Fn(usize) -> bool,
-    offsets: &[T],
-    elements: &Elements,
-) -> Vec<u64> {
-    accumulate(rows, valid, |row| {
-        elements.total(offsets[row].as_usize(), offsets[row + 1].as_usize())
+/// The sums of lists, `span` of whose rows are the slots of their elements.
+fn lists(array: &ArrayRef, span: impl Fn(usize) -> Range<usize>, element: Element) -> Vec<u64> {
+    let Some(values) = child_of_lists(array) else {
+        return vec![0; array.len() + 1];
+    };
+    // Lists of null, and those of a struct that is null, may begin and end anywhere.
+    let valid = |row: usize| {
+        let span = span(row);
+        array.is_valid(row) && !span.is_empty() && span.end <= values.len()
+    };
+    let rows = (0..array.len()).filter(|row| valid(*row)).map(&span);
+    let reached = rows.reduce(|all, row| all.start.min(row.start)..all.end.max(row.end));
+    let Range { start, end } = reached.unwrap_or_default();
+    let inner = sums(&values.slice(start, end - start), element);
+    let width = element(values.data_type());
+    accumulate(array.len(), valid, |row| {
+        let span = span(row);
+        let inner = inner
+            .as_ref()
+            .map_or(0, |inner| inner[span.end - start] - inner[span.start - start]);
+        inner + width * span.len() as u64
     })
 }
 
-fn view<T: OffsetSizeTrait>(
-    rows: usize,
-    valid: impl Fn(usize) -> bool,
-    offsets: &[T],
-    sizes: &[T],
-    elements: &Elements,
-) -> Vec<u64> {
-    accumulate(rows, valid, |row| {
+fn pairs<T: OffsetSizeTrait>(offsets: &[T]) -> impl Fn(usize) -> Range<usize> {
+    |row| offsets[row].as_usize()..offsets[row + 1].as_usize()
+}
+
+fn views<T: OffsetSizeTrait>(offsets: &[T], sizes: &[T]) -> impl Fn(usize) -> Range<usize> {
+    |row| {
         let start = offsets[row].as_usize();
-        elements.total(start, start + sizes[row].as_usize())
-    })
+        start..start.saturating_add(sizes[row].as_usize())
+    }
 }
 
 /// Bytes of an element of lists: those of its values whose size its type says, and four for each length of text or
