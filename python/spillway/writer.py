@@ -80,14 +80,14 @@ class WriterOptions:
             ``page_bytes`` and ``page_rows`` as well. At ``zstd`` 1 the search for repeats is that of the
             level. It does not go with ``encryption``.
         memory_limit: All that the writer may keep in memory: rows that wait, dictionaries, pages, their
-            metadata, compressors; an integer of bytes or text such as ``"16MB"`` (10^6) and ``"16MiB"`` (2^20). Pages
-            are smaller then (a fourth of a column's share, 4 KiB at least), dictionaries too, and finished
-            pages that do not fit wait in a temporary file without a name: in ``TMPDIR`` if that is set, else
-            beside the file or, where it has no folder, where the system keeps such files. The bytes written
-            depend on the limit, not on what was spilled. A value above the limit is refused. Not in it: the
-            caller's batches, bloom filters of an encrypted file, and the metadata of so many column chunks that
-            they take more than an eighth of it, some 1.4 KiB each. A file object that keeps what it is given
-            keeps it.
+            metadata, compressors; an integer of bytes or text such as ``"16MB"`` (10^6) and ``"16MiB"``
+            (2^20). Pages are smaller then (a fourth of a column's share, 4 KiB at least), dictionaries too,
+            and finished pages that do not fit wait in a temporary file without a name: in ``TMPDIR`` if that
+            is set, else beside the file or, where it has no folder, where the system keeps such files. The
+            bytes written depend on the limit, not on what was spilled. A value above the limit is refused.
+            Not in it: the caller's batches, bloom filters of an encrypted file, and the metadata of column
+            chunks, some 1.4 KiB each, where it is more than an eighth. A file object that keeps what it is
+            given keeps it.
         threads: Threads that encode columns, the caller's among them. The file is the same, bit for bit, with
             any number of them. Fewer work where ``memory_limit`` has no room for their compressors.
         dictionary: ``False`` forbids dictionaries, a mapping forbids them by column. A key is a column's
@@ -235,8 +235,8 @@ class WriteResult:
         row_groups: Row groups in the file.
         columns: One entry for each leaf column, in file order.
         peak_tracked_bytes: The most memory the writer held at once, by its own account: encoders,
-            compressors, finished pages, metadata and rows that wait for a full unit. The caller's batches are not in
-            it.
+            compressors, finished pages, metadata and rows that wait for a full unit. The caller's batches
+            are not in it.
         spilled_bytes: Bytes of finished pages that waited in a temporary file for the end of their row group.
         seconds: The time that it took, by stage. It is not compared.
         path: The path or URL that the file was written to, as it was given; None for a file object. Results
