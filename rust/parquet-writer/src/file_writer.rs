@@ -661,7 +661,7 @@ impl OpenFile {
         if whole {
             return self.close_row_group(options.threads, patience);
         }
-        if check && row_group.is_check_due() {
+        if check && self.is_check_due(options, patience)? {
             self.encode(options, patience)?;
             if self.row_group.as_mut().is_some_and(RowGroup::is_full) {
                 self.close_row_group(options.threads, patience)?;
@@ -670,18 +670,33 @@ impl OpenFile {
         Ok(())
     }
 
+    /// Returns true if the size of the row group must be known now. A look at its first rows may put that off.
+    fn is_check_due(&mut self, options: &WriterOptions, patience: &mut Patience<'_>) -> Result<bool> {
+        let is_due = |file: &Self| file.row_group.as_ref().is_some_and(RowGroup::is_check_due);
+        if is_due(self) {
+            self.metered(|row_group, meter| row_group.look(options.threads, meter, patience))?;
+        }
+        Ok(is_due(self))
+    }
+
     /// Encodes the rows that wait, and copies those that are not enough to be encoded.
     fn encode(&mut self, options: &WriterOptions, patience: &mut Patience<'_>) -> Result<()> {
         self.carry.keep()?;
-        let other = self.waiting_bytes();
-        if let Some(row_group) = &mut self.row_group {
-            let meter = Meter::new(&self.pages, other);
-            let encoded = row_group.encode(options.threads, &meter, patience);
-            self.peak = self.peak.max(meter.peak());
-            encoded?;
-        }
+        self.metered(|row_group, meter| row_group.encode(options.threads, meter, patience))?;
         self.account();
         Ok(())
+    }
+
+    /// Has the row group encode, and notes the memory that it takes.
+    fn metered(&mut self, encode: impl FnOnce(&mut RowGroup, &Meter<'_>) -> Result<()>) -> Result<()> {
+        let other = self.waiting_bytes();
+        let Some(row_group) = &mut self.row_group else {
+            return Ok(());
+        };
+        let meter = Meter::new(&self.pages, other);
+        let encoded = encode(row_group, &meter);
+        self.peak = self.peak.max(meter.peak());
+        encoded
     }
 
     /// Opens a row group that begins with these rows, by which its encodings are chosen.

@@ -1,7 +1,7 @@
 //! The row group being written.
 //!
 //! Rows wait until their row group ends, or until its size is checked, at most to the end of the call that they came
-//! with. Then each column is encoded to its end before the next, so that its dictionary stays in the cache. Where the
+//! with. Before the first check, the first of them are encoded, which says when that check is due. Then each column is encoded to its end before the next, so that its dictionary stays in the cache. Where the
 //! row group ends, a chunk is in the file before the next column is encoded: only pages of rows before wait for others.
 
 use std::cmp::Reverse;
@@ -111,8 +111,19 @@ pub(crate) struct RowGroup {
     encoders: Vec<Box<dyn FieldEncoder>>,
     position: Position,
     checks: SizeChecks,
+    /// The look that the first check is planned by, until it is taken.
+    look: Option<Look>,
     /// Bytes of a row whose weight is not counted.
     row_bytes: u64,
+}
+
+/// A look at what the first rows take.
+#[derive(Clone, Copy)]
+struct Look {
+    /// The inputs that wait before it.
+    inputs: usize,
+    /// The bytes of the values of all rows before it.
+    weight: u64,
 }
 
 /// The input of the encoders.
@@ -150,6 +161,7 @@ impl RowGroup {
             encoders,
             position: Position::default(),
             checks,
+            look: None,
             row_bytes,
         }
     }
@@ -170,6 +182,14 @@ impl RowGroup {
             .add(run.weight + self.row_bytes * run.rows.count as u64);
         self.position = run.after;
         self.columns.waiting.push(Input::Rows(run.rows));
+        if run.check
+            && let Some(weight) = self.checks.begin_look()
+        {
+            self.look = Some(Look {
+                inputs: self.columns.waiting.len(),
+                weight,
+            });
+        }
     }
 
     /// Returns true if rows wait whose encoded size must be known now.
@@ -185,11 +205,48 @@ impl RowGroup {
 
     /// Encodes the rows that wait, one column after the other.
     pub fn encode(&mut self, threads: usize, meter: &Meter<'_>, patience: &mut Patience<'_>) -> Result<()> {
-        let columns = &self.columns;
-        if columns.waiting.is_empty() {
+        if self.columns.waiting.is_empty() {
             return Ok(());
         }
         meter.note(0, self.tracked_bytes());
+        if let Some(look) = self.look.take() {
+            self.encode_first(look, threads, meter, patience)?;
+        }
+        self.encode_waiting(threads, meter, patience)
+    }
+
+    /// Encodes the rows that the look is about, if that was not taken.
+    pub fn look(&mut self, threads: usize, meter: &Meter<'_>, patience: &mut Patience<'_>) -> Result<()> {
+        let Some(look) = self.look.take() else {
+            return Ok(());
+        };
+        meter.note(0, self.tracked_bytes());
+        self.encode_first(look, threads, meter, patience)
+    }
+
+    /// Encodes the rows before a look, and plans the first check by their size.
+    fn encode_first(
+        &mut self,
+        look: Look,
+        threads: usize,
+        meter: &Meter<'_>,
+        patience: &mut Patience<'_>,
+    ) -> Result<()> {
+        let behind = self.columns.waiting.split_off(look.inputs);
+        let encoded = self.encode_waiting(threads, meter, patience);
+        self.columns.waiting = behind;
+        encoded?;
+        self.checks.look(look.weight, self.encoded_bytes());
+        Ok(())
+    }
+
+    fn encode_waiting(
+        &mut self,
+        threads: usize,
+        meter: &Meter<'_>,
+        patience: &mut Patience<'_>,
+    ) -> Result<()> {
+        let columns = &self.columns;
         let tasks = self.encoders.iter_mut().enumerate();
         if threads == 1 {
             for (index, encoder) in tasks {

@@ -2,10 +2,16 @@
 //!
 //! Between two checks, rows are encoded one column after the other. So checks are few, and each is planned by what the
 //! one before found. They follow from the rows alone, however these were cut into batches.
+//!
+//! The first check is planned by a look at the first rows: what these take says as a rule that a row group of more values
+//! than its limit fits all the same. So a table that is there as a whole is encoded in two steps at most, and in the first
+//! of them dictionaries are small.
 
 /// The most bytes of values between two checks, in limits. A row group whose values stop to compress overruns its limit
 /// by no more.
 const MOST_AHEAD: u64 = 3;
+/// The part of the limit whose values the look is about.
+const LOOK_SHARE: u64 = 8;
 
 /// The size checks of one row group.
 #[derive(Debug, Clone, Copy)]
@@ -16,6 +22,8 @@ pub(crate) struct SizeChecks {
     weight: u64,
     /// Bytes of values at the next check.
     due: u64,
+    /// True once the first rows are those of the look.
+    looks: bool,
 }
 
 impl SizeChecks {
@@ -26,7 +34,20 @@ impl SizeChecks {
             weight: 0,
             // Values rarely take more bytes than they have, so rows with less fit.
             due: limit,
+            looks: false,
         }
+    }
+
+    /// The bytes of values so far where the look comes behind them, once.
+    pub fn begin_look(&mut self) -> Option<u64> {
+        let begins = !self.looks && self.weight >= self.limit / LOOK_SHARE;
+        self.looks |= begins;
+        begins.then_some(self.weight)
+    }
+
+    /// Plans the first check by a look: `encoded` bytes were what values of `weight` bytes take.
+    pub fn look(&mut self, weight: u64, encoded: u64) {
+        self.due = self.due.max(self.next(weight, encoded));
     }
 
     /// Counts the bytes of values that follow.
@@ -42,12 +63,17 @@ impl SizeChecks {
     /// Returns true if a row group of so many encoded bytes is full. If not, the next check comes when half of what is
     /// left should be used up, going by the bytes that values took so far.
     pub fn is_full(&mut self, encoded: u64) -> bool {
+        self.due = self.next(self.weight, encoded);
+        encoded >= self.limit
+    }
+
+    /// The bytes of values at the check after one that found so many encoded bytes.
+    fn next(&self, weight: u64, encoded: u64) -> u64 {
         let left = self.limit.saturating_sub(encoded);
-        let ahead = u128::from(left / 2) * u128::from(self.weight) / u128::from(encoded.max(1));
+        let ahead = u128::from(left / 2) * u128::from(weight) / u128::from(encoded.max(1));
         let most = self.limit.saturating_mul(MOST_AHEAD);
         let ahead = u64::try_from(ahead).unwrap_or(u64::MAX).min(most);
-        self.due = self.weight.saturating_add(ahead);
-        left == 0
+        weight.saturating_add(ahead)
     }
 }
 
@@ -66,6 +92,9 @@ mod tests {
             checks.add(step);
             weight += step;
             encoded += step * share(weight) / 1000;
+            if let Some(weight) = checks.begin_look() {
+                checks.look(weight, encoded);
+            }
             if checks.is_due() {
                 count += 1;
                 if checks.is_full(encoded) {
