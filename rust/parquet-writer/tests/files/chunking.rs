@@ -87,7 +87,7 @@ fn options() -> impl Strategy<Value = OptionInput> {
     let mode = prop_oneof![Just("modern"), Just("v1")];
     let sizes = (1..5_000_i64, 1..40_000_i64, 16..8_000_i64);
     let extras = (
-        option::of(420_000..660_000_i64),
+        option::of(440_000..660_000_i64),
         any::<bool>(),
         option::of(0.001..0.5_f64),
         option::of((1..300_i64).prop_flat_map(|least| (Just(least), least + 1..3_000))),
