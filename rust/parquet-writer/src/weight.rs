@@ -341,18 +341,33 @@ fn lists(array: &ArrayRef, span: impl Fn(usize) -> Range<usize>, element: Elemen
     let Some(values) = child_of_lists(array) else {
         return vec![0; array.len() + 1];
     };
+    let nulls = array.nulls();
+    let valid = |row: usize| nulls.is_none_or(|nulls| nulls.is_valid(row));
+    let width = element(values.data_type());
+    let has_sums = sums(&values.slice(0, 0), element).is_some();
     // Lists of null, and those of a struct that is null, may begin and end anywhere.
-    let valid = |row: usize| {
-        let span = span(row);
-        array.is_valid(row) && !span.is_empty() && span.end <= values.len()
-    };
+    let is_sound = |span: &Range<usize>| span.start < span.end && span.end <= values.len();
+    if !has_sums {
+        return accumulate(array.len(), valid, |row| {
+            let span = span(row);
+            if is_sound(&span) {
+                width * span.len() as u64
+            } else {
+                0
+            }
+        });
+    }
     let rows = (0..array.len()).filter(|row| valid(*row)).map(&span);
-    let reached = rows.reduce(|all, row| all.start.min(row.start)..all.end.max(row.end));
+    let reached = rows
+        .filter(is_sound)
+        .reduce(|all, row| all.start.min(row.start)..all.end.max(row.end));
     let Range { start, end } = reached.unwrap_or_default();
     let inner = sums(&values.slice(start, end - start), element);
-    let width = element(values.data_type());
     accumulate(array.len(), valid, |row| {
         let span = span(row);
+        if !is_sound(&span) {
+            return 0;
+        }
         let inner = inner
             .as_ref()
             .map_or(0, |inner| inner[span.end - start] - inner[span.start - start]);
