@@ -316,6 +316,14 @@ fn dictionary(array: &ArrayRef, element: Element) -> Option<Vec<u64>> {
             let offsets = offsets::<i64>(values);
             Some(by_keys(array, |value| span(offsets, value, value + 1)))
         }
+        DataType::Utf8View => {
+            let views = values.as_string_view().views();
+            Some(by_keys(array, |value| view_length(views[value])))
+        }
+        DataType::BinaryView => {
+            let views = values.as_binary_view().views();
+            Some(by_keys(array, |value| view_length(views[value])))
+        }
         _ => {
             let sums = sums(values, element)?;
             Some(by_keys(array, |value| sums[value + 1] - sums[value]))
@@ -331,8 +339,9 @@ fn by_keys(array: &ArrayRef, weight: impl Fn(usize) -> u64) -> Vec<u64> {
     if values.is_empty() {
         return vec![0; array.len() + 1];
     }
-    let keys = dictionary.normalized_keys();
-    let valid = |row: usize| array.is_valid(row) && keys[row] < values.len() && values.is_valid(keys[row]);
+    let (keys, nulls) = (dictionary.normalized_keys(), array.nulls());
+    let is_there = |row: usize| nulls.is_none_or(|nulls| nulls.is_valid(row));
+    let valid = |row: usize| is_there(row) && keys[row] < values.len() && values.is_valid(keys[row]);
     accumulate(array.len(), valid, |row| weight(keys[row]))
 }
 
@@ -490,6 +499,51 @@ mod tests {
         let offsets = OffsetBuffer::from_lengths(lengths.iter().map(|length| length.unwrap_or(0)));
         let nulls = lengths.iter().map(Option::is_some).collect();
         Arc::new(ListArray::new(field, offsets, Arc::new(values), Some(nulls)))
+    }
+
+    #[test]
+    fn rows_weigh_the_same_by_themselves_and_among_others_in_every_layout() {
+        let text: ArrayRef = Arc::new(StringArray::from_iter([
+            Some("abc"),
+            None,
+            Some(""),
+            Some("a"),
+            Some("abc"),
+        ]));
+        let cast = |to: DataType| arrow_cast::cast(&text, &to).unwrap();
+        let values = [DataType::Utf8, DataType::LargeUtf8, DataType::Utf8View];
+        let keyed =
+            values.map(|values| cast(DataType::Dictionary(Box::new(DataType::Int8), Box::new(values))));
+        let others = [
+            cast(DataType::Utf8View),
+            cast(DataType::LargeBinary),
+            cast(DataType::BinaryView),
+        ];
+        for column in keyed.into_iter().chain(others) {
+            let all = [
+                Arc::clone(&column),
+                lists(&[Some(2), None, Some(0), Some(5), Some(1)]),
+            ];
+            let (weights, foreseen) = (Weights::new(&all), Weights::with_wide_elements(&all).unwrap());
+            for (start, end) in (0..=5).flat_map(|start| (start..=5).map(move |end| (start, end))) {
+                let rows = all.each_ref().map(|column| column.slice(start, end - start));
+                let alone = Weights::new(&rows).total(0, end - start);
+                assert_eq!(
+                    alone,
+                    weights.total(start, end),
+                    "{} {start} {end}",
+                    column.data_type()
+                );
+                let alone = Weights::with_wide_elements(&rows).unwrap().total(0, end - start);
+                assert_eq!(
+                    alone,
+                    foreseen.total(start, end),
+                    "{} {start} {end}",
+                    column.data_type()
+                );
+            }
+            assert_eq!(Weights::new(&[column]).total(0, 5), 3 + 1 + 3);
+        }
     }
 
     #[test]

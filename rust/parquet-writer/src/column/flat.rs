@@ -163,9 +163,10 @@ impl FlatEncoder {
         if let Some(values) = &values {
             // Under a limit, room is made as values come: rows of lists may have many or none.
             let present = data.len() - nulls.map_or(0, NullBuffer::null_count);
-            let room = match self.budget.value_bytes {
-                None => rows.min(present).min(self.budget.page_rows - self.page.rows),
-                Some(_) => 0,
+            let room = if self.budget.is_limited() {
+                0
+            } else {
+                rows.min(present).min(self.budget.page_rows - self.page.rows)
             };
             self.values.begin(values, room);
         }
@@ -183,7 +184,7 @@ impl FlatEncoder {
             rows,
         });
         drop(values);
-        if self.budget.value_bytes.is_none() {
+        if !self.budget.is_limited() {
             self.scratch = scratch;
         }
         written

@@ -17,16 +17,12 @@ use crate::error::{Result, WriteError};
 
 /// Facts about each data page, for the `ColumnIndex` and the `OffsetIndex` of the format's `PageIndex.md`.
 pub(super) struct PageIndex {
-    pages: Vec<PageEntry>,
+    /// Rows of each page.
+    rows: Vec<u32>,
     /// Bytes of the byte arrays of each page, for a column of byte arrays.
     value_bytes: Option<Vec<u64>>,
     /// The column index, as long as each page with values has bounds.
     column: Option<ColumnEntries>,
-}
-
-/// A page in the offset index.
-struct PageEntry {
-    rows: u32,
 }
 
 /// The pages of a column index.
@@ -51,7 +47,7 @@ impl PageIndex {
     /// An index without pages, with a part for bounds where the column's values have an order.
     pub fn new(physical_type: Type, has_order: bool) -> Self {
         Self {
-            pages: Vec::new(),
+            rows: Vec::new(),
             value_bytes: (physical_type == Type::BYTE_ARRAY).then(Vec::new),
             column: has_order.then(ColumnEntries::default),
         }
@@ -68,8 +64,7 @@ impl PageIndex {
         if let Some((value_bytes, bytes)) = self.value_bytes.as_mut().zip(facts.value_bytes) {
             value_bytes.push(bytes);
         }
-        let rows = narrow(count.rows)?;
-        self.pages.push(PageEntry { rows });
+        self.rows.push(narrow(count.rows)?);
         Ok(())
     }
 
@@ -82,7 +77,7 @@ impl PageIndex {
         physical_type: Type,
         order: BoundaryOrder,
     ) -> ParquetResult<Option<ColumnIndexMetaData>> {
-        let column = self.column.as_ref().filter(|_| !self.pages.is_empty());
+        let column = self.column.as_ref().filter(|_| !self.rows.is_empty());
         column
             .map(|column| column.build(physical_type, order))
             .transpose()
@@ -91,18 +86,18 @@ impl PageIndex {
     /// The offset index of a chunk with pages. Offsets and sizes come when the chunk's pages are known.
     pub fn offset_index(&self) -> Option<OffsetIndexMetaData> {
         let mut index = OffsetIndexBuilder::new();
-        for page in &self.pages {
-            index.append_row_count(page.rows.into());
+        for rows in &self.rows {
+            index.append_row_count((*rows).into());
             index.append_offset_and_size(0, 0);
         }
         for bytes in self.value_bytes.iter().flatten() {
             index.append_unencoded_byte_array_data_bytes(i64::try_from(*bytes).ok());
         }
-        (!self.pages.is_empty()).then(|| index.build())
+        (!self.rows.is_empty()).then(|| index.build())
     }
 
     pub fn memory_bytes(&self) -> usize {
-        self.pages.capacity() * size_of::<PageEntry>()
+        self.rows.capacity() * size_of::<u32>()
             + self.value_bytes.as_ref().map_or(0, Vec::capacity) * size_of::<u64>()
             + self.column.as_ref().map_or(0, ColumnEntries::memory_bytes)
     }
