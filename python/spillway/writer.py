@@ -69,7 +69,7 @@ class WriterOptions:
             worst, plus a few thousand rows or one value.
         page_bytes: Bytes of a data page before compression. A page is larger only when one value is larger
             than an eighth of it.
-        page_rows: Rows of a data page, at most; under ``memory_limit`` it may have fewer. Above 20,000 it is
+        page_rows: Rows of a data page, at most; under ``memory_limit`` it may have fewer. Above 32,768 it is
             no more than ``page_bytes``, as levels and indices take space even where values take none.
         dictionary_page_bytes: Bytes of a dictionary page before compression, at which a column chunk goes on
             without its dictionary; under ``memory_limit`` at most 2 MiB and the column's share. A column that
@@ -148,7 +148,7 @@ class WriterOptions:
     row_group_rows: int = 1_048_576
     row_group_bytes: int = 128 << 20
     page_bytes: int = 256 << 10
-    page_rows: int = 20_000
+    page_rows: int = 32_768
     dictionary_page_bytes: int = 2 << 20
     content_defined_chunking: bool | Sequence[int] = False
     memory_limit: int | str | None = None

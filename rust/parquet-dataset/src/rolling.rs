@@ -110,7 +110,7 @@ mod tests {
             max_bytes: Some(max_bytes),
             columns: 4,
             page_bytes: 256 << 10,
-            page_rows: 20_000,
+            page_rows: 32_768,
             is_encrypted: false,
         }
     }
