@@ -107,7 +107,7 @@ def test_a_table_of_more_values_than_row_group_bytes_spills_nothing_where_its_fi
     assert values.nbytes > 1.2 * limit
     result = spillway.write_parquet(values, tmp_path / "values.parquet", row_group_bytes=limit)
     assert (result.row_groups, result.spilled_bytes) == (1, 0)
-    assert result.peak_tracked_bytes < result.bytes / 2
+    assert result.peak_tracked_bytes < result.bytes * 2 / 3
     batches = io.BytesIO()
     with spillway.ParquetWriter(batches, values.schema, row_group_bytes=limit) as writer:
         for batch in values.to_batches(max_chunksize=70_000):
