@@ -81,6 +81,9 @@ pub(super) struct FlatEncoder {
 /// The last indices of a page that widths are tried on.
 const INDICES_TRIED: usize = 4096;
 
+/// Rows of the first page after which the chunk's encoding is decided.
+const ROWS_BEFORE_DECISION: usize = 20_000;
+
 /// The reason why a page ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
@@ -243,7 +246,7 @@ impl FlatEncoder {
     fn room(&self, run: &Run<'_>, start: usize) -> usize {
         let rows = run
             .rows_together(start, self.budget.piece_rows)
-            .min(self.budget.page_rows - self.page.rows);
+            .min(self.page_rows() - self.page.rows);
         let entries = self.levels.capacity(self.page_bytes);
         let rows = run.rows_with_entries(start, rows, entries.saturating_sub(self.page.entries));
         let room = self.value_room();
@@ -256,6 +259,17 @@ impl FlatEncoder {
             fitting.max(1)
         } else {
             fitting
+        }
+    }
+
+    /// Rows of the page, or those after which the encoding is decided where that is open: what comes before may be
+    /// encoded twice.
+    fn page_rows(&self) -> usize {
+        let rows = self.budget.page_rows;
+        if self.choice.trial.is_some() {
+            rows.min(ROWS_BEFORE_DECISION)
+        } else {
+            rows
         }
     }
 
