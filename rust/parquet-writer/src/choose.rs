@@ -22,8 +22,8 @@ pub(crate) use growth::Growth;
 /// Bytes of a dictionary above which a column chunk goes on without it. This is twice the limit of other writers, since
 /// columns get dictionaries here only where they save bytes.
 pub(crate) const DICTIONARY_BYTES: usize = 2 << 20;
-/// The most rows of a page: a reader that looks for one row has to decode them all. So many values of eight bytes fill a
-/// page; with fewer, a codec that begins each page anew finds fewer repeats.
+/// The most rows of a page: a reader that looks for one row has to decode them all. So many values of eight bytes fill
+/// a page; with fewer, a codec that begins each page anew finds fewer repeats.
 pub(crate) const PAGE_ROWS: usize = 32_768;
 
 /// The choice for one leaf column.
