@@ -8,6 +8,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +22,7 @@ import spillway
 from ..counts import examples
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from spillway.types import TimestampLoss, Timestamps
@@ -133,6 +135,49 @@ def test_a_page_may_have_more_rows_than_by_default(tmp_path: Path) -> None:
     spillway.write_parquet(pa.table({"n": [7] * 100_000}), path, page_rows=100_000)
     (column,) = spillway.inspect_file(path).row_groups[0].columns
     assert column.data_pages == 1
+
+
+VALID: dict[str, Callable[[int], bool]] = {
+    "all": lambda _: True,
+    "most": lambda row: row % 3 > 0,
+    "few": lambda row: row % 400 == 7,
+    "late": lambda row: row > 25_000,
+}
+
+
+@pytest.mark.parametrize("valid", VALID)
+def test_a_page_goes_on_where_its_encoding_is_decided_within_it(tmp_path: Path, valid: str) -> None:
+    """The first 20,000 rows decide, and a page may have 32,768."""
+    rows = 70_000
+    rng = np.random.default_rng(6)
+    noise, few = rng.integers(0, 2**62, rows), rng.integers(0, 900, rows)
+    values = {
+        "rising": range(rows),
+        "noise": noise.tolist(),
+        "few": few.tolist(),
+        "real": rng.random(rows).tolist(),
+        "hex": [f"{value:x}" for value in noise],
+        "word": [f"the word {value}" for value in few],
+        "late": [f"early {i % 9}" if i < 20_000 else f"late {value:x}" for i, value in enumerate(noise)],
+        "list": [[f"{value}", "same"][: i % 3] for i, value in enumerate(noise)],
+        "struct": [{"a": int(value)} for value in few],
+    }
+    table = pa.table(
+        {
+            name: [value if VALID[valid](row) else None for row, value in enumerate(column)]
+            for name, column in values.items()
+        }
+    )
+    path, streamed = tmp_path / "rows.parquet", io.BytesIO()
+    spillway.write_parquet(table, path)
+    assert pq.read_table(path).equals(table)
+    assert pl.read_parquet(path).to_arrow().cast(table.schema).equals(table)
+    with spillway.ParquetWriter(streamed, table.schema) as writer:
+        for batch in table.to_batches(max_chunksize=7_001):
+            writer.write(batch)
+    assert streamed.getvalue() == path.read_bytes()
+    pages = {column.path: column.data_pages for column in spillway.inspect_file(path).row_groups[0].columns}
+    assert pages["few"] == 3 if valid == "all" else pages["few"] >= 3
 
 
 @settings(max_examples=examples(0.2), deadline=None)
