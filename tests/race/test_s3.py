@@ -52,6 +52,6 @@ def test_a_race_is_held_and_checked_and_leaves_nothing(bucket: Bucket, out: Path
     assert not [key for key in left if key.startswith("here")]
     (folder,) = out.iterdir()
     report = (folder / "report.md").read_text()
-    assert "tables on S3" in report
+    assert "tables on an S3 server at 127.0.0.1, not on Amazon S3" in report
     secret = bucket.options()["AWS_SECRET_ACCESS_KEY"]
     assert not any(secret in path.read_text() for path in folder.iterdir() if path.is_file())

@@ -51,6 +51,14 @@ class Location:
         """True if it is a folder on this machine."""
         return "://" not in self.uri
 
+    @property
+    def endpoint(self) -> str | None:
+        """The URL of the S3 server; None on a disk, and for Amazon's own."""
+        if self.is_local:
+            return None
+        given = _short_names(self.storage_options)
+        return given.get("endpoint_url") or given.get("endpoint") or os.environ.get("AWS_ENDPOINT_URL")
+
     def below(self, name: str) -> Location:
         """A location inside."""
         return Location(f"{self.uri}/{name}", self.storage_options)
@@ -75,6 +83,11 @@ class Location:
     def as_dict(self) -> dict[str, Any]:
         """The fields as a plain dict, for a worker."""
         return asdict(self)
+
+
+def _short_names(storage_options: dict[str, str]) -> dict[str, str]:
+    """Storage options by their names in lower case, without ``aws_``."""
+    return {name.lower().removeprefix("aws_"): value for name, value in storage_options.items()}
 
 
 def log_name(version: int) -> str:
@@ -186,7 +199,8 @@ class S3Files(Files):
 
     def __init__(self, location: Location) -> None:
         self._bucket, _, self._prefix = location.uri.removeprefix("s3://").partition("/")
-        self._client = _s3_client(tuple(sorted(location.storage_options.items())))
+        options = tuple(sorted(location.storage_options.items()))
+        self._client = _s3_client(options, location.endpoint)
 
     def draft(self, body: bytes) -> Draft:
         """The body of a request."""
@@ -252,15 +266,14 @@ class _S3Draft(Draft):
 
 
 @cache
-def _s3_client(storage_options: tuple[tuple[str, str], ...]) -> Any:
+def _s3_client(storage_options: tuple[tuple[str, str], ...], endpoint: str | None) -> Any:
     """One client for all threads: making one takes longer than many requests."""
     try:
         import botocore.session
         from botocore.config import Config
     except ModuleNotFoundError as error:
         raise MissingExtraError("botocore", "race", "check a table on S3") from error
-    given = {name.lower().removeprefix("aws_"): value for name, value in storage_options}
-    endpoint = given.get("endpoint_url") or given.get("endpoint") or os.environ.get("AWS_ENDPOINT_URL")
+    given = _short_names(dict(storage_options))
     style = {"addressing_style": "path"} if endpoint else {}
     return botocore.session.get_session().create_client(
         "s3",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spillway.harness.report.markdown import (
     bullets,
@@ -82,10 +82,21 @@ def write_report(run: RunSummary, figures: Sequence[Figure]) -> Path:
     return write_document(run.folder, parts)
 
 
+def _store(environment: dict[str, Any]) -> str:
+    """The disk, or which server spoke the protocol of S3: Amazon's answers take longer than a local one's."""
+    if environment["store"] == "local disk":
+        return "local disk"
+    if "endpoint" not in environment:
+        return "an S3 server that the record does not name"
+    if environment["endpoint"] is None:
+        return "Amazon S3"
+    return f"an S3 server at {environment['endpoint']}, not on Amazon S3"
+
+
 def _environment(run: RunSummary) -> str:
     environment = run.environment
     lines = [
-        f"{machine(environment)}; tables on {environment['store']}.",
+        f"{machine(environment)}; tables on {_store(environment)}.",
         software(environment),
         f"Each race has a fresh table and fresh processes, and {environment['options']['time_limit']:g} s.",
         *checkout(environment),

@@ -6,6 +6,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from spillway.errors import OptionError, SpillwayError
 from spillway.harness import records
@@ -93,6 +94,7 @@ def hold_races(  # noqa: PLR0913 - options, by keyword only
         {
             **describe_run(run_id, options, schema_version=SCHEMA_VERSION),
             "store": "local disk" if location.is_local else "S3",
+            "endpoint": urlsplit(location.endpoint).hostname if location.endpoint else None,
             "targets": targets,
             "skipped": [
                 {"cell": cell.as_dict(), "words": cell.words, "reason": reason}
