@@ -9,7 +9,7 @@ use arrow_schema::SchemaRef;
 use delta_commit::actions::{Action, Add, Metadata, PartitionValues, Txn};
 use delta_commit::clustering::without_statistics;
 use delta_commit::{CommitError, MemberId, Operation, Patience, Transaction, Version, path};
-use parquet_dataset::{DatasetInput, DatasetOptions, Prepared, Spread, SpreadFile, SpreadPlan};
+use parquet_dataset::{DatasetInput, DatasetOptions, Prepared, Spread, SpreadFile, SpreadPlan, ValuesIn};
 use parquet_writer::{Batch, OptionFault, Timestamps, WriteError, WriterOptions};
 
 use crate::change_feed;
@@ -110,6 +110,8 @@ pub(crate) struct DataWriter {
     /// The table when the first rows came, which rows are checked against.
     head: Arc<Head>,
     open: Option<Open>,
+    /// The partition values of all rows as the log has them; none if they follow from the rows.
+    partition: Option<PartitionValues>,
 }
 
 /// A comparison of rows with the table's constraints.
@@ -205,10 +207,21 @@ impl DataWriter {
 
     fn opened(&mut self, schema: &SchemaRef) -> Result<&mut Open> {
         let open = match self.open.take() {
+            partition: None,
             Some(open) => open,
             None => self.start(schema)?,
         };
         Ok(self.open.insert(open))
+    /// This writer, for files that have these partition values, as the log has them, whatever the rows say: a value may
+    /// have another meaning for another reader, as a timestamp without a zone has, and another form than this writer's,
+    /// as the empty text has.
+    pub fn in_partition(self, values: &PartitionValues) -> Self {
+        Self {
+            partition: Some(values.clone()),
+            ..self
+        }
+    }
+
     }
 
     /// The columns of the files; before the first rows, all of the table's.
@@ -241,7 +254,12 @@ impl DataWriter {
             max_file_rows: self.options.max_file_rows,
             ..DatasetInput::default()
         })?;
-        let prepared = Prepared::new(shape.schema(), options, self.writer_options.clone())?;
+        let prepared = Prepared::new(
+            shape.schema(),
+            options,
+            self.writer_options.clone(),
+            ValuesIn::Log,
+        )?;
         Ok(Open {
             shape,
             indexed: Indexed::of(&self.head, &table)?,
@@ -432,7 +450,11 @@ impl DataWriter {
         for file in files {
             written.rows += file.result.rows;
             written.bytes += file.result.bytes;
-            written.adds.push(add_of(&file, open, &self.head)?);
+            let values = match &self.partition {
+                Some(values) => values.clone(),
+                None => partition_of_file(&file, &open.schema)?,
+            };
+            written.adds.push(add_of(&file, values, open, &self.head)?);
         }
         Ok(written)
     }
@@ -480,24 +502,11 @@ fn first_actions(head: &Head, changes: bool) -> Result<Vec<Action>> {
 }
 
 /// The action that brings a file into the table.
-fn add_of(file: &SpreadFile, open: &Open, head: &Head) -> Result<Add> {
+fn add_of(file: &SpreadFile, partition_values: PartitionValues, open: &Open, head: &Head) -> Result<Add> {
     let relative = file
         .path
         .to_str()
         .ok_or_else(|| TableError::Malformed(format!("the path {} is not UTF-8", file.path.display())))?;
-    let partition_values = partition_values(&file.partition, &open.schema);
-    for (name, value) in partition_values.iter() {
-        let column = open.schema.column(name);
-        if value.is_none() && column.is_some_and(|column| !column.nullable) {
-            return Err(TableError::column(
-                name,
-                format!(
-                    "the partition column {name:?} has an empty text: Delta stores it as null, which the table does \
-                     not allow there"
-                ),
-            ));
-        }
-    }
     Ok(Add {
         path: path::encode(relative),
         partition_values,
@@ -530,6 +539,27 @@ fn partition_values(values: &[(String, Option<String>)], schema: &TableSchema) -
         })
         .collect()
 }
+/// The partition values of a file whose rows have them.
+///
+/// # Errors
+/// [`CommitError::Schema`] when an empty text, which is written as null, is in a column that has no nulls.
+fn partition_of_file(file: &SpreadFile, schema: &TableSchema) -> Result<PartitionValues> {
+    let values = partition_values(&file.partition, schema);
+    for (name, value) in values.iter() {
+        let column = schema.column(name);
+        if value.is_none() && column.is_some_and(|column| !column.nullable) {
+            return Err(TableError::column(
+                name,
+                format!(
+                    "the partition column {name:?} has an empty text: Delta stores it as null, which the table does \
+                     not allow there"
+                ),
+            ));
+        }
+    }
+    Ok(values)
+}
+
 
 /// `2026-01-31 12:30:00.5Z` as `2026-01-31T12:30:00.500000Z`.
 fn utc(text: &str) -> String {

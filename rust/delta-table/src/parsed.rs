@@ -217,7 +217,8 @@ impl Parsed {
         let columns = self.partitions.iter().map(|column| {
             let texts = adds
                 .iter()
-                .map(|add| add.as_ref()?.partition_values.get(&column.name)?);
+                .map(|add| add.as_ref()?.partition_values.get(&column.name)?)
+                .map(|text| text.filter(|text| !text.is_empty() || column.kind.has_empty()));
             typed(&texts.collect(), &column.kind).map_err(|error| {
                 TableError::Malformed(format!(
                     "the partition column {:?} has a value that is none of its type: {error}",

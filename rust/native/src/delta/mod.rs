@@ -747,7 +747,11 @@ impl GivenFile {
             path: self.path,
             size: self.size,
             modification_time: self.modification_time,
-            partition_values: self.partition_values.into_iter().collect::<PartitionValues>(),
+            partition_values: self
+                .partition_values
+                .into_iter()
+                .collect::<PartitionValues>()
+                .written(),
             stats: self.stats,
             data_change: self.data_change,
             ..Add::default()
