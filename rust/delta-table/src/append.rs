@@ -23,6 +23,7 @@ use crate::error::{Result, TableError};
 use crate::head::Head;
 use crate::indexed::Indexed;
 use crate::kept::Kept;
+use crate::limits::Limits;
 use crate::operations::remove_chosen;
 use crate::place::DataFiles;
 use crate::row_ids;
@@ -109,13 +110,22 @@ pub(crate) struct DataWriter {
     writer_options: WriterOptions,
     /// The table when the first rows came, which rows are checked against.
     head: Arc<Head>,
-    open: Option<Open>,
     /// The partition values of all rows as the log has them; none if they follow from the rows.
     partition: Option<PartitionValues>,
+    open: Option<Open>,
 }
 
 /// A comparison of rows with the table's constraints.
 type Check<'a> = dyn Fn(&Constraints, &Batch) -> Result<()> + 'a;
+
+/// Where rows come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// From outside. Texts get the lengths that their columns declare.
+    Caller,
+    /// From the table, but for new values that have these lengths.
+    Table,
+}
 
 /// A batch that the table takes.
 struct Fitted {
@@ -133,6 +143,7 @@ struct Open {
     schema: Arc<TableSchema>,
     changes_schema: bool,
     indexed: Indexed,
+    limits: Limits,
     constraints: Constraints,
     spread: Spread<DataFiles>,
     nans: Nans,
@@ -196,22 +207,11 @@ impl DataWriter {
             options,
             writer_options,
             head,
+            partition: None,
             open: None,
         })
     }
 
-    /// Checks that rows of a schema can be written. The first schema fixes the columns of the files.
-    pub fn accept(&mut self, schema: &SchemaRef) -> Result<()> {
-        self.opened(schema).map(drop)
-    }
-
-    fn opened(&mut self, schema: &SchemaRef) -> Result<&mut Open> {
-        let open = match self.open.take() {
-            partition: None,
-            Some(open) => open,
-            None => self.start(schema)?,
-        };
-        Ok(self.open.insert(open))
     /// This writer, for files that have these partition values, as the log has them, whatever the rows say: a value may
     /// have another meaning for another reader, as a timestamp without a zone has, and another form than this writer's,
     /// as the empty text has.
@@ -222,6 +222,17 @@ impl DataWriter {
         }
     }
 
+    /// Checks that rows of a schema can be written. The first schema fixes the columns of the files.
+    pub fn accept(&mut self, schema: &SchemaRef) -> Result<()> {
+        self.opened(schema).map(drop)
+    }
+
+    fn opened(&mut self, schema: &SchemaRef) -> Result<&mut Open> {
+        let open = match self.open.take() {
+            Some(open) => open,
+            None => self.start(schema)?,
+        };
+        Ok(self.open.insert(open))
     }
 
     /// The columns of the files; before the first rows, all of the table's.
@@ -263,6 +274,7 @@ impl DataWriter {
         Ok(Open {
             shape,
             indexed: Indexed::of(&self.head, &table)?,
+            limits: Limits::of(&table)?,
             constraints: Constraints::of(&self.head.metadata, &table)?,
             schema: table,
             changes_schema,
@@ -300,7 +312,8 @@ impl DataWriter {
         let check = |constraints: &Constraints, rows: &Batch| {
             constraints.check(rows, |row| format!("row {row} of a batch"))
         };
-        self.take_checked(batch, kept, &check, go_on)
+        let fitted = self.fit(batch, Origin::Caller, kept.is_some(), &check)?;
+        self.take_fitted(fitted, kept, go_on)
     }
 
     /// Checks all batches before any is taken. Their rows are numbered as those of one call.
@@ -310,7 +323,7 @@ impl DataWriter {
             let check = |constraints: &Constraints, rows: &Batch| {
                 constraints.check(rows, |row| format!("row {}", before + row))
             };
-            let fitted = self.fit(batch, is_kept, &check)?;
+            let fitted = self.fit(batch, Origin::Caller, is_kept, &check)?;
             before += batch.rows();
             Ok(fitted)
         });
@@ -322,30 +335,32 @@ impl DataWriter {
         let check = |constraints: &Constraints, rows: &Batch| {
             constraints.check(rows, |_| "a changed or inserted row".to_owned())
         };
-        self.take_checked(batch, &mut None, &check, go_on)
+        self.take_of_table(batch, &check, go_on)
     }
 
     /// Takes a batch of rows that the table has already: no constraint is compared with them.
     pub fn take_known(&mut self, batch: &Batch, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
-        self.take_checked(batch, &mut None, &|_, _| Ok(()), go_on)
+        self.take_of_table(batch, &|_, _| Ok(()), go_on)
     }
 
-    fn take_checked(
+    fn take_of_table(
         &mut self,
         batch: &Batch,
-        kept: &mut Option<Kept>,
         check: &Check<'_>,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
-        let fitted = self.fit(batch, kept.is_some(), check)?;
-        self.take_fitted(fitted, kept, go_on)
+        let fitted = self.fit(batch, Origin::Table, false, check)?;
+        self.take_fitted(fitted, &mut None, go_on)
     }
 
     /// Checks a batch, and converts it to rows of the table.
-    fn fit(&mut self, batch: &Batch, is_kept: bool, check: &Check<'_>) -> Result<Fitted> {
+    fn fit(&mut self, batch: &Batch, origin: Origin, is_kept: bool, check: &Check<'_>) -> Result<Fitted> {
         let open = self.opened(batch.schema())?;
         let given = batch.columns();
-        let batch = open.shape.fit(batch)?;
+        let mut batch = open.shape.fit(batch)?;
+        if origin == Origin::Caller {
+            batch = open.limits.of_batch(batch)?;
+        }
         let is_given = |column: &ArrayRef| given.iter().any(|given| Arc::ptr_eq(given, column));
         let is_converted = !batch.columns().iter().all(is_given);
         open.spread.check(&batch)?;
@@ -524,21 +539,6 @@ fn add_of(file: &SpreadFile, partition_values: PartitionValues, open: &Open, hea
     })
 }
 
-/// Partition values in the log's form: those of folders, except timestamps, which every reader must take for UTC.
-fn partition_values(values: &[(String, Option<String>)], schema: &TableSchema) -> PartitionValues {
-    values
-        .iter()
-        .map(|(name, value)| {
-            let moment = schema
-                .column(name)
-                .is_some_and(|column| column.kind == Kind::Primitive(Primitive::Timestamp));
-            let value = value
-                .as_deref()
-                .map(|text| if moment { utc(text) } else { text.to_owned() });
-            (name.clone(), value)
-        })
-        .collect()
-}
 /// The partition values of a file whose rows have them.
 ///
 /// # Errors
@@ -560,6 +560,21 @@ fn partition_of_file(file: &SpreadFile, schema: &TableSchema) -> Result<Partitio
     Ok(values)
 }
 
+/// Partition values in the log's form: those of folders, except timestamps, which every reader must take for UTC.
+fn partition_values(values: &[(String, Option<String>)], schema: &TableSchema) -> PartitionValues {
+    values
+        .iter()
+        .map(|(name, value)| {
+            let moment = schema
+                .column(name)
+                .is_some_and(|column| column.kind == Kind::Primitive(Primitive::Timestamp));
+            let value = value
+                .as_deref()
+                .map(|text| if moment { utc(text) } else { text.to_owned() });
+            (name.clone(), value)
+        })
+        .collect()
+}
 
 /// `2026-01-31 12:30:00.5Z` as `2026-01-31T12:30:00.500000Z`.
 fn utc(text: &str) -> String {
