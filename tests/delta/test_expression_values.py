@@ -193,7 +193,9 @@ def test_what_fits_arrives(
 
 def test_values_below_null_are_not_looked_at(tmp_path: Path) -> None:
     target = pa.struct([("x", pa.int8())])
-    made = spillway.delta.create(tmp_path / "t", pa.schema({"id": pa.int64(), "g": target, "l": pa.list_(pa.int8())}))
+    made = spillway.delta.create(
+        tmp_path / "t", pa.schema({"id": pa.int64(), "g": target, "l": pa.list_(pa.int8())})
+    )
     with made.append() as append:
         append.write(pa.table({"id": [1, 2]}))
     wide = pa.array([1000, 2], pa.int64())

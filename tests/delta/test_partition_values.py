@@ -27,7 +27,9 @@ PROTOCOL: Line = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
 
 
 def numbered(values: list[Any], kind: pa.DataType | None = None) -> pa.Table:
-    return pa.table({"p": pa.array(values, kind or pa.string()), "n": pa.array(range(len(values)), pa.int64())})
+    return pa.table(
+        {"p": pa.array(values, kind or pa.string()), "n": pa.array(range(len(values)), pa.int64())}
+    )
 
 
 def found(table: spillway.delta.Table, where: Any = ()) -> list[tuple[Any, int]]:
@@ -46,7 +48,22 @@ def test_the_name_of_the_null_folder_is_a_value(tmp_path: Path, values: list[Any
 
 
 TEXTS = st.none() | st.sampled_from(
-    ["", MARKER, MARKER.lower(), f"{MARKER} ", "%", "%25", "a%2Fb", "a/b", "A", "a", "e\u0301", "\u00e9", " ", "x" * 300]
+    [
+        "",
+        MARKER,
+        MARKER.lower(),
+        f"{MARKER} ",
+        "%",
+        "%25",
+        "a%2Fb",
+        "a/b",
+        "A",
+        "a",
+        "e\u0301",
+        "\u00e9",
+        " ",
+        "x" * 300,
+    ]
 )
 
 
@@ -73,7 +90,9 @@ def test_partitions_of_two_texts_are_told_apart(pairs: list[tuple[str | None, st
         assert sorted(pa.table(table.scan(["n"]))["n"].to_pylist()) == left
 
 
-def foreign(folder: Path, kind: str, values: list[str | None], *, nullable: bool = True) -> spillway.delta.Table:
+def foreign(
+    folder: Path, kind: str, values: list[str | None], *, nullable: bool = True
+) -> spillway.delta.Table:
     """The table of a writer that writes empty texts as they are, with a row in each partition."""
     fields = [
         {"name": "p", "type": kind, "nullable": nullable, "metadata": {}},
@@ -152,7 +171,9 @@ def test_the_log_has_null_for_empty_texts(tmp_path: Path) -> None:
         append.write(numbered(["", None]))
     path = tmp_path / "t" / "more.parquet"
     pq.write_table(pa.table({"n": pa.array([2], pa.int64())}), path)
-    table.commit(adds=[spillway.delta.AddFile("more.parquet", path.stat().st_size, partition_values={"p": ""})])
+    table.commit(
+        adds=[spillway.delta.AddFile("more.parquet", path.stat().st_size, partition_values={"p": ""})]
+    )
     adds = [line["add"] for version in (1, 2) for line in read_version(table, version) if "add" in line]
     assert [add["partitionValues"] for add in adds] == [{"p": None}, {"p": None}]
 

@@ -182,7 +182,14 @@ def test_texts_of_declared_lengths(tmp_path: Path, worker: Worker) -> None:
         "named_struct('a', 'a  ', 'b:c', array('x')))"
     )
     table = spillway.delta.open(tmp_path / "t")
-    row = {"id": 2, "v": "ab      ", "c": "y", "l": ["ab "], "m": [("k", "v")], "g": {"a": "a  ", "b:c": ["x"]}}
+    row = {
+        "id": 2,
+        "v": "ab      ",
+        "c": "y",
+        "l": ["ab "],
+        "m": [("k", "v")],
+        "g": {"a": "a  ", "b:c": ["x"]},
+    }
     with table.append() as append:
         append.write(pa.Table.from_pylist([row], pa.schema(table.schema)))
     theirs, ours = sorted(pa.table(table.scan()).to_pylist(), key=lambda row: row["id"])

@@ -84,7 +84,9 @@ def by_expression(table: spillway.delta.Table, row: dict[str, Any]) -> None:
     append(table, {"id": row["id"], "v": "x"})
     values = pa.Table.from_pylist([row], SCHEMA)
     given = {
-        name: pc.scalar(values[name][0]) for name in row if name != "id" and not pa.types.is_nested(SCHEMA.field(name).type)
+        name: pc.scalar(values[name][0])
+        for name in row
+        if name != "id" and not pa.types.is_nested(SCHEMA.field(name).type)
     }
     others = {name: value for name, value in row.items() if name not in given and name != "id"}
     table.update([], given | others)

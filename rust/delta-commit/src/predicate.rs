@@ -344,13 +344,15 @@ impl Stats {
             |literal| match literal {
                 Literal::Double(other) => least_double(lower?)?.partial_cmp(other),
                 Literal::Decimal(other) => widened_decimal(lower?, -1.0)?.partial_cmp(other),
-                _ => order_bound(lower?, literal, 0),
+                _ => order_bound(lower?, literal, |(first, _)| first),
             },
             |literal| match literal {
                 // A NaN is above everything and in no statistics, so no maximum says anything.
                 Literal::Float(_) | Literal::Double(_) => None,
                 Literal::Decimal(other) => widened_decimal(upper?, 1.0)?.partial_cmp(other),
-                _ => order_bound(upper?, literal, time::MICROS_PER_MILLI),
+                _ => order_bound(upper?, literal, |(_, last)| {
+                    last.saturating_add(time::MICROS_PER_MILLI)
+                }),
             },
         )
         .unwrap_or(true)
@@ -372,8 +374,9 @@ fn widened_decimal(bound: &Value, direction: f64) -> Option<f64> {
     Some(bound + direction * bound.abs() * ROUNDING)
 }
 
-/// Orders a bound against a literal. `slack` is the most that a timestamp may have lost by truncation to milliseconds.
-fn order_bound(bound: &Value, literal: &Literal, slack: i64) -> Option<Ordering> {
+/// Orders a bound against a literal. `end` is the end of what a timestamp may stand for: it may have lost microseconds, and
+/// seconds of its offset.
+fn order_bound(bound: &Value, literal: &Literal, end: impl Fn((i64, i64)) -> i64) -> Option<Ordering> {
     match literal {
         Literal::Boolean(other) => bound.as_bool().map(|v| v.cmp(other)),
         Literal::Long(other) => bound.as_i64().map(|v| v.cmp(other)),
@@ -385,8 +388,8 @@ fn order_bound(bound: &Value, literal: &Literal, slack: i64) -> Option<Ordering>
         Literal::Date(other) => bound.as_str().and_then(time::parse_date).map(|v| v.cmp(other)),
         Literal::Timestamp(other) => bound
             .as_str()
-            .and_then(time::parse_timestamp)
-            .map(|v| v.saturating_add(slack).cmp(other)),
+            .and_then(time::parse_bound)
+            .map(|bound| end(bound).cmp(other)),
     }
 }
 
