@@ -174,8 +174,8 @@ def test_checkpoints_of_sparks_second_form(tmp_path: Path, worker: Worker, form:
 def test_texts_of_declared_lengths(tmp_path: Path, worker: Worker) -> None:
     path = f"delta.`{tmp_path}/t`"
     worker.sql(
-        f"create table {path} (id bigint, v varchar(5), c char(3), l array<varchar(2)>, m map<varchar(2), char(2)>, "
-        "g struct<a: varchar(2), `b:c`: array<char(2)>>) using delta"
+        f"create table {path} (id bigint, v varchar(5), c char(3), l array<varchar(2)>, "
+        "m map<varchar(2), char(2)>, g struct<a: varchar(2), `b:c`: array<char(2)>>) using delta"
     )
     worker.sql(
         f"insert into {path} values (1, 'ab      ', 'y', array('ab '), map('k', 'v'), "

@@ -1,4 +1,4 @@
-"""The lengths of ``varchar(n)`` and ``char(n)`` that Spark keeps in a column's metadata hold for every row."""
+"""The lengths of ``varchar(n)`` and ``char(n)``, which Spark keeps in the metadata of columns, hold."""
 
 from __future__ import annotations
 
@@ -157,7 +157,8 @@ def test_texts_that_fit_are_cut_and_filled_as_by_spark(
     WAYS[way](table, row)
     (found,) = pa.table(table.scan()).to_pylist()
     assert found == row | {
-        "v": "ünïcö", "c": "日  ", "l": ["ab", None], "m": [("k", "v "), ("a ", "xy")], "g": {"a": "", "b": ["x "]}
+        "v": "ünïcö", "c": "日  ", "l": ["ab", None], "m": [("k", "v "), ("a ", "xy")],
+        "g": {"a": "", "b": ["x "]},
     }  # fmt: skip
 
 

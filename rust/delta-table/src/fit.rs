@@ -257,7 +257,9 @@ fn midnights(array: &ArrayRef) -> ArrayRef {
 /// The first row whose value is another one in the array that was made of it.
 fn first_changed(array: &ArrayRef, made: &ArrayRef) -> Result<Option<usize>, Misfit> {
     let lost = |row: &usize| array.is_valid(*row) && made.is_null(*row);
-    if let Some(row) = (0..array.len()).find(lost) {
+    if made.null_count() > array.null_count()
+        && let Some(row) = (0..array.len()).find(lost)
+    {
         return Ok(Some(row));
     }
     let (from, to) = (array.data_type(), made.data_type());
