@@ -45,7 +45,8 @@ class DatasetOptions:
         partition_by: A column, or several from the outermost in, whose values name folders as Hive and Spark
             do: ``day=2026-01-31/kind=click/``. The files leave those columns out. They may be integers,
             booleans, strings, dates, timestamps and decimals. Null and the empty string both go to
-            ``__HIVE_DEFAULT_PARTITION__``, which readers take for null; special characters are
+            ``__HIVE_DEFAULT_PARTITION__``, which readers take for null, so that this text itself is a
+            `SchemaError`; special characters are
             percent-escaped; a timestamp with a time zone is written in UTC and ends in ``Z``.
         max_file_bytes: Bytes that a file has at most. It is closed as soon as 1,024 more rows (or 4 MiB of
             values) of the weight of those before would not fit. Pages that are not finished count as

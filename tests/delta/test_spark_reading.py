@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import spillway.delta
+from spillway.errors import SchemaError
 
 from .conftest import rows
 from .logs import log_of
@@ -168,3 +169,32 @@ def test_checkpoints_of_sparks_second_form(tmp_path: Path, worker: Worker, form:
     path = f"delta.`{tmp_path}/u`"
     assert worker.sql(f"select count(*), sum(id) from {path}") == [[17, sum(range(16)) + 100]]
     assert rows(read_delta_rs(tmp_path / "u")) == rows(scanned(tmp_path / "u"))
+
+
+def test_texts_of_declared_lengths(tmp_path: Path, worker: Worker) -> None:
+    path = f"delta.`{tmp_path}/t`"
+    worker.sql(
+        f"create table {path} (id bigint, v varchar(5), c char(3), l array<varchar(2)>, "
+        "m map<varchar(2), char(2)>, g struct<a: varchar(2), `b:c`: array<char(2)>>) using delta"
+    )
+    worker.sql(
+        f"insert into {path} values (1, 'ab      ', 'y', array('ab '), map('k', 'v'), "
+        "named_struct('a', 'a  ', 'b:c', array('x')))"
+    )
+    table = spillway.delta.open(tmp_path / "t")
+    row = {
+        "id": 2,
+        "v": "ab      ",
+        "c": "y",
+        "l": ["ab "],
+        "m": [("k", "v")],
+        "g": {"a": "a  ", "b:c": ["x"]},
+    }
+    with table.append() as append:
+        append.write(pa.Table.from_pylist([row], pa.schema(table.schema)))
+    theirs, ours = sorted(pa.table(table.scan()).to_pylist(), key=lambda row: row["id"])
+    assert ours | {"id": 1} == theirs
+    for wrong in ({"v": "too long"}, {"c": "abcd"}, {"l": ["abc"]}, {"g": {"a": "abc", "b:c": None}}):
+        with pytest.raises(SchemaError):
+            table.append_rows([row | wrong])
+    assert worker.sql(f"select count(*) from {path} where c = 'y'") == [[2]]

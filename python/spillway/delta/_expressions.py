@@ -47,7 +47,6 @@ class Expressions:
         what: The place that they come from, for errors; ``{}`` in it stands for the column.
         option: The argument that they come from.
         expressions: An expression for each column.
-        types: The types of columns. Values of others are left as they are.
     """
 
     def __init__(
@@ -55,19 +54,16 @@ class Expressions:
         what: str,
         option: str,
         expressions: Mapping[str, pc.Expression],
-        types: Mapping[str, pa.DataType],
     ) -> None:
         self._what = what
         self._option = option
         self._expressions = dict(expressions)
-        self._types = dict(types)
 
     def __call__(self, rows: object) -> pa.Table:
         """Compute the columns from a capsule with a stream of rows.
 
         Raises:
-            OptionError: pyarrow cannot evaluate an expression over the rows, or its values do not fit the
-                column.
+            OptionError: pyarrow cannot evaluate an expression over the rows.
         """
         import pyarrow as pa  # noqa: PLC0415 - for those alone who have expressions
 
@@ -82,6 +78,19 @@ class Expressions:
         import pyarrow as pa  # noqa: PLC0415
 
         return pa.table({name: self._column(name, rows) for name in self._expressions})
+
+    def check_types(self, rows: pa.Table, table: Any) -> None:
+        """Refuse expressions whose values have a type that does not fit their column of a table.
+
+        Args:
+            rows: The columns that the expressions may name, without rows.
+            table: The schema of the table.
+
+        Raises:
+            OptionError: A type does not fit; as `__call__`.
+        """
+        for name, reason in _native.unfit_columns(self.over(rows).schema, table):
+            raise OptionError(f"{self._what.format(repr(name))} that does not fit: {reason}", self._option)
 
     def check_names(self) -> None:
         """Refuse references by position, for expressions over the columns alone that `named` finds.
@@ -104,12 +113,10 @@ class Expressions:
         from pyarrow import acero  # noqa: PLC0415
 
         try:
-            expression: Any = self._expressions[name]
-            if name in self._types:
-                expression = expression.cast(self._types[name])
+            expressions: Any = [self._expressions[name]]
             steps = [
                 acero.Declaration("table_source", acero.TableSourceNodeOptions(rows)),
-                acero.Declaration("project", acero.ProjectNodeOptions([expression], [name])),
+                acero.Declaration("project", acero.ProjectNodeOptions(expressions, [name])),
             ]
             # One thread keeps the order of the rows.
             return acero.Declaration.from_sequence(steps).to_table(use_threads=False)[name]

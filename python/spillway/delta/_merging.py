@@ -120,7 +120,7 @@ class _Preparation:
     def _condition(self, clause: MergeClause, where: pc.Expression) -> Numbered:
         import pyarrow as pa  # noqa: PLC0415 - for those alone who have expressions
 
-        expressions = Expressions(f"{clause.name} has a where", "where", {"where": where}, {})
+        expressions = Expressions(f"{clause.name} has a where", "where", {"where": where})
         found = expressions.over(self._empty(clause.kind)).schema.field("where").type
         if found != pa.bool_():
             message = f"{clause.name} has a where that is {found} and no condition: compare it with something"
@@ -128,12 +128,8 @@ class _Preparation:
         return self._numbered(expressions, clause.kind)
 
     def _values(self, clause: MergeClause, computed: Mapping[str, pc.Expression]) -> Numbered:
-        import pyarrow as pa  # noqa: PLC0415
-
-        types = {field.name: field.type for field in pa.schema(self._schemas[0])}
-        what = f"{clause.name} has an expression for {{}}"
-        expressions = Expressions(what, _option(clause), computed, types)
-        expressions.over(self._empty(clause.kind))
+        expressions = Expressions(f"{clause.name} has an expression for {{}}", _option(clause), computed)
+        expressions.check_types(self._empty(clause.kind), self._schemas[0])
         return self._numbered(expressions, clause.kind)
 
     def _numbered(self, expressions: Expressions, kind: _Kind) -> Numbered:

@@ -526,8 +526,9 @@ class Table:
                 a list; an empty list for every row.
             set: The new values by column. A value of Python is converted as `ParquetWriter.write_rows` does
                 it; None is null. An expression of ``pyarrow.compute`` is over the columns as they were
-                before: pyarrow evaluates it and casts it to the column's type, and refuses values that do not
-                fit.
+                before. Its values follow the rules of values that are appended: what the column's type
+                cannot hold as it is is refused, as a time of day in a date. Numbers of double precision are
+                rounded for a ``float`` column. ``cast`` and ``pyarrow.compute.round`` convert others.
             user_metadata: A note for the history.
             timeout: Seconds that the commit may take, without finding the rows and writing files; None waits
                 for ever.
@@ -543,9 +544,9 @@ class Table:
             CommitTimeoutError: The time was up, and the rows are certainly as they were.
             CommitUnknown: Whether the rows are updated is not known; `outcome` with its token finds out.
             ConstraintError: A constraint is not true for an updated row.
-            OptionError: Nothing is set, a condition does not fit its column, or pyarrow cannot evaluate an
-                expression.
-            SchemaError: The table lacks a column that is set, or a value does not fit it.
+            OptionError: Nothing is set, a condition does not fit its column, pyarrow cannot evaluate an
+                expression, or a value of one does not fit its column.
+            SchemaError: The table lacks a column that is set, or another value does not fit it.
             UnsupportedTableError: The table asks its writers for a feature that is not built, such as
                 generated columns.
 
@@ -576,10 +577,8 @@ class Table:
         import pyarrow as pa  # noqa: PLC0415 - for those alone who have expressions
 
         given: Any = self.schema
-        schema = pa.schema(given)
-        types = {field.name: field.type for field in schema}
-        found = Expressions("set has an expression for {}", "set", expressions, types)
-        found.over(schema.empty_table())
+        found = Expressions("set has an expression for {}", "set", expressions)
+        found.check_types(pa.schema(given).empty_table(), given)
         return found
 
     @shows_options(WriterOptions)

@@ -57,6 +57,10 @@ pub enum Comparison {
     IsNull,
     /// Not null.
     IsNotNull,
+    /// Null or the empty text: writers of partition values write null for the empty text, and some write the text.
+    IsEmpty,
+    /// Neither null nor the empty text.
+    IsNotEmpty,
 }
 
 /// One condition on one column.
@@ -146,7 +150,8 @@ impl Predicate {
         }
     }
 
-    /// Returns true if it holds for every row of the file by its partition values alone, false if for none.
+    /// Returns true if it holds for every row of the file by its partition values alone, false if for none. The empty
+    /// text counts as a value of text: in columns of other types it is null, which the caller has to put in its place.
     ///
     /// None when a value cannot be compared, or a column is no partition column.
     #[must_use]
@@ -183,10 +188,13 @@ fn decided(parts: &[Predicate], file: &Add, decisive: bool) -> Option<bool> {
 
 /// Compares a partition value; none when it cannot be compared.
 fn partition_matches(value: Option<&str>, comparison: &Comparison) -> Option<bool> {
-    use Comparison::{Equal, Greater, GreaterOrEqual, In, IsNotNull, IsNull, Less, LessOrEqual, NotEqual};
+    use Comparison::{
+        Equal, Greater, GreaterOrEqual, In, IsEmpty, IsNotEmpty, IsNotNull, IsNull, Less, LessOrEqual,
+        NotEqual,
+    };
     let Some(value) = value else {
         // Every comparison with null is null, which is not true.
-        return Some(*comparison == IsNull);
+        return Some(matches!(comparison, IsNull | IsEmpty));
     };
     let order = |literal: &Literal| match literal {
         // It is rounded, so that nothing is certain.
@@ -196,6 +204,8 @@ fn partition_matches(value: Option<&str>, comparison: &Comparison) -> Option<boo
     match comparison {
         IsNull => Some(false),
         IsNotNull => Some(true),
+        IsEmpty => Some(value.is_empty()),
+        IsNotEmpty => Some(!value.is_empty()),
         Equal(literal) => order(literal).map(Ordering::is_eq),
         NotEqual(literal) => order(literal).map(Ordering::is_ne),
         Less(literal) => order(literal).map(Ordering::is_lt),
@@ -212,10 +222,14 @@ fn partition_matches(value: Option<&str>, comparison: &Comparison) -> Option<boo
 fn partition_may_match(value: Option<&str>, comparison: &Comparison) -> bool {
     let Some(value) = value else {
         // Every comparison with null is null, which is not true.
-        return matches!(comparison, Comparison::IsNull);
+        return matches!(comparison, Comparison::IsNull | Comparison::IsEmpty);
     };
     let ordered = |literal: &Literal| order_text(value, literal);
-    range_may_match(comparison, ordered, ordered).unwrap_or(*comparison == Comparison::IsNotNull)
+    range_may_match(comparison, ordered, ordered).unwrap_or_else(|| match comparison {
+        // The empty text is a value in columns of text, and null in others. The type is not known here.
+        Comparison::IsNull | Comparison::IsEmpty => value.is_empty(),
+        _ => true,
+    })
 }
 
 /// Returns true if a value between two bounds may satisfy a comparison; none for questions about nulls.
@@ -226,7 +240,10 @@ fn range_may_match(
     lower: impl Fn(&Literal) -> Option<Ordering>,
     upper: impl Fn(&Literal) -> Option<Ordering>,
 ) -> Option<bool> {
-    use Comparison::{Equal, Greater, GreaterOrEqual, In, IsNotNull, IsNull, Less, LessOrEqual, NotEqual};
+    use Comparison::{
+        Equal, Greater, GreaterOrEqual, In, IsEmpty, IsNotEmpty, IsNotNull, IsNull, Less, LessOrEqual,
+        NotEqual,
+    };
     let within = |literal: &Literal| {
         lower(literal) != Some(Ordering::Greater) && upper(literal) != Some(Ordering::Less)
     };
@@ -245,7 +262,7 @@ fn range_may_match(
         Less(literal) => !matches!(lower(literal), Some(Ordering::Equal | Ordering::Greater)),
         Greater(literal) => !matches!(upper(literal), Some(Ordering::Equal | Ordering::Less)),
         In(literals) => literals.iter().any(within),
-        IsNull | IsNotNull => return None,
+        IsNull | IsNotNull | IsEmpty | IsNotEmpty => return None,
     })
 }
 
@@ -318,7 +335,7 @@ impl Stats {
             return nulls != Some(0);
         }
         if nulls.is_some() && nulls == rows {
-            return false;
+            return matches!(comparison, Comparison::IsEmpty);
         }
         let lower = self.get("minValues", column);
         let upper = self.get("maxValues", column);
@@ -327,13 +344,15 @@ impl Stats {
             |literal| match literal {
                 Literal::Double(other) => least_double(lower?)?.partial_cmp(other),
                 Literal::Decimal(other) => widened_decimal(lower?, -1.0)?.partial_cmp(other),
-                _ => order_bound(lower?, literal, 0),
+                _ => order_bound(lower?, literal, |(first, _)| first),
             },
             |literal| match literal {
                 // A NaN is above everything and in no statistics, so no maximum says anything.
                 Literal::Float(_) | Literal::Double(_) => None,
                 Literal::Decimal(other) => widened_decimal(upper?, 1.0)?.partial_cmp(other),
-                _ => order_bound(upper?, literal, time::MICROS_PER_MILLI),
+                _ => order_bound(upper?, literal, |(_, last)| {
+                    last.saturating_add(time::MICROS_PER_MILLI)
+                }),
             },
         )
         .unwrap_or(true)
@@ -355,8 +374,9 @@ fn widened_decimal(bound: &Value, direction: f64) -> Option<f64> {
     Some(bound + direction * bound.abs() * ROUNDING)
 }
 
-/// Orders a bound against a literal. `slack` is the most that a timestamp may have lost by truncation to milliseconds.
-fn order_bound(bound: &Value, literal: &Literal, slack: i64) -> Option<Ordering> {
+/// Orders a bound against a literal. `end` is the end of what a timestamp may stand for: it may have lost microseconds, and
+/// seconds of its offset.
+fn order_bound(bound: &Value, literal: &Literal, end: impl Fn((i64, i64)) -> i64) -> Option<Ordering> {
     match literal {
         Literal::Boolean(other) => bound.as_bool().map(|v| v.cmp(other)),
         Literal::Long(other) => bound.as_i64().map(|v| v.cmp(other)),
@@ -368,8 +388,8 @@ fn order_bound(bound: &Value, literal: &Literal, slack: i64) -> Option<Ordering>
         Literal::Date(other) => bound.as_str().and_then(time::parse_date).map(|v| v.cmp(other)),
         Literal::Timestamp(other) => bound
             .as_str()
-            .and_then(time::parse_timestamp)
-            .map(|v| v.saturating_add(slack).cmp(other)),
+            .and_then(time::parse_bound)
+            .map(|bound| end(bound).cmp(other)),
     }
 }
 

@@ -5,6 +5,9 @@ pub(crate) const MICROS_PER_MILLI: i64 = 1_000;
 const MICROS_PER_SECOND: i64 = 1_000_000;
 const SECONDS_PER_DAY: i64 = 86_400;
 
+/// The most seconds that an offset loses when it is cut to minutes.
+const MOST_CUT_SECONDS: i64 = 59;
+
 /// Days since the epoch of `year-month-day`; none for anything else.
 pub(crate) fn parse_date(text: &str) -> Option<i64> {
     let mut parts = text.splitn(3, '-');
@@ -33,6 +36,21 @@ pub fn parse_timestamp(text: &str) -> Option<i64> {
     let micros = digits(&format!("{fraction:0<6}")[..6])?;
     let day_seconds = hours * 3_600 + minutes * 60 + seconds - offset;
     Some((parse_date(date)? * SECONDS_PER_DAY + day_seconds) * MICROS_PER_SECOND + micros)
+}
+
+/// The microseconds that a bound in statistics may stand for, from the first to the last; none for anything else.
+///
+/// delta-spark 3.2 and 3.3 write the offset of the session's time zone without its seconds, which zones had before
+/// they had standard time, so that such a bound is up to 59 s off.
+#[must_use]
+pub fn parse_bound(text: &str) -> Option<(i64, i64)> {
+    let moment = parse_timestamp(text)?;
+    let (_, clock) = text.split_once(['T', ' '])?;
+    let slack = match split_offset(clock)?.1 {
+        0 => 0,
+        _ => MOST_CUT_SECONDS * MICROS_PER_SECOND,
+    };
+    Some((moment.saturating_sub(slack), moment.saturating_add(slack)))
 }
 
 /// Microseconds since the epoch of a timestamp, or of the midnight that a date begins with; none for anything else.
@@ -89,6 +107,19 @@ mod tests {
         for text in ["1970-13-01", "today", "1970-01", "+1970-01-01", ""] {
             assert_eq!(parse_date(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn bounds_with_an_offset_may_have_lost_its_seconds() {
+        let moment = parse_timestamp("1850-01-01T00:07:33Z").unwrap();
+        assert_eq!(parse_bound("1850-01-01T00:07:33Z"), Some((moment, moment)));
+        assert_eq!(parse_bound("1850-01-01T00:07:33+00:00"), Some((moment, moment)));
+        for text in ["1850-01-01T01:01:01+00:53", "1850-01-01T00:06:01-00:01"] {
+            let (first, last) = parse_bound(text).unwrap();
+            assert!(first <= moment && moment <= last, "{text}");
+            assert_eq!(last - first, 2 * 59_000_000);
+        }
+        assert_eq!(parse_bound("1850-01-01"), None);
     }
 
     #[test]

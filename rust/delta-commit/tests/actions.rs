@@ -230,7 +230,8 @@ fn an_add_is_written_as_the_protocol_shows_it() {
         path: "date=2017-12-10/part-0.parquet".to_owned(),
         partition_values: [("date", Some("2017-12-10")), ("empty", Some("")), ("none", None)]
             .into_iter()
-            .collect(),
+            .collect::<PartitionValues>()
+            .written(),
         size: 841_454,
         modification_time: 1_512_909_768_000,
         data_change: true,

@@ -9,7 +9,7 @@ use arrow_schema::SchemaRef;
 use delta_commit::actions::{Action, Add, Metadata, PartitionValues, Txn};
 use delta_commit::clustering::without_statistics;
 use delta_commit::{CommitError, MemberId, Operation, Patience, Transaction, Version, path};
-use parquet_dataset::{DatasetInput, DatasetOptions, Prepared, Spread, SpreadFile, SpreadPlan};
+use parquet_dataset::{DatasetInput, DatasetOptions, Prepared, Spread, SpreadFile, SpreadPlan, ValuesIn};
 use parquet_writer::{Batch, OptionFault, Timestamps, WriteError, WriterOptions};
 
 use crate::change_feed;
@@ -23,6 +23,7 @@ use crate::error::{Result, TableError};
 use crate::head::Head;
 use crate::indexed::Indexed;
 use crate::kept::Kept;
+use crate::limits::Limits;
 use crate::operations::remove_chosen;
 use crate::place::DataFiles;
 use crate::row_ids;
@@ -109,11 +110,22 @@ pub(crate) struct DataWriter {
     writer_options: WriterOptions,
     /// The table when the first rows came, which rows are checked against.
     head: Arc<Head>,
+    /// The partition values of all rows as the log has them; none if they follow from the rows.
+    partition: Option<PartitionValues>,
     open: Option<Open>,
 }
 
 /// A comparison of rows with the table's constraints.
 type Check<'a> = dyn Fn(&Constraints, &Batch) -> Result<()> + 'a;
+
+/// Where rows come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// From outside. Texts get the lengths that their columns declare.
+    Caller,
+    /// From the table, but for new values that have these lengths.
+    Table,
+}
 
 /// A batch that the table takes.
 struct Fitted {
@@ -131,6 +143,7 @@ struct Open {
     schema: Arc<TableSchema>,
     changes_schema: bool,
     indexed: Indexed,
+    limits: Limits,
     constraints: Constraints,
     spread: Spread<DataFiles>,
     nans: Nans,
@@ -194,8 +207,19 @@ impl DataWriter {
             options,
             writer_options,
             head,
+            partition: None,
             open: None,
         })
+    }
+
+    /// This writer, for files that have these partition values, as the log has them, whatever the rows say: a value may
+    /// have another meaning for another reader, as a timestamp without a zone has, and another form than this writer's,
+    /// as the empty text has.
+    pub fn in_partition(self, values: &PartitionValues) -> Self {
+        Self {
+            partition: Some(values.clone()),
+            ..self
+        }
     }
 
     /// Checks that rows of a schema can be written. The first schema fixes the columns of the files.
@@ -241,10 +265,16 @@ impl DataWriter {
             max_file_rows: self.options.max_file_rows,
             ..DatasetInput::default()
         })?;
-        let prepared = Prepared::new(shape.schema(), options, self.writer_options.clone())?;
+        let prepared = Prepared::new(
+            shape.schema(),
+            options,
+            self.writer_options.clone(),
+            ValuesIn::Log,
+        )?;
         Ok(Open {
             shape,
             indexed: Indexed::of(&self.head, &table)?,
+            limits: Limits::of(&table)?,
             constraints: Constraints::of(&self.head.metadata, &table)?,
             schema: table,
             changes_schema,
@@ -282,7 +312,8 @@ impl DataWriter {
         let check = |constraints: &Constraints, rows: &Batch| {
             constraints.check(rows, |row| format!("row {row} of a batch"))
         };
-        self.take_checked(batch, kept, &check, go_on)
+        let fitted = self.fit(batch, Origin::Caller, kept.is_some(), &check)?;
+        self.take_fitted(fitted, kept, go_on)
     }
 
     /// Checks all batches before any is taken. Their rows are numbered as those of one call.
@@ -292,7 +323,7 @@ impl DataWriter {
             let check = |constraints: &Constraints, rows: &Batch| {
                 constraints.check(rows, |row| format!("row {}", before + row))
             };
-            let fitted = self.fit(batch, is_kept, &check)?;
+            let fitted = self.fit(batch, Origin::Caller, is_kept, &check)?;
             before += batch.rows();
             Ok(fitted)
         });
@@ -304,30 +335,32 @@ impl DataWriter {
         let check = |constraints: &Constraints, rows: &Batch| {
             constraints.check(rows, |_| "a changed or inserted row".to_owned())
         };
-        self.take_checked(batch, &mut None, &check, go_on)
+        self.take_of_table(batch, &check, go_on)
     }
 
     /// Takes a batch of rows that the table has already: no constraint is compared with them.
     pub fn take_known(&mut self, batch: &Batch, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
-        self.take_checked(batch, &mut None, &|_, _| Ok(()), go_on)
+        self.take_of_table(batch, &|_, _| Ok(()), go_on)
     }
 
-    fn take_checked(
+    fn take_of_table(
         &mut self,
         batch: &Batch,
-        kept: &mut Option<Kept>,
         check: &Check<'_>,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
-        let fitted = self.fit(batch, kept.is_some(), check)?;
-        self.take_fitted(fitted, kept, go_on)
+        let fitted = self.fit(batch, Origin::Table, false, check)?;
+        self.take_fitted(fitted, &mut None, go_on)
     }
 
     /// Checks a batch, and converts it to rows of the table.
-    fn fit(&mut self, batch: &Batch, is_kept: bool, check: &Check<'_>) -> Result<Fitted> {
+    fn fit(&mut self, batch: &Batch, origin: Origin, is_kept: bool, check: &Check<'_>) -> Result<Fitted> {
         let open = self.opened(batch.schema())?;
         let given = batch.columns();
-        let batch = open.shape.fit(batch)?;
+        let mut batch = open.shape.fit(batch)?;
+        if origin == Origin::Caller {
+            batch = open.limits.of_batch(batch)?;
+        }
         let is_given = |column: &ArrayRef| given.iter().any(|given| Arc::ptr_eq(given, column));
         let is_converted = !batch.columns().iter().all(is_given);
         open.spread.check(&batch)?;
@@ -432,7 +465,11 @@ impl DataWriter {
         for file in files {
             written.rows += file.result.rows;
             written.bytes += file.result.bytes;
-            written.adds.push(add_of(&file, open, &self.head)?);
+            let values = match &self.partition {
+                Some(values) => values.clone(),
+                None => partition_of_file(&file, &open.schema)?,
+            };
+            written.adds.push(add_of(&file, values, open, &self.head)?);
         }
         Ok(written)
     }
@@ -480,24 +517,11 @@ fn first_actions(head: &Head, changes: bool) -> Result<Vec<Action>> {
 }
 
 /// The action that brings a file into the table.
-fn add_of(file: &SpreadFile, open: &Open, head: &Head) -> Result<Add> {
+fn add_of(file: &SpreadFile, partition_values: PartitionValues, open: &Open, head: &Head) -> Result<Add> {
     let relative = file
         .path
         .to_str()
         .ok_or_else(|| TableError::Malformed(format!("the path {} is not UTF-8", file.path.display())))?;
-    let partition_values = partition_values(&file.partition, &open.schema);
-    for (name, value) in partition_values.iter() {
-        let column = open.schema.column(name);
-        if value.is_none() && column.is_some_and(|column| !column.nullable) {
-            return Err(TableError::column(
-                name,
-                format!(
-                    "the partition column {name:?} has an empty text: Delta stores it as null, which the table does \
-                     not allow there"
-                ),
-            ));
-        }
-    }
     Ok(Add {
         path: path::encode(relative),
         partition_values,
@@ -513,6 +537,27 @@ fn add_of(file: &SpreadFile, open: &Open, head: &Head) -> Result<Add> {
         )),
         ..Add::default()
     })
+}
+
+/// The partition values of a file whose rows have them.
+///
+/// # Errors
+/// [`CommitError::Schema`] when an empty text, which is written as null, is in a column that has no nulls.
+fn partition_of_file(file: &SpreadFile, schema: &TableSchema) -> Result<PartitionValues> {
+    let values = partition_values(&file.partition, schema);
+    for (name, value) in values.iter() {
+        let column = schema.column(name);
+        if value.is_none() && column.is_some_and(|column| !column.nullable) {
+            return Err(TableError::column(
+                name,
+                format!(
+                    "the partition column {name:?} has an empty text: Delta stores it as null, which the table does \
+                     not allow there"
+                ),
+            ));
+        }
+    }
+    Ok(values)
 }
 
 /// Partition values in the log's form: those of folders, except timestamps, which every reader must take for UTC.

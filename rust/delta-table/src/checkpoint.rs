@@ -35,6 +35,7 @@ use crate::error::{Result, TableError};
 use crate::foreign_fields::ForeignFields;
 use crate::log_dir::{CHANGED_IN, HINT, IN_COMMIT_TIMESTAMP, LogDir};
 use crate::parsed::{Forms, PARTITION_VALUES, Parsed, STATS, stats_texts};
+use crate::scan::Calendar;
 use crate::snapshot::Snapshot;
 
 /// Actions that are converted together. Their intermediate form costs memory.
@@ -287,6 +288,7 @@ fn lacks_statistics(action: &Action) -> bool {
 
 /// Fills in statistics as text, for files that the checkpoint has only structs of statistics for.
 fn add_statistics(file: &Bytes, actions: &mut [Action]) -> Result<(), String> {
+    let calendar = Calendar::of("", metadata_of(file).map_err(|e| e.to_string())?.metadata());
     let reader = reader(file, |parts| {
         matches!(parts, ["add", "path"]) || matches!(parts, ["add", name, ..] if *name == STATS)
     })?;
@@ -295,7 +297,14 @@ fn add_statistics(file: &Bytes, actions: &mut [Action]) -> Result<(), String> {
         _ => None,
     });
     for batch in reader {
-        let batch = batch.map_err(|e| e.to_string())?;
+        let mut batch = batch.map_err(|e| e.to_string())?;
+        if let Some(calendar) = &calendar {
+            // Of times that nobody knows there are no statistics.
+            let Ok(converted) = calendar.converted(&batch) else {
+                return Ok(());
+            };
+            batch = converted;
+        }
         let files = batch
             .column_by_name("add")
             .and_then(|column| column.as_struct_opt());

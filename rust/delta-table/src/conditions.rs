@@ -1,5 +1,6 @@
 //! Conditions as a caller gives them: tuples of column, operator and values, or a text in SQL.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDate, NaiveDateTime};
@@ -148,17 +149,24 @@ impl Condition {
                 self.column
             )));
         };
-        // The log has an empty text and null of a partition column alike; a file's rows do not.
-        let is_of_partitions = head.metadata.partition_columns.contains(&self.column);
+        // An empty text of a partition column is written as null; a file's rows have it.
+        let is_empty = |value: &Scalar| {
+            matches!(value, Scalar::Text(text) if text.is_empty())
+                && head.metadata.partition_columns.contains(&self.column)
+        };
         let literals = self
             .values
             .iter()
             .map(|value| match value {
-                Scalar::Text(text) if text.is_empty() && is_of_partitions => Ok(None),
+                value if is_empty(value) => Ok(None),
                 value => literal(value, &column.kind, &self.column),
             })
             .collect::<Result<Vec<_>>>()?;
+        // Some writers write it as it is.
+        let may_be_text = column.kind.has_empty() && self.values.iter().any(is_empty);
         let comparison = match (self.operator.as_str(), literals.as_slice()) {
+            ("=" | "==", [None]) if may_be_text => Comparison::IsEmpty,
+            ("!=", [None]) if may_be_text => Comparison::IsNotEmpty,
             ("=" | "==", [None]) => Comparison::IsNull,
             ("!=", [None]) => Comparison::IsNotNull,
             ("=" | "==", [Some(value)]) => Comparison::Equal(value.clone()),
@@ -326,7 +334,7 @@ impl FileChoice {
             Some(filter) => PartitionFilter::of(head, filter).holds(add),
             None => self
                 .predicate
-                .partition_matches(add)
+                .partition_matches(&by_type(head, add))
                 .ok_or_else(|| incomparable(add)),
         }
     }
@@ -349,6 +357,24 @@ impl FileChoice {
         }
         Ok(chosen)
     }
+}
+
+/// The file with null for the empty texts of columns that have no such value.
+fn by_type<'a>(head: &Head, add: &'a Add) -> Cow<'a, Add> {
+    let columns = head.schema.columns.iter();
+    let nulls: Vec<&str> = columns
+        .filter(|column| !column.kind.has_empty())
+        .map(|column| head.mapping.stored_name(column))
+        .filter(|name| add.partition_values.get(name) == Some(Some("")))
+        .collect();
+    if nulls.is_empty() {
+        return Cow::Borrowed(add);
+    }
+    let mut add = add.clone();
+    for name in nulls {
+        add.partition_values.insert(name, None);
+    }
+    Cow::Owned(add)
 }
 
 /// Refuses a condition that whole files do not answer.

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use arrow_schema::ArrowError;
 use bytes::{Buf, Bytes};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::RowSelection;
@@ -150,7 +151,11 @@ pub(crate) fn table_error(name: &str, error: ParquetError) -> TableError {
     match error {
         ParquetError::External(error) => match error.downcast::<TableError>() {
             Ok(error) => *error,
-            Err(error) => TableError::Malformed(format!("{name}: {error}")),
+            Err(error) => match error.downcast::<ArrowError>().map(|error| *error) {
+                Ok(ArrowError::ExternalError(error)) => table_error(name, ParquetError::External(error)),
+                Ok(error) => TableError::Malformed(format!("{name}: {error}")),
+                Err(error) => TableError::Malformed(format!("{name}: {error}")),
+            },
         },
         error => TableError::Malformed(format!("{name}: {error}")),
     }

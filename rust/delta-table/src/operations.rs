@@ -325,6 +325,18 @@ fn check_adds(adds: &[Add], head: &Head) -> Result<()> {
                 ),
             ));
         }
+        let nulls = add.partition_values.iter().filter(|(_, value)| value.is_none());
+        let mut columns = nulls.filter_map(|(name, _)| head.schema.column(name));
+        if let Some(column) = columns.find(|column| !column.nullable) {
+            return Err(TableError::option(
+                "adds",
+                format!(
+                    "the file {:?} has null or an empty text, which Delta stores as null, as its partition value of \
+                     {:?}, and the table allows no null there",
+                    add.path, column.name
+                ),
+            ));
+        }
         if let Some((_, column)) = without_statistics([add], &clustering) {
             return Err(TableError::option(
                 "adds",

@@ -329,6 +329,9 @@ impl<'a> Compaction<'a> {
         };
         let (head, writer_options) = (head_of_copies(&self.snapshot.head)?, self.writer_options.clone());
         let mut writer = DataWriter::new(Arc::clone(shared), head, options, writer_options)?;
+        if let Some(first) = old.first() {
+            writer = writer.in_partition(&first.partition_values);
+        }
         let mut copied = copy(&mut writer, shared, &self.snapshot, old, go_on);
         if copied.is_err() {
             writer.discard();
@@ -388,11 +391,8 @@ fn copy(
             written.adds.len()
         )));
     }
-    // A value may have another meaning for another reader, as a timestamp without a zone has.
-    let values = sources.first().map(|source| source.add.partition_values.clone());
     let new = written.adds.pop().map(|add| NewFile {
         add: Add {
-            partition_values: values.unwrap_or_default(),
             data_change: false,
             ..add
         },

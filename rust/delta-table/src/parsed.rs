@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Date32Type, TimestampMicrosecondType};
-use arrow_array::{Array, ArrayRef, BooleanArray, StringArray, StructArray};
+use arrow_array::{Array, ArrayRef, BooleanArray, StringArray, StructArray, TimestampMicrosecondArray};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_cast::{CastOptions, cast, cast_with_options};
 use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 use delta_commit::actions::Add;
+use delta_commit::time::parse_bound;
 use serde_json::Value;
 
 use crate::error::{Result, TableError};
@@ -191,7 +192,7 @@ impl Parsed {
     }
 
     fn parse(&self, texts: &[Option<&str>]) -> Result<StructArray, ArrowError> {
-        let schema = Schema::new(by_offset(self.stats.fields()));
+        let schema = Schema::new(as_texts(self.stats.fields()));
         let mut decoder = arrow_json::ReaderBuilder::new(Arc::new(schema))
             .with_batch_size(texts.len() + 1)
             .build_decoder()?;
@@ -203,9 +204,12 @@ impl Parsed {
             Some(batch) if batch.num_rows() == texts.len() => StructArray::from(batch),
             _ => return Err(ArrowError::JsonError("not one object a file".to_owned())),
         };
-        let named = cast(&rows, &DataType::Struct(self.stats.fields().clone()))?;
-        let (fields, columns, _) = named.as_struct().clone().into_parts();
-        StructArray::try_new(fields, columns, there(texts).nulls().cloned())
+        let (_, columns, _) = with_moments(&rows, self.stats.fields(), "")?.into_parts();
+        StructArray::try_new(
+            self.stats.fields().clone(),
+            columns,
+            there(texts).nulls().cloned(),
+        )
     }
 
     fn partition_fields(&self) -> Fields {
@@ -217,7 +221,8 @@ impl Parsed {
         let columns = self.partitions.iter().map(|column| {
             let texts = adds
                 .iter()
-                .map(|add| add.as_ref()?.partition_values.get(&column.name)?);
+                .map(|add| add.as_ref()?.partition_values.get(&column.name)?)
+                .map(|text| text.filter(|text| !text.is_empty() || column.kind.has_empty()));
             typed(&texts.collect(), &column.kind).map_err(|error| {
                 TableError::Malformed(format!(
                     "the partition column {:?} has a value that is none of its type: {error}",
@@ -257,18 +262,40 @@ fn typed(texts: &StringArray, kind: &Kind) -> Result<ArrayRef, ArrowError> {
     }
 }
 
-/// The types that texts are parsed to first: with offsets for time zones, since names of zones would need a table of
-/// names.
-fn by_offset(fields: &Fields) -> Fields {
+/// The types that statistics are parsed to first: timestamps with a time zone are texts, since they may stand for other
+/// moments than they say.
+fn as_texts(fields: &Fields) -> Fields {
     let fields = fields.iter().map(|field| {
         let data_type = match field.data_type() {
-            DataType::Timestamp(unit, Some(_)) => DataType::Timestamp(*unit, Some("+00:00".into())),
-            DataType::Struct(fields) => DataType::Struct(by_offset(fields)),
+            DataType::Timestamp(_, Some(_)) => DataType::Utf8,
+            DataType::Struct(fields) => DataType::Struct(as_texts(fields)),
             other => other.clone(),
         };
         field.as_ref().clone().with_data_type(data_type)
     });
     fields.collect()
+}
+
+/// The statistics in their own types, of which timestamps with a time zone are texts. `of` is the name of the bounds that
+/// these fields are of.
+fn with_moments(rows: &StructArray, fields: &Fields, of: &str) -> Result<StructArray, ArrowError> {
+    let columns = rows.columns().iter().zip(fields).map(|(column, field)| {
+        let of = if of.is_empty() { field.name() } else { of };
+        Ok(match field.data_type() {
+            DataType::Struct(fields) => Arc::new(with_moments(column.as_struct(), fields, of)?) as ArrayRef,
+            DataType::Timestamp(_, Some(_)) => {
+                let moments = column.as_string::<i32>().iter().map(|text| {
+                    let (first, last) = parse_bound(text?)?;
+                    Some(if of == UPPER { last } else { first })
+                });
+                let moments: TimestampMicrosecondArray = moments.collect();
+                cast(&moments.with_timezone("+00:00"), field.data_type())?
+            }
+            _ => Arc::clone(column),
+        })
+    });
+    let columns = columns.collect::<Result<_, ArrowError>>()?;
+    StructArray::try_new_with_length(fields.clone(), columns, rows.nulls().cloned(), rows.len())
 }
 
 /// The types of a table's statistics: those of the columns that its properties choose, and of columns that files have

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef};
-use arrow_cast::{CastOptions, cast_with_options};
+use arrow_array::ArrayRef;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use parquet_writer::Batch;
 
 use crate::error::{Result, TableError};
+use crate::fit::fitted;
 use crate::schema::TableSchema;
 
 /// A conversion of batches of one schema to rows of the table.
@@ -81,28 +81,10 @@ fn convert(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
     if is_same(column.data_type(), target) {
         return Ok(Arc::clone(column));
     }
-    let cast = |column: &ArrayRef, target: &DataType| {
-        let options = CastOptions {
-            safe: false,
-            ..CastOptions::default()
-        };
-        cast_with_options(column, target, &options).map_err(|e| {
-            TableError::column(
-                field.name(),
-                format!("the column {:?} does not fit: {e}", field.name()),
-            )
-        })
-    };
-    let converted = cast(column, target)?;
-    if let Some(lost) = finer(column.data_type())
-        && cast(&converted, column.data_type())?.as_ref() != column.as_ref()
-    {
-        return Err(TableError::column(
-            field.name(),
-            format!("the column {:?} has {lost}", field.name()),
-        ));
-    }
-    Ok(converted)
+    fitted(column, target).map_err(|why| {
+        let name = field.name();
+        TableError::column(name, format!("the column {name:?} does not fit: {why}"))
+    })
 }
 
 /// The precision that values of a type may have and a table's type cannot keep.

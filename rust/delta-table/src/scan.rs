@@ -6,6 +6,7 @@
 
 mod adapt;
 mod ahead;
+mod calendar;
 mod changes;
 mod constants;
 mod dictionaries;
@@ -33,6 +34,7 @@ use crate::table::Table;
 
 pub(crate) use adapt::adapt;
 pub use ahead::ScanReader;
+pub(crate) use calendar::Calendar;
 pub use changes::{Changes, ChangesOptions, ChangesReader};
 pub(crate) use filter::{is_in, plain};
 pub(crate) use positions::{FileRows, Found, NumberedRows, Positions, row_count};

@@ -125,6 +125,11 @@ impl Primitive {
 }
 
 impl Kind {
+    /// Returns true if the empty text of a partition value is a value of this type. In others it is null.
+    pub fn has_empty(&self) -> bool {
+        matches!(self, Self::Primitive(Primitive::String | Primitive::Binary))
+    }
+
     /// Returns true if every value of `other` can be stored as this type unchanged.
     fn holds(&self, other: &Self) -> bool {
         use Primitive::{Byte, Double, Float, Integer, Long, Short};

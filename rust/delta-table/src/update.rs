@@ -14,7 +14,7 @@ use crate::row_change::{Changed, Counts, Dependence, NewRows, PendingChange, Row
 use crate::scan::{Positions, Question, chosen};
 use crate::schema::Column;
 use crate::table::Table;
-use crate::values::NewColumns;
+use crate::values::{NewColumns, Origin};
 
 /// The new values of an update, by the names of their columns.
 pub struct NewValues<'a> {
@@ -106,7 +106,15 @@ impl<'a> Assignment<'a> {
             computed,
             compute,
         } = values;
-        let new = NewColumns::of(head, &literals, &computed)?;
+        let new = NewColumns::of(
+            head,
+            &literals,
+            &computed,
+            Origin {
+                what: "set".to_owned(),
+                option: "set",
+            },
+        )?;
         let columns = &head.schema.columns;
         let keeps_partitions = !new
             .places()

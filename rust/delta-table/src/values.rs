@@ -6,10 +6,12 @@ use arrow_select::concat::concat;
 use parquet_writer::Batch;
 
 use crate::error::{Result, TableError};
+use crate::fit::fitted;
 use crate::head::Head;
+use crate::limits::Limits;
 use crate::mapping::Mapping;
 use crate::scan::{adapt, no_column, repeated};
-use crate::schema::{Column, Kind};
+use crate::schema::Column;
 
 /// Evaluates the expressions of this number over rows: batches of the columns that they are for, which together have as
 /// many rows.
@@ -18,11 +20,20 @@ pub type Evaluate<'a> = dyn FnMut(usize, &RecordBatch) -> Result<Vec<Batch>> + '
 /// Bytes of values that are the same for all rows, which are in memory together.
 const AT_ONCE: usize = 16 << 20;
 
+/// The argument that new values come from.
+#[derive(Debug, Clone)]
+pub(crate) struct Origin {
+    /// The words for it.
+    pub what: String,
+    /// Its name.
+    pub option: &'static str,
+}
+
 /// New values of columns of the table, by the columns' places.
 pub(crate) struct NewColumns {
     schema: SchemaRef,
-    /// The types of the table's columns.
-    kinds: Vec<Kind>,
+    origin: Origin,
+    limits: Limits,
     literals: Vec<(usize, ArrayRef)>,
     computed: Vec<usize>,
     /// Rows of which the literals take [`AT_ONCE`] bytes.
@@ -34,19 +45,21 @@ impl NewColumns {
     ///
     /// # Errors
     /// [`CommitError::Schema`](delta_commit::CommitError::Schema) when the table lacks one, or a literal does not fit.
-    pub fn of(head: &Head, given: &RecordBatch, computed: &[String]) -> Result<Self> {
+    pub fn of(head: &Head, given: &RecordBatch, computed: &[String], origin: Origin) -> Result<Self> {
+        let limits = Limits::of(&head.schema)?;
         let mut literals = Vec::new();
         for (field, value) in given.schema().fields().iter().zip(given.columns()) {
             let place = place_of(head, field.name())?;
-            literals.push((place, literal(&head.schema.columns[place], value)?));
+            let value = literal(&head.schema.columns[place], value)?;
+            literals.push((place, limits.applied(field.name(), &value)?));
         }
         let computed = computed.iter().map(|name| place_of(head, name));
         let computed = computed.collect::<Result<Vec<_>>>()?;
-        let columns = head.schema.columns.iter();
         let bytes: usize = literals.iter().map(|(_, value)| bytes_of(value)).sum();
         Ok(Self {
             schema: head.schema.arrow(),
-            kinds: columns.map(|column| column.kind.clone()).collect(),
+            origin,
+            limits,
             literals,
             computed,
             at_once: (AT_ONCE / bytes.max(1)).max(1),
@@ -90,13 +103,19 @@ impl NewColumns {
 
     /// The values of a computed column.
     fn computed(&self, place: usize, batches: &[Batch], rows: usize) -> Result<ArrayRef> {
-        let name = self.schema.field(place).name();
+        let field = self.schema.field(place);
+        let name = field.name();
         let mut parts = Vec::new();
         for batch in batches {
             batch.check_text()?;
             if let Some((index, _)) = batch.schema().column_with_name(name) {
-                let part = adapt(&batch.columns()[index], &self.kinds[place], Mapping::None);
-                parts.push(part.map_err(|error| self.unfit(place, &error))?);
+                let part = fitted(&batch.columns()[index], field.data_type()).map_err(|why| {
+                    let Origin { what, option } = &self.origin;
+                    let message =
+                        format!("{what} has an expression for '{name}' whose values do not fit: {why}");
+                    TableError::option(*option, message)
+                })?;
+                parts.push(self.limits.applied(name, &part)?);
             }
         }
         let given: usize = parts.iter().map(Array::len).sum();

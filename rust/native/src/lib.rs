@@ -28,6 +28,7 @@ mod _native {
     use crate::delta::{
         AwaitedCommit, DeltaAppend, DeltaChanges, DeltaRows, DeltaScan, DeltaSchema, DeltaTable, RowSource,
         await_tidying, check_condition, check_delta_options, create_object, stop_telling_loops,
+        unfit_columns,
     };
     #[pymodule_export]
     use crate::digest::{Digest, digest, row_hashes};

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use arrow_array::cast::AsArray;
 use arrow_array::temporal_conversions::as_datetime;
 use arrow_array::types::{
-    ArrowTimestampType, Float32Type, Float64Type, TimestampMicrosecondType, TimestampMillisecondType,
-    TimestampNanosecondType, TimestampSecondType,
+    ArrowTimestampType, Date64Type, Float32Type, Float64Type, TimestampMicrosecondType,
+    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
 };
 use arrow_array::{Array, ArrayRef};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
@@ -16,6 +16,8 @@ use parquet_writer::WriteError;
 
 /// The directory value for null, and for the empty string, which no folder can be named after.
 const NOTHING: &str = "__HIVE_DEFAULT_PARTITION__";
+
+const MILLIS_PER_DAY: i64 = 86_400_000;
 
 /// `column=value`, escaped.
 pub(crate) fn folder(column: &str, value: Option<&str>) -> String {
@@ -27,6 +29,23 @@ pub(crate) fn folder(column: &str, value: Option<&str>) -> String {
         Some(value) => escape(value, &mut name),
     }
     name
+}
+
+/// Checks that the name of a folder can stand for a value.
+///
+/// # Errors
+/// [`WriteError::Schema`] when readers of the folder would take the value for null.
+pub(crate) fn check(column: &str, value: Option<&str>) -> Result<(), WriteError> {
+    if value != Some(NOTHING) {
+        return Ok(());
+    }
+    Err(WriteError::column(
+        column,
+        format!(
+            "the partition column {column:?} has the text {NOTHING:?}, which cannot name a folder: readers take it for \
+             null. Replace it by null or another text, or partition by another column"
+        ),
+    ))
 }
 
 /// Percent-escapes the characters that Spark escapes, which every reader of Hive folders restores.
@@ -57,17 +76,26 @@ pub(crate) fn can_name(data_type: &DataType) -> bool {
         )
 }
 
-/// The text of a value, before it is escaped; `None` for null.
+/// The text of a column's value, before it is escaped; `None` for null.
 ///
 /// # Errors
-/// [`WriteError::Schema`] when it is a time that no calendar has.
-pub(crate) fn text(array: &ArrayRef, row: usize) -> Result<Option<String>, WriteError> {
+/// [`WriteError::Schema`] when it is a time that no calendar has, or a date with a time of day.
+pub(crate) fn text(column: &str, array: &ArrayRef, row: usize) -> Result<Option<String>, WriteError> {
     if array.is_null(row) {
         return Ok(None);
     }
     let text = match array.data_type() {
         DataType::Utf8View => array.as_string_view().value(row).to_string(),
         DataType::Date64 => {
+            if array.as_primitive::<Date64Type>().value(row) % MILLIS_PER_DAY != 0 {
+                return Err(WriteError::column(
+                    column,
+                    format!(
+                        "the partition column {column:?} has a date with a time of day in row {row}, which the name of a \
+                         folder would lose: cast it to a timestamp, or to date32"
+                    ),
+                ));
+            }
             let options = FormatOptions::default().with_datetime_format(Some("%Y-%m-%d"));
             ArrayFormatter::try_new(array, &options)?.value(row).to_string()
         }
@@ -142,7 +170,7 @@ mod tests {
     use super::*;
 
     fn only(array: impl Array + 'static) -> Option<String> {
-        text(&(Arc::new(array) as ArrayRef), 0).unwrap()
+        text("k", &(Arc::new(array) as ArrayRef), 0).unwrap()
     }
 
     #[test]
@@ -202,7 +230,7 @@ mod tests {
             "1969-12-31 23:59:59.999999999"
         );
         let never: ArrayRef = Arc::new(TimestampSecondArray::from(vec![i64::MAX]));
-        assert!(text(&never, 0).unwrap_err().to_string().contains("calendar"));
+        assert!(text("k", &never, 0).unwrap_err().to_string().contains("calendar"));
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod template;
 mod writer;
 
 pub use options::{DEFAULT_MAX_OPEN_FILES, DEFAULT_TEMPLATE, DatasetInput, DatasetOptions, Existing};
+pub use partition::ValuesIn;
 pub use publish::{COMMON_METADATA_FILE, DELTA_LOG, is_hidden, table_below, unlisted};
 pub use result::{DatasetResult, FileResult};
 pub use spread::{Places, Prepared, Spread, SpreadFile, SpreadPlan};

@@ -17,6 +17,16 @@ use crate::hive;
 /// The number of rows that are split together. State per row costs memory.
 pub(crate) const WINDOW_ROWS: usize = 1 << 18;
 
+/// Where readers take the values of the partition columns from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ValuesIn {
+    /// From the names of the folders, as Hive does. A text that no name stands for is refused.
+    Folders,
+    /// From a table's log, which has every value as text. Folders are only where the files are, and partitions may
+    /// share one.
+    Log,
+}
+
 /// One combination of values of the partition columns.
 #[derive(Debug, Clone)]
 pub(crate) struct Partition {
@@ -55,9 +65,11 @@ pub(crate) struct Partitioner {
     stored: SchemaRef,
     converter: Option<RowConverter>,
     numbers: HashMap<Box<[u8]>, usize>,
-    /// The partition of each folder. Different values may share a folder: null and the empty string do.
-    folders: HashMap<PathBuf, usize>,
+    /// The partition of each combination of values as text. Different values may have one text: null and the empty
+    /// string do, and so does every NaN.
+    by_values: HashMap<Vec<Option<String>>, usize>,
     partitions: Vec<Partition>,
+    values_in: ValuesIn,
 }
 
 struct Key {
@@ -70,7 +82,7 @@ struct Key {
 impl Partitioner {
     /// # Errors
     /// [`WriteError::Option`] when a column is not there, cannot name folders, or none is left for the files.
-    pub fn new(schema: &SchemaRef, columns: &[String]) -> Result<Self, WriteError> {
+    pub fn new(schema: &SchemaRef, columns: &[String], values_in: ValuesIn) -> Result<Self, WriteError> {
         let keys = columns
             .iter()
             .map(|name| key(schema, name))
@@ -98,8 +110,9 @@ impl Partitioner {
             rest,
             converter,
             numbers: HashMap::new(),
-            folders: HashMap::new(),
+            by_values: HashMap::new(),
             partitions: Vec::new(),
+            values_in,
         })
     }
 
@@ -180,19 +193,33 @@ impl Partitioner {
             return Ok(*number);
         }
         let mut values = Vec::with_capacity(columns.len());
-        let mut folder = PathBuf::new();
         for (key, column) in self.keys.iter().zip(columns) {
-            let value = hive::text(column, row)?.filter(|value| !value.is_empty());
-            folder.push(hive::folder(&key.name, value.as_deref()));
-            values.push((key.name.clone(), value));
+            let value = hive::text(&key.name, column, row)?.filter(|value| !value.is_empty());
+            if self.values_in == ValuesIn::Folders {
+                hive::check(&key.name, value.as_deref())?;
+            }
+            values.push(value);
         }
         let next = self.partitions.len();
-        let number = *self.folders.entry(folder.clone()).or_insert(next);
+        let number = *self.by_values.entry(values.clone()).or_insert(next);
         if number == next {
-            self.partitions.push(Partition { folder, values });
+            self.partitions.push(self.partition_of(values));
         }
         self.numbers.insert(key.into(), number);
         Ok(number)
+    }
+
+    /// The partition with these values, in the order of the partition columns.
+    fn partition_of(&self, values: Vec<Option<String>>) -> Partition {
+        let names = self.keys.iter().map(|key| &key.name);
+        let values: Vec<_> = names.cloned().zip(values).collect();
+        let folders = values
+            .iter()
+            .map(|(name, value)| hive::folder(name, value.as_deref()));
+        Partition {
+            folder: folders.collect(),
+            values,
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use parquet_writer::{Batch, FileWriter, Fit, Weights, WriteError, WriteResult, W
 
 use crate::options::DatasetOptions;
 use crate::part::Part;
-use crate::partition::{Partition, Partitioner, Share, WINDOW_ROWS};
+use crate::partition::{Partition, Partitioner, Share, ValuesIn, WINDOW_ROWS};
 use crate::rolling::Rolling;
 
 /// Shares of batches that are written together into the file of a partition.
@@ -65,6 +65,7 @@ impl Prepared {
         schema: &SchemaRef,
         options: DatasetOptions,
         writer_options: WriterOptions,
+        values_in: ValuesIn,
     ) -> Result<Self, WriteError> {
         if options.metadata_file && writer_options.is_encrypted() {
             return Err(WriteError::option(
@@ -78,7 +79,7 @@ impl Prepared {
             None => writer_options,
         };
         let fit = Fit::new(Arc::clone(schema), &writer_options)?.without(&options.partition_by);
-        let partitioner = Partitioner::new(schema, &options.partition_by)?;
+        let partitioner = Partitioner::new(schema, &options.partition_by, values_in)?;
         // Options that name columns are held against the schema now, not when the first file is opened.
         let nowhere = Stream::new(Box::new(std::io::sink()));
         let stored = Arc::clone(partitioner.stored());

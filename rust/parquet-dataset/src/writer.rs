@@ -9,6 +9,7 @@ use parquet_writer::{Batch, WriteError, WriterOptions};
 
 use crate::folder::LocalFolder;
 use crate::options::DatasetOptions;
+use crate::partition::ValuesIn;
 use crate::result::{DatasetResult, FileResult};
 use crate::spread::{Prepared, Spread, SpreadPlan};
 use crate::storage::{Storage, Unpublished};
@@ -258,7 +259,12 @@ impl DatasetWriter {
     }
 
     fn open(&mut self, schema: &SchemaRef) -> Result<(), WriteError> {
-        let prepared = Prepared::new(schema, self.options.clone(), self.writer_options.clone())?;
+        let prepared = Prepared::new(
+            schema,
+            self.options.clone(),
+            self.writer_options.clone(),
+            ValuesIn::Folders,
+        )?;
         match std::mem::replace(&mut self.state, State::Closed(None)) {
             State::Unopened(storage) => {
                 self.state = State::Open(Box::new(Spread::new(prepared, storage)));

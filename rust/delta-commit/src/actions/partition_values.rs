@@ -1,14 +1,18 @@
-//! Partition values: strings or null. An empty string is null.
+//! Partition values: texts or null, as the log has them.
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 /// A data file's value in each partition column.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+///
+/// The empty text is kept apart from null. The protocol ("Partition Value Serialization") writes null for it, but some
+/// writers do not, and Spark reads their empty texts as such in columns of text.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct PartitionValues(BTreeMap<String, Option<String>>);
 
-/// Returns the stored form of a value. The protocol reads an empty string as null, so null is written for both.
+/// Returns the form in which a value is written: null for the empty text.
 #[must_use]
 pub fn partition_value(value: Option<&str>) -> Option<&str> {
     value.filter(|text| !text.is_empty())
@@ -21,10 +25,9 @@ impl PartitionValues {
         self.0.get(column).map(Option::as_deref)
     }
 
-    /// Sets the value of `column`; an empty string becomes null.
+    /// Sets the value of `column`.
     pub fn insert(&mut self, column: impl Into<String>, value: Option<&str>) {
-        self.0
-            .insert(column.into(), partition_value(value).map(str::to_owned));
+        self.0.insert(column.into(), value.map(str::to_owned));
     }
 
     /// Columns and values, by column name.
@@ -37,27 +40,26 @@ impl PartitionValues {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+
+    /// The values as they are written: null for empty texts.
+    #[must_use]
+    pub fn written(self) -> Self {
+        let values = self.0.into_iter();
+        Self(
+            values
+                .map(|(column, value)| (column, value.filter(|text| !text.is_empty())))
+                .collect(),
+        )
+    }
 }
 
 impl<K: Into<String>, V: AsRef<str>> FromIterator<(K, Option<V>)> for PartitionValues {
     fn from_iter<I: IntoIterator<Item = (K, Option<V>)>>(values: I) -> Self {
-        let mut collected = Self::default();
-        for (column, value) in values {
-            collected.insert(column, value.as_ref().map(AsRef::as_ref));
-        }
-        collected
-    }
-}
-
-impl Serialize for PartitionValues {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for PartitionValues {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let values = BTreeMap::<String, Option<String>>::deserialize(deserializer)?;
-        Ok(values.into_iter().collect())
+        let values = values.into_iter();
+        Self(
+            values
+                .map(|(column, value)| (column.into(), value.map(|text| text.as_ref().to_owned())))
+                .collect(),
+        )
     }
 }

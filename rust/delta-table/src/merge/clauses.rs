@@ -8,7 +8,7 @@ use arrow_select::take::take;
 
 use crate::error::{Result, TableError};
 use crate::head::Head;
-use crate::values::{Evaluate, NewColumns};
+use crate::values::{Evaluate, NewColumns, Origin};
 
 use super::condition::Condition;
 use super::source::{Source, SourceRow};
@@ -96,6 +96,18 @@ impl MergeClause {
             (_, None) => "delete",
             (ClauseKind::NotMatched, Some(_)) => "insert",
             (_, Some(_)) => "update",
+        }
+    }
+
+    /// The argument that its values come from.
+    fn origin(&self) -> Origin {
+        Origin {
+            what: format!("{}_{}", self.kind.words(), self.action()),
+            option: if self.kind == ClauseKind::NotMatched {
+                "values"
+            } else {
+                "set"
+            },
         }
     }
 
@@ -198,7 +210,7 @@ impl Clause {
             };
             Ok::<_, TableError>(Values {
                 taken: taken.iter().filter_map(place).collect(),
-                new: NewColumns::of(head, &given.literals, &given.computed)?,
+                new: NewColumns::of(head, &given.literals, &given.computed, clause.origin())?,
                 expressions: given.expressions.clone(),
             })
         });

@@ -13,6 +13,7 @@ use parquet_writer::Batch;
 
 use crate::error::{Result, TableError};
 use crate::head::Head;
+use crate::limits::Limits;
 use crate::mapping::Mapping;
 use crate::rows::Shape;
 use crate::scan::{adapt, no_column};
@@ -57,6 +58,7 @@ impl Source {
         head.schema.check_columns(&given_schema)?;
         check_inserted(head, schema, options)?;
         let shape = Shape::new(&head.schema, &given_schema);
+        let limits = Limits::of(&head.schema)?;
         let named = wanted(schema, |name| {
             needed.named.contains(name) && !needed.fitted.contains(name)
         });
@@ -75,7 +77,10 @@ impl Source {
         for batch in batches.iter().filter(|batch| batch.rows() > 0) {
             let fitted = shape.fit(&some_of(batch, &given)?)?;
             let columns = fitted.columns().iter().zip(shape.schema().fields());
-            let columns = columns.map(|(column, field)| in_type(column, head, field.name()));
+            let columns = columns.map(|(column, field)| {
+                let column = in_type(column, head, field.name())?;
+                limits.applied(field.name(), &column)
+            });
             let named = some_of(batch, &named)?;
             let columns = columns.chain(named.columns().iter().map(without_views));
             for (column, values) in source.columns.iter_mut().zip(columns) {

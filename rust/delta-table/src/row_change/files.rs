@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use delta_commit::actions::{Add, PartitionValues};
+use delta_commit::actions::PartitionValues;
 use parquet_writer::{Batch, WriteError, WriterOptions};
 use roaring::RoaringTreemap;
 
@@ -111,10 +111,10 @@ impl Files {
         }
         let is_partitioned = !snapshot.metadata.partition_columns.is_empty();
         // Rows of any partition.
-        let free = self.begin(snapshot, feed.as_ref(), options)?;
+        let free = self.begin(snapshot, feed.as_ref(), None, options)?;
         for (values, sources) in partitions {
             let own = if is_partitioned {
-                self.begin(snapshot, feed.as_ref(), options)?
+                self.begin(snapshot, feed.as_ref(), Some(values), options)?
             } else {
                 free
             };
@@ -131,7 +131,7 @@ impl Files {
                 }
             }
             if is_partitioned {
-                self.end(own, Some(values), go_on)?;
+                self.end(own, go_on)?;
             }
         }
         if let Some(new) = &mut new {
@@ -144,7 +144,7 @@ impl Files {
                 self.put(free, &rows, kept.as_ref(), ChangeType::Insert, go_on)?;
             }
         }
-        self.end(free, None, go_on)?;
+        self.end(free, go_on)?;
         let marked = touched.iter().filter(|touched| touched.fate == Fate::Marked);
         let marked: Vec<RoaringTreemap> = marked
             .map(|touched| &touched.found.deleted | &touched.found.matching)
@@ -240,21 +240,23 @@ impl Files {
         Ok(())
     }
 
-    /// Opens writers of data files, and of change data files by the head that these have.
+    /// Opens writers of data files, and of change data files by the head that these have. Where all rows are of one
+    /// partition, the files get its values as the log has them.
     fn begin(
         &mut self,
         snapshot: &Arc<Snapshot>,
         feed: Option<&Arc<Head>>,
+        partition: Option<&PartitionValues>,
         options: &WriterOptions,
     ) -> Result<Outputs> {
         let copies = row_ids::head_of_copies(&snapshot.head)?;
-        let data = self.open(&copies, AppendOptions::default(), options.clone())?;
+        let data = self.open(&copies, AppendOptions::default(), partition, options.clone())?;
         let in_feed = AppendOptions {
             folder: Some(change_feed::FOLDER.to_owned()),
             ..AppendOptions::default()
         };
         // Rows that leave and rows that come are in no order together.
-        let changes = feed.map(|head| self.open(head, in_feed, options.clone().in_any_order()));
+        let changes = feed.map(|head| self.open(head, in_feed, partition, options.clone().in_any_order()));
         Ok(Outputs {
             data,
             changes: changes.transpose()?,
@@ -262,9 +264,19 @@ impl Files {
     }
 
     /// Opens a writer; returns its number.
-    fn open(&mut self, head: &Arc<Head>, to: AppendOptions, options: WriterOptions) -> Result<usize> {
+    fn open(
+        &mut self,
+        head: &Arc<Head>,
+        to: AppendOptions,
+        partition: Option<&PartitionValues>,
+        options: WriterOptions,
+    ) -> Result<usize> {
         let (shared, head) = (Arc::clone(&self.shared), Arc::clone(head));
-        self.writers.push(DataWriter::new(shared, head, to, options)?);
+        let writer = DataWriter::new(shared, head, to, options)?;
+        self.writers.push(match partition {
+            Some(values) => writer.in_partition(values),
+            None => writer,
+        });
         Ok(self.writers.len() - 1)
     }
 
@@ -314,14 +326,8 @@ impl Files {
         writer.encode(go_on)
     }
 
-    /// Completes the files of some writers. Where all are of one partition, they have its values as the log has them: a
-    /// value may have another meaning for another reader, as a timestamp without a zone has.
-    fn end(
-        &mut self,
-        from: Outputs,
-        partition: Option<&PartitionValues>,
-        go_on: &mut dyn FnMut() -> bool,
-    ) -> Result<()> {
+    /// Completes the files of some writers.
+    fn end(&mut self, from: Outputs, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
         let ended = [
             (Some(from.data), &mut self.written),
             (from.changes, &mut self.changes),
@@ -333,13 +339,7 @@ impl Files {
             let written = self.writers[writer].finish(go_on)?;
             all.rows += written.rows;
             all.bytes += written.bytes;
-            all.adds.extend(written.adds.into_iter().map(|add| {
-                let partition_values = partition.unwrap_or(&add.partition_values).clone();
-                Add {
-                    partition_values,
-                    ..add
-                }
-            }));
+            all.adds.extend(written.adds);
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, BinaryArray, StringArray, TimestampMicrosecondArray, new_null_array};
 use arrow_cast::cast::{CastOptions, cast_with_options};
 use arrow_schema::{ArrowError, DataType};
-use delta_commit::actions::{Add, partition_value};
+use delta_commit::actions::Add;
 use delta_commit::time::{parse_moment, parse_timestamp};
 
 use crate::error::{Result, TableError};
@@ -14,11 +14,12 @@ use crate::schema::Column;
 
 /// The file's value in a partition column: an array of one value.
 ///
-/// The text is one of those of the protocol, section "Partition Value Serialization".
+/// The text is one of those of the protocol, section "Partition Value Serialization". Some writers write the empty text
+/// where the protocol has null. In columns of text and bytes it is read as such, as by Spark and delta-rs.
 pub(super) fn constant(file: &Add, column: &Column, mapping: Mapping) -> Result<ArrayRef> {
     let data_type = column.kind.arrow();
     let text = file.partition_values.get(mapping.stored_name(column)).flatten();
-    let Some(text) = partition_value(text) else {
+    let Some(text) = text.filter(|text| !text.is_empty() || column.kind.has_empty()) else {
         return Ok(new_null_array(&data_type, 1));
     };
     parsed(text, &data_type).map_err(|error| unfit(file, column, &error))

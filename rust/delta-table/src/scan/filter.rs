@@ -20,13 +20,21 @@ use delta_commit::predicate::{Comparison, Literal};
 
 /// For each value, true if the comparison holds; false or null if it does not.
 pub(super) fn holds(array: &ArrayRef, comparison: &Comparison) -> Result<BooleanArray, ArrowError> {
-    use Comparison::{Equal, Greater, GreaterOrEqual, In, IsNotNull, IsNull, Less, LessOrEqual, NotEqual};
+    use Comparison::{
+        Equal, Greater, GreaterOrEqual, In, IsEmpty, IsNotEmpty, IsNotNull, IsNull, Less, LessOrEqual,
+        NotEqual,
+    };
     type Compare = fn(&dyn Datum, &dyn Datum) -> Result<BooleanArray, ArrowError>;
     let (compare, literal): (Compare, &Literal) = match comparison {
         IsNull => return Ok(is_null(array)),
         IsNotNull => {
             let is_null = is_null(array);
             return Ok(BooleanArray::new(!is_null.values(), None));
+        }
+        IsEmpty => return is_empty(array),
+        IsNotEmpty => {
+            let is_empty = is_empty(array)?;
+            return Ok(BooleanArray::new(!is_empty.values(), None));
         }
         In(literals) => return is_in(array, literals),
         Equal(literal) => (cmp::eq, literal),
@@ -53,6 +61,13 @@ fn is_null(array: &ArrayRef) -> BooleanArray {
         Some(nulls) => !nulls.inner(),
     };
     BooleanArray::new(values, None)
+}
+
+/// The values that are null or the empty text; nothing is null in it.
+fn is_empty(array: &ArrayRef) -> Result<BooleanArray, ArrowError> {
+    let empty = holds(array, &Comparison::Equal(Literal::String(String::new())))?;
+    let either = is_null(array).values() | &certain(&empty);
+    Ok(BooleanArray::new(either, None))
 }
 
 /// The values that are among these, which have the type of the column; nothing is null in it.

@@ -30,6 +30,7 @@ use crate::seat;
 use crate::stats::row_group_stats_json;
 
 use super::adapt::adapt;
+use super::calendar::Calendar;
 use super::dictionaries::{self, Answers};
 use super::question::{batch, nullable};
 use super::row_numbers::{in_order, with_numbers};
@@ -62,6 +63,8 @@ pub(super) struct FileReader {
     sources: Vec<Source>,
     /// The ids of its rows, and their version, where row tracking is asked for.
     origin: Option<Origin>,
+    /// The conversion of its dates and times; none if they are as they are.
+    calendar: Option<Calendar>,
     advice: Option<Advice>,
 }
 
@@ -95,7 +98,11 @@ impl FileReader {
         let places = plan.places(metadata.schema().fields());
         let sources = sources(plan, &add, &places)?;
         let mask = ProjectionMask::roots(metadata.parquet_schema(), places.into_iter().flatten());
-        let asked = asked(plan, &metadata);
+        let calendar = Calendar::of(&add.path, metadata.metadata());
+        let mut asked = asked(plan, &metadata);
+        if let Some(calendar) = &calendar {
+            asked.retain(|column| calendar.keeps(&column.kind));
+        }
         let groups = groups(plan, &add, &asked, &metadata);
         check_rows(&add, &deleted, metadata.metadata())?;
         let rows = u64::try_from(metadata.metadata().file_metadata().num_rows()).unwrap_or(0);
@@ -128,6 +135,7 @@ impl FileReader {
             origin: (!plan.tracked.is_empty())
                 .then(|| row_ids::origin(&add))
                 .transpose()?,
+            calendar,
             add,
             advice: plan.advice,
         })
@@ -261,11 +269,16 @@ impl FileReader {
             }
             let mask = roots(&self.metadata, inputs.held.iter(), plan.snapshot.mapping);
             let (filter, mapping) = (filter.clone(), plan.snapshot.mapping);
+            let calendar = self.calendar.clone();
             let mut answers = Answers::default();
             let evaluate = move |decoded: RecordBatch| {
                 if seat::is_abandoned() {
                     return Err(ArrowError::ComputeError("nobody waits for the rows".into()));
                 }
+                let decoded = match &calendar {
+                    Some(calendar) => calendar.converted(&decoded)?,
+                    None => decoded,
+                };
                 let ask = |rows: &RecordBatch| filter.holds(&inputs.rows(rows, mapping)?);
                 match answers.for_rows(&decoded, ask)? {
                     Some(answers) => Ok(answers),
@@ -285,7 +298,13 @@ impl FileReader {
             .iter()
             .zip(&plan.columns)
             .map(|(source, column)| match source {
-                Source::Decoded(place) => adapt(decoded.column(*place), &column.kind, plan.snapshot.mapping),
+                Source::Decoded(place) => {
+                    let array = match &self.calendar {
+                        Some(calendar) => &calendar.array(decoded.column(*place))?,
+                        None => decoded.column(*place),
+                    };
+                    adapt(array, &column.kind, plan.snapshot.mapping)
+                }
                 Source::Constant(value) => repeated(value, rows),
             });
         let mut columns = columns.collect::<Result<Vec<_>, _>>()?;

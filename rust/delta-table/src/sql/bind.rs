@@ -98,7 +98,9 @@ impl Scope<'_> {
             return Err(fault("a column has no name".to_owned()));
         };
         Ok(Named {
-            is_partition: names.len() == 1 && self.partition_columns.contains(&names[0]),
+            has_no_empty: self.purpose != Purpose::Asked
+                && names.len() == 1
+                && self.partition_columns.contains(&names[0]),
             // The note is that of the column at the top also where a field of it is meant.
             is_padded: is_padded && kind == Kind::Primitive(Primitive::String),
             path: names,

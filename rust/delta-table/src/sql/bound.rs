@@ -25,8 +25,8 @@ pub(crate) struct Named {
     /// Names from the top, as the table has them.
     pub path: Vec<String>,
     pub(super) kind: Kind,
-    /// True if empty text is null in it, as in all partition columns.
-    pub(super) is_partition: bool,
+    /// True if empty text is null in it, as in partition columns of rows that are to be written.
+    pub(super) has_no_empty: bool,
     /// True for text that Spark pads or cuts.
     pub(super) is_padded: bool,
 }
@@ -229,9 +229,9 @@ impl Named {
         self.without_empty(array)
     }
 
-    /// The values as the log of a table has them: an empty text of a partition column is null.
+    /// The values as the log of a table gets them: an empty text of a partition column is null.
     fn without_empty(&self, array: ArrayRef) -> Result<ArrayRef, ArrowError> {
-        if !self.is_partition {
+        if !self.has_no_empty {
             return Ok(array);
         }
         let empty = match array.data_type() {

@@ -189,6 +189,22 @@ pub(crate) fn check_condition(py: Python<'_>, text: &str, option: &str) -> PyRes
     delta_table::check_condition(text, option).map_err(|error| errors::raised(py, error))
 }
 
+/// The columns of `given` whose type does not fit the column of the same name in `table`, each with the reason.
+#[pyfunction]
+pub(crate) fn unfit_columns(
+    given: &Bound<'_, PyAny>,
+    table: &Bound<'_, PyAny>,
+) -> PyResult<Vec<(String, String)>> {
+    let (given, table) = (schema_from(given)?, schema_from(table)?);
+    let fields = given.fields().iter();
+    let unfit = fields.filter_map(|field| {
+        let (_, known) = table.fields().find(field.name())?;
+        let why = delta_table::check_type(field.data_type(), known.data_type()).err()?;
+        Some((field.name().clone(), why))
+    });
+    Ok(unfit.collect())
+}
+
 /// Waits until announcements of no more use are deleted, at most so many seconds. Returns false if the time was up
 /// before.
 #[pyfunction]
@@ -747,7 +763,11 @@ impl GivenFile {
             path: self.path,
             size: self.size,
             modification_time: self.modification_time,
-            partition_values: self.partition_values.into_iter().collect::<PartitionValues>(),
+            partition_values: self
+                .partition_values
+                .into_iter()
+                .collect::<PartitionValues>()
+                .written(),
             stats: self.stats,
             data_change: self.data_change,
             ..Add::default()
