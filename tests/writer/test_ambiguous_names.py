@@ -127,6 +127,14 @@ def test_rows_give_no_values_to_ambiguous_columns(tmp_path: Path, table: str, wa
     assert not list(tmp_path.iterdir())
 
 
+def test_columns_by_name_have_no_ambiguous_one(tmp_path: Path) -> None:
+    data, _ = TABLES["top"]
+    with pytest.raises(SchemaError) as caught:
+        spillway.write_parquet({"c": [1], "d": [2]}, tmp_path / "a.parquet", schema=data.schema)
+    assert caught.value.column == "c"
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_merge_takes_no_ambiguous_column_of_its_source(tmp_path: Path) -> None:
     table = spillway.delta.create(tmp_path / "table", pa.schema({"c": pa.int64(), "d": pa.int64()}))
     twice = pa.Table.from_arrays([NUMBERS] * 3, names=["c", "d", "d"])
