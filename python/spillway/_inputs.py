@@ -122,7 +122,13 @@ def _table(pa: Any, columns: Mapping[str, Any], types: Mapping[str, Any], schema
 
 
 def check_names(columns: Mapping[str, Any], wanted: Sequence[str]) -> None:
-    """Refuse columns that the schema lacks, and a schema that has more."""
+    """Refuse columns that the schema lacks, and a schema that has more, or one name for several columns."""
+    repeated = next((name for name in columns if list(wanted).count(name) > 1), None)
+    if repeated is not None:
+        message = (
+            f"the schema has the column {repeated!r} more than once, and data by name has it once: rename one"
+        )
+        raise SchemaError(message, repeated)
     for name in columns:
         if name not in wanted:
             raise SchemaError(f"column {name!r} is not in the schema, which has {', '.join(wanted)}", name)

@@ -400,13 +400,15 @@ class ParquetWriter(WithBlock):
     ) -> int:
         """Write dicts, one for each row.
 
-        A missing key is null. Integers, floats, decimals and text must fit the column without loss.
+        A missing key is null. Integers, floats, decimals and text must fit the column without loss: floats
+        take integers that are exact, and the nearest float of other numbers. No key of a map comes twice.
         Timestamps are datetimes (with ``tzinfo`` where the column has a zone, and only there), RFC 3339 text
         or integers in the column's unit; what is finer than the unit is rounded down. Structs are dicts, maps
         are dicts or pairs, lists are lists, tuples or arrays. pandas' ``NaT`` and ``NA`` are null.
 
         Without a schema, one is inferred from up to 1,000 rows of the first call: integers and floats become
-        ``float64``, all else must agree, and a field that was always null becomes text.
+        ``float64``, all else must agree, and a field that was always null becomes text. A schema with a name
+        twice takes no rows, which give their values by name.
 
         Args:
             rows: A list, or any iterable, of dicts.

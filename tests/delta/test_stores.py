@@ -441,11 +441,20 @@ def test_a_signal_in_a_merge_ends_the_delete_and_leaves_no_vector(
 
 def test_a_missing_object_fails_its_own_commit(bucket: Bucket) -> None:
     table = create(bucket)
-    file = spillway.delta.AddFile("nowhere.parquet", 1, partition_values={"writer": "a"})
+    file = spillway.delta.AddFile("nowhere.parquet", 9, partition_values={"writer": "a"})
     with pytest.raises(FileNotFoundError, match=r"table/nowhere\.parquet"):
         table.commit(adds=[file])
     bucket.put("table/nowhere.parquet", b"it is now")
     assert table.commit(adds=[file]) == 1
+
+
+def test_an_object_of_another_size_fails_its_own_commit(bucket: Bucket) -> None:
+    table = create(bucket)
+    bucket.put("table/short.parquet", b"a part")
+    file = spillway.delta.AddFile("short.parquet", 9, partition_values={"writer": "a"})
+    with pytest.raises(DeltaError, match=r"table/short\.parquet.* 6 bytes.* 9"):
+        table.commit(adds=[file])
+    assert table.version == 0
 
 
 def test_an_append_that_is_given_up_leaves_nothing(bucket: Bucket) -> None:

@@ -688,7 +688,7 @@ def test_checkpoints_of_many_files_are_farther_apart_unless_the_table_names_an_i
     names = [f"{name}.parquet" for name in range(2_500)]
     for name in names:
         (tmp_path / "t" / name).touch()
-    table.commit(adds=[spillway.delta.AddFile(name, 1, stats={"numRecords": 0}) for name in names])
+    table.commit(adds=[spillway.delta.AddFile(name, 0, stats={"numRecords": 0}) for name in names])
     assert table.checkpoint() == 1
     for number in range(20):
         with table.append() as append:

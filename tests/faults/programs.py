@@ -21,14 +21,19 @@ if TYPE_CHECKING:
 SECONDS = 120
 
 
-def run(code: str, *arguments: object, prefix: Sequence[str] = ()) -> Any:
+def run(code: str, *arguments: object, prefix: Sequence[str] = (), standard_input: str | None = None) -> Any:
     """Runs a program to its end and returns what it printed as JSON.
 
     Raises:
         AssertionError: It ended with another status than 0; a crash shows as a negative one.
     """
     done = subprocess.run(
-        command(code, *arguments, prefix=prefix), capture_output=True, text=True, timeout=SECONDS, check=False
+        command(code, *arguments, prefix=prefix),
+        input=standard_input,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
     )
     assert done.returncode == 0, f"exit status {done.returncode}\n{done.stderr[-3000:]}"
     return json.loads(done.stdout)

@@ -400,6 +400,7 @@ class Table:
                 rows as those that they replace have ``data_change=False``.
             CommitConflict: A concurrent transaction changed what was read or is removed.
             ConstraintError: A constraint is not true for a row of an added file, which is read for that.
+            DeltaError: An added file has another size than `AddFile.size` says.
             OptionError: A file is not in the table, or is in it already, or lacks statistics of a column that
                 the table is clustered by, or ``numRecords`` where rows have ids; or a condition of `read` is
                 none.

@@ -66,6 +66,54 @@ pub enum StoreErrorKind {
     NotFound,
 }
 
+/// A file that a commit names, which is not yet known to survive a crash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnsyncedFile {
+    /// Its path, as in `add.path`.
+    pub path: String,
+    /// Its size by the log, bytes.
+    pub size: LoggedSize,
+}
+
+/// The size of a file by the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LoggedSize {
+    /// The log says nothing about it.
+    Unknown,
+    /// So many bytes.
+    Exactly(i64),
+    /// So many bytes or more: a file of deletion vectors may hold more of them than the commit names.
+    AtLeast(i64),
+}
+
+impl UnsyncedFile {
+    /// Compares a size that was found with that of the log; `shown` is the file's place, for the message.
+    ///
+    /// # Errors
+    /// [`StoreErrorKind::Permanent`] when they differ: rows are missing, or the file is not the one that was meant.
+    pub fn check_size(&self, found: u64, shown: impl std::fmt::Display) -> Result<(), StoreError> {
+        let (fits, wanted) = match self.size {
+            LoggedSize::Unknown => return Ok(()),
+            LoggedSize::Exactly(size) => (u64::try_from(size) == Ok(found), size.to_string()),
+            LoggedSize::AtLeast(size) => (
+                u64::try_from(size).is_ok_and(|size| size <= found),
+                format!("{size} or more"),
+            ),
+        };
+        if fits {
+            return Ok(());
+        }
+        Err(StoreError {
+            message: format!(
+                "{shown}: the file has {found} bytes, where the commit says {wanted}: it is incomplete or was replaced, so \
+                 nothing was committed; write the file again, or name its true size"
+            ),
+            kind: StoreErrorKind::Permanent,
+            errno: None,
+        })
+    }
+}
+
 /// The store refused, or did not answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -248,12 +296,12 @@ pub trait LogStore: Send + Sync {
         self.delete_intents(names)
     }
 
-    /// Makes data files survive a crash, with their directories up to the table's root. Paths as in `add.path`. Returns
-    /// a result for each path, in their order.
+    /// Makes data files survive a crash, with their directories up to the table's root, and compares their sizes with
+    /// those that the log will have. Returns a result for each file, in their order.
     ///
     /// A [`StoreErrorKind::Transient`] error says that the file was not tried. After any other the file is never tried
     /// again: an error of a sync is told once, and the next sync succeeds although the bytes are lost.
-    fn sync_data(&self, paths: &[String]) -> Vec<Result<(), StoreError>>;
+    fn sync_data(&self, files: &[UnsyncedFile]) -> Vec<Result<(), StoreError>>;
 
     /// Makes all versions up to `last` survive a crash, or a checkpoint that stands for it. The bodies of those before
     /// `first` do so already, as do all that [`put_version`](Self::put_version) wrote: their names may not. `first` is
@@ -285,7 +333,7 @@ pub enum Effect {
     /// [`LogStore::withdraw_intents`]
     WithdrawIntents(Vec<String>),
     /// [`LogStore::sync_data`]
-    SyncData(Vec<String>),
+    SyncData(Vec<UnsyncedFile>),
     /// [`LogStore::sync_log`]
     SyncLog(Version, Version),
     /// [`MergeRequest::answer`]
@@ -313,7 +361,7 @@ pub enum Event {
     /// Of [`Effect::ReadIntents`], where bodies were parsed before: those, and the names of what is there.
     #[doc(hidden)]
     ParsedIntents(Vec<(String, ParsedIntent)>, Vec<String>),
-    /// Of [`Effect::SyncData`]: the result of each path, in their order.
+    /// Of [`Effect::SyncData`]: the result of each file, in their order.
     Synced(Vec<Result<(), StoreError>>),
     /// Of [`Effect::Merge`]: the transaction to go on with.
     Merged(Result<Box<Transaction>, CommitError>),
@@ -335,7 +383,7 @@ pub fn perform(store: &dyn LogStore, effect: &Effect) -> Event {
         Effect::PutIntent(name, body) => store.put_intent(name, body).map(|()| Event::Done),
         Effect::DeleteIntents(names) => store.delete_intents(names).map(|()| Event::Done),
         Effect::WithdrawIntents(names) => store.withdraw_intents(names).map(|()| Event::Done),
-        Effect::SyncData(paths) => Ok(Event::Synced(store.sync_data(paths))),
+        Effect::SyncData(files) => Ok(Event::Synced(store.sync_data(files))),
         Effect::SyncLog(first, last) => store.sync_log(*first, *last).map(|()| Event::Done),
         Effect::Merge(request) => match request.answer() {
             Err(CommitError::Store(error)) => Err(error),

@@ -1,14 +1,14 @@
 //! A transaction for the committer: the part of the table that it read, and its actions.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::str::FromStr;
 
 use uuid::Uuid;
 
-use crate::actions::Action;
+use crate::actions::{Action, DeletionVector};
 use crate::error::{CommitError, Result};
-use crate::log::Version;
+use crate::log::{LoggedSize, UnsyncedFile, Version};
 use crate::merge::Marks;
 use crate::predicate::Predicate;
 use crate::row_ids;
@@ -226,6 +226,22 @@ impl Transaction {
         self.actions.is_empty() && self.effective_isolation() != Isolation::WriteSerializable
     }
 
+    /// The files that are not yet known to survive a crash, with their sizes.
+    #[must_use]
+    pub fn unsynced_files(&self) -> Vec<UnsyncedFile> {
+        let mut sizes = HashMap::new();
+        if !self.unsynced.is_empty() {
+            self.actions
+                .iter()
+                .for_each(|action| note_sizes(action, &mut sizes));
+        }
+        let file = |path: &String| UnsyncedFile {
+            path: path.clone(),
+            size: sizes.get(path).copied().unwrap_or(LoggedSize::Unknown),
+        };
+        self.unsynced.iter().map(file).collect()
+    }
+
     /// Paths that it adds.
     pub fn added_paths(&self) -> impl Iterator<Item = &str> {
         self.actions.iter().filter_map(|action| match action {
@@ -281,5 +297,30 @@ impl Transaction {
             }
         }
         Ok(())
+    }
+}
+
+/// Notes the sizes of files that an action names.
+fn note_sizes(action: &Action, sizes: &mut HashMap<String, LoggedSize>) {
+    match action {
+        Action::Add(add) => {
+            sizes.insert(add.path.clone(), LoggedSize::Exactly(add.size));
+            let Some((path, end)) = add
+                .deletion_vector
+                .as_ref()
+                .and_then(DeletionVector::end_in_table)
+            else {
+                return;
+            };
+            let least = match sizes.get(&path) {
+                Some(LoggedSize::AtLeast(least)) => end.max(*least),
+                _ => end,
+            };
+            sizes.insert(path, LoggedSize::AtLeast(least));
+        }
+        Action::Cdc(cdc) => {
+            sizes.insert(cdc.path.clone(), LoggedSize::Exactly(cdc.size));
+        }
+        _ => {}
     }
 }

@@ -15,7 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use delta_commit::actions::{Action, Add, Metadata, Protocol, parse_commit};
-use delta_commit::log::{BEFORE_FIRST, Listing, LogStore, PutOutcome, StoreError};
+use delta_commit::log::{BEFORE_FIRST, Listing, LogStore, PutOutcome, StoreError, UnsyncedFile};
 use delta_commit::store::LocalLogStore;
 use delta_commit::{
     CommitError, Committer, MemberId, Outcome, Patience, Posted, Reply, Start, Transaction, Version,
@@ -92,8 +92,8 @@ impl LogStore for Odd {
     fn delete_intent(&self, name: &str) -> Result<(), StoreError> {
         self.inner.delete_intent(name)
     }
-    fn sync_data(&self, paths: &[String]) -> Vec<Result<(), StoreError>> {
-        self.inner.sync_data(paths)
+    fn sync_data(&self, files: &[UnsyncedFile]) -> Vec<Result<(), StoreError>> {
+        self.inner.sync_data(files)
     }
     fn sync_log(&self, first: Version, last: Version) -> Result<(), StoreError> {
         self.inner.sync_log(first, last)

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use delta_commit::actions::{Action, Add, DeletionVector, Metadata, Protocol, Remove, parse_commit};
 use delta_commit::conflict::ConflictKind;
 use delta_commit::log::{
-    BEFORE_FIRST, Listing, LogStore, PutOutcome, StoreError, StoreErrorKind, version_file,
+    BEFORE_FIRST, Listing, LogStore, PutOutcome, StoreError, StoreErrorKind, UnsyncedFile, version_file,
 };
 use delta_commit::store::LocalLogStore;
 use delta_commit::{
@@ -241,7 +241,7 @@ fn rows_that_many_append_at_once_have_ids_of_their_own() {
 
 type Put = dyn Fn(&LocalLogStore, Version, &[u8]) -> Result<PutOutcome, StoreError> + Send + Sync;
 type Delete = dyn Fn(&LocalLogStore, &str) -> Result<(), StoreError> + Send + Sync;
-type SyncData = dyn Fn(&LocalLogStore, &[String]) -> Vec<Result<(), StoreError>> + Send + Sync;
+type SyncData = dyn Fn(&LocalLogStore, &[UnsyncedFile]) -> Vec<Result<(), StoreError>> + Send + Sync;
 type SyncLog = dyn Fn(&LocalLogStore, Version, Version) -> Result<(), StoreError> + Send + Sync;
 
 /// A local store that fails in ways of its own.
@@ -291,8 +291,8 @@ impl LogStore for Failing {
     fn delete_intent(&self, name: &str) -> Result<(), StoreError> {
         (self.delete)(&self.inner, name)
     }
-    fn sync_data(&self, paths: &[String]) -> Vec<Result<(), StoreError>> {
-        (self.sync_data)(&self.inner, paths)
+    fn sync_data(&self, files: &[UnsyncedFile]) -> Vec<Result<(), StoreError>> {
+        (self.sync_data)(&self.inner, files)
     }
     fn sync_log(&self, first: Version, last: Version) -> Result<(), StoreError> {
         (self.sync_log)(&self.inner, first, last)
@@ -643,11 +643,11 @@ fn synced_together(
     let counted = Arc::clone(&counts);
     let mut store = Failing::new(table.path());
     store.put = held_until(&all);
-    store.sync_data = Box::new(move |_, paths| {
+    store.sync_data = Box::new(move |_, files| {
         let mut counted = counted.lock().unwrap();
-        let each = paths.iter().map(|path| {
-            *counted.entry(path.clone()).or_insert(0) += 1;
-            sync(path)
+        let each = files.iter().map(|file| {
+            *counted.entry(file.path.clone()).or_insert(0) += 1;
+            sync(&file.path)
         });
         each.collect()
     });

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use delta_commit::log::{
-    BEFORE_FIRST, Bundles, IntentEntry, Listing, LogStore, PutOutcome, StoreError, StoreErrorKind, Version,
-    version_file, version_shown_by_file,
+    BEFORE_FIRST, Bundles, IntentEntry, Listing, LogStore, PutOutcome, StoreError, StoreErrorKind,
+    UnsyncedFile, Version, version_file, version_shown_by_file,
 };
 use delta_commit::path;
 use object_sink::{Created, Failure, FailureKind};
@@ -177,26 +177,28 @@ impl LogStore for ObjectLog {
     }
 
     /// Checks files of other writers. An object that exists survives a crash.
-    fn sync_data(&self, paths: &[String]) -> Vec<Result<(), StoreError>> {
-        let names: Vec<_> = paths.iter().map(|path| path::decode_inside(path)).collect();
+    fn sync_data(&self, files: &[UnsyncedFile]) -> Vec<Result<(), StoreError>> {
+        let names: Vec<_> = files.iter().map(|file| path::decode_inside(&file.path)).collect();
         let inside: Vec<String> = names.iter().flatten().cloned().collect();
-        let there = self
+        let sizes = self
             .0
             .folder()
-            .and_then(|folder| folder.are_there(&inside).map_err(error));
-        let there = match there {
-            Ok(there) => there,
-            Err(error) => return vec![Err(error); paths.len()],
+            .and_then(|folder| folder.sizes(&inside).map_err(error));
+        let sizes = match sizes {
+            Ok(sizes) => sizes,
+            Err(error) => return vec![Err(error); files.len()],
         };
-        let mut there = there.into_iter();
+        let mut sizes = sizes.into_iter();
         let missing = |name: &str| StoreError {
             message: format!("{}/{name}: there is no such object", self.0.url()),
             kind: StoreErrorKind::NotFound,
             errno: Some(ENOENT),
         };
-        let told = names.iter().map(|name| match name {
-            Ok(_) if there.next() == Some(true) => Ok(()),
-            Ok(name) => Err(missing(name)),
+        let told = files.iter().zip(&names).map(|(file, name)| match name {
+            Ok(name) => match sizes.next().flatten() {
+                Some(bytes) => file.check_size(bytes, format_args!("{}/{name}", self.0.url())),
+                None => Err(missing(name)),
+            },
             Err(outside) => Err(StoreError {
                 message: outside.to_string(),
                 kind: StoreErrorKind::Permanent,

@@ -249,12 +249,7 @@ impl Place for Objects {
     }
 
     fn has(&self, name: &str) -> Result<bool> {
-        let there = self
-            .clients
-            .folder()?
-            .are_there(&[name.to_owned()])
-            .map_err(error)?;
-        Ok(there.contains(&true))
+        Ok(self.size(name)?.is_some())
     }
 
     fn mark(&self, name: &str) -> Result<Option<String>> {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use delta_commit::log::{
     BEFORE_FIRST, Bundles, Effect, Event, IntentEntry, Listing, PutOutcome, StoreError, StoreErrorKind,
+    UnsyncedFile,
 };
 
 use delta_commit::{MemberId, Version};
@@ -144,7 +145,7 @@ impl Store {
         }
         match effect {
             Effect::Pause(_) => self.apply_truly(effect),
-            Effect::SyncData(paths) => self.sync_data(paths, rng),
+            Effect::SyncData(files) => self.sync_data(files, rng),
             Effect::SyncLog(..) if rng.permille(self.faults.busy) => {
                 Event::Failed(StoreError::transient("too many open files"))
             }
@@ -234,7 +235,7 @@ impl Store {
                 self.deleted.clear();
                 Event::Done
             }
-            Effect::SyncData(paths) => Event::Synced(vec![Ok(()); paths.len()]),
+            Effect::SyncData(files) => Event::Synced(vec![Ok(()); files.len()]),
             Effect::SyncLog(..) | Effect::ListIntents => Event::Done,
             Effect::Merge(request) => Event::Merged(request.answer().map(Box::new)),
             Effect::Pause(milliseconds) => {
@@ -299,8 +300,8 @@ impl Store {
         }
     }
 
-    fn sync_data(&mut self, paths: &[String], rng: &mut Rng) -> Event {
-        Event::Synced(paths.iter().map(|path| self.sync_file(path, rng)).collect())
+    fn sync_data(&mut self, files: &[UnsyncedFile], rng: &mut Rng) -> Event {
+        Event::Synced(files.iter().map(|file| self.sync_file(&file.path, rng)).collect())
     }
 
     fn sync_file(&mut self, path: &str, rng: &mut Rng) -> Result<(), StoreError> {

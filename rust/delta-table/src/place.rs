@@ -507,7 +507,11 @@ impl Sink for DataFile {
     /// Closes the file. The committer makes it survive a crash, together with those of other appends.
     fn commit(&mut self) -> io::Result<()> {
         self.write_out()?;
-        self.file = None;
+        if let Some(file) = self.file.take() {
+            checked_close::close(file).inspect_err(|_| {
+                let _ = fs::remove_file(&self.path);
+            })?;
+        }
         self.complete = true;
         Ok(())
     }

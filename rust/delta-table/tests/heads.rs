@@ -20,7 +20,7 @@ use arrow_array::{Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use bytes::Bytes;
 use delta_commit::actions::Action;
-use delta_commit::log::{Listing, PutOutcome, StoreError};
+use delta_commit::log::{Listing, PutOutcome, StoreError, UnsyncedFile};
 use delta_commit::{CommitError, LogStore, Patience};
 use delta_table::{
     Ages, Append, AppendOptions, Attend, CreateMode, CreateOptions, Folder, Place, Result, StoredFiles,
@@ -231,8 +231,8 @@ impl LogStore for Syncing {
         self.inner.delete_intent(name)
     }
 
-    fn sync_data(&self, paths: &[String]) -> Vec<Result<(), StoreError>> {
-        self.inner.sync_data(paths)
+    fn sync_data(&self, files: &[UnsyncedFile]) -> Vec<Result<(), StoreError>> {
+        self.inner.sync_data(files)
     }
 
     fn sync_log(&self, first: i64, last: i64) -> Result<(), StoreError> {

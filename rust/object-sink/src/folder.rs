@@ -227,12 +227,12 @@ impl Folder {
         Ok(body.into())
     }
 
-    /// Checks for each of the objects whether it exists.
+    /// The bytes of each of the objects; none for one that does not exist.
     ///
     /// # Errors
     /// When the store refuses, or does not answer.
-    pub fn are_there(&self, relative: &[String]) -> Result<Vec<bool>, Failure> {
-        let requests = relative.iter().map(|relative| self.is_there(relative));
+    pub fn sizes(&self, relative: &[String]) -> Result<Vec<Option<u64>>, Failure> {
+        let requests = relative.iter().map(|relative| self.size_of(relative));
         self.wait(stream::iter(requests).buffered(MOST_FLYING).try_collect())?
     }
 
@@ -257,8 +257,11 @@ impl Folder {
     /// # Errors
     /// When the store refuses, or does not answer.
     pub fn size(&self, relative: &str) -> Result<Option<u64>, Failure> {
-        let found = self.wait(self.head(relative))??;
-        Ok(found.map(|found| found.size))
+        self.wait(self.size_of(relative))?
+    }
+
+    async fn size_of(&self, relative: &str) -> Result<Option<u64>, Failure> {
+        Ok(self.head(relative).await?.map(|found| found.size))
     }
 
     async fn head(&self, relative: &str) -> Result<Option<ObjectMeta>, Failure> {

@@ -10,7 +10,7 @@ use arrow_cast::cast;
 use arrow_row::{RowConverter, Rows, SortField};
 use arrow_schema::{DataType, Schema, SchemaRef};
 use arrow_select::take::take;
-use parquet_writer::{Batch, WriteError};
+use parquet_writer::{Batch, WriteError, column_named};
 
 use crate::hive;
 
@@ -224,7 +224,7 @@ impl Partitioner {
 }
 
 fn key(schema: &Schema, name: &str) -> Result<Key, WriteError> {
-    let Some((column, field)) = schema.fields().find(name) else {
+    let Some(column) = column_named("partition_by", schema.fields(), name)? else {
         let names: Vec<_> = schema
             .fields()
             .iter()
@@ -238,6 +238,7 @@ fn key(schema: &Schema, name: &str) -> Result<Key, WriteError> {
             ),
         ));
     };
+    let field = schema.field(column);
     let data_type = comparable(field.data_type());
     if hive::can_name(&data_type) {
         return Ok(Key {

@@ -244,6 +244,7 @@ impl Moves {
             if target.durable {
                 file.sync_all()?;
             }
+            checked_close::close(file)?;
             let staged = TempPath::try_from_path(&staged)?;
             staged.persist_noclobber(&place).map_err(|failed| failed.error)
         })();

@@ -130,8 +130,13 @@ impl Sink for StagedFile {
         if self.durable {
             self.buffer()?.get_ref().sync_all()?;
         }
-        self.file = None;
-        Ok(())
+        let Some(file) = self.file.take() else {
+            return Ok(());
+        };
+        let (file, _) = file.into_parts();
+        checked_close::close(file).inspect_err(|_| {
+            let _ = std::fs::remove_file(&self.staged);
+        })
     }
 
     fn discard(&mut self) {

@@ -9,6 +9,7 @@ use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
 
 use crate::budget::Room;
 use crate::error::{Result, WriteError};
+use crate::names::by_leaf;
 use crate::options::{
     BloomRule, ByColumn, Compatibility, CompressionRule, DictionaryRule, EncodingRule, NamedEncoding,
     StatisticsRule, WriterOptions,
@@ -246,49 +247,4 @@ fn suits(kind: Type, choice: Choice) -> bool {
         }
         _ => true,
     }
-}
-
-/// Resolves a mapping from column paths for each leaf; `otherwise` for those that it does not name.
-pub(crate) fn by_leaf<T: Copy>(
-    parquet: &SchemaDescriptor,
-    option: &str,
-    columns: &[(Vec<String>, T)],
-    otherwise: T,
-) -> Result<Vec<T>> {
-    let mut leaves = vec![otherwise; parquet.num_columns()];
-    for (key, value) in columns {
-        let matching: Vec<_> = (0..parquet.num_columns())
-            .filter(|&leaf| is_named(parquet, leaf, key))
-            .collect();
-        if matching.is_empty() {
-            let paths: Vec<_> = parquet
-                .columns()
-                .iter()
-                .map(|column| format!("{:?}", column.path().string()))
-                .collect();
-            return Err(WriteError::option(
-                option,
-                format!(
-                    "{option} names the column {:?}, which the schema does not have: it has {}",
-                    key.join("."),
-                    paths.join(", ")
-                ),
-            ));
-        }
-        for leaf in matching {
-            leaves[leaf] = *value;
-        }
-    }
-    Ok(leaves)
-}
-
-/// Returns true if a key of a mapping names a leaf column.
-pub(crate) fn is_named(parquet: &SchemaDescriptor, leaf: usize, key: &[String]) -> bool {
-    is_path(parquet.column(leaf).path().parts(), key)
-}
-
-/// Returns true if a key names the column with these parts. A key of one part is a dotted path; one of several parts
-/// names each.
-pub(crate) fn is_path(parts: &[String], key: &[String]) -> bool {
-    parts == key || (key.len() == 1 && parts.join(".") == key[0])
 }

@@ -13,8 +13,8 @@ use parquet::schema::types::SchemaDescriptor;
 use ring::aead::{AES_128_GCM, AES_256_GCM, LessSafeKey, UnboundKey};
 use ring::rand::{SecureRandom, SystemRandom};
 
-use crate::choose::{by_leaf, is_named};
 use crate::error::{Result, WriteError};
+use crate::names::{by_leaf, is_named};
 
 pub(crate) use footer::{MAGIC, seal_end};
 pub(crate) use module::{ChunkCipher, Module};

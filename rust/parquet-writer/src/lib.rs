@@ -26,6 +26,7 @@ mod lists;
 mod metadata_file;
 mod metadata_size;
 pub mod metadata_text;
+mod names;
 mod normalize;
 mod options;
 mod pages;
@@ -49,6 +50,7 @@ pub use file_writer::{FileWriter, Progress, Size};
 pub use fit::Fit;
 pub use limits::MOST_ROW_BYTES;
 pub use metadata_file::{METADATA_FILE, metadata_file};
+pub use names::column_named;
 pub use options::{
     Amount, BloomRule, ByColumn, Codec, Compatibility, CompressionRule, DEFAULT_CHUNK_BYTES, DEFAULT_FPP,
     DEFAULT_PAGE_BYTES, DEFAULT_ROW_GROUP_BYTES, DEFAULT_ROW_GROUP_ROWS, DictionaryRule, EncodingRule,

@@ -3,10 +3,11 @@
 use parquet::basic::{BrotliLevel, Compression, Encoding, GzipLevel, ZstdLevel};
 
 use crate::budget::{Budget, Room};
-use crate::choose::{DICTIONARY_BYTES, PAGE_ROWS, is_path};
+use crate::choose::{DICTIONARY_BYTES, PAGE_ROWS};
 use crate::chunker::ChunkSizes;
 use crate::encryption::{Encryption, MOST_ORDINALS};
 use crate::error::{OptionFault, Result, WriteError};
+use crate::names::is_path;
 use crate::pages::{self, Compressor};
 
 /// Rows of a row group unless bytes end it first.

@@ -1,12 +1,14 @@
 //! Sinks: destinations of a file's bytes, which make the file appear when it is complete.
 
 mod atomic;
+mod device;
 mod stream;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 pub use atomic::AtomicFile;
+use device::Device;
 pub use stream::Stream;
 
 use crate::error::{Result, WriteError};
@@ -47,7 +49,7 @@ pub fn create(path: &Path, durable: bool) -> Result<Box<dyn Sink>> {
                 .write(true)
                 .open(&target)
                 .map_err(with_path)?;
-            Ok(Box::new(Stream::new(Box::new(file)).named(path)))
+            Ok(Box::new(Device::new(file, path)))
         }
         Ok(_) => Ok(Box::new(AtomicFile::create(&target, durable).map_err(with_path)?)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {

@@ -14,6 +14,7 @@ use parquet::file::metadata::SortingColumn;
 use crate::column::{is_flat, leaf_count};
 use crate::error::{CAN_GO_ON, Result, WriteError};
 use crate::feed::copied;
+use crate::names::column_named;
 use crate::normalize;
 use crate::options::{SortKey, SortingMode, WriterOptions};
 use crate::schema::FileSchema;
@@ -247,7 +248,7 @@ impl Waiting {
 fn place(schema: &FileSchema, name: &str) -> Result<usize> {
     let fields = schema.encoded.fields();
     let flat = |place: &usize| is_flat(fields[*place].data_type());
-    let found = fields.iter().position(|field| field.name() == name);
+    let found = column_named("sorting_columns", fields, name)?;
     found.filter(flat).ok_or_else(|| {
         let names: Vec<_> = (0..fields.len())
             .filter(flat)

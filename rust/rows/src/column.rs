@@ -6,7 +6,7 @@ use arrow_array::ArrayRef;
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_schema::{ArrowError, Field, FieldRef};
 
-use crate::error::{Misfit, UnsupportedType};
+use crate::error::{Misfit, UnsupportedColumn};
 use crate::plain::plain_field;
 use crate::values::Values;
 
@@ -26,7 +26,7 @@ impl Column {
     ///
     /// # Errors
     /// When its type cannot be built from cells.
-    pub fn new(path: &str, field: &FieldRef) -> Result<Self, UnsupportedType> {
+    pub fn new(path: &str, field: &FieldRef) -> Result<Self, UnsupportedColumn> {
         let field = plain_field(field);
         Ok(Self {
             values: Values::new(path, field.data_type())?,
@@ -59,6 +59,11 @@ impl Column {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// Returns true if the cell is not null.
+    pub(crate) fn is_valid(&self, at: usize) -> bool {
+        self.valid.get(at).copied().unwrap_or(true)
     }
 
     /// Counts one value that was appended to [`Self::values`].

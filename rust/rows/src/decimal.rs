@@ -56,6 +56,30 @@ pub(crate) fn unscaled_256(text: &str, precision: u8, scale: i8) -> Result<i256,
     i256::from_string(&digits).ok_or_else(|| too_large(text, precision, scale))
 }
 
+/// A number in decimal digits, by its notation.
+pub(crate) enum Notation {
+    /// An integer in all of its digits, with its sign: `12`, and `1.2e1`, which Python's decimals show as `12`.
+    Integer(String),
+    /// A number with decimals, or one whose last digits an exponent leaves out: `0.5`, `12.0`, `1e3`.
+    Other,
+}
+
+/// The notation of a number; none where the text is not one.
+pub(crate) fn notation(text: &str) -> Option<Notation> {
+    let parts = Parts::of(text)?;
+    if i64::try_from(parts.fraction.len()) != Ok(parts.exponent) {
+        return Some(Notation::Other);
+    }
+    let digits = format!("{}{}", parts.whole, parts.fraction);
+    let digits = digits.trim_start_matches('0');
+    Some(Notation::Integer(match digits {
+        "" if parts.negative => "-0".to_owned(),
+        "" => "0".to_owned(),
+        digits if parts.negative => format!("-{digits}"),
+        digits => digits.to_owned(),
+    }))
+}
+
 /// A number in text, taken apart.
 struct Parts<'a> {
     negative: bool,

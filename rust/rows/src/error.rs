@@ -149,12 +149,25 @@ fn source_line(line: Option<u64>) -> String {
     line.map_or_else(String::new, |line| format!(" (line {line})"))
 }
 
-/// A type that rows cannot be built into.
+/// A column that rows cannot be built into.
 #[derive(Debug, thiserror::Error)]
-#[error("column {path:?} has type {data_type}, which rows cannot be built into: write it as record batches")]
-pub struct UnsupportedType {
-    /// The column's dotted path.
-    pub path: String,
-    /// Its type.
-    pub data_type: DataType,
+pub enum UnsupportedColumn {
+    /// Its type has no builder.
+    #[error(
+        "column {path:?} has type {data_type}, which rows cannot be built into: write it as record batches"
+    )]
+    Type {
+        /// The column's dotted path.
+        path: String,
+        /// Its type.
+        data_type: DataType,
+    },
+    /// Another one has its name, by which rows give their values.
+    #[error(
+        "the schema has the column {path:?} more than once, and rows give values by name: rename one of them, or write record batches"
+    )]
+    Repeated {
+        /// The column's dotted path.
+        path: String,
+    },
 }

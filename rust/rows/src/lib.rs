@@ -15,6 +15,7 @@ mod infer;
 mod keys;
 mod ndjson;
 mod plain;
+mod repeated;
 mod scalar;
 mod table;
 mod temporal;
@@ -22,7 +23,7 @@ mod text;
 mod values;
 
 pub use column::Column;
-pub use error::{Misfit, RowError, UnsupportedType};
+pub use error::{Misfit, RowError, UnsupportedColumn};
 pub use infer::{Conflict, Guess, Shape};
 pub use keys::{Keys, Slot};
 pub use ndjson::{Ndjson, Visitor, infer as infer_ndjson};

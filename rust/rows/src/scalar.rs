@@ -5,15 +5,16 @@ use arrow_schema::TimeUnit;
 use half::f16;
 
 use crate::column::Column;
-use crate::decimal::{shown, unscaled, unscaled_256};
+use crate::decimal::{Notation, notation, shown, unscaled, unscaled_256};
 use crate::error::Misfit;
 use crate::temporal::{
     NANOS_PER_DAY, parse_date, parse_instant, parse_time, tick_nanos, ticks_of, unit_name,
 };
 use crate::values::Values;
 
-/// The bound above which not every integer is a double.
-const EXACT_IN_F64: i128 = 1 << 53;
+/// The bound below which every whole double is an `i128`.
+#[expect(clippy::cast_precision_loss, reason = "it is the power of two above")]
+const WHOLE: f64 = i128::MAX as f64;
 /// The bound of timestamps in nanoseconds: as microseconds, which a file may store, they must fit 64 bits.
 const MOST_NANOS: i128 = i64::MAX as i128 * 1_000;
 
@@ -79,28 +80,10 @@ impl Scalar<'_> {
 /// Converts a float without a fraction to an integer.
 fn whole(value: f64) -> Option<i128> {
     #[expect(clippy::cast_possible_truncation, reason = "the range was looked at")]
-    (value.fract() == 0.0 && value.abs() < 1e19).then_some(value as i128)
+    (value.fract() == 0.0 && value.abs() < WHOLE).then_some(value as i128)
 }
 
 impl Column {
-    /// Appends the key of a map, given as text. Columns of numbers parse it as a number.
-    ///
-    /// # Errors
-    /// As [`Self::push`].
-    pub fn push_key(&mut self, key: &str) -> Result<(), Misfit> {
-        match self.values {
-            Values::I8(_)
-            | Values::I16(_)
-            | Values::I32(_)
-            | Values::I64(_)
-            | Values::U8(_)
-            | Values::U16(_)
-            | Values::U32(_)
-            | Values::U64(_) => self.push(Scalar::Number(key)),
-            _ => self.push(Scalar::Text(key)),
-        }
-    }
-
     /// Appends a value, converted to the column's type.
     ///
     /// # Errors
@@ -162,23 +145,9 @@ impl Values {
             Self::U16(values) => integers!(values, value, u16, "uint16"),
             Self::U32(values) => integers!(values, value, u32, "uint32"),
             Self::U64(values) => integers!(values, value, u64, "uint64"),
-            Self::F16(values) => {
-                let (wide, exact) = float(value)?;
-                let narrow = f16::from_f64(wide);
-                check_finite(exact, wide, f64::from(narrow), "a half-precision float")?;
-                values.push(narrow);
-            }
-            Self::F32(values) => {
-                let (wide, exact) = float(value)?;
-                #[expect(
-                    clippy::cast_possible_truncation,
-                    reason = "floats are rounded to the column's width"
-                )]
-                let narrow = wide as f32;
-                check_finite(exact, wide, f64::from(narrow), "a single-precision float")?;
-                values.push(narrow);
-            }
-            Self::F64(values) => values.push(float(value)?.0),
+            Self::F16(values) => values.push(float(value)?),
+            Self::F32(values) => values.push(float(value)?),
+            Self::F64(values) => values.push(float(value)?),
             Self::Text(text) => with_text(value, |value| text.push(value))?,
             Self::LargeText(text) => with_text(value, |value| text.push(value))?,
             Self::Binary(blob) => blob.push(bytes_of(&value)?)?,
@@ -223,38 +192,130 @@ impl Values {
 
 #[inline]
 fn integer<T: TryFrom<i128>>(value: Scalar<'_>, name: &str, low: i128, high: i128) -> Result<T, Misfit> {
-    let Some(found) = value.integer() else {
+    // Text in the form of a number is one.
+    let found = match value {
+        Scalar::Text(text) => Scalar::Number(text).integer(),
+        other => other.integer(),
+    };
+    let Some(found) = found else {
         return Err(value.refused(&format!("an integer ({name})")));
     };
     T::try_from(found)
         .map_err(|_| Misfit::new(format!("{found} is out of range for {name}: {low} to {high}")))
 }
 
-/// A double, and true if it must not become infinite.
-fn float(value: Scalar<'_>) -> Result<(f64, bool), Misfit> {
+/// The floats of a column, by their width.
+trait Width: Copy {
+    const NAME: &'static str;
+    /// Bits of an integer that are kept, from the first to the last that is set.
+    const BITS: u32;
+
+    /// The nearest one; infinite where the double is out of range.
+    fn nearest(wide: f64) -> Self;
+
+    fn wide(self) -> f64;
+}
+
+impl Width for f16 {
+    const NAME: &'static str = "a half-precision float";
+    const BITS: u32 = Self::MANTISSA_DIGITS;
+
+    fn nearest(wide: f64) -> Self {
+        Self::from_f64(wide)
+    }
+
+    fn wide(self) -> f64 {
+        self.into()
+    }
+}
+
+impl Width for f32 {
+    const NAME: &'static str = "a single-precision float";
+    const BITS: u32 = Self::MANTISSA_DIGITS;
+
+    #[expect(clippy::cast_possible_truncation, reason = "it is rounded to the nearest")]
+    fn nearest(wide: f64) -> Self {
+        wide as Self
+    }
+
+    fn wide(self) -> f64 {
+        self.into()
+    }
+}
+
+impl Width for f64 {
+    const NAME: &'static str = "a float";
+    const BITS: u32 = Self::MANTISSA_DIGITS;
+
+    fn nearest(wide: f64) -> Self {
+        wide
+    }
+
+    fn wide(self) -> f64 {
+        self
+    }
+}
+
+/// The float of a number. An integer in all of its digits has to be exact; other numbers become the nearest float.
+/// Neither becomes infinite.
+fn float<T: Width>(value: Scalar<'_>) -> Result<T, Misfit> {
     match value {
-        Scalar::Float(value) => Ok((value, value.is_finite())),
-        #[expect(clippy::cast_precision_loss, reason = "these are exact")]
-        Scalar::Int(value) if value.abs() <= EXACT_IN_F64 => Ok((value as f64, true)),
-        Scalar::Int(value) => Err(Misfit::new(format!(
-            "the integer {value} is not exact as a float: give a float, or declare an integer or a decimal"
-        ))),
-        Scalar::Number(text) => match text.parse::<f64>() {
-            Ok(number) if number.is_finite() => Ok((number, true)),
-            _ => Err(Misfit::new(format!(
-                "{} is out of range for a float",
-                shown(text).trim_matches('"')
-            ))),
+        Scalar::Float(wide) => {
+            let narrow = T::nearest(wide);
+            if wide.is_finite() && !narrow.wide().is_finite() {
+                return Err(too_large_a_float::<T>(&format!("{wide:?}")));
+            }
+            Ok(narrow)
+        }
+        Scalar::Int(value) => {
+            let size = value.unsigned_abs();
+            let bits = u128::BITS - (size >> size.trailing_zeros().min(127)).leading_zeros();
+            #[expect(clippy::cast_precision_loss, reason = "it is exact where it is taken")]
+            let nearest = T::nearest(value as f64);
+            if bits <= T::BITS && nearest.wide().is_finite() {
+                return Ok(nearest);
+            }
+            integer_as_float(&value.to_string())
+        }
+        Scalar::Number(text) | Scalar::Text(text) => match notation(text) {
+            Some(Notation::Integer(digits)) => integer_as_float(&digits),
+            Some(Notation::Other) => {
+                let nearest = text.parse().ok().map(T::nearest);
+                let finite = nearest.filter(|nearest| nearest.wide().is_finite());
+                finite.ok_or_else(|| too_large_a_float::<T>(text))
+            }
+            None => Err(value.refused("a number")),
         },
         other => Err(other.refused("a number")),
     }
 }
 
-fn check_finite(finite: bool, wide: f64, narrow: f64, name: &str) -> Result<(), Misfit> {
-    if finite && !narrow.is_finite() {
-        return Err(Misfit::new(format!("{wide} is out of range for {name}")));
+/// The float that is an integer, given by its digits without leading zeros.
+fn integer_as_float<T: Width>(digits: &str) -> Result<T, Misfit> {
+    let nearest = digits.parse().ok().map(T::nearest);
+    let nearest = nearest
+        .filter(|nearest| nearest.wide().is_finite())
+        .ok_or_else(|| too_large_a_float::<T>(digits))?;
+    // With a precision, the standard library prints all digits of a float.
+    let found = format!("{:.0}", nearest.wide());
+    if found == digits {
+        return Ok(nearest);
     }
-    Ok(())
+    Err(Misfit::new(format!(
+        "the integer {} is not exact as {}, the nearest is {}: give a float, or declare an integer or a decimal",
+        shown(digits).trim_matches('"'),
+        T::NAME,
+        shown(&found).trim_matches('"')
+    )))
+}
+
+#[cold]
+fn too_large_a_float<T: Width>(number: &str) -> Misfit {
+    Misfit::new(format!(
+        "{} is out of range for {}",
+        shown(number).trim_matches('"'),
+        T::NAME
+    ))
 }
 
 fn with_text(value: Scalar<'_>, push: impl FnOnce(&str) -> Result<(), Misfit>) -> Result<(), Misfit> {

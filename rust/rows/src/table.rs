@@ -1,12 +1,13 @@
 //! Rows under construction.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::{ArrowError, FieldRef, Schema, SchemaRef};
 
 use crate::column::Column;
-use crate::error::{Misfit, UnsupportedType};
+use crate::error::{Misfit, UnsupportedColumn};
 use crate::keys::Keys;
 
 const MOST_ROWS: usize = 8192;
@@ -33,16 +34,20 @@ pub struct Fields {
 }
 
 impl Fields {
-    pub(crate) fn new(path: &str, fields: &[FieldRef]) -> Result<Self, UnsupportedType> {
-        let column = |field: &FieldRef| {
-            let name = field.name();
-            let path = if path.is_empty() {
-                name.clone()
+    pub(crate) fn new(path: &str, fields: &[FieldRef]) -> Result<Self, UnsupportedColumn> {
+        let path_of = |name: &str| {
+            if path.is_empty() {
+                name.to_owned()
             } else {
                 format!("{path}.{name}")
-            };
-            Column::new(&path, field)
+            }
         };
+        let mut names = HashSet::new();
+        if let Some(field) = fields.iter().find(|field| !names.insert(field.name())) {
+            let path = path_of(field.name());
+            return Err(UnsupportedColumn::Repeated { path });
+        }
+        let column = |field: &FieldRef| Column::new(&path_of(field.name()), field);
         Ok(Self {
             columns: fields.iter().map(column).collect::<Result<_, _>>()?,
             keys: Keys::new(fields.iter().map(|field| field.name().as_str())),
@@ -97,7 +102,7 @@ impl Rows {
     ///
     /// # Errors
     /// When a column has a type that cannot be built from cells.
-    pub fn new(schema: SchemaRef) -> Result<Self, UnsupportedType> {
+    pub fn new(schema: SchemaRef) -> Result<Self, UnsupportedColumn> {
         let fields = Fields::new("", schema.fields())?;
         let built: Vec<_> = fields.columns.iter().map(Column::field).collect();
         Ok(Self {

@@ -56,6 +56,11 @@ impl<O: OffsetSizeTrait> Blob<O> {
         Ok(())
     }
 
+    #[inline]
+    pub(crate) fn get(&self, index: usize) -> &[u8] {
+        &self.data[self.start(index)..self.start(index + 1)]
+    }
+
     fn start(&self, index: usize) -> usize {
         self.ends[index].as_usize()
     }
@@ -155,6 +160,11 @@ impl<O: OffsetSizeTrait> Text<O> {
     #[inline]
     pub fn push(&mut self, value: &str) -> Result<(), Misfit> {
         self.0.push(value.as_bytes())
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, index: usize) -> &[u8] {
+        self.0.get(index)
     }
 
     /// Appends the JSON string that begins at `start`, behind its quote, if it has no escapes. Copies while it searches

@@ -19,7 +19,8 @@ use arrow_schema::{ArrowError, DataType, Field, FieldRef, TimeUnit};
 use half::f16;
 
 use crate::column::{Column, packed};
-use crate::error::{Misfit, UnsupportedType};
+use crate::error::{Misfit, UnsupportedColumn};
+use crate::repeated::check_keys;
 use crate::table::Fields;
 use crate::text::{Blob, Text};
 
@@ -87,6 +88,10 @@ impl<O: OffsetSizeTrait> ListValues<O> {
         Ok(())
     }
 
+    pub(crate) fn ends(&self) -> &[O] {
+        &self.ends
+    }
+
     fn push_empty(&mut self) {
         let last = self.ends.len() - 1;
         self.ends.push(self.ends[last]);
@@ -138,6 +143,10 @@ impl FixedListValues {
         Ok(())
     }
 
+    pub(crate) fn size(&self) -> usize {
+        self.size.unsigned_abs() as usize
+    }
+
     fn push_filler(&mut self) {
         for _ in 0..self.size {
             self.items.push_filler();
@@ -175,11 +184,17 @@ impl MapValues {
     /// Ends a map.
     ///
     /// # Errors
-    /// When there are more entries than the column's offsets can count.
+    /// When a key comes twice, or there are more entries than the column's offsets can count.
     pub fn end(&mut self) -> Result<(), Misfit> {
+        let start = self.ends.last().map_or(0, |end| end.unsigned_abs() as usize);
+        check_keys(&self.keys, start)?;
         let end = i32::try_from(self.keys.len()).map_err(|_| too_many())?;
         self.ends.push(end);
         Ok(())
+    }
+
+    pub(crate) fn ends(&self) -> &[i32] {
+        &self.ends
     }
 
     fn push_empty(&mut self) {
@@ -241,9 +256,11 @@ macro_rules! each_vector {
     };
 }
 
+pub(crate) use each_vector;
+
 impl Values {
     /// Empty values for columns of a type in its plain form.
-    pub(crate) fn new(path: &str, data_type: &DataType) -> Result<Self, UnsupportedType> {
+    pub(crate) fn new(path: &str, data_type: &DataType) -> Result<Self, UnsupportedColumn> {
         use DataType as D;
         Ok(match data_type {
             D::Null => Self::Null,
@@ -282,7 +299,7 @@ impl Values {
         })
     }
 
-    fn nested(path: &str, data_type: &DataType) -> Result<Self, UnsupportedType> {
+    fn nested(path: &str, data_type: &DataType) -> Result<Self, UnsupportedColumn> {
         let column = |field: &FieldRef| Column::new(&format!("{path}.{}", field.name()), field);
         Ok(match data_type {
             DataType::List(field) => Self::List(Box::new(ListValues {
@@ -464,8 +481,8 @@ fn push_default<T: Default>(vector: &mut Vec<T>) {
     vector.push(T::default());
 }
 
-fn unsupported(path: &str, data_type: &DataType) -> UnsupportedType {
-    UnsupportedType {
+fn unsupported(path: &str, data_type: &DataType) -> UnsupportedColumn {
+    UnsupportedColumn::Type {
         path: path.into(),
         data_type: data_type.clone(),
     }

@@ -203,6 +203,17 @@ impl DeletionVector {
         format!("deletion_vector_{id}.bin")
     }
 
+    /// The file in the table's folder that holds it, and the place where it ends there, bytes. The protocol puts the
+    /// vector's size before it and a checksum after it, four bytes each.
+    #[must_use]
+    pub fn end_in_table(&self) -> Option<(String, i64)> {
+        let Ok(VectorFile::InTable(path)) = self.file() else {
+            return None;
+        };
+        let end = i64::from(self.offset.unwrap_or(0)) + 4 + i64::from(self.size_in_bytes) + 4;
+        Some((path, end))
+    }
+
     /// The file that holds it.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use crate::batch::{Batch, MAX_ACTIONS, MAX_BYTES};
 use crate::conflict;
 use crate::error::CommitError;
 use crate::intent::{self, Intent, LIFETIME, MAX_AGE, MAX_BODY, ParsedIntent, Prepared};
-use crate::log::{Bundles, Effect, IntentEntry, Listing, StoreError, StoreErrorKind, Version};
+use crate::log::{Bundles, Effect, IntentEntry, Listing, StoreError, StoreErrorKind, UnsyncedFile, Version};
 use crate::transaction::MemberId;
 use crate::winner::Winner;
 
@@ -166,12 +166,14 @@ impl Machine {
             }
             Turn::Other => self.other.iter().filter(is_wanted).collect(),
         };
-        let unsynced = |member: &Member| member.prepared.transaction.unsynced.clone();
-        let paths: Vec<String> = members.iter().flat_map(|member| unsynced(member)).collect();
+        let files: Vec<UnsyncedFile> = members
+            .iter()
+            .flat_map(|member| member.prepared.transaction.unsynced_files())
+            .collect();
         let asked = members
             .iter()
             .map(|m| (m.id(), m.prepared.transaction.unsynced.len()));
-        (!paths.is_empty()).then(|| (Asked::Data(asked.collect()), Effect::SyncData(paths)))
+        (!files.is_empty()).then(|| (Asked::Data(asked.collect()), Effect::SyncData(files)))
     }
 
     /// Notes the results. A failure concerns only the members whose files these are.

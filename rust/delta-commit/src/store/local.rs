@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::log::{
-    BEFORE_FIRST, IntentEntry, Listing, LogStore, PutOutcome, StoreError, StoreErrorKind, Version,
-    version_file, version_of_checkpoint, version_shown_by_file,
+    BEFORE_FIRST, IntentEntry, Listing, LogStore, PutOutcome, StoreError, StoreErrorKind, UnsyncedFile,
+    Version, version_file, version_of_checkpoint, version_shown_by_file,
 };
 use crate::path;
 use crate::store::entries::Entry;
@@ -90,8 +90,9 @@ impl LocalLogStore {
         Ok(found)
     }
 
-    /// Writes a whole file beside its place.
-    fn stage(&self, body: &[u8]) -> io::Result<tempfile::NamedTempFile> {
+    /// Writes a whole file beside its place, and closes it: a network file system may say only then that bytes are
+    /// lost, and nobody may see the file before.
+    fn stage(&self, body: &[u8], durable: bool) -> io::Result<tempfile::TempPath> {
         let mut builder = tempfile::Builder::new();
         #[cfg(unix)]
         {
@@ -106,7 +107,12 @@ impl LocalLogStore {
             other => other?,
         };
         file.write_all(body)?;
-        Ok(file)
+        if durable {
+            file.as_file().sync_all()?;
+        }
+        let (file, path) = file.into_parts();
+        checked_close::close(file)?;
+        Ok(path)
     }
 
     /// Makes the folders of a new table, and makes them survive a crash.
@@ -116,7 +122,7 @@ impl LocalLogStore {
         [self.log.as_path(), &self.root]
             .into_iter()
             .chain(above)
-            .try_for_each(sync)
+            .try_for_each(|folder| sync(folder).map(drop))
     }
 
     /// Makes a folder beside the log. If the table's own folder is missing, the table was deleted or moved, and nothing
@@ -151,8 +157,7 @@ impl LocalLogStore {
         if place.try_exists()? {
             return Ok(PutOutcome::Exists);
         }
-        let mut staged = self.stage(body)?;
-        staged.as_file().sync_all()?;
+        let mut staged = self.stage(body, true)?;
         // The table may be gone, or another one, or its log may have been cleaned up: none of them may get a gap.
         if version > 0 && !self.can_follow(version - 1)? {
             // After a checkpoint that stands alone, another writer's version is what nothing may follow.
@@ -167,7 +172,7 @@ impl LocalLogStore {
                 Err(refused) if refused.error.kind() == io::ErrorKind::AlreadyExists => {
                     return Ok(PutOutcome::Exists);
                 }
-                Err(refused) if refused.error.kind() == io::ErrorKind::Interrupted => staged = refused.file,
+                Err(refused) if refused.error.kind() == io::ErrorKind::Interrupted => staged = refused.path,
                 // A file server that was asked twice no longer finds what it renamed the first time.
                 Err(refused) if refused.error.kind() == io::ErrorKind::NotFound && place.try_exists()? => {
                     return Ok(PutOutcome::Exists);
@@ -188,8 +193,8 @@ impl LocalLogStore {
     }
 
     /// Writes an intent beside its place. It need not survive a crash of the machine: nor does its owner.
-    fn stage_intent(&self, body: &[u8]) -> io::Result<tempfile::NamedTempFile> {
-        let staged = self.stage(body)?;
+    fn stage_intent(&self, body: &[u8]) -> io::Result<tempfile::TempPath> {
+        let staged = self.stage(body, false)?;
         if !self.intents.try_exists()? {
             self.make_aside(&self.intents)?;
         }
@@ -323,7 +328,7 @@ impl LogStore for LocalLogStore {
             // One that is announced again takes the place of the first, which no link does.
             Err(error) if matches!(error.kind(), AlreadyExists | PermissionDenied | Unsupported) => {
                 let renamed = self.stage_intent(body).map_err(unplaced)?.persist(&place);
-                renamed.map(drop).map_err(|refused| refused.error)
+                renamed.map_err(|refused| refused.error)
             }
             done => done,
         };
@@ -342,12 +347,12 @@ impl LogStore for LocalLogStore {
         self.delete_intents(names)?;
         match sync(&self.intents) {
             Err(error) if error.kind == StoreErrorKind::NotFound => Ok(()),
-            done => done,
+            done => done.map(drop),
         }
     }
 
-    fn sync_data(&self, paths: &[String]) -> Vec<Result<(), StoreError>> {
-        let files: Vec<_> = paths.iter().map(|path| self.data_path(path)).collect();
+    fn sync_data(&self, data: &[UnsyncedFile]) -> Vec<Result<(), StoreError>> {
+        let files: Vec<_> = data.iter().map(|file| self.data_path(&file.path)).collect();
         let folders: BTreeSet<&Path> = files
             .iter()
             .flatten()
@@ -367,17 +372,28 @@ impl LogStore for LocalLogStore {
         let parts: BTreeSet<&Path> = parts_of.values().flatten().copied().collect();
         let parts: Vec<&Path> = parts.into_iter().collect();
         let results: HashMap<&Path, _> = parts.iter().copied().zip(sync_each(&parts)).collect();
-        let whole = |file: &PathBuf| {
-            let parts = parts_of.get(file.as_path()).into_iter().flatten();
-            parts.filter_map(|part| results.get(part)).cloned().collect()
+        let whole = |file: &UnsyncedFile, path: &PathBuf| {
+            let parts = parts_of.get(path.as_path()).into_iter().flatten();
+            for result in parts.filter_map(|part| results.get(part)) {
+                result.as_ref().map_err(Clone::clone)?;
+            }
+            match results.get(path.as_path()) {
+                Some(Ok(bytes)) => file.check_size(*bytes, path.display()),
+                _ => Ok(()),
+            }
         };
-        let all = files
+        let all = data
             .iter()
-            .map(|file| file.as_ref().map_err(Clone::clone).and_then(whole))
+            .zip(&files)
+            .map(|(file, path)| {
+                path.as_ref()
+                    .map_err(Clone::clone)
+                    .and_then(|path| whole(file, path))
+            })
             .collect();
         for (folder, entry) in entries {
             let above = folder.parent().and_then(|above| results.get(above));
-            if let (Some(entry), Some(Ok(()))) = (entry, above) {
+            if let (Some(entry), Some(Ok(_))) = (entry, above) {
                 entry.keep(folder);
             }
         }
@@ -391,7 +407,7 @@ impl LogStore for LocalLogStore {
             match synced {
                 // Cleaned up: a later version or a checkpoint stands for it.
                 Err(error) if error.kind == StoreErrorKind::NotFound => {}
-                done => done?,
+                done => drop(done?),
             }
         }
         let path = self.version_path(last);
@@ -401,7 +417,7 @@ impl LogStore for LocalLogStore {
                 return Err(error);
             }
         }
-        sync(&self.log)
+        sync(&self.log).map(drop)
     }
 }
 

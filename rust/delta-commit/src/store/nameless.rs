@@ -16,13 +16,18 @@ mod linux {
 
     use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
 
-    /// Writes a whole file in a folder. None where it can have none without a name, or where nothing can be linked.
+    /// Writes a whole file in a folder, which the file system has taken. None where it can have none without a name, or where nothing can be linked.
     pub(in crate::store) fn write(folder: &Path, body: &[u8]) -> Option<io::Result<File>> {
         let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
         // Others read the table too; the process' umask decides who.
         let mut file = File::from(open(folder, flags, Mode::from_raw_mode(0o666)).ok()?);
         let is_there = path(&file).try_exists().unwrap_or(false);
-        is_there.then(|| file.write_all(body).map(|()| file))
+        is_there.then(|| {
+            file.write_all(body)?;
+            // The link needs the descriptor, and must not come before an error of its close.
+            checked_close::try_close(&file)?;
+            Ok(file)
+        })
     }
 
     /// Gives a file its name, unless another one has it.

@@ -46,11 +46,11 @@ impl Identity {
     }
 }
 
-/// Makes a file or a folder survive a crash.
+/// Makes a file or a folder survive a crash. Returns its size, bytes.
 ///
 /// An error of the sync itself is [`StoreErrorKind::Permanent`], and so is every later one of the same file. Other
 /// errors mean that the file was not tried.
-pub(super) fn sync(path: &Path) -> Result<(), StoreError> {
+pub(super) fn sync(path: &Path) -> Result<u64, StoreError> {
     let untried = |error: io::Error| StoreError::io(path.display(), &error);
     let file = File::open(path).map_err(untried)?;
     let failed = FAILED.get_or_init(Mutex::default);
@@ -61,7 +61,7 @@ pub(super) fn sync(path: &Path) -> Result<(), StoreError> {
         }
     }
     let Err(error) = file.sync_all() else {
-        return Ok(());
+        return Ok(file.metadata().map_err(untried)?.len());
     };
     let error = StoreError {
         message: format!(
@@ -79,7 +79,7 @@ pub(super) fn sync(path: &Path) -> Result<(), StoreError> {
 
 /// Syncs several paths and returns the results in their order. If no other thread can be had, the caller syncs all of
 /// them.
-pub(super) fn sync_each(paths: &[&Path]) -> Vec<Result<(), StoreError>> {
+pub(super) fn sync_each(paths: &[&Path]) -> Vec<Result<u64, StoreError>> {
     let helpers = (paths.len() / FOR_A_HELPER).min(HELPERS);
     if helpers == 0 {
         return paths.iter().map(|path| sync(path)).collect();
@@ -101,7 +101,7 @@ struct Job {
 }
 
 struct Done {
-    results: Vec<Result<(), StoreError>>,
+    results: Vec<Result<u64, StoreError>>,
     left: usize,
 }
 
@@ -112,7 +112,7 @@ impl Job {
             paths,
             next: AtomicUsize::new(0),
             done: Mutex::new(Done {
-                results: vec![Ok(()); left],
+                results: vec![Ok(0); left],
                 left,
             }),
             bell: Condvar::new(),
@@ -139,7 +139,7 @@ impl Job {
     }
 
     /// The results, once all are there.
-    fn results(&self) -> Vec<Result<(), StoreError>> {
+    fn results(&self) -> Vec<Result<u64, StoreError>> {
         let mut done = lock(&self.done);
         while done.left > 0 {
             done = self.bell.wait(done).unwrap_or_else(PoisonError::into_inner);
@@ -245,7 +245,7 @@ mod tests {
         let link = folder.path().join("link");
         std::os::unix::fs::symlink("/dev/null", &link).unwrap();
         assert_eq!(sync(&link).unwrap_err(), first);
-        std::fs::write(folder.path().join("other"), "").unwrap();
-        assert_eq!(sync(&folder.path().join("other")), Ok(()));
+        std::fs::write(folder.path().join("other"), "rows").unwrap();
+        assert_eq!(sync(&folder.path().join("other")), Ok(4));
     }
 }

@@ -130,7 +130,7 @@ impl Table {
                 }
                 Event::Done
             }
-            Effect::SyncData(paths) => Event::Synced(vec![Ok(()); paths.len()]),
+            Effect::SyncData(files) => Event::Synced(vec![Ok(()); files.len()]),
             Effect::SyncLog(_, last) => {
                 self.synced = self.synced.max(*last);
                 Event::Done

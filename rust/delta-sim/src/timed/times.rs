@@ -316,8 +316,8 @@ fn on_disk(disk: Disk, table: &Table, effect: &Effect) -> Vec<Step> {
         Effect::DeleteIntents(names) | Effect::WithdrawIntents(names) => {
             alone(disk.delete_intent_us * names.len() as u64)
         }
-        Effect::SyncData(paths) => {
-            let files = paths.len() as u64;
+        Effect::SyncData(files) => {
+            let files = files.len() as u64;
             // Each is in a folder of its own, and all are in the table's.
             let threads = 1 + ((2 * files + 1) / FOR_A_HELPER).min(HELPERS);
             let lanes = files.min(threads);

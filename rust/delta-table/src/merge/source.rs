@@ -9,7 +9,7 @@ use arrow_cast::cast;
 use arrow_cast::display::array_value_to_string;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use arrow_select::interleave::interleave;
-use parquet_writer::Batch;
+use parquet_writer::{Batch, column_named};
 
 use crate::error::{Result, TableError};
 use crate::head::Head;
@@ -166,9 +166,8 @@ impl Needed {
         options: &MergeOptions,
         conditions: &[Option<Condition>],
     ) -> Result<Self> {
-        let has = |name: &str| schema.column_with_name(name).is_some();
-        if let Some(name) = options.on.iter().find(|name| !has(name)) {
-            return Err(no_key(name));
+        for name in &options.on {
+            column_named("on", schema.fields(), name)?.ok_or_else(|| no_key(name))?;
         }
         let clauses = options.clauses.iter();
         let of_expressions = clauses
@@ -179,14 +178,16 @@ impl Needed {
             .flatten()
             .flat_map(|condition| &condition.source);
         let named: BTreeSet<String> = of_expressions.chain(of_conditions).cloned().collect();
+        for name in &named {
+            column_named("clauses", schema.fields(), name)?;
+        }
         for values in options.clauses.iter().filter_map(|clause| clause.values.as_ref()) {
             match &values.taken {
                 None => check_named(head, schema, &named)?,
                 Some(taken) => {
                     for name in taken {
-                        if !has(name) {
-                            return Err(not_taken(schema, name));
-                        }
+                        let found = column_named("clauses", schema.fields(), name)?;
+                        found.ok_or_else(|| not_taken(schema, name))?;
                         if head.schema.column(name).is_none() {
                             return Err(no_column(head, name));
                         }

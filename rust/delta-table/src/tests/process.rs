@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use delta_commit::LogStore;
-use delta_commit::log::{Listing, PutOutcome, StoreError, Version};
+use delta_commit::log::{Listing, PutOutcome, StoreError, UnsyncedFile, Version};
 use parquet_writer::WriteError;
 use parquet_writer::sink::Sink;
 
@@ -246,10 +246,10 @@ impl LogStore for Log {
         self.log.delete_intent(name)
     }
 
-    fn sync_data(&self, paths: &[String]) -> Vec<Result<(), StoreError>> {
+    fn sync_data(&self, files: &[UnsyncedFile]) -> Vec<Result<(), StoreError>> {
         match self.ask(Step::Other) {
-            Ok(()) => self.log.sync_data(paths),
-            Err(error) => vec![Err(error); paths.len()],
+            Ok(()) => self.log.sync_data(files),
+            Err(error) => vec![Err(error); files.len()],
         }
     }
 

@@ -77,6 +77,9 @@ impl Sink for AtomicFile {
         }
         if let Some(temporary) = self.temporary.take() {
             let (temporary, _) = temporary.into_parts();
+            let (file, temporary) = temporary.into_parts();
+            // Before the rename: a network file system may say only here that bytes are lost.
+            checked_close::close(file)?;
             temporary
                 .persist(&self.destination)
                 .map_err(|failed| failed.error)?;

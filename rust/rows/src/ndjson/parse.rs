@@ -255,7 +255,7 @@ impl<'a> Parser<'a> {
         loop {
             let key = self.cursor.key(self.scratch)?;
             map.keys
-                .push_key(&key)
+                .push(Scalar::Text(&key))
                 .and_then(|()| self.value(&mut map.values, depth + 1))
                 .map_err(|misfit| misfit.in_field(&key))?;
             if self.cursor.closes(b'}')? {
