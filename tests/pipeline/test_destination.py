@@ -39,7 +39,7 @@ def test_all_that_a_job_left_is_removed(tmp_path: Path, table: Table, *, made_be
     if made_before:
         to.mkdir()
     place = destination(to, table)
-    staged(to / f"spillway-{JOB}" if table == "delta" else to / "_temporary" / JOB)
+    staged(to / f"spillway-{JOB}" if table == "delta" else to / "_spillway_jobs" / JOB)
     place.forget(JOB)
     assert to.exists() is made_before
     assert list(tmp_path.rglob("*")) == [to] * made_before
@@ -53,7 +53,7 @@ def test_files_of_another_job_stay_where_they_are(
     place = destination(to, table)
     if is_there:
         delta.create(str(to), SCHEMA)
-    other = staged(to / f"spillway-{OTHER}" if table == "delta" else to / "_temporary" / OTHER)
+    other = staged(to / f"spillway-{OTHER}" if table == "delta" else to / "_spillway_jobs" / OTHER)
     own = None if table == "parquet" else staged(to / f"spillway-{JOB}")
     # An attempt of the other job that looks for its folder meanwhile finds it.
     monkeypatch.delattr("pathlib.Path.rename")

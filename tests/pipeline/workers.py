@@ -59,7 +59,7 @@ def kill_a_writer(
 
 def _is_begun(folder: Path) -> bool:
     """Return True if an attempt has anything in the folder of a job."""
-    found = (*folder.glob("_temporary/*/*"), *folder.glob("spillway-*/*"))
+    found = (*folder.glob("_spillway_jobs/*/*"), *folder.glob("spillway-*/*"))
     return any(not each.name.startswith("_") for each in found)
 
 
@@ -72,7 +72,7 @@ def _descendants(process: psutil.Process) -> list[psutil.Process]:
 
 def _writes(process: psutil.Process, folder: Path) -> bool:
     """Return True for a Python process with an open file in the folder of a job."""
-    staging = (f"{folder.resolve()}/_temporary/", f"{folder.resolve()}/spillway-")
+    staging = (f"{folder.resolve()}/_spillway_jobs/", f"{folder.resolve()}/spillway-")
     with contextlib.suppress(OSError, psutil.NoSuchProcess):
         if process.name() == "java":
             return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import pickle
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import deltalake
@@ -13,6 +14,7 @@ import pyarrow.dataset as ds
 import pytest
 from py4j.protocol import Py4JNetworkError
 from pyspark.errors import PySparkRuntimeError
+from pyspark.sql.datasource import WriterCommitMessage
 
 import spillway.delta
 from spillway.errors import (
@@ -26,6 +28,7 @@ from spillway.spark import storage
 from spillway.spark.folder_storage import FolderStorage
 from spillway.spark.options import parsed
 from spillway.spark.run import _cancelled_by_failure, _of_another_python, run
+from spillway.spark.source import SpillwayWriter, TaskMessage
 from spillway.spark.write_job import Job, SparkWriteResult, Target, TaskResult, job_of
 from spillway.types import WriterKeywords
 
@@ -33,7 +36,6 @@ from ..stores.server import Proxy, minio
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from ..stores.server import Bucket, Request
 
@@ -81,7 +83,9 @@ def test_an_escaped_url_is_one_place_for_pyarrow_and_the_native_module() -> None
 
 
 def hidden(path: Path) -> list[str]:
-    return [str(file) for file in path.rglob("*") if {"_temporary", "_committing", "_job"} & set(file.parts)]
+    return [
+        str(file) for file in path.rglob("*") if {"_spillway_jobs", "_committing", "_job"} & set(file.parts)
+    ]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -193,7 +197,7 @@ def test_files_that_appear_while_a_job_ends_do_not_fail_it(
     with monkeypatch.context() as patched:
         patched.setattr(shutil, "rmtree", beside_an_attempt)
         job.commit(results) if end == "commit" else job.abort()
-    assert (to / "_temporary").exists() == (times > 1)
+    assert (to / "_spillway_jobs").exists() == (times > 1)
     assert any("has ended stay in" in message for message in caplog.messages) == (times > 1)
     if end == "commit":
         assert ids(to) == [1]
@@ -346,14 +350,14 @@ def test_an_overwrite_removes_data_files_alone(tmp_path: Path) -> None:
     to = tmp_path / "to"
     first = begun(to, partition_by=("day",))
     first.commit([first.write(rows(1, 2), 0, 0)])
-    (to / "notes.txt").write_text("kept")
+    (to / "_notes.txt").write_text("kept")
     (to / ".hidden").mkdir()
     (to / ".hidden" / "other.parquet").write_bytes(b"kept")
     (to / "day=d0" / ".old.parquet.crc").write_bytes(b"")
     job = begun(to, overwrite=True)
     job.commit([job.write(rows(3), 0, 0)])
     left = sorted(str(file.relative_to(to)) for file in to.rglob("*") if file.is_file())
-    assert left == [".hidden/other.parquet", "_SUCCESS", "notes.txt", *data_files_seen(to)]
+    assert left == [".hidden/other.parquet", "_SUCCESS", "_notes.txt", *data_files_seen(to)]
     assert not (to / "day=d0").exists()
 
 
@@ -362,18 +366,120 @@ def data_files_seen(path: Path) -> list[str]:
 
 
 def test_a_failure_while_files_are_published_brings_all_back(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     to = tmp_path / "to"
     first = begun(to)
     first.commit([first.write(rows(1), 0, 0)])
     before = data_files(to)
     job = begun(to, overwrite=True)
-    results = [job.write(rows(2), 0, 0), TaskResult(1, 1, ("00001-1/part-missing.parquet",))]
-    with pytest.raises(FileNotFoundError):
+    results = [job.write(rows(2), 0, 0), job.write(rows(3), 1, 1)]
+    publish = type(job)._publish
+
+    def half(self: Job, storage: FolderStorage, places: dict[str, str]) -> None:
+        publish(self, storage, dict(list(places.items())[:1]))
+        raise OSError("on purpose")
+
+    monkeypatch.setattr(type(job), "_publish", half)
+    with pytest.raises(OSError, match="on purpose"):
         job.commit(results)
     job.abort()
     assert (data_files(to), ids(to), hidden(to)) == (before, [1], [])
+
+
+@pytest.mark.parametrize("damage", ["gone", "torn"])
+def test_a_file_that_is_not_as_its_task_left_it_is_not_published(tmp_path: Path, damage: str) -> None:
+    to = tmp_path / "to"
+    first = begun(to)
+    first.commit([first.write(rows(1), 0, 0)])
+    job = begun(to, overwrite=True)
+    results = [job.write(rows(2), 0, 0), job.write(rows(3), 1, 1)]
+    spoil(to, damage)
+    with pytest.raises(OSError, match=r"Nothing was published"):
+        job.commit(results)
+    job.abort()
+    assert (ids(to), hidden(to), (to / "_SUCCESS").exists()) == ([1], [], True)
+
+
+def spoil(path: Path, damage: str) -> None:
+    """Remove a staged file of a job, or cut it off."""
+    file = max(file for file in path.rglob("*.parquet") if "_job" in {each.name for each in beside(file)})
+    if damage == "gone":
+        file.unlink()
+    else:
+        file.write_bytes(file.read_bytes()[:-1])
+
+
+def beside(file: Path) -> list[Path]:
+    """What is in the folder of the job that a staged file is of."""
+    return [each for folder in file.parents[1:3] for each in folder.iterdir()]
+
+
+def test_an_undo_that_fails_names_the_files_that_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = begun(tmp_path / "to")
+    results = [job.write(rows(1), 0, 0), job.write(rows(2), 1, 1)]
+    publish = type(job)._publish
+
+    def stuck(self: Job, storage: FolderStorage, places: dict[str, str]) -> None:
+        publish(self, storage, places)
+        for place in places.values():
+            # What has become a folder cannot be removed as a file.
+            file = Path(storage.root, place)
+            file.unlink()
+            (file / "inside").mkdir(parents=True)
+        raise OSError("on purpose")
+
+    monkeypatch.setattr(type(job), "_publish", stuck)
+    with pytest.raises(OSError, match="on purpose") as caught:
+        job.commit(results)
+    (note,) = getattr(caught.value, "__notes__", [""])
+    assert all(name.partition("/")[2] in note for result in results for name in result.files)
+
+
+@pytest.mark.parametrize("step", ["publish", "remove"])
+def test_a_store_that_fails_in_the_undo_loses_no_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Until an old file is removed, the undo removes all new ones. Later it leaves all new ones there."""
+    to = tmp_path / "to"
+    first = begun(to)
+    first.commit([first.write(rows(1), 0, 0), first.write(rows(2), 1, 1)])
+    job = begun(to, overwrite=True)
+    results = [job.write(rows(3), 0, 0)]
+    publish = type(job)._publish
+
+    def unreachable(*_: Any) -> None:
+        raise ConnectionError("the store is gone")
+
+    def failing(self: Job, storage: FolderStorage, given: Any) -> None:
+        if step == "publish":
+            publish(self, storage, given)
+        else:
+            storage.remove(sorted(given)[:1])
+        raise PermissionError("on purpose")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(job), "_publish" if step == "publish" else "_remove_old", failing)
+        patched.setattr(FolderStorage, "present", unreachable)
+        with pytest.raises(PermissionError, match="on purpose") as caught:
+            job.commit(results)
+    if step == "publish":
+        assert (ids(to), (to / "_SUCCESS").exists()) == ([1, 2], True)
+    else:
+        assert (ids(to), (to / "_SUCCESS").exists()) == ([2, 3], False)
+        assert any("overwrite it again" in note for note in caught.value.__notes__)
+
+
+def test_a_message_that_is_not_of_a_task_commits_nothing(tmp_path: Path) -> None:
+    to = tmp_path / "to"
+    job = begun(to)
+    message = TaskMessage(job.write(rows(1), 0, 0))
+    for strange in (None, WriterCommitMessage()):
+        with pytest.raises(SpillwayError, match="1 of 2 tasks"):
+            SpillwayWriter(job).commit([message, strange])
+    assert ids(to) == []
 
 
 def test_a_second_job_is_not_disturbed_by_the_end_of_the_first(tmp_path: Path) -> None:
@@ -682,7 +788,7 @@ def test_an_unknown_option_is_refused_with_the_one_that_is_meant(
         ({"table": "delta", "timestamps": "ms"}, "for a Delta table"),
         ({"metadata": "{"}, "is not JSON"),
         ({"compression": "lzo"}, "choose one of"),
-        ({"path": "hdfs://host/folder"}, "hdfs:// is not accepted"),
+        ({"path": "hdfs://host/folder"}, "nothing is written to hdfs:"),
         ({"path": "gs://bucket/folder", "table": "parquet"}, "write a Delta table"),
     ],
 )
@@ -695,19 +801,6 @@ def test_a_value_that_is_not_accepted_is_refused(options: dict[str, str], messag
 def test_a_path_is_asked_for() -> None:
     with pytest.raises(OptionError, match="there is no path"):
         parsed({"table": "delta"})
-
-
-@pytest.mark.parametrize(
-    ("path", "location"),
-    [
-        ("file:///a/b%20c", "/a/b c"),
-        ("file:/a/b", "/a/b"),
-        ("s3a://bucket/folder/", "s3://bucket/folder"),
-        ("/a/../b", "/b"),
-    ],
-)
-def test_a_location_means_the_same_in_every_process(path: str, location: str) -> None:
-    assert storage.absolute(path) == location
 
 
 def test_a_relative_path_is_that_of_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -735,11 +828,11 @@ def test_a_folder_on_s3_appears_at_its_commit(store: Bucket, partition_by: tuple
     job = begun(f"s3a://{store.name}/{folder}", **options)
     job.write(rows(1, 2), 0, 0)
     results = [job.write(rows(1, 2), 0, 1), job.write(rows(3), 1, 2)]
-    assert all(key.startswith("_temporary/") for key in keys(store, folder))
+    assert all(key.startswith("_spillway_jobs/") for key in keys(store, folder))
     job.commit(results)
     published = keys(store, folder)
     assert "_SUCCESS" in published
-    assert not any(key.startswith("_temporary") for key in published)
+    assert not any(key.startswith("_spillway_jobs") for key in published)
     assert len(published) == 1 + (3 if partition_by else 2)
     with pytest.raises(FileNotFoundError, match="the job has ended"):
         job.write(rows(1), 0, 3)
@@ -770,11 +863,11 @@ def test_an_upload_that_outlives_its_job_is_removed(
         patched.setattr(FolderStorage, "upload", overtaken)
         with pytest.raises(FileNotFoundError, match="the job has ended"):
             job.write(rows(1), 0, 1)
-    left = [key for key in keys(store, folder) if key.startswith("_temporary/")]
+    left = [key for key in keys(store, folder) if key.startswith("_spillway_jobs/")]
     # The end of one job leaves the other's mark.
-    assert left == [f"_temporary/{other.id}/_job"]
+    assert left == [f"_spillway_jobs/{other.id}/_job"]
     other.commit([other.write(rows(2), 0, 0)])
-    assert not any(key.startswith("_temporary/") for key in keys(store, folder))
+    assert not any(key.startswith("_spillway_jobs/") for key in keys(store, folder))
 
 
 @pytest.mark.parametrize("given", [{}, {"max_file_bytes": 1 << 20}])

@@ -29,7 +29,7 @@ def frame(spark: SparkSession) -> DataFrame:
     return spark.range(0, ROWS, 1, 2).selectExpr("id", "concat('d', id % 3) day", "id * 2 twice")
 
 
-def ids(spark: SparkSession, path: Path) -> list[int]:
+def ids(spark: SparkSession, path: Path | str) -> list[int]:
     return sorted(row.id for row in spark.read.parquet(str(path)).select("id").collect())
 
 
@@ -139,9 +139,15 @@ def test_a_name_with_dots_and_spaces_is_a_name(spark: SparkSession, tmp_path: Pa
     assert ds.dataset(tmp_path / "to").schema.names == ["id", "a.b c", "ä;="]
 
 
-def test_a_url_of_a_file_is_its_path(frame: DataFrame, tmp_path: Path) -> None:
-    frame.write.format("spillway").mode("append").save(f"file://{tmp_path}/a%20folder")
-    assert (tmp_path / "a folder" / "_SUCCESS").exists()
+@pytest.mark.parametrize("form", ["file:{}", "file://{}", "{}"])
+def test_a_path_is_the_folder_that_spark_writes_to(
+    frame: DataFrame, spark: SparkSession, tmp_path: Path, form: str
+) -> None:
+    to = form.format(f"{tmp_path}//a%20 b/../c%2F#?")
+    frame.write.format("spillway").mode("append").save(to)
+    frame.write.mode("append").parquet(to)
+    assert ids(spark, to) == sorted([*range(ROWS)] * 2)
+    assert [path.name for path in tmp_path.iterdir()] == ["c%2F#?"]
 
 
 @pytest.mark.parametrize(

@@ -20,16 +20,16 @@ from pyspark.errors import StreamingQueryException
 
 import spillway.delta
 from spillway import _native
-from spillway.errors import OptionError
+from spillway.errors import OptionError, SpillwayError
 from spillway.spark.folder_storage import FolderStorage
 from spillway.spark.storage import filesystem_of
-from spillway.spark.stream import SpillwayStreamWriter
+from spillway.spark.stream import BatchMessage, SpillwayStreamWriter
 from spillway.spark.stream_jobs import FolderBatch, batch_of
 from spillway.spark.write_job import Target, TaskResult
 
 from ..counts import SOAK, count
 from ..stores.server import minio
-from .test_jobs import SCHEMA, data_files, hidden, ids, rows
+from .test_jobs import SCHEMA, data_files, hidden, ids, rows, spoil
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -230,7 +230,7 @@ def test_of_two_drivers_one_decides_about_the_files_on_s3(
     assert [key for key in names if "_spillway_sink" in key] == [
         f"to/_spillway_sink/query/00000000.{suffix}" for suffix in ("done", "json")
     ]
-    assert not any("_temporary" in key for key in names)
+    assert not any("_spillway_jobs" in key for key in names)
 
 
 def test_a_store_is_asked_once_for_what_a_stream_needs(
@@ -267,22 +267,85 @@ def test_a_file_system_without_hard_links_holds_a_stream(
     assert not any(name.endswith(".new") for name in names)
 
 
-def test_a_file_that_somebody_removed_before_the_replay_is_missed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("damage", ["gone", "torn"])
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_no_manifest_names_a_file_that_is_not_as_its_task_left_it(
+    tmp_path: Path, damage: str, *, overwrite: bool
+) -> None:
+    """Every replay would obey the manifest: the query could never go on."""
+    to = tmp_path / "to"
+    run(to, "parquet", 0, 1, 2, overwrite=overwrite)
+    job = batch(to, "parquet", 1, overwrite=overwrite)
+    results = [job.write(rows(3), 0, 0), job.write(rows(4), 1, 1)]
+    spoil(to, damage)
+    with pytest.raises(OSError, match="bytes are there" if damage == "torn" else "has lost 1 files"):
+        batch(to, "parquet", 1, overwrite=overwrite).commit(results)
+    assert not (to / "_spillway_sink" / "query" / "00000001.json").exists()
+    assert ids(to) == [1, 2]
+    run(to, "parquet", 1, 3, 4, overwrite=overwrite)
+    assert ids(to) == [3, 4] if overwrite else [1, 2, 3, 4]
+    assert strays(to, "parquet") == set()
+
+
+@pytest.mark.parametrize("remedy", ["delete", "done"])
+@pytest.mark.parametrize("moved", [0, 1])
+def test_an_error_about_a_missing_file_names_what_lets_the_query_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, remedy: str, moved: int
 ) -> None:
     to = tmp_path / "to"
+    publish = FolderBatch._publish
 
-    def killed(*_: Any) -> None:
+    def killed(self: FolderBatch, storage: FolderStorage, places: dict[str, str]) -> None:
+        publish(self, storage, dict(list(places.items())[:moved]))
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr(FolderBatch, "_fulfil", killed)
+        patched.setattr(FolderBatch, "_publish", killed)
         with pytest.raises(Killed):
             run(to, "parquet", 0, 1, 2)
-    for file in (to / "_temporary").rglob("*.parquet"):
+    for file in (to / "_spillway_jobs").rglob("*.parquet"):
         file.unlink()
-    with pytest.raises(FileNotFoundError, match="somebody removed them"):
+    with pytest.raises(FileNotFoundError) as caught:
         run(to, "parquet", 0, 1, 2)
+    manifest = to / "_spillway_sink" / "query" / "00000000.json"
+    in_place = list(to.glob("*.parquet"))
+    assert len(in_place) == moved
+    said = str(caught.value)
+    assert f"delete {manifest}" in said
+    assert str(manifest.with_suffix(".done")) in said
+    if remedy == "done":
+        manifest.with_suffix(".done").touch()
+    else:
+        manifest.unlink()
+        assert ("whose names contain query-00000000" in said) == bool(moved)
+        for file in in_place:
+            assert "query-00000000" in file.name
+            file.unlink()
+    run(to, "parquet", 0, 1, 2)
+    assert ids(to) == ([1, 2] if remedy == "delete" else [1, 2][:moved])
+    assert strays(to, "parquet") == set()
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"files": 1}'])
+def test_a_damaged_manifest_is_named(tmp_path: Path, content: str) -> None:
+    to = tmp_path / "to"
+    manifest = to / "_spillway_sink" / "query" / "00000000.json"
+    manifest.parent.mkdir(parents=True)
+    manifest.write_text(content)
+    with pytest.raises(OSError, match=f"{manifest} is damaged"):
+        run(to, "parquet", 0, 1, 2)
+    manifest.unlink()
+    run(to, "parquet", 0, 1, 2)
+    assert ids(to) == [1, 2]
+
+
+def test_a_message_that_is_not_of_a_task_commits_no_batch(tmp_path: Path) -> None:
+    to = tmp_path / "to"
+    target = Target.of(str(to), SCHEMA, table="parquet", overwrite=False, options={})
+    message = BatchMessage(batch(to, "parquet", 0).write(rows(1), 0, 0), "query")
+    with pytest.raises(SpillwayError, match="1 of 2 tasks"):
+        SpillwayStreamWriter(target).commit([message, None], 0)
+    assert ids(to) == []
 
 
 def test_old_manifests_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

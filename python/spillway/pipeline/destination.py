@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from spillway import delta
 from spillway.errors import OptionError, TableNotFoundError
 from spillway.spark.folder_job import STAGING
+from spillway.spark.location import absolute, is_local
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,6 +30,7 @@ class Destination:
 
     Attributes:
         uri: Its path or URL, as it was typed.
+        location: The path or URL that means the same in every process.
         table: "parquet" or "delta".
         mode: The treatment of what is there.
         partition_by: Columns that rows are stored apart by.
@@ -38,6 +40,7 @@ class Destination:
     """
 
     uri: str
+    location: str
     table: Table
     mode: Mode
     partition_by: Sequence[str]
@@ -58,10 +61,12 @@ class Destination:
         """The destination, of the kind that is there where none is asked for.
 
         Raises:
-            OptionError: It is there, and the mode is "error"; or it is no folder.
+            OptionError: It is there, and the mode is "error"; or it is no folder, or nothing is written to
+                such a URL.
         """
-        holds_anything = _holds_anything(uri)
-        there = _is_delta(uri, storage_options)
+        location = absolute(uri)
+        holds_anything = _holds_anything(uri, location)
+        there = _is_delta(location, storage_options)
         kind: Table = table or ("delta" if there else "parquet")
         if there and kind == "parquet":
             raise OptionError(f"--to {uri} is a Delta table: --table delta writes to it")
@@ -71,13 +76,13 @@ class Destination:
                 f"--to {uri} exists: choose another place, or say with --mode append or overwrite what "
                 f"becomes of what is there"
             )
-        is_folder = "://" not in uri and Path(uri).is_dir()
-        return cls(uri, kind, mode, partition_by, storage_options, is_new, is_folder)
+        is_folder = is_local(location) and Path(location).is_dir()
+        return cls(uri, location, kind, mode, partition_by, storage_options, is_new, is_folder)
 
     @property
     def is_local(self) -> bool:
         """True for a path of this machine."""
-        return "://" not in self.uri
+        return is_local(self.location)
 
     def forget(self, job: str) -> None:
         """Remove what a job of a local destination left that was never committed.
@@ -88,7 +93,7 @@ class Destination:
         Args:
             job: The job's id.
         """
-        path = Path(self.uri)
+        path = Path(self.location)
         if not (self.is_local and path.is_dir()):
             return
         if self.table == "parquet":
@@ -156,27 +161,28 @@ class Destination:
     def _uri(self) -> str:
         """The location as Spark spells it."""
         if self.is_local:
-            return str(Path(self.uri).absolute())
+            # Without a scheme it would be a path on Hadoop's default file system.
+            return f"file:{self.location}"
         return "s3a://" + self.uri.removeprefix("s3://") if self.uri.startswith("s3://") else self.uri
 
 
-def _is_delta(uri: str, storage_options: Mapping[str, str]) -> bool:
+def _is_delta(location: str, storage_options: Mapping[str, str]) -> bool:
     try:
-        delta.open(uri, storage_options=storage_options or None)
+        delta.open(location, storage_options=storage_options or None)
     except TableNotFoundError:
         return False
     return True
 
 
-def _holds_anything(uri: str) -> bool:
+def _holds_anything(uri: str, location: str) -> bool:
     """Return True for a folder with something in it; of an object store only the write itself knows.
 
     Raises:
         OptionError: It is a file.
     """
-    if "://" in uri:
+    if not is_local(location):
         return False
-    path = Path(uri)
+    path = Path(location)
     if path.exists() and not path.is_dir():
         raise OptionError(f"--to {uri} is a file: name a folder")
     return path.is_dir() and any(path.iterdir())

@@ -12,6 +12,7 @@ from spillway.pipeline.rows import LineitemRows, count_lineitem
 from spillway.pipeline.summary import summarise
 from spillway.pipeline.tally import Tallied, Tally
 from spillway.spark.run import run, tasks_of_frame, tasks_of_partitions
+from spillway.spark.settings import of_session
 from spillway.spark.write import MakingTask
 from spillway.spark.write_job import Target, job_of
 
@@ -148,6 +149,7 @@ class Steps:
             partition_by=destination.partition_by,
             max_file_bytes=self._max_file_bytes,
             storage_options=destination.storage_options,
+            settings=of_session(self._session),
             options=self._options,
         )
         return job_of(target)

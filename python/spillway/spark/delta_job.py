@@ -14,7 +14,7 @@ from spillway import _native
 from spillway.delta.table import _app_transaction, _place
 from spillway.errors import OptionError, SpillwayError, TableExistsError, TableNotFoundError
 from spillway.spark.folder_storage import FolderStorage
-from spillway.spark.storage import is_local
+from spillway.spark.location import is_local
 from spillway.spark.write_job import Clock, Job, SparkWriteResult, TaskResult, peeked
 from spillway.writer import WriterOptions
 
@@ -56,6 +56,7 @@ class DeltaJob(Job):
                 f"partition_by={wanted} is not accepted: the table is partitioned by {present}; leave it out"
             )
             raise OptionError(message, "partition_by", present)
+        self.check_partitions(partitioned=bool(present))
         self._check(table)
         storage = self._storage()
         if storage is not None:
@@ -207,7 +208,9 @@ class DeltaJob(Job):
     def _unmark(self, name: str) -> None:
         storage = self._storage()
         if storage is not None:
-            storage.discard([f"{self._folder}/{name}"])
+            for mark, error in storage.discard([f"{self._folder}/{name}"]).items():
+                # An abort takes it for a commit whose outcome is unknown, and leaves all files.
+                _log.warning("%s stays in %s: %s", mark, self.target.path, error)
 
     def _is_marked(self, name: str) -> bool:
         storage = self._storage()

@@ -7,11 +7,12 @@ import logging
 import secrets
 import tempfile
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import spillway.delta
 from spillway.errors import OptionError, TableNotFoundError
+from spillway.spark.folder_contents import check_listed_elsewhere, replaced_files
 from spillway.spark.folder_storage import FolderStorage
 from spillway.spark.write_job import Clock, Job, SparkWriteResult, TaskResult, peeked
 
@@ -25,12 +26,17 @@ if TYPE_CHECKING:
 __all__ = ["FolderJob"]
 
 #: The folder of jobs inside the destination. Spark, pyarrow and Hive read no folder that begins with `_`.
-STAGING = "_temporary"
+#: `_temporary` is Hadoop's: its committer removes that whole folder when a job of Spark's own ends.
+STAGING = "_spillway_jobs"
 #: The folder in which the native module looks if a store has conditional PUTs.
 _ANNOUNCEMENTS = "_spillway"
 #: The file that is in a job's folder while the job is under way.
 _MARK = "_job"
 _SUCCESS = "_SUCCESS"
+#: What is left of jobs that failed, this package's or Hadoop's, and no content of a folder.
+_LEFT = (STAGING, "_temporary")
+#: Names of files that a message shows.
+_SHOWN = 5
 #: Bytes of a file on S3, which copies no object of more than 5 GB by one request. The rest is for the rows
 #: by which a file may exceed its limit.
 _MOST_ON_S3 = 4 << 30
@@ -39,7 +45,7 @@ _log = logging.getLogger("spillway.spark")
 
 
 class FolderJob(Job):
-    """Tasks write into ``_temporary/JOB/TASK-ATTEMPT/`` inside the destination; the commit moves the files.
+    """Tasks write into ``_spillway_jobs/JOB/TASK-ATTEMPT/`` in the destination; the commit moves the files.
 
     A killed or repeated attempt leaves its files in the job's folder, which the end of the job removes. An
     attempt that outlives its job finds no mark, removes its files, and fails. A driver that is killed while
@@ -62,8 +68,9 @@ class FolderJob(Job):
         """Let the writer refuse schema and options before there is a file.
 
         Raises:
-            OptionError: The destination is a Delta table, which plain files would break, or has one in it
-                that an overwrite would break.
+            OptionError: The destination is a Delta table, which plain files would break; or a list of its
+                files would miss the new ones; or an overwrite would break a table in it, leave files that
+                readers see, or replace partitions that Spark's overwrite mode keeps.
         """
         target = self.target
         with tempfile.TemporaryDirectory() as scratch:
@@ -76,8 +83,10 @@ class FolderJob(Job):
                 'not name, or remove those that it names: say table="delta", or choose another folder'
             )
             raise OptionError(message, "table")
-        if target.overwrite:
-            storage.data_files()
+        check_listed_elsewhere(target.path, target.storage_options, overwrite=target.overwrite)
+        old = replaced_files(storage) if target.overwrite else []
+        folders = {part for name in old for part in name.split("/")[:-1]}
+        self.check_partitions(partitioned=bool(target.partition_by) or any("=" in part for part in folders))
 
     def prepare(self) -> None:
         """Make the job's folder, which is the sign that the job is under way."""
@@ -86,8 +95,8 @@ class FolderJob(Job):
         storage.mark(f"{self._staging}/{_MARK}")
 
     def exists(self) -> bool:
-        own = {STAGING, _ANNOUNCEMENTS}
-        return any(PurePosixPath(info.path).name not in own for info in self._storage().listed())
+        own = {*_LEFT, _ANNOUNCEMENTS}
+        return any(each.name not in own for each in self._storage().listed())
 
     def write(self, batches: Iterable[pa.RecordBatch], task: int, attempt: int) -> TaskResult:
         self.check_executor()
@@ -166,31 +175,34 @@ class FolderJob(Job):
 
     def commit(self, results: Sequence[TaskResult]) -> SparkWriteResult:
         storage = self._storage()
-        old = storage.data_files() if self.target.overwrite else []
+        old = replaced_files(storage) if self.target.overwrite else []
+        self._check_staged(storage, results)
         staged = [name for result in results for name in result.files]
         # Behind the folder of the attempt, a name is that of its place.
         places = {name: name.partition("/")[2] for name in staged}
         empty = None if staged or self.target.partition_by else f"part-00000-{self.id}.c000.parquet"
         was_complete = storage.has(_SUCCESS)
+        is_published = False
         try:
             if was_complete:
                 storage.remove([_SUCCESS])
             self._publish(storage, places)
             if empty is not None:
                 self._write_empty(storage, empty)
+            is_published = True
             self._remove_old(storage, old)
             storage.mark(_SUCCESS)
         except BaseException as error:
-            left = storage.present(old)
-            if len(left) == len(old):
+            left = _left(storage, old, error) if is_published else old
+            if left is not None and len(left) == len(old):
                 # Nothing of before was removed.
-                self._take_back(storage, [*places.values(), *([empty] if empty else [])])
-                if was_complete:
-                    storage.mark(_SUCCESS)
+                new = [*places.values(), *([empty] if empty else [])]
+                self._take_back(storage, new, error, was_complete=was_complete)
                 raise
-            if left or not isinstance(error, OSError):
+            if left is None or left or not isinstance(error, OSError):
+                count = "an unknown number" if left is None else str(len(left))
                 error.add_note(
-                    f"{storage.root} has all new rows, and {len(left)} of {len(old)} old files: overwrite it "
+                    f"{storage.root} has all new rows, and {count} of {len(old)} old files: overwrite it "
                     "again"
                 )
                 raise
@@ -198,10 +210,51 @@ class FolderJob(Job):
         self._end(storage)
         return self.summary(results, None, len(staged))
 
+    def _check_staged(self, storage: FolderStorage, results: Sequence[TaskResult]) -> None:
+        """Refuse to publish files that are not as their tasks left them.
+
+        Raises:
+            OSError: A file is gone, or has another size.
+        """
+        found = {
+            each.name.removeprefix(f"{self._staging}/"): each.size
+            for each in storage.listed(self._staging, recursive=True)
+            if each.kind == "file"
+        }
+        missing = [name for result in results for name in result.files if name not in found]
+        if missing:
+            message = (
+                f"{storage.root}/{self._staging} has lost {len(missing)} files of tasks: {_shown(missing)}. "
+                "Nothing was published: run the write again"
+            )
+            raise FileNotFoundError(message)
+        for result in results:
+            size = sum(found[name] for name in result.files)
+            if size != result.size:
+                message = (
+                    f"{_shown(result.files)} in {storage.root}/{self._staging}: {size} bytes are there, "
+                    f"and the task wrote {result.size}. Nothing was published: run the write again"
+                )
+                raise OSError(message)
+
     @staticmethod
-    def _take_back(storage: FolderStorage, names: Sequence[str]) -> None:
-        """Remove what a commit that failed has published."""
-        storage.discard([*names, _SUCCESS])
+    def _take_back(
+        storage: FolderStorage, names: Sequence[str], failure: BaseException, *, was_complete: bool
+    ) -> None:
+        """Remove what a commit that failed has published, and note on its error what cannot be undone."""
+        stay = storage.discard([*names, _SUCCESS])
+        stay.pop(_SUCCESS, None)
+        if stay:
+            failure.add_note(
+                f"{len(stay)} files of this failed write could not be removed from {storage} "
+                f"({next(iter(stay.values()))}), where readers see their rows: {_shown(sorted(stay))}. "
+                "Remove them before the write is run again, which would double the rows"
+            )
+        if was_complete:
+            try:
+                storage.mark(_SUCCESS)
+            except OSError as error:
+                failure.add_note(f"{storage} had {_SUCCESS}, which could not be made again: {error}")
 
     def _publish(self, storage: FolderStorage, places: dict[str, str]) -> None:
         """Move files of the job to their places."""
@@ -248,6 +301,21 @@ class FolderJob(Job):
     def _staging(self) -> str:
         """The job's folder inside the destination."""
         return f"{STAGING}/{self.id}"
+
+
+def _left(storage: FolderStorage, old: Sequence[str], failure: BaseException) -> list[str] | None:
+    """Return which old files are still there; None where that is not known, as the error then notes."""
+    try:
+        return storage.present(old)
+    except OSError as error:
+        failure.add_note(f"which of the old files {storage} still has is not known: {error}")
+        return None
+
+
+def _shown(names: Sequence[str]) -> str:
+    """The first of some names."""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
 
 
 def _limited(target: Target) -> Target:

@@ -9,25 +9,38 @@ import secrets
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from spillway import _native
-from spillway.errors import OptionError
-from spillway.spark.storage import filesystem_of, is_local
+from spillway.spark.location import is_local
+from spillway.spark.storage import filesystem_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    import pyarrow.fs
+__all__ = ["Entry", "FolderStorage"]
 
-__all__ = ["FolderStorage"]
+_Answer = TypeVar("_Answer")
 
 _THREADS = 16
-_DELTA_LOG = "_delta_log"
 #: Times that a folder is removed in which an attempt may still make files.
 _TRIES = 5
 #: Errors of file systems without hard links, such as some network mounts.
 _NO_LINKS = (errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
+
+
+class Entry(NamedTuple):
+    """Something that is in a folder.
+
+    Attributes:
+        name: Its name, relative to the root.
+        kind: The kind; a link is local, whatever it leads to.
+        size: Bytes of a file.
+    """
+
+    name: str
+    kind: Literal["file", "folder", "link"]
+    size: int
 
 
 class FolderStorage:
@@ -70,34 +83,39 @@ class FolderStorage:
         infos = self.files.get_file_info([self._path(name) for name in names]) if names else []
         return [name for name, info in zip(names, infos, strict=True) if info.is_file]
 
-    def listed(self, folder: str = "", *, recursive: bool = False) -> list[pyarrow.fs.FileInfo]:
-        """Return what is in a folder; nothing where there is none."""
+    def any_of(self, names: Sequence[str]) -> list[str]:
+        """Return those names of which there is a file or a folder."""
+        from pyarrow import fs
+
+        found = self._at_once(lambda name: self.files.get_file_info(self._path(name)).type, names)
+        return [name for name, kind in zip(names, found, strict=True) if kind != fs.FileType.NotFound]
+
+    def listed(
+        self, folder: str = "", *, recursive: bool = False, enters: Callable[[str], bool] | None = None
+    ) -> list[Entry]:
+        """Return what is in a folder; nothing where there is none.
+
+        A link below the root is one entry, and nothing behind it is listed: it belongs to somebody else.
+
+        Args:
+            folder: The folder; without it, the root, which may be a link.
+            recursive: True if what is in its folders is listed, too.
+            enters: Says for the name of a folder if it is looked into. An object store is listed whole.
+        """
+        if self.is_local:
+            return list(_entries(Path(self.root), folder, enters or (lambda _: True), recursive=recursive))
         from pyarrow import fs
 
         selector = fs.FileSelector(self._path(folder), allow_not_found=True, recursive=recursive)
-        return list(self.files.get_file_info(selector))
-
-    def data_files(self) -> list[str]:
-        """Return the data files that readers see, and the checksums that Spark leaves beside its own.
-
-        Raises:
-            OptionError: There is a Delta table in it, whose log knows its files by name.
-        """
-        found = []
-        for info in self.listed(recursive=True):
-            inside = PurePosixPath(info.path).relative_to(self.root)
-            if _DELTA_LOG in inside.parts:
-                table = PurePosixPath(info.path[: info.path.index(f"/{_DELTA_LOG}")])
-                raise OptionError(
-                    f"{table} is a Delta table, and an overwrite of {self} would remove its files"
-                )
-            hidden = [part for part in inside.parts[:-1] if part[0] in "._" and "=" not in part]
-            name = inside.name
-            data = name.endswith(".parquet") and name[0] not in "._"
-            checksum = name.startswith(".") and name.endswith(".parquet.crc")
-            if info.is_file and not hidden and (data or checksum):
-                found.append(inside.as_posix())
-        return found
+        infos = self.files.get_file_info(selector)
+        return [
+            Entry(
+                PurePosixPath(info.path).relative_to(self.root).as_posix(),
+                "file" if info.is_file else "folder",
+                info.size or 0,
+            )
+            for info in infos
+        ]
 
     def read(self, name: str) -> bytes:
         """Return a whole file."""
@@ -154,29 +172,36 @@ class FolderStorage:
 
     def remove(self, names: Sequence[str]) -> None:
         """Remove files, and locally the folders that only they were in; one that is gone is no error."""
-        self._remove(names)
+        self._at_once(self._remove_one, names)
         if self.is_local:
             self._remove_empty({Path(self._path(name)).parent for name in names})
 
-    def discard(self, names: Sequence[str]) -> None:
-        """Remove likewise as far as that can be done."""
-        self._remove(names, unless=OSError)
+    def discard(self, names: Sequence[str]) -> dict[str, OSError]:
+        """Remove likewise as far as that can be done; return the errors of names that may be left."""
+        failed: dict[str, OSError] = {}
+
+        def discard(name: str) -> None:
+            try:
+                self._remove_one(name)
+            except OSError as error:
+                failed[name] = error
+
+        self._at_once(discard, names)
         if self.is_local:
             self._remove_empty({Path(self._path(name)).parent for name in names})
+        return failed
 
-    def _remove(self, names: Sequence[str], unless: type[OSError] = FileNotFoundError) -> None:
-        def remove(name: str) -> None:
-            with contextlib.suppress(unless):
-                self.files.delete_file(self._path(name))
-
-        self._at_once(remove, names)
+    def _remove_one(self, name: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            self.files.delete_file(self._path(name))
 
     def remove_but(self, folder: str, keep: Collection[str]) -> None:
         """Remove the files of a folder but those to keep, and local folders in which nothing is left."""
         found = self.listed(folder, recursive=True)
-        names = {PurePosixPath(info.path).relative_to(self.root).as_posix(): info for info in found}
-        self._remove([name for name, info in names.items() if info.is_file and name not in keep])
-        folders = [name for name, info in names.items() if not info.is_file]
+        self._at_once(
+            self._remove_one, [each.name for each in found if each.kind == "file" and each.name not in keep]
+        )
+        folders = [each.name for each in found if each.kind == "folder"]
         self.remove_if_empty(*sorted(folders, key=len, reverse=True), folder)
 
     def remove_folder(self, folder: str) -> None:
@@ -218,10 +243,36 @@ class FolderStorage:
         return f"{self.root}/{name}" if name else self.root
 
     @staticmethod
-    def _at_once(work: Callable[[str], object], names: Sequence[str]) -> None:
+    def _at_once(work: Callable[[str], _Answer], names: Sequence[str]) -> list[_Answer]:
         """Do the same to many files, some at a time; raise what the first failure raised."""
         with ThreadPoolExecutor(_THREADS) as pool:
-            list(pool.map(work, names))
+            return list(pool.map(work, names))
+
+
+def _entries(root: Path, top: str, enters: Callable[[str], bool], *, recursive: bool) -> Iterator[Entry]:
+    """What is in a local folder, without following a link below the root."""
+    parts = PurePosixPath(top).parts
+    above = (root.joinpath(*parts[:number]) for number in range(1, len(parts) + 1))
+    if any(folder.is_symlink() for folder in above):
+        return
+    waiting = [top]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            found = list(os.scandir(root / folder))
+        except FileNotFoundError:
+            continue
+        for each in found:
+            name = f"{folder}/{each.name}" if folder else each.name
+            if each.is_symlink():
+                yield Entry(name, "link", 0)
+            elif each.is_dir(follow_symlinks=False):
+                yield Entry(name, "folder", 0)
+                if recursive and enters(name):
+                    waiting.append(name)
+            else:
+                with contextlib.suppress(FileNotFoundError):
+                    yield Entry(name, "file", each.stat(follow_symlinks=False).st_size)
 
 
 def _linked_once(path: Path, content: bytes) -> bool:

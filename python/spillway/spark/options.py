@@ -106,6 +106,9 @@ _TARGET: dict[str, Callable[[str, str], Any]] = {
     "schema_mode": _text,
 }
 
+#: The option of Spark's own writers that says what an overwrite replaces; its values have no case.
+_OVERWRITE_MODE = "partitionoverwritemode"
+
 
 #: Options of a streaming query itself, which Spark hands on.
 _OF_SPARK = ("checkpointlocation", "queryname")
@@ -125,7 +128,9 @@ def parsed(given: Mapping[str, str]) -> dict[str, Any]:
         name = spelled.lower()
         if name in _OF_SPARK:
             continue
-        if name in _TARGET:
+        if name == _OVERWRITE_MODE:
+            arguments["partition_overwrite"] = text.lower()
+        elif name in _TARGET:
             arguments[name] = _TARGET[name](name, text)
         elif name in _WRITER:
             options[name] = _WRITER[name](name, text)

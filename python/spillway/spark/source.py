@@ -11,9 +11,10 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterComm
 from spillway.errors import OptionError
 from spillway.spark.options import parsed
 from spillway.spark.schema import arrow_schema
+from spillway.spark.settings import of_environment, of_task
 from spillway.spark.stream import SpillwayStreamWriter
 from spillway.spark.write import attempt_number, partition_number
-from spillway.spark.write_job import Job, Target, TaskResult, job_of
+from spillway.spark.write_job import Job, Target, TaskResult, job_of, messages_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +39,9 @@ class DefaultSource(DataSource):
     the settings of an object store by their names, such as ``AWS_REGION``.
 
     The modes are ``append`` and ``overwrite``. Spark refuses ``errorifexists``, which is its default, and
-    ``ignore`` before it asks a source written in Python.
+    ``ignore`` before it asks a source written in Python. ``overwrite`` replaces all partitions: it is refused
+    where ``spark.sql.sources.partitionOverwriteMode`` is ``dynamic``, unless the option
+    ``partitionOverwriteMode`` is ``static``.
     """
 
     @classmethod
@@ -74,7 +77,12 @@ class DefaultSource(DataSource):
         return SpillwayStreamWriter(self._target(schema, overwrite=overwrite))
 
     def _target(self, schema: StructType, *, overwrite: bool) -> Target:
-        return Target.of(schema=arrow_schema(schema), overwrite=overwrite, **parsed(self.options))
+        return Target.of(
+            schema=arrow_schema(schema),
+            overwrite=overwrite,
+            settings=of_environment(),
+            **parsed(self.options),
+        )
 
 
 @dataclass
@@ -96,6 +104,7 @@ class SpillwayWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:  # type: ignore[override]  # PySpark overrides it so too
         """Write the rows of a task."""
+        self._job.check_task(of_task())
         schema = self._job.target.schema
         # Spark's timestamps have the time zone of the session. The conversion copies nothing.
         batches = (batch.cast(schema) for batch in iterator)
@@ -103,7 +112,7 @@ class SpillwayWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish the files of the tasks that count."""
-        self._job.commit([message.result for message in messages if isinstance(message, TaskMessage)])
+        self._job.commit([message.result for message in messages_of(TaskMessage, messages)])
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - the job's folder has all
         """Remove the files of all tasks."""

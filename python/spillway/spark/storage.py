@@ -6,42 +6,15 @@ import os
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from spillway._destination import OBJECT_STORES, local_path
 from spillway.errors import OptionError
+from spillway.spark.location import is_local
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import pyarrow.fs
 
-__all__ = ["absolute", "filesystem_of", "is_local"]
-
-_S3 = ("s3", "s3a", "s3n")
-
-
-def absolute(path: str | os.PathLike[str]) -> str:
-    """Return the path or URL that means the same in every process of a job.
-
-    Raises:
-        OptionError: Nothing writes to such a URL.
-    """
-    text = os.fsdecode(os.fspath(path))
-    scheme, separator, rest = text.partition("://")
-    if not separator and text.startswith("file:"):
-        scheme, separator, rest = "file", "://", text.removeprefix("file:")
-    if separator and scheme.lower() == "file":
-        return local_path(rest)
-    if not separator:
-        return str(os.path.abspath(text))  # noqa: PTH100 - `resolve` would follow links, which may change
-    if scheme.lower() in (*OBJECT_STORES, *_S3):
-        return f"{'s3' if scheme.lower() in _S3 else scheme}://{rest.rstrip('/')}"
-    message = f"{scheme}:// is not accepted: choose a path, file:// or s3://; gs://, az:// for Delta tables"
-    raise OptionError(message, "path")
-
-
-def is_local(path: str) -> bool:
-    """Return True if an absolute location is a path."""
-    return "://" not in path
+__all__ = ["filesystem_of"]
 
 
 def filesystem_of(path: str, storage_options: Mapping[str, str] | None) -> tuple[pyarrow.fs.FileSystem, str]:

@@ -11,9 +11,11 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from spillway.errors import OptionError, SpillwayError
 from spillway.spark.folder_job import FolderJob
 from spillway.spark.folder_storage import FolderStorage
-from spillway.spark.storage import is_local
+from spillway.spark.location import is_local
+from spillway.spark.settings import of_task
 from spillway.spark.stream_jobs import SINK, batch_of
 from spillway.spark.write import attempt_number, partition_number
+from spillway.spark.write_job import messages_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,6 +59,8 @@ class SpillwayStreamWriter(DataSourceStreamArrowWriter):
             if value is not None:
                 message = f"{name} is the query's id or the batch's number in a stream: leave it out"
                 raise OptionError(message, name)
+        # Each batch of the mode `complete` has all rows: only an option asks for a dynamic overwrite.
+        target.check_overwrite(target.partition_overwrite)
         self._target = target
         if target.table == "parquet":
             FolderJob(target).check()
@@ -68,11 +72,12 @@ class SpillwayStreamWriter(DataSourceStreamArrowWriter):
         schema = self._target.schema
         batches = (batch.cast(schema) for batch in iterator)
         job = batch_of(self._target, query, batch)
+        job.check_task(of_task())
         return BatchMessage(job.write(batches, partition_number(), attempt_number()), query)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Publish the files of the batch, unless they are there by an earlier commit."""
-        found = [message for message in messages if isinstance(message, BatchMessage)]
+        found = messages_of(BatchMessage, messages)
         if found:
             batch_of(self._target, found[0].query, batchId).commit([message.result for message in found])
 
@@ -99,9 +104,13 @@ def _check_store(target: Target) -> None:
         return
     try:
         storage.create_once(name, secrets.token_hex(8).encode())
-    except OSError:
+    except OSError as error:
         # A store may have made it all the same.
-        storage.discard([name])
+        if storage.discard([name]):
+            error.add_note(
+                f"{target.path}/{name} may be there, and could not be removed: delete it before the query is "
+                "started again, as it says that the store has conditional PUT"
+            )
         raise
 
 

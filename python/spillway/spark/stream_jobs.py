@@ -17,6 +17,7 @@ from urllib.parse import unquote
 import spillway.delta
 from spillway.errors import TableNotFoundError
 from spillway.spark.delta_job import DeltaJob, nullable
+from spillway.spark.folder_contents import replaced_files
 from spillway.spark.folder_job import FolderJob
 from spillway.spark.write_job import SparkWriteResult, TaskResult
 
@@ -124,21 +125,34 @@ class FolderBatch(FolderJob):
             _log.info("%s has batch %d of %s already", self.target.path, self._batch, self._query)
             self._end(storage)
             return SparkWriteResult(0, 0, 0, None, 0.0)
+        # What an overwrite refuses is refused before anything is decided.
+        present = replaced_files(storage) if self.target.overwrite else []
         manifest = self._decided(storage, results)
         self._fulfil(storage, manifest["files"])
-        if self.target.overwrite:
-            wanted = set(manifest["files"].values())
-            self._remove_old(storage, [name for name in storage.data_files() if name not in wanted])
+        wanted = set(manifest["files"].values())
+        self._remove_old(storage, [name for name in present if name not in wanted])
         storage.mark(self._done)
         self._end(storage)
         self._forget(storage)
         return self.summary(results, None, len(manifest["files"]))
 
     def _decided(self, storage: FolderStorage, results: Sequence[TaskResult]) -> dict[str, Any]:
-        """The manifest of the batch, which is written unless it was before."""
+        """The manifest of the batch, which is written unless it was before.
+
+        Raises:
+            OSError: A file of a task is not as the task left it: no manifest names it, and a replay writes it
+                again.
+        """
         name = f"{self._name(self._batch)}.json"
         if storage.has(name):
-            return _parsed(storage.read(name))
+            return self._parsed(storage, name)
+        try:
+            self._check_staged(storage, results)
+        except OSError:
+            # Another driver may have committed the batch since, and removed its folder.
+            if not storage.has(name):
+                raise
+            return self._parsed(storage, name)
         manifest = {
             "form": 1,
             "query": self._query,
@@ -151,7 +165,7 @@ class FolderBatch(FolderJob):
         }
         if not storage.create_once(name, json.dumps(manifest, indent=1).encode()):
             _log.info("another driver decided about batch %d of %s", self._batch, self._query)
-            return _parsed(storage.read(name))
+            return self._parsed(storage, name)
         return manifest
 
     def _fulfil(self, storage: FolderStorage, wanted: dict[str, str]) -> None:
@@ -161,14 +175,35 @@ class FolderBatch(FolderJob):
         waiting = [staged[name] for name in storage.present(list(staged))]
         self._publish(storage, {name: wanted[name] for name in waiting})
         moved = [place for name, place in wanted.items() if name not in set(waiting)]
-        missing = set(moved).difference(storage.present(moved))
+        there = set(storage.present(moved))
+        missing = sorted(set(moved) - there)
         if missing:
+            manifest = f"{storage.root}/{self._name(self._batch)}"
+            in_place = f", and the files in their places, whose names contain {self.id}" if there else ""
             message = (
-                f"{storage.root}/{self._name(self._batch)}.json names files that are neither in "
-                f"{self._staging} nor in their places, such as {min(missing)}: somebody removed them before "
-                "the batch was complete"
+                f"{manifest}.json names {len(missing)} files that are neither in {self._staging} nor in "
+                f"their places, such as {missing[0]}: somebody removed them before the batch was complete. "
+                f"To let the query write the batch again, delete {manifest}.json{in_place}; to go on without "
+                f"its rows, create an empty file {manifest}.done. Then start the query again"
             )
             raise FileNotFoundError(message)
+
+    def _parsed(self, storage: FolderStorage, name: str) -> dict[str, Any]:
+        """The manifest of this name.
+
+        Raises:
+            OSError: It is damaged.
+        """
+        try:
+            found: dict[str, Any] = json.loads(storage.read(name))
+            dict(found["files"])
+        except (ValueError, KeyError, TypeError) as error:
+            message = (
+                f"{storage.root}/{name} is damaged ({error}). To let the query write the batch again, delete "
+                f"it and all files whose names contain {self.id}, and start the query again"
+            )
+            raise OSError(message) from error
+        return found
 
     def _forget(self, storage: FolderStorage) -> None:
         """Remove the manifest of a batch that no replay comes to."""
@@ -188,11 +223,6 @@ def _without(rest: Iterator[pa.RecordBatch]) -> TaskResult:
     for _ in rest:
         pass
     return TaskResult()
-
-
-def _parsed(manifest: bytes) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(manifest)
-    return found
 
 
 def batch_of(target: Target, query: str, batch: int) -> Job:

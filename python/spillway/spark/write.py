@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from spillway._options import shows_options
 from spillway.errors import OptionError
 from spillway.spark.run import check_mode, run, tasks_of_partitions
+from spillway.spark.settings import of_session
 from spillway.spark.write_job import Job, SparkWriteResult, Target, TaskResult, job_of
 from spillway.writer import WriterOptions
 
@@ -104,6 +105,7 @@ def write(  # noqa: PLR0913 - what a write is
         storage_options=storage_options,
         app_id=app_id,
         app_version=app_version,
+        settings=of_session(session),
         options=options,
     )
     job = job_of(target)

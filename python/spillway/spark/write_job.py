@@ -8,12 +8,13 @@ import platform
 import time
 import uuid
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import spillway
 from spillway import _native
 from spillway.errors import OptionError, SpillwayError, TableNotFoundError
-from spillway.spark.storage import absolute
+from spillway.spark.location import absolute, check_default
+from spillway.spark.settings import Settings
 from spillway.writer import WriterOptions
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["Clock", "Job", "SparkWriteResult", "Target", "TaskResult", "job_of", "peeked"]
+__all__ = ["Clock", "Job", "SparkWriteResult", "Target", "TaskResult", "job_of", "messages_of", "peeked"]
 
 _log = logging.getLogger("spillway.spark")
 
@@ -30,6 +31,8 @@ TableKind = Literal["parquet", "delta"]
 Mode = Literal["append", "overwrite", "error", "ignore"]
 
 _TABLES = ("parquet", "delta")
+
+_Message = TypeVar("_Message")
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,8 @@ class Target:
         app_id: The application's id, for a Delta table.
         app_version: The application's version of these rows.
         schema_mode: ``"merge"`` adds columns to a Delta table.
+        given: The path as the caller gave it.
+        partition_overwrite: ``"dynamic"`` or ``"static"``, where an option or the session says so.
     """
 
     path: str
@@ -80,6 +85,8 @@ class Target:
     app_id: str | None = None
     app_version: int | None = None
     schema_mode: str | None = None
+    given: str = ""
+    partition_overwrite: str | None = None
 
     @classmethod
     def of(  # noqa: PLR0913 - all that a caller may say
@@ -96,14 +103,25 @@ class Target:
         app_id: str | None = None,
         app_version: int | None = None,
         schema_mode: str | None = None,
+        partition_overwrite: str | None = None,
+        settings: Settings | None = None,
         options: Mapping[str, Any],
     ) -> Self:
         """Check what a caller said, and find out the kind of the destination where that is not said.
 
+        `settings` is what Spark's configuration says, as far as it can be read. A ``partition_overwrite`` of
+        the caller goes before that of the settings, as an option of Spark's own writers does.
+
         Raises:
-            OptionError: A value is not accepted, or goes with Delta tables alone.
+            OptionError: A value is not accepted, or goes with Delta tables alone; or Spark takes the path for
+                another place.
         """
         location = absolute(path)
+        known = settings or Settings()
+        known.check_path(path)
+        if partition_overwrite not in {None, "static", "dynamic"}:
+            message = f'partitionOverwriteMode={partition_overwrite!r} is not accepted: choose "static"'
+            raise OptionError(message, "partitionOverwriteMode", ["static"])
         storage = dict(storage_options) if storage_options else None
         kind = _kind(location, table, storage)
         if kind == "delta":
@@ -132,7 +150,27 @@ class Target:
             app_id=app_id,
             app_version=app_version,
             schema_mode=schema_mode,
+            given=path,
+            partition_overwrite=partition_overwrite or known.partition_overwrite,
         )
+
+    def check_overwrite(self, partition_overwrite: str | None) -> None:
+        """Refuse a dynamic overwrite of a destination with partitions: those without new rows would go, too.
+
+        Args:
+            partition_overwrite: The mode that applies.
+
+        Raises:
+            OptionError: It is ``"dynamic"``.
+        """
+        if self.overwrite and partition_overwrite == "dynamic":
+            message = (
+                f"an overwrite of {self.path} replaces all of its partitions, and "
+                'spark.sql.sources.partitionOverwriteMode is "dynamic", in which partitions without new rows '
+                'stay: set it, or the option partitionOverwriteMode of format("spillway"), to "static" to '
+                "replace all rows. To replace some partitions of a Delta table, use spillway.delta.write"
+            )
+            raise OptionError(message, "partitionOverwriteMode", ["static"])
 
 
 def _kind(path: str, table: str | None, storage_options: Mapping[str, str] | None) -> TableKind:
@@ -192,9 +230,11 @@ class Job:
         id: The job's own id, which the names of its files hold.
         target: The destination.
         is_new_only: True if the job may create its destination, and add to no other.
+        is_partitioned: True if `begin` found that the destination has partitions, or will have.
     """
 
     is_new_only = False
+    is_partitioned = False
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -239,6 +279,26 @@ class Job:
     def abort(self) -> None:
         """Remove the files of all attempts."""
         raise NotImplementedError
+
+    def check_partitions(self, *, partitioned: bool) -> None:
+        """Note whether the destination has partitions, and refuse a dynamic overwrite of them.
+
+        Raises:
+            OptionError: As `Target.check_overwrite`.
+        """
+        self.is_partitioned = partitioned
+        if partitioned:
+            self.target.check_overwrite(self.target.partition_overwrite)
+
+    def check_task(self, settings: Settings) -> None:
+        """Refuse on an executor what the process that planned the write could not know of the session.
+
+        Raises:
+            OptionError: Spark takes the path for another place, or overwrites partitions dynamically.
+        """
+        check_default(self.target.given, settings.default_fs, settings.source)
+        if self.is_partitioned and self.target.partition_overwrite is None:
+            self.target.check_overwrite(settings.partition_overwrite)
 
     def check_executor(self) -> None:
         """Refuse to write in a process whose versions differ from the driver's.
@@ -285,6 +345,23 @@ def job_of(target: Target) -> Job:
     from spillway.spark.folder_job import FolderJob
 
     return DeltaJob(target) if target.table == "delta" else FolderJob(target)
+
+
+def messages_of(kind: type[_Message], messages: Sequence[object]) -> list[_Message]:
+    """Return the messages of all tasks, each of which is one of `kind`.
+
+    Raises:
+        SpillwayError: One is not: without the files that it should name, rows would be missing.
+    """
+    found = [message for message in messages if isinstance(message, kind)]
+    if len(found) < len(messages):
+        strange = {type(message).__name__ for message in messages if not isinstance(message, kind)}
+        raise SpillwayError(
+            f"{len(messages) - len(found)} of {len(messages)} tasks sent {', '.join(sorted(strange))} in "
+            f"place of {kind.__name__}, so their files are not known and nothing is committed: run the write "
+            "again, with one version of Spillway on the driver and on executors"
+        )
+    return found
 
 
 def peeked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch] | None:

@@ -1,0 +1,143 @@
+"""What is in a folder before a write: files that an overwrite removes, and folders that none may change."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from spillway.errors import OptionError
+from spillway.spark.folder_storage import FolderStorage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["check_listed_elsewhere", "replaced_files"]
+
+_DELTA_LOG = "_delta_log"
+#: What lists the data files of a folder, so that readers pass over others and miss those that are removed.
+_LISTS = {
+    _DELTA_LOG: "a Delta table",
+    "_spark_metadata": "the output of a stream of Spark's own file sink",
+    ".hoodie": "a Hudi table",
+}
+_REMEDY = {"_spark_metadata": "; or remove that folder when no such stream writes there any more"}
+#: Footers of all files of a folder, as parquet-java, Dask and pyarrow write them.
+_METADATA, _COMMON_METADATA = "_metadata", "_common_metadata"
+_ICEBERG = ("metadata", ".metadata.json")
+_SUFFIX = ".parquet"
+#: The suffix of empty objects by which some Hadoop file systems mark a folder in an object store.
+_FOLDER_MARK = "_$folder$"
+_SHOWN = 3
+
+
+def check_listed_elsewhere(path: str, storage_options: Mapping[str, str] | None, *, overwrite: bool) -> None:
+    """Refuse a folder whose files a log or a summary lists, as readers that go by it would miss the new ones.
+
+    The folders above are looked at, too, as long as the folder is one of a partition, such as ``day=1``.
+
+    Args:
+        path: The folder.
+        storage_options: Settings and credentials of the object store.
+        overwrite: True if the write removes the files that are there, and the summaries with them.
+
+    Raises:
+        OptionError: There is one.
+    """
+    _check_lists(FolderStorage(path, storage_options), overwrite=overwrite)
+    above, _, name = path.rpartition("/")
+    while "=" in name and above:
+        # A write below them replaces no summary.
+        _check_lists(FolderStorage(above, storage_options), overwrite=False)
+        above, _, name = above.rpartition("/")
+
+
+def _check_lists(storage: FolderStorage, *, overwrite: bool) -> None:
+    folder, suffix = _ICEBERG
+    found = storage.any_of([*_LISTS, _METADATA, folder])
+    for name in (each for each in _LISTS if each in found):
+        raise OptionError(_listed(storage, name), "path")
+    if _METADATA in found and not overwrite:
+        raise OptionError(
+            f"{storage}/{_METADATA} lists the files that are there, and readers that go by it would miss new "
+            "ones: delete it first, or overwrite its folder",
+            "path",
+        )
+    if folder in found and any(each.name.endswith(suffix) for each in storage.listed(folder)):
+        raise OptionError(
+            f"{storage} is an Iceberg table: readers see only the files that its metadata lists; choose "
+            "another folder",
+            "path",
+        )
+
+
+def _listed(place: object, name: str) -> str:
+    return (
+        f"{place} has {name}: it is {_LISTS[name]}, and readers see only the files that it lists; "
+        f"choose another folder{_REMEDY.get(name, '')}"
+    )
+
+
+def replaced_files(storage: FolderStorage) -> list[str]:
+    """Return the files that an overwrite removes.
+
+    Those are the data files that readers see, the checksums that Spark leaves beside its own, and summaries
+    in the root. Links are left alone, as `spillway.DatasetWriter` does: what they lead to belongs to somebody
+    else.
+
+    Raises:
+        OptionError: There are files that readers see and that are not named as Parquet files are: with them,
+            old rows would be read with the new ones. Or there is a table in it, whose log knows its files by
+            name.
+    """
+    found: list[str] = []
+    unknown: list[str] = []
+    entries = storage.listed(recursive=True, enters=lambda name: not _is_hidden(PurePosixPath(name).name))
+    for each in entries:
+        *folders, name = PurePosixPath(each.name).parts
+        if each.kind != "file":
+            folders, name = [*folders, name], ""
+        if _is_out_of_sight(storage, folders) or each.kind != "file":
+            continue
+        checksum = name.startswith(".") and name.endswith(f"{_SUFFIX}.crc")
+        summary = not folders and name in {_METADATA, _COMMON_METADATA}
+        if checksum or summary or (name.endswith(_SUFFIX) and name[0] not in "._"):
+            found.append(each.name)
+        elif not (_is_hidden(name) or name.endswith(_FOLDER_MARK)):
+            unknown.append(each.name)
+    if unknown:
+        raise OptionError(_unrecognised(storage, sorted(unknown)), "path")
+    return found
+
+
+def _is_out_of_sight(storage: FolderStorage, folders: list[str]) -> bool:
+    """Return True if one of the folders hides its files.
+
+    Raises:
+        OptionError: One is the log of a table.
+    """
+    for number, folder in enumerate(folders):
+        if folder in _LISTS:
+            table = "/".join([str(storage), *folders[:number]])
+            raise OptionError(
+                f"{table} is {_LISTS[folder]}, and an overwrite of {storage} would remove its files: choose "
+                "another folder",
+                "path",
+            )
+        if _is_hidden(folder):
+            return True
+    return False
+
+
+def _is_hidden(name: str) -> bool:
+    """Return True for the name of a file or folder that Spark passes over (``HadoopFSUtils``)."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
+
+
+def _unrecognised(storage: FolderStorage, names: list[str]) -> str:
+    shown = ", ".join(names[:_SHOWN])
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return (
+        f"{storage} has files that do not end in {_SUFFIX}, such as {shown}{more}: an overwrite would leave "
+        "them, and readers would see their rows with the new ones; move or delete them, or choose another "
+        "folder"
+    )

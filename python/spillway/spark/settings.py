@@ -1,0 +1,135 @@
+"""Settings of Spark that decide where a path is and what an overwrite replaces, wherever they can be read.
+
+The driver's program reads them from its session. The data source plans in a process that has no session and
+no task: there the files of Hadoop's configuration are all that can be read. Its tasks are told every setting
+of the session that begins with ``spark.``, as local properties.
+"""
+
+from __future__ import annotations
+
+import os
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spillway.errors import OptionError
+from spillway.spark.location import check_default, scheme_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql import SparkSession
+
+__all__ = ["Settings", "of_environment", "of_session", "of_task"]
+
+_OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
+_DEFAULT_FS = "fs.defaultFS"
+#: The setting, and its name in Hadoop 1, which Hadoop still reads.
+_DEFAULT_NAMES = (_DEFAULT_FS, "fs.default.name")
+#: Folders of ``core-site.xml``, in the order of the class path of a driver.
+_FOLDERS = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_DIST_CLASSPATH")
+#: The files that Spark on YARN puts beside a driver in cluster mode (``o.a.s.deploy.yarn.Client``).
+_OF_YARN = ("__spark_conf__/__spark_hadoop_conf__.xml", "__spark_conf__/__hadoop_conf__/core-site.xml")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is known of Spark's settings; None where nothing is.
+
+    Args:
+        default_fs: The file system of paths without a scheme.
+        source: The place that `default_fs` is from.
+        folder: The folder of relative paths.
+        partition_overwrite: ``"static"`` or ``"dynamic"``: what ``mode("overwrite")`` replaces.
+    """
+
+    default_fs: str | None = None
+    source: str = ""
+    folder: str | None = None
+    partition_overwrite: str | None = None
+
+    def check_path(self, path: str) -> None:
+        """Refuse a path that Spark resolves to another place than this process.
+
+        Raises:
+            OptionError: It has no scheme, and Spark's default is another file system or another folder.
+        """
+        check_default(path, self.default_fs, self.source)
+        if self.folder is None or scheme_of(path) is not None or path.startswith("/"):
+            return
+        there, here = Path(self.folder, path), Path.cwd() / path
+        if os.path.realpath(there) != os.path.realpath(here):
+            message = (
+                f"the relative path {path!r} is {here} here, and {there} for Spark, whose JVM has another "
+                "working folder: write the absolute path"
+            )
+            raise OptionError(message, "path")
+
+
+def of_session(session: SparkSession) -> Settings:
+    """Return what a session says."""
+    hadoop = session._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001 - there is no public way to the settings of Hadoop
+    system = session.sparkContext._jvm.java.lang.System  # type: ignore[union-attr]  # noqa: SLF001 - as above
+    return Settings(
+        default_fs=hadoop.get(_DEFAULT_FS),
+        source="the session",
+        folder=system.getProperty("user.dir"),
+        partition_overwrite=_mode(session.conf.get(_OVERWRITE_MODE)),
+    )
+
+
+def of_task() -> Settings:
+    """Return what Spark tells the task that this process runs."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is None:
+        return Settings()
+    names = (f"spark.hadoop.{name}" for name in _DEFAULT_NAMES)
+    found = ((context.getLocalProperty(name), name) for name in names)
+    default, source = next(((value, name) for value, name in found if value), (None, ""))
+    return Settings(default, source, partition_overwrite=_mode(context.getLocalProperty(_OVERWRITE_MODE)))
+
+
+def of_environment() -> Settings:
+    """Return what files of configuration and the environment say."""
+    if os.environ.get("DATABRICKS_RUNTIME_VERSION"):
+        return Settings("dbfs:/", "Databricks")
+    for file in _core_sites(os.environ):
+        default = _default_in(file)
+        if default is not None:
+            return Settings(default, str(file))
+    return Settings()
+
+
+def _core_sites(environment: Mapping[str, str]) -> Iterator[Path]:
+    """The file of Hadoop's settings that the driver reads, with what Spark on YARN has beside it."""
+    yield from (Path(name) for name in _OF_YARN)
+    folders = [
+        folder for name in _FOLDERS for folder in environment.get(name, "").split(os.pathsep) if folder
+    ]
+    if not environment.get("SPARK_CONF_DIR") and environment.get("SPARK_HOME"):
+        folders.insert(0, f"{environment['SPARK_HOME']}/conf")
+    files = (Path(folder, "core-site.xml") for folder in folders)
+    # Hadoop reads the first one of the class path alone.
+    first = next((file for file in files if file.is_file()), None)
+    if first is not None:
+        yield first
+
+
+def _default_in(file: Path) -> str | None:
+    """The value of ``fs.defaultFS`` in a file; None where it has none, or cannot be read."""
+    try:
+        root = ET.parse(file).getroot()  # noqa: S314 - Spark's own configuration
+    except (OSError, ET.ParseError):
+        return None
+    given = {
+        each.findtext("name", "").strip(): each.findtext("value", "").strip()
+        for each in root.iter("property")
+    }
+    return next((given[name] for name in _DEFAULT_NAMES if given.get(name)), None)
+
+
+def _mode(text: str | None) -> str | None:
+    return text.lower() if text else None
