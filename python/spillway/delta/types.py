@@ -96,7 +96,9 @@ class ReadSet:
             last, or that the table had when it was opened: threads that share a `Table` should name it.
         files: Files that were read, as `TableFile.path` has them.
         where: Rows that were looked for: those for which the conditions hold, a text in SQL or a list, as
-            `Table.scan` takes them.
+            `Table.scan` takes them. A concurrent transaction conflicts if it adds a file that may hold such
+            rows, or removes rows of a file that may have held some at `version`, as far as partition values
+            and statistics tell. One that only moves rows to other files, such as `Table.optimize`, does not.
         whole_table: Everything was read.
     """
 

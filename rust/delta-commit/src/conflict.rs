@@ -6,7 +6,9 @@
 //! of clustering columns is one with their change, so is a version that enables row tracking, and so is one that states
 //! the entry of a file that this transaction read and states anew. The ids of rows are
 //! none: each attempt gives them anew ([`row_ids`]). A transaction with [`Marks`](crate::merge::Marks) has no conflict
-//! with versions that only mark other rows: whether they are others, its merge finds out.
+//! with versions that only mark other rows: whether they are others, its merge finds out. A transaction with
+//! [candidates](crate::transaction::ReadSet::candidates) has no conflict with versions that only move rows to other
+//! files.
 
 use std::fmt;
 
@@ -238,6 +240,9 @@ fn concurrent_append(transaction: &Transaction, winner: &Winner) -> Option<Confl
         Isolation::WriteSerializable if winner.is_blind_append() && !changes_metadata() => return None,
         Isolation::Serializable | Isolation::WriteSerializable => {}
     }
+    if is_passed_move(transaction, winner) {
+        return None;
+    }
     let file = winner
         .adds
         .iter()
@@ -262,8 +267,33 @@ fn concurrent_delete_read(transaction: &Transaction, winner: &Winner) -> Option<
         .removed_paths
         .iter()
         .filter(|path| !is_merged(transaction, winner, path))
-        .find(|path| reads.whole_table || reads.files.contains(*path))
+        .find(|path| {
+            reads.whole_table || reads.files.contains(*path) || loses_candidate(transaction, winner, path)
+        })
         .map(|path| ConflictKind::ConcurrentDeleteRead(path.clone()))
+}
+
+/// Returns true if rows leave the table with this file that the transaction may have read.
+fn loses_candidate(transaction: &Transaction, winner: &Winner, path: &str) -> bool {
+    let candidates = transaction.reads.candidates.as_ref();
+    candidates.is_some_and(|candidates| candidates.contains(path)) && !winner.moved_paths.contains(path)
+}
+
+/// Returns true if the version only moves rows to other files, and the transaction depends on rows and on none of the
+/// removed files themselves. [`PassedOver`](crate::passed_over::PassedOver) follows the rows from there.
+pub(crate) fn is_passed_move(transaction: &Transaction, winner: &Winner) -> bool {
+    let reads = &transaction.reads;
+    let own_removals = || {
+        transaction.actions.iter().filter_map(|action| match action {
+            Action::Remove(remove) => Some(&remove.path),
+            _ => None,
+        })
+    };
+    reads.candidates.is_some()
+        && !reads.whole_table
+        && !winner.changes_rows
+        && reads.files.is_disjoint(&winner.removed_paths)
+        && !own_removals().any(|path| winner.removed_paths.contains(path))
 }
 
 fn concurrent_delete_delete(transaction: &Transaction, winner: &Winner) -> Option<ConflictKind> {

@@ -27,6 +27,8 @@ pub struct PassedOver {
     newest: BTreeMap<String, usize>,
     /// The files in the table in which rows of the appends may be, by their paths.
     files: BTreeMap<String, File>,
+    /// Paths of files to which others moved rows that the transaction may have read.
+    moved: BTreeSet<String>,
 }
 
 /// A blind append.
@@ -64,11 +66,16 @@ struct Place {
 
 impl PassedOver {
     /// Takes in the next version that the transaction did not see, and has no other conflict with.
-    pub fn take(&mut self, transaction: &Transaction, winner: &Winner) {
+    ///
+    /// # Errors
+    /// [`ConflictKind::ConcurrentDeleteRead`] when it removes rows that the transaction may have read, from a file to
+    /// which an earlier version moved them.
+    pub fn take(&mut self, transaction: &Transaction, winner: &Winner) -> Result<(), Box<Conflict>> {
+        self.follow_candidates(transaction, winner)?;
         if !may_pass_over(transaction) {
-            return;
+            return Ok(());
         }
-        self.follow(winner);
+        self.follow(transaction, winner);
         if winner.is_blind_append() {
             self.note(transaction, winner);
         } else {
@@ -76,6 +83,28 @@ impl PassedOver {
                 self.pin(index, Bond::Application(app_id), winner);
             }
         }
+        Ok(())
+    }
+
+    /// Follows rows that the transaction may have read to the files that they are moved to.
+    fn follow_candidates(&mut self, transaction: &Transaction, winner: &Winner) -> Result<(), Box<Conflict>> {
+        let Some(candidates) = &transaction.reads.candidates else {
+            return Ok(());
+        };
+        let mut left = winner
+            .removed_paths
+            .iter()
+            .filter(|path| self.moved.contains(*path));
+        if let Some(path) = left.find(|path| !winner.moved_paths.contains(*path)) {
+            let kind = ConflictKind::ConcurrentDeleteRead(path.clone());
+            return Err(Box::new(Conflict::new(transaction, winner, kind)));
+        }
+        let mut moves = winner.moved_paths.iter();
+        if moves.any(|path| candidates.contains(path) || self.moved.contains(path)) {
+            let new = winner.adds.iter().filter(|add| looked_for(transaction, add));
+            self.moved.extend(new.map(|add| add.path.clone()));
+        }
+        Ok(())
     }
 
     /// Checks whether there is an order of the transaction, the appends and the versions that follow them.
@@ -135,19 +164,21 @@ impl PassedOver {
     }
 
     /// Takes in a version that may have removed files of the appends.
-    fn follow(&mut self, winner: &Winner) {
+    fn follow(&mut self, transaction: &Transaction, winner: &Winner) {
         if self.files.is_empty() {
             return;
         }
         let removed = winner.removed_paths.iter();
         let removed = removed.filter_map(|path| self.files.get(path));
-        let left: BTreeSet<Arc<Place>> = removed.map(|file| Arc::clone(&file.place)).collect();
+        let removed: Vec<&File> = removed.collect();
+        let misses = removed.iter().any(|file| file.is_missed);
+        let left: BTreeSet<Arc<Place>> = removed.iter().map(|file| Arc::clone(&file.place)).collect();
         if winner.changes_rows {
             for index in left.iter().flat_map(|place| &place.appends) {
                 self.pin(*index, Bond::Rows, winner);
             }
         } else {
-            self.follow_rows(&left, winner);
+            self.follow_rows(&left, winner, |add| misses && looked_for(transaction, add));
         }
         let gone = winner.removed_paths.iter();
         for path in gone.filter(|path| !winner.added_paths.contains(*path)) {
@@ -158,7 +189,12 @@ impl PassedOver {
     /// Takes in a version that moved rows out of files at these places. The log does not say which of its new files the
     /// rows are in: they are in those of the same partition. Another writer may spell the partition's values in another
     /// way, so they may be in any where none has the same.
-    fn follow_rows(&mut self, left: &BTreeSet<Arc<Place>>, winner: &Winner) {
+    fn follow_rows(
+        &mut self,
+        left: &BTreeSet<Arc<Place>>,
+        winner: &Winner,
+        is_missed: impl Fn(&Add) -> bool,
+    ) {
         let present: BTreeSet<&PartitionValues> =
             winner.adds.iter().map(|add| &add.partition_values).collect();
         let mut appends = BTreeMap::<&PartitionValues, BTreeSet<usize>>::new();
@@ -171,7 +207,7 @@ impl PassedOver {
         }
         let places = places(appends);
         for add in &winner.adds {
-            self.put(add, &places, false);
+            self.put(add, &places, is_missed(add));
         }
     }
 

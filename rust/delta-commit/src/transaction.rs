@@ -83,6 +83,10 @@ pub struct ReadSet {
     pub predicates: Vec<Predicate>,
     /// Paths of the files that it read, as in `add.path`.
     pub files: BTreeSet<String>,
+    /// Paths of the files that could hold rows which satisfy `predicates` at the read version, for a transaction that
+    /// depends on those rows wherever they are. Removing rows of these files is a conflict; moving the rows to other
+    /// files is not. None for a transaction whose `files` are all that it depends on.
+    pub candidates: Option<BTreeSet<String>>,
     /// Applications whose transaction version it read.
     pub app_ids: BTreeSet<String>,
 }

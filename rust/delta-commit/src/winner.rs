@@ -36,6 +36,8 @@ pub struct Winner {
     pub added_paths: HashSet<String>,
     /// Paths it removes.
     pub removed_paths: BTreeSet<String>,
+    /// Paths it removes without changing rows (`dataChange` is false): it adds other files with their rows.
+    pub moved_paths: BTreeSet<String>,
     /// Paths of files that stay in the table, of which it only marks rows as deleted.
     pub marked_paths: BTreeSet<String>,
     /// Applications whose progress it writes.
@@ -94,6 +96,9 @@ impl Winner {
                 }
                 Action::Remove(remove) => {
                     winner.changes_rows |= remove.data_change;
+                    if !remove.data_change {
+                        winner.moved_paths.insert(remove.path.clone());
+                    }
                     winner.removed_paths.insert(remove.path);
                 }
                 Action::Cdc(_) => {}

@@ -236,6 +236,8 @@ impl Table {
         if !read.conditions.is_empty() {
             let question = Question::of(&head, &read.conditions, "where")?;
             transaction.reads.predicates.push(question.predicate());
+            let read = self.snapshot_read(transaction.read_version, snapshot.as_ref(), patience)?;
+            transaction.reads.candidates = Some(candidates(&question, &head, &read)?);
         }
         transaction.unsynced = adds.iter().map(|add| add.path.clone()).collect();
         check_adds(&adds, &head)?;
@@ -247,6 +249,23 @@ impl Table {
         }
         transaction.actions.extend(adds.into_iter().map(Action::Add));
         shared.commit(transaction, patience)
+    }
+
+    /// The version that a transaction read, with its files. `newest` is the newest one, if that is loaded.
+    fn snapshot_read(
+        &self,
+        version: Version,
+        newest: Option<&Arc<Snapshot>>,
+        patience: &mut Patience<'_>,
+    ) -> Result<Arc<Snapshot>> {
+        let newest = match newest {
+            Some(newest) => Arc::clone(newest),
+            None => self.snapshot_in_time(patience)?,
+        };
+        if newest.version == version {
+            return Ok(newest);
+        }
+        Ok(Arc::new(self.snapshot_at(version)?))
     }
 
     fn read_version(&self, read: &ReadSet, newest: &Head) -> Result<Version> {
@@ -270,6 +289,18 @@ impl Table {
         let before = self.snapshot_at(read)?;
         find(&before, paths).map_err(|_| not_there(&missing, newest))
     }
+}
+
+/// Paths of the files of a snapshot that may hold rows for which the conditions hold.
+fn candidates(question: &Question, head: &Head, read: &Snapshot) -> Result<BTreeSet<String>> {
+    // The conditions are bound to the newest metadata. With another one any file may match; the committer finds the
+    // version that changed it.
+    let files = if read.metadata == head.metadata {
+        question.files(read)?
+    } else {
+        read.files().cloned().collect()
+    };
+    Ok(files.iter().map(|add| add.path.clone()).collect())
 }
 
 fn restoring(

@@ -100,10 +100,10 @@ impl Machine {
                 return Some(Finding::Landed(version));
             }
             member.checked = version;
-            if let Err(conflict) = conflict::check(transaction, winner) {
+            let checked = conflict::check(transaction, winner);
+            if let Err(conflict) = checked.and_then(|()| member.passed_over.take(transaction, winner)) {
                 return Some(Finding::Refused(CommitError::Conflict(conflict)));
             }
-            member.passed_over.take(transaction, winner);
             member.theirs.extend(merge::marked(transaction, winner));
             if self.rules.r4_no_doubles
                 && transaction.is_blind_append()
