@@ -47,7 +47,7 @@ def laid_out(values: pa.Array, layout: str) -> pa.Array:
         return pa.DictionaryArray.from_arrays(keys, pa.concat_arrays([unused, filled]))
     if layout == "struct":
         return pa.StructArray.from_arrays([values], ["x"], mask=pa.array(missing))
-    offsets = pa.array(np.arange(rows + 1), pa.int32(), mask=np.append(missing, False))  # noqa: FBT003
+    offsets = pa.array(np.arange(rows + 1), pa.int32(), mask=np.append(missing, False))
     if layout == "map":
         keys = pa.array(np.zeros(rows), pa.int64())
         return pa.MapArray.from_arrays(offsets, keys, values)
@@ -102,7 +102,7 @@ NUMBER_CELLS = st.lists(st.sampled_from([None, *NUMBERS]), min_size=1, max_size=
     before=st.integers(0, 9),
     v1=st.booleans(),
 )
-def test_nan_is_counted_and_ends_bounds_in_every_layout(
+def test_nan_is_counted_and_ends_bounds_in_every_layout(  # noqa: PLR0913, PLR0917 - a file has many parts
     tmp_path_factory: pytest.TempPathFactory,
     runs: list[list[float | None]],
     data_type: pa.DataType,

@@ -125,8 +125,8 @@ BLOCK = 100
 
 @functools.cache
 def specials() -> pa.Table:
-    """Floats of which each block of rows has one to three values of `SPECIAL`, and nulls. Every other row group
-    has no NaN.
+    """Floats of which each block of rows has one to three values of `SPECIAL`, and nulls. Every other row
+    group has no NaN.
     """
     rng = np.random.default_rng(0)
     among = [SPECIAL if block // 5 % 2 else SPECIAL[:-1] for block in range(ROWS // BLOCK)]
@@ -142,14 +142,14 @@ def asked_specials() -> list[tuple[str, str, float]]:
     return [(name, sign, value) for name in FLOATS for sign in COMPARISONS for value in SPECIAL]
 
 
-def order(value: float, nan_is_greatest: bool = True) -> tuple[bool, float]:
+def order(value: float) -> tuple[bool, float]:
     """A key by which NaN equals itself and is above all numbers, as in Spark and in databases."""
     is_nan = math.isnan(value)
-    return (is_nan, 0.0 if is_nan and nan_is_greatest else value)
+    return (is_nan, 0.0 if is_nan else value)
 
 
 def special_ids(
-    table: pa.Table, name: str, sign: str, value: float, nan_is_greatest: bool = True
+    table: pa.Table, name: str, sign: str, value: float, *, nan_is_greatest: bool = True
 ) -> list[int]:
     """The rows that satisfy a comparison, by NaN's place among the numbers or by IEEE 754."""
     compare = PYTHON[sign]
@@ -179,7 +179,7 @@ def pyarrow_ids(path: Path, name: str, sign: str, value: float) -> list[int]:
 
 
 def special_file(folder: Path) -> Path:
-    """A file with row groups and pages that have NaN, and others that have none and are found by their bounds."""
+    """A file with row groups and pages that have NaN, and others that have bounds."""
     path = folder / "a.parquet"
     write(specials(), path, row_group_rows=5 * BLOCK, page_rows=BLOCK)
     bounded = [chunk.column_index is not None for chunk in Anatomy(path).row_groups[0].chunks]
