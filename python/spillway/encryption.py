@@ -24,6 +24,11 @@ class Encryption:
     a part that it reads was changed or moved. A file written twice has other bytes. Keys are in no message
     and no `repr`.
 
+    Metadata of Arrow fields may hold values: that of a polars Enum has its categories. It is not stored for
+    columns that a reader of the footer may have no key for: those with a key of their own, and under a
+    signed footer all that are encrypted. Nor is metadata of the whole schema stored beside such columns,
+    except that of pandas. ``metadata`` is stored as it is given.
+
     Args:
         footer_key: The key of the footer and of all columns that are not named: 16 bytes for AES-128, 32 for
             AES-256.

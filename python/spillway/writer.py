@@ -102,9 +102,10 @@ class WriterOptions:
             Readers that look for one value skip row groups by it. Its size follows the different values;
             under ``memory_limit``, one that would be wrong more often than that is left out.
         page_checksums: Store the CRC-32 of each page in its header, for readers that verify it.
-        statistics: Minimum, maximum and null count of column chunks and of pages. ``False`` leaves them out,
-            a mapping does so by column; a key is as in ``dictionary``. Readers skip nothing by a column
-            without them. Size statistics stay, which count nulls and bytes of values.
+        statistics: Minimum, maximum and null count of column chunks and of pages, and of floats the count of
+            NaN; a chunk with NaN has no minimum and maximum, by which readers would miss it. ``False`` leaves
+            them out, a mapping does so by column; a key is as in ``dictionary``. Readers skip nothing by a
+            column without them. Size statistics stay, which count nulls and bytes of values.
         store_schema: Store the Arrow schema, from which Arrow readers get types back that Parquet lacks:
             dictionaries, large text, durations, time zones by name. Metadata of fields, but for field ids,
             and metadata of the schema that is not UTF-8 are stored in it alone.

@@ -84,12 +84,27 @@ def test_statistics_are_what_the_protocol_says(tmp_path: Path) -> None:
     assert str(10**37) in body, "a decimal never goes through a double"
 
 
-def test_a_column_with_nan_has_no_maximum(tmp_path: Path) -> None:
+def test_a_column_with_nan_has_no_bounds(tmp_path: Path) -> None:
     data = pa.table({"x": [1.0, math.nan], "y": [math.inf, 1.0], "z": [math.nan] * 2, "fine": [1.0, 2.0]})
     spillway.delta.write(tmp_path / "t", data)
     stats = stats_of(spillway.delta.open(tmp_path / "t"))
-    assert stats["minValues"] == {"x": 1.0, "y": 1.0, "fine": 1.0}
+    assert stats["minValues"] == {"y": 1.0, "fine": 1.0}
     assert stats["maxValues"] == {"fine": 2.0}
+    assert stats["nullCount"] == dict.fromkeys(data.column_names, 0)
+
+
+def test_nan_beneath_a_null_keeps_the_bounds(tmp_path: Path) -> None:
+    hidden = pa.Array.from_buffers(
+        pa.float64(), 3, [pa.py_buffer(b"\x05"), pa.array([1.0, math.nan, 2.0]).buffers()[1]]
+    )
+    group = pa.StructArray.from_arrays([hidden], ["x"])
+    coded = pa.DictionaryArray.from_arrays(pa.array([1, None, 2]), pa.array([math.nan, 1.0, 2.0]))
+    data = pa.table({"x": hidden, "group": group, "coded": coded, "sliced": [1.0, 2.0, math.nan]})
+    sliced = pa.concat_tables([data, data]).slice(3, 2)
+    spillway.delta.write(tmp_path / "t", sliced)
+    stats = stats_of(spillway.delta.open(tmp_path / "t"))
+    assert stats["minValues"] == {"x": 1.0, "group": {"x": 1.0}, "coded": 1.0, "sliced": 1.0}
+    assert stats["maxValues"] == {"x": 1.0, "group": {"x": 1.0}, "coded": 1.0, "sliced": 2.0}
 
 
 def test_the_first_32_leaf_columns_have_statistics(tmp_path: Path) -> None:

@@ -95,10 +95,14 @@ def _check_chunk(chunk: Chunk, values: pa.ChunkedArray, rows: int) -> int:
 def _check_statistics(statistics: dict[int, Any], keys: list[Bound], column: _Column) -> int:
     if 3 in statistics:
         assert statistics[3] == keys.count(None), f"{column.label}: null_count"
-    if 5 not in statistics and 6 not in statistics:
-        return 0
     real = comparable(keys)
+    nans = len(keys) - keys.count(None) - len(real)
+    if 9 in statistics:
+        assert statistics[9] == nans, f"{column.label}: nan_count"
+    if not {1, 2, 5, 6} & statistics.keys():
+        return 0
     assert real, f"{column.label}: bounds {statistics} of a range without comparable values"
+    assert nans == 0, f"{column.label}: bounds {statistics} beside NaN, which engines sort above all numbers"
     _check_pair(statistics.get(6), statistics.get(5), real, column)
     lowest, highest = min(real), max(real)
     if statistics.get(8) and 6 in statistics:
@@ -117,6 +121,7 @@ def _check_index_page(index: dict[int, Any], number: int, keys: list[Bound], col
     if all_null:
         return 0
     assert real, f"{column.label}: a column index over a page with nothing but NaN"
+    assert len(real) == len(keys) - keys.count(None), f"{column.label}: a column index over a page with NaN"
     _check_pair(index[2][number], index[3][number], real, column)
     return 1
 

@@ -98,8 +98,12 @@ def test_the_order_of_an_index_is_that_of_the_bounds_in_it(texts: list[str], dat
 def test_ordinary_columns_have_bounds_at_all(tmp_path: Path, data_type: pa.DataType, values: Any) -> None:
     recipe = strategies.Recipe(pa.schema([("c", data_type)]), (Look("few", values),), (200,), 1)
     path, anatomy = written(recipe, {"page_bytes": 64}, str(tmp_path))
-    assert check_bounds(anatomy, pq.ParquetFile(path).read()) >= 1
+    compared = check_bounds(anatomy, pq.ParquetFile(path).read())
     statistics = anatomy.chunks[0].statistics
+    if statistics.get(9):
+        assert (data_type, values) == (pa.float32(), "extreme"), "NaN is among extreme values alone"
+        return
+    assert compared >= 1
     assert {3, 5, 6} <= set(statistics), "null_count, max_value and min_value"
 
 

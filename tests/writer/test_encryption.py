@@ -7,9 +7,11 @@ import dataclasses
 import io
 import json
 import pickle
+import re
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -374,3 +376,94 @@ def test_an_inspection_reads_a_signed_footer(table: pa.Table, tmp_path: Path) ->
     columns = {column.path: column for column in report.row_groups[0].columns}
     assert columns["score"].min is not None
     assert columns["id"].min is None
+
+
+SECRET = "carol-secret"  # noqa: S105 - a value
+
+
+def named(metadata: dict[str, str] | None = None) -> pa.Field:
+    return pa.field("who", pa.string(), metadata={"categories": SECRET, **(metadata or {})})
+
+
+def with_secrets(layout: str) -> pa.Table:
+    """A table whose column "c" has the secret in metadata of one of its fields, and in no value."""
+    values = pa.array(["alice", None])
+    field = {
+        "flat": named(),
+        "struct": pa.field("c", pa.struct([named(), pa.field("n", pa.int64())])),
+        "list": pa.field("c", pa.list_(named())),
+        "map": pa.field("c", pa.map_(pa.string(), named())),
+        "list of structs": pa.field("c", pa.list_(pa.field("element", pa.struct([named()])))),
+        "above": pa.field("c", pa.struct([pa.field("who", pa.string())]), metadata={"of who": SECRET}),
+        "dictionary": pa.field("c", pa.dictionary(pa.int8(), pa.string()), metadata={"all": SECRET}),
+        "extension": named({"ARROW:extension:name": "a.b", "ARROW:extension:metadata": SECRET}),
+    }[layout].with_name("c")
+    column = values if pa.types.is_string(field.type) else None
+    if pa.types.is_dictionary(field.type):
+        column = values.dictionary_encode().cast(field.type)
+    rows = pa.nulls(2, field.type) if column is None else column
+    beside = pa.field("open", pa.int64(), metadata={"kept": "beside"})
+    return pa.table([rows, pa.array([1, 2])], pa.schema([field, beside]))
+
+
+def texts_of(data: bytes) -> bytes:
+    """All that is readable in a file: its bytes, and those that its base 64 stands for."""
+    encoded = re.findall(rb"[A-Za-z0-9+/]{40,}={0,2}", data)
+    return data + b"".join(base64.b64decode(text[: len(text) // 4 * 4]) for text in encoded)
+
+
+LEAVES = {
+    "flat": "c",
+    "struct": "c.who",
+    "list": "c.list.element",
+    "map": "c.key_value.value",
+    "list of structs": "c.list.element.who",
+    "above": "c.who",
+    "dictionary": "c",
+    "extension": "c",
+}
+
+
+@pytest.mark.parametrize("layout", LEAVES)
+@pytest.mark.parametrize("own_key", [False, True])
+def test_metadata_of_encrypted_columns_is_not_in_a_signed_footer(layout: str, own_key: bool) -> None:  # noqa: FBT001
+    table = with_secrets(layout)
+    column_keys = {"open": None} | ({LEAVES[layout]: OTHER_KEY} if own_key else {})
+    keys = spillway.Encryption(footer_key=KEY, column_keys=column_keys, plaintext_footer=True)
+    for beside in (table, table.replace_schema_metadata({"all about c": SECRET, "pandas": "{}"})):
+        data = written(beside, keys)
+        assert SECRET.encode() not in texts_of(data)
+        file = pq.ParquetFile(io.BytesIO(data))
+        assert file.schema_arrow.names == table.column_names
+        assert file.schema_arrow.field("open").metadata == {b"kept": b"beside"}
+        assert b"pandas" in (file.schema_arrow.metadata or {}) or beside is table
+
+
+@pytest.mark.parametrize("layout", LEAVES)
+def test_the_footers_key_shows_no_metadata_of_columns_with_their_own(layout: str) -> None:
+    table = with_secrets(layout).replace_schema_metadata({"all about c": SECRET})
+    keys = spillway.Encryption(footer_key=KEY, column_keys={LEAVES[layout]: OTHER_KEY})
+    file: Any = pq.ParquetFile(io.BytesIO(written(table, keys)), decryption_properties=keys_of(KEY))
+    assert SECRET.encode() not in texts_of(b"".join((file.metadata.metadata or {}).values()))
+    assert SECRET not in file.schema_arrow.to_string(show_field_metadata=True)
+    assert file.schema_arrow.field("open").metadata == {b"kept": b"beside"}
+
+
+def test_one_key_for_all_keeps_metadata_in_an_encrypted_footer() -> None:
+    table = with_secrets("struct").replace_schema_metadata({"about": "all"})
+    data = written(table, spillway.Encryption(footer_key=KEY))
+    assert SECRET.encode() not in texts_of(data)
+    opened: Any = pq.ParquetFile(io.BytesIO(data), decryption_properties=keys_of(KEY))
+    assert opened.schema_arrow.equals(table.schema, check_metadata=True)
+
+
+def test_categories_of_an_encrypted_enum_are_in_no_footer() -> None:
+    enum = pl.Enum(["alice", SECRET])
+    who = pl.Series(["alice"], dtype=enum)
+    deep = pl.Series([[{"x": "alice"}]], dtype=pl.List(pl.Struct({"x": enum})))
+    frame = pl.DataFrame({"who": who, "deep": deep, "n": [1]})
+    for column_keys in ({"who": OTHER_KEY, "deep.list.element.x": LONG_KEY, "n": None}, {"n": None}):
+        keys = spillway.Encryption(footer_key=KEY, column_keys=column_keys, plaintext_footer=True)
+        file = io.BytesIO()
+        spillway.write_parquet(frame, file, encryption=keys)
+        assert SECRET.encode() not in texts_of(file.getvalue())

@@ -30,7 +30,7 @@ use crate::row_ids;
 use crate::rows::Shape;
 use crate::schema::{Column, Kind, Primitive, TableSchema};
 use crate::snapshot::Snapshot;
-use crate::stats::{Nans, stats_json};
+use crate::stats::stats_json;
 use crate::table::{Shared, Table, or_late, patient};
 use crate::turn::Look;
 
@@ -146,7 +146,6 @@ struct Open {
     limits: Limits,
     constraints: Constraints,
     spread: Spread<DataFiles>,
-    nans: Nans,
 }
 
 impl Open {
@@ -282,7 +281,6 @@ impl DataWriter {
                 prepared,
                 DataFiles::new(Arc::clone(&self.shared.place), self.options.folder.as_deref()),
             ),
-            nans: Nans::default(),
         })
     }
 
@@ -432,7 +430,6 @@ impl DataWriter {
         let Some(open) = &mut self.open else {
             return Ok(());
         };
-        open.nans.note(batch.schema().fields(), batch.columns());
         Ok(open.spread.take(batch, plan, go_on)?)
     }
 
@@ -532,7 +529,6 @@ fn add_of(file: &SpreadFile, partition_values: PartitionValues, open: &Open, hea
             &row_ids::shown(&open.schema, &head.metadata),
             &head.metadata.partition_columns,
             &open.indexed,
-            &open.nans,
             &file.result.metadata,
         )),
         ..Add::default()

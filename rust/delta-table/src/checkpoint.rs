@@ -30,7 +30,7 @@ use parquet_writer::sink::Sink;
 use parquet_writer::{CompressionRule, FileWriter, OptionInput, WriteError, WriterOptions};
 use serde_json::{Value, json};
 
-use crate::data_file::{ranges_of, table_error};
+use crate::data_file::{load_footer, ranges_of, table_error};
 use crate::error::{Result, TableError};
 use crate::foreign_fields::ForeignFields;
 use crate::log_dir::{CHANGED_IN, HINT, IN_COMMIT_TIMESTAMP, LogDir};
@@ -228,7 +228,7 @@ fn gone(log: &LogDir, name: &str) -> TableError {
 /// The footer of a checkpoint, and the types that its columns are read in.
 fn metadata_of<T: ChunkReader>(file: &T) -> Result<ArrowReaderMetadata, ParquetError> {
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-    let loaded = ArrowReaderMetadata::load(file, options.clone())?;
+    let loaded = load_footer(file, options.clone())?;
     let fields = with_micros(loaded.schema().fields(), loaded.parquet_schema(), &mut 0);
     let options = options.with_schema(Arc::new(Schema::new(fields)));
     ArrowReaderMetadata::try_new(Arc::clone(loaded.metadata()), options)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_schema::ArrowError;
 use bytes::{Buf, Bytes};
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::RowSelection;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, RowSelection};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::reader::{ChunkReader, Length};
@@ -116,6 +116,15 @@ impl ChunkReader for DataFile {
             }
         }
     }
+}
+
+/// The footer of a file that any writer may have left, as far as it can be decoded safely.
+pub(crate) fn load_footer<T: ChunkReader>(
+    file: &T,
+    options: ArrowReaderOptions,
+) -> Result<ArrowReaderMetadata, ParquetError> {
+    let footer = parquet_inspect::read_footer(file, options.metadata_options().clone())?;
+    ArrowReaderMetadata::try_new(Arc::new(footer), options)
 }
 
 /// The ranges of a row group's columns that are wanted. Of columns whose pages the footer knows, those of the pages

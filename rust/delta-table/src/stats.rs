@@ -1,12 +1,7 @@
 //! The statistics of `add.stats`, taken from a file's footer.
 
-use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use arrow_array::ArrayRef;
-use arrow_array::cast::AsArray;
-use arrow_array::types::{Float32Type, Float64Type};
-use arrow_schema::{DataType, Fields};
 use chrono::{DateTime, Datelike, NaiveDate};
 use parquet::basic::{ConvertedType, LogicalType, TimeUnit as ParquetTimeUnit};
 use parquet::data_type::ByteArray;
@@ -31,51 +26,6 @@ enum Bound {
     Text(Vec<u8>),
 }
 
-/// Columns that may hold a NaN, which the footer does not tell.
-#[derive(Debug, Default)]
-pub(crate) struct Nans(BTreeSet<Vec<String>>);
-
-impl Nans {
-    /// Looks through a batch's columns.
-    pub fn note(&mut self, fields: &Fields, columns: &[ArrayRef]) {
-        self.look(fields, columns, &mut Vec::new());
-    }
-
-    fn look(&mut self, fields: &Fields, columns: &[ArrayRef], path: &mut Vec<String>) {
-        for (field, column) in fields.iter().zip(columns) {
-            path.push(field.name().clone());
-            if !self.0.contains(path) {
-                let found = match column.data_type() {
-                    DataType::Float32 => column
-                        .as_primitive::<Float32Type>()
-                        .values()
-                        .iter()
-                        .any(|v| v.is_nan()),
-                    DataType::Float64 => column
-                        .as_primitive::<Float64Type>()
-                        .values()
-                        .iter()
-                        .any(|v| v.is_nan()),
-                    DataType::Dictionary(_, values) => values.is_floating(),
-                    DataType::Struct(fields) => {
-                        self.look(fields, column.as_struct().columns(), path);
-                        false
-                    }
-                    _ => false,
-                };
-                if found {
-                    self.0.insert(path.clone());
-                }
-            }
-            path.pop();
-        }
-    }
-
-    fn has(&self, path: &[&str]) -> bool {
-        self.0.iter().any(|known| known == path)
-    }
-}
-
 /// The statistics of a leaf column.
 #[derive(Default)]
 struct Leaf {
@@ -89,12 +39,10 @@ pub(crate) fn stats_json(
     schema: &TableSchema,
     partition_columns: &[String],
     indexed: &Indexed,
-    nans: &Nans,
     footer: &ParquetMetaData,
 ) -> String {
     let mut collector = Collector {
         footer,
-        nans,
         indexed,
         leaf: 0,
         path: Vec::new(),
@@ -144,7 +92,7 @@ pub(crate) fn group_stats_json(columns: &[&Column], group: &RowGroupMetaData) ->
             .collect(),
     };
     let all = Indexed::all(schema.leaves(&[]).len());
-    stats_json(&schema, &[], &all, &Nans::default(), &alone)
+    stats_json(&schema, &[], &all, &alone)
 }
 
 /// The column without those of its leaves that are left out; none where nothing is left. `above` has the names of the
@@ -211,7 +159,6 @@ fn is_sound(group: &RowGroupMetaData, path: &[&str], kind: &Kind) -> bool {
 
 struct Collector<'a> {
     footer: &'a ParquetMetaData,
-    nans: &'a Nans,
     indexed: &'a Indexed,
     /// The next leaf column's number.
     leaf: usize,
@@ -227,7 +174,7 @@ impl<'a> Collector<'a> {
         if let Kind::Struct(fields) = &column.kind {
             self.group(&column.name, fields);
         } else if self.next_is_indexed() {
-            let leaf = leaf(self.footer, &self.path, &column.kind, self.nans.has(&self.path));
+            let leaf = leaf(self.footer, &self.path, &column.kind);
             let name = &column.name;
             field(&mut self.nulls, name, leaf.nulls.map(|nulls| nulls.to_string()));
             field(&mut self.mins, name, leaf.min);
@@ -270,7 +217,7 @@ pub(crate) fn field(into: &mut String, name: &str, json: Option<String>) {
 }
 
 /// Merges the statistics that the row groups have of one column.
-fn leaf(footer: &ParquetMetaData, path: &[&str], kind: &Kind, has_nan: bool) -> Leaf {
+fn leaf(footer: &ParquetMetaData, path: &[&str], kind: &Kind) -> Leaf {
     let descriptor = footer.file_metadata().schema_descr();
     let Some(index) = (0..descriptor.num_columns()).find(|index| {
         let parts = descriptor.column(*index).path().parts().to_vec();
@@ -303,7 +250,7 @@ fn leaf(footer: &ParquetMetaData, path: &[&str], kind: &Kind, has_nan: bool) -> 
         .iter()
         // Nothing but nulls has no bounds and moves none.
         .filter(|chunk| !only_nulls(chunk))
-        .map(|chunk| bounds(chunk.statistics()?, kind, has_nan))
+        .map(|chunk| bounds(chunk.statistics()?, kind))
         .reduce(|all, next| {
             let ((min, max), (next_min, next_max)) = (all?, next?);
             let lower = if next_min < min { next_min } else { min };
@@ -331,12 +278,12 @@ fn only_nulls(chunk: &ColumnChunkMetaData) -> bool {
 }
 
 /// The least value, and the greatest one where it is known.
-fn bounds(statistics: &Statistics, kind: &Kind, has_nan: bool) -> Option<(Bound, Option<Bound>)> {
+fn bounds(statistics: &Statistics, kind: &Kind) -> Option<(Bound, Option<Bound>)> {
     if matches!(kind, Kind::Primitive(Primitive::Boolean | Primitive::Binary)) {
         return None;
     }
-    // A NaN is above everything, and no bound tells of it.
-    let no_nan = !has_nan;
+    // NaN is above all numbers, and most writers leave it out of their bounds.
+    let no_nan = statistics.nan_count_opt() == Some(0);
     let text = |bytes: &ByteArray| match kind {
         Kind::Decimal(..) => Bound::Whole(big_endian(bytes.data())),
         _ => Bound::Text(bytes.data().to_vec()),

@@ -12,7 +12,7 @@ use arrow_array::{ArrayRef, make_array};
 use arrow_data::layout;
 use arrow_schema::ffi::Flags;
 use arrow_schema::{ArrowError, DataType, Field, FieldRef};
-use parquet_writer::{WriteError, metadata_text};
+use parquet_writer::{MOST_LEVELS, WriteError, metadata_text, too_deep};
 
 use crate::errors::Failure;
 
@@ -61,6 +61,7 @@ const _: () = assert!(size_of::<CArray>() == size_of::<FFI_ArrowArray>());
 
 /// Converts a schema to a field. That of a table is a struct of its columns.
 pub(crate) fn field(schema: &FFI_ArrowSchema) -> Result<Field, Failure> {
+    check_levels(schema)?;
     let imported = if has_bytes(schema)? {
         Field::try_from(&with_text(schema)?)
     } else {
@@ -70,6 +71,32 @@ pub(crate) fn field(schema: &FFI_ArrowSchema) -> Result<Field, Failure> {
         Some(refusal) => WriteError::schema(refusal).into(),
         None => unreadable(error),
     })
+}
+
+/// Refuses columns that are nested too deep before anything follows them by recursion.
+fn check_levels(schema: &FFI_ArrowSchema) -> Result<(), Failure> {
+    for column in schema.children() {
+        let mut levels = 0;
+        let mut level = schemas_within(column);
+        while !level.is_empty() {
+            levels += 1;
+            level = level.into_iter().flat_map(schemas_within).collect();
+        }
+        if levels > MOST_LEVELS {
+            return Err(too_deep(column.name().unwrap_or(""), levels).into());
+        }
+    }
+    Ok(())
+}
+
+/// The schemas of a nested type's fields, those of the entries for a map.
+fn schemas_within(schema: &FFI_ArrowSchema) -> Vec<&FFI_ArrowSchema> {
+    let within = schema.children().chain(schema.dictionary());
+    if schema.format() == "+m" {
+        within.flat_map(FFI_ArrowSchema::children).collect()
+    } else {
+        within.collect()
+    }
 }
 
 /// An array of the type `data_type`.

@@ -79,8 +79,20 @@ dispatch! {
     pub fn digits(values: &[i128]) -> u128 = digits_kernel;
 }
 
+/// The range of floats, and how many of them are NaN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Floats<T> {
+    /// `None` without values, and where one of them is NaN. Engines that sort NaN above all numbers trust bounds, so
+    /// that bounds which leave it out would hide it from them.
+    pub range: Option<MinMax<T>>,
+    /// Values that are NaN.
+    pub nans: u64,
+}
+
 /// f32 or f64.
 pub trait Float: Copy + PartialOrd + sealed::Sealed {
+    /// Counts NaN, in as many bits as a value has: both then fill vectors alike.
+    type Count: Copy + Default + Into<u64> + From<bool> + std::ops::AddAssign;
     /// Above all.
     const INFINITY: Self;
     /// Below all.
@@ -89,36 +101,48 @@ pub trait Float: Copy + PartialOrd + sealed::Sealed {
     const NEG_ZERO: Self;
     /// The zero that counts as greater.
     const ZERO: Self;
+    /// Returns true for NaN.
+    fn is_nan(self) -> bool;
 }
 macro_rules! float {
-    ($($ty:ident)+) => {$(
+    ($($ty:ident $count:ty),+) => {$(
         impl sealed::Sealed for $ty {}
         impl Float for $ty {
+            type Count = $count;
             const INFINITY: Self = $ty::INFINITY;
             const NEG_INFINITY: Self = $ty::NEG_INFINITY;
             const NEG_ZERO: Self = -0.0;
             const ZERO: Self = 0.0;
+
+            #[inline(always)]
+            fn is_nan(self) -> bool {
+                self.is_nan()
+            }
         }
     )+};
 }
-float!(f32 f64);
+float!(f32 u32, f64 u64);
 
 /// The number of values that are compared side by side: four registers of f64 for each end.
 const LANES: usize = 16;
 
 #[inline(always)]
-fn floats_kernel<T: Float>(values: &[T]) -> Option<MinMax<T>> {
+fn floats_kernel<T: Float>(values: &[T]) -> Floats<T> {
     // Written so that a NaN, which is neither less nor greater than anything, changes nothing.
     let least = |value: T, than: T| if value < than { value } else { than };
     let most = |value: T, than: T| if value > than { value } else { than };
     let (mut mins, mut maxes) = ([T::INFINITY; LANES], [T::NEG_INFINITY; LANES]);
+    let mut nans = [T::Count::default(); LANES];
     let (groups, rest) = values.as_chunks::<LANES>();
     for group in groups {
         for lane in 0..LANES {
             mins[lane] = least(group[lane], mins[lane]);
             maxes[lane] = most(group[lane], maxes[lane]);
+            nans[lane] += group[lane].is_nan().into();
         }
     }
+    let nans = nans.iter().map(|count| (*count).into()).sum::<u64>()
+        + rest.iter().map(|value| u64::from(value.is_nan())).sum::<u64>();
     let min = mins
         .iter()
         .chain(rest)
@@ -127,40 +151,51 @@ fn floats_kernel<T: Float>(values: &[T]) -> Option<MinMax<T>> {
         .iter()
         .chain(rest)
         .fold(T::NEG_INFINITY, |max, value| most(*value, max));
-    // Only NaN, or nothing at all: the ends are still where they started.
-    (min <= max).then(|| MinMax {
+    // Without values the ends are still where they started.
+    let range = (nans == 0 && min <= max).then(|| MinMax {
         min: if min == T::ZERO { T::NEG_ZERO } else { min },
         max: if max == T::ZERO { T::ZERO } else { max },
-    })
+    });
+    Floats { range, nans }
 }
 
 dispatch! {
-    /// The range of floats. NaN is left out, and a zero at an end gets the sign that includes both zeros.
+    /// The range of floats and the count of NaN. A zero at an end gets the sign that includes both zeros.
     ///
-    /// `parquet.thrift`, `ColumnOrder`, the rules for FLOAT and DOUBLE.
-    pub fn floats<T: Float>(values: &[T]) -> Option<MinMax<T>> = floats_kernel;
+    /// `parquet.thrift`, `ColumnOrder`, the rules for FLOAT and DOUBLE, and `Statistics.nan_count`.
+    pub fn floats<T: Float>(values: &[T]) -> Floats<T> = floats_kernel;
 }
 
-/// The range of half floats, given as their bits, by the rules of [`floats`].
+/// The sign of a half float.
+const HALF_SIGN: u16 = 0x8000;
+
+/// Returns true if these are the bits of a half float that is NaN.
 #[must_use]
-pub fn half_floats(values: &[u16]) -> Option<MinMax<u16>> {
-    const SIGN: u16 = 0x8000;
+pub fn is_half_nan(bits: u16) -> bool {
     const INFINITY: u16 = 0x7c00;
+    bits & !HALF_SIGN > INFINITY
+}
+
+/// The range of half floats, given as their bits, and the count of NaN, by the rules of [`floats`].
+#[must_use]
+pub fn half_floats(values: &[u16]) -> Floats<u16> {
+    const SIGN: u16 = HALF_SIGN;
+    let nans = values.iter().map(|bits| u64::from(is_half_nan(*bits))).sum();
     // Ordered like the numbers; -0 comes just before +0.
     let order = |bits: u16| if bits & SIGN == 0 { bits | SIGN } else { !bits };
-    let range = values
-        .iter()
-        .filter(|bits| **bits & !SIGN <= INFINITY)
-        .map(|bits| order(*bits))
-        .fold(None, |range, key| {
-            merge(range, Some(MinMax { min: key, max: key }))
-        })?;
+    let keys = values.iter().map(|bits| order(*bits));
+    let range = keys.fold(None, |range, key| {
+        merge(range, Some(MinMax { min: key, max: key }))
+    });
     let bits = |key: u16| if key & SIGN == 0 { !key } else { key & !SIGN };
-    let (min, max) = (bits(range.min), bits(range.max));
-    Some(MinMax {
-        min: if min == 0 { SIGN } else { min },
-        max: if max == SIGN { 0 } else { max },
-    })
+    let range = range.filter(|_| nans == 0).map(|range| {
+        let (min, max) = (bits(range.min), bits(range.max));
+        MinMax {
+            min: if min == 0 { SIGN } else { min },
+            max: if max == SIGN { 0 } else { max },
+        }
+    });
+    Floats { range, nans }
 }
 
 /// The range of booleans.

@@ -2,11 +2,15 @@
 //! indexes. No page is read, so a file of any size is inspected at once.
 
 mod error;
+mod footer;
 mod meaning;
 mod read;
 mod report;
+mod schema_nodes;
 mod value;
 
 pub use error::InspectError;
+pub use footer::read_footer;
 pub use read::inspect;
 pub use report::{ColumnChunkReport, FileReport, PageEncoding, RowGroupReport, SortingColumn};
+pub use schema_nodes::MOST_LEVELS;

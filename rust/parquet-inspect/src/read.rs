@@ -15,6 +15,7 @@ use parquet::schema::printer::print_schema;
 use parquet::schema::types::Type as SchemaType;
 
 use crate::error::InspectError;
+use crate::footer::read_footer;
 use crate::meaning::Meaning;
 use crate::report::{ColumnChunkReport, FileReport, PageEncoding, RowGroupReport, SortingColumn};
 use crate::value::bounds;
@@ -22,6 +23,10 @@ use crate::value::bounds;
 const MAGIC: [u8; 4] = *b"PAR1";
 const ENCRYPTED_MAGIC: [u8; 4] = *b"PARE";
 const DICTIONARY_PAGE: &str = "DICTIONARY_PAGE";
+/// Bytes of the paths of all column chunks at most.
+const MOST_REPORT_BYTES: usize = 1 << 30;
+/// Bytes of a schema's text at most: ten thousand columns take less.
+const SCHEMA_TEXT_BYTES: usize = 1 << 20;
 /// The footer's length, and the magic.
 const TAIL_BYTES: u64 = 8;
 
@@ -35,12 +40,29 @@ pub fn inspect(path: &Path) -> Result<FileReport, InspectError> {
     let bytes = file.metadata()?.len();
     let footer_bytes = check_ends(&mut file, bytes)?;
     let options = ParquetMetaDataOptions::new().with_encoding_stats_as_mask(false);
-    let metadata = ParquetMetaDataReader::new()
-        .with_metadata_options(Some(options))
-        .parse_and_finish(&file)
-        .map_err(damaged)?;
+    let metadata = read_footer(&file, options).map_err(damaged)?;
+    check_report(&metadata)?;
     let metadata = with_page_indexes(metadata, &file).map_err(damaged)?;
     Ok(report(&metadata, bytes, footer_bytes))
+}
+
+/// Refuses a report that would take far more memory than the footer: it has the path of each column chunk, where the
+/// footer may have them once.
+fn check_report(metadata: &ParquetMetaData) -> Result<(), InspectError> {
+    let columns = metadata.file_metadata().schema_descr().columns().iter();
+    let names = columns.flat_map(|column| column.path().parts());
+    let paths: usize = names.map(|name| name.len() + 1).sum();
+    let groups = metadata.num_row_groups();
+    match paths
+        .checked_mul(groups)
+        .filter(|bytes| *bytes <= MOST_REPORT_BYTES)
+    {
+        Some(_) => Ok(()),
+        None => Err(InspectError::Damaged(format!(
+            "the paths of its columns take {paths} bytes in each of {groups} row groups, and no more than \
+             {MOST_REPORT_BYTES} are reported"
+        ))),
+    }
 }
 
 /// Reads the page indexes, unless some need a key.
@@ -97,15 +119,13 @@ fn damaged(error: ParquetError) -> InspectError {
 
 fn report(metadata: &ParquetMetaData, bytes: u64, footer_bytes: u64) -> FileReport {
     let file = metadata.file_metadata();
-    let mut schema = Vec::new();
-    print_schema(&mut schema, file.schema());
     FileReport {
         bytes,
         footer_bytes,
         created_by: file.created_by().map(str::to_owned),
         version: file.version(),
         rows: file.num_rows(),
-        schema: String::from_utf8_lossy(&schema).trim_end().to_owned(),
+        schema: schema_text(file.schema()),
         metadata_keys: file
             .key_value_metadata()
             .into_iter()
@@ -116,6 +136,19 @@ fn report(metadata: &ParquetMetaData, bytes: u64, footer_bytes: u64) -> FileRepo
             .map(|index| row_group(metadata, index))
             .collect(),
     }
+}
+
+/// The schema as text, cut where it is longer than anyone reads: deep groups are indented line by line.
+fn schema_text(schema: &SchemaType) -> String {
+    let mut printed = Vec::new();
+    print_schema(&mut printed, schema);
+    let text = String::from_utf8_lossy(&printed);
+    let text = text.trim_end();
+    if text.len() <= SCHEMA_TEXT_BYTES {
+        return text.to_owned();
+    }
+    let cut = &text[..text.floor_char_boundary(SCHEMA_TEXT_BYTES)];
+    format!("{cut}\n... ({} bytes more)", text.len() - cut.len())
 }
 
 fn row_group(metadata: &ParquetMetaData, index: usize) -> RowGroupReport {

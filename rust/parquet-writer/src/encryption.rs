@@ -213,6 +213,16 @@ impl FileCipher {
             .transpose()
     }
 
+    /// Returns true if a leaf column has secrets from readers of the footer: it has a key of its own, or any key where
+    /// the footer needs none.
+    pub fn hides(&self, leaf: usize) -> bool {
+        match self.columns.get(leaf) {
+            None | Some(Protection::None) => false,
+            Some(Protection::Footer) => self.plaintext_footer,
+            Some(Protection::Own(_)) => true,
+        }
+    }
+
     /// The key of a leaf column.
     fn key_of(&self, leaf: usize) -> Option<&LessSafeKey> {
         match self.columns.get(leaf)? {

@@ -35,7 +35,7 @@ use crate::sink::{Output, Sink};
 use crate::size_checks::SizeChecks;
 use crate::sorting::{Sorting, Waiting};
 use crate::stages::Between;
-use crate::stored_schema::StoredSchema;
+use crate::stored_schema::{StoredSchema, without_hidden};
 use crate::truncation;
 use crate::weight::{ROWS_TOGETHER, Weights};
 
@@ -800,7 +800,11 @@ impl OpenFile {
         self.end_row_group(options, patience)?;
         self.file.flush()?;
         let stored = StoredSchema::new(Arc::clone(&self.schema.stored), self.dictionaries.kept());
-        for pair in key_values(&stored.to_arrow(), options)? {
+        let mut shown = stored.to_arrow();
+        if let Some(cipher) = &self.cipher {
+            shown = without_hidden(&shown, &|leaf| cipher.hides(leaf));
+        }
+        for pair in key_values(&shown, options)? {
             self.file.append_key_value_metadata(pair);
         }
         let started = Instant::now();

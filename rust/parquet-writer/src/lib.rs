@@ -58,5 +58,6 @@ pub use options::{
     WriterOptions, accepted,
 };
 pub use result::{ColumnResult, WriteResult};
+pub use schema::{MOST_LEVELS, too_deep};
 pub use stages::StageTimes;
 pub use weight::Weights;

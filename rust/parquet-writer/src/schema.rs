@@ -42,6 +42,7 @@ impl FileSchema {
             ));
         }
         for field in declared.fields() {
+            check_levels(field)?;
             check_writable(field.name(), field.data_type())?;
         }
         // Readers of the first version know no logical types but those of that time.
@@ -77,7 +78,6 @@ impl FileSchema {
         } else {
             parquet
         };
-        check_depth(&parquet)?;
         Ok(Self {
             declared,
             stored,
@@ -240,20 +240,49 @@ fn misfit(column: &str, difference: &str) -> WriteError {
     )
 }
 
-/// Encoders keep a level in a byte.
-fn check_depth(parquet: &SchemaDescriptor) -> Result<()> {
-    let too_deep = |column: &&ColumnDescPtr| column.max_def_level() > i16::from(u8::MAX);
-    match parquet.columns().iter().find(too_deep) {
-        None => Ok(()),
-        Some(column) => Err(WriteError::column(
-            column.path().string(),
-            format!(
-                "column {:?} is nested {} levels deep, and no more than {} can be written: flatten it",
-                column.path().parts().first().map_or("", String::as_str),
-                column.max_def_level(),
-                u8::MAX
-            ),
-        )),
+/// Levels of lists, maps and structs that a column may be nested in at most. Readers follow them by recursion, and
+/// encoders keep a definition level, of which each needs two, in a byte.
+pub const MOST_LEVELS: usize = 100;
+
+fn check_levels(column: &Field) -> Result<()> {
+    let mut levels = 0;
+    let mut level = fields_within(column.data_type());
+    while !level.is_empty() {
+        levels += 1;
+        level = level
+            .into_iter()
+            .flat_map(|field| fields_within(field.data_type()))
+            .collect();
+    }
+    if levels <= MOST_LEVELS {
+        return Ok(());
+    }
+    Err(too_deep(column.name(), levels))
+}
+
+/// The error of a column that is nested in so many levels.
+#[must_use]
+pub fn too_deep(column: &str, levels: usize) -> WriteError {
+    WriteError::column(
+        column,
+        format!(
+            "column {column:?} is nested {levels} levels deep, and no more than {MOST_LEVELS} can be written: flatten it"
+        ),
+    )
+}
+
+/// The fields of a nested type, those of the entries for a map.
+fn fields_within(data_type: &DataType) -> Vec<&FieldRef> {
+    match data_type {
+        DataType::Struct(fields) => fields.iter().collect(),
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::RunEndEncoded(_, field) => vec![field],
+        DataType::Map(entries, _) => fields_within(entries.data_type()),
+        _ => Vec::new(),
     }
 }
 

@@ -1,9 +1,13 @@
 //! The Arrow schema that a file stores, `ARROW:schema`, and the one that is so of several files.
 
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
+
+/// The key of the metadata by which pandas restores an index.
+const PANDAS: &str = "pandas";
 
 /// A claim of the stored schema about the dictionary of a leaf.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -70,11 +74,51 @@ impl StoredSchema {
     }
 }
 
-/// The field with adjusted dictionaries: ordered only if their order was kept, and with keys wide enough for their
-/// values.
-fn with_kept(field: &FieldRef, kept: &mut dyn Iterator<Item = Kept>) -> FieldRef {
-    let mut inner = |field: &FieldRef| with_kept(field, kept);
-    let data_type = match field.data_type() {
+/// The schema without the metadata of fields that hold a leaf for which `hides` is true. Libraries keep values there:
+/// polars the categories of an Enum, Spark those of an indexed text.
+///
+/// The metadata of the whole schema may describe any column. Where a leaf is hidden, only that of pandas is kept, which
+/// has names and types.
+pub(crate) fn without_hidden(schema: &Schema, hides: &dyn Fn(usize) -> bool) -> Schema {
+    let (mut leaf, mut hidden) = (0, false);
+    let fields = schema.fields().iter().map(|field| {
+        let (kept, is_hidden) = without_metadata(field, &mut leaf, hides);
+        hidden |= is_hidden;
+        kept
+    });
+    let fields: Vec<_> = fields.collect();
+    let mut metadata = schema.metadata().clone();
+    if hidden {
+        metadata.retain(|key, _| key == PANDAS);
+    }
+    Schema::new_with_metadata(fields, metadata)
+}
+
+/// The field without metadata that tells of hidden leaves, and true if it has any.
+fn without_metadata(field: &FieldRef, leaf: &mut usize, hides: &dyn Fn(usize) -> bool) -> (FieldRef, bool) {
+    let mut hidden = false;
+    let mut inner = |field: &FieldRef| {
+        let (kept, is_hidden) = without_metadata(field, leaf, hides);
+        hidden |= is_hidden;
+        kept
+    };
+    let Some(data_type) = with_fields(field.data_type(), &mut inner) else {
+        hidden = hides(*leaf);
+        *leaf += 1;
+        let kept = Field::clone(field);
+        return (Arc::new(if hidden { bare(kept) } else { kept }), hidden);
+    };
+    let kept = Field::clone(field).with_data_type(data_type);
+    (Arc::new(if hidden { bare(kept) } else { kept }), hidden)
+}
+
+fn bare(field: Field) -> Field {
+    field.with_metadata(HashMap::new())
+}
+
+/// A nested type with other fields; none for a leaf.
+fn with_fields(data_type: &DataType, inner: &mut dyn FnMut(&FieldRef) -> FieldRef) -> Option<DataType> {
+    Some(match data_type {
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
         DataType::List(element) => DataType::List(inner(element)),
         DataType::LargeList(element) => DataType::LargeList(inner(element)),
@@ -82,19 +126,25 @@ fn with_kept(field: &FieldRef, kept: &mut dyn Iterator<Item = Kept>) -> FieldRef
         DataType::LargeListView(element) => DataType::LargeListView(inner(element)),
         DataType::FixedSizeList(element, size) => DataType::FixedSizeList(inner(element), *size),
         DataType::Map(entries, sorted) => DataType::Map(inner(entries), *sorted),
-        leaf => {
-            let kept = kept.next().unwrap_or_default();
-            let leaf = match leaf {
-                DataType::Dictionary(keys, values) => {
-                    DataType::Dictionary(Box::new(keys_for(keys, kept.values)), values.clone())
-                }
-                other => other.clone(),
-            };
-            let field = Field::clone(field).with_data_type(leaf);
-            return Arc::new(field.with_dict_is_ordered(kept.order.is_some()));
+        _ => return None,
+    })
+}
+
+/// The field with adjusted dictionaries: ordered only if their order was kept, and with keys wide enough for their
+/// values.
+fn with_kept(field: &FieldRef, kept: &mut dyn Iterator<Item = Kept>) -> FieldRef {
+    if let Some(nested) = with_fields(field.data_type(), &mut |field| with_kept(field, kept)) {
+        return Arc::new(Field::clone(field).with_data_type(nested));
+    }
+    let kept = kept.next().unwrap_or_default();
+    let leaf = match field.data_type() {
+        DataType::Dictionary(keys, values) => {
+            DataType::Dictionary(Box::new(keys_for(keys, kept.values)), values.clone())
         }
+        other => other.clone(),
     };
-    Arc::new(Field::clone(field).with_data_type(data_type))
+    let field = Field::clone(field).with_data_type(leaf);
+    Arc::new(field.with_dict_is_ordered(kept.order.is_some()))
 }
 
 /// The key type of a dictionary, wider if it has more values than the keys can count. Batches may bring different

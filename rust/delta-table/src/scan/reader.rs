@@ -21,7 +21,7 @@ use parquet::file::metadata::ParquetMetaData;
 use roaring::RoaringTreemap;
 
 use crate::checkpoint::with_micros;
-use crate::data_file::{DataFile, ranges_of, table_error};
+use crate::data_file::{DataFile, load_footer, ranges_of, table_error};
 use crate::error::{Result, TableError};
 use crate::mapping::Mapping;
 use crate::row_ids::{self, Origin, RowValue};
@@ -76,7 +76,7 @@ impl FileReader {
         let opened = || {
             let file = DataFile::open(&plan.place, &name, size)?;
             let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-            let loaded = ArrowReaderMetadata::load(&file, options.clone())?;
+            let loaded = load_footer(&file, options.clone())?;
             let fields = with_micros(loaded.schema().fields(), loaded.parquet_schema(), &mut 0);
             let fields = dictionaries::kept(&fields, loaded.metadata(), |field| {
                 plan.asks_for_text(field.name())

@@ -3,8 +3,8 @@ use proptest::prelude::*;
 use super::{as_offsets, strings, with_bitmap};
 use crate::byte_arrays::{ByteArrays, FixedSize, Offsets};
 use crate::stats::{
-    Content, MinMax, Picked, big_endian_decimals, bools, byte_arrays, compare_decimals, floats, half_floats,
-    integers, lower_bound, merge, upper_bound,
+    Content, Floats, MinMax, Picked, big_endian_decimals, bools, byte_arrays, compare_decimals, floats,
+    half_floats, integers, lower_bound, merge, upper_bound,
 };
 
 proptest! {
@@ -21,11 +21,26 @@ proptest! {
         let wide: Vec<i128> = values.iter().map(|value| i128::from(*value) << 40).collect();
         prop_assert_eq!(integers(&wide).map(|range| range.min), wide.iter().copied().min());
         let floats_of: Vec<f64> = values.iter().map(|value| f64::from_bits(value.cast_unsigned())).collect();
-        let numbers = floats_of.iter().copied().filter(|value| !value.is_nan());
-        let range = floats(&floats_of);
-        prop_assert_eq!(range.map(|range| range.min), numbers.clone().min_by(f64::total_cmp));
-        prop_assert_eq!(range.map(|range| range.max), numbers.max_by(f64::total_cmp));
-        prop_assert_eq!(range, crate::cpu::portably(|| floats(&floats_of)));
+        let numbers: Vec<f64> = floats_of.into_iter().filter(|value| !value.is_nan()).collect();
+        let Floats { range, nans } = floats(&numbers);
+        prop_assert_eq!(range.map(|range| range.min), numbers.iter().copied().min_by(f64::total_cmp));
+        prop_assert_eq!(range.map(|range| range.max), numbers.iter().copied().max_by(f64::total_cmp));
+        prop_assert_eq!(nans, 0);
+        prop_assert_eq!(range, crate::cpu::portably(|| floats(&numbers)).range);
+    }
+
+    #[test]
+    fn every_nan_is_counted_and_ends_the_range(
+        numbers in prop::collection::vec(prop_oneof![any::<f64>(), Just(f64::NAN), Just(-f64::NAN)], 0..100),
+    ) {
+        let singles: Vec<f32> = numbers.iter().map(|value| *value as f32).collect();
+        let nans = numbers.iter().filter(|value| value.is_nan()).count() as u64;
+        let double = floats(&numbers);
+        prop_assert_eq!((double.nans, double.range.is_some()), (nans, nans == 0 && !numbers.is_empty()));
+        prop_assert_eq!(double, crate::cpu::portably(|| floats(&numbers)));
+        let single = floats(&singles);
+        prop_assert_eq!((single.nans, single.range.is_some()), (nans, nans == 0 && !numbers.is_empty()));
+        prop_assert_eq!(single, crate::cpu::portably(|| floats(&singles)));
     }
 
     #[test]
@@ -103,27 +118,33 @@ proptest! {
             if bits >> 15 == 1 { -size } else { size }
         };
         let numbers: Vec<f64> = values.iter().map(|bits| number(*bits)).collect();
-        let range = half_floats(&values).map(|range| (number(range.min), number(range.max)));
-        prop_assert_eq!(range, floats(&numbers).map(|range| (range.min, range.max)));
+        let (half, double) = (half_floats(&values), floats(&numbers));
+        let range = half.range.map(|range| (number(range.min), number(range.max)));
+        prop_assert_eq!(range, double.range.map(|range| (range.min, range.max)));
+        prop_assert_eq!(half.nans, double.nans);
     }
 }
 
 #[test]
-fn nan_is_ignored_and_zeros_widen() {
-    let range = floats(&[f64::NAN, 3.0, f64::NAN, -1.0]).unwrap();
-    assert_eq!((range.min, range.max), (-1.0, 3.0));
-    assert_eq!(floats(&[f32::NAN; 40]), None);
-    assert_eq!(floats::<f32>(&[]), None);
+fn nan_ends_a_range_and_zeros_widen_it() {
+    let some = floats(&[f64::NAN, 3.0, f64::NAN, -1.0]);
+    assert_eq!((some.range, some.nans), (None, 2));
+    let all = floats(&[f32::NAN; 40]);
+    assert_eq!((all.range, all.nans), (None, 40));
+    let empty = floats::<f32>(&[]);
+    assert_eq!((empty.range, empty.nans), (None, 0));
     for values in [[0.0, 0.0], [-0.0, -0.0], [0.0, -0.0]] {
-        let range = floats::<f64>(&values).unwrap();
+        let range = floats::<f64>(&values).range.unwrap();
         assert!(range.min.is_sign_negative() && range.max.is_sign_positive());
-        let range =
-            half_floats(&values.map(|zero| if zero.is_sign_negative() { 0x8000 } else { 0 })).unwrap();
+        let range = half_floats(&values.map(|zero| if zero.is_sign_negative() { 0x8000 } else { 0 }))
+            .range
+            .unwrap();
         assert_eq!((range.min, range.max), (0x8000, 0));
     }
-    let range = floats(&[f32::INFINITY; 20]).unwrap();
+    let range = floats(&[f32::INFINITY; 20]).range.unwrap();
     assert_eq!((range.min, range.max), (f32::INFINITY, f32::INFINITY));
-    assert_eq!(half_floats(&[0x7e00, 0xfe00]), None);
+    let halves = half_floats(&[0x7e00, 0, 0xfe00]);
+    assert_eq!((halves.range, halves.nans), (None, 2));
 }
 
 #[test]

@@ -73,15 +73,19 @@ impl Meaning {
 }
 
 fn half_range<V: ByteArrays>(values: &V) -> Option<(Vec<u8>, Vec<u8>)> {
-    let bits = |row: usize| u16::from_le_bytes(values.value(row).try_into().unwrap_or_default());
+    let bits = |row: usize| half_bits(values.value(row));
     let halves: Vec<u16> = (0..values.len()).map(bits).collect();
-    let range = stats::half_floats(&halves)?;
+    let range = stats::half_floats(&halves).range?;
     Some((range.min.to_le_bytes().to_vec(), range.max.to_le_bytes().to_vec()))
+}
+
+fn half_bits(bytes: &[u8]) -> u16 {
+    u16::from_le_bytes(bytes.try_into().unwrap_or_default())
 }
 
 /// A number that is ordered as the half float is.
 fn half_order(bytes: &[u8]) -> u16 {
-    let bits = u16::from_le_bytes(bytes.try_into().unwrap_or_default());
+    let bits = half_bits(bytes);
     if bits & 0x8000 == 0 { bits | 0x8000 } else { !bits }
 }
 
@@ -101,6 +105,8 @@ pub(super) struct Bytes {
     /// Heads of the least and the greatest of the values in `data`.
     range: Option<(Vec<u8>, Vec<u8>)>,
     ranges: Ranges<Vec<u8>>,
+    /// NaN in the pages that ended, of half floats.
+    nans: u64,
     skipped: Skipped,
     rows: Vec<u32>,
     prefixes: LengthScratch,
@@ -133,6 +139,7 @@ impl Bytes {
             unencoded: 0,
             range: None,
             ranges: Ranges::new(meaning.compare()),
+            nans: 0,
             skipped: Skipped::default(),
             rows: Vec::new(),
             prefixes: LengthScratch::default(),
@@ -201,6 +208,23 @@ impl Bytes {
             values: &dictionary.entries(),
             rows,
         })
+    }
+
+    /// The page's values that are NaN, of half floats.
+    fn page_nans(&self) -> usize {
+        if self.meaning != Meaning::HalfFloat {
+            return 0;
+        }
+        let is_nan = |bytes: &[u8]| stats::is_half_nan(half_bits(bytes));
+        let Some(indexed) = self.indexed.as_ref().and_then(Indexed::while_active) else {
+            let values = self.data.chunks_exact(size_of::<u16>());
+            return values.filter(|bytes| is_nan(bytes)).count();
+        };
+        let entries = indexed.dictionary.entries();
+        let indices = indexed.indices.iter();
+        indices
+            .filter(|index| is_nan(entries.value(**index as usize)))
+            .count()
     }
 
     /// The values of a page of [`Form::JoinedWithLengths`].
@@ -641,7 +665,9 @@ impl PageValues for Bytes {
     fn finish(&mut self) -> PageFacts {
         let indices = self.indexed.as_ref().map_or(0, |indexed| indexed.indices.len());
         let empty = indices == 0 && self.data.is_empty() && self.lengths.is_empty();
-        let range = self.page_range();
+        let nans = self.page_nans();
+        self.nans += nans as u64;
+        let range = self.page_range().filter(|_| nans == 0);
         let ordered = range.is_some() || empty;
         let bounds = range.map(|range| {
             let ((min, _), (max, _)) = self.short(&range);
@@ -667,7 +693,8 @@ impl PageValues for Bytes {
     }
 
     fn statistics(&self, nulls: u64) -> Statistics {
-        let (min, max) = self.ranges.whole().map(|range| self.short(range)).unzip();
+        let range = self.ranges.whole().filter(|_| self.nans == 0);
+        let (min, max) = range.map(|range| self.short(range)).unzip();
         let exact = |bound: &Option<(Vec<u8>, bool)>| bound.as_ref().is_none_or(|(_, exact)| *exact);
         let (min_exact, max_exact) = (exact(&min), exact(&max));
         let [min, max] = [min, max].map(|bound| bound.map(|(bytes, _)| bytes));
@@ -679,9 +706,11 @@ impl PageValues for Bytes {
             Statistics::ByteArray(statistics)
         } else {
             let [min, max] = [min, max].map(|bytes| bytes.map(FixedLenByteArray::from));
+            let is_float = self.meaning == Meaning::HalfFloat;
             let statistics = ValueStatistics::new(min, max, None, Some(nulls), false)
                 .with_min_is_exact(min_exact)
-                .with_max_is_exact(max_exact);
+                .with_max_is_exact(max_exact)
+                .with_nan_count(is_float.then_some(self.nans));
             Statistics::FixedLenByteArray(statistics)
         }
     }

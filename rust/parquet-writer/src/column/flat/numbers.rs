@@ -30,13 +30,16 @@ pub(super) enum Order {
 pub(super) trait Number: Word + std::fmt::Debug + Send + Sync {
     /// The values of a run, and those of its dictionary if it has one.
     fn slots<'a>(values: &'a Values<'a>) -> Option<&'a [Self]>;
-    /// Least and greatest, `None` when nothing has an order.
-    fn range(values: &[Self], order: Order) -> Option<(Self, Self)>;
+    /// Least and greatest, `None` without values and where one is NaN; and how many are NaN.
+    fn range(values: &[Self], order: Order) -> (Option<(Self, Self)>, u64);
+    /// Returns true for NaN; integers have none.
+    fn is_nan(self) -> bool;
     /// The order of values, which are not NaN.
     fn compare(order: Order) -> fn(&Self, &Self) -> Ordering;
     /// Appends a page of deltas; returns `false` for floats, which have none.
     fn deltas(values: &[Self], out: &mut Vec<u8>) -> bool;
-    fn statistics(min: Option<Self>, max: Option<Self>, nulls: u64) -> Statistics;
+    /// Statistics of a chunk with so many nulls and so many NaN.
+    fn statistics(range: Option<(Self, Self)>, nulls: u64, nans: u64) -> Statistics;
 }
 
 macro_rules! integer {
@@ -49,18 +52,26 @@ macro_rules! integer {
                 }
             }
 
-            fn range(values: &[Self], order: Order) -> Option<(Self, Self)> {
+            fn range(values: &[Self], order: Order) -> (Option<(Self, Self)>, u64) {
                 if order == Order::Signed {
-                    return stats::integers(values).map(|range| (range.min, range.max));
+                    let range = stats::integers(values).map(|range| (range.min, range.max));
+                    return (range, 0);
                 }
-                let first = values.first()?.cast_unsigned();
-                let (min, max) = values.iter().fold((first, first), |(min, max), value| {
-                    (
-                        min.min(value.cast_unsigned()),
-                        max.max(value.cast_unsigned()),
-                    )
+                let range = values.first().map(|first| {
+                    let first = first.cast_unsigned();
+                    let (min, max) = values.iter().fold((first, first), |(min, max), value| {
+                        (
+                            min.min(value.cast_unsigned()),
+                            max.max(value.cast_unsigned()),
+                        )
+                    });
+                    (min.cast_signed(), max.cast_signed())
                 });
-                Some((min.cast_signed(), max.cast_signed()))
+                (range, 0)
+            }
+
+            fn is_nan(self) -> bool {
+                false
             }
 
             fn compare(order: Order) -> fn(&Self, &Self) -> Ordering {
@@ -75,7 +86,8 @@ macro_rules! integer {
                 true
             }
 
-            fn statistics(min: Option<Self>, max: Option<Self>, nulls: u64) -> Statistics {
+            fn statistics(range: Option<(Self, Self)>, nulls: u64, _: u64) -> Statistics {
+                let (min, max) = range.unzip();
                 Statistics::$statistics(ValueStatistics::new(min, max, None, Some(nulls), false))
             }
         }
@@ -94,8 +106,13 @@ macro_rules! float {
                 }
             }
 
-            fn range(values: &[Self], _: Order) -> Option<(Self, Self)> {
-                stats::floats(values).map(|range| (range.min, range.max))
+            fn range(values: &[Self], _: Order) -> (Option<(Self, Self)>, u64) {
+                let stats::Floats { range, nans } = stats::floats(values);
+                (range.map(|range| (range.min, range.max)), nans)
+            }
+
+            fn is_nan(self) -> bool {
+                self.is_nan()
             }
 
             fn compare(_: Order) -> fn(&Self, &Self) -> Ordering {
@@ -106,9 +123,12 @@ macro_rules! float {
                 false
             }
 
-            fn statistics(min: Option<Self>, max: Option<Self>, nulls: u64) -> Statistics {
-                let statistics = ValueStatistics::new(min, max, None, Some(nulls), false);
-                Statistics::$statistics(statistics.with_backwards_compatible_min_max(true))
+            fn statistics(range: Option<(Self, Self)>, nulls: u64, nans: u64) -> Statistics {
+                let (min, max) = range.unzip();
+                let statistics = ValueStatistics::new(min, max, None, Some(nulls), false)
+                    .with_backwards_compatible_min_max(true)
+                    .with_nan_count(Some(nans));
+                Statistics::$statistics(statistics)
             }
         }
     };
@@ -124,6 +144,8 @@ pub(super) struct Numbers<T> {
     encoding: Encoding,
     values: Vec<T>,
     ranges: Ranges<T>,
+    /// NaN in the pages that ended.
+    nans: u64,
     rows: Vec<u32>,
     valid: Vec<T>,
     /// True until the first page has decided about the dictionary.
@@ -140,6 +162,7 @@ impl<T: Number> Numbers<T> {
             encoding,
             values: Vec::new(),
             ranges: Ranges::new(T::compare(order)),
+            nans: 0,
             rows: Vec::new(),
             valid: Vec::new(),
             undecided,
@@ -195,7 +218,8 @@ impl<T: Number> Numbers<T> {
         taken
     }
 
-    fn page_range(&mut self) -> Option<(T, T)> {
+    /// Least and greatest of the page, and its NaN, as [`Number::range`] has them.
+    fn page_range(&mut self) -> (Option<(T, T)>, u64) {
         let Some(indexed) = self.indexed.as_mut().and_then(Indexed::while_active_mut) else {
             return T::range(&self.values, self.order);
         };
@@ -204,7 +228,14 @@ impl<T: Number> Numbers<T> {
         self.valid.clear();
         self.valid
             .extend(used.iter().map(|index| entries[*index as usize]));
-        T::range(&self.valid, self.order)
+        let (range, nans) = T::range(&self.valid, self.order);
+        if nans == 0 {
+            return (range, 0);
+        }
+        let entries = indexed.dictionary.entries();
+        let indices = indexed.indices.iter();
+        let nans = indices.filter(|index| entries[**index as usize].is_nan());
+        (range, nans.count() as u64)
     }
 }
 
@@ -341,7 +372,8 @@ impl<T: Number> PageValues for Numbers<T> {
     }
 
     fn finish(&mut self) -> PageFacts {
-        let range = self.page_range();
+        let (range, nans) = self.page_range();
+        self.nans += nans;
         let indices = self.indexed.as_ref().map_or(0, |indexed| indexed.indices.len());
         let bytes = |value: T| as_bytes(std::slice::from_ref(&value)).to_vec();
         let facts = PageFacts {
@@ -364,8 +396,8 @@ impl<T: Number> PageValues for Numbers<T> {
     }
 
     fn statistics(&self, nulls: u64) -> Statistics {
-        let (min, max) = self.ranges.whole().copied().unzip();
-        T::statistics(min, max, nulls)
+        let range = self.ranges.whole().copied().filter(|_| self.nans == 0);
+        T::statistics(range, nulls, self.nans)
     }
 
     fn boundary_order(&self) -> parquet::basic::BoundaryOrder {

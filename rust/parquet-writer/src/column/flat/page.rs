@@ -13,7 +13,7 @@ use crate::error::Result;
 
 /// Facts about the values of a page.
 pub(super) struct PageFacts {
-    /// Bounds as the column index has them; `None` without values, or when none of them has an order.
+    /// Bounds as the column index has them; `None` without values, and where values have no order or one is NaN.
     pub bounds: Option<(Vec<u8>, Vec<u8>)>,
     /// True if there are bounds wherever there are values.
     pub ordered: bool,
