@@ -328,3 +328,52 @@ fn note_sizes(action: &Action, sizes: &mut HashMap<String, LoggedSize>) {
         _ => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::actions::{Add, Cdc};
+
+    #[test]
+    fn files_have_the_sizes_that_the_actions_name() {
+        let id = Uuid::from_u128(7);
+        let marked = |path: &str, offset| {
+            Action::Add(Add {
+                path: path.to_owned(),
+                size: 100,
+                deletion_vector: Some(DeletionVector::in_table(id, offset, 30, 3)),
+                ..Add::default()
+            })
+        };
+        let noted = Action::Cdc(Cdc {
+            path: "c".to_owned(),
+            size: 5,
+            ..Cdc::default()
+        });
+        let actions = vec![marked("a", 40), marked("b", 1), noted];
+        let mut transaction = Transaction::append(MemberId::from_number(1), 0, actions);
+        let vectors = DeletionVector::file_name(id);
+        transaction.unsynced = ["a", "c", vectors.as_str(), "other"].map(str::to_owned).to_vec();
+        let files = transaction.unsynced_files();
+        let sizes: Vec<LoggedSize> = files.iter().map(|file| file.size).collect();
+        let vectors = LoggedSize::AtLeast(40 + 4 + 30 + 4);
+        let expected = [
+            LoggedSize::Exactly(100),
+            LoggedSize::Exactly(5),
+            vectors,
+            LoggedSize::Unknown,
+        ];
+        assert_eq!(sizes, expected);
+        for (file, fitting) in files.iter().zip([vec![100], vec![5], vec![78, 79], vec![0, 1]]) {
+            for bytes in [0, 1, 4, 5, 77, 78, 79, 99, 100, 101] {
+                let fits = file.check_size(bytes, "it").is_ok();
+                let is_least =
+                    matches!(file.size, LoggedSize::AtLeast(least) if bytes >= least.cast_unsigned());
+                let any = file.size == LoggedSize::Unknown || is_least;
+                assert_eq!(fits, any || fitting.contains(&bytes), "{file:?} {bytes}");
+            }
+        }
+    }
+}

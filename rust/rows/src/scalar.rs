@@ -277,17 +277,28 @@ fn float<T: Width>(value: Scalar<'_>) -> Result<T, Misfit> {
             }
             integer_as_float(&value.to_string())
         }
+        Scalar::Number(text) if has_decimals(text) => nearest_float(text),
         Scalar::Number(text) | Scalar::Text(text) => match notation(text) {
             Some(Notation::Integer(digits)) => integer_as_float(&digits),
-            Some(Notation::Other) => {
-                let nearest = text.parse().ok().map(T::nearest);
-                let finite = nearest.filter(|nearest| nearest.wide().is_finite());
-                finite.ok_or_else(|| too_large_a_float::<T>(text))
-            }
+            Some(Notation::Other) => nearest_float(text),
             None => Err(value.refused("a number")),
         },
         other => Err(other.refused("a number")),
     }
+}
+
+/// Returns true for most numbers that have decimals, at little cost.
+#[inline]
+fn has_decimals(number: &str) -> bool {
+    let number = number.as_bytes();
+    memchr::memchr(b'.', number).is_some() && memchr::memchr2(b'e', b'E', number).is_none()
+}
+
+#[inline]
+fn nearest_float<T: Width>(number: &str) -> Result<T, Misfit> {
+    let nearest = number.parse().ok().map(T::nearest);
+    let finite = nearest.filter(|nearest| nearest.wide().is_finite());
+    finite.ok_or_else(|| too_large_a_float::<T>(number))
 }
 
 /// The float that is an integer, given by its digits without leading zeros.

@@ -16,7 +16,8 @@ mod linux {
 
     use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
 
-    /// Writes a whole file in a folder, which the file system has taken. None where it can have none without a name, or where nothing can be linked.
+    /// Writes a whole file in a folder; the file system has taken its bytes. None where it can have none without a name,
+    /// or where nothing can be linked.
     pub(in crate::store) fn write(folder: &Path, body: &[u8]) -> Option<io::Result<File>> {
         let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
         // Others read the table too; the process' umask decides who.
