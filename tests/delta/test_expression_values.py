@@ -87,7 +87,7 @@ def plain(value: pa.Scalar[Any]) -> Any:
 
 
 def is_same(found: Any, given: Any, kind: pa.DataType) -> bool:
-    """Whether a column of a type has the value that it was given."""
+    """True if a column of a type has the value that it was given."""
     if given is None or found is None:
         return found is given
     if pa.types.is_struct(kind):
@@ -108,7 +108,7 @@ def is_alike(found: Any, given: Any, _: pa.DataType) -> bool:
 
 
 def is_nearest(found: float, given: Any, kind: pa.DataType) -> bool:
-    """Whether the number is the nearest one of the column's precision, and as finite."""
+    """True if the number is the nearest one of the column's precision, and as finite."""
     if type(given) is int:
         return found == given
     wanted = float(given)

@@ -374,8 +374,8 @@ fn widened_decimal(bound: &Value, direction: f64) -> Option<f64> {
     Some(bound + direction * bound.abs() * ROUNDING)
 }
 
-/// Orders a bound against a literal. `end` is the end of what a timestamp may stand for: it may have lost microseconds, and
-/// seconds of its offset.
+/// Orders a bound against a literal. `end` is the end of what a timestamp may stand for: it may have lost microseconds,
+/// and seconds of its offset.
 fn order_bound(bound: &Value, literal: &Literal, end: impl Fn((i64, i64)) -> i64) -> Option<Ordering> {
     match literal {
         Literal::Boolean(other) => bound.as_bool().map(|v| v.cmp(other)),

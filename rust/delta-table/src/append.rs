@@ -118,7 +118,7 @@ pub(crate) struct DataWriter {
 /// A comparison of rows with the table's constraints.
 type Check<'a> = dyn Fn(&Constraints, &Batch) -> Result<()> + 'a;
 
-/// Where rows come from.
+/// The origin of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Origin {
     /// From outside. Texts get the lengths that their columns declare.

@@ -276,8 +276,8 @@ fn as_texts(fields: &Fields) -> Fields {
     fields.collect()
 }
 
-/// The statistics in their own types, of which timestamps with a time zone are texts. `of` is the name of the bounds that
-/// these fields are of.
+/// The statistics in their own types, of which timestamps with a time zone are texts. `of` is the name of the bounds
+/// that these fields are of.
 fn with_moments(rows: &StructArray, fields: &Fields, of: &str) -> Result<StructArray, ArrowError> {
     let columns = rows.columns().iter().zip(fields).map(|(column, field)| {
         let of = if of.is_empty() { field.name() } else { of };

@@ -17,7 +17,7 @@ use crate::hive;
 /// The number of rows that are split together. State per row costs memory.
 pub(crate) const WINDOW_ROWS: usize = 1 << 18;
 
-/// Where readers take the values of the partition columns from.
+/// The place that readers take the values of the partition columns from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValuesIn {
     /// From the names of the folders, as Hive does. A text that no name stands for is refused.

@@ -36,8 +36,8 @@ const FIRST_COMMON: i64 = -2_208_988_800;
 
 const SECONDS_PER_DAY: i64 = 86_400;
 
-/// 1 March of the year 0 in the Julian calendar, in days since the epoch. Years begin in March here, so that the day of a
-/// leap year is the last one.
+/// 1 March of the year 0 in the Julian calendar, in days since the epoch. Years begin in March here, so that the day of
+/// a leap year is the last one.
 const JULIAN_MARCH: i64 = -719_470;
 
 /// 1 March of the year 0 in today's calendar, in days since the epoch.
