@@ -35,7 +35,7 @@ _OF_YARN = ("__spark_conf__/__spark_hadoop_conf__.xml", "__spark_conf__/__hadoop
 
 @dataclass(frozen=True)
 class Settings:
-    """What is known of Spark's settings; None where nothing is.
+    """Settings of Spark, as far as they are known; None for those that are not.
 
     Args:
         default_fs: The file system of paths without a scheme.
