@@ -25,7 +25,7 @@ from spillway.spark.stream import SpillwayStreamWriter
 from spillway.spark.write_job import Target
 
 from ..counts import examples
-from .test_jobs import SCHEMA, ids
+from .test_jobs import SCHEMA, begun, ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -178,6 +178,34 @@ def test_a_bare_path_is_refused_where_it_is_not_local(
             assert planned(f"file:{tmp_path}/to").path == f"{tmp_path}/to"
         site.write_text("<broken")
         assert planned(path).path.startswith(str(tmp_path))
+
+
+def test_a_task_reads_the_configuration_of_its_machine(
+    bare_environment: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A driver may have it where only its JVM looks."""
+    from spillway.spark.settings import of_task  # noqa: PLC0415 - of this one test
+
+    class Context:
+        told: str | None = None
+
+        def getLocalProperty(self, name: str) -> str | None:  # noqa: N802 - Spark's name
+            return self.told if name == "spark.hadoop.fs.defaultFS" else None
+
+    context = Context()
+    bare_environment.setattr("pyspark.TaskContext.get", lambda: context)
+    job = begun(tmp_path / "to")
+    job.check_task(of_task())
+    (tmp_path / "core-site.xml").write_text(CORE_SITE.format("fs.defaultFS", NOWHERE))
+    bare_environment.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    with pytest.raises(OptionError, match="core-site"):
+        job.check_task(of_task())
+    # What Spark tells goes before it.
+    context.told = "file:///"
+    job.check_task(of_task())
+    context.told = NOWHERE
+    with pytest.raises(OptionError, match=NOWHERE):
+        job.check_task(of_task())
 
 
 def test_a_bare_path_on_databricks_is_that_of_a_volume(bare_environment: pytest.MonkeyPatch) -> None:

@@ -46,9 +46,8 @@ def absolute(path: str | os.PathLike[str]) -> str:
     if scheme.lower() == "file":
         return _local(text, rest)
     if scheme.lower() not in _STORES:
-        raise OptionError(
-            f"{text!r} is not accepted: nothing is written to {scheme}: {_advice(text, scheme)}", "path"
-        )
+        refusal = f"{text!r} is not accepted, as nothing is written to {scheme}: locations"
+        raise OptionError(f"{refusal}. {_advice(text, scheme)}", "path")
     bucket, _, key = rest.removeprefix("//").partition("/")
     if not rest.startswith("//") or not bucket:
         message = f"{text!r} names no bucket or container: write {scheme}://NAME/folder"
@@ -80,7 +79,7 @@ def _local(text: str, rest: str) -> str:
 
 
 def _advice(text: str, scheme: str) -> str:
-    known = "choose /path, file:/path or s3://bucket/path; for a Delta table also gs://, az:// or abfss://"
+    known = "Choose /path, file:/path or s3://bucket/path; for a Delta table also gs://, az:// or abfss://"
     if scheme.lower() == "dbfs":
         return f"{known}. On Databricks, choose a volume, /Volumes/catalog/schema/volume/folder"
     return known if "/" in text else f"{known}. For a relative path with a colon, write ./{text}"
