@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import re
 from urllib.parse import quote
 
 from spillway._destination import OBJECT_STORES
@@ -16,6 +17,8 @@ _S3 = ("s3", "s3a", "s3n")
 _STORES = (*OBJECT_STORES, *_S3)
 #: Characters of a key that stand for themselves in a URL; the native module decodes the others.
 _PLAIN = "/=:@,+!$&'()*;~-._"
+#: The name of a bucket, or of a container and its account.
+_BUCKET = re.compile(r"[A-Za-z0-9._@-]+")
 
 
 def scheme_of(path: str) -> str | None:
@@ -49,7 +52,7 @@ def absolute(path: str | os.PathLike[str]) -> str:
         refusal = f"{text!r} is not accepted, as nothing is written to {scheme}: locations"
         raise OptionError(f"{refusal}. {_advice(text, scheme)}", "path")
     bucket, _, key = rest.removeprefix("//").partition("/")
-    if not rest.startswith("//") or not bucket:
+    if not (rest.startswith("//") and _BUCKET.fullmatch(bucket)):
         message = f"{text!r} names no bucket or container: write {scheme}://NAME/folder"
         raise OptionError(message, "path")
     key = posixpath.normpath(f"/{key}").strip("/")
