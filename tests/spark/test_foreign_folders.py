@@ -89,6 +89,20 @@ def test_an_overwrite_takes_no_file_that_a_list_below_names(tmp_path: Path, name
     assert content(to) == before
 
 
+@pytest.mark.parametrize("inside", ["day=1", "day=1/hour=2"])
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_no_files_are_written_into_a_partition_of_a_delta_table(
+    tmp_path: Path, inside: str, *, overwrite: bool
+) -> None:
+    to = tmp_path / "to"
+    spillway.delta.create(to, SCHEMA, partition_by="day")
+    place(to, f"{inside}/part.parquet")
+    before = content(to)
+    with pytest.raises(OptionError, match="_delta_log"):
+        begun(to / inside, overwrite=overwrite)
+    assert content(to) == before
+
+
 def test_rows_that_a_stream_of_spark_hides_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     to, source = str(tmp_path / "to"), str(tmp_path / "source")
     place(tmp_path / "source", "one.parquet", 1)
@@ -182,7 +196,7 @@ def is_seen(file: Path, root: Path) -> bool:
 
 
 def test_an_overwrite_leaves_the_new_rows_alone_or_everything_as_it_was(tmp_path: Path) -> None:
-    """Of what is hidden, and behind links, all stays as it was."""
+    """Hidden files, and those behind links, stay as they were."""
     number = iter(range(1 << 30))
 
     @settings(max_examples=examples(0.3), suppress_health_check=list(HealthCheck))
@@ -237,6 +251,27 @@ def test_an_overwrite_removes_nothing_behind_a_link(tmp_path: Path, name: str) -
     assert content(elsewhere) == before
     assert not (tmp_path / "real" / "old.parquet").exists()
     assert (link.is_symlink(), (tmp_path / "real" / "one.parquet").is_symlink()) == (True, True)
+
+
+def test_a_folder_that_becomes_a_link_before_the_removal_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    to, elsewhere = tmp_path / "to", tmp_path / "elsewhere"
+    place(to, "day=1/hour=1/part.parquet")
+    place(elsewhere, "hour=1/part.parquet")
+    before = content(elsewhere)
+    job = begun(to, overwrite=True)
+    results = [job.write(rows(9), 0, 0)]
+    remove = type(job)._remove_old  # type: ignore[attr-defined]
+
+    def swapped(*given: Any) -> None:
+        (to / "day=1").rename(tmp_path / "moved")
+        (to / "day=1").symlink_to(elsewhere)
+        remove(*given)
+
+    monkeypatch.setattr(type(job), "_remove_old", swapped)
+    job.commit(results)
+    assert content(elsewhere) == before
 
 
 @pytest.mark.parametrize("name", ["", "/deep"])

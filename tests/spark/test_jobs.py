@@ -411,7 +411,7 @@ def spoil(path: Path, damage: str) -> None:
 
 
 def beside(file: Path) -> list[Path]:
-    """What is in the folder of the job that a staged file is of."""
+    """The contents of the folder of the job that a staged file is of."""
     return [each for folder in file.parents[1:3] for each in folder.iterdir()]
 
 

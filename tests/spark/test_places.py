@@ -25,7 +25,7 @@ from spillway.spark.stream import SpillwayStreamWriter
 from spillway.spark.write_job import Target
 
 from ..counts import examples
-from .test_jobs import SCHEMA, ids
+from .test_jobs import SCHEMA, begun, ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,39 +57,28 @@ def target(path: str | Path, **options: Any) -> Target:
     return Target.of(path, SCHEMA, **given)  # type: ignore[arg-type]
 
 
-def of_hadoop(spark: SparkSession, path: str) -> tuple[str, str, str] | None:
-    """The scheme, bucket and path that Hadoop reads in a text; None where it refuses the text."""
-    from py4j.protocol import Py4JJavaError  # noqa: PLC0415 - of this one function
-
-    jvm: Any = spark.sparkContext._jvm
-    try:
-        files = jvm.org.apache.hadoop.fs.FileSystem.getLocal(jvm.org.apache.hadoop.conf.Configuration())
-        read = jvm.org.apache.hadoop.fs.Path(path)
-        if read.toUri().getScheme() in {None, "file"}:
-            read = files.makeQualified(read)
-        uri = read.toUri()
-    except Py4JJavaError:
-        return None
-    return uri.getScheme(), uri.getAuthority() or "", uri.getPath()
-
-
 def test_a_path_is_the_one_that_spark_writes_to_or_is_refused(spark: SparkSession) -> None:
-    @settings(max_examples=examples(2), suppress_health_check=list(HealthCheck))
+    hadoop: Any = spark.sparkContext._jvm.org.apache.hadoop  # type: ignore[union-attr]
+    files = hadoop.fs.FileSystem.getLocal(hadoop.conf.Configuration())
+
+    @settings(max_examples=examples(1), suppress_health_check=list(HealthCheck))
     @given(PATHS)
     def check(path: str) -> None:
         try:
             found = target(path).path
         except OptionError:
             return
-        scheme, bucket, key = of_hadoop(spark, path) or ("refused", "", "")
+        # It raises for a text that Spark refuses.
+        uri = hadoop.fs.Path(path).toUri()
         if "://" in found:
-            assert (scheme, bucket) == ("s3a", "bucket")
-            assert unquote(found.removeprefix("s3://bucket")) == posixpath.normpath(
-                f"/{key.lstrip('/')}"
-            ).rstrip("/")
+            name, _, key = found.removeprefix("s3://").partition("/")
+            assert uri.getScheme() in {"s3", "s3a"}
+            assert name == uri.getAuthority()
+            assert f"/{unquote(key)}" == posixpath.normpath(f"/{uri.getPath().lstrip('/')}")
         else:
-            assert (scheme, bucket) == ("file", "")
-            assert found == posixpath.normpath(key)
+            # Relative paths become those of the JVM's working folder.
+            assert uri.getScheme() in {None, "file"}
+            assert found == posixpath.normpath(files.makeQualified(hadoop.fs.Path(path)).toUri().getPath())
 
     check()
 
@@ -178,6 +167,34 @@ def test_a_bare_path_is_refused_where_it_is_not_local(
             assert planned(f"file:{tmp_path}/to").path == f"{tmp_path}/to"
         site.write_text("<broken")
         assert planned(path).path.startswith(str(tmp_path))
+
+
+def test_a_task_reads_the_configuration_of_its_machine(
+    bare_environment: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A driver may have it where only its JVM looks."""
+    from spillway.spark.settings import of_task  # noqa: PLC0415 - of this one test
+
+    class Context:
+        told: str | None = None
+
+        def getLocalProperty(self, name: str) -> str | None:  # noqa: N802 - Spark's name
+            return self.told if name == "spark.hadoop.fs.defaultFS" else None
+
+    context = Context()
+    bare_environment.setattr("pyspark.TaskContext.get", lambda: context)
+    job = begun(tmp_path / "to")
+    job.check_task(of_task())
+    (tmp_path / "core-site.xml").write_text(CORE_SITE.format("fs.defaultFS", NOWHERE))
+    bare_environment.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    with pytest.raises(OptionError, match="core-site"):
+        job.check_task(of_task())
+    # What Spark tells goes before it.
+    context.told = "file:///"
+    job.check_task(of_task())
+    context.told = NOWHERE
+    with pytest.raises(OptionError, match=NOWHERE):
+        job.check_task(of_task())
 
 
 def test_a_bare_path_on_databricks_is_that_of_a_volume(bare_environment: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What is in a folder before a write: files that an overwrite removes, and folders that none may change."""
+"""The contents of a folder before a write: files that an overwrite removes, and lists that hide new files."""
 
 from __future__ import annotations
 

@@ -171,13 +171,16 @@ class FolderStorage:
         self._at_once(upload, names)
 
     def remove(self, names: Sequence[str]) -> None:
-        """Remove files, and locally the folders that only they were in; one that is gone is no error."""
-        self._at_once(self._remove_one, names)
+        """Remove files, and locally the folders that only they were in; one that is gone is no error.
+
+        A local file is gone, too, if a folder below the root has become a link.
+        """
+        self._at_once(self._remove_listed, names)
         if self.is_local:
             self._remove_empty({Path(self._path(name)).parent for name in names})
 
     def discard(self, names: Sequence[str]) -> dict[str, OSError]:
-        """Remove likewise as far as that can be done; return the errors of names that may be left."""
+        """Remove files of one's own as far as that can be done; return the errors of those that stay."""
         failed: dict[str, OSError] = {}
 
         def discard(name: str) -> None:
@@ -191,6 +194,12 @@ class FolderStorage:
             self._remove_empty({Path(self._path(name)).parent for name in names})
         return failed
 
+    def _remove_listed(self, name: str) -> None:
+        if self.is_local:
+            _unlink_below(self.root, name)
+        else:
+            self._remove_one(name)
+
     def _remove_one(self, name: str) -> None:
         with contextlib.suppress(FileNotFoundError):
             self.files.delete_file(self._path(name))
@@ -198,9 +207,8 @@ class FolderStorage:
     def remove_but(self, folder: str, keep: Collection[str]) -> None:
         """Remove the files of a folder but those to keep, and local folders in which nothing is left."""
         found = self.listed(folder, recursive=True)
-        self._at_once(
-            self._remove_one, [each.name for each in found if each.kind == "file" and each.name not in keep]
-        )
+        strays = [each.name for each in found if each.kind == "file" and each.name not in keep]
+        self._at_once(self._remove_listed, strays)
         folders = [each.name for each in found if each.kind == "folder"]
         self.remove_if_empty(*sorted(folders, key=len, reverse=True), folder)
 
@@ -250,7 +258,7 @@ class FolderStorage:
 
 
 def _entries(root: Path, top: str, enters: Callable[[str], bool], *, recursive: bool) -> Iterator[Entry]:
-    """What is in a local folder, without following a link below the root."""
+    """Yield the contents of a local folder, without following a link below the root."""
     parts = PurePosixPath(top).parts
     above = (root.joinpath(*parts[:number]) for number in range(1, len(parts) + 1))
     if any(folder.is_symlink() for folder in above):
@@ -273,6 +281,23 @@ def _entries(root: Path, top: str, enters: Callable[[str], bool], *, recursive: 
             else:
                 with contextlib.suppress(FileNotFoundError):
                     yield Entry(name, "file", each.stat(follow_symlinks=False).st_size)
+
+
+def _unlink_below(root: str, name: str) -> None:
+    """Remove a file below a local folder, unless it is behind a link to a folder, or gone."""
+    *folders, last = PurePosixPath(name).parts
+    flags = os.O_RDONLY | os.O_DIRECTORY
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        held = os.open(root, flags)
+        try:
+            for folder in folders:
+                # With O_DIRECTORY, a link is no folder.
+                inner = os.open(folder, flags | os.O_NOFOLLOW, dir_fd=held)
+                os.close(held)
+                held = inner
+            os.unlink(last, dir_fd=held)
+        finally:
+            os.close(held)
 
 
 def _linked_once(path: Path, content: bytes) -> bool:

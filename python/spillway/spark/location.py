@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import re
 from urllib.parse import quote
 
 from spillway._destination import OBJECT_STORES
@@ -16,6 +17,8 @@ _S3 = ("s3", "s3a", "s3n")
 _STORES = (*OBJECT_STORES, *_S3)
 #: Characters of a key that stand for themselves in a URL; the native module decodes the others.
 _PLAIN = "/=:@,+!$&'()*;~-._"
+#: The name of a bucket, or of a container and its account.
+_BUCKET = re.compile(r"[A-Za-z0-9._@-]+")
 
 
 def scheme_of(path: str) -> str | None:
@@ -46,11 +49,10 @@ def absolute(path: str | os.PathLike[str]) -> str:
     if scheme.lower() == "file":
         return _local(text, rest)
     if scheme.lower() not in _STORES:
-        raise OptionError(
-            f"{text!r} is not accepted: nothing is written to {scheme}: {_advice(text, scheme)}", "path"
-        )
+        refusal = f"{text!r} is not accepted, as nothing is written to {scheme}: locations"
+        raise OptionError(f"{refusal}. {_advice(text, scheme)}", "path")
     bucket, _, key = rest.removeprefix("//").partition("/")
-    if not rest.startswith("//") or not bucket:
+    if not (rest.startswith("//") and _BUCKET.fullmatch(bucket)):
         message = f"{text!r} names no bucket or container: write {scheme}://NAME/folder"
         raise OptionError(message, "path")
     key = posixpath.normpath(f"/{key}").strip("/")
@@ -80,7 +82,7 @@ def _local(text: str, rest: str) -> str:
 
 
 def _advice(text: str, scheme: str) -> str:
-    known = "choose /path, file:/path or s3://bucket/path; for a Delta table also gs://, az:// or abfss://"
+    known = "Choose /path, file:/path or s3://bucket/path; for a Delta table also gs://, az:// or abfss://"
     if scheme.lower() == "dbfs":
         return f"{known}. On Databricks, choose a volume, /Volumes/catalog/schema/volume/folder"
     return known if "/" in text else f"{known}. For a relative path with a colon, write ./{text}"

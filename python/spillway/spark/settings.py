@@ -35,7 +35,7 @@ _OF_YARN = ("__spark_conf__/__spark_hadoop_conf__.xml", "__spark_conf__/__hadoop
 
 @dataclass(frozen=True)
 class Settings:
-    """What is known of Spark's settings; None where nothing is.
+    """Settings of Spark, as far as they are known; None for those that are not.
 
     Args:
         default_fs: The file system of paths without a scheme.
@@ -80,7 +80,7 @@ def of_session(session: SparkSession) -> Settings:
 
 
 def of_task() -> Settings:
-    """Return what Spark tells the task that this process runs."""
+    """Return what Spark tells the task that this process runs, or what files of this machine say."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -88,7 +88,8 @@ def of_task() -> Settings:
         return Settings()
     names = (f"spark.hadoop.{name}" for name in _DEFAULT_NAMES)
     found = ((context.getLocalProperty(name), name) for name in names)
-    default, source = next(((value, name) for value, name in found if value), (None, ""))
+    here = of_environment()
+    default, source = next(((value, name) for value, name in found if value), (here.default_fs, here.source))
     return Settings(default, source, partition_overwrite=_mode(context.getLocalProperty(_OVERWRITE_MODE)))
 
 

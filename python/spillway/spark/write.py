@@ -55,12 +55,14 @@ def write(  # noqa: PLR0913 - what a write is
             calls it again, so it returns the same rows each time.
         partitions: The number of partitions.
         path: A folder that driver and executors see, or ``s3://bucket/folder``; for a Delta table, any
-            location of `spillway.delta.create`.
+            location of `spillway.delta.create`. Spark's own writers take it for the same place: nothing in it
+            is decoded.
         schema: The schema of the batches.
         table: ``"parquet"`` for a folder of files, ``"delta"`` for a Delta table. Without it, `path` is
             written as what it is: a Delta table, or else a folder.
-        mode: ``"append"`` adds rows; ``"overwrite"`` puts them in the place of all others; ``"error"`` and
-            ``"ignore"`` are for a destination that is not there, or empty.
+        mode: ``"append"`` adds rows; ``"overwrite"`` puts them in the place of all others, and is refused for
+            a destination with partitions where ``spark.sql.sources.partitionOverwriteMode`` is ``dynamic``;
+            ``"error"`` and ``"ignore"`` are for a destination that is not there, or empty.
         partition_by: A column, or several from the outermost in, that rows are stored apart by; in a Delta
             table that is there, its own apply.
         max_file_bytes: Bytes that a file has at most.
@@ -75,7 +77,8 @@ def write(  # noqa: PLR0913 - what a write is
         ``mode="ignore"`` left the destination as it was.
 
     Raises:
-        OptionError: An option has a value that is not accepted.
+        OptionError: An option has a value that is not accepted; or Spark takes the path for another place; or
+            the folder has a list of its files, or files that an overwrite would leave to readers.
         SchemaError: The rows do not fit the table, or cannot be written.
         FileExistsError: There is something at `path`, and ``mode="error"``.
         CommitConflict: The Delta table was changed by another transaction that is in the way.
