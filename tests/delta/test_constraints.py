@@ -381,10 +381,10 @@ def test_an_invariant_is_over_all_columns_and_nested_ones_have_their_own(tmp_pat
     for low, x, broken in [(1, 2, None), (2, 2, "low"), (2, 10, r"group\.x"), (2, None, "low")]:
         data = pa.table({"low": [low], "group": [{"x": x}]}, schema)
         if broken is None:
-            spillway.delta.write(table.path, data)
+            spillway.delta.write(table.path, data, mode="append")
             continue
         with pytest.raises(ConstraintError, match=f"invariant of the column {broken},"):
-            spillway.delta.write(table.path, data)
+            spillway.delta.write(table.path, data, mode="append")
     assert pa.table(table.scan()).num_rows == 1
 
 
@@ -429,7 +429,7 @@ def test_an_invariant_refuses_the_rows_that_delta_rs_refuses(value: int, other: 
         kept = []
         for write in (
             lambda: deltalake.write_deltalake(folder, data, mode="append"),
-            lambda: spillway.delta.write(folder, data),
+            lambda: spillway.delta.write(folder, data, mode="append"),
         ):
             try:
                 write()
@@ -484,8 +484,8 @@ def test_delta_rs_understands_what_a_condition_may_be(tmp_path: Path, expression
         with pytest.raises(deltalake.exceptions.DeltaError, match="1 rows failed validation check"):
             deltalake.write_deltalake(table.path, rows, mode="append")
         with pytest.raises(ConstraintError):
-            spillway.delta.write(table.path, rows)
-    spillway.delta.write(table.path, pa.Table.from_pylist([good], ROWS))
+            spillway.delta.write(table.path, rows, mode="append")
+    spillway.delta.write(table.path, pa.Table.from_pylist([good], ROWS), mode="append")
 
 
 # Few values, so that comparisons often hold; and those at which engines differ.
@@ -660,10 +660,10 @@ def test_moments_are_compared_with_a_zone_and_others_refused(tmp_path: Path) -> 
     for at, kept in ((noon, True), (noon - dt.timedelta(microseconds=1), False)):
         data = pa.table({"at": [at]}, schema=pa.schema({"at": pa.timestamp("us", "UTC")}))
         if kept:
-            spillway.delta.write(table.path, data)
+            spillway.delta.write(table.path, data, mode="append")
         else:
             with pytest.raises(ConstraintError, match="2026-01-31T11:59:59"):
-                spillway.delta.write(table.path, data)
+                spillway.delta.write(table.path, data, mode="append")
 
 
 def test_a_copy_of_a_table_keeps_its_constraints(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def folder(tmp_path: Path) -> Path:
     """A table of three versions."""
     folder = tmp_path / "table"
     spillway.delta.write(folder, DATA)
-    spillway.delta.write(folder, DATA)
+    spillway.delta.write(folder, DATA, mode="append")
     return folder
 
 
@@ -53,7 +53,7 @@ def test_a_gap_in_the_log_is_named(folder: Path) -> None:
     version_file(folder, 1).unlink()
     before = listing(folder)
     with pytest.raises(CorruptLogError, match=r"00000000000000000001\.json.*gap"):
-        spillway.delta.write(folder, DATA)
+        spillway.delta.write(folder, DATA, mode="append")
     assert listing(folder) == before
 
 
@@ -62,7 +62,7 @@ def test_a_damaged_version_is_named(folder: Path, text: str) -> None:
     version_file(folder, 1).write_bytes(text.encode("latin-1"))
     before = listing(folder)
     with pytest.raises(CorruptLogError, match=r"00000000000000000001\.json"):
-        spillway.delta.write(folder, DATA)
+        spillway.delta.write(folder, DATA, mode="append")
     assert listing(folder) == before
 
 
@@ -98,7 +98,7 @@ def test_features_that_are_not_built_are_named(folder: Path, protocol: object, m
     version_file(folder, 3).write_text(json.dumps({"protocol": protocol}) + "\n")
     before = listing(folder)
     with pytest.raises(UnsupportedTableError, match=match):
-        spillway.delta.write(folder, DATA)
+        spillway.delta.write(folder, DATA, mode="append")
     assert listing(folder) == before
 
 
@@ -109,7 +109,7 @@ def test_constraints_are_not_broken(folder: Path) -> None:
     )
     before = listing(folder)
     with pytest.raises(ConstraintError, match=r"the constraint c CHECK \(ID > 5\)"):
-        spillway.delta.write(folder, DATA)
+        spillway.delta.write(folder, DATA, mode="append")
     assert listing(folder) == before
 
 
@@ -141,7 +141,7 @@ rows = pa.table({"id": [1]})
 if os.geteuid() == 0:
     os.setgid(65534); os.setuid(65534)
 try:
-    spillway.delta.write(sys.argv[1], rows)
+    spillway.delta.write(sys.argv[1], rows, mode="append")
 except PermissionError as error:
     assert sys.argv[1] in str(error), error
     print("refused")
@@ -160,7 +160,7 @@ def open_to_all() -> Iterator[Path]:
 
 def test_a_read_only_folder_is_named(open_to_all: Path) -> None:
     folder = open_to_all / "table"
-    spillway.delta.write(folder, DATA)
+    spillway.delta.write(folder, DATA, mode="append")
     for path in [*folder.rglob("*"), folder]:
         path.chmod(0o555 if path.is_dir() else 0o444)
     before = listing(folder)
@@ -190,7 +190,7 @@ def test_a_table_that_was_replaced_is_another_table(folder: Path, tmp_path: Path
     append = table.append()
     append.write(DATA)
     folder.rename(tmp_path / "old")
-    spillway.delta.write(folder, pa.table({"name": ["x"]}))
+    spillway.delta.write(folder, pa.table({"name": ["x"]}), mode="append")
     with pytest.raises(TableNotFoundError, match="open it again"):
         append.commit()
     for ask in (lambda: table.version, table.files, table.append, table.truncate, table.checkpoint):

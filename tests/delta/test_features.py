@@ -135,10 +135,10 @@ def test_clustering_columns_have_statistics_whatever_others_have(
 def test_clustering_columns_without_statistics_are_refused(tmp_path: Path, statistics: Any) -> None:
     table = clustered(tmp_path / "t", [["c35"], ["group", "x"]], WIDE)
     with pytest.raises(OptionError, match="by which the table is clustered") as caught:
-        spillway.delta.write(table.path, ROW, statistics=statistics)
+        spillway.delta.write(table.path, ROW, statistics=statistics, mode="append")
     assert caught.value.option == "statistics"
     assert table.version == 1
-    assert spillway.delta.write(table.path, ROW, statistics={"c01": False}) == 2
+    assert spillway.delta.write(table.path, ROW, statistics={"c01": False}, mode="append") == 2
 
 
 def test_clustering_that_cannot_be_understood_is_refused(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def read(folder: Path) -> list[dict[str, Any]]:
 def test_any_form_of_rows_makes_a_table_and_is_appended_to_it(form: str, tmp_path: Path) -> None:
     folder = tmp_path / "t"
     assert spillway.delta.write(folder, ALL[form]()) == 1
-    assert spillway.delta.write(folder, ALL[form]()) == 2
+    assert spillway.delta.write(folder, ALL[form](), mode="append") == 2
     assert read(folder) == 2 * TABLE.to_pylist()
     assert spillway.delta.write(folder, ALL[form](), mode="overwrite") == 3
     assert read(folder) == TABLE.to_pylist()
@@ -71,18 +71,19 @@ def test_a_table_made_for_rows_has_the_types_that_they_ask_for(tmp_path: Path) -
 def test_rows_and_columns_get_the_types_of_the_table(tmp_path: Path) -> None:
     schema = pa.schema([("n", pa.int8()), ("day", pa.date32()), ("more", pa.string())])
     spillway.delta.create(tmp_path / "t", schema)
-    spillway.delta.write(tmp_path / "t", [{"n": 1, "day": "2026-11-24"}])
-    spillway.delta.write(tmp_path / "t", {"n": [2], "day": [dt.date(2026, 11, 25)]})
+    spillway.delta.write(tmp_path / "t", [{"n": 1, "day": "2026-11-24"}], mode="append")
+    spillway.delta.write(tmp_path / "t", {"n": [2], "day": [dt.date(2026, 11, 25)]}, mode="append")
     assert sorted((row["n"], row["day"].day) for row in read(tmp_path / "t")) == [(1, 24), (2, 25)]
     with pytest.raises(spillway.SchemaError, match="other"):
-        spillway.delta.write(tmp_path / "t", {"n": [3], "other": ["x"]})
-    assert spillway.delta.write(tmp_path / "t", {"n": [3], "other": ["x"]}, schema_mode="merge") == 3
+        spillway.delta.write(tmp_path / "t", {"n": [3], "other": ["x"]}, mode="append")
+    wider = {"n": [3], "other": ["x"]}
+    assert spillway.delta.write(tmp_path / "t", wider, mode="append", schema_mode="merge") == 3
     assert spillway.delta.open(tmp_path / "t").schema.names == ["n", "day", "more", "other"]
 
 
 def test_columns_that_are_there_once_are_all_written(tmp_path: Path) -> None:
     for name in ("made", "made"):
-        spillway.delta.write(tmp_path / name, {"id": (number for number in range(3))})
+        spillway.delta.write(tmp_path / name, {"id": (number for number in range(3))}, mode="append")
     assert sorted(row["id"] for row in read(tmp_path / "made")) == [0, 0, 1, 1, 2, 2]
 
 
@@ -96,13 +97,13 @@ def test_a_bad_row_leaves_the_table_that_was_made_for_it_empty(tmp_path: Path) -
 def test_dicts_bring_a_table_no_columns(tmp_path: Path) -> None:
     spillway.delta.write(tmp_path / "t", [{"id": 1}])
     with pytest.raises(spillway.RowError, match="more"):
-        spillway.delta.write(tmp_path / "t", [{"id": 2, "more": 3}], schema_mode="merge")
+        spillway.delta.write(tmp_path / "t", [{"id": 2, "more": 3}], mode="append", schema_mode="merge")
 
 
 def test_a_bad_row_commits_nothing(tmp_path: Path) -> None:
     spillway.delta.write(tmp_path / "t", [{"id": 1}])
     with pytest.raises(spillway.RowError, match='row 1, field "id"'):
-        spillway.delta.write(tmp_path / "t", [{"id": 2}, {"id": "x"}])
+        spillway.delta.write(tmp_path / "t", [{"id": 2}, {"id": "x"}], mode="append")
     assert read(tmp_path / "t") == [{"id": 1}]
 
 
@@ -110,8 +111,8 @@ def test_nothing_makes_no_table(tmp_path: Path) -> None:
     with pytest.raises(spillway.SchemaError, match="neither rows nor a table"):
         spillway.delta.write(tmp_path / "t", [])
     assert not (tmp_path / "t").exists()
-    spillway.delta.write(tmp_path / "t", pl.LazyFrame(COLUMNS).head(0))
-    assert spillway.delta.write(tmp_path / "t", []) == 0
+    spillway.delta.write(tmp_path / "t", pl.LazyFrame(COLUMNS).head(0), mode="append")
+    assert spillway.delta.write(tmp_path / "t", [], mode="append") == 0
     assert read(tmp_path / "t") == []
 
 

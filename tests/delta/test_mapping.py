@@ -426,7 +426,7 @@ def test_a_mapped_table_is_not_written(tmp_path: Path, mode: str, protocol: Line
     before = content(table.path)
     row = pa.table({"a": [1], "b": [2], "part": ["x"]})
     changes: list[Callable[[], Any]] = [
-        lambda: spillway.delta.write(table.path, row),
+        lambda: spillway.delta.write(table.path, row, mode="append"),
         lambda: spillway.delta.write(table.path, row, mode="overwrite"),
         lambda: spillway.delta.create(table.path, row.schema, mode="overwrite"),
         lambda: table.delete([("a", "=", 1)]),

@@ -278,7 +278,7 @@ def test_ids_are_read_of_older_versions_and_of_tables_that_have_them(tmp_path: P
         table.scan(["_metadata.other"])
     named = pa.schema({"_metadata.row_id": pa.string()})
     own = spillway.delta.create(tmp_path / "own", named, properties=TRACKED)
-    spillway.delta.write(own.path, pa.table({"_metadata.row_id": ["mine"]}))
+    spillway.delta.write(own.path, pa.table({"_metadata.row_id": ["mine"]}), mode="append")
     assert pa.table(own.scan(["_metadata.row_id"]))["_metadata.row_id"].to_pylist() == ["mine"]
 
 

@@ -188,7 +188,7 @@ def test_create_has_modes(tmp_path: Path) -> None:
 def test_write_does_all_in_one_call(tmp_path: Path) -> None:
     uri = tmp_path / "t"
     assert spillway.delta.write(uri, batch("a", 1), partition_by="day") == 1
-    assert spillway.delta.write(uri.as_uri(), iter_of(batch("b", 2))) == 2
+    assert spillway.delta.write(uri.as_uri(), iter_of(batch("b", 2)), mode="append") == 2
     assert spillway.delta.write(uri, batch("b", 3), mode="overwrite", predicate=[("day", "=", "b")]) == 3
     assert ids(spillway.delta.open(uri)) == [1, 3]
     assert spillway.delta.write(uri, batch("c", 4), mode="overwrite") == 4
@@ -254,6 +254,18 @@ def test_a_predicate_that_is_no_list_of_conditions_is_refused(tmp_path: Path, pr
     assert spillway.delta.write(tmp_path / "t", data, mode="overwrite", predicate=accepted_form) == 2
 
 
+def test_write_changes_no_table_unasked(tmp_path: Path) -> None:
+    table_files = lambda: sorted((path, path.stat().st_mtime_ns) for path in tmp_path.rglob("*"))  # noqa: E731
+    assert spillway.delta.write(tmp_path / "t", batch("a", 1)) == 1
+    before = table_files()
+    for given in ({}, {"mode": "error"}):
+        with pytest.raises(TableExistsError, match='mode="append"'):
+            spillway.delta.write(tmp_path / "t", batch("b", 2), **given)  # type: ignore[arg-type]
+    assert spillway.delta.write(tmp_path / "t", batch("b", 2), mode="ignore") == 1
+    assert table_files() == before
+    assert spillway.delta.write(tmp_path / "t", batch("b", 2), mode="append") == 2
+
+
 def test_an_overwrite_with_another_schema_says_what_works(tmp_path: Path) -> None:
     spillway.delta.write(tmp_path / "t", batch("a", 1))
     for data in (pa.table({"name": ["x"]}), pa.table({"day": ["a"], "id": ["text"]})):
@@ -261,12 +273,12 @@ def test_an_overwrite_with_another_schema_says_what_works(tmp_path: Path) -> Non
         with pytest.raises(SchemaError, match=advice):
             spillway.delta.write(tmp_path / "t", data, mode="overwrite")
         with pytest.raises(SchemaError) as plain:
-            spillway.delta.write(tmp_path / "t", data)
+            spillway.delta.write(tmp_path / "t", data, mode="append")
         assert "overwrite" not in str(plain.value)
         copy = tmp_path / data.column_names[0]
         shutil.copytree(tmp_path / "t", copy)
         spillway.delta.create(copy, data.schema, mode="overwrite")
-        spillway.delta.write(copy, data)
+        spillway.delta.write(copy, data, mode="append")
         assert rows(read_deltalake(copy)) == rows(data)
     more = pa.table({"day": ["b"], "id": [2], "note": ["x"]})
     with pytest.raises(SchemaError, match=r'schema_mode="merge"'):

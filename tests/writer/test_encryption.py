@@ -355,7 +355,7 @@ def test_a_delta_table_takes_no_encryption(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     made = spillway.delta.create(tmp_path / "t", table.schema)
     with pytest.raises(spillway.OptionError, match="its log holds"):
-        spillway.delta.write(made.path, table, encryption=spillway.Encryption(footer_key=KEY))
+        spillway.delta.write(made.path, table, encryption=spillway.Encryption(footer_key=KEY), mode="append")
     with pytest.raises(spillway.OptionError, match="page_rows=0"):
         spillway.delta.write(tmp_path / "u", table, page_rows=0)
     assert [path.name for path in tmp_path.iterdir()] == ["t"]

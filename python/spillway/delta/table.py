@@ -402,8 +402,8 @@ class Table:
             ConstraintError: A constraint is not true for a row of an added file, which is read for that.
             DeltaError: An added file has another size than `AddFile.size` says.
             OptionError: A file is not in the table, or is in it already, or lacks statistics of a column that
-                the table is clustered by, or ``numRecords`` where rows have ids; or a condition of `read` is
-                none.
+                the table is clustered by, or ``numRecords`` where rows have ids; or the path of an added file
+                is not a relative URI reference; or a condition of `read` is none.
             UnsupportedTableError: The table asks its writers for a feature that is not built; or it has a
                 change data feed, and files with other rows would replace files; or its rows keep their ids,
                 and a file has ``data_change=False``.
@@ -1119,7 +1119,7 @@ def write(  # noqa: PLR0913 - all in one call
     uri: str | os.PathLike[str],
     data: Data,
     *,
-    mode: WriteMode = "append",
+    mode: WriteMode = "error",
     partition_by: str | Sequence[str] | None = None,
     predicate: str | Sequence[Condition] = (),
     schema_mode: SchemaMode | None = None,
@@ -1131,14 +1131,18 @@ def write(  # noqa: PLR0913 - all in one call
 ) -> int:
     """Write rows to a Delta table in one call; a table that is not there is made.
 
+    A table that is there is refused, unless `mode` says what to do with its rows, as by deltalake's
+    ``write_deltalake``.
+
     Args:
         uri: The folder of the table: a path or a URL, as for `create`.
         data: Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``, rows as dicts, and all else that
             `spillway.write_parquet` takes. Rows and columns get the types of the table. Where it is made for
             them, it gets the types that the first 1,000 rows or the values ask for. Where it is made, and
-            then a row is bad, the table stays, without rows.
-        mode: ``"append"`` adds the rows; ``"overwrite"`` puts them in the place of all rows, or of those that
-            `predicate` chooses; ``"error"`` and ``"ignore"`` are for a table that is not there yet.
+            then a row is bad, the table stays, without rows: write to it with ``mode="append"``.
+        mode: The treatment of a table that exists: ``"error"`` raises and changes nothing, ``"append"`` adds
+            the rows, ``"overwrite"`` puts them in the place of all rows, or of those that `predicate`
+            chooses, and ``"ignore"`` leaves the table as it is and writes nothing.
         partition_by: As `create`, for a table that is made.
         predicate: The rows that are overwritten: conditions on partition columns, which the new rows must
             meet, such as ``"day = DATE '2026-11-20'"`` or ``[("day", "=", "2026-11-20")]``.
@@ -1155,6 +1159,7 @@ def write(  # noqa: PLR0913 - all in one call
 
     Raises:
         RowError: A row is bad; no row is committed.
+        TableExistsError: There is a table, and ``mode="error"``, the default.
         SpillwayError: As `create` and `Append`.
         MissingExtraError: ``data`` is a dict of columns, and pyarrow is not installed.
 
@@ -1164,7 +1169,7 @@ def write(  # noqa: PLR0913 - all in one call
         1
         >>> spillway.delta.write("ids", pa.table({"id": [3]}), mode="overwrite")
         2
-        >>> spillway.delta.write("ids", [{"id": 4}, {"id": 5}])
+        >>> spillway.delta.write("ids", [{"id": 4}, {"id": 5}], mode="append")
         3
     """
     if mode not in {"append", "overwrite", "error", "ignore"}:
@@ -1210,7 +1215,10 @@ def write(  # noqa: PLR0913 - all in one call
 def _there(table: Table, mode: str) -> int:
     if mode == "ignore":
         return table.version
-    message = f'{table.path}: there is a Delta table already, and mode="error"'
+    message = (
+        f'{table.path}: there is a Delta table already, and mode="error", the default: give mode="append" to '
+        'add the rows, "overwrite" to replace those that are there, or "ignore" to write nothing'
+    )
     raise TableExistsError(message)
 
 
