@@ -70,7 +70,9 @@ class AddFile:
     """A data file, written by the caller into the table's folder, that is to become part of the table.
 
     Args:
-        path: Its path relative to the table, URL-encoded (`urllib.parse.quote` with ``safe="/"`` does it).
+        path: Its path relative to the table, URL-encoded (`urllib.parse.quote` with ``safe="/"`` does it). A
+            path that is not a relative URI reference (RFC 3986), as one with a blank, is refused: Spark could
+            not read the table.
         size: Bytes.
         partition_values: Its value, as text, in each partition column; None and ``""`` are null.
         modification_time: Milliseconds since the epoch; now, without it.

@@ -3,6 +3,7 @@
 //! Both are applied, the second over the first: the value `a:b` is the directory `c=a%3Ab`, which is `c=a%253Ab` in
 //! `add.path`.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
@@ -78,6 +79,47 @@ fn hive_escape(text: &str, into: &mut String) {
 #[must_use]
 pub fn encode(path: &str) -> String {
     utf8_percent_encode(path, IN_LOG).to_string()
+}
+
+/// A path as a relative URI reference, which `add.path` is by the protocol: characters that none may hold are
+/// percent-encoded. A path that is one already comes back as it is.
+///
+/// The grammar is that of RFC 3986 as `java.net.URI` reads it, by which Spark opens every file of a table: characters
+/// outside of ASCII are allowed, but for controls and blanks. A colon in the first segment would end a scheme.
+#[must_use]
+pub fn as_reference(path: &str) -> Cow<'_, str> {
+    let first_segment = path.find('/').unwrap_or(path.len());
+    let is_fine = |at: usize, character: char| match character {
+        '%' => is_escape(path.as_bytes().get(at + 1..at + 3)),
+        ':' => at > first_segment,
+        _ if character.is_ascii() => !needs_escape(character),
+        _ => !character.is_control() && !character.is_whitespace(),
+    };
+    if path.char_indices().all(|(at, character)| is_fine(at, character)) {
+        return Cow::Borrowed(path);
+    }
+    let mut encoded = String::with_capacity(path.len() + 8);
+    for (at, character) in path.char_indices() {
+        if is_fine(at, character) {
+            encoded.push(character);
+            continue;
+        }
+        for byte in character.encode_utf8(&mut [0; 4]).bytes() {
+            // Writing into a string cannot fail.
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+    }
+    Cow::Owned(encoded)
+}
+
+fn is_escape(digits: Option<&[u8]>) -> bool {
+    digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+}
+
+/// Returns true for an ASCII character that no segment of a path may hold unencoded.
+fn needs_escape(character: char) -> bool {
+    let punctuation = "/-_.!~*'();:@&=+$,";
+    !(character.is_ascii_alphanumeric() || punctuation.contains(character))
 }
 
 /// Decodes `add.path` to a path relative to the table's root.

@@ -213,7 +213,14 @@ proptest! {
         prop_assert_eq!(file.split('/').count(), 2, "a value makes one directory: {}", file);
         let logged = path::encode(&file);
         prop_assert!(logged.bytes().all(|b| b.is_ascii_graphic()));
+        prop_assert_eq!(path::as_reference(&logged), logged.as_str());
         prop_assert_eq!(path::decode_inside(&logged).unwrap(), file);
+    }
+
+    #[test]
+    fn any_text_has_an_encoded_form_that_is_a_reference(text in any::<String>()) {
+        let reference = path::as_reference(&text);
+        prop_assert_eq!(path::as_reference(&reference), reference.as_ref());
     }
 
     #[test]

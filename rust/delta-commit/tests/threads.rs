@@ -930,13 +930,18 @@ fn in_commit_timestamps_come_first_and_rise() {
 fn what_the_dead_left_behind_is_removed_after_an_hour() {
     let table = table();
     let staging = table.path().join("_spillway/staging");
-    let old = std::fs::File::create(staging.join("old")).unwrap();
-    old.set_modified(std::time::SystemTime::now() - Duration::from_secs(3_700))
-        .unwrap();
-    std::fs::write(staging.join("new"), "").unwrap();
+    let (old, older) = (".spillway-0123456789abcdef0123456789abcdef.tmp", ".tmpaB3dE6");
+    for name in [old, older, "thesis.docx"] {
+        let file = std::fs::File::create(staging.join(name)).unwrap();
+        file.set_modified(std::time::SystemTime::now() - Duration::from_secs(3_700))
+            .unwrap();
+    }
+    std::fs::write(staging.join(".tmpaB3dE7"), "").unwrap();
     local(table.path()).commit(append("a"), soon()).unwrap();
-    assert!(!staging.join("old").exists());
-    assert!(staging.join("new").exists());
+    let left = std::fs::read_dir(&staging).unwrap();
+    let mut left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, [".tmpaB3dE7", "thesis.docx"]);
 }
 
 #[test]

@@ -142,6 +142,12 @@ impl Part {
             .transpose()?;
         for add in &part.adds {
             path::decode_inside(&add.path)?;
+            if path::as_reference(&add.path) != add.path {
+                return Err(refused(format!(
+                    "the part is damaged (the path {:?} is no URI reference)",
+                    add.path
+                )));
+            }
         }
         Ok(part)
     }

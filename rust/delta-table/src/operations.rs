@@ -240,6 +240,7 @@ impl Table {
             transaction.reads.candidates = Some(candidates(&question, &head, &read)?);
         }
         transaction.unsynced = adds.iter().map(|add| add.path.clone()).collect();
+        check_paths(&adds)?;
         check_adds(&adds, &head)?;
         row_ids::check_added(&head, &adds)?;
         constraints::check_files(&shared.place, &head, &adds, &mut patient(patience))?;
@@ -331,6 +332,29 @@ fn restoring(
             .map(|add| Action::Remove(Remove::of(add, at, true))),
     );
     actions
+}
+
+/// Checks that the path of every file is a relative URI reference, which stays in the table and names a file there for
+/// every reader.
+fn check_paths(adds: &[Add]) -> Result<()> {
+    for add in adds {
+        let refused = |why: String| TableError::option("adds", format!("the path {:?} {why}", add.path));
+        let reference = path::as_reference(&add.path);
+        if reference != add.path {
+            return Err(refused(format!(
+                "is no URI reference, so that Spark could not read the table: give {reference:?}, which is its encoded \
+                 form"
+            )));
+        }
+        let decoded = path::decode_inside(&add.path);
+        let decoded = decoded.map_err(|error| TableError::option("adds", error.to_string()))?;
+        if decoded.split('/').any(|part| part.is_empty() || part == ".") {
+            return Err(refused(
+                "has an empty segment or \".\", which readers resolve differently: leave it out".to_owned(),
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Checks that every file has a value or null in each partition column and in no other, and statistics of the

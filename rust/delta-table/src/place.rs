@@ -1,20 +1,24 @@
 //! The storage of a table: a local folder, or another implementation of [`Place`].
+//!
+//! What writes or deletes in a local folder goes through [`beneath`]: nothing outside the table's folder changes, whatever
+//! is linked in it. Reads follow links.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use beneath::Temporary;
 use bytes::Bytes;
 use delta_commit::LogStore;
 use delta_commit::store::LocalLogStore;
 use parquet_dataset::Places;
 use parquet_writer::WriteError;
-use parquet_writer::sink::{self, Sink};
+use parquet_writer::sink::Sink;
 use uuid::Uuid;
 
 use crate::checkpoint::{millis, now};
@@ -360,7 +364,7 @@ impl Place for Folder {
     }
 
     fn replace(&self, name: &str) -> Result<Box<dyn Sink>> {
-        Ok(sink::create(&self.root.join(name), true)?)
+        Ok(Box::new(Replacement::new(&self.root, Path::new(name))?))
     }
 
     fn create(&self, name: &Path) -> Result<Box<dyn Sink>, WriteError> {
@@ -376,8 +380,8 @@ impl Place for Folder {
     }
 
     fn remove(&self, names: &[String]) -> usize {
-        // What cannot be removed is a stray file, which no reader sees.
-        let went = |name: &&String| fs::remove_file(self.root.join(name)).is_ok();
+        // What cannot be removed is a stray file, which no reader sees. So is what lies in a linked folder.
+        let went = |name: &&String| beneath::remove_file(&self.root, Path::new(name)).is_ok();
         names.iter().filter(went).count()
     }
 
@@ -427,17 +431,77 @@ impl Places for DataFiles {
     }
 }
 
-/// Makes the folders of a data file below the table's own, which exists unless the table was deleted or moved.
-fn make_folders(root: &Path, folder: &Path) -> io::Result<()> {
-    let mut path = root.to_path_buf();
-    for part in folder {
-        path.push(part);
-        match fs::create_dir(&path) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
+/// A file that takes the place of another one when it is complete, and survives a crash from then on.
+struct Replacement {
+    root: PathBuf,
+    name: PathBuf,
+    path: PathBuf,
+    temporary: Option<BufWriter<Temporary>>,
+}
+
+impl Replacement {
+    fn new(root: &Path, name: &Path) -> Result<Self> {
+        let path = root.join(name);
+        let opened = beneath::split(name).and_then(|(folder, _)| beneath::Folder::open(root, folder));
+        let temporary = opened.and_then(Temporary::create);
+        let temporary = temporary.map_err(|error| TableError::io(path.display(), &error))?;
+        Ok(Self {
+            root: root.to_path_buf(),
+            name: name.to_path_buf(),
+            path,
+            temporary: Some(BufWriter::with_capacity(BUFFER_BYTES, temporary)),
+        })
+    }
+
+    fn buffer(&mut self) -> io::Result<&mut BufWriter<Temporary>> {
+        let closed = || io::Error::other("the file is complete or was discarded");
+        self.temporary.as_mut().ok_or_else(closed)
+    }
+}
+
+impl Write for Replacement {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.buffer()?.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.buffer()?.flush()
+    }
+}
+
+impl Sink for Replacement {
+    fn commit(&mut self) -> io::Result<()> {
+        self.flush()?;
+        let (folder, name) = beneath::split(&self.name)?;
+        let folder = beneath::Folder::open(&self.root, folder)?;
+        if let Some(temporary) = &mut self.temporary {
+            temporary.get_mut().close(true)?;
+            temporary.get_mut().place(&folder, name)?;
+        }
+        self.temporary = None;
+        folder.sync()
+    }
+
+    fn discard(&mut self) {
+        if let Some(temporary) = self.temporary.take() {
+            // Taken apart, because a buffer that is dropped would be written.
+            drop(temporary.into_parts());
         }
     }
-    Ok(())
+
+    fn path(&self) -> Option<&Path> {
+        Some(&self.path)
+    }
+
+    fn spill_directory(&self) -> Option<PathBuf> {
+        Some(self.root.clone())
+    }
+}
+
+impl Drop for Replacement {
+    fn drop(&mut self) {
+        self.discard();
+    }
 }
 
 struct DataFile {
@@ -467,15 +531,11 @@ impl DataFile {
     fn file(&mut self) -> io::Result<&mut File> {
         let file = match self.file.take() {
             Some(file) => file,
-            None => match File::create_new(&self.path) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    if let Some(folder) = self.name.parent() {
-                        make_folders(&self.root, folder)?;
-                    }
-                    File::create_new(&self.path)?
-                }
-                other => other?,
-            },
+            None => {
+                // The table's own folder exists unless the table was deleted or moved.
+                let (folder, name) = beneath::split(&self.name)?;
+                beneath::Folder::make(&self.root, folder)?.create(name)?
+            }
         };
         Ok(self.file.insert(file))
     }
@@ -509,7 +569,7 @@ impl Sink for DataFile {
         self.write_out()?;
         if let Some(file) = self.file.take() {
             checked_close::close(file).inspect_err(|_| {
-                let _ = fs::remove_file(&self.path);
+                let _ = beneath::remove_file(&self.root, &self.name);
             })?;
         }
         self.complete = true;
@@ -520,7 +580,7 @@ impl Sink for DataFile {
         self.buffer = Vec::new();
         // A forked child only inherited it.
         if !self.complete && self.file.take().is_some() && self.process == std::process::id() {
-            let _ = fs::remove_file(&self.path);
+            let _ = beneath::remove_file(&self.root, &self.name);
         }
     }
 
@@ -529,12 +589,8 @@ impl Sink for DataFile {
     }
 
     fn spill_directory(&self) -> Option<PathBuf> {
-        // The table's own folder of a new partition may not be there yet.
-        self.path
-            .ancestors()
-            .skip(1)
-            .find(|folder| folder.is_dir())
-            .map(Path::to_path_buf)
+        // The folder of a new partition may not be there yet, or be a link.
+        Some(self.root.clone())
     }
 }
 

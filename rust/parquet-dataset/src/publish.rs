@@ -6,11 +6,13 @@
 //! readers see all of the old rows or all of the new ones at every moment, and both for an instant.
 
 use std::collections::{BTreeSet, HashMap};
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use beneath::Folder;
 use parquet_writer::{METADATA_FILE, WriteError, WriteResult, metadata_file};
 use tempfile::TempPath;
 
@@ -101,14 +103,18 @@ pub(crate) fn publish(
     target: Target<'_>,
     staging: &mut Staging,
 ) -> Result<Vec<PathBuf>, WriteError> {
-    let mut moves = Moves::default();
+    let mut moves = Moves {
+        root: target.root,
+        done: Vec::new(),
+        next_numbers: HashMap::new(),
+    };
     match moves.all(files, target, staging) {
         Ok(paths) => {
             let emptied = moves.old_folders(target.root);
             moves.done.clear();
             for folder in emptied {
                 // A folder that still holds something stays.
-                let _ = fs::remove_dir(folder);
+                let _ = moves.remove_folder(&folder);
             }
             Ok(paths)
         }
@@ -126,13 +132,13 @@ enum Move {
 }
 
 /// The moves made so far, so that they can be undone.
-#[derive(Default)]
-struct Moves {
+struct Moves<'a> {
+    root: &'a Path,
     done: Vec<Move>,
     next_numbers: HashMap<PathBuf, u64>,
 }
 
-impl Moves {
+impl Moves<'_> {
     fn all(
         &mut self,
         files: &[Staged<'_>],
@@ -180,7 +186,7 @@ impl Moves {
     fn set_aside(&mut self, from: PathBuf, staging: &mut Staging) -> Result<(), WriteError> {
         let with_path = |error| WriteError::io(&from, error);
         let to = staging.next_path().map_err(with_path)?;
-        match fs::rename(&from, &to) {
+        match self.rename(&from, &to) {
             Ok(()) => self.done.push(Move::SetAside { from, to }),
             // Somebody else has removed it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -191,27 +197,24 @@ impl Moves {
 
     fn place(&mut self, file: &Staged<'_>, target: Target<'_>) -> Result<PathBuf, WriteError> {
         let folder = target.root.join(file.folder);
-        self.make_folders(target.root, file.folder)?;
+        let inner = self.make_folders(target.root, file.folder)?;
         let mut number = match self.next_numbers.get(&folder) {
             Some(next) => *next,
             None if target.existing == Existing::Error => 0,
             None => next_number(&folder, target.template)?,
         };
-        let mut staged =
-            TempPath::try_from_path(file.from).map_err(|error| WriteError::io(&folder, error))?;
+        let (from, staged) = opened(self.root, file.from).map_err(|error| WriteError::io(&folder, error))?;
         let path = loop {
-            let path = folder.join(target.template.name(number));
+            let name = target.template.name(number);
+            let path = folder.join(&name);
             number += 1;
-            match staged.persist_noclobber(&path) {
+            match from.rename_new(staged, &inner, name.as_ref()) {
                 Ok(()) => break path,
                 // Another writer is about and took the number.
-                Err(failed)
-                    if failed.error.kind() == io::ErrorKind::AlreadyExists
-                        && target.existing != Existing::Error =>
-                {
-                    staged = failed.path;
+                Err(error)
+                    if error.kind() == io::ErrorKind::AlreadyExists && target.existing != Existing::Error => {
                 }
-                Err(failed) => return Err(WriteError::io(path, failed.error)),
+                Err(error) => return Err(WriteError::io(path, error)),
             }
         };
         self.done.push(Move::Published(path.clone()));
@@ -253,17 +256,19 @@ impl Moves {
         Ok(())
     }
 
-    fn make_folders(&mut self, root: &Path, below: &Path) -> Result<(), WriteError> {
-        let mut folder = root.to_path_buf();
-        for part in below {
-            folder.push(part);
-            match fs::create_dir(&folder) {
-                Ok(()) => self.done.push(Move::MadeFolder(folder.clone())),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(WriteError::io(folder, error)),
+    /// Opens a folder of the dataset, and makes those that are missing. Links are refused: what they lead to belongs to
+    /// somebody else.
+    fn make_folders(&mut self, root: &Path, below: &Path) -> Result<Folder, WriteError> {
+        let mut folder = Folder::root(root).map_err(|error| WriteError::io(root, error))?;
+        for name in below {
+            let path = folder.path().join(name);
+            let with_path = |error| WriteError::io(&path, error);
+            if folder.make_folder(name).map_err(with_path)? {
+                self.done.push(Move::MadeFolder(path.clone()));
             }
+            folder = folder.enter(name).map_err(with_path)?;
         }
-        Ok(())
+        Ok(folder)
     }
 
     /// Syncs every folder that got an entry or lost one.
@@ -297,12 +302,34 @@ impl Moves {
     fn undo(&mut self) {
         while let Some(done) = self.done.pop() {
             let _ = match done {
-                Move::MadeFolder(path) => fs::remove_dir(path),
-                Move::Published(path) => fs::remove_file(path),
-                Move::SetAside { from, to } => fs::rename(to, from),
+                Move::MadeFolder(path) => self.remove_folder(&path),
+                Move::Published(path) => self.remove_file(&path),
+                Move::SetAside { from, to } => self.rename(&to, &from),
             };
         }
     }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let ((old, name), (new, new_name)) = (opened(self.root, from)?, opened(self.root, to)?);
+        old.rename(name, &new, new_name)
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        let (folder, name) = opened(self.root, path)?;
+        folder.remove_file(name)
+    }
+
+    fn remove_folder(&self, path: &Path) -> io::Result<()> {
+        let (folder, name) = opened(self.root, path)?;
+        folder.remove_folder(name)
+    }
+}
+
+/// The open folder of a path below the root, and its name in it.
+fn opened<'a>(root: &Path, path: &'a Path) -> io::Result<(Folder, &'a OsStr)> {
+    let below = path.strip_prefix(root).map_err(io::Error::other)?;
+    let (folder, name) = beneath::split(below)?;
+    Ok((Folder::open(root, folder)?, name))
 }
 
 /// Files that summarise those of `root`, whoever wrote them: they list files that go, or have their schema.

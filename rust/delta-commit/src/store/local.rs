@@ -3,13 +3,18 @@
 //! A version is a file that is written and synced elsewhere, and then renamed to its place without replacing (or
 //! hard-linked, where the kernel cannot do that). Announcements and unfinished files lie in `_spillway/`. Readers take
 //! names with a leading `_` for no data, and `_delta_log` holds nothing but the log.
+//!
+//! What writes or deletes goes through [`beneath`]: nothing outside the table's folder changes, whatever is linked there.
 
 use std::collections::{BTreeSet, HashMap};
+use std::ffi::OsStr;
 use std::fs;
-use std::io::ErrorKind::{AlreadyExists, PermissionDenied, Unsupported};
+use std::io::ErrorKind::{AlreadyExists, NotFound, PermissionDenied, Unsupported};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use beneath::{Folder, Temporary, is_linked, is_temporary};
 
 use crate::log::{
     BEFORE_FIRST, IntentEntry, Listing, LogStore, PutOutcome, StoreError, StoreErrorKind, UnsyncedFile,
@@ -19,6 +24,11 @@ use crate::path;
 use crate::store::entries::Entry;
 use crate::store::nameless;
 use crate::store::sync::{sync, sync_each};
+
+const LOG: &str = "_delta_log";
+const ASIDE: &str = "_spillway";
+const INTENTS: &str = "_spillway/intents";
+const STAGING: &str = "staging";
 
 const ENOENT: i32 = 2;
 const EIO: i32 = 5;
@@ -35,7 +45,6 @@ pub struct LocalLogStore {
     root: PathBuf,
     log: PathBuf,
     intents: PathBuf,
-    staging: PathBuf,
 }
 
 impl LocalLogStore {
@@ -44,9 +53,8 @@ impl LocalLogStore {
     pub fn new(root: impl Into<PathBuf>) -> Self {
         let root = root.into();
         Self {
-            log: root.join("_delta_log"),
-            intents: root.join("_spillway/intents"),
-            staging: root.join("_spillway/staging"),
+            log: root.join(LOG),
+            intents: root.join(INTENTS),
             root,
         }
     }
@@ -92,32 +100,31 @@ impl LocalLogStore {
 
     /// Writes a whole file beside its place, and closes it: a network file system may say only then that bytes are
     /// lost, and nobody may see the file before.
-    fn stage(&self, body: &[u8], durable: bool) -> io::Result<tempfile::TempPath> {
-        let mut builder = tempfile::Builder::new();
-        #[cfg(unix)]
-        {
-            // Others read the table too; the process' umask decides who.
-            builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    fn stage(&self, body: &[u8], durable: bool) -> io::Result<Temporary> {
+        let mut staged = Temporary::create(self.staging()?)?;
+        staged.write_all(body)?;
+        staged.close(durable)?;
+        Ok(staged)
+    }
+
+    /// The folder of unfinished files. If the table's own folder is missing, the table was deleted or moved, and nothing
+    /// is made. A link in its place is somebody else's and stays; the files then lie beside it.
+    fn staging(&self) -> io::Result<Folder> {
+        let aside = Folder::make(&self.root, Path::new(ASIDE))?;
+        match aside.enter_or_make(OsStr::new(STAGING)) {
+            Err(error) if is_linked(&error) => Ok(aside),
+            staging => staging,
         }
-        let mut file = match builder.tempfile_in(&self.staging) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.make_aside(&self.staging)?;
-                builder.tempfile_in(&self.staging)?
-            }
-            other => other?,
-        };
-        file.write_all(body)?;
-        if durable {
-            file.as_file().sync_all()?;
-        }
-        let (file, path) = file.into_parts();
-        checked_close::close(file)?;
-        Ok(path)
+    }
+
+    fn log_folder(&self) -> io::Result<Folder> {
+        Folder::open(&self.root, Path::new(LOG))
     }
 
     /// Makes the folders of a new table, and makes them survive a crash.
     fn make_log(&self) -> Result<(), StoreError> {
-        fs::create_dir_all(&self.log).map_err(|e| StoreError::io(self.log.display(), &e))?;
+        let made = fs::create_dir_all(&self.root).and_then(|()| Folder::make(&self.root, Path::new(LOG)));
+        made.map_err(|e| StoreError::io(self.log.display(), &e))?;
         let above = self.root.parent().filter(|parent| !parent.as_os_str().is_empty());
         [self.log.as_path(), &self.root]
             .into_iter()
@@ -125,29 +132,18 @@ impl LocalLogStore {
             .try_for_each(|folder| sync(folder).map(drop))
     }
 
-    /// Makes a folder beside the log. If the table's own folder is missing, the table was deleted or moved, and nothing
-    /// is made.
-    fn make_aside(&self, folder: &Path) -> io::Result<()> {
-        for folder in [&self.root.join("_spillway"), folder] {
-            match fs::create_dir(folder) {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Removes unfinished files of processes that died.
+    /// Removes unfinished files of processes that died. They have names that [`Temporary`] gave.
     fn sweep(&self) {
-        // Nothing depends on it, so what cannot be read or removed stays.
-        let Ok(entries) = fs::read_dir(&self.staging) else {
-            return;
-        };
-        for entry in entries.flatten() {
-            let modified = entry.metadata().and_then(|metadata| metadata.modified());
-            let age = modified.ok().and_then(|at| at.elapsed().ok());
-            if age.is_some_and(|age| age > ABANDONED) {
-                let _ = fs::remove_file(entry.path());
+        for folder in [Path::new(ASIDE), &Path::new(ASIDE).join(STAGING)] {
+            // Nothing depends on it, so what cannot be read or removed stays.
+            let Ok(folder) = Folder::open(&self.root, folder) else {
+                continue;
+            };
+            for name in folder.names().unwrap_or_default() {
+                let modified = || folder.modified(&name);
+                if is_temporary(&name) && modified().is_some_and(is_abandoned) {
+                    let _ = folder.remove_file(&name);
+                }
             }
         }
     }
@@ -157,6 +153,7 @@ impl LocalLogStore {
         if place.try_exists()? {
             return Ok(PutOutcome::Exists);
         }
+        let (log, name) = (self.log_folder()?, version_file(version));
         let mut staged = self.stage(body, true)?;
         // The table may be gone, or another one, or its log may have been cleaned up: none of them may get a gap.
         if version > 0 && !self.can_follow(version - 1)? {
@@ -167,23 +164,18 @@ impl LocalLogStore {
             return Err(io::ErrorKind::NotFound.into());
         }
         for _ in 0..2 {
-            match staged.persist_noclobber(place) {
-                Ok(_) => return Ok(PutOutcome::Won),
-                Err(refused) if refused.error.kind() == io::ErrorKind::AlreadyExists => {
-                    return Ok(PutOutcome::Exists);
-                }
-                Err(refused) if refused.error.kind() == io::ErrorKind::Interrupted => staged = refused.path,
+            match staged.place_new(&log, OsStr::new(&name)) {
+                Ok(()) => return Ok(PutOutcome::Won),
+                Err(error) if error.kind() == AlreadyExists => return Ok(PutOutcome::Exists),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // A file server that was asked twice no longer finds what it renamed the first time.
-                Err(refused) if refused.error.kind() == io::ErrorKind::NotFound && place.try_exists()? => {
+                Err(error) if error.kind() == NotFound && place.try_exists()? => {
                     return Ok(PutOutcome::Exists);
                 }
-                Err(refused) if is_uncertain(&refused.error) => {
-                    return Ok(PutOutcome::Unknown(StoreError::io(
-                        place.display(),
-                        &refused.error,
-                    )));
+                Err(error) if is_uncertain(&error) => {
+                    return Ok(PutOutcome::Unknown(StoreError::io(place.display(), &error)));
                 }
-                Err(refused) => return Err(refused.error),
+                Err(error) => return Err(error),
             }
         }
         Ok(PutOutcome::Unknown(StoreError::transient(format!(
@@ -192,17 +184,10 @@ impl LocalLogStore {
         ))))
     }
 
-    /// Writes an intent beside its place. It need not survive a crash of the machine: nor does its owner.
-    fn stage_intent(&self, body: &[u8]) -> io::Result<tempfile::TempPath> {
-        let staged = self.stage(body, false)?;
-        if !self.intents.try_exists()? {
-            self.make_aside(&self.intents)?;
-        }
-        Ok(staged)
-    }
-
     fn entries(&self) -> io::Result<Vec<IntentEntry>> {
         let mut entries = Vec::new();
+        // Refuses a link, since intents that are carried are deleted.
+        Folder::open(&self.root, Path::new(INTENTS))?;
         for entry in fs::read_dir(&self.intents)? {
             let entry = entry?;
             let found = entry
@@ -320,15 +305,17 @@ impl LogStore for LocalLogStore {
     fn put_intent(&self, name: &str, body: &[u8]) -> Result<(), StoreError> {
         let place = self.intents.join(name);
         let unplaced = |error: io::Error| certain(StoreError::io(place.display(), &error));
-        let linked = match nameless::write(&self.intents, body) {
-            Some(file) => nameless::link(&file.map_err(unplaced)?, &place),
+        let intents = Folder::make(&self.root, Path::new(INTENTS)).map_err(unplaced)?;
+        let linked = match nameless::write(&intents, body) {
+            Some(file) => intents.link(&file.map_err(unplaced)?, OsStr::new(name)),
             None => Err(Unsupported.into()),
         };
         let placed = match linked {
-            // One that is announced again takes the place of the first, which no link does.
+            // One that is announced again takes the place of the first, which no link does. It need not survive a crash
+            // of the machine: nor does its owner.
             Err(error) if matches!(error.kind(), AlreadyExists | PermissionDenied | Unsupported) => {
-                let renamed = self.stage_intent(body).map_err(unplaced)?.persist(&place);
-                renamed.map_err(|refused| refused.error)
+                let mut staged = self.stage(body, false).map_err(unplaced)?;
+                staged.place(&intents, OsStr::new(name))
             }
             done => done,
         };
@@ -339,8 +326,13 @@ impl LogStore for LocalLogStore {
     }
 
     fn delete_intent(&self, name: &str) -> Result<(), StoreError> {
-        let path = self.intents.join(name);
-        or_missing(fs::remove_file(&path), ()).map_err(|e| StoreError::io(path.display(), &e))
+        match beneath::remove_file(&self.root, &Path::new(INTENTS).join(name)) {
+            // What is in a folder of somebody else is no intent of this table.
+            Err(error) if is_linked(&error) => Ok(()),
+            removed => {
+                or_missing(removed, ()).map_err(|e| StoreError::io(self.intents.join(name).display(), &e))
+            }
+        }
     }
 
     fn withdraw_intents(&self, names: &[String]) -> Result<(), StoreError> {
@@ -419,6 +411,11 @@ impl LogStore for LocalLogStore {
         }
         sync(&self.log).map(drop)
     }
+}
+
+/// Returns true if no write takes so long.
+fn is_abandoned(modified: SystemTime) -> bool {
+    modified.elapsed().is_ok_and(|age| age > ABANDONED)
 }
 
 /// Returns true if the rename may have taken effect in spite of its error.

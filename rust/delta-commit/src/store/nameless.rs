@@ -7,62 +7,26 @@
 //! Versions are renamed all the same. A link changes the file too: its count of links. A file system without a journal
 //! has no sync that covers this change with the one of the folder, and would take the file for a deleted one.
 
-#[cfg(target_os = "linux")]
-mod linux {
-    use std::fs::File;
-    use std::io::{self, Write};
-    use std::os::fd::AsRawFd;
-    use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io::{self, Write};
 
-    use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
+use beneath::Folder;
 
-    /// Writes a whole file in a folder; the file system has taken its bytes. None where it can have none without a name,
-    /// or where nothing can be linked.
-    pub(in crate::store) fn write(folder: &Path, body: &[u8]) -> Option<io::Result<File>> {
-        let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
-        // Others read the table too; the process' umask decides who.
-        let mut file = File::from(open(folder, flags, Mode::from_raw_mode(0o666)).ok()?);
-        let is_there = path(&file).try_exists().unwrap_or(false);
-        is_there.then(|| {
-            file.write_all(body)?;
-            // The link needs the descriptor, and must not come before an error of its close.
-            checked_close::try_close(&file)?;
-            Ok(file)
-        })
-    }
-
-    /// Gives a file its name, unless another one has it.
-    pub(in crate::store) fn link(file: &File, place: &Path) -> io::Result<()> {
-        Ok(linkat(CWD, path(file), CWD, place, AtFlags::SYMLINK_FOLLOW)?)
-    }
-
-    fn path(file: &File) -> PathBuf {
-        PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
-    }
+/// Writes a whole file in a folder; the file system has taken its bytes. None where it can have none without a name, or
+/// where nothing can be linked.
+pub(super) fn write(folder: &Folder, body: &[u8]) -> Option<io::Result<File>> {
+    let mut file = folder.nameless()?;
+    Some((|| {
+        file.write_all(body)?;
+        // The link needs the descriptor, and must not come before an error of its close.
+        checked_close::try_close(&file)?;
+        Ok(file)
+    })())
 }
-
-#[cfg(not(target_os = "linux"))]
-mod elsewhere {
-    use std::fs::File;
-    use std::io;
-    use std::path::Path;
-
-    pub(in crate::store) fn write(_: &Path, _: &[u8]) -> Option<io::Result<File>> {
-        None
-    }
-
-    pub(in crate::store) fn link(_: &File, _: &Path) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(super) use elsewhere::{link, write};
-#[cfg(target_os = "linux")]
-pub(super) use linux::{link, write};
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
+    use std::ffi::OsStr;
     use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
     use std::{fs, io};
@@ -73,11 +37,12 @@ mod tests {
     fn a_place_is_had_once_by_a_whole_file() {
         let folder = tempfile::tempdir().unwrap();
         let (place, plain) = (folder.path().join("place"), folder.path().join("plain"));
-        let file = write(folder.path(), b"rows").unwrap().unwrap();
-        let other = write(folder.path(), b"others").unwrap().unwrap();
+        let open = Folder::root(folder.path()).unwrap();
+        let file = write(&open, b"rows").unwrap().unwrap();
+        let other = write(&open, b"others").unwrap().unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-        link(&file, &place).unwrap();
-        let refused = link(&other, &place).unwrap_err();
+        open.link(&file, OsStr::new("place")).unwrap();
+        let refused = open.link(&other, OsStr::new("place")).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(fs::read(&place).unwrap(), b"rows");
         fs::write(&plain, "").unwrap();
@@ -86,9 +51,8 @@ mod tests {
     }
 
     #[test]
-    fn there_are_none_in_a_folder_that_is_missing_or_the_kernels() {
-        let folder = tempfile::tempdir().unwrap();
-        assert!(write(&folder.path().join("missing"), b"rows").is_none());
-        assert!(write(Path::new("/proc"), b"rows").is_none());
+    fn there_are_none_in_a_folder_of_the_kernel() {
+        let kernel = Folder::root(Path::new("/proc")).unwrap();
+        assert!(write(&kernel, b"rows").is_none());
     }
 }
