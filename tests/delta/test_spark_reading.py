@@ -175,26 +175,57 @@ def test_texts_of_declared_lengths(tmp_path: Path, worker: Worker) -> None:
     path = f"delta.`{tmp_path}/t`"
     worker.sql(
         f"create table {path} (id bigint, v varchar(5), c char(3), l array<varchar(2)>, "
-        "m map<varchar(2), char(2)>, g struct<a: varchar(2), `b:c`: array<char(2)>>) using delta"
+        "m map<varchar(2), char(2)>, g struct<a: varchar(2), b: array<char(2)>>) using delta"
     )
-    worker.sql(
-        f"insert into {path} values (1, 'ab      ', 'y', array('ab '), map('k', 'v'), "
-        "named_struct('a', 'a  ', 'b:c', array('x')))"
-    )
+    row = {"id": 1, "v": "ünïcö", "c": "y", "l": ["a "], "m": [("k", "v")], "g": {"a": "日本", "b": ["x"]}}
     table = spillway.delta.open(tmp_path / "t")
-    row = {
-        "id": 2,
-        "v": "ab      ",
-        "c": "y",
-        "l": ["ab "],
-        "m": [("k", "v")],
-        "g": {"a": "a  ", "b:c": ["x"]},
-    }
-    with table.append() as append:
-        append.write(pa.Table.from_pylist([row], pa.schema(table.schema)))
-    theirs, ours = sorted(pa.table(table.scan()).to_pylist(), key=lambda row: row["id"])
-    assert ours | {"id": 1} == theirs
-    for wrong in ({"v": "too long"}, {"c": "abcd"}, {"l": ["abc"]}, {"g": {"a": "abc", "b:c": None}}):
+    table.append_rows([row | {"m": dict(row["m"])}])
+    assert scanned(tmp_path / "t").to_pylist() == [row]
+    texts = {"v": "'abcdef'", "c": "'abcd'", "l": "array('abc')", "g.a": "'abc'"}
+    wrongs: list[dict[str, Any]] = [
+        {"v": "abcde "},
+        {"c": "abcd"},
+        {"l": ["abc"]},
+        {"g": {"a": "abc", "b": None}},
+    ]
+    for (name, text), wrong in zip(texts.items(), wrongs, strict=True):
+        with pytest.raises(RuntimeError, match="CHAR_VARCHAR_LIMIT"):
+            worker.sql(f"update {path} set {name} = {text}")
         with pytest.raises(SchemaError):
-            table.append_rows([row | wrong])
-    assert worker.sql(f"select count(*) from {path} where c = 'y'") == [[2]]
+            table.append_rows([row | {"m": dict(row["m"])} | wrong])
+    # Spark goes on with our rows.
+    worker.sql(f"update {path} set id = 2")
+    assert worker.sql(f"select id, c from {path}") == [[2, "y  "]]
+
+
+@pytest.mark.parametrize("kind", ["TIMESTAMP_MICROS", "INT96"])
+def test_dates_and_times_of_the_old_calendar(tmp_path: Path, worker: Worker, kind: str) -> None:
+    path = f"delta.`{tmp_path}/t`"
+    settings = {"parquet.datetimeRebaseModeInWrite": "LEGACY", "parquet.int96RebaseModeInWrite": "LEGACY"}
+    settings |= {"parquet.outputTimestampType": kind, "session.timeZone": "UTC"}
+    before = {name: worker.sql(f"set spark.sql.{name}")[0][1] for name in settings}
+    try:
+        for name, value in settings.items():
+            worker.sql(f"set spark.sql.{name}={value}")
+        worker.sql(f"create table {path} (id bigint, day date, at timestamp) using delta")
+        days = ["0001-01-01", "1000-03-01", "1582-10-04", "1582-10-15", "1900-01-01", "2020-01-01"]
+        for number, day in enumerate(days):
+            worker.sql(f"insert into {path} values ({number}, date'{day}', timestamp'{day} 12:30:01.5')")
+        texts = f"select id, string(day), string(at) from {path} order by id"
+        wanted = [[number, day, f"{day} 12:30:01.5"] for number, day in enumerate(days)]
+        assert worker.sql(texts) == wanted
+        table = spillway.delta.open(tmp_path / "t")
+        for done in (False, True):
+            found = sorted(pa.table(table.scan()).to_pylist(), key=lambda row: row["id"])
+            assert [str(row["day"]) for row in found] == days
+            assert [row["at"].strftime("%H:%M:%S") for row in found] == ["12:30:01"] * len(days)
+            assert [str(row["at"].date()) for row in found] == days
+            for number, day in enumerate(days):
+                assert scanned(tmp_path / "t", where=f"day = DATE '{day}'")["id"].to_pylist() == [number]
+            if not done:
+                table.optimize()
+        assert len(table.files()) == 1
+        assert worker.sql(texts) == wanted
+    finally:
+        for name, value in before.items():
+            worker.sql(f"set spark.sql.{name}={value}")

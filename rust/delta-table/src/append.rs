@@ -120,8 +120,8 @@ type Check<'a> = dyn Fn(&Constraints, &Batch) -> Result<()> + 'a;
 
 /// The origin of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Origin {
-    /// From outside. Texts get the lengths that their columns declare.
+enum RowsFrom {
+    /// From outside. Texts have the lengths that their columns declare.
     Caller,
     /// From the table, but for new values that have these lengths.
     Table,
@@ -310,7 +310,7 @@ impl DataWriter {
         let check = |constraints: &Constraints, rows: &Batch| {
             constraints.check(rows, |row| format!("row {row} of a batch"))
         };
-        let fitted = self.fit(batch, Origin::Caller, kept.is_some(), &check)?;
+        let fitted = self.fit(batch, RowsFrom::Caller, kept.is_some(), &check)?;
         self.take_fitted(fitted, kept, go_on)
     }
 
@@ -321,7 +321,7 @@ impl DataWriter {
             let check = |constraints: &Constraints, rows: &Batch| {
                 constraints.check(rows, |row| format!("row {}", before + row))
             };
-            let fitted = self.fit(batch, Origin::Caller, is_kept, &check)?;
+            let fitted = self.fit(batch, RowsFrom::Caller, is_kept, &check)?;
             before += batch.rows();
             Ok(fitted)
         });
@@ -347,17 +347,17 @@ impl DataWriter {
         check: &Check<'_>,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
-        let fitted = self.fit(batch, Origin::Table, false, check)?;
+        let fitted = self.fit(batch, RowsFrom::Table, false, check)?;
         self.take_fitted(fitted, &mut None, go_on)
     }
 
     /// Checks a batch, and converts it to rows of the table.
-    fn fit(&mut self, batch: &Batch, origin: Origin, is_kept: bool, check: &Check<'_>) -> Result<Fitted> {
+    fn fit(&mut self, batch: &Batch, from: RowsFrom, is_kept: bool, check: &Check<'_>) -> Result<Fitted> {
         let open = self.opened(batch.schema())?;
         let given = batch.columns();
-        let mut batch = open.shape.fit(batch)?;
-        if origin == Origin::Caller {
-            batch = open.limits.of_batch(batch)?;
+        let batch = open.shape.fit(batch)?;
+        if from == RowsFrom::Caller {
+            open.limits.check_batch(&batch)?;
         }
         let is_given = |column: &ArrayRef| given.iter().any(|given| Arc::ptr_eq(given, column));
         let is_converted = !batch.columns().iter().all(is_given);

@@ -188,7 +188,7 @@ fn map(array: &MapArray, entries: &FieldRef, sorted: bool) -> Result<ArrayRef, M
 }
 
 /// The values of lists, without those that belong to no list or to a null one, and the offsets in them.
-fn own_values(
+pub(crate) fn own_values(
     offsets: &OffsetBuffer<i32>,
     values: &ArrayRef,
     nulls: Option<&NullBuffer>,

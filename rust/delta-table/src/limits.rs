@@ -1,37 +1,38 @@
 //! The lengths of `varchar(n)` and `char(n)`, which Spark keeps in the metadata of columns of text.
 //!
 //! The schema of the log has these columns as `string`. The type as it was declared is the text of the metadata's
-//! `__CHAR_VARCHAR_TYPE_STRING`, for nested types that of the whole column, such as `array<varchar(5)>`. The rules are
-//! those of Spark's `CharVarcharCodegenUtils`: lengths count code points; a text that is too long by spaces at its end
-//! alone loses as many of them as are too many, any other one is refused; `char(n)` gets spaces up to its length.
+//! `__CHAR_VARCHAR_TYPE_STRING`, for nested types that of the whole column, such as `array<varchar(5)>`. The rule is that
+//! of delta-spark (`CharVarcharConstraint`): a text of either type has at most n characters, which are code points, and
+//! spaces at its end count. Spark fills `char(n)` when it reads it, and no writer does.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, GenericListArray, MapArray, StringArray, StructArray};
+use arrow_array::{Array, ArrayRef};
 use arrow_cast::cast;
-use arrow_schema::{ArrowError, DataType, Field, Fields};
+use arrow_schema::{ArrowError, DataType};
 use parquet_writer::Batch;
 
 use crate::error::{Result, TableError};
-use crate::fit::masked;
+use crate::fit::{masked, own_values};
 use crate::schema::{Column, Kind, Primitive, TableSchema};
 
 /// The entry of a column's metadata.
 const DECLARED: &str = "__CHAR_VARCHAR_TYPE_STRING";
 
+/// Characters of a text in an error.
+const MOST_SHOWN: usize = 60;
+
 /// The lengths of a table's columns.
 #[derive(Debug, Default)]
 pub(crate) struct Limits(HashMap<String, Limit>);
 
-/// The lengths of the texts in a column.
+/// The most characters of the texts in a column.
 #[derive(Debug, Clone, PartialEq)]
 enum Limit {
-    /// At most so many characters.
-    Varchar(usize),
-    /// Exactly so many characters.
-    Char(usize),
+    /// Those of a text, and its type.
+    Text(usize, String),
     /// Those of some fields, by their names.
     Struct(Vec<(String, Limit)>),
     /// Those of elements.
@@ -55,69 +56,53 @@ impl Limits {
         Ok(Self(limits))
     }
 
-    /// The values of a column, cut and filled as Spark does it.
+    /// Checks the values of a column.
     ///
     /// # Errors
     /// [`delta_commit::CommitError::Schema`] with the first text that is too long.
-    pub fn applied(&self, column: &str, values: &ArrayRef) -> Result<ArrayRef> {
+    pub fn check(&self, column: &str, values: &ArrayRef) -> Result<()> {
         let Some(limit) = self.0.get(column) else {
-            return Ok(Arc::clone(values));
+            return Ok(());
         };
-        limit.applied(values).map_err(|why| match why {
-            Unfit::TooLong(text, declared) => {
-                let length = text.chars().count();
-                let mut shown: String = text.chars().take(MOST_SHOWN).collect();
-                if shown.len() < text.len() {
-                    shown.push_str("...");
-                }
-                TableError::column(
-                    column,
-                    format!(
-                        "the column {column:?} is {declared} and takes no text of {length} characters, such as \
-                         {shown:?}: shorten it"
-                    ),
-                )
-            }
-            Unfit::Arrow(error) => {
-                TableError::column(column, format!("the column {column:?} does not fit: {error}"))
-            }
-        })
+        let found = limit.broken(values).map_err(|error| {
+            TableError::column(column, format!("the column {column:?} does not fit: {error}"))
+        })?;
+        let Some((text, declared)) = found else {
+            return Ok(());
+        };
+        let length = text.chars().count();
+        let mut shown: String = text.chars().take(MOST_SHOWN).collect();
+        if shown.len() < text.len() {
+            shown.push_str("...");
+        }
+        Err(TableError::column(
+            column,
+            format!(
+                "the column {column:?} is declared as {declared}, and a text has {length} characters: {shown:?}; shorten it"
+            ),
+        ))
     }
 
-    /// The batch with the values of all of its columns cut and filled.
+    /// Checks the values of all columns of a batch.
     ///
     /// # Errors
-    /// As [`Self::applied`].
-    pub fn of_batch(&self, batch: Batch) -> Result<Batch> {
+    /// As [`Self::check`].
+    pub fn check_batch(&self, batch: &Batch) -> Result<()> {
         if self.0.is_empty() {
-            return Ok(batch);
+            return Ok(());
         }
         batch.check_text()?;
-        let mut fields = Vec::with_capacity(batch.columns().len());
-        let mut columns = Vec::with_capacity(batch.columns().len());
-        for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
-            let column = self.applied(field.name(), column)?;
-            fields.push(field.as_ref().clone().with_data_type(column.data_type().clone()));
-            columns.push(column);
-        }
-        let schema = arrow_schema::Schema::new(fields);
-        Ok(Batch::new(Arc::new(schema), columns, batch.rows())?)
+        let mut columns = batch.schema().fields().iter().zip(batch.columns());
+        columns.try_for_each(|(field, column)| self.check(field.name(), column))
     }
 }
-
-/// Characters of a text in an error.
-const MOST_SHOWN: usize = 60;
 
 fn of_column(column: &Column) -> Result<Option<Limit>> {
     let Some(declared) = column.metadata.get(DECLARED) else {
         return Ok(None);
     };
-    let limit = declared.as_str().and_then(|text| {
-        let mut parser = Parser(text.trim());
-        let limit = parser.limit(&column.kind)?;
-        parser.0.is_empty().then_some(limit)
-    });
-    limit.ok_or_else(|| {
+    let text = declared.as_str().unwrap_or_default();
+    read(text, &column.kind).map_err(|Unread| {
         TableError::unsupported(format!(
             "the column {:?} has the metadata {DECLARED}={declared}, which is not understood as the type {}, so that \
              texts cannot be checked: write the table with Spark",
@@ -127,12 +112,25 @@ fn of_column(column: &Column) -> Result<Option<Limit>> {
     })
 }
 
+/// A declaration that is not one of the column's type.
+struct Unread;
+
+/// The lengths in the declaration of a type; none without any.
+fn read(text: &str, kind: &Kind) -> Result<Option<Limit>, Unread> {
+    let mut parser = Parser(text.trim());
+    let limit = parser.limit(kind)?;
+    if parser.0.is_empty() {
+        Ok(limit)
+    } else {
+        Err(Unread)
+    }
+}
+
 /// The rest of a declaration, as Spark's `catalogString` writes types.
 struct Parser<'a>(&'a str);
 
 impl Parser<'_> {
-    /// The lengths in the declaration of a type; the inner option is none without any. None if it is of another type.
-    fn limit(&mut self, kind: &Kind) -> Option<Option<Limit>> {
+    fn limit(&mut self, kind: &Kind) -> Result<Option<Limit>, Unread> {
         match kind {
             Kind::Struct(fields) => {
                 self.skip("struct<")?;
@@ -148,13 +146,13 @@ impl Parser<'_> {
                     }
                 }
                 self.skip(">")?;
-                Some((!limits.is_empty()).then_some(Limit::Struct(limits)))
+                Ok((!limits.is_empty()).then_some(Limit::Struct(limits)))
             }
             Kind::Array(element, _) => {
                 self.skip("array<")?;
                 let limit = self.limit(element)?;
                 self.skip(">")?;
-                Some(limit.map(|limit| Limit::Array(Box::new(limit))))
+                Ok(limit.map(|limit| Limit::Array(Box::new(limit))))
             }
             Kind::Map(key, value, _) => {
                 self.skip("map<")?;
@@ -162,27 +160,29 @@ impl Parser<'_> {
                 self.skip(",")?;
                 let value = self.limit(value)?.map(Box::new);
                 self.skip(">")?;
-                Some((key.is_some() || value.is_some()).then_some(Limit::Map(key, value)))
+                Ok((key.is_some() || value.is_some()).then_some(Limit::Map(key, value)))
             }
             Kind::Primitive(Primitive::String) => self.text(),
             Kind::Primitive(_) | Kind::Decimal(..) => {
                 self.word();
-                Some(None)
+                Ok(None)
             }
         }
     }
 
-    /// The lengths of a type of texts.
-    fn text(&mut self) -> Option<Option<Limit>> {
+    /// The length of a type of texts.
+    fn text(&mut self) -> Result<Option<Limit>, Unread> {
         let word = self.word().to_ascii_lowercase();
-        let Some((name, length)) = word.split_once('(') else {
-            return (word == "string").then_some(None);
-        };
-        let length = length.strip_suffix(')')?.trim().parse().ok()?;
-        match name.trim() {
-            "varchar" => Some(Some(Limit::Varchar(length))),
-            "char" => Some(Some(Limit::Char(length))),
-            _ => None,
+        if word == "string" {
+            return Ok(None);
+        }
+        let (name, length) = word.split_once('(').ok_or(Unread)?;
+        let length = length
+            .strip_suffix(')')
+            .and_then(|length| length.trim().parse().ok());
+        match (name.trim(), length) {
+            ("varchar" | "char", Some(length)) => Ok(Some(Limit::Text(length, word.clone()))),
+            _ => Err(Unread),
         }
     }
 
@@ -207,169 +207,96 @@ impl Parser<'_> {
     }
 
     /// The name of a field, in backquotes or without.
-    fn name(&mut self, name: &str) -> Option<()> {
+    fn name(&mut self, name: &str) -> Result<(), Unread> {
         let quoted = format!("`{}`", name.replace('`', "``"));
-        self.0 = self.0.trim_start();
-        self.skip(&quoted).or_else(|| {
-            self.0 = self.0.strip_prefix(name)?;
-            Some(())
-        })
+        if self.skip(&quoted).is_err() {
+            self.0 = self.0.trim_start().strip_prefix(name).ok_or(Unread)?;
+        }
+        Ok(())
     }
 
-    fn skip(&mut self, word: &str) -> Option<()> {
-        let rest = self.0.trim_start();
-        let (start, rest) = rest.split_at_checked(word.len())?;
+    fn skip(&mut self, word: &str) -> Result<(), Unread> {
+        let (start, rest) = self.0.trim_start().split_at_checked(word.len()).ok_or(Unread)?;
         if !start.eq_ignore_ascii_case(word) {
-            return None;
+            return Err(Unread);
         }
         self.0 = rest.trim_start();
-        Some(())
+        Ok(())
     }
 }
 
-/// The reason why texts do not fit.
-enum Unfit {
-    /// This text is too long for the type of this name.
-    TooLong(String, String),
-    Arrow(ArrowError),
-}
-
-impl From<ArrowError> for Unfit {
-    fn from(error: ArrowError) -> Self {
-        Self::Arrow(error)
-    }
-}
+/// A text that is too long, and the type that it is too long for.
+type Broken = (String, String);
 
 impl Limit {
-    fn applied(&self, values: &ArrayRef) -> Result<ArrayRef, Unfit> {
-        let data_type = values.data_type();
-        match (self, data_type) {
-            (_, DataType::Dictionary(_, inner)) => self.applied(&cast(values, inner)?),
-            (_, DataType::RunEndEncoded(_, inner)) => self.applied(&cast(values, inner.data_type())?),
-            (Self::Varchar(_) | Self::Char(_), DataType::Utf8) => self.texts(values),
-            (Self::Varchar(_) | Self::Char(_), _) => self.texts(&cast(values, &DataType::Utf8)?),
-            (Self::Struct(limits), DataType::Struct(_)) => fields(limits, values.as_struct()),
-            (Self::Array(limit), DataType::List(_)) => elements::<i32>(limit, values.as_list()),
-            (Self::Array(limit), DataType::LargeList(_)) => elements::<i64>(limit, values.as_list()),
-            (Self::Array(limit), DataType::FixedSizeList(field, _)) => {
-                let list = cast(values, &DataType::List(Arc::clone(field)))?;
-                elements::<i32>(limit, list.as_list())
+    /// The first text that is too long.
+    fn broken(&self, values: &ArrayRef) -> Result<Option<Broken>, ArrowError> {
+        match (self, values.data_type()) {
+            (_, DataType::Dictionary(_, inner)) => self.broken(&cast(values, inner)?),
+            (_, DataType::RunEndEncoded(_, inner)) => self.broken(&cast(values, inner.data_type())?),
+            (Self::Text(most, declared), _) => {
+                let texts = cast(values, &DataType::Utf8View)?;
+                // A character has at least one byte.
+                let is_long = |text: &&str| text.len() > *most && text.chars().count() > *most;
+                let mut texts = texts.as_string_view().iter().flatten();
+                Ok(texts
+                    .find(is_long)
+                    .map(|text| (text.to_owned(), declared.clone())))
             }
-            (Self::Array(limit), DataType::ListView(field) | DataType::LargeListView(field)) => {
-                let list = cast(values, &DataType::LargeList(Arc::clone(field)))?;
-                elements::<i64>(limit, list.as_list())
+            (Self::Struct(limits), DataType::Struct(_)) => {
+                let group = values.as_struct();
+                let held = limits
+                    .iter()
+                    .filter_map(|(name, limit)| Some((group.column_by_name(name)?, limit)));
+                // Whatever is below a null is no value.
+                first(held.map(|(column, limit)| limit.broken(&masked(column, group.nulls()))))
             }
+            (Self::Array(limit), DataType::List(_)) => {
+                let list = values.as_list::<i32>();
+                limit.broken(
+                    &own_values(list.offsets(), list.values(), list.nulls())
+                        .map_err(lost)?
+                        .1,
+                )
+            }
+            (
+                Self::Array(_),
+                DataType::LargeList(element)
+                | DataType::ListView(element)
+                | DataType::LargeListView(element)
+                | DataType::FixedSizeList(element, _),
+            ) => self.broken(&cast(values, &DataType::List(Arc::clone(element)))?),
             (Self::Map(key, value), DataType::Map(..)) => {
-                entries(key.as_deref(), value.as_deref(), values.as_map())
+                let map = values.as_map();
+                let entries: ArrayRef = Arc::new(map.entries().clone());
+                let entries = own_values(map.offsets(), &entries, map.nulls()).map_err(lost)?.1;
+                let columns = entries.as_struct().columns().iter();
+                let held = columns
+                    .zip([key, value])
+                    .filter_map(|(column, limit)| Some((column, limit.as_deref()?)));
+                first(held.map(|(column, limit)| limit.broken(column)))
             }
-            (_, other) => Err(Unfit::Arrow(ArrowError::SchemaError(format!(
-                "{other} holds no texts of a declared length"
-            )))),
+            (_, other) => Err(lost(format!("{other} holds no texts of a declared length"))),
         }
-    }
-
-    /// Texts as Spark writes them. Those of the right lengths stay the array that they are.
-    fn texts(&self, values: &ArrayRef) -> Result<ArrayRef, Unfit> {
-        let texts = values.as_string::<i32>();
-        if texts.iter().flatten().all(|text| self.fits(text)) {
-            return Ok(Arc::clone(values));
-        }
-        let made = texts
-            .iter()
-            .map(|text| text.map(|text| self.made(text)).transpose());
-        Ok(Arc::new(made.collect::<Result<StringArray, _>>()?))
-    }
-
-    fn fits(&self, text: &str) -> bool {
-        match self {
-            // A character has at least one byte.
-            Self::Varchar(most) => text.len() <= *most || text.chars().count() <= *most,
-            Self::Char(length) => text.chars().count() == *length,
-            Self::Struct(_) | Self::Array(_) | Self::Map(..) => true,
-        }
-    }
-
-    fn made(&self, text: &str) -> Result<String, Unfit> {
-        let (length, name) = match self {
-            Self::Varchar(length) => (*length, "varchar"),
-            Self::Char(length) => (*length, "char"),
-            Self::Struct(_) | Self::Array(_) | Self::Map(..) => return Ok(text.to_owned()),
-        };
-        let mut made: String = text.chars().take(length).collect();
-        if !text[made.len()..].bytes().all(|byte| byte == b' ') {
-            return Err(Unfit::TooLong(text.to_owned(), format!("{name}({length})")));
-        }
-        if name == "char" {
-            let lacking = length - made.chars().count();
-            made.extend(std::iter::repeat_n(' ', lacking));
-        }
-        Ok(made)
     }
 }
 
-fn fields(limits: &[(String, Limit)], group: &StructArray) -> Result<ArrayRef, Unfit> {
-    let mut columns = Vec::with_capacity(group.num_columns());
-    let mut fields = Vec::with_capacity(group.num_columns());
-    for (field, column) in group.fields().iter().zip(group.columns()) {
-        let limit = limits.iter().find(|(name, _)| name == field.name());
-        let column = match limit {
-            // Whatever is below a null is no value.
-            Some((_, limit)) => limit.applied(&masked(column, group.nulls()))?,
-            None => Arc::clone(column),
-        };
-        fields.push(with_type(field, &column));
-        columns.push(column);
-    }
-    let group =
-        StructArray::try_new_with_length(Fields::from(fields), columns, group.nulls().cloned(), group.len());
-    Ok(Arc::new(group?))
+fn lost(why: String) -> ArrowError {
+    ArrowError::SchemaError(why)
 }
 
-fn elements<O: arrow_array::OffsetSizeTrait>(
-    limit: &Limit,
-    list: &GenericListArray<O>,
-) -> Result<ArrayRef, Unfit> {
-    let values = limit.applied(list.values())?;
-    let (DataType::List(field) | DataType::LargeList(field)) = list.data_type() else {
-        return Ok(Arc::new(list.clone()));
-    };
-    let field = Arc::new(with_type(field, &values));
-    let list = GenericListArray::<O>::try_new(field, list.offsets().clone(), values, list.nulls().cloned());
-    Ok(Arc::new(list?))
-}
-
-fn entries(key: Option<&Limit>, value: Option<&Limit>, map: &MapArray) -> Result<ArrayRef, Unfit> {
-    let columns = [key, value].into_iter().zip(map.entries().columns());
-    let columns = columns.map(|(limit, column)| match limit {
-        Some(limit) => limit.applied(column),
-        None => Ok(Arc::clone(column)),
-    });
-    let columns = columns.collect::<Result<Vec<_>, _>>()?;
-    let fields = map.entries().fields().iter().zip(&columns);
-    let fields: Fields = fields.map(|(field, column)| with_type(field, column)).collect();
-    let given = StructArray::try_new(fields.clone(), columns, map.entries().nulls().cloned())?;
-    let DataType::Map(field, sorted) = map.data_type() else {
-        return Ok(Arc::new(map.clone()));
-    };
-    let field = field.as_ref().clone().with_data_type(DataType::Struct(fields));
-    let map = MapArray::try_new(
-        Arc::new(field),
-        map.offsets().clone(),
-        given,
-        map.nulls().cloned(),
-        *sorted,
-    );
-    Ok(Arc::new(map?))
-}
-
-fn with_type(field: &Field, column: &ArrayRef) -> Field {
-    field.clone().with_data_type(column.data_type().clone())
+/// The first one that is there.
+fn first(
+    mut found: impl Iterator<Item = Result<Option<Broken>, ArrowError>>,
+) -> Result<Option<Broken>, ArrowError> {
+    found.find_map(Result::transpose).transpose()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::{Value, json};
+
+    use super::*;
 
     fn declared(kind: &Value, text: &str) -> Result<Option<Limit>> {
         of_column(&Column {
@@ -380,13 +307,21 @@ mod tests {
         })
     }
 
+    fn text(most: usize, declared: &str) -> Limit {
+        Limit::Text(most, declared.to_owned())
+    }
+
     #[test]
     fn declarations_are_read_as_spark_writes_them() {
-        let text = json!("string");
-        assert_eq!(declared(&text, "varchar(5)").unwrap(), Some(Limit::Varchar(5)));
-        assert_eq!(declared(&text, "CHAR(3)").unwrap(), Some(Limit::Char(3)));
+        let plain = json!("string");
+        assert_eq!(
+            declared(&plain, "varchar(5)").unwrap(),
+            Some(text(5, "varchar(5)"))
+        );
+        assert_eq!(declared(&plain, "CHAR(3)").unwrap(), Some(text(3, "char(3)")));
+        assert_eq!(declared(&plain, "string").unwrap(), None);
         let list = json!({"type": "array", "elementType": "string", "containsNull": true});
-        let expected = Limit::Array(Box::new(Limit::Varchar(5)));
+        let expected = Limit::Array(Box::new(text(5, "varchar(5)")));
         assert_eq!(declared(&list, "array<varchar(5)>").unwrap(), Some(expected));
         let field =
             |name: &str, kind: Value| json!({"name": name, "type": kind, "nullable": true, "metadata": {}});
@@ -395,10 +330,8 @@ mod tests {
             field("c", json!({"type": "map", "keyType": "string", "valueType": "string", "valueContainsNull": true})),
             field("d", json!("string")),
         ]});
-        let expected = Limit::Struct(vec![(
-            "c".to_owned(),
-            Limit::Map(Some(Box::new(Limit::Char(2))), None),
-        )]);
+        let map = Limit::Map(Some(Box::new(text(2, "char(2)"))), None);
+        let expected = Limit::Struct(vec![("c".to_owned(), map)]);
         for text in [
             "struct<a:b:decimal(10,2),c:map<char(2),string>,d:string>",
             "struct<`a:b`: decimal(10,2), c: map<char(2), string>, d: string>",
@@ -423,21 +356,5 @@ mod tests {
         ] {
             assert!(declared(&json!("string"), text).is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn texts_are_cut_and_filled_as_spark_does_it() {
-        let made = |limit: &Limit, text: &str| limit.made(text).ok();
-        let varchar = Limit::Varchar(3);
-        assert_eq!(made(&varchar, "日本語  ").unwrap(), "日本語");
-        assert_eq!(made(&varchar, "a ").unwrap(), "a ");
-        assert_eq!(made(&varchar, "a    ").unwrap(), "a  ");
-        assert_eq!(made(&varchar, "abcd"), None);
-        assert_eq!(made(&varchar, "abc\t"), None);
-        let exact = Limit::Char(3);
-        assert_eq!(made(&exact, "é").unwrap(), "é  ");
-        assert_eq!(made(&exact, "").unwrap(), "   ");
-        assert_eq!(made(&exact, "abc  ").unwrap(), "abc");
-        assert_eq!(made(&exact, "ab cd"), None);
     }
 }

@@ -14,7 +14,7 @@ use crate::row_change::{Changed, Counts, Dependence, NewRows, PendingChange, Row
 use crate::scan::{Positions, Question, chosen};
 use crate::schema::Column;
 use crate::table::Table;
-use crate::values::{NewColumns, Origin};
+use crate::values::{Argument, NewColumns};
 
 /// The new values of an update, by the names of their columns.
 pub struct NewValues<'a> {
@@ -110,7 +110,7 @@ impl<'a> Assignment<'a> {
             head,
             &literals,
             &computed,
-            Origin {
+            Argument {
                 what: "set".to_owned(),
                 option: "set",
             },

@@ -22,7 +22,7 @@ const AT_ONCE: usize = 16 << 20;
 
 /// The argument that new values come from.
 #[derive(Debug, Clone)]
-pub(crate) struct Origin {
+pub(crate) struct Argument {
     /// The words for it.
     pub what: String,
     /// Its name.
@@ -32,7 +32,7 @@ pub(crate) struct Origin {
 /// New values of columns of the table, by the columns' places.
 pub(crate) struct NewColumns {
     schema: SchemaRef,
-    origin: Origin,
+    argument: Argument,
     limits: Limits,
     literals: Vec<(usize, ArrayRef)>,
     computed: Vec<usize>,
@@ -45,20 +45,21 @@ impl NewColumns {
     ///
     /// # Errors
     /// [`CommitError::Schema`](delta_commit::CommitError::Schema) when the table lacks one, or a literal does not fit.
-    pub fn of(head: &Head, given: &RecordBatch, computed: &[String], origin: Origin) -> Result<Self> {
+    pub fn of(head: &Head, given: &RecordBatch, computed: &[String], argument: Argument) -> Result<Self> {
         let limits = Limits::of(&head.schema)?;
         let mut literals = Vec::new();
         for (field, value) in given.schema().fields().iter().zip(given.columns()) {
             let place = place_of(head, field.name())?;
             let value = literal(&head.schema.columns[place], value)?;
-            literals.push((place, limits.applied(field.name(), &value)?));
+            limits.check(field.name(), &value)?;
+            literals.push((place, value));
         }
         let computed = computed.iter().map(|name| place_of(head, name));
         let computed = computed.collect::<Result<Vec<_>>>()?;
         let bytes: usize = literals.iter().map(|(_, value)| bytes_of(value)).sum();
         Ok(Self {
             schema: head.schema.arrow(),
-            origin,
+            argument,
             limits,
             literals,
             computed,
@@ -110,12 +111,13 @@ impl NewColumns {
             batch.check_text()?;
             if let Some((index, _)) = batch.schema().column_with_name(name) {
                 let part = fitted(&batch.columns()[index], field.data_type()).map_err(|why| {
-                    let Origin { what, option } = &self.origin;
+                    let Argument { what, option } = &self.argument;
                     let message =
                         format!("{what} has an expression for '{name}' whose values do not fit: {why}");
                     TableError::option(*option, message)
                 })?;
-                parts.push(self.limits.applied(name, &part)?);
+                self.limits.check(name, &part)?;
+                parts.push(part);
             }
         }
         let given: usize = parts.iter().map(Array::len).sum();

@@ -8,7 +8,7 @@ use arrow_select::take::take;
 
 use crate::error::{Result, TableError};
 use crate::head::Head;
-use crate::values::{Evaluate, NewColumns, Origin};
+use crate::values::{Argument, Evaluate, NewColumns};
 
 use super::condition::Condition;
 use super::source::{Source, SourceRow};
@@ -100,8 +100,8 @@ impl MergeClause {
     }
 
     /// The argument that its values come from.
-    fn origin(&self) -> Origin {
-        Origin {
+    fn argument(&self) -> Argument {
+        Argument {
             what: format!("{}_{}", self.kind.words(), self.action()),
             option: if self.kind == ClauseKind::NotMatched {
                 "values"
@@ -210,7 +210,7 @@ impl Clause {
             };
             Ok::<_, TableError>(Values {
                 taken: taken.iter().filter_map(place).collect(),
-                new: NewColumns::of(head, &given.literals, &given.computed, clause.origin())?,
+                new: NewColumns::of(head, &given.literals, &given.computed, clause.argument())?,
                 expressions: given.expressions.clone(),
             })
         });

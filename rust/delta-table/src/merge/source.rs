@@ -79,7 +79,8 @@ impl Source {
             let columns = fitted.columns().iter().zip(shape.schema().fields());
             let columns = columns.map(|(column, field)| {
                 let column = in_type(column, head, field.name())?;
-                limits.applied(field.name(), &column)
+                limits.check(field.name(), &column)?;
+                Ok::<_, TableError>(column)
             });
             let named = some_of(batch, &named)?;
             let columns = columns.chain(named.columns().iter().map(without_views));
