@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::log::{
-    BEFORE_FIRST, IntentEntry, Listing, LogStore, PutOutcome, StoreError, StoreErrorKind, Version,
-    version_file, version_of_checkpoint, version_shown_by_file,
+    BEFORE_FIRST, Digest, IntentEntry, Listing, LogStore, PutOutcome, Standing, StoreError, StoreErrorKind,
+    Version, standing_of_missing, version_file, version_of_checkpoint, version_shown_by_file,
 };
 use crate::path;
 use crate::store::entries::Entry;
@@ -289,6 +289,27 @@ impl LogStore for LocalLogStore {
             io::ErrorKind::NotFound if version > 0 => self.unfounded(version),
             _ => certain(StoreError::io(path.display(), &error)),
         })
+    }
+
+    fn check_version(&self, version: Version, digest: Option<Digest>) -> Result<Standing, StoreError> {
+        match self.read_version(version)? {
+            Some(body) if digest.is_none_or(|digest| digest == Digest::of(&body)) => Ok(Standing::Same),
+            Some(_) => Ok(Standing::Other),
+            None => {
+                let names = or_missing(self.names(), Vec::new());
+                let names = names.map_err(|error| StoreError::io(self.log.display(), &error))?;
+                Ok(standing_of_missing(names.iter().map(String::as_str), version))
+            }
+        }
+    }
+
+    fn remove_version(&self, version: Version) -> Result<(), StoreError> {
+        let path = self.version_path(version);
+        or_missing(fs::remove_file(&path), ()).map_err(|e| StoreError::io(path.display(), &e))?;
+        match sync(&self.log) {
+            Err(error) if error.kind == StoreErrorKind::NotFound => Ok(()),
+            done => done,
+        }
     }
 
     fn list_intents(&self) -> Result<Listing, StoreError> {
