@@ -98,7 +98,7 @@ GROUPS = {
         "validation/test_good_files.py",
         "validation/test_planted_faults.py",
     ),
-    "s3": ("stores/*", "delta/test_stores.py", "race/test_s3.py"),
+    "s3": ("stores/*", "delta/test_stores.py", "delta/test_other_tables.py", "race/test_s3.py"),
     "docs": ("docs/*",),
     "packaging": ("packaging/*",),
 }

@@ -121,6 +121,8 @@ EffectName: TypeAlias = Literal[
     "find_tip",
     "read_version",
     "put_version",
+    "check_version",
+    "retract_version",
     "list_intents",
     "read_intents",
     "put_intent",

@@ -72,6 +72,7 @@ fn start(version: i64) -> Start {
         changed_in: version,
         in_commit_timestamp: None,
         high_water_mark: None,
+        digest: None,
         known: None,
     }
 }

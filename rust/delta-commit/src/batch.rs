@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use crate::actions::{Action, CommitInfo};
 use crate::error::Result;
 use crate::intent::Prepared;
-use crate::log::{Time, Version};
+use crate::log::{Digest, Time, Version};
 use crate::row_ids::{PRESERVED_TAG, RowIds, RowTracking};
 use crate::transaction::Operation;
 use crate::winner::{MEMBERS_TAG, Winner};
@@ -149,7 +149,12 @@ impl Batch {
                 actions.extend(member.transaction.actions.iter().cloned());
             }
         }
-        Ok((body.into_bytes(), Winner::of(version, actions)))
+        let body = body.into_bytes();
+        let winner = Winner {
+            digest: Some(Digest::of(&body)),
+            ..Winner::of(version, actions)
+        };
+        Ok((body, winner))
     }
 
     /// R12: the members' actions, with row ids that no version before has given.

@@ -11,6 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use crate::boot_time::BootTime;
 use crate::error::{CommitError, Result};
 use crate::intent::World;
 use crate::log::{Effect, Event, LogStore, PutOutcome, StoreError, Time, Version, perform};
@@ -47,6 +48,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 ///     changed_in: BEFORE_FIRST,
 ///     in_commit_timestamp: None,
 ///     high_water_mark: None,
+///     digest: None,
 ///     known: None,
 /// };
 /// let committer = Committer::new(Arc::new(LocalLogStore::new(table.path())), start);
@@ -124,7 +126,7 @@ impl<'a> Patience<'a> {
 struct Desk {
     store: Arc<dyn LogStore>,
     state: Mutex<State>,
-    born: Instant,
+    born: BootTime,
     /// The time until which compactions wait for nobody: milliseconds since it was born.
     rests_until: AtomicU64,
 }
@@ -373,7 +375,7 @@ impl Desk {
                 is_served: false,
                 is_tidied: false,
             }),
-            born: Instant::now(),
+            born: BootTime::now(),
             rests_until: AtomicU64::new(0),
         }
     }

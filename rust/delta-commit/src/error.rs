@@ -44,6 +44,12 @@ pub enum CommitError {
     /// The log was cleaned up past this version, and the versions in between are gone.
     #[error("the log of the table was cleaned up past version {0}: open the table again")]
     LogTruncated(i64),
+    /// The table is not there any more: this version of its log is gone, or another one is in its place.
+    #[error(
+        "version {0} of the table's log is gone, or is another one by now: the table was deleted, moved or replaced; \
+         open it again"
+    )]
+    Replaced(i64),
     /// Bytes of the log, or of an action, do not follow the protocol.
     #[error("{0}")]
     Malformed(String),

@@ -11,6 +11,7 @@
 
 pub mod actions;
 pub mod batch;
+mod boot_time;
 pub mod clustering;
 pub mod conflict;
 pub mod driver;
@@ -36,6 +37,7 @@ pub mod transaction;
 pub mod winner;
 pub mod z85;
 
+pub use boot_time::BootTime;
 pub use driver::{Committer, Patience, Posted, Precedence, Reply};
 pub use error::{CommitError, Result};
 #[doc(hidden)]

@@ -3,6 +3,7 @@
 //! The committer itself does no I/O. It emits one [`Effect`] at a time and takes one [`Event`] for it. [`perform`]
 //! connects it to a [`LogStore`]; the simulator connects the same committer to a store that fails.
 
+use std::hash::{DefaultHasher, Hasher};
 use std::io;
 use std::sync::Arc;
 
@@ -47,6 +48,26 @@ pub fn version_of_checkpoint(name: &str) -> Option<Version> {
 #[must_use]
 pub fn version_shown_by_file(name: &str) -> Option<Version> {
     version_of_file(name).or_else(|| version_of_checkpoint(name))
+}
+
+/// Says what the log's files of these names have in the place of a version of which the own file is not there.
+pub fn standing_of_missing<'a>(names: impl IntoIterator<Item = &'a str>, version: Version) -> Standing {
+    let (mut has_next, mut newest) = (false, BEFORE_FIRST);
+    let (mut has_checkpoint, mut has_later) = (false, false);
+    for name in names {
+        let checkpoint = version_of_checkpoint(name);
+        has_checkpoint |= checkpoint == Some(version);
+        has_later |= checkpoint.is_some_and(|of| of > version);
+        has_next |= version_of_file(name) == Some(version + 1);
+        newest = newest.max(version_shown_by_file(name).unwrap_or(BEFORE_FIRST));
+    }
+    if has_checkpoint && (has_next || newest <= version) {
+        Standing::Checkpoint
+    } else if has_later {
+        Standing::CleanedUp
+    } else {
+        Standing::Missing
+    }
 }
 
 /// `EMFILE` and `ENFILE`. They have these numbers on every Unix, but no kind of their own in the standard library.
@@ -173,6 +194,44 @@ pub enum PutOutcome {
     Unknown(StoreError),
 }
 
+/// The identity of the body of a version.
+///
+/// A version never changes, and its body has ids that no other one has: those of its members, of its data files, or of
+/// the table. So whoever finds a body again finds the same table, with the same versions before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Digest {
+    hash: u64,
+    bytes: u64,
+}
+
+impl Digest {
+    /// The digest of a body. It is good for one process: another one may have another hash.
+    #[must_use]
+    pub fn of(body: &[u8]) -> Self {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(body);
+        Self {
+            hash: hasher.finish(),
+            bytes: body.len() as u64,
+        }
+    }
+}
+
+/// The contents of the place of a version that was read or written before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// The same version.
+    Same,
+    /// No version, but a checkpoint of it, after which nothing is missing: clean-up has removed the version.
+    Checkpoint,
+    /// No version, but a checkpoint of a later one: clean-up has removed the version, and perhaps others.
+    CleanedUp,
+    /// Nothing of that.
+    Missing,
+    /// A version with another body.
+    Other,
+}
+
 /// One announced bundle, as a listing shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IntentEntry {
@@ -225,8 +284,32 @@ pub trait LogStore: Send + Sync {
     /// # Errors
     /// Only when it is certain that the version was not created by this call; else the outcome is
     /// [`PutOutcome::Unknown`]. [`StoreErrorKind::NotFound`] says that the version before it is not there, or no table.
-    /// A checkpoint stands for the version before it where nothing later is there.
+    /// A checkpoint stands for the version before it where nothing later is there. Where looking takes a request of its
+    /// own, this is left to [`check_version`](Self::check_version).
     fn put_version(&self, version: Version, body: &[u8]) -> Result<PutOutcome, StoreError>;
+
+    /// Says what is in the place of a version by now. Its body had this digest, if that is known.
+    ///
+    /// The table may be deleted, moved, or restored from a copy at any moment, and another one made in its place. The
+    /// committer asks for the last version that it knows before it creates the next one, and for the version before it
+    /// once it was created. An earlier answer does not do.
+    ///
+    /// # Errors
+    /// A store that does not answer.
+    fn check_version(&self, version: Version, digest: Option<Digest>) -> Result<Standing, StoreError> {
+        Ok(match self.read_version(version)? {
+            None => Standing::Missing,
+            Some(body) if digest.is_none_or(|digest| digest == Digest::of(&body)) => Standing::Same,
+            Some(_) => Standing::Other,
+        })
+    }
+
+    /// Removes a version that [`put_version`](Self::put_version) created in another table's log. One that is gone is no
+    /// error.
+    ///
+    /// # Errors
+    /// A failure after which it may be there.
+    fn remove_version(&self, version: Version) -> Result<(), StoreError>;
 
     /// All announced bundles, and the store's clock.
     ///
@@ -322,6 +405,10 @@ pub enum Effect {
     ReadVersion(Version),
     /// [`LogStore::put_version`]
     PutVersion(Version, Vec<u8>),
+    /// [`LogStore::check_version`]
+    CheckVersion(Version, Option<Digest>),
+    /// [`retract_version`]
+    RetractVersion(Version, Vec<Digest>),
     /// [`LogStore::list_intents`]
     ListIntents,
     /// [`LogStore::read_intents`]: those to be read, and those to be looked up.
@@ -354,6 +441,10 @@ pub enum Event {
     Parsed(Option<Arc<Winner>>),
     /// Of [`Effect::PutVersion`].
     Put(PutOutcome),
+    /// Of [`Effect::CheckVersion`].
+    Standing(Standing),
+    /// Of [`Effect::RetractVersion`]: whether the version was there and was removed.
+    Retracted(bool),
     /// Of [`Effect::ListIntents`].
     Listing(Listing),
     /// Of [`Effect::ReadIntents`].
@@ -378,6 +469,10 @@ pub fn perform(store: &dyn LogStore, effect: &Effect) -> Event {
         Effect::FindTip => store.find_tip().map(Event::Tip),
         Effect::ReadVersion(version) => store.read_version(*version).map(Event::Body),
         Effect::PutVersion(version, body) => store.put_version(*version, body).map(Event::Put),
+        Effect::CheckVersion(version, digest) => store.check_version(*version, *digest).map(Event::Standing),
+        Effect::RetractVersion(version, digests) => {
+            retract_version(store, *version, digests).map(Event::Retracted)
+        }
         Effect::ListIntents => store.list_intents().map(Event::Listing),
         Effect::ReadIntents(unread, known) => store.read_intents(unread, known).map(Event::Intents),
         Effect::PutIntent(name, body) => store.put_intent(name, body).map(|()| Event::Done),
@@ -397,10 +492,36 @@ pub fn perform(store: &dyn LogStore, effect: &Effect) -> Event {
     result.unwrap_or_else(Event::Failed)
 }
 
+/// Removes a version that this process created in the log of another table, with a body of one of these digests.
+/// Returns false if it was not there, or has to stay: once another version follows it, the log would have a gap without
+/// it.
+///
+/// # Errors
+/// A store that does not answer. The version may be there.
+pub fn retract_version(
+    store: &dyn LogStore,
+    version: Version,
+    digests: &[Digest],
+) -> Result<bool, StoreError> {
+    let Some(body) = store.read_version(version)? else {
+        return Ok(false);
+    };
+    if !digests.contains(&Digest::of(&body)) || store.read_version(version + 1)?.is_some() {
+        return Ok(false);
+    }
+    store.remove_version(version)?;
+    // Another writer may have followed it meanwhile.
+    if store.read_version(version + 1)?.is_some() {
+        store.put_version(version, &body)?;
+        return Ok(false);
+    }
+    Ok(true)
+}
+
 /// The readings of this machine's clocks when an event arrives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Time {
-    /// Milliseconds that only rise.
+    /// Milliseconds that only rise, also while the machine is suspended.
     pub monotonic: u64,
     /// Milliseconds since the epoch.
     pub wall: i64,

@@ -54,6 +54,14 @@ pub struct Rules {
     pub r11_one_order: bool,
     /// Row ids come after those that were given in the version before, whoever wrote it.
     pub r12_new_row_ids: bool,
+    /// The last version that this process knows is looked up before the next one is created.
+    pub r13_checked_before: bool,
+    /// The version before one that was created, or read, is looked up before anything is acknowledged from it.
+    pub r13_checked_after: bool,
+    /// A version that was created in the log of another table is removed.
+    pub r13_retracted: bool,
+    /// An announcement has a name that no other one has, also where a process was cloned.
+    pub r2_own_names: bool,
 }
 
 impl Default for Rules {
@@ -82,6 +90,10 @@ impl Default for Rules {
             expiring_intents: true,
             r11_one_order: true,
             r12_new_row_ids: true,
+            r13_checked_before: true,
+            r13_checked_after: true,
+            r13_retracted: true,
+            r2_own_names: true,
         }
     }
 }

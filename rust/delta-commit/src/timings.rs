@@ -13,6 +13,10 @@ pub enum EffectKind {
     ReadVersion,
     /// [`Effect::PutVersion`]
     PutVersion,
+    /// [`Effect::CheckVersion`]
+    CheckVersion,
+    /// [`Effect::RetractVersion`]
+    RetractVersion,
     /// [`Effect::ListIntents`]
     ListIntents,
     /// [`Effect::ReadIntents`]
@@ -35,10 +39,12 @@ pub enum EffectKind {
 
 impl EffectKind {
     /// Every kind, in the order of their declaration.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::FindTip,
         Self::ReadVersion,
         Self::PutVersion,
+        Self::CheckVersion,
+        Self::RetractVersion,
         Self::ListIntents,
         Self::ReadIntents,
         Self::PutIntent,
@@ -57,6 +63,8 @@ impl EffectKind {
             Effect::FindTip => Self::FindTip,
             Effect::ReadVersion(_) => Self::ReadVersion,
             Effect::PutVersion(..) => Self::PutVersion,
+            Effect::CheckVersion(..) => Self::CheckVersion,
+            Effect::RetractVersion(..) => Self::RetractVersion,
             Effect::ListIntents => Self::ListIntents,
             Effect::ReadIntents(..) => Self::ReadIntents,
             Effect::PutIntent(..) => Self::PutIntent,
@@ -76,6 +84,8 @@ impl EffectKind {
             Self::FindTip => "find_tip",
             Self::ReadVersion => "read_version",
             Self::PutVersion => "put_version",
+            Self::CheckVersion => "check_version",
+            Self::RetractVersion => "retract_version",
             Self::ListIntents => "list_intents",
             Self::ReadIntents => "read_intents",
             Self::PutIntent => "put_intent",

@@ -29,6 +29,10 @@ impl MemberId {
     pub const fn from_number(number: u128) -> Self {
         Self(Uuid::from_u128(number))
     }
+
+    pub(crate) const fn number(self) -> u128 {
+        self.0.as_u128()
+    }
 }
 
 impl fmt::Display for MemberId {

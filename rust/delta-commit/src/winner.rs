@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use crate::actions::{Action, Add, CommitInfo, Metadata, Protocol, parse_commit};
 use crate::clustering;
 use crate::error::Result;
-use crate::log::Version;
+use crate::log::{Digest, Version};
 use crate::row_ids;
 use crate::transaction::MemberId;
 
@@ -20,6 +20,8 @@ const MARKING: [&str; 3] = ["DELETE", "UPDATE", "MERGE"];
 pub struct Winner {
     /// The version.
     pub version: Version,
+    /// The digest of its body, where that was read or written.
+    pub digest: Option<Digest>,
     /// Its provenance, if it has a `commitInfo`.
     pub commit_info: Option<CommitInfo>,
     /// Ids of the transactions in it, if a committer of ours wrote it.
@@ -62,7 +64,10 @@ impl Winner {
                 row_ids::high_water_mark(domain)?;
             }
         }
-        Ok(Self::of(version, actions))
+        Ok(Self {
+            digest: Some(Digest::of(body)),
+            ..Self::of(version, actions)
+        })
     }
 
     /// The version that these actions made.

@@ -30,6 +30,8 @@ struct Scene {
     owner: Machine,
     settler: Machine,
     carrier: Machine,
+    /// A clone of the owner, from before its member came.
+    twin: Machine,
 }
 
 impl Scene {
@@ -42,10 +44,12 @@ impl Scene {
         let mut store = Store::default();
         // Beside it, members are announced.
         store.announce(0, ELSEWHERE, UNREADABLE);
+        let owner = machine(2, rules);
         Self {
             store,
             now: 0,
-            owner: machine(2, rules),
+            twin: owner.cloned_as(MemberId::from_number(6)),
+            owner,
             settler: machine(3, rules),
             carrier: machine(4, hasty),
         }
@@ -312,4 +316,36 @@ fn the_token_of_a_version_that_a_crash_may_take_names_the_intent_that_stays() {
         }
         other => panic!("expected a doubt, but got {other:?}"),
     }
+}
+
+/// A process was cloned. Both announce a member before the same version, and that of the first one is given up. Returns
+/// the outcome, and whether that member landed.
+fn cloned(rules: Rules) -> (Outcome, bool) {
+    let mut scene = Scene::new(rules);
+    let token = scene.doubt();
+    // The carrier knows the content of the first announcement now.
+    scene.carry(Some(EffectKind::ReadIntents));
+    scene.settler.settle(&token).unwrap();
+    scene.perform(|scene| &mut scene.settler, Some(EffectKind::WithdrawIntents));
+    scene.twin.submit(append(MemberId::from_number(7)));
+    scene.perform(|scene| &mut scene.twin, Some(EffectKind::PutIntent));
+    scene.store.out_of_date = Some(Vec::new());
+    scene.perform(|scene| &mut scene.settler, None);
+    scene.store.out_of_date = None;
+    let verdicts = scene.settler.take_verdicts();
+    let [(DOUBTED, Verdict::Settled(outcome))] = verdicts.as_slice() else {
+        panic!("expected an outcome, but got {verdicts:?}");
+    };
+    scene.perform(|scene| &mut scene.carrier, None);
+    (*outcome, scene.has_landed())
+}
+
+#[test]
+fn a_clone_does_not_bring_back_what_was_taken_back() {
+    assert_eq!(cloned(Rules::default()), (Outcome::Rejected, false));
+    let shared = Rules {
+        r2_own_names: false,
+        ..Rules::default()
+    };
+    assert_eq!(cloned(shared), (Outcome::Rejected, true));
 }

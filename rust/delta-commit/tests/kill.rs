@@ -38,6 +38,7 @@ fn committer(table: &Path, version: Version) -> Committer {
         changed_in: version.min(0),
         in_commit_timestamp: None,
         high_water_mark: None,
+        digest: None,
         known: None,
     };
     Committer::new(Arc::new(LocalLogStore::new(table)), start)

@@ -15,7 +15,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use delta_commit::actions::{Action, Add, Metadata, Protocol, parse_commit};
-use delta_commit::log::{BEFORE_FIRST, Listing, LogStore, PutOutcome, StoreError, UnsyncedFile};
+use delta_commit::log::{
+    BEFORE_FIRST, Digest, Listing, LogStore, PutOutcome, Standing, StoreError, UnsyncedFile,
+};
 use delta_commit::store::LocalLogStore;
 use delta_commit::{
     CommitError, Committer, MemberId, Outcome, Patience, Posted, Reply, Start, Transaction, Version,
@@ -34,6 +36,7 @@ fn start(version: Version) -> Start {
         changed_in: version,
         in_commit_timestamp: None,
         high_water_mark: None,
+        digest: None,
         known: None,
     }
 }
@@ -79,6 +82,12 @@ impl LogStore for Odd {
     }
     fn put_version(&self, version: Version, body: &[u8]) -> Result<PutOutcome, StoreError> {
         (self.put)(&self.inner, version, body)
+    }
+    fn check_version(&self, version: Version, digest: Option<Digest>) -> Result<Standing, StoreError> {
+        self.inner.check_version(version, digest)
+    }
+    fn remove_version(&self, version: Version) -> Result<(), StoreError> {
+        self.inner.remove_version(version)
     }
     fn list_intents(&self) -> Result<Listing, StoreError> {
         self.inner.list_intents()

@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 use delta_commit::actions::{Action, Add, DeletionVector, Metadata, Protocol, Remove, parse_commit};
 use delta_commit::conflict::ConflictKind;
 use delta_commit::log::{
-    BEFORE_FIRST, Listing, LogStore, PutOutcome, StoreError, StoreErrorKind, UnsyncedFile, version_file,
+    BEFORE_FIRST, Digest, Listing, LogStore, PutOutcome, Standing, StoreError, StoreErrorKind, UnsyncedFile,
+    version_file,
 };
 use delta_commit::store::LocalLogStore;
 use delta_commit::{
@@ -37,6 +38,7 @@ fn start(version: Version) -> Start {
         changed_in: version,
         in_commit_timestamp: None,
         high_water_mark: None,
+        digest: None,
         known: None,
     }
 }
@@ -278,6 +280,12 @@ impl LogStore for Failing {
     }
     fn put_version(&self, version: Version, body: &[u8]) -> Result<PutOutcome, StoreError> {
         (self.put)(&self.inner, version, body)
+    }
+    fn check_version(&self, version: Version, digest: Option<Digest>) -> Result<Standing, StoreError> {
+        self.inner.check_version(version, digest)
+    }
+    fn remove_version(&self, version: Version) -> Result<(), StoreError> {
+        self.inner.remove_version(version)
     }
     fn list_intents(&self) -> Result<Listing, StoreError> {
         self.inner.list_intents()
@@ -795,10 +803,7 @@ fn no_version_comes_without_the_one_before_it() {
     assert_eq!(committer.commit(append("a"), soon()).unwrap(), 1);
     std::fs::remove_file(table.path().join("_delta_log").join(version_file(1))).unwrap();
     let error = committer.commit(append("b"), soon()).unwrap_err();
-    assert!(
-        matches!(&error, CommitError::Store(error) if error.errno == Some(2)),
-        "{error:?}"
-    );
+    assert!(matches!(&error, CommitError::Replaced(1)), "{error:?}");
     assert_eq!(store.find_tip().unwrap(), 0);
 }
 

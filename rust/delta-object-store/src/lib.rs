@@ -6,5 +6,6 @@
 
 mod log;
 mod objects;
+mod whole;
 
 pub use objects::Objects;

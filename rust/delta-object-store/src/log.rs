@@ -1,12 +1,13 @@
 //! The log of a table on an object store, as the committer reads and writes it.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use delta_commit::log::{
-    BEFORE_FIRST, Bundles, IntentEntry, Listing, LogStore, PutOutcome, StoreError, StoreErrorKind,
-    UnsyncedFile, Version, version_file, version_shown_by_file,
+    BEFORE_FIRST, Bundles, Digest, IntentEntry, Listing, LogStore, PutOutcome, Standing, StoreError,
+    StoreErrorKind, UnsyncedFile, Version, standing_of_missing, version_file, version_shown_by_file,
 };
-use delta_commit::path;
+use delta_commit::{PerProcess, path};
 use object_sink::{Created, Failure, FailureKind};
 use serde_json::Value;
 
@@ -19,8 +20,23 @@ const ENOENT: i32 = 2;
 const EIO: i32 = 5;
 const EACCES: i32 = 13;
 
+/// The number of versions whose tags are kept: the last ones of a log.
+const MOST_TAGS: usize = 8;
+
 /// The log of a table under a prefix of a bucket.
-pub(crate) struct ObjectLog(pub Arc<Clients>);
+pub(crate) struct ObjectLog {
+    clients: Arc<Clients>,
+    /// The entity tags of the last versions that were read or created. While a version has the same tag, it has the
+    /// same body, which need not be read again. A forked child may not wait for a lock of its parent.
+    tags: PerProcess<Mutex<VecDeque<Tag>>>,
+}
+
+/// The entity tag of a version with a body of this digest.
+struct Tag {
+    version: Version,
+    digest: Digest,
+    tag: String,
+}
 
 /// Converts a store's failure to the committer's error.
 pub(crate) fn error(failure: Failure) -> StoreError {
@@ -61,8 +77,58 @@ fn intent_name(name: &str) -> String {
 }
 
 impl ObjectLog {
+    pub fn new(clients: Arc<Clients>) -> Self {
+        Self {
+            clients,
+            tags: PerProcess::new(),
+        }
+    }
+
+    fn tags(&self) -> MutexGuard<'_, VecDeque<Tag>> {
+        let tags = self.tags.get_or_init(Mutex::default);
+        tags.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tag_of(&self, version: Version, digest: Digest) -> Option<String> {
+        let tags = self.tags();
+        let known = tags
+            .iter()
+            .rfind(|tag| tag.version == version && tag.digest == digest);
+        known.map(|known| known.tag.clone())
+    }
+
+    fn keep_tag(&self, version: Version, digest: Digest, tag: Option<String>) {
+        let Some(tag) = tag else {
+            return;
+        };
+        let mut tags = self.tags();
+        tags.retain(|known| known.version != version);
+        if tags.len() == MOST_TAGS {
+            tags.pop_front();
+        }
+        tags.push_back(Tag { version, digest, tag });
+    }
+
+    /// The body of a version. Its tag is kept.
+    fn body(&self, version: Version) -> Result<Option<Vec<u8>>, StoreError> {
+        let found = self.clients.folder()?.read_tagged(&version_name(version));
+        let Some((body, tag)) = found.map_err(error)? else {
+            return Ok(None);
+        };
+        self.keep_tag(version, Digest::of(&body), tag);
+        Ok(Some(body))
+    }
+
+    /// Says what is in the place of a version that is not there.
+    fn standing_of_missing(&self, version: Version) -> Result<Standing, StoreError> {
+        let after = format!("{version:020}");
+        let listed = self.clients.folder()?.list(LOG, Some(&after)).map_err(error)?;
+        let names = listed.found.iter().map(|found| found.name.as_str());
+        Ok(standing_of_missing(names, version))
+    }
+
     fn read(&self, name: String) -> Result<Option<Vec<u8>>, StoreError> {
-        let mut bodies = self.0.folder()?.read(&[name]).map_err(error)?;
+        let mut bodies = self.clients.folder()?.read(&[name]).map_err(error)?;
         Ok(bodies.pop().flatten())
     }
 
@@ -77,7 +143,11 @@ impl ObjectLog {
     fn newest(&self, first: Option<Version>) -> Result<Option<Version>, StoreError> {
         // The bare number comes before all names that begin with it.
         let after = first.map(|first| format!("{first:020}"));
-        let listed = self.0.folder()?.list(LOG, after.as_deref()).map_err(error)?;
+        let listed = self
+            .clients
+            .folder()?
+            .list(LOG, after.as_deref())
+            .map_err(error)?;
         Ok(listed
             .found
             .iter()
@@ -97,30 +167,57 @@ impl LogStore for ObjectLog {
     }
 
     fn read_version(&self, version: Version) -> Result<Option<Vec<u8>>, StoreError> {
-        self.read(version_name(version))
+        self.body(version)
     }
 
     /// Creates the version. "Exists" is not final here: the committer reads the version and looks for its own members.
     /// The store may answer so for an object that does not exist (when two creations conflict and both fail), and a
     /// proxy may have sent the request twice.
     fn put_version(&self, version: Version, body: &[u8]) -> Result<PutOutcome, StoreError> {
-        self.0.require_conditional_put().map_err(certain_error)?;
-        let created = self.0.folder()?.create(&version_name(version), body);
+        self.clients.require_conditional_put().map_err(certain_error)?;
+        let created = self.clients.folder()?.create(&version_name(version), body);
         Ok(match created.map_err(certain)? {
-            Created::Won => PutOutcome::Won,
+            Created::Won(tag) => {
+                self.keep_tag(version, Digest::of(body), tag);
+                PutOutcome::Won
+            }
             Created::Exists => PutOutcome::Exists,
             Created::Unknown(failure) => PutOutcome::Unknown(error(failure)),
         })
     }
 
+    /// Takes one request as a rule. A version without a tag that is known is read.
+    fn check_version(&self, version: Version, digest: Option<Digest>) -> Result<Standing, StoreError> {
+        if let Some(known) = digest.and_then(|digest| self.tag_of(version, digest))
+            && self
+                .clients
+                .folder()?
+                .tag(&version_name(version))
+                .map_err(error)?
+                == Some(known)
+        {
+            return Ok(Standing::Same);
+        }
+        Ok(match self.body(version)? {
+            Some(body) if digest.is_none_or(|digest| digest == Digest::of(&body)) => Standing::Same,
+            Some(_) => Standing::Other,
+            None => self.standing_of_missing(version)?,
+        })
+    }
+
+    fn remove_version(&self, version: Version) -> Result<(), StoreError> {
+        let removed = self.clients.folder()?.delete(&[version_name(version)]);
+        removed.map_err(error)
+    }
+
     fn list_intents(&self) -> Result<Listing, StoreError> {
-        let listed = self.0.folder()?.list(INTENTS, None).map_err(error)?;
+        let listed = self.clients.folder()?.list(INTENTS, None).map_err(error)?;
         // The date of another answer may be older than the listing, or younger.
         let now = listed.now.ok_or_else(|| StoreError {
             message: format!(
                 "{}: the answer to the listing of {INTENTS} has no Date, which tells how old announcements are; let the \
                  store, or a proxy before it, date its answers",
-                self.0.url()
+                self.clients.url()
             ),
             kind: StoreErrorKind::Permanent,
             errno: None,
@@ -142,7 +239,7 @@ impl LogStore for ObjectLog {
 
     fn read_intents(&self, unread: &[String], known: &[String]) -> Result<Bundles, StoreError> {
         let objects = |names: &[String]| names.iter().map(|name| intent_name(name)).collect::<Vec<_>>();
-        let folder = self.0.folder()?;
+        let folder = self.clients.folder()?;
         let (bodies, there) = folder
             .read_and_find(&objects(unread), &objects(known))
             .map_err(error)?;
@@ -157,7 +254,7 @@ impl LogStore for ObjectLog {
     }
 
     fn put_intent(&self, name: &str, body: &[u8]) -> Result<(), StoreError> {
-        let written = self.0.folder()?.write_once(&intent_name(name), body);
+        let written = self.clients.folder()?.write_once(&intent_name(name), body);
         written.map_err(|failure| match failure.kind {
             FailureKind::Throttled => StoreError {
                 kind: StoreErrorKind::Throttled,
@@ -173,7 +270,7 @@ impl LogStore for ObjectLog {
 
     fn delete_intents(&self, names: &[String]) -> Result<(), StoreError> {
         let objects: Vec<String> = names.iter().map(|name| intent_name(name)).collect();
-        self.0.folder()?.delete(&objects).map_err(error)
+        self.clients.folder()?.delete(&objects).map_err(error)
     }
 
     /// Checks files of other writers. An object that exists survives a crash.
@@ -181,7 +278,7 @@ impl LogStore for ObjectLog {
         let names: Vec<_> = files.iter().map(|file| path::decode_inside(&file.path)).collect();
         let inside: Vec<String> = names.iter().flatten().cloned().collect();
         let sizes = self
-            .0
+            .clients
             .folder()
             .and_then(|folder| folder.sizes(&inside).map_err(error));
         let sizes = match sizes {
@@ -190,13 +287,13 @@ impl LogStore for ObjectLog {
         };
         let mut sizes = sizes.into_iter();
         let missing = |name: &str| StoreError {
-            message: format!("{}/{name}: there is no such object", self.0.url()),
+            message: format!("{}/{name}: there is no such object", self.clients.url()),
             kind: StoreErrorKind::NotFound,
             errno: Some(ENOENT),
         };
         let told = files.iter().zip(&names).map(|(file, name)| match name {
             Ok(name) => match sizes.next().flatten() {
-                Some(bytes) => file.check_size(bytes, format_args!("{}/{name}", self.0.url())),
+                Some(bytes) => file.check_size(bytes, format_args!("{}/{name}", self.clients.url())),
                 None => Err(missing(name)),
             },
             Err(outside) => Err(StoreError {

@@ -17,6 +17,7 @@ use parquet_writer::{OptionFault, WriteError};
 use uuid::Uuid;
 
 use crate::log::{ObjectLog, error};
+use crate::whole::{Existing, WholeObject};
 
 pub(crate) const LOG: &str = "_delta_log";
 
@@ -79,7 +80,7 @@ impl Clients {
         // What cannot be deleted is a stray object of one byte.
         let _ = folder.delete(&[name]);
         match tries {
-            [Ok(Created::Won), Ok(Created::Won)] => Err(StoreError {
+            [Ok(Created::Won(_)), Ok(Created::Won(_))] => Err(StoreError {
                 message: format!(
                     "{}: the store replaces objects that it was asked only to create, so writers would lose each \
                      other's commits: choose one with conditional PUT (If-None-Match: *)",
@@ -88,7 +89,7 @@ impl Clients {
                 kind: StoreErrorKind::Permanent,
                 errno: None,
             }),
-            [Ok(Created::Won), Ok(Created::Exists)] => {
+            [Ok(Created::Won(_)), Ok(Created::Exists)] => {
                 self.creates_once.store(true, Ordering::Release);
                 Ok(())
             }
@@ -158,7 +159,7 @@ impl Objects {
         for wait in CREATE_AGAIN_AFTER {
             std::thread::sleep(wait);
             match folder.create(name, body).map_err(error)? {
-                Created::Won => return Ok(true),
+                Created::Won(_) => return Ok(true),
                 // Two creations that conflict may both be told so, and both have failed.
                 Created::Exists => {}
                 Created::Unknown(failure) => lost = Some(failure),
@@ -177,6 +178,11 @@ impl Objects {
             },
             |failure| error(failure).into(),
         ))
+    }
+
+    fn whole(&self, name: &str, existing: Existing) -> Box<dyn Sink> {
+        let clients = Arc::clone(&self.clients);
+        Box::new(WholeObject::new(clients, name, existing, self.attend))
     }
 
     fn sink(&self, name: &str) -> Result<Box<dyn Sink>, WriteError> {
@@ -198,7 +204,7 @@ impl Place for Objects {
     }
 
     fn log_store(&self) -> Arc<dyn LogStore> {
-        Arc::new(ObjectLog(Arc::clone(&self.clients)))
+        Arc::new(ObjectLog::new(Arc::clone(&self.clients)))
     }
 
     /// A prefix needs no making.
@@ -261,7 +267,11 @@ impl Place for Objects {
     }
 
     fn replace(&self, name: &str) -> Result<Box<dyn Sink>> {
-        Ok(self.sink(name)?)
+        Ok(self.whole(name, Existing::Replace))
+    }
+
+    fn create_whole(&self, name: &str) -> Result<Box<dyn Sink>> {
+        Ok(self.whole(name, Existing::Keep))
     }
 
     fn create(&self, name: &Path) -> Result<Box<dyn Sink>, WriteError> {

@@ -6,6 +6,7 @@
 
 mod check;
 mod client;
+pub mod lifetimes;
 mod marks;
 mod moves;
 mod order;
@@ -33,6 +34,9 @@ const TEN_MINUTES: i64 = 10 * 60 * 1_000;
 /// Steps, with all faults gone, after which a process that still works counts as blocked.
 const PATIENCE: usize = 100_000;
 
+/// The most processes of a schedule that are cloned further.
+const MOST_PROCESSES: usize = 10;
+
 /// Counts of the events of a schedule, which prove that it exercised the machine.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Coverage {
@@ -50,6 +54,8 @@ pub struct Coverage {
     pub helped: usize,
     /// Processes that died.
     pub crashes: usize,
+    /// Processes that were cloned.
+    pub clones: usize,
     /// Power cuts.
     pub power_cuts: usize,
     /// Data files and versions that never reached the disk.
@@ -63,7 +69,7 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    fn counts(&mut self) -> [&mut usize; 12] {
+    fn counts(&mut self) -> [&mut usize; 13] {
         [
             &mut self.versions,
             &mut self.committed,
@@ -72,6 +78,7 @@ impl Coverage {
             &mut self.settled,
             &mut self.helped,
             &mut self.crashes,
+            &mut self.clones,
             &mut self.power_cuts,
             &mut self.doomed,
             &mut self.merged,
@@ -236,6 +243,7 @@ impl Simulation {
             table_id: "table".to_owned(),
             changed_in,
             in_commit_timestamp: None,
+            digest: winners.last().and_then(|winner| winner.digest),
             high_water_mark: winners.iter().rev().find_map(|winner| winner.high_water_mark),
             known: metadata.map(|metadata| (protocol(), metadata)),
         };
@@ -283,7 +291,8 @@ impl Simulation {
             195..200 if !self.calm => self.kill(at),
             200..203 if self.store.faults.volatile => self.cut_power(),
             203..206 if !self.calm => self.let_time_pass(),
-            206..250 => self.store.arrive(&mut self.rng),
+            206..209 => self.clone_one(at),
+            209..250 => self.store.arrive(&mut self.rng),
             250..320 => drop(self.tidy(at)),
             _ => drop(self.advance(at)),
         }
@@ -559,6 +568,36 @@ impl Simulation {
             }
         }
         self.processes[at] = self.open();
+    }
+
+    /// Goes on with a process twice, from the same moment, as a virtual machine from a snapshot. None of its clients
+    /// waits: two that wait for one transaction would each hold its files.
+    fn clone_one(&mut self, from: usize) {
+        let count = self.processes.len();
+        if count >= MOST_PROCESSES {
+            return;
+        }
+        let is_idle = |at: &usize| {
+            let process = &self.processes[*at];
+            let mut clients = self.clients.values().filter(|client| client.process == *at);
+            process.flight.is_none()
+                && process.tidying.is_empty()
+                && !clients.any(|client| matches!(client.told, Told::Nothing))
+        };
+        let Some(at) = (from..count).chain(0..from).find(is_idle) else {
+            return;
+        };
+        let id = MemberId::from_number(self.number());
+        self.processes.push(Process {
+            id,
+            machine: self.processes[at].machine.cloned_as(id),
+            flight: None,
+            tidying: Vec::new(),
+        });
+        self.coverage.clones += 1;
+        // Both commit at once.
+        self.submit(at);
+        self.submit(count);
     }
 
     fn cut_power(&mut self) {

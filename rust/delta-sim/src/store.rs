@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use delta_commit::log::{
-    BEFORE_FIRST, Bundles, Effect, Event, IntentEntry, Listing, PutOutcome, StoreError, StoreErrorKind,
-    UnsyncedFile,
+    BEFORE_FIRST, Bundles, Digest, Effect, Event, IntentEntry, Listing, PutOutcome, Standing, StoreError,
+    StoreErrorKind, UnsyncedFile,
 };
 
 use delta_commit::{MemberId, Version};
@@ -75,6 +75,8 @@ pub(crate) struct Store {
     log: BTreeMap<Version, Stored>,
     /// The version of a checkpoint that stands alone: all versions up to it were cleaned up.
     checkpoint: Option<Version>,
+    /// The newest version that was cleaned up.
+    cleaned_up: Version,
     /// Versions that were created right after such a checkpoint.
     pub(crate) after_checkpoint: usize,
     intents: BTreeMap<String, Stored>,
@@ -106,6 +108,7 @@ impl Store {
         Self {
             faults,
             now: BIRTH,
+            cleaned_up: BEFORE_FIRST,
             ..Self::default()
         }
     }
@@ -221,6 +224,8 @@ impl Store {
             Effect::FindTip => Event::Tip(self.tip()),
             Effect::ReadVersion(version) => Event::Body(self.log.get(version).map(|s| s.body.clone())),
             Effect::PutVersion(version, body) => Event::Put(self.put_version(*version, body)),
+            Effect::CheckVersion(version, digest) => Event::Standing(self.standing(*version, *digest)),
+            Effect::RetractVersion(version, digests) => Event::Retracted(self.retract(*version, digests)),
             Effect::ReadIntents(unread, known) => Event::Intents(self.bundles(unread, known)),
             Effect::PutIntent(name, body) => {
                 self.put_intent(name, body);
@@ -271,6 +276,27 @@ impl Store {
         self.history.insert(version, stored.body.clone());
         self.log.insert(version, stored);
         PutOutcome::Won
+    }
+
+    fn standing(&self, version: Version, digest: Option<Digest>) -> Standing {
+        match self.log.get(&version) {
+            Some(stored) if digest.is_none_or(|digest| digest == Digest::of(&stored.body)) => Standing::Same,
+            Some(_) => Standing::Other,
+            None if self.checkpoint == Some(version) => Standing::Checkpoint,
+            None if version <= self.cleaned_up => Standing::CleanedUp,
+            None => Standing::Missing,
+        }
+    }
+
+    fn retract(&mut self, version: Version, digests: &[Digest]) -> bool {
+        let is_ours = |stored: &Stored| digests.contains(&Digest::of(&stored.body));
+        let is_last = !self.log.contains_key(&(version + 1));
+        if !is_last || !self.log.get(&version).is_some_and(is_ours) {
+            return false;
+        }
+        self.log.remove(&version);
+        self.history.remove(&version);
+        true
     }
 
     fn bundles(&self, unread: &[String], known: &[String]) -> Bundles {
@@ -465,6 +491,8 @@ impl Store {
         // Versions have no gap, so it is the newest of those that went.
         let is_alone = tip > BEFORE_FIRST && !self.log.contains_key(&tip);
         self.checkpoint = is_alone.then_some(tip);
+        let kept = self.log.keys().next().copied();
+        self.cleaned_up = self.cleaned_up.max(kept.map_or(tip, |first| first - 1));
         self.past_tips.clear();
     }
 }

@@ -1,7 +1,7 @@
 //! Whatever the store and the schedule do, the committer keeps its promises; and without one of its rules it does not.
 
 use delta_commit::rules::Rules;
-use delta_sim::{Coverage, run};
+use delta_sim::{Coverage, lifetimes, run};
 
 /// A mutant must be found within so many seeds.
 const MUTANT_SEEDS: u64 = 4_000;
@@ -45,11 +45,11 @@ fn a_schedule_repeats_itself() {
     }
 }
 
-/// Returns true if a seed's schedule breaks this promise; the seed that is known to is tried first.
-fn some_seed_breaks(promise: &str, mutant: Rules, known: u64) -> bool {
+/// The seed of a schedule that breaks this promise; the one that is known to is tried first.
+fn seed_that_breaks<T>(promise: &str, known: u64, run: impl Fn(u64) -> Result<T, String>) -> Option<u64> {
     std::iter::once(known)
         .chain(0..MUTANT_SEEDS)
-        .any(|seed| run(seed, mutant).is_err_and(|broken| broken.contains(promise)))
+        .find(|seed| run(*seed).is_err_and(|broken| broken.contains(promise)))
 }
 
 macro_rules! mutants {
@@ -57,7 +57,8 @@ macro_rules! mutants {
         #[test]
         fn $name() {
             let mutant = Rules { $rule: false, ..Rules::default() };
-            assert!(some_seed_breaks($promise, mutant, $known), "no seed needs the rule");
+            let found = seed_that_breaks($promise, $known, |seed| run(seed, mutant));
+            assert_eq!(found, Some($known), "another seed needs the rule, or none does");
         }
     )*};
 }
@@ -81,4 +82,54 @@ mutants! {
     without_an_order_a_change_of_what_it_missed_comes_first: r11_one_order breaks "no order holds" at 111,
     without_trying_again_the_log_has_gaps: r9_no_gap breaks "was created, but there is no" at 18,
     with_its_own_mark_alone_a_version_gives_row_ids_again: r12_new_row_ids breaks "the row ids" at 0,
+}
+
+#[test]
+fn whatever_becomes_of_the_table_nothing_is_acknowledged_in_another_one() {
+    let mut total = lifetimes::Coverage::default();
+    let mut broken = Vec::new();
+    for seed in 0..seeds() {
+        match lifetimes::run(seed, Rules::default(), true) {
+            Ok(coverage) => total += coverage,
+            Err(promise) => broken.push(format!("seed {seed}: {promise}")),
+        }
+    }
+    assert!(
+        broken.is_empty(),
+        "{} schedules, among them:\n{}",
+        broken.len(),
+        broken[..broken.len().min(20)].join("\n")
+    );
+    assert!(u64::try_from(total.least()).unwrap() > seeds() / 20, "{total:?}");
+}
+
+#[test]
+fn a_schedule_of_lifetimes_repeats_itself() {
+    for seed in 0..8 {
+        let run = || lifetimes::run(seed, Rules::default(), true);
+        assert_eq!(run(), run(), "seed {seed}");
+    }
+}
+
+macro_rules! mutants_of_lifetimes {
+    ($($name:ident: $rule:ident breaks $promise:literal at $known:literal),* $(,)?) => {$(
+        #[test]
+        fn $name() {
+            let mutant = Rules { $rule: false, ..Rules::default() };
+            let found = seed_that_breaks($promise, $known, |seed| lifetimes::run(seed, mutant, true));
+            assert_eq!(found, Some($known), "another seed needs the rule, or none does");
+        }
+    )*};
+}
+
+mutants_of_lifetimes! {
+    without_a_look_before_it_a_version_is_attempted_in_another_table: r13_checked_before breaks "its table was gone for" at 0,
+    without_a_look_after_it_a_version_of_another_table_is_acknowledged: r13_checked_after breaks "which is not of the table" at 0,
+    without_taking_it_back_a_version_stays_in_another_table: r13_retracted breaks "was left in a log" at 0,
+}
+
+#[test]
+fn with_a_clock_that_stands_still_while_suspended_a_look_is_believed_for_too_long() {
+    let run = |seed| lifetimes::run(seed, Rules::default(), false);
+    assert_eq!(seed_that_breaks("its table was gone for", 0, run), Some(0));
 }

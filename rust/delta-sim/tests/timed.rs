@@ -180,11 +180,12 @@ fn assert_near(found: f64, expected: f64) {
 
 #[test]
 fn a_lone_writer_takes_the_time_of_its_effects() {
-    // A data file, a look for the next version, a listing, and the attempt.
+    // A data file, a listing, the attempt, and a look at the version before it.
     let report = run(&on(Store::ObjectStore(steady(50.0)))).unwrap();
     assert_near(report.appends_per_second, 1e3 / (40.0 + 20.0 + 30.0 + 50.0));
     assert_near(report.wait_seconds.median, 0.14);
-    assert_eq!(report.attempts, report.versions);
+    // The run ends between an attempt and its answer.
+    assert!(report.attempts.abs_diff(report.versions) <= 1);
 
     let disk = disk();
     let work = Work {
@@ -313,17 +314,19 @@ fn each_table_has_a_log_of_its_own() {
 fn requests_cost_what_the_store_asks_for_them() {
     let report = run(&on(Store::ObjectStore(ObjectStore::default()))).unwrap();
     let requests = report.requests;
-    // Each append writes a file, lists, looks for the next version and creates it, and the run ends within one.
+    // Each append writes a file, lists, creates a version, and looks for the one before it. Only the first ones look
+    // for the next version: nobody else comes. The run ends within one.
     let each = [
         requests.put_data,
         requests.list,
-        requests.get,
         requests.conditional_put,
+        requests.head,
     ];
     assert!(
         each.iter().all(|count| count.abs_diff(report.appends) <= 1),
         "{requests:?}"
     );
+    assert!(requests.get < 10, "{requests:?}");
     let expected = 3.0 * 0.005 / 1e3 + 0.0004 / 1e3;
     assert_near(report.usd_a_million, expected * 1e6);
     assert_near(report.usd_an_hour, expected * report.appends_per_second * 3_600.0);

@@ -7,6 +7,7 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use arrow_array::cast::AsArray;
@@ -17,6 +18,7 @@ use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef};
 use arrow_select::filter::filter_record_batch;
 use bytes::Bytes;
 use delta_commit::actions::{Action, Add, Remove};
+use delta_commit::log::version_file;
 use delta_commit::{Version, path};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
@@ -33,7 +35,7 @@ use serde_json::{Value, json};
 use crate::data_file::{load_footer, ranges_of, table_error};
 use crate::error::{Result, TableError};
 use crate::foreign_fields::ForeignFields;
-use crate::log_dir::{CHANGED_IN, HINT, IN_COMMIT_TIMESTAMP, LogDir};
+use crate::log_dir::{CHANGED_IN, HINT, IN_COMMIT_TIMESTAMP, LogDir, Witness};
 use crate::parsed::{Forms, PARTITION_VALUES, Parsed, STATS, stats_texts};
 use crate::scan::Calendar;
 use crate::snapshot::Snapshot;
@@ -354,14 +356,58 @@ pub(crate) fn write(
     let actions = actions(snapshot);
     // What cannot be held is refused before there is a file.
     let layout = Layout::of(snapshot, &actions)?;
+    let name = file_name(snapshot.version);
+    // Asked for before the check, so it is one of this table's.
+    let witness = log.witness(version_file(snapshot.version))?;
+    let is_sent = Arc::new(AtomicBool::new(false));
     let sink = Checked {
-        sink: log.replace(&file_name(snapshot.version))?,
+        sink: log.create_whole(&name)?,
         check: Arc::clone(check),
+        is_sent: Arc::clone(&is_sent),
     };
     let encoded = encode(Box::new(sink), &layout, &actions);
+    let exists = matches!(&encoded, Err(error) if is_of_existing(error));
+    let is_own = is_sent.load(Ordering::Acquire) && !exists;
     // It also says in its own way why nothing was committed.
+    confirm(log, &witness, check, || {
+        if is_own {
+            log.remove_file(&name);
+        }
+    })?;
+    if exists {
+        return Ok(());
+    }
+    let text = hint(snapshot, changed_in, actions.len(), encoded?);
+    write_hint(log, snapshot.version, &text)?;
+    confirm(log, &witness, check, || {
+        log.remove_file(&name);
+        if log
+            .file(HINT)
+            .is_ok_and(|found| found.is_some_and(|found| found == text))
+        {
+            log.remove_file(HINT);
+        }
+    })
+}
+
+/// Checks that what was sent has not arrived in another table. It is removed there before anything is read: whoever
+/// opens that table reads the checkpoint of this one.
+fn confirm(log: &LogDir, witness: &Witness, check: &Arc<InPlace>, remove: impl FnOnce()) -> Result<()> {
+    // A version that only a checkpoint stands for has no file to be looked up.
+    if witness.is_none() {
+        return check().inspect_err(|_| remove());
+    }
+    if log.confirms(witness)? {
+        return Ok(());
+    }
+    remove();
     check()?;
-    hint(log, snapshot, changed_in, actions.len(), encoded?)
+    Err(TableError::Replaced(log.0.root().to_path_buf()))
+}
+
+/// Returns true if the error says that another process has made the file.
+fn is_of_existing(error: &TableError) -> bool {
+    matches!(error, TableError::Write(WriteError::Io { source, .. }) if source.kind() == io::ErrorKind::AlreadyExists)
 }
 
 /// A check that refuses another table in the place of the one that was read.
@@ -371,6 +417,8 @@ pub(crate) type InPlace = dyn Fn() -> Result<()> + Send + Sync;
 struct Checked {
     sink: Box<dyn Sink>,
     check: Arc<InPlace>,
+    /// True once the file may be there.
+    is_sent: Arc<AtomicBool>,
 }
 
 impl Write for Checked {
@@ -386,6 +434,7 @@ impl Write for Checked {
 impl Sink for Checked {
     fn commit(&mut self) -> io::Result<()> {
         (self.check)().map_err(io::Error::other)?;
+        self.is_sent.store(true, Ordering::Release);
         self.sink.commit()
     }
 
@@ -561,30 +610,33 @@ fn plain_batch(schema: &SchemaRef, actions: &[Action]) -> Result<Option<RecordBa
     decoder.flush()
 }
 
-/// Writes the hint that names the checkpoint, unless there is a newer one by now.
-fn hint(log: &LogDir, snapshot: &Snapshot, changed_in: Version, actions: usize, bytes: u64) -> Result<()> {
-    let newest = log
-        .list(Some(snapshot.version))?
-        .checkpoint(Version::MAX)
-        .map(|(version, _)| version);
-    if newest.is_some_and(|newest| newest > snapshot.version) {
-        return Ok(());
-    }
+/// The hint that names the checkpoint.
+fn hint(snapshot: &Snapshot, changed_in: Version, actions: usize, bytes: u64) -> String {
     let mut tags = json!({CHANGED_IN: changed_in.to_string()});
     if let Some(at) = snapshot.in_commit_timestamp {
         tags[IN_COMMIT_TIMESTAMP] = json!(at.to_string());
     }
-    let text = json!({
+    let hint = json!({
         "version": snapshot.version,
         "size": actions,
         "sizeInBytes": bytes,
         "numOfAddFiles": snapshot.contents.files.len(),
         "tags": tags,
     });
+    hint.to_string()
+}
+
+/// Writes the hint at the checkpoint of a version, unless there is a newer one by now.
+fn write_hint(log: &LogDir, version: Version, text: &str) -> Result<()> {
+    let newest = log
+        .list(Some(version))?
+        .checkpoint(Version::MAX)
+        .map(|(version, _)| version);
+    if newest.is_some_and(|newest| newest > version) {
+        return Ok(());
+    }
     let mut sink = log.replace(HINT)?;
-    let written = sink
-        .write_all(text.to_string().as_bytes())
-        .and_then(|()| sink.commit());
+    let written = sink.write_all(text.as_bytes()).and_then(|()| sink.commit());
     Ok(written.map_err(|e| WriteError::Io {
         path: Some(log.shown(HINT)),
         source: e,

@@ -310,6 +310,7 @@ pub(crate) fn before_first(metadata: &Metadata) -> Start {
         changed_in: BEFORE_FIRST,
         in_commit_timestamp: metadata.is_enabled(IN_COMMIT_TIMESTAMPS).then(now),
         high_water_mark: None,
+        digest: None,
         known: None,
     }
 }

@@ -83,7 +83,7 @@ impl TableError {
     /// Returns true if the error says that a file of the table is missing.
     pub(crate) fn is_of_missing(&self) -> bool {
         match self {
-            Self::Commit(CommitError::LogTruncated(_)) => true,
+            Self::Commit(CommitError::LogTruncated(_) | CommitError::Replaced(_)) => true,
             Self::Commit(CommitError::Store(error)) => error.kind == StoreErrorKind::NotFound,
             Self::Write(WriteError::Io { source, .. }) => source.kind() == ErrorKind::NotFound,
             _ => false,

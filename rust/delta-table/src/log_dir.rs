@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use delta_commit::actions::{Action, actions_of};
-use delta_commit::log::{BEFORE_FIRST, version_file, version_of_file};
+use delta_commit::log::{BEFORE_FIRST, Digest, version_file, version_of_file};
 use delta_commit::{CommitError, Version};
 use parquet::errors::ParquetError;
 use parquet_writer::sink::Sink;
@@ -119,6 +119,8 @@ pub(crate) struct Loaded<T> {
     pub checkpoint: Option<Version>,
     /// A version of the table that existed before any of it was read.
     pub witness: Witness,
+    /// The digest of the last version, where its file is there.
+    pub digest: Option<Digest>,
 }
 
 /// A file of the log that identifies the table: another table in its place has another file.
@@ -135,6 +137,11 @@ impl Witness {
             name: version_file(BEFORE_FIRST),
             mark: None,
         }
+    }
+
+    /// Returns true if there was no such file.
+    pub const fn is_none(&self) -> bool {
+        self.mark.is_none()
     }
 }
 
@@ -266,7 +273,18 @@ impl LogDir {
         self.0.replace(&Self::named(name))
     }
 
-    fn witness(&self, name: String) -> Result<Witness> {
+    /// Opens a file likewise that replaces nothing.
+    pub fn create_whole(&self, name: &str) -> Result<Box<dyn Sink>> {
+        self.0.create_whole(&Self::named(name))
+    }
+
+    /// Removes a file, as far as that can be done.
+    pub fn remove_file(&self, name: &str) {
+        self.0.remove(&[Self::named(name)]);
+    }
+
+    /// The witness that a file of the log is.
+    pub fn witness(&self, name: String) -> Result<Witness> {
         let mark = self.0.mark(&Self::named(&name))?;
         Ok(Witness { name, mark })
     }
@@ -323,6 +341,7 @@ impl LogDir {
         } else if listing.tip == BEFORE_FIRST {
             return Err(TableError::NotFound(self.0.root().to_path_buf()));
         }
+        let mut last = None;
         while replay.version() < target {
             let next = replay.version() + 1;
             let Some(body) = self.read(next)? else {
@@ -332,6 +351,11 @@ impl LogDir {
                 break;
             };
             replay.commit(self, next, &body)?;
+            last = Some(body);
+        }
+        if at.is_none() && last.is_none() {
+            // Another table's checkpoint may have the same number.
+            last = self.read(replay.version())?;
         }
         match at {
             Some(at) if replay.version() != at => Err(TableError::NoSuchVersion(format!(
@@ -342,6 +366,7 @@ impl LogDir {
                 state: replay.finish()?,
                 checkpoint: checkpoint.map(|(version, _)| version),
                 witness,
+                digest: last.map(|body| Digest::of(&body)),
             }),
         }
     }

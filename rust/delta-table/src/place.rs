@@ -120,11 +120,22 @@ pub trait Place: Send + Sync {
     /// call.
     fn believes_marks_for(&self) -> Duration;
 
-    /// Opens a file that replaces the existing one, appears whole, and survives a crash.
+    /// Opens a file that replaces the existing one, appears whole, and survives a crash. It is sent at most once, as
+    /// that of [`create_whole`](Self::create_whole).
     ///
     /// # Errors
     /// When it cannot be opened.
     fn replace(&self, name: &str) -> Result<Box<dyn Sink>>;
+
+    /// Opens a file likewise, which does not replace one: where there is one by then, it does not appear, and the error
+    /// is [`AlreadyExists`](io::ErrorKind::AlreadyExists) or none. It is sent at most once: a request that is repeated
+    /// may arrive in another table.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    fn create_whole(&self, name: &str) -> Result<Box<dyn Sink>> {
+        self.replace(name)
+    }
 
     /// Opens a new data file under its final name. No reader looks at it before the log names it.
     ///

@@ -11,8 +11,8 @@ use bytes::Bytes;
 use delta_commit::actions::{Action, Metadata};
 use delta_commit::log::{BEFORE_FIRST, StoreError, StoreErrorKind};
 use delta_commit::{
-    CommitError, CommitStats, Committer, Outcome, Patience, PerProcess, Posted, Precedence, Start, Token,
-    Transaction, Version,
+    BootTime, CommitError, CommitStats, Committer, Outcome, Patience, PerProcess, Posted, Precedence, Start,
+    Token, Transaction, Version,
 };
 use serde_json::Value;
 
@@ -83,7 +83,7 @@ pub(crate) struct Shared {
     /// A mark of this table's log that another table at the same place would not have.
     witness: Witness,
     /// The time of the last check of the witness.
-    confirmed: Mutex<Instant>,
+    confirmed: Mutex<BootTime>,
     /// The newest version of which a checkpoint was made, or is being made.
     checkpointed: AtomicI64,
     /// True if the log was cleaned up past the known version, so that the table must be opened anew.
@@ -213,12 +213,13 @@ impl Shared {
     }
 
     fn load(place: &Arc<dyn Place>) -> Result<Self> {
-        let confirmed = Instant::now();
+        let confirmed = BootTime::now();
         let log = LogDir(Arc::clone(place));
         let Loaded {
             state: known,
             checkpoint,
             witness,
+            digest,
         } = log.load::<KnownReplay>(None)?;
         let head = &known.head;
         let in_commit_timestamp = if head.metadata.is_enabled("delta.enableInCommitTimestamps") {
@@ -233,6 +234,7 @@ impl Shared {
             changed_in: head.changed_in,
             in_commit_timestamp,
             high_water_mark: row_ids::high_water_mark(head),
+            digest,
             known: Some((head.protocol.clone(), head.metadata.as_ref().clone())),
         };
         Ok(Self {
@@ -241,7 +243,13 @@ impl Shared {
         })
     }
 
-    fn new(place: &Arc<dyn Place>, start: Start, known: Known, witness: Witness, confirmed: Instant) -> Self {
+    fn new(
+        place: &Arc<dyn Place>,
+        start: Start,
+        known: Known,
+        witness: Witness,
+        confirmed: BootTime,
+    ) -> Self {
         Self {
             place: Arc::clone(place),
             log: LogDir(Arc::clone(place)),
@@ -267,7 +275,7 @@ impl Shared {
         let start = before_first(&head.metadata);
         Self {
             is_planned: true,
-            ..Self::new(place, start, Known::new(head), Witness::none(), Instant::now())
+            ..Self::new(place, start, Known::new(head), Witness::none(), BootTime::now())
         }
     }
 
@@ -301,7 +309,7 @@ impl Shared {
                 return Ok(false);
             }
             // Whoever comes meanwhile need not ask too.
-            std::mem::replace(&mut *confirmed, Instant::now())
+            std::mem::replace(&mut *confirmed, BootTime::now())
         };
         let confirmed = self
             .is_confirmed()
@@ -310,7 +318,7 @@ impl Shared {
     }
 
     fn is_confirmed(&self) -> Result<bool> {
-        let asked = Instant::now();
+        let asked = BootTime::now();
         let confirmed = self.log.confirms(&self.witness)?;
         if confirmed {
             *lock(&self.confirmed) = asked;
@@ -594,8 +602,11 @@ impl Shared {
 
     /// The result of a commit by the committer's answer.
     pub fn answered(&self, done: delta_commit::Result<Version>) -> Result<Version> {
-        if let Err(CommitError::LogTruncated(_)) = &done {
+        if let Err(CommitError::LogTruncated(_) | CommitError::Replaced(_)) = &done {
             self.outdated.store(true, Ordering::Release);
+        }
+        if let Err(CommitError::Replaced(_)) = &done {
+            return Err(self.replaced());
         }
         done.map_err(|error| self.or_replaced(error.into()))
     }

@@ -20,7 +20,7 @@ use arrow_array::{Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use bytes::Bytes;
 use delta_commit::actions::Action;
-use delta_commit::log::{Listing, PutOutcome, StoreError, UnsyncedFile};
+use delta_commit::log::{Digest, Listing, PutOutcome, Standing, StoreError, UnsyncedFile};
 use delta_commit::{CommitError, LogStore, Patience};
 use delta_table::{
     Ages, Append, AppendOptions, Attend, CreateMode, CreateOptions, Folder, Place, Result, StoredFiles,
@@ -213,6 +213,14 @@ impl LogStore for Syncing {
 
     fn put_version(&self, version: i64, body: &[u8]) -> Result<PutOutcome, StoreError> {
         self.inner.put_version(version, body)
+    }
+
+    fn check_version(&self, version: i64, digest: Option<Digest>) -> Result<Standing, StoreError> {
+        self.inner.check_version(version, digest)
+    }
+
+    fn remove_version(&self, version: i64) -> Result<(), StoreError> {
+        self.inner.remove_version(version)
     }
 
     fn list_intents(&self) -> Result<Listing, StoreError> {

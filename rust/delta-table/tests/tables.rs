@@ -187,6 +187,7 @@ fn the_process_that_wrote_a_version_makes_its_checkpoint() {
         changed_in: 0,
         in_commit_timestamp: None,
         high_water_mark: None,
+        digest: None,
         known: None,
     };
     let elsewhere = Committer::new(Arc::new(LocalLogStore::new(folder.path())), start);

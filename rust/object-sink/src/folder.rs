@@ -87,13 +87,16 @@ pub enum FailureKind {
 /// The outcome of an attempt to create an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Created {
-    /// This attempt created it.
-    Won,
+    /// This attempt created it. Its entity tag, where the store told it.
+    Won(Option<String>),
     /// The store says that it exists, or that another request is creating it now.
     Exists,
     /// It may be there, now or in a while.
     Unknown(Failure),
 }
+
+/// The body of an object, and its entity tag where the store tells one.
+pub type Tagged = (Vec<u8>, Option<String>);
 
 /// An object that a listing showed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -206,10 +209,26 @@ impl Folder {
     }
 
     async fn body(&self, relative: &str) -> Result<Option<Vec<u8>>, Failure> {
+        Ok(self.tagged(relative).await?.map(|(body, _)| body))
+    }
+
+    /// The body of an object, with its entity tag where the store tells one; none when it does not exist.
+    ///
+    /// # Errors
+    /// A [`Failure`] if the store refuses, or does not answer.
+    pub fn read_tagged(&self, relative: &str) -> Result<Option<Tagged>, Failure> {
+        self.wait(self.tagged(relative))?
+    }
+
+    async fn tagged(&self, relative: &str) -> Result<Option<Tagged>, Failure> {
         let path = self.path_of(relative)?;
-        let request = async { self.store.get(&path).await?.bytes().await };
+        let request = async {
+            let found = self.store.get(&path).await?;
+            let tag = found.meta.e_tag.clone();
+            Ok((found.bytes().await?.into(), tag))
+        };
         match with_status(request).await {
-            (Ok(body), _) => Ok(Some(body.into())),
+            (Ok(found), _) => Ok(Some(found)),
             (Err(object_store::Error::NotFound { .. }), _) => Ok(None),
             (Err(error), status) => Err(self.failure(relative, &error, status)),
         }
@@ -250,6 +269,15 @@ impl Folder {
             let tag = found.e_tag.unwrap_or_default();
             format!("{tag} {} {}", found.last_modified.timestamp_millis(), found.size)
         }))
+    }
+
+    /// The entity tag of an object; none when it does not exist, or the store tells none.
+    ///
+    /// # Errors
+    /// A [`Failure`] if the store refuses, or does not answer.
+    pub fn tag(&self, relative: &str) -> Result<Option<String>, Failure> {
+        let found = self.wait(self.head(relative))??;
+        Ok(found.and_then(|found| found.e_tag))
     }
 
     /// The bytes of an object; none when it does not exist.
@@ -331,7 +359,7 @@ impl Folder {
             Err(failure) => return Ok(Created::Unknown(failure)),
         };
         match done {
-            (Ok(_), _) => Ok(Created::Won),
+            (Ok(put), _) => Ok(Created::Won(put.e_tag)),
             (Err(AlreadyExists { .. } | Precondition { .. }), _) => Ok(Created::Exists),
             (Err(error), status) => {
                 let failure = self.failure(relative, &error, status);

@@ -175,6 +175,7 @@ mod tests {
             changed_in: BEFORE_FIRST,
             in_commit_timestamp: None,
             high_water_mark: None,
+            digest: None,
             known: None,
         };
         Committer::new(Arc::new(LocalLogStore::new(table)), start)

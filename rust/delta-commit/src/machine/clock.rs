@@ -3,7 +3,7 @@
 use crate::log::Time;
 
 /// The last reading of the store's clock.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct StoreClock {
     /// The store's time in milliseconds since the epoch, and this machine's monotonic time by then.
     told: Option<(i64, u64)>,
@@ -15,8 +15,7 @@ impl StoreClock {
         self.told = Some((store, now.monotonic));
     }
 
-    /// The store's time, or an earlier one: the answer took its time, and a machine that slept does not count that.
-    /// None before the first listing.
+    /// The store's time, or an earlier one, since the answer took its time. None before the first listing.
     pub(super) fn at(&self, now: Time) -> Option<i64> {
         let (store, then) = self.told?;
         let passed = now.monotonic.saturating_sub(then);

@@ -10,7 +10,7 @@ use crate::intent::Intent;
 pub(super) const MOST_KEPT: u64 = 8 << 20;
 
 /// Intents by their names.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct KnownIntents {
     /// Each with the bytes of its body; none for what is malformed or of a later format.
     intents: HashMap<String, Option<(Arc<Intent>, u64)>>,

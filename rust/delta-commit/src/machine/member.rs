@@ -75,7 +75,7 @@ impl Claim {
 }
 
 /// A transaction that is waiting or in flight.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Member {
     pub(super) prepared: Prepared,
     /// The last version that it was checked against. No version between its read version and this one holds it or
@@ -152,7 +152,7 @@ impl Member {
 }
 
 /// A doubt that is being settled.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Settlement {
     pub(super) id: MemberId,
     pub(super) claim: Claim,

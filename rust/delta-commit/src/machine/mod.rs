@@ -8,14 +8,16 @@
 //! The order of a round: read the log to its tip, check the own members against the versions that were read, make their
 //! data and the tip survive a crash; announce members that have lost a race, or all members while other processes
 //! commit too, and leave them to others for a while; *then* list the intents, read what they need, and attempt the
-//! version after the tip. Rules are named as in docs/design/commit-protocol.md: R1 to R12.
+//! version after the tip. Rules are named as in docs/design/commit-protocol.md: R1 to R13.
 
 mod clock;
 mod known;
 mod member;
 mod merge;
+mod names;
 mod pace;
 mod round;
+mod same_table;
 mod settlement;
 mod turn;
 mod verdict;
@@ -27,7 +29,7 @@ use std::sync::Arc;
 use crate::actions::{CommitInfo, Metadata, Protocol};
 use crate::error::{CommitError, Result};
 use crate::intent::{Intent, Prepared, World};
-use crate::log::{Effect, Event, IntentEntry, PutOutcome, StoreError, StoreErrorKind, Time, Version};
+use crate::log::{Digest, Effect, Event, IntentEntry, PutOutcome, StoreError, StoreErrorKind, Time, Version};
 use crate::rules::Rules;
 use crate::settle::{Outcome, Token};
 use crate::timings::Timings;
@@ -37,9 +39,13 @@ use crate::winner::Winner;
 use clock::StoreClock;
 use known::KnownIntents;
 use member::{Claim, Member, Settlement};
+use names::Names;
 use pace::Pace;
 use turn::Turns;
 use view::View;
+
+/// Attempts in a row that won, after which a process counts as alone.
+const ALONE: u32 = 4;
 
 /// Failures in a row, without an attempt or a commit between them, after which the store counts as broken.
 const MAX_FAILURES: u32 = 10;
@@ -67,6 +73,9 @@ pub struct Start {
     pub in_commit_timestamp: Option<i64>,
     /// The highest row id that was given up to that version, by the domain `delta.rowTracking`; none without it.
     pub high_water_mark: Option<i64>,
+    /// The digest of that version's body. Without it, another table with a version of the same number is taken for this
+    /// one until the next version is read or created.
+    pub digest: Option<Digest>,
     /// The protocol and the metadata at that version. Without them, every action that repeats them counts as a change,
     /// and files get no row ids.
     pub known: Option<(Protocol, Metadata)>,
@@ -126,12 +135,15 @@ enum Turn {
 }
 
 /// The effect that was given out and not yet completed.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Asked {
     Tip,
     /// The version after the tip, or an older one again.
     Body(Version),
     Put(Version, Box<Winner>),
+    /// The last version that is certain to be one of this table.
+    Check,
+    Retraction(Version),
     Listing,
     Intents,
     Announcement(String, Vec<MemberId>),
@@ -149,7 +161,7 @@ enum Asked {
 }
 
 /// An intent that a listing showed, and that is still to be read or looked up.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Unread {
     entry: IntentEntry,
     /// Its content, if it is known.
@@ -157,7 +169,7 @@ struct Unread {
 }
 
 /// The intents, as listed after the tip was read.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Gathered {
     /// The store's clock at the listing.
     now: i64,
@@ -169,7 +181,7 @@ struct Gathered {
 }
 
 /// The committer of one table in one process.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Machine {
     process: MemberId,
     rules: Rules,
@@ -196,9 +208,12 @@ pub struct Machine {
     pace: Pace,
     turns: Turns,
     last_turn: Turn,
+    /// Attempts in a row that won, with no version of another process between them.
+    alone: u32,
     /// The last version that this process knows to have written.
     last_won: Option<Version>,
     announcements: u64,
+    names: Names,
     /// True if the last announcement was refused for now: the next attempt is made without one.
     must_not_announce: bool,
     /// Names of intents that are of no more use.
@@ -219,8 +234,15 @@ pub struct Machine {
     pause: Option<u64>,
     /// R8: the reason why this process can neither acknowledge nor build upon the log any more.
     undurable: Option<StoreError>,
-    /// True if the version before an attempt was missing once already. The second time is final.
+    /// True if the version before an attempt was missing once already, or was another one. The second time is final.
     unfounded: bool,
+    /// R13: the version of the last attempts of which it is not certain that they were made in the log of this table,
+    /// and the digests of their bodies.
+    unproven: Option<(Version, Vec<Digest>)>,
+    /// R13: the reason why this process can commit nothing any more: its table is gone.
+    replaced: Option<CommitError>,
+    /// The version that was removed then, if it is certain that it stays so.
+    retracted: Option<Version>,
     outdated: bool,
     asked: Option<Asked>,
     /// The time at which the effect was given out: an answer is as old as its question.
@@ -233,7 +255,20 @@ impl Machine {
     /// The committer of a table in a process with this id, which no other process ever has.
     #[must_use]
     pub fn new(process: MemberId, start: Start) -> Self {
-        Self::with_rules(process, start, Rules::default())
+        Self {
+            names: Names::random(),
+            ..Self::with_rules(process, start, Rules::default())
+        }
+    }
+
+    /// A clone of it, as of a virtual machine that goes on from a snapshot. Both have the same id; what they draw at
+    /// random differs by `process`.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn cloned_as(&self, process: MemberId) -> Self {
+        let mut machine = self.clone();
+        machine.names.count_from(process);
+        machine
     }
 
     /// The same with some rules switched off.
@@ -259,8 +294,10 @@ impl Machine {
             pace: Pace::default(),
             turns: Turns::default(),
             last_turn: Turn::Other,
+            alone: 0,
             last_won: None,
             announcements: 0,
+            names: Names::counted(process),
             must_not_announce: false,
             garbage: BTreeSet::new(),
             tidying: HashSet::new(),
@@ -272,6 +309,9 @@ impl Machine {
             pause: None,
             undurable: None,
             unfounded: false,
+            unproven: None,
+            replaced: None,
+            retracted: None,
             outdated: false,
             asked: None,
             asked_at: Time::default(),
@@ -392,6 +432,8 @@ impl Machine {
             (Asked::Body(version), Event::Body(body)) => self.on_body(version, body.as_deref()),
             (Asked::Body(version), Event::Parsed(winner)) => self.on_version(version, winner),
             (Asked::Put(version, winner), Event::Put(outcome)) => self.on_put(version, *winner, &outcome),
+            (Asked::Check, Event::Standing(standing)) => self.on_standing(standing),
+            (Asked::Retraction(version), Event::Retracted(is_done)) => self.on_retracted(version, is_done),
             (Asked::Listing | Asked::Look, Event::Listing(listing)) => self.on_listing(listing),
             (Asked::Intents, Event::Intents(bundles)) => self.on_intents(bundles),
             (Asked::Intents, Event::ParsedIntents(parsed, there)) => self.on_parsed_intents(parsed, there),
@@ -428,6 +470,13 @@ impl Machine {
                 self.give_up_all(&CommitError::Store(error), &reason);
                 return None;
             }
+            if let Some(error) = self.replaced.clone() {
+                let step = self.retract();
+                if step.is_none() {
+                    self.give_up_replaced(&error);
+                }
+                return step;
+            }
             self.drain();
             if let Some(step) = self.catch_up() {
                 return Some(step);
@@ -444,8 +493,10 @@ impl Machine {
                 }
             };
             if !self.view.fresh {
-                let version = self.view.tip + 1;
-                return Some((Asked::Body(version), Effect::ReadVersion(version)));
+                match self.look_ahead(turn) {
+                    Some(step) => return Some(step),
+                    None => continue,
+                }
             }
             if let Some(step) = self.round(turn) {
                 return Some(step);
@@ -468,6 +519,28 @@ impl Machine {
         Some((Asked::Body(version), Effect::ReadVersion(version)))
     }
 
+    /// Looks for the version after the tip. A process that was alone for a while does not: the look at its own last
+    /// version takes the place of that, and if another process came first, the attempt tells.
+    fn look_ahead(&mut self, turn: Turn) -> Option<(Asked, Effect)> {
+        let is_alone = self.alone >= ALONE && !self.pace.has_met(self.now) && !self.view.is_passed();
+        let is_certain = self.settlements.is_empty() && self.unseen_attempt.is_none();
+        if turn == Turn::Other || !is_alone || !is_certain || !self.rules.r13_checked_before {
+            let version = self.view.tip + 1;
+            return Some((Asked::Body(version), Effect::ReadVersion(version)));
+        }
+        let step = self.check_before();
+        if step.is_none() {
+            self.forget_listing();
+            self.view.fresh = true;
+        }
+        step
+    }
+
+    /// R7: what was listed before the tip was read says too little.
+    fn forget_listing(&mut self) {
+        self.gathered = self.gathered.take().filter(|_| !self.rules.r7_always_list);
+    }
+
     fn on_tip(&mut self, tip: Version) {
         if !self.view.list(tip, self.asked_at) {
             self.on_truncation();
@@ -486,6 +559,7 @@ impl Machine {
         match winner {
             Some(mut winner) if next => {
                 self.ahead = None;
+                self.see_attempt(&winner);
                 if !self.rules.r12_new_row_ids {
                     Arc::make_mut(&mut winner).high_water_mark = None;
                 }
@@ -496,14 +570,15 @@ impl Machine {
                     .is_some_and(|info| unseen.contains(info))
                 {
                     self.note_win(&winner);
+                } else {
+                    self.alone = 0;
                 }
                 self.advance(winner);
             }
             Some(winner) => self.view.remember(winner),
             None if next => {
                 // R9: the attempt's answer was lost and nothing is seen of it, so the same version is tried again.
-                // R7: what was listed before the tip was read says too little.
-                self.gathered = self.gathered.take().filter(|_| !self.rules.r7_always_list);
+                self.forget_listing();
                 self.pause = (self.unseen_attempt == Some(version)).then(|| self.unseen_pause());
                 if !self.view.reach_end() {
                     self.on_truncation();
@@ -530,6 +605,9 @@ impl Machine {
             self.pace.end(self.now);
         }
         let unseen = (*outcome != PutOutcome::Won).then_some(version);
+        if unseen.is_some() {
+            self.view.doubt_table();
+        }
         self.unseen_attempts = match unseen {
             Some(_) if self.unseen_attempt == unseen => self.unseen_attempts.saturating_add(1),
             _ => 0,
@@ -537,6 +615,7 @@ impl Machine {
         self.unseen_attempt = unseen;
         match outcome {
             PutOutcome::Won => {
+                self.alone = self.alone.saturating_add(1);
                 self.unseen_wins.clear();
                 self.note_win(&winner);
                 self.advance(winner);
@@ -581,6 +660,12 @@ impl Machine {
                 // A store that has too much to do may take an attempt. It is not asked twice for each.
                 self.must_not_announce = kind != StoreErrorKind::Permanent;
             }
+            // What a removal left is left.
+            (Asked::Retraction(_), _) if is_final => {
+                self.failures = 0;
+                self.unproven = None;
+                return;
+            }
             (Asked::Log(_), StoreErrorKind::NotFound) => self.view.doubt_tip(),
             (Asked::Log(_), StoreErrorKind::Permanent) if self.rules.r8_log_once => {
                 self.undurable = Some(error);
@@ -609,6 +694,7 @@ impl Machine {
         if self.unseen_attempt == Some(version) {
             return;
         }
+        self.unproven = None;
         for member in self.bundle.iter_mut().chain(&mut self.other) {
             member.claim.attempted = member.claim.attempted.filter(|at| *at != version);
         }

@@ -24,7 +24,7 @@ const MET_FOR: u64 = 1_000;
 const MOST_AHEAD: u64 = 8;
 
 /// The time of attempts, and the last meeting with another process.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Pace {
     /// The average time of the last attempts, each from its listing to its answer: microseconds.
     average: u64,

@@ -118,7 +118,7 @@ impl Machine {
         {
             return Some(step);
         }
-        if let Some(step) = self.sync_to(self.view.tip) {
+        if let Some(step) = self.sync_to(self.view.tip).or_else(|| self.check_before()) {
             return Some(step);
         }
         self.attempt(turn)
@@ -239,8 +239,8 @@ impl Machine {
             return None;
         }
         // An intent says that nothing up to the tip is in its way. Another tip may be there after a power cut, and the
-        // intent still.
-        if let Some(step) = self.sync_to(self.view.tip) {
+        // intent still. R13: nobody is told of members in another table.
+        if let Some(step) = self.sync_to(self.view.tip).or_else(|| self.check_before()) {
             return Some(step);
         }
         // R2: it expires by the store's clock.
@@ -261,8 +261,7 @@ impl Machine {
                 return None;
             }
         };
-        let name = intent::name(first, self.process, self.announcements);
-        self.announcements += 1;
+        let name = self.name_intent(first);
         let ids = members_of(&intent);
         for member in self.bundle.iter_mut().filter(|member| needs(member)) {
             member.claim.announce(first, expires, name.clone());
@@ -407,7 +406,6 @@ impl Machine {
             ..Gathered::default()
         };
         let (mut others, mut ahead) = (0, None);
-        let own = self.process.to_string();
         for entry in listing.entries {
             if let Some(request) = Request::of_name(&entry.name) {
                 self.take_request(&entry, request, listing.now);
@@ -418,7 +416,7 @@ impl Machine {
             };
             if intent::last_of(first) <= self.view.tip && self.rules.r1_window {
                 self.discard(entry.name);
-            } else if entry.name.contains(&own) {
+            } else if self.is_own(&entry.name) {
                 if self.is_in_flight(&entry.name) {
                     ahead.get_or_insert(others);
                 }
@@ -500,6 +498,7 @@ impl Machine {
         self.known.retain(&listed);
         self.turns.list(&listed, self.view.tip);
         self.passed_by.retain(|name| listed.contains(name.as_str()));
+        self.forget_names(&listed);
     }
 
     /// R2: announces a live member again before its intent expires, or when the intent is missing.
@@ -663,6 +662,7 @@ impl Machine {
             self.discard_carried(&winner);
         }
         self.last_turn = turn;
+        self.note_attempt(&winner);
         self.stats.attempts += 1;
         Some((
             Asked::Put(version, Box::new(winner)),

@@ -58,7 +58,7 @@ impl Request {
 }
 
 /// The requests of a transaction of this process.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Asking {
     pub(super) names: Vec<String>,
     /// The races that it had lost when it asked last.
@@ -83,7 +83,7 @@ impl Asking {
 }
 
 /// The requests of other processes.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Turns {
     /// Those that the last listing showed, each with the time until which it is waited for, if the wait has begun.
     seen: HashMap<String, (Request, Option<u64>)>,

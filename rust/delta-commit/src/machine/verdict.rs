@@ -152,7 +152,7 @@ impl Machine {
     /// Makes versions survive a crash, and then acknowledges their members.
     pub(super) fn acknowledge(&mut self) -> Option<(Asked, Effect)> {
         let last = self.landed.iter().map(|(_, version, ..)| *version).max()?;
-        if let Some(step) = self.sync_to(last) {
+        if let Some(step) = self.check_after(last).or_else(|| self.sync_to(last)) {
             return Some(step);
         }
         for (id, version, own, _) in std::mem::take(&mut self.landed) {
@@ -207,7 +207,7 @@ impl Machine {
         self.give_up_settling(id)
     }
 
-    fn last_word(&self, member: &Member, certain: &CommitError, reason: &str) -> CommitError {
+    pub(super) fn last_word(&self, member: &Member, certain: &CommitError, reason: &str) -> CommitError {
         if !self.rules.r3_no_lone_abort || member.claim.is_clear(member.checked) {
             return certain.clone();
         }

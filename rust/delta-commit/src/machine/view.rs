@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Start;
 use crate::actions::{Action, Metadata, Protocol};
 use crate::intent::{WINDOW, World};
-use crate::log::{Time, Version};
+use crate::log::{BEFORE_FIRST, Digest, Time, Version};
 use crate::row_ids::RowTracking;
 use crate::transaction::Transaction;
 use crate::winner::Winner;
@@ -14,13 +14,16 @@ use crate::winner::Winner;
 /// The age in milliseconds above which a confirmed tip may have been cleaned up.
 const STALE_TIP: u64 = 10 * 60 * 1_000;
 
+/// The milliseconds for which nobody has to look up the tip again before the next attempt: the time of a round.
+const CHECK_LASTS: u64 = 1_000;
+
 /// The number of parsed versions that are kept: those that an open window may need, and as many again for slow readers.
 const KEPT: Version = 2 * WINDOW;
 
 const IN_COMMIT_TIMESTAMPS: &str = "delta.enableInCommitTimestamps";
 
 /// Versions that were read, the tip, and the state that follows from them.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct View {
     pub(super) tip: Version,
     /// True if the version after the tip was looked for since the last attempt, and did not exist.
@@ -29,6 +32,14 @@ pub(super) struct View {
     confirmed: Option<u64>,
     /// The newest version that a listing showed.
     listed: Version,
+    /// R13: the last version that is certain to be one of this table, and its digest. It was looked up after all
+    /// versions up to it were read.
+    sure: (Version, Option<Digest>),
+    tip_digest: Option<Digest>,
+    /// The time at which the tip was asked for, when it was read or created.
+    tip_seen: u64,
+    /// The time of the last look at the tip; none after an attempt that was not told to have won.
+    checked: Option<u64>,
     /// The last version up to which everything survives a crash.
     pub(super) synced: Version,
     pub(super) world: World,
@@ -51,6 +62,10 @@ impl View {
             fresh: false,
             confirmed: None,
             listed: start.version,
+            sure: (start.version, start.digest),
+            tip_digest: start.digest,
+            tip_seen: 0,
+            checked: None,
             synced: start.version - 1,
             world: World {
                 table_id: start.table_id,
@@ -83,7 +98,40 @@ impl View {
         self.confirmed = Some(now.monotonic);
         self.listed = self.listed.max(tip);
         self.fresh = false;
+        // The listing may be late, or the table restored from a copy: the next attempt needs another look.
+        if tip < self.tip {
+            self.doubt_table();
+        }
         tip >= 0 || self.tip < 0
+    }
+
+    /// The version to be looked up, and its digest: while that one is there, so are all that were read after it.
+    pub(super) const fn sure(&self) -> (Version, Option<Digest>) {
+        self.sure
+    }
+
+    /// Returns true if the tip was looked up just now, after it was read or created.
+    pub(super) fn is_checked(&self, now: Time) -> bool {
+        let age = self.checked.map(|at| now.monotonic.saturating_sub(at));
+        self.sure.0 == self.tip && age.is_some_and(|age| age <= CHECK_LASTS)
+    }
+
+    /// Notes that the last sure version is still there, by a look that began after the tip was read or created.
+    pub(super) fn confirm_table(&mut self, asked: Time) {
+        // While an older version is there, a later one may be gone: a copy has fewer.
+        let is_tip = self.sure.0 == self.tip;
+        self.checked = Some(if is_tip { asked.monotonic } else { self.tip_seen });
+        self.sure = (self.tip, self.tip_digest);
+    }
+
+    /// Notes that another table may be in the place of this one.
+    pub(super) fn doubt_table(&mut self) {
+        self.checked = None;
+    }
+
+    /// Returns true if a listing showed a later version than the tip.
+    pub(super) const fn is_passed(&self) -> bool {
+        self.listed > self.tip
     }
 
     /// Notes that the version after the tip does not exist. Returns false when a later one does: then the versions
@@ -109,6 +157,12 @@ impl View {
             keep_changed(&mut self.metadata, &mut own.metadata);
         }
         self.tip = winner.version;
+        self.tip_digest = winner.digest;
+        self.tip_seen = now.monotonic;
+        if self.sure.0 <= BEFORE_FIRST {
+            // Nothing was known of the table before.
+            self.sure = (self.tip, self.tip_digest);
+        }
         self.fresh = false;
         self.confirmed = Some(now.monotonic);
         self.listed = self.listed.max(self.tip);
@@ -202,7 +256,6 @@ fn keep_changed<T: Clone + PartialEq>(known: &mut Option<T>, brought: &mut Optio
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::BEFORE_FIRST;
 
     fn view(version: Version) -> View {
         View::new(Start {
@@ -211,6 +264,7 @@ mod tests {
             changed_in: version,
             in_commit_timestamp: None,
             high_water_mark: None,
+            digest: None,
             known: (version > BEFORE_FIRST).then(|| (Protocol::default(), Metadata::default())),
         })
     }

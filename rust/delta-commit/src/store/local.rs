@@ -17,8 +17,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use beneath::{Folder, Temporary, is_linked, is_temporary};
 
 use crate::log::{
-    BEFORE_FIRST, IntentEntry, Listing, LogStore, PutOutcome, StoreError, StoreErrorKind, UnsyncedFile,
-    Version, version_file, version_of_checkpoint, version_shown_by_file,
+    BEFORE_FIRST, Digest, IntentEntry, Listing, LogStore, PutOutcome, Standing, StoreError, StoreErrorKind,
+    UnsyncedFile, Version, standing_of_missing, version_file, version_of_checkpoint, version_shown_by_file,
 };
 use crate::path;
 use crate::store::entries::Entry;
@@ -279,6 +279,28 @@ impl LogStore for LocalLogStore {
             io::ErrorKind::NotFound if version > 0 => self.unfounded(version),
             _ => certain(StoreError::io(path.display(), &error)),
         })
+    }
+
+    fn check_version(&self, version: Version, digest: Option<Digest>) -> Result<Standing, StoreError> {
+        match self.read_version(version)? {
+            Some(body) if digest.is_none_or(|digest| digest == Digest::of(&body)) => Ok(Standing::Same),
+            Some(_) => Ok(Standing::Other),
+            None => {
+                let names = or_missing(self.names(), Vec::new());
+                let names = names.map_err(|error| StoreError::io(self.log.display(), &error))?;
+                Ok(standing_of_missing(names.iter().map(String::as_str), version))
+            }
+        }
+    }
+
+    fn remove_version(&self, version: Version) -> Result<(), StoreError> {
+        let name = version_file(version);
+        let removed = self.log_folder().and_then(|log| log.remove_file(OsStr::new(&name)));
+        or_missing(removed, ()).map_err(|e| StoreError::io(self.version_path(version).display(), &e))?;
+        match sync(&self.log) {
+            Err(error) if error.kind == StoreErrorKind::NotFound => Ok(()),
+            done => done.map(drop),
+        }
     }
 
     fn list_intents(&self) -> Result<Listing, StoreError> {

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use delta_commit::actions::{Action, Add};
 use delta_commit::log::{
-    BEFORE_FIRST, Bundles, Effect, Event, IntentEntry, Listing, PutOutcome, StoreError, StoreErrorKind, Time,
+    BEFORE_FIRST, Bundles, Digest, Effect, Event, IntentEntry, Listing, PutOutcome, Standing, StoreError,
+    StoreErrorKind, Time,
 };
 use delta_commit::{Machine, MemberId, Start, Version};
 
@@ -49,6 +50,20 @@ impl Store {
             Effect::FindTip => Event::Tip(self.log.keys().next_back().copied().unwrap_or(BEFORE_FIRST)),
             Effect::ReadVersion(version) => Event::Body(self.log.get(version).cloned()),
             Effect::PutVersion(version, body) => Event::Put(self.put(*version, body)),
+            Effect::CheckVersion(version, digest) => Event::Standing(match self.log.get(version) {
+                None => Standing::Missing,
+                Some(body) if digest.is_none_or(|digest| digest == Digest::of(body)) => Standing::Same,
+                Some(_) => Standing::Other,
+            }),
+            Effect::RetractVersion(version, digests) => {
+                let body = self.log.get(version);
+                let is_ours = body.is_some_and(|body| digests.contains(&Digest::of(body)));
+                let is_last = !self.log.contains_key(&(version + 1));
+                if is_ours && is_last {
+                    self.log.remove(version);
+                }
+                Event::Retracted(is_ours && is_last)
+            }
             Effect::ListIntents => Event::Listing(Listing {
                 now: now + self.ahead,
                 entries: self.out_of_date.clone().unwrap_or_else(|| self.entries()),
@@ -198,6 +213,7 @@ pub fn new_table() -> Start {
         changed_in: BEFORE_FIRST,
         in_commit_timestamp: None,
         high_water_mark: None,
+        digest: None,
         known: None,
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use delta_commit::actions::{Action, Metadata, Protocol};
-use delta_commit::log::{Effect, Event, IntentEntry, Listing, PutOutcome};
+use delta_commit::log::{Effect, Event, IntentEntry, Listing, PutOutcome, Standing};
 use delta_commit::winner::Winner;
 use delta_commit::{ParsedIntent, Start, Version};
 
@@ -60,6 +60,7 @@ impl Table {
             changed_in: 0,
             in_commit_timestamp: None,
             high_water_mark: None,
+            digest: None,
             known: Some(world()),
         }
     }
@@ -118,6 +119,9 @@ impl Table {
                 Event::Parsed(self.get(*version).map(|stored| Arc::clone(&stored.winner)))
             }
             Effect::PutVersion(version, body) => Event::Put(self.put(*version, body)),
+            // Nobody deletes it.
+            Effect::CheckVersion(..) => Event::Standing(Standing::Same),
+            Effect::RetractVersion(..) => Event::Retracted(false),
             Effect::ListIntents => Event::Listing(self.listing(now)),
             Effect::ReadIntents(unread, known) => self.read(unread, known),
             Effect::PutIntent(name, body) => {

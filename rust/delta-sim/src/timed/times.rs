@@ -246,6 +246,10 @@ impl StoreTimes {
                 self.requests.get += 1;
                 (1, prefixes.reads.take(now, 1), time(store.get))
             }
+            Effect::CheckVersion(..) => {
+                self.requests.head += 1;
+                (1, prefixes.reads.take(now, 1), time(store.get))
+            }
             Effect::PutVersion(_, body) => {
                 self.requests.conditional_put += 1;
                 let sent = transfer(body.len() as u64, rate);
@@ -282,7 +286,11 @@ impl StoreTimes {
                 (requests, prefixes.writes.take(now, requests), all)
             }
             // What was seen survives a crash, and appends merge no rows.
-            Effect::SyncData(_) | Effect::SyncLog(..) | Effect::Merge(_) | Effect::Pause(_) => (0, 0, 0),
+            Effect::SyncData(_)
+            | Effect::SyncLog(..)
+            | Effect::RetractVersion(..)
+            | Effect::Merge(_)
+            | Effect::Pause(_) => (0, 0, 0),
         }
     }
 }
@@ -304,7 +312,7 @@ fn on_disk(disk: Disk, table: &Table, effect: &Effect) -> Vec<Step> {
     let alone = |time| vec![Step::Cpu(time)];
     match effect {
         Effect::FindTip => alone(disk.find_tip_us),
-        Effect::ReadVersion(_) => alone(disk.read_version_us),
+        Effect::ReadVersion(_) | Effect::CheckVersion(..) => alone(disk.read_version_us),
         // It looks before it writes.
         Effect::PutVersion(version, _) if table.has(*version) => alone(disk.read_version_us),
         Effect::PutVersion(..) => synced(disk.put_version, 1, 1),
@@ -326,7 +334,7 @@ fn on_disk(disk: Disk, table: &Table, effect: &Effect) -> Vec<Step> {
         // Versions of committers are synced by the log's folder.
         Effect::SyncLog(_, last) if *last <= table.synced => synced(disk.sync_again, 1, 1),
         Effect::SyncLog(..) => synced(disk.sync_log, 1, 1),
-        Effect::Merge(_) | Effect::Pause(_) => Vec::new(),
+        Effect::RetractVersion(..) | Effect::Merge(_) | Effect::Pause(_) => Vec::new(),
     }
 }
 

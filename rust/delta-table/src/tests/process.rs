@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use delta_commit::LogStore;
-use delta_commit::log::{Listing, PutOutcome, StoreError, UnsyncedFile, Version};
+use delta_commit::log::{Digest, Listing, PutOutcome, Standing, StoreError, UnsyncedFile, Version};
 use parquet_writer::WriteError;
 use parquet_writer::sink::Sink;
 
@@ -226,6 +226,15 @@ impl LogStore for Log {
     fn put_version(&self, version: Version, body: &[u8]) -> Result<PutOutcome, StoreError> {
         self.ask(Step::Version)?;
         self.log.put_version(version, body)
+    }
+
+    fn check_version(&self, version: Version, digest: Option<Digest>) -> Result<Standing, StoreError> {
+        self.log.check_version(version, digest)
+    }
+
+    fn remove_version(&self, version: Version) -> Result<(), StoreError> {
+        self.ask(Step::Other)?;
+        self.log.remove_version(version)
     }
 
     fn list_intents(&self) -> Result<Listing, StoreError> {

@@ -38,6 +38,7 @@ fn commit_error(py: Python<'_>, error: CommitError) -> PyErr {
         CommitError::Store(error) => return store_error(py, &error),
         CommitError::DeadlinePassed => "CommitTimeoutError",
         CommitError::Invalid(_) | CommitError::DuplicateFile { .. } => "OptionError",
+        CommitError::Replaced(_) => "TableNotFoundError",
         CommitError::LogTruncated(_) => "VersionNotFoundError",
         CommitError::Malformed(_) => "CorruptLogError",
         CommitError::Schema { column, .. } => return made(py, "SchemaError", (message, column)),
