@@ -123,9 +123,8 @@ impl Folder {
         let path = self.path.join(name);
         match rustix::fs::openat(&self.fd, name, flags, Mode::empty()) {
             Ok(fd) => Ok(Self { fd, path }),
-            Err(Errno::NOTDIR | Errno::LOOP) if self.is_link(name) => {
-                Err(io::Error::new(io::ErrorKind::NotADirectory, Linked(path)))
-            }
+            // Without a number, whose text would take the place of the message in Python.
+            Err(Errno::NOTDIR | Errno::LOOP) if self.is_link(name) => Err(io::Error::other(Linked(path))),
             Err(error) => Err(error.into()),
         }
     }
