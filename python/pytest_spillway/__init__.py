@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["ParquetBenchmark", "WriterFailedError"]
 
 _FIXTURE = "parquet_benchmark"
-_PROPERTY = "parquet_benchmark"
+PROPERTY = "parquet_benchmark"
 _PEERS = ("benchmark", "pytest_benchmark.plugin")  # the names that pytest-benchmark is loaded by
 
 
@@ -70,7 +70,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         for outcome in ("passed", "failed")
         for report in terminalreporter.stats.get(outcome, [])
         for name, value in getattr(report, "user_properties", ())
-        if name == _PROPERTY and report.when == "call"
+        if name == PROPERTY and getattr(report, "when", None) == "call"
     ]
     if not found:
         return

@@ -79,14 +79,18 @@ def host(samples: Sequence[Sample]) -> dict[str, Any]:
     return found
 
 
-def report_lines(found: dict[str, Any]) -> list[str]:
-    """The figures as lines for the terminal."""
+def report_lines(found: dict[str, Any], *, is_timed: bool) -> list[str]:
+    """The figures as lines for the terminal; without times where each writer wrote once, to be checked."""
     against = found["against"]
     readers = and_joined(found["read_back_by"]) or "no engine, since none knows the types"
     rows = f"{counted(found['rows'], 'row')} of {found['data']}"
     lines = [f"{rows}, {_limit_words(found['limit'])}, read back by {readers}", _sizes_line(found)]
     if against is not None:
-        lines += [_sizes_line(against), _comparison_line(found["writer"], against)]
+        lines.append(_sizes_line(against))
+    if not is_timed:
+        return lines
+    if against is not None:
+        lines.append(_comparison_line(found["writer"], against))
     return lines + [f"disturbed: {each}" for each in found["host"]["disturbances"]]
 
 

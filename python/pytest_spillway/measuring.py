@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
-from pytest_spillway import clock
+from pytest_spillway import PROPERTY, clock
 from pytest_spillway.figures import comparison, figures_of, host, report_lines
 from pytest_spillway.reading_back import ReadingBack
 from pytest_spillway.writers import Writer, writer_of
@@ -49,7 +49,6 @@ _CHUNK_ROWS = 10_000
 _ROW_GROUP_ROWS = 1_048_576
 _SEED = 1
 _TIMEOUT_SECONDS = 300.0
-_PROPERTY = "parquet_benchmark"
 _PROOFS: pytest.StashKey[dict[tuple[str, int], Proof]] = pytest.StashKey()
 
 
@@ -136,7 +135,9 @@ class ParquetBenchmark:
             raise error.with_traceback(None) from None
         found = measurement().figures(probe=enabled)
         self._benchmark.extra_info.update(found)
-        self._request.node.user_properties.append((_PROPERTY, "\n".join(report_lines(found))))
+        self._request.node.user_properties.append(
+            (PROPERTY, "\n".join(report_lines(found, is_timed=enabled)))
+        )
         return found
 
     def _rounds(self, rounds: int | None, *, is_paired: bool) -> int:
