@@ -39,8 +39,9 @@ from spillway.bench.record import (
 from spillway.bench.report import write_report
 from spillway.bench.summary import read_run
 from spillway.bench.tables import megabytes
-from spillway.cli.bench import bench, parse_bytes
+from spillway.cli.bench import bench
 from spillway.harness import records
+from spillway.harness.options import parse_bytes
 
 from ..counts import SOAK
 

@@ -108,9 +108,14 @@ print([need for need in data.get_all("Requires-Dist") if "extra ==" not in need]
 def test_the_wheel_holds_the_package_alone(wheel: Path) -> None:
     with ZipFile(wheel) as archive:
         names = archive.namelist()
-    # The second is how Spark finds the data source.
-    assert {name.split("/")[0].split("-")[0] for name in names} == {"spillway", "pyspark_spillway"}
+    # Spark finds the data source by the second, pytest its plugin by the third.
+    packages = {name.split("/")[0].split("-")[0] for name in names}
+    assert packages == {"spillway", "pyspark_spillway", "pytest_spillway"}
     assert [name for name in names if name.startswith("pyspark_")] == ["pyspark_spillway/__init__.py"]
+    assert "pytest_spillway/py.typed" in names
+    (points,) = [name for name in names if name.endswith(".dist-info/entry_points.txt")]
+    with ZipFile(wheel) as archive:
+        assert "[pytest11]\npytest_spillway=pytest_spillway" in archive.read(points).decode()
     assert not [name for name in names if "__pycache__" in name or name.endswith((".pyc", ".rs"))]
     assert "spillway/py.typed" in names
     assert "spillway/_native.pyi" in names

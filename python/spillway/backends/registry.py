@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ENTRY_POINT_GROUP",
     "EXTERNAL_VARIABLE",
+    "FUNCTION_PREFIX",
     "OWN_LIBRARY",
     "SPARK_LIBRARY",
     "is_external",
@@ -35,6 +36,8 @@ __all__ = [
 ENTRY_POINT_GROUP = "spillway.backends"
 EXTERNAL_VARIABLE = "SPILLWAY_EXTERNAL"
 """The variable that lists the TOML files of external programs, separated as in ``$PATH``."""
+FUNCTION_PREFIX = "function:"
+"""The start of a backend's name that is one function; the rest is the path of the file that describes it."""
 OWN_LIBRARY = "spillway"
 """The `library` of the backends that are Spillway's own writer."""
 
@@ -98,6 +101,10 @@ def load(name: str) -> Backend:
     """
     if name in _BUILT_IN:
         return _load_built_in(name, _BUILT_IN[name])
+    if name.startswith(FUNCTION_PREFIX):
+        from spillway.backends.function import Function
+
+        return Function(name)
     registered, external = _registered(), _programs()
     if name in registered:
         return _load_registered(name, registered[name])

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from spillway.bench.sample import SampleTaker
     from spillway.harness.schedule import Slot
 
-__all__ = ["probe_backends"]
+__all__ = ["probe_backends", "probe_once"]
 
 _KINDS: tuple[Probe, ...] = get_args(Probe)
 
@@ -46,13 +46,14 @@ def probe_backends(
     progress.probing(len(left))
     for slot in left:
         progress.probe_begins(*slot.cell)
-        record = _take(taker, slot)
+        record = probe_once(taker, slot)
         PROBE_SCHEMA.check(record)
         records.append(folder / PROBES, record)
         progress.probe_ended()
 
 
-def _take(taker: SampleTaker, slot: Slot[tuple[Cell, Probe]]) -> ProbeSample:
+def probe_once(taker: SampleTaker, slot: Slot[tuple[Cell, Probe]]) -> ProbeSample:
+    """Write once beside one probe, under no limit; the write is not timed for the tables."""
     cell, probe = slot.cell
     with Unlimited().limit(0) as memory_limit:
         ended, _ = taker.run_worker(cell, memory_limit, probe=probe)

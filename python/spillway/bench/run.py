@@ -16,6 +16,7 @@ from spillway.bench.arms import arm_of, require_arms
 from spillway.bench.check_outputs import require_engines, validate_outputs
 from spillway.bench.identity import describe_benchmark, fingerprint_of_rows
 from spillway.bench.least_memory import LEAST_PROVED, find_least_memory, limiter_of_search
+from spillway.bench.limit_proofs import limit_words, proved
 from spillway.bench.outputs import OutputFiles
 from spillway.bench.pairs import measure_pairs
 from spillway.bench.plan import Cell, Options, plan_cells
@@ -30,7 +31,6 @@ from spillway.harness.disk import on_disk, run_folder
 from spillway.harness.environment import describe_run, refuse_debug_build
 from spillway.harness.limits import Unlimited, choose_limiter
 from spillway.harness.limits.affinity import choose_cores
-from spillway.harness.limits.proof import Proof, prove
 from spillway.harness.limits.quota import with_quota
 from spillway.harness.schedule import schedule
 
@@ -47,9 +47,6 @@ if TYPE_CHECKING:
     from spillway.harness.limits import Limiter
 
 __all__ = ["Finished", "measure"]
-
-# Limits that are tried when one is too small for a process to start in.
-_LEAST_LIMITS = tuple(megabytes * 10**6 for megabytes in (8, 16, 32, 64, 128))
 
 
 @dataclass(frozen=True)
@@ -352,33 +349,5 @@ def _prove_limits(options: Options, limiter: Limiter, progress: Progress) -> lis
 
 
 def _proof(limiter: Limiter, limit: int, option: str, progress: Progress) -> dict[str, Any]:
-    progress.say(f"proving the limit of {_amount(limit)} with a canary")
-    try:
-        proof = prove(limiter, limit)
-    except OSError as error:
-        raise OptionError(
-            f"{option}: a {limiter.kind} limit of {limit:,} bytes cannot be set ({error.strerror}); "
-            f"choose another kind with --limit-kind"
-        ) from error
-    if not proof.holds:
-        raise OptionError(f"{option}: {_why_not(limiter, proof)}")
-    return proof.as_dict()
-
-
-def _amount(size: int) -> str:
-    return f"{size / 1e6:,.0f} MB" if size >= 10**6 else counted(size, "byte")
-
-
-def _why_not(limiter: Limiter, proof: Proof) -> str:
-    """Say why a limit is not measured under: it is too small for a process, or does not hold."""
-    for least in _LEAST_LIMITS:
-        if least > proof.limit_bytes and prove(limiter, least).holds:
-            return (
-                f"{_amount(proof.limit_bytes)} is too little for a process to start in. The least "
-                f"that works here is about {least / 1e6:,.0f}MB, and some backends need 64MB to load their "
-                f"libraries; amounts have units, as in 512MB or 12GB"
-            )
-    return (
-        f"the {limiter.kind} limit of {proof.limit_bytes:,} bytes does not hold: a canary was "
-        f"{proof.ending} at {proof.died_at_bytes:,}; choose another kind with --limit-kind"
-    )
+    progress.say(f"proving the limit of {limit_words(limit)} with a canary")
+    return proved(limiter, limit, option=option, advice="choose another kind with --limit-kind").as_dict()

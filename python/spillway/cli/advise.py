@@ -61,8 +61,8 @@ def advise(  # noqa: PLR0913 - one argument per option of the command
     from spillway.bench.advice import Demand, best_of
     from spillway.bench.advice import advise as plans_of
     from spillway.bench.summary import read_run
-    from spillway.cli.bench import parse_bytes
     from spillway.errors import OptionError, SpillwayError
+    from spillway.harness.options import parse_bytes
     from spillway.runs import find_run
 
     console = Console()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -36,9 +35,7 @@ if TYPE_CHECKING:
     from spillway.bench.resume import BegunRun
     from spillway.datasets import FileSource
 
-__all__ = ["bench", "parse_bytes"]
-
-_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+__all__ = ["bench"]
 
 _ALL_ROWS = "all"
 _QUICK_ROWS = 20_000
@@ -399,21 +396,9 @@ def _cluster(on: str | None, conf: list[str] | None, *, pack: bool) -> Cluster |
     return Cluster(on, pairs("--conf", conf or []), pack)
 
 
-def parse_bytes(text: str) -> int:
-    """Bytes from a number with a unit: 512MiB, 2276MB, 1.5GB, 4096.
-
-    Raises:
-        ValueError: It is no such number; the message says what is.
-    """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
-    unit = match[2].upper() if match else ""
-    if match is None or unit not in _UNITS:
-        raise ValueError(f"{text!r} is no amount of memory; write it as 512MB, 512MiB, 2GB or in bytes")
-    return int(float(match[1]) * _UNITS[unit])
-
-
 def _limits(text: str) -> tuple[int | None, ...]:
     from spillway.errors import OptionError
+    from spillway.harness.options import parse_bytes
 
     limits: list[int | None] = []
     for part in listed(text):

@@ -210,8 +210,8 @@ def _rows(text: str | None) -> int | None:
 
 
 def _bytes(text: str | None) -> int | None:
-    from spillway.cli.bench import parse_bytes
     from spillway.errors import OptionError
+    from spillway.harness.options import parse_bytes
 
     try:
         return None if text is None else parse_bytes(text)

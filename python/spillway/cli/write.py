@@ -263,8 +263,8 @@ def _job(
 
 
 def _memory(text: str) -> Any:
-    from spillway.cli.bench import parse_bytes
     from spillway.errors import OptionError
+    from spillway.harness.options import parse_bytes
     from spillway.shell.job import Memory
 
     try:

@@ -1,0 +1,93 @@
+"""A pytest plugin: the fixture ``parquet_benchmark`` measures a Parquet writer in processes of its own.
+
+    def test_my_writer(parquet_benchmark):
+        parquet_benchmark(my_write, data="logs", rows=100_000, memory="512MB", against="pyarrow-streaming")
+
+pytest-benchmark has the statistics, the options and the files. The seconds that it counts are those that the
+measured processes report, by the public option ``timer`` of its marker. Until the fixture is used, this
+package imports nothing but pytest.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pytest_spillway.measuring import ParquetBenchmark, WriterFailedError
+
+__all__ = ["ParquetBenchmark", "WriterFailedError"]
+
+_FIXTURE = "parquet_benchmark"
+PROPERTY = "parquet_benchmark"
+_PEERS = ("benchmark", "pytest_benchmark.plugin")  # the names that pytest-benchmark is loaded by
+
+
+class Clock:
+    """A clock that moves by the seconds that measured processes report, and by nothing else."""
+
+    def __init__(self) -> None:
+        self._seconds = 0.0
+
+    def advance(self, seconds: float) -> None:
+        """Move on by the seconds of a write."""
+        self._seconds += seconds
+
+    def measured_seconds(self) -> float:
+        """The seconds of all writes so far."""
+        return self._seconds
+
+
+clock = Clock()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Offer the fixture; without pytest-benchmark one that says what to install."""
+    name = "fixture" if _has_pytest_benchmark(config) else "absent"
+    config.pluginmanager.import_plugin(f"{__name__}.{name}")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Have pytest-benchmark read the clock in tests that use the fixture, beside their own options."""
+    if not _has_pytest_benchmark(config):
+        return
+    for item in items:
+        if _FIXTURE in getattr(item, "fixturenames", ()):
+            marker = item.get_closest_marker("benchmark")
+            options = {} if marker is None else marker.kwargs
+            # pytest-benchmark reads the closest marker alone.
+            item.add_marker(
+                pytest.mark.benchmark(**{**options, "timer": clock.measured_seconds}), append=False
+            )
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show for each measured test its limit, who read the file back, and the comparison."""
+    # Properties of reports come from processes of xdist, too.
+    found = [
+        (report.nodeid, str(value))
+        for outcome in ("passed", "failed")
+        for report in terminalreporter.stats.get(outcome, [])
+        for name, value in getattr(report, "user_properties", ())
+        if name == PROPERTY and getattr(report, "when", None) == "call"
+    ]
+    if not found:
+        return
+    terminalreporter.section(_FIXTURE, sep="-")
+    for nodeid, lines in found:
+        terminalreporter.write_line(nodeid)
+        for line in lines.splitlines():
+            terminalreporter.write_line(f"  {line}")
+
+
+def _has_pytest_benchmark(config: pytest.Config) -> bool:
+    return any(config.pluginmanager.hasplugin(name) for name in _PEERS)
+
+
+def __getattr__(name: str) -> object:
+    if name in __all__:
+        from pytest_spillway import measuring
+
+        return getattr(measuring, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,428 @@
+"""The pytest plugin: what a project that uses ``parquet_benchmark`` sees of it."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from spillway.backends.function import ArrowStream, Function, describe
+from spillway.errors import OptionError
+from spillway.harness.probes.pools import thread_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# Only a test that asks for longer: a child starts in a second, and a busy machine has it wait.
+pytestmark = pytest.mark.timeout(600)
+
+WRITERS = """
+import os
+import time
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+def good(data, path):
+    reader = pa.RecordBatchReader.from_stream(data)
+    with pq.ParquetWriter(path, reader.schema) as writer:
+        for batch in reader:
+            writer.write_batch(batch)
+            if batch.num_rows > 100:
+                time.sleep(float(os.environ.get("PLANTED_SECONDS", "0")))
+
+def counted(data, path):
+    good(data, path)
+    with open(os.environ["CALLS"], "a") as calls:
+        calls.write("called\\n")
+
+def raises(data, path):
+    raise RuntimeError("planted")
+
+def raises_later(data, path):
+    table = pa.table(data)
+    if table.num_rows > 100:
+        raise OSError("planted later")
+    pq.write_table(table, path)
+
+def loses(data, path):
+    pq.write_table(pa.table(data).slice(1), path)
+
+def changes(data, path):
+    table = pa.table(data)
+    first = table.column(0).to_pylist()
+    swapped = pa.array([first[1], first[0], *first[2:]], table.schema.field(0).type)
+    pq.write_table(table.set_column(0, table.schema.field(0), swapped), path)
+
+def writes_nothing(data, path):
+    pass
+
+def takes_all(data, path):
+    table = pa.table(data)
+    held = bytearray(600_000_000) if table.num_rows > 100 else None
+    pq.write_table(table, path)
+
+def exits(data, path):
+    os._exit(7)
+"""
+TESTS = """
+import pathlib
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import writers
+
+def own(data, path):
+    pq.write_table(pa.table(data), path)
+
+def test_pair(parquet_benchmark):
+    found = parquet_benchmark(writers.good, rows=2_000, memory="512MB", against="pyarrow-streaming", rounds=6)
+    assert found["against"]["pairs"] == 6
+
+@pytest.mark.benchmark(group="mine", min_rounds=1)
+def test_marked(parquet_benchmark):
+    parquet_benchmark(own, rows=2_000)
+
+def test_file(parquet_benchmark):
+    parquet_benchmark("duckdb", data=pathlib.Path(__file__).with_name("rows.parquet"), rounds=1)
+
+@pytest.mark.parametrize(
+    "name",
+    ["raises", "raises_later", "loses", "changes", "writes_nothing", "takes_all", "exits"],
+)
+def test_fails(parquet_benchmark, name):
+    parquet_benchmark(getattr(writers, name), rows=2_000, memory="512MB", rounds=1)
+
+def test_lambda(parquet_benchmark):
+    parquet_benchmark(lambda data, path: None, rounds=1)
+
+def test_unrelated():
+    pass
+"""
+
+
+def run_pytest(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run pytest on a project, as its users do: no variable is left of the run that this test is in."""
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in thread_environment(1) and not name.startswith("PYTEST_")
+    }
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", *arguments],
+        cwd=folder,
+        env={**environment, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=550,
+    )
+
+
+@pytest.fixture(scope="module")
+def project(module_disk_folder: Path) -> Path:
+    """A project with writers, good and bad, and tests of them."""
+    (module_disk_folder / "pytest.ini").write_text("[pytest]\n")
+    (module_disk_folder / "writers.py").write_text(WRITERS)
+    (module_disk_folder / "test_it.py").write_text(TESTS)
+    pq.write_table(pa.table({"n": range(500)}), module_disk_folder / "rows.parquet")
+    return module_disk_folder
+
+
+class Run:
+    """A run of the project: its output, its outcomes, and its JSON file."""
+
+    def __init__(self, project: Path) -> None:
+        done = run_pytest(
+            project,
+            "--benchmark-json=out.json",
+            "--junitxml=out.xml",
+            f"--basetemp={project / 'temporary'}",
+        )
+        self.output = done.stdout
+        self.benchmarks: dict[str, dict[str, Any]] = {
+            each["name"]: each for each in json.loads((project / "out.json").read_text())["benchmarks"]
+        }
+        self.failures = {
+            case.get("name"): failure.get("message", "") + (failure.text or "")
+            for case in ET.parse(project / "out.xml").iter("testcase")  # noqa: S314 - written here
+            for failure in case.iter("failure")
+        }
+        self.left = [path.name for path in (project / "temporary").rglob("*.parquet")]
+
+
+@pytest.fixture(scope="module")
+def measured(project: Path) -> Run:
+    return Run(project)
+
+
+def test_good_writers_pass_and_others_fail(measured: Run) -> None:
+    assert set(measured.benchmarks) == {"test_pair", "test_marked", "test_file"}
+    names = ("raises", "raises_later", "loses", "changes", "writes_nothing", "takes_all", "exits")
+    assert set(measured.failures) == {*(f"test_fails[{name}]" for name in names), "test_lambda"}
+
+
+def test_seconds_are_those_of_the_measured_processes(measured: Run) -> None:
+    for each in measured.benchmarks.values():
+        assert each["stats"]["data"] == pytest.approx(each["extra_info"]["seconds"])
+        assert min(each["stats"]["data"]) > 0
+        assert each["options"]["timer"] == "measured_seconds"
+
+
+def test_a_pair_has_a_ratio_with_its_interval(measured: Run) -> None:
+    pair = measured.benchmarks["test_pair"]
+    against = pair["extra_info"]["against"]
+    assert (against["writer"], against["pairs"], len(against["seconds"])) == ("pyarrow-streaming", 6, 6)
+    assert 0 < against["low"] <= against["ratio"] <= against["high"]
+    assert pair["stats"]["rounds"] == 6
+
+
+def test_extra_info_has_memory_collector_gil_and_host(measured: Run) -> None:
+    found = measured.benchmarks["test_pair"]["extra_info"]
+    for each in (found, found["against"]):
+        assert each["peak_rss_bytes"] > each["peak_growth_bytes"] > 0
+        assert each["cgroup_peak_bytes"] > 0
+        assert each["allocated_bytes"] > 0
+        assert each["file_bytes"] > 0
+        assert each["gc_runs"] >= 0
+        assert each["gc_pause_seconds"] >= 0
+        assert each["gil_gap_seconds"] > 0
+    assert found["limit"]["bytes"] == 512_000_000
+    assert found["limit"]["proved"] is True
+    assert {"spillway", "pyarrow"} <= set(found["host"]["libraries"])
+    assert found["host"]["cpu_model"]
+
+
+def test_files_are_read_back_by_another_engine(measured: Run) -> None:
+    readers = {name: each["extra_info"]["read_back_by"] for name, each in measured.benchmarks.items()}
+    assert readers["test_pair"]
+    assert "pyarrow" not in readers["test_pair"]
+    assert readers["test_file"] != ["duckdb"]
+
+
+def test_options_of_the_marker_stay(measured: Run) -> None:
+    marked = measured.benchmarks["test_marked"]
+    assert (marked["group"], marked["stats"]["rounds"]) == ("mine", 1)
+
+
+def test_all_rows_of_a_file_are_written(measured: Run) -> None:
+    found = measured.benchmarks["test_file"]["extra_info"]
+    assert (found["data"], found["rows"]) == ("rows.parquet", 500)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("raises", "in raises\n"),
+        ("raises_later", "in raises_later\n"),
+        ("loses", "1,999 rows"),
+        ("changes", "row 0"),
+        ("writes_nothing", "no file"),
+        ("takes_all", "memory limit of 512 MB"),
+        ("exits", "exit status 7"),
+    ],
+)
+def test_a_failure_says_how_the_child_failed(measured: Run, name: str, said: str) -> None:
+    message = measured.failures[f"test_fails[{name}]"]
+    assert said in message
+    # Of the plugin's own code and pytest-benchmark's nothing is shown.
+    assert "fixture.py" not in message
+
+
+def test_the_summary_shows_the_limit_and_the_reader(measured: Run) -> None:
+    _, _, summary = measured.output.partition("- parquet_benchmark -")
+    assert "limit 512 MB by " in summary
+    assert "proved" in summary
+    assert "read back by " in summary
+    assert "the time of pyarrow-streaming" in summary
+
+
+def test_no_output_stays(measured: Run) -> None:
+    assert not measured.left
+
+
+def test_a_regression_fails_the_comparison_and_nothing_else_does(project: Path) -> None:
+    (project / "test_compared.py").write_text(
+        "import writers\n\n"
+        "def test_compared(parquet_benchmark):\n"
+        "    parquet_benchmark(writers.good, rows=500, rounds=1)\n"
+    )
+    chosen = ("test_compared.py", "--benchmark-storage=stored")
+    compared = (*chosen, "--benchmark-compare=0001", "--benchmark-compare-fail=min:0.5")
+    assert run_pytest(project, *chosen, "--benchmark-save=first").returncode == 0
+    same = run_pytest(project, *compared, "--benchmark-save=second")
+    assert same.returncode == 0, same.stdout
+    slowed = run_pytest(project, *compared, PLANTED_SECONDS="1")
+    assert slowed.returncode != 0
+    assert "Performance has regressed" in slowed.stdout + slowed.stderr
+    (project / "test_compared.py").unlink()
+    listed = subprocess.run(
+        [Path(sys.executable).with_name("pytest-benchmark"), "--storage=stored", "compare", "--columns=min"],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    ).stdout
+    assert "test_compared (0001_first)" in listed
+    assert "test_compared (0002_second)" in listed
+
+
+def test_disabled_benchmarks_write_once_and_still_check(project: Path) -> None:
+    (project / "test_once.py").write_text(
+        textwrap.dedent("""
+            import writers
+
+            def test_counted(parquet_benchmark):
+                parquet_benchmark(writers.counted, rows=500)
+
+            def test_changed(parquet_benchmark):
+                parquet_benchmark(writers.changes, rows=500)
+        """)
+    )
+    calls = project / "calls"
+    done = run_pytest(project, "test_once.py", "--benchmark-disable", CALLS=str(calls))
+    (project / "test_once.py").unlink()
+    assert "1 failed, 1 passed" in done.stdout
+    # The warm-up and the write.
+    assert calls.read_text().split() == ["called", "called"]
+
+
+def test_only_and_skip_know_the_fixture(project: Path) -> None:
+    skipped = run_pytest(project, "-k", "test_pair or test_unrelated", "--benchmark-skip")
+    assert "1 passed, 1 skipped" in skipped.stdout
+    only = run_pytest(project, "-k", "test_unrelated", "--benchmark-only")
+    assert "1 skipped" in only.stdout
+
+
+def test_a_process_of_xdist_writes_once_and_reports(project: Path) -> None:
+    done = run_pytest(project, "-k", "test_marked", "-n", "1")
+    assert done.returncode == 0, done.stdout
+    assert "read back by " in done.stdout
+
+
+def test_without_pytest_benchmark_the_fixture_says_what_to_install(project: Path) -> None:
+    done = run_pytest(project, "-k", "test_pair", "-p", "no:benchmark")
+    assert done.returncode == 1
+    assert "pip install 'spillway[bench]' pytest-benchmark" in done.stdout
+
+
+def test_unrelated_tests_import_nothing_but_pytest(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "test_plain.py").write_text("def test_unrelated():\n    import colorsys\n")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    done = subprocess.run(
+        [
+            *(sys.executable, "-X", "importtime", "-m", "pytest", "-s", "--trace-config"),
+            *("-p", "no:cacheprovider", "-p", "no:benchmark", "test_plain.py"),
+        ],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if "|" in line}
+    assert "pytest_spillway" in done.stdout
+    assert "colorsys" in imported
+    heavy = {"spillway", "pytest_benchmark", "pyarrow", "polars", "duckdb"}
+    assert not {name.partition(".")[0] for name in imported} & heavy
+
+
+@pytest.mark.parametrize("mode", ["prepend", "importlib"])
+def test_functions_of_a_test_module_are_found(tmp_path: Path, mode: str) -> None:
+    """In a package, where a test imports its neighbours, and in a plain folder."""
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    for kind, origin in {"package": ".helpers", "folder": "pyarrow.parquet"}.items():
+        folder = tmp_path / "tests" / kind
+        folder.mkdir(parents=True)
+        (folder / f"test_{kind}.py").write_text(
+            f"import pyarrow as pa\nfrom {origin} import write_table\n\n"
+            "class Writers:\n"
+            "    @staticmethod\n"
+            "    def write(data, path):\n"
+            "        write_table(pa.table(data), path)\n\n"
+            "def test_own(parquet_benchmark):\n"
+            "    parquet_benchmark(Writers.write, rows=500)\n"
+        )
+    (tmp_path / "tests" / "package" / "__init__.py").touch()
+    (tmp_path / "tests" / "package" / "helpers.py").write_text("from pyarrow.parquet import write_table\n")
+    done = run_pytest(tmp_path, f"--import-mode={mode}", "--benchmark-disable")
+    assert "2 passed" in done.stdout, done.stdout
+
+
+def top_level(data: Any, path: Path) -> None:
+    pq.write_table(pa.table(data), path)
+
+
+def of_three(data: Any, path: Path, more: int) -> None:
+    """A function that takes more than it is given."""
+
+
+def lazily(data: Any, path: Path) -> Iterator[None]:
+    yield pq.write_table(pa.table(data), path)
+
+
+class Writers:
+    def bound(self, data: Any, path: Path) -> None:
+        """A method that needs its object."""
+
+    def __call__(self, data: Any, path: Path) -> None:
+        """An object that can be called."""
+
+
+def nested() -> Any:
+    def inner(data: Any, path: Path) -> None:
+        """A function that closes over nothing, and has no name that can be imported."""
+
+    return inner
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda _data, _path: None,
+        nested(),
+        functools.partial(of_three, more=1),
+        Writers().bound,
+        Writers(),
+        Writers,
+        of_three,
+        lazily,
+    ],
+    ids=["lambda", "nested", "partial", "bound", "object", "class", "arguments", "generator"],
+)
+def test_functions_that_a_child_cannot_call_are_refused(tmp_path: Path, function: Any) -> None:
+    with pytest.raises(OptionError):
+        describe(function, tmp_path / "writer.json")
+
+
+def test_a_function_is_named_by_the_file_that_describes_it(tmp_path: Path) -> None:
+    name = describe(top_level, tmp_path / "writer.json")
+    assert name == f"function:{tmp_path / 'writer.json'}"
+    described = json.loads((tmp_path / "writer.json").read_text())
+    assert described["qualified_name"] == "top_level"
+    assert described["modules"][-1]["file"] == __file__
+
+
+def test_a_stream_gives_its_batches_once() -> None:
+    batches = pa.table({"n": range(10)}).to_batches(max_chunksize=4)
+    stream = ArrowStream(batches[0].schema, batches)
+    assert pa.table(stream)["n"].to_pylist() == list(range(10))
+    with pytest.raises(ValueError, match="once"):
+        pa.table(stream)
+    assert not hasattr(stream, "schema")
+
+
+def test_a_function_backend_has_the_one_mode_of_streams() -> None:
+    assert Function.modes == {"batches-retained"}
