@@ -168,7 +168,7 @@ impl LocalLogStore {
         }
         for _ in 0..2 {
             match staged.persist_noclobber(place) {
-                Ok(_) => return Ok(PutOutcome::Won),
+                Ok(()) => return Ok(PutOutcome::Won),
                 Err(refused) if refused.error.kind() == io::ErrorKind::AlreadyExists => {
                     return Ok(PutOutcome::Exists);
                 }
