@@ -109,7 +109,7 @@ CreateMode: TypeAlias = Literal["error", "ignore", "overwrite"]
 """The action of `spillway.delta.create` where there is a table."""
 
 WriteMode: TypeAlias = Literal["append", "overwrite", "error", "ignore"]
-"""What `spillway.delta.write` does where there is a table. The default is ``"error"``."""
+"""The action of `spillway.delta.write` where there is a table; ``"error"`` by default."""
 
 SchemaMode: TypeAlias = Literal["merge"]
 """The treatment of columns that a table lacks: they are added."""

@@ -69,7 +69,7 @@ PIECES = [
 
 
 def segments_are_legal(path: str) -> bool:
-    """Whether `java.net.URI` takes the path for one of a relative reference."""
+    """Return whether `java.net.URI` takes the path for one of a relative reference."""
     rest = re.sub(r"%[0-9A-Fa-f]{2}", "a", path)
     legal = all(
         character in ALLOWED
@@ -81,7 +81,7 @@ def segments_are_legal(path: str) -> bool:
 
 
 def is_accepted(path: str) -> bool:
-    """Whether a path is a reference that every reader resolves to the same file in the table."""
+    """Return whether a path is a reference that every reader resolves to the same file in the table."""
     try:
         decoded = unquote_to_bytes(path).decode()
     except UnicodeDecodeError:

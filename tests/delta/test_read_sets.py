@@ -32,7 +32,7 @@ FIRST = {READ: 0, OTHER: 100}
 
 @dataclass(frozen=True)
 class Layout:
-    """What tells the files of a table apart, and conditions for the rows of `READ`."""
+    """Columns or properties that tell the files of a table apart, and conditions for the rows of `READ`."""
 
     where: str
     partition_by: str | None = None

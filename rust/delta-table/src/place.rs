@@ -1,7 +1,7 @@
 //! The storage of a table: a local folder, or another implementation of [`Place`].
 //!
-//! What writes or deletes in a local folder goes through [`beneath`]: nothing outside the table's folder changes, whatever
-//! is linked in it. Reads follow links.
+//! What writes or deletes in a local folder goes through [`beneath`]: nothing outside the table's folder changes,
+//! whatever is linked in it. Reads follow links.
 
 use std::ffi::OsString;
 use std::fs::{self, File};

@@ -4,7 +4,8 @@
 //! hard-linked, where the kernel cannot do that). Announcements and unfinished files lie in `_spillway/`. Readers take
 //! names with a leading `_` for no data, and `_delta_log` holds nothing but the log.
 //!
-//! What writes or deletes goes through [`beneath`]: nothing outside the table's folder changes, whatever is linked there.
+//! What writes or deletes goes through [`beneath`]: nothing outside the table's folder changes, whatever is linked in
+//! it.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
@@ -107,8 +108,8 @@ impl LocalLogStore {
         Ok(staged)
     }
 
-    /// The folder of unfinished files. If the table's own folder is missing, the table was deleted or moved, and nothing
-    /// is made. A link in its place is somebody else's and stays; the files then lie beside it.
+    /// The folder of unfinished files. If the table's own folder is missing, the table was deleted or moved, and
+    /// nothing is made. A link in its place is somebody else's and stays; the files then lie beside it.
     fn staging(&self) -> io::Result<Folder> {
         let aside = Folder::make(&self.root, Path::new(ASIDE))?;
         match aside.enter_or_make(OsStr::new(STAGING)) {
