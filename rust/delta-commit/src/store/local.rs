@@ -296,7 +296,9 @@ impl LogStore for LocalLogStore {
 
     fn remove_version(&self, version: Version) -> Result<(), StoreError> {
         let name = version_file(version);
-        let removed = self.log_folder().and_then(|log| log.remove_file(OsStr::new(&name)));
+        let removed = self
+            .log_folder()
+            .and_then(|log| log.remove_file(OsStr::new(&name)));
         or_missing(removed, ()).map_err(|e| StoreError::io(self.version_path(version).display(), &e))?;
         match sync(&self.log) {
             Err(error) if error.kind == StoreErrorKind::NotFound => Ok(()),
