@@ -51,7 +51,8 @@ impl error::Error for Linked {}
 /// Returns true for the error of a folder that is a symbolic link.
 #[must_use]
 pub fn is_linked(error: &io::Error) -> bool {
-    error.get_ref().is_some_and(|inner| inner.is::<Linked>())
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Linked>());
+    inner.is_some()
 }
 
 /// An open folder.

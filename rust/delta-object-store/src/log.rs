@@ -35,7 +35,7 @@ pub(crate) struct ObjectLog {
 struct Tag {
     version: Version,
     digest: Digest,
-    tag: String,
+    text: String,
 }
 
 /// Converts a store's failure to the committer's error.
@@ -94,7 +94,7 @@ impl ObjectLog {
         let known = tags
             .iter()
             .rfind(|tag| tag.version == version && tag.digest == digest);
-        known.map(|known| known.tag.clone())
+        known.map(|known| known.text.clone())
     }
 
     fn keep_tag(&self, version: Version, digest: Digest, tag: Option<String>) {
@@ -106,7 +106,11 @@ impl ObjectLog {
         if tags.len() == MOST_TAGS {
             tags.pop_front();
         }
-        tags.push_back(Tag { version, digest, tag });
+        tags.push_back(Tag {
+            version,
+            digest,
+            text: tag,
+        });
     }
 
     /// The body of a version. Its tag is kept.

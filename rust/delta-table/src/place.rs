@@ -540,13 +540,12 @@ impl DataFile {
     }
 
     fn file(&mut self) -> io::Result<&mut File> {
-        let file = match self.file.take() {
-            Some(file) => file,
-            None => {
-                // The table's own folder exists unless the table was deleted or moved.
-                let (folder, name) = beneath::split(&self.name)?;
-                beneath::Folder::make(&self.root, folder)?.create(name)?
-            }
+        let file = if let Some(file) = self.file.take() {
+            file
+        } else {
+            // The table's own folder exists unless the table was deleted or moved.
+            let (folder, name) = beneath::split(&self.name)?;
+            beneath::Folder::make(&self.root, folder)?.create(name)?
         };
         Ok(self.file.insert(file))
     }

@@ -147,7 +147,10 @@ fn schema_text(schema: &SchemaType) -> String {
     if text.len() <= SCHEMA_TEXT_BYTES {
         return text.to_owned();
     }
-    let cut = &text[..text.floor_char_boundary(SCHEMA_TEXT_BYTES)];
+    let end = (0..=SCHEMA_TEXT_BYTES)
+        .rev()
+        .find(|end| text.is_char_boundary(*end));
+    let cut = &text[..end.unwrap_or_default()];
     format!("{cut}\n... ({} bytes more)", text.len() - cut.len())
 }
 

@@ -63,9 +63,8 @@ impl Kind {
             (Self::LogicalType, 16) => return Some((STRUCT, Self::Variant)),
             (Self::LogicalType, 17) => return Some((STRUCT, Self::Geometry)),
             (Self::LogicalType, 18) => return Some((STRUCT, Self::Geography)),
-            (Self::LogicalType, _) => return Some((STRUCT, Self::Other)),
             (Self::Time, 2) => return Some((STRUCT, Self::TimeUnit)),
-            (Self::TimeUnit, _) => return Some((STRUCT, Self::Other)),
+            (Self::LogicalType | Self::TimeUnit, _) => return Some((STRUCT, Self::Other)),
             _ => return None,
         };
         Some((kind, Self::Other))

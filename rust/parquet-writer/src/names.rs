@@ -24,7 +24,7 @@ pub(crate) fn by_leaf<T: Copy>(
         };
         if let Some(other) = matching.next() {
             let paths = [leaf, other].map(|leaf| parquet.column(leaf).path().parts().to_vec());
-            return Err(ambiguous(option, &key.join("."), paths));
+            return Err(ambiguous(option, &key.join("."), &paths));
         }
         leaves[leaf] = *value;
     }
@@ -43,7 +43,7 @@ pub fn column_named(option: &str, fields: &Fields, name: &str) -> Result<Option<
         Some(_) => Err(ambiguous(
             option,
             name,
-            [vec![name.to_owned()], vec![name.to_owned()]],
+            &[vec![name.to_owned()], vec![name.to_owned()]],
         )),
     }
 }
@@ -70,8 +70,7 @@ fn missing(option: &str, name: &str, there: impl Iterator<Item = String>) -> Wri
     )
 }
 
-fn ambiguous(option: &str, name: &str, paths: [Vec<String>; 2]) -> WriteError {
-    let [first, second] = &paths;
+fn ambiguous(option: &str, name: &str, [first, second]: &[Vec<String>; 2]) -> WriteError {
     let why = if first == second {
         "which the schema has more than once: rename all of them but one".to_owned()
     } else {

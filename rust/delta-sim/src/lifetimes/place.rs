@@ -132,7 +132,7 @@ impl Place {
     }
 
     pub(super) fn go_on_deleting(&mut self, rng: &mut Rng) {
-        for _ in 0..1 + rng.below(3) {
+        for _ in 0..=rng.below(3) {
             if let Some(version) = self.doomed.pop()
                 && self.log.remove(&version).is_some()
             {
