@@ -225,7 +225,7 @@ fn partition_may_match(value: Option<&str>, comparison: &Comparison) -> bool {
         return matches!(comparison, Comparison::IsNull | Comparison::IsEmpty);
     };
     let ordered = |literal: &Literal| order_text(value, literal);
-    range_may_match(comparison, ordered, ordered).unwrap_or_else(|| match comparison {
+    range_may_match(comparison, ordered, ordered).unwrap_or(match comparison {
         // The empty text is a value in columns of text, and null in others. The type is not known here.
         Comparison::IsNull | Comparison::IsEmpty => value.is_empty(),
         _ => true,
