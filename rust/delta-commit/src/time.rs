@@ -7,6 +7,8 @@ const SECONDS_PER_DAY: i64 = 86_400;
 
 /// The most seconds that an offset loses when it is cut to minutes.
 const MOST_CUT_SECONDS: i64 = 59;
+/// 1972-01-08. The last zone whose offset had seconds, Africa/Monrovia, gave them up the day before.
+const OFFSETS_IN_MINUTES: i64 = 737 * SECONDS_PER_DAY * MICROS_PER_SECOND;
 
 /// Days since the epoch of `year-month-day`; none for anything else.
 pub(crate) fn parse_date(text: &str) -> Option<i64> {
@@ -41,14 +43,18 @@ pub fn parse_timestamp(text: &str) -> Option<i64> {
 /// The microseconds that a bound in statistics may stand for, from the first to the last; none for anything else.
 ///
 /// delta-spark 3.2 and 3.3 write the offset of the session's time zone without its seconds, which zones had before
-/// they had standard time, so that such a bound is up to 59 s off.
+/// they had standard time, so that such a bound is up to 59 s off. An offset below a minute is written as none.
 #[must_use]
 pub fn parse_bound(text: &str) -> Option<(i64, i64)> {
     let moment = parse_timestamp(text)?;
     let (_, clock) = text.split_once(['T', ' '])?;
-    let slack = match split_offset(clock)?.1 {
-        0 => 0,
-        _ => MOST_CUT_SECONDS * MICROS_PER_SECOND,
+    let (bare, offset) = split_offset(clock)?;
+    // A time without a zone has no offset to cut.
+    let is_whole = bare == clock || (offset == 0 && moment >= OFFSETS_IN_MINUTES);
+    let slack = if is_whole {
+        0
+    } else {
+        MOST_CUT_SECONDS * MICROS_PER_SECOND
     };
     Some((moment.saturating_sub(slack), moment.saturating_add(slack)))
 }
@@ -111,10 +117,25 @@ mod tests {
 
     #[test]
     fn bounds_with_an_offset_may_have_lost_its_seconds() {
+        assert_eq!(
+            OFFSETS_IN_MINUTES,
+            parse_timestamp("1972-01-08T00:00:00Z").unwrap()
+        );
+        for text in [
+            "1972-01-08T00:00:00Z",
+            "2026-01-01T00:00:00+00:00",
+            "1850-01-01T00:07:33",
+        ] {
+            let moment = parse_timestamp(text).unwrap();
+            assert_eq!(parse_bound(text), Some((moment, moment)));
+        }
         let moment = parse_timestamp("1850-01-01T00:07:33Z").unwrap();
-        assert_eq!(parse_bound("1850-01-01T00:07:33Z"), Some((moment, moment)));
-        assert_eq!(parse_bound("1850-01-01T00:07:33+00:00"), Some((moment, moment)));
-        for text in ["1850-01-01T01:01:01+00:53", "1850-01-01T00:06:01-00:01"] {
+        for text in [
+            "1850-01-01T01:01:01+00:53",
+            "1850-01-01T00:06:01-00:01",
+            "1850-01-01T00:07:33Z",
+            "1850-01-01T00:07:00-00:00",
+        ] {
             let (first, last) = parse_bound(text).unwrap();
             assert!(first <= moment && moment <= last, "{text}");
             assert_eq!(last - first, 2 * 59_000_000);
