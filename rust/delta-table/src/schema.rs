@@ -126,6 +126,7 @@ impl Primitive {
 
 impl Kind {
     /// Returns true if the empty text of a partition value is a value of this type. In others it is null.
+    #[must_use]
     pub fn has_empty(&self) -> bool {
         matches!(self, Self::Primitive(Primitive::String | Primitive::Binary))
     }

@@ -114,7 +114,7 @@ impl NewColumns {
                     let Argument { what, option } = &self.argument;
                     let message =
                         format!("{what} has an expression for '{name}' whose values do not fit: {why}");
-                    TableError::option(*option, message)
+                    TableError::option(option, message)
                 })?;
                 self.limits.check(name, &part)?;
                 parts.push(part);
