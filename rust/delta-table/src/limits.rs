@@ -3,8 +3,8 @@
 //! The schema of the log has these columns as `string`. The type as it was declared is the text of
 //! `__CHAR_VARCHAR_TYPE_STRING` in the metadata, for nested types that of the whole column, such as
 //! `array<varchar(5)>`. The rule is that of delta-spark (`CharVarcharConstraint`): a text of either type has at most n
-//! characters, which are code points, and spaces at its end count. Spark fills `char(n)` when it reads it, and no writer
-//! does.
+//! characters, which are code points, and spaces at its end count. Spark fills `char(n)` when it reads it, and no
+//! writer does.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -79,7 +79,8 @@ impl Limits {
         Err(TableError::column(
             column,
             format!(
-                "the column {column:?} is declared as {declared}, and a text has {length} characters: {shown:?}; shorten it"
+                "the column {column:?} is declared as {declared}, and a text has {length} characters: {shown:?}; \
+                 shorten it"
             ),
         ))
     }
