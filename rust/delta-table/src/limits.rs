@@ -1,9 +1,10 @@
 //! The lengths of `varchar(n)` and `char(n)`, which Spark keeps in the metadata of columns of text.
 //!
-//! The schema of the log has these columns as `string`. The type as it was declared is the text of the metadata's
-//! `__CHAR_VARCHAR_TYPE_STRING`, for nested types that of the whole column, such as `array<varchar(5)>`. The rule is that
-//! of delta-spark (`CharVarcharConstraint`): a text of either type has at most n characters, which are code points, and
-//! spaces at its end count. Spark fills `char(n)` when it reads it, and no writer does.
+//! The schema of the log has these columns as `string`. The type as it was declared is the text of
+//! `__CHAR_VARCHAR_TYPE_STRING` in the metadata, for nested types that of the whole column, such as
+//! `array<varchar(5)>`. The rule is that of delta-spark (`CharVarcharConstraint`): a text of either type has at most n
+//! characters, which are code points, and spaces at its end count. Spark fills `char(n)` when it reads it, and no
+//! writer does.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -78,7 +79,8 @@ impl Limits {
         Err(TableError::column(
             column,
             format!(
-                "the column {column:?} is declared as {declared}, and a text has {length} characters: {shown:?}; shorten it"
+                "the column {column:?} is declared as {declared}, and a text has {length} characters: {shown:?}; \
+                 shorten it"
             ),
         ))
     }

@@ -210,8 +210,8 @@ impl Calendar {
     fn refused(&self, what: &str) -> ArrowError {
         let message = format!(
             "{}: the file has {what}. Spark wrote it in its calendar of before version 3.0 (the footer has \
-             {LEGACY_TIMES}, {LEGACY_INT96} or an old {VERSION}), and what the value stands for is not known here: write \
-             the rows again with Spark, with spark.sql.parquet.datetimeRebaseModeInWrite and int96RebaseModeInWrite as \
+             {LEGACY_TIMES}, {LEGACY_INT96} or an old {VERSION}), and what the value stands for is not known here: \
+             write the rows again with Spark, with spark.sql.parquet.datetimeRebaseModeInWrite and int96RebaseModeInWrite as \
              CORRECTED, or leave the column out",
             self.name
         );
