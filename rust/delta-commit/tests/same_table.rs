@@ -59,10 +59,11 @@ impl Scene {
         let append = Transaction::append(id, self.machine.tip(), vec![added(&id.to_string())]);
         self.machine.submit(Submission::new(append).unwrap());
         loop {
+            let effect = self.machine.next(time_at(self.now));
             if let Some((_, Verdict::Commit(result))) = self.machine.take_verdicts().pop() {
                 return result;
             }
-            let effect = self.machine.next(time_at(self.now)).expect("a member waits");
+            let effect = effect.expect("a member waits");
             self.now += match &effect {
                 Effect::Pause(milliseconds) => *milliseconds,
                 _ => 1,

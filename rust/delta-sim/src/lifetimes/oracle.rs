@@ -36,7 +36,8 @@ impl Simulation {
         for (version, body) in self.place.log() {
             let members = parsed(*version, body)?.members;
             let rejected = self.rejected.iter().find(|id| members.contains(id));
-            if let Some(id) = rejected.filter(|_| !self.place.is_copied(body)) {
+            let is_beyond_reach = self.place.is_copied(body) || self.place.is_excused(body);
+            if let Some(id) = rejected.filter(|_| !is_beyond_reach) {
                 return Some(format!("{id} was rejected, but it is in version {version}"));
             }
         }

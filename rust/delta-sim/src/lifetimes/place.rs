@@ -27,6 +27,7 @@ struct Written {
     by: Option<(usize, Digest)>,
     /// True if nobody can be asked to remove it.
     is_excused: bool,
+    at: i64,
 }
 
 /// A version that may still be created, although no process waits for it.
@@ -51,6 +52,8 @@ pub(super) struct Place {
     /// Versions that are still to be deleted.
     doomed: Vec<Version>,
     copies: Vec<Log>,
+    /// The last time at which a copy was put back.
+    restored: i64,
     late: Vec<Late>,
     numbers: u64,
 }
@@ -203,6 +206,7 @@ impl Place {
             }
         }
         self.log = copy;
+        self.restored = self.now;
         true
     }
 
@@ -224,6 +228,7 @@ impl Place {
                 .unwrap_or_default(),
             by,
             is_excused: false,
+            at: self.now,
         };
         self.written.insert(Digest::of(&body), written);
         self.log.insert(version, body);
@@ -251,13 +256,14 @@ impl Place {
         self.follows(digest, opened) || self.follows(opened, digest)
     }
 
-    /// Returns true if a transaction was written in this version of the table that was opened with `opened`.
+    /// Returns true if a transaction was written in this version of the table that was opened with `opened`, or the place
+    /// was restored after it: nobody can tell a table that came back from one that was always there.
     pub(super) fn is_of_table(&self, id: MemberId, version: Version, opened: Digest) -> bool {
         let mut held = self
             .written
             .iter()
             .filter(|(_, written)| written.version == version && written.members.contains(&id));
-        held.any(|(digest, _)| self.follows(*digest, opened))
+        held.any(|(digest, written)| written.at <= self.restored || self.follows(*digest, opened))
     }
 
     fn is_misplaced(&self, digest: Digest, written: &Written) -> bool {
@@ -290,6 +296,12 @@ impl Place {
         for written in self.written.values_mut() {
             written.is_excused |= written.by.is_some_and(|(by, _)| by == process);
         }
+    }
+
+    /// Returns true if a body arrived after its process had stopped waiting for it, or had died.
+    pub(super) fn is_excused(&self, body: &[u8]) -> bool {
+        let written = self.written.get(&Digest::of(body));
+        written.is_some_and(|written| written.is_excused)
     }
 
     fn excuse(&mut self, body: &[u8]) {
