@@ -73,7 +73,7 @@ mutants! {
     in_another_world_a_member_follows_a_change_of_metadata: r6_same_world breaks "must not follow: MetadataChanged" at 4,
     with_early_deletions_carriers_miss_a_member: r7_deleted_last breaks "a member that waits is in no version" at 2,
     taking_silence_for_a_refusal_a_rejected_member_lands: r3_unheard_is_doubt breaks "was rejected (" at 15,
-    without_listing_there_is_no_bound: r7_always_list breaks "races after its announcement" at 1108,
+    without_listing_there_is_no_bound: r7_always_list breaks "races after its announcement" at 788,
     without_syncing_a_power_cut_takes_what_was_acknowledged: r8_durable_first breaks "after a power cut" at 5,
     believing_the_second_sync_of_a_file_dangles: r8_data_once breaks "which does not exist" at 45,
     believing_the_second_sync_of_the_log_loses_what_was_acknowledged: r8_log_once breaks "after a power cut" at 1265,
