@@ -36,8 +36,13 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 def figures() -> dict[str, str]:
     """The blocks of the README that are made from results, by their names."""
     found = _BLOCK.findall(_README.read_text(encoding="utf-8"))
-    # An interval has a line of its own: seven columns are wide.
-    return {name: _LINK_TO_RESULTS.sub(r"\1", text).strip().replace(" [", "<br>[") for name, text in found}
+    return {name: _narrow(_LINK_TO_RESULTS.sub(r"\1", text).strip()) for name, text in found}
+
+
+def _narrow(text: str) -> str:
+    """Gives each interval in a table its own line, because wide tables are cut off."""
+    lines = text.splitlines()
+    return "\n".join(line.replace(" [", "<br>[") if line.startswith("|") else line for line in lines)
 
 
 def commands() -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from spillway.bench.ranking import Ranking
     from spillway.bench.summary import CellSummary, Metric, RunSummary, Setting
-    from spillway.harness.statistics import Estimate, Ratio
+    from spillway.harness.statistics import Estimate
 
 _MEGABYTE = 1e6
 _REASON_CHARACTERS = 160
@@ -288,7 +288,7 @@ def _three_digits(value: float) -> str:
     return f"{rounded:,.{max(0, _DIGITS - whole)}f}"
 
 
-def ratio_text(found: Ratio) -> str:
+def ratio_text(found: Estimate) -> str:
     """A ratio with its interval: "1.66 [1.60, 1.71]"; three digits behind the point next to 1."""
     ends = (found.median, found.low, found.high)
     digits = _DIGITS if any(f"{end:.2f}" == "1.00" for end in ends) else 2

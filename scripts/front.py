@@ -1,0 +1,220 @@
+"""The figures that the README leads with, from the newest run of the job ``front`` of ``scripts/targets.py``.
+
+One table handed over whole comes first, as that is what most programs have: no writer copies there. Batches
+that arrive one at a time come second. The line on real tables is of the jobs ``real-...``.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+import sys
+from typing import TYPE_CHECKING, TypeVar
+
+import other_runs
+from findings import JOB_OF_TABLE, UNSEEN, unseen
+from spillway._wording import and_joined, counted
+from spillway.backends import OWN_LIBRARY, library
+from spillway.bench.memory_table import charged
+from spillway.bench.ranking import rankings, ratio
+from spillway.bench.summary import file_bytes, growth, read_run, speed
+from spillway.bench.tables import contract, ranking_table, ratio_text
+from spillway.harness.report.markdown import REPORT, checkout
+from spillway.harness.report.table import Table, markdown_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from findings import Finding
+    from spillway.bench.ranking import Ranking
+    from spillway.bench.summary import CellSummary, Metric, RunSummary
+    from spillway.harness.statistics import Ratio
+
+PICTURE = re.compile(r"^!\[(.*)\]\((.*)\)$", re.MULTILINE)
+Found = TypeVar("Found")
+_LIMITED = "spillway-16mb"
+# 1 % more than the file was written.
+_SPILLS_FROM = 1.01
+
+
+def blocks(results: Path) -> dict[str, str]:
+    """The blocks of the README by their names; ends the program where the run may not be quoted."""
+    run = other_runs.quoted(results / "targets", "front")
+    if run is None:
+        sys.exit(
+            "scripts/render.py: results/targets/front/ holds no run: scripts/targets.py measure ... front"
+        )
+    return {
+        "front_table": _ranking_table(run, "table"),
+        "front_batches": _ranking_table(run, "batches"),
+        "headline": _headline(run, results),
+        "picture": _picture(run, results.parent),
+    }
+
+
+def _rankings(run: RunSummary, mode: str) -> list[Ranking]:
+    """The rankings of a mode, the fewest rows first."""
+    setting = next(setting for setting in run.settings if setting.mode == mode)
+    return sorted(rankings(run, setting), key=lambda each: each.rows)
+
+
+def _ranking_table(run: RunSummary, mode: str) -> str:
+    """The writers of a mode at the most rows, the fastest first; all of them wrote what was asked."""
+    ranking = _rankings(run, mode)[-1]
+    assert all(each.is_right for each in ranking.cells)
+    table = ranking_table(run, ranking, is_short=True)
+    rows = [row[:-1] for row in table.rows]  # without the outcome
+    note = [contract(ranking.setting)] if mode == "batches" else []
+    return markdown_table(Table(table.title, table.header[:-1], rows, note))
+
+
+def _picture(run: RunSummary, root: Path) -> str:
+    """The figure of throughput of whole tables, with its finding for those who do not see it."""
+    title, place = next(
+        (title, place)
+        for title, place in PICTURE.findall((run.folder / REPORT).read_text())
+        if place.startswith("figures/throughput-table")
+    )
+    return f"![{title}]({run.folder.relative_to(root)}/{place})"
+
+
+def _headline(run: RunSummary, results: Path) -> str:
+    modes = {
+        words: {each.rows: _cells(each) for each in _rankings(run, mode)}
+        for mode, words in (("table", "One table"), ("batches", "Batches one at a time"))
+    }
+    by_rows = modes["One table"]
+    largest = {words: cells[max(cells)] for words, cells in modes.items()}
+    rows = f"{max(by_rows):,} rows"
+    lines = [
+        f"- **Speed**, times that of the fastest peer, tuned or not. {_said(modes, _leads)}",
+        _real_tables(results),
+        f"- **Resident memory**, {rows}. {_said(largest, lambda cells: _compared(cells, growth))}",
+        f"- **Memory with page cache**, {rows}. {_said(largest, lambda cells: _compared(cells, charged))}",
+        _size(by_rows[max(by_rows)]),
+        f"- **Written to disk**, {rows}. {_said(largest, _traffic)}",
+    ]
+    source = f"[Run {run.run_id}]({run.folder.relative_to(results.parent)}/report.md)"
+    samples = min(len(each.samples) for each in run.cells)
+    built = " ".join(checkout(run.environment))
+    where = f"{source}, {run.environment['cpu_model']}, medians of {samples} processes, 95 % intervals."
+    return "\n".join([*lines, "", f"{where} {built}".strip()])
+
+
+def _said(modes: dict[str, Found], text: Callable[[Found], str]) -> str:
+    """What is said of each mode, a sentence each."""
+    return " ".join(f"{words}: {text(found)}." for words, found in modes.items())
+
+
+def _cells(ranking: Ranking) -> dict[str, CellSummary]:
+    return {each.cell.backend: each for each in ranking.cells if each.good}
+
+
+def _peers(cells: dict[str, CellSummary]) -> list[CellSummary]:
+    return [each for name, each in cells.items() if library(name) != OWN_LIBRARY]
+
+
+def _leads(by_rows: dict[int, dict[str, CellSummary]]) -> str:
+    return "; ".join(f"{_lead(cells)} at {rows:,} rows" for rows, cells in by_rows.items())
+
+
+def _lead(cells: dict[str, CellSummary]) -> str:
+    """The speed over that of the fastest peer, or the peers that the samples cannot tell from Spillway."""
+    found = {each.cell.backend: _over(cells["spillway"], each) for each in _peers(cells)}
+    level = [name for name, each in found.items() if each.low <= 1 <= each.high]
+    slower_than = [name for name, each in found.items() if each.high < 1]
+    fastest = max(_peers(cells), key=lambda each: _median(each, speed)).cell.backend
+    if level and not slower_than:
+        return f"level with {and_joined(level)}"
+    return f"{ratio_text(found[fastest])} times {fastest}"
+
+
+def _over(own: CellSummary, peer: CellSummary) -> Ratio:
+    found = ratio(own, peer, speed)
+    assert found is not None  # the cells of a run share its blocks
+    return found
+
+
+def _real_tables(results: Path) -> str:
+    """The speed on the real tables that tuning never looked at, with each table on which a peer is faster."""
+    runs = [_newest(results, JOB_OF_TABLE.format(name)) for name in UNSEEN]
+    found = {each.what: each for each in unseen(*runs)}
+    said = [_unseen(found, mode, words) for mode, words in (("table", "one table"), ("batches", "batches"))]
+    return (
+        f"- **{len(UNSEEN)} real tables**, against the fastest peer of each with default settings, geometric "
+        f"mean: {'; '.join(said)} ([table of targets](results/targets/table.md))."
+    )
+
+
+def _unseen(found: dict[str, Finding], mode: str, words: str) -> str:
+    mean, least = (
+        found[f"{len(UNSEEN)} unseen tables, {mode}: speed, {kind}"]
+        for kind in ("geometric mean", "the least")
+    )
+    assert mean.found is not None
+    assert least.found is not None
+    slower = f"; slower on {least.against.replace(': ', ' than ')} ({ratio_text(least.found)})"
+    return f"{words} {ratio_text(mean.found)} times{slower if least.better else ''}"
+
+
+def _newest(results: Path, job: str) -> RunSummary:
+    return read_run(max(path.parent for path in (results / "targets" / job).glob(f"*/{REPORT}")))
+
+
+def _compared(cells: dict[str, CellSummary], metric: Metric) -> str:
+    """Spillway without and with a limit, each peer that takes less than the default, and the most of any."""
+    own = cells["spillway"]
+    peers = sorted(_peers(cells), key=lambda each: _median(each, metric))
+    less = [each for each in peers if _median(each, metric) < _median(own, metric)]
+    limited = _megabytes(cells[_LIMITED], metric)
+    shown = [*less, *[each for each in (peers[0], *_others(peers)) if each not in less]]
+    told = [f"{each.cell.backend} {_megabytes(each, metric)}{_groups(each, own)}" for each in shown]
+    return f'{_megabytes(own, metric)}, {limited} with `memory_limit="16MB"`; {", ".join(told)}'
+
+
+def _others(peers: list[CellSummary]) -> list[CellSummary]:
+    """The two peers that are known best beside pyarrow."""
+    return [each for each in peers if each.cell.backend in ("polars", "duckdb")]
+
+
+def _groups(cell: CellSummary, own: CellSummary) -> str:
+    """The row groups of a file, where Spillway's has another number of them."""
+    theirs, ours = (each.exact("row_groups") for each in (cell, own))
+    return "" if theirs is None or theirs == ours else f" (in {counted(theirs[0], 'row group')})"
+
+
+def _size(cells: dict[str, CellSummary]) -> str:
+    smallest = min(_peers(cells), key=lambda each: _median(each, file_bytes))
+    own, limited = (
+        f"{_median(cells[name], file_bytes) / _median(smallest, file_bytes):.2f} times"
+        for name in ("spillway", _LIMITED)
+    )
+    peer = f"the smallest peer's ({smallest.cell.backend})"
+    return f"- **File** of {smallest.cell.rows:,} rows: {own} {peer}, {limited} with the limit."
+
+
+def _traffic(cells: dict[str, CellSummary]) -> str:
+    """What was written for a file by each writer that wrote more than the file."""
+    more = [each for each in cells.values() if _written(each) > _SPILLS_FROM * _median(each, file_bytes)]
+    said = [
+        f"{each.cell.backend} writes {_written(each) / 1e6:.0f} MB for a file of "
+        f"{_median(each, file_bytes) / 1e6:.0f} MB"
+        for each in more
+    ]
+    return and_joined(said) or "no writer writes more than its file"
+
+
+def _written(cell: CellSummary) -> float:
+    return statistics.median(float(sample["use"]["bytes_written"]) for sample in cell.good)
+
+
+def _megabytes(cell: CellSummary, metric: Metric) -> str:
+    value = _median(cell, metric) / 1e6
+    return f"{value:.1f} MB" if value < 100 else f"{value:.0f} MB"  # noqa: PLR2004 - three digits
+
+
+def _median(cell: CellSummary, metric: Metric) -> float:
+    found = cell.estimate(metric)
+    assert found is not None
+    return found.median
