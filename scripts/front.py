@@ -103,7 +103,7 @@ def _headline(run: RunSummary, results: Path) -> str:
 
 
 def _said(modes: dict[str, Found], text: Callable[[Found], str]) -> str:
-    """What is said of each mode, a sentence each."""
+    """Sentences, one for each mode."""
     return " ".join(f"{words}: {text(found)}." for words, found in modes.items())
 
 
@@ -195,7 +195,7 @@ def _size(cells: dict[str, CellSummary]) -> str:
 
 
 def _traffic(cells: dict[str, CellSummary]) -> str:
-    """What was written for a file by each writer that wrote more than the file."""
+    """The bytes written for a file, for each writer that wrote more than the file."""
     more = [each for each in cells.values() if _written(each) > _SPILLS_FROM * _median(each, file_bytes)]
     said = [
         f"{each.cell.backend} writes {_written(each) / 1e6:.0f} MB for a file of "

@@ -95,7 +95,9 @@ OPERATIONS: dict[str, Callable[[spillway.delta.Table], object]] = {
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A table with each inner folder, whose log and files are old enough to be cleaned up."""
     folder = tmp_path_factory.mktemp("links") / "t"
-    table = spillway.delta.create(folder, NUMBERS, partition_by="part", properties=MARKS)
+    # A checkpoint that is written in the background cleans up the old log while it is copied.
+    properties = {**MARKS, "delta.checkpointInterval": "1000"}
+    table = spillway.delta.create(folder, NUMBERS, partition_by="part", properties=properties)
     for part in "ab":
         for first in (0, 100, 200):
             with table.append() as rows:

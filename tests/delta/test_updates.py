@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import shutil
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -107,7 +108,8 @@ def test_files_of_updated_rows_keep_the_text_of_their_partition_values(tmp_path:
     lines = read_version(table, 1)
     lines = [{"add": line["add"] | {"partitionValues": text}} if "add" in line else line for line in lines]
     write_version(table, 1, lines)
-    table = spillway.delta.open(tmp_path / "t")
+    # A version that changes below an open table is another table's.
+    table = spillway.delta.open(shutil.copytree(tmp_path / "t", tmp_path / "copy"))
     assert table.update([("id", "=", 3)], {"id": 30}).rows == 1
     assert line_of(table, "add", 2)["partitionValues"] == text
 

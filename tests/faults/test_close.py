@@ -93,7 +93,7 @@ TABLES = [
     ("update", "*/part-*.parquet"),
     ("update", "*/deletion_vector_*.bin"),
     ("optimize", "*.parquet"),
-    ("checkpoint", "*checkpoint*"),
+    ("checkpoint", "*/_delta_log/.spillway-*.tmp"),
 ]
 INTERRUPTED = ["file", "dataset", "append"]
 

@@ -93,6 +93,6 @@ def test_options_do_not_show_their_secrets() -> None:
     secrets = {"spark.hadoop.fs.s3a.secret.key": "secret"}
     options = Options("logs", "out", rows=1, settings=secrets, storage_options=secrets)
     destination = Destination(
-        "s3://bucket/out", "parquet", "error", (), secrets, is_new=True, is_folder=False
+        "s3://bucket/out", "s3://bucket/out", "parquet", "error", (), secrets, is_new=True, is_folder=False
     )
     assert "secret" not in repr(options) + repr(destination)

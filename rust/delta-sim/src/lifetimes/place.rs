@@ -256,8 +256,8 @@ impl Place {
         self.follows(digest, opened) || self.follows(opened, digest)
     }
 
-    /// Returns true if a transaction was written in this version of the table that was opened with `opened`, or the place
-    /// was restored after it: nobody can tell a table that came back from one that was always there.
+    /// Returns true if a transaction was written in this version of the table that was opened with `opened`, or the
+    /// place was restored after it: nobody can tell a table that came back from one that was always there.
     pub(super) fn is_of_table(&self, id: MemberId, version: Version, opened: Digest) -> bool {
         let mut held = self
             .written
