@@ -17,7 +17,6 @@ from typer.testing import CliRunner
 from spillway.cli.app import app
 
 from .conftest import ROOT, TOOLS
-from .openers import openers
 
 CANONICAL = "registry+https://github.com/rust-lang/crates.io-index"
 
@@ -118,14 +117,6 @@ def test_no_tracked_file_names_a_place_on_this_machine() -> None:
     assert not found
 
 
-def test_doc_comments_open_with_a_noun_or_a_verb() -> None:
-    found = openers(path for path in tracked() if path.is_file())
-    refused = [opener for opener in found if opener.interrogative]
-    listed = "\n".join(f"{opener.path.relative_to(ROOT)}:{opener.line}: {opener.text}" for opener in refused)
-    assert len(found) > 1000
-    assert not refused, listed
-
-
 MOST_CHARACTERS = 120
 
 
@@ -141,31 +132,6 @@ def test_no_comment_in_rust_is_longer_than_a_line_may_be() -> None:
                     long.append(f"{path.relative_to(ROOT)}:{number} has {len(line)} characters")
     assert found > 1000
     assert not long, "\n".join(long)
-
-
-def test_openers_are_found_in_rust_and_in_python(tmp_path: Path) -> None:
-    rust, python = tmp_path / "lib.rs", tmp_path / "module.py"
-    rust.write_text(
-        "//! Where pages wait.\n\n// Why not\n/// A page.\n/// What is in it.\nstruct Page {\n"
-        "    /// Whether it is full.\n    full: bool,\n}\n//// When\n"
-    )
-    python.write_text(
-        'x = 1\n\n\nclass Page:\n    """Who reads it."""\n\n'
-        '    def full(self):\n        """\n        Returns how full."""\n\n'
-        '    def bare(self):\n        return "What"\n\n'
-        '    async def wait(self):\n        """In which order."""\n\n'
-        'MODES = ()\n"""What becomes of it."""\n"not of a name"\n'
-    )
-    found = openers([rust, python, tmp_path / "data.json"])
-    assert [(opener.path, opener.line, opener.text, opener.interrogative) for opener in found] == [
-        (rust, 1, "Where pages wait.", True),
-        (rust, 4, "A page.", False),
-        (rust, 7, "Whether it is full.", True),
-        (python, 18, "What becomes of it.", True),
-        (python, 5, "Who reads it.", True),
-        (python, 8, "Returns how full.", False),
-        (python, 15, "In which order.", True),
-    ]
 
 
 @pytest.mark.parametrize("name", ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE"])
