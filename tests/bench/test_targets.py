@@ -51,7 +51,8 @@ def test_a_job_of_another_commit_is_measured_again(tmp_path, monkeypatch, git, n
 def test_every_job_has_lines_and_every_line_has_its_jobs():
     import targets  # noqa: PLC0415 - of a folder of programs, which the fixture has put on the path
 
-    assert {job for jobs in targets.FINDINGS for job in jobs} == targets.JOBS.keys()
+    # The README quotes the job "front" itself.
+    assert {job for jobs in targets.FINDINGS for job in jobs} == targets.JOBS.keys() - {"front"}
 
 
 @pytest.mark.usefixtures("findings")
