@@ -73,9 +73,8 @@ def notebook(name: str) -> str:
 
 
 def _cells(name: str) -> list[dict[str, Any]]:
-    cells: list[dict[str, Any]] = json.loads((_NOTEBOOKS / f"{name}.ipynb").read_text(encoding="utf-8"))[
-        "cells"
-    ]
+    stored = json.loads((_NOTEBOOKS / f"{name}.ipynb").read_text(encoding="utf-8"))
+    cells: list[dict[str, Any]] = stored["cells"]
     return cells
 
 

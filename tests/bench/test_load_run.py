@@ -134,7 +134,7 @@ def test_a_crossover_has_no_end_where_it_may_lie_outside_what_was_measured(tmp_p
         {
             "spillway": writes(one, two),
             "arro3": writes(two, one),
-            "polars": writes([2.0] * 6, [1.9, 1.9, 1.9, 1.9, 2.1, 2.1]),
+            "polars": writes([2.0] * 3, [1.9, 1.9, 2.2]),
             "duckdb": writes([0.5] * 6, one),
         },
     )
