@@ -150,7 +150,7 @@ def test_where_writers_change_places_is_said(notebooks, tmp_path):
         "arro3": [Writes([speed] * 6, cell=cell) for speed, cell in zip((2e6, 1e6), cells, strict=True)],
     }
     make_run(tmp_path / "run", backends)
-    assert "spillway is faster than arro3 from 2,000 rows on" in said_of(notebooks, tmp_path)
+    assert "spillway is faster than arro3 from 2,000 [2,000, 2,000] rows on" in said_of(notebooks, tmp_path)
 
 
 def test_a_writer_that_fails_is_counted_and_not_compared(notebooks, tmp_path):
