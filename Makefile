@@ -132,7 +132,7 @@ import-wheel: ## Write a file with a wheel of dist/ under the oldest C library t
 		venv/bin/pip install --no-index /spillway/dist/spillway-*_$(ARCHITECTURE).whl; \
 		venv/bin/python /spillway/tests/packaging/write_with_wheel.py'
 
-readme: setup ## Put the figures of the run in results/ into the README, and write the reports there anew
+readme: setup ## Put the figures of the runs in results/ into the README, write the reports there anew, execute the notebooks
 	$(BIN)/python scripts/render.py
 
 docs: setup ## Build the site into .build/site; a warning is an error

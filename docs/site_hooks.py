@@ -1,23 +1,33 @@
-"""Text of the site that is made, not written: figures of the README, and the options of every command.
+"""Text of the site that is made, not written: figures of the README, notebooks, and options of commands.
 
 A page asks for it by a comment: ``<!-- results: NAME -->`` stands for the block of that name in README.md,
-which ``make readme`` makes from ``results/``; ``<!-- commands -->`` stands for the help of every command.
+which ``make readme`` makes from ``results/``; ``<!-- commands -->`` stands for the help of every command;
+``<!-- notebook: NAME -->`` stands for the stored outputs of a notebook.
 A block that is not in README.md is the page's own, and ``make readme`` has filled it there.
 """
 
 from __future__ import annotations
 
+import json
 import re
+from base64 import b64decode
 from pathlib import Path
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import typer
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
 
-__all__ = ["commands", "figures", "on_page_markdown"]
+__all__ = ["commands", "figures", "notebook", "on_files", "on_page_markdown"]
 
-_README = Path(__file__).resolve().parent.parent / "README.md"
+_ROOT = Path(__file__).resolve().parent.parent
+_README = _ROOT / "README.md"
+_NOTEBOOKS = _ROOT / "notebooks"
+_NOTEBOOK = re.compile(r"<!-- notebook: ([\w-]+) -->")
+_PICTURES = "guide/notebooks"
+_PICTURE = "image/png"
 _BLOCK = re.compile(r"<!-- results: (\w+) -->\n(.*?)<!-- end -->", re.DOTALL)
 _WANTED = re.compile(r"<!-- results: (\w+) -->")
 _COMMANDS = "<!-- commands -->"
@@ -26,11 +36,46 @@ _OPTION = re.compile(r"(?<![\w`-])(--[a-z][a-z-]+)")
 _LINK_TO_RESULTS = re.compile(r"\[([^]]*)\]\(results/[^)]*\)")
 
 
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pictures of the notebooks to the site; mkdocs calls this before it reads pages."""
+    from mkdocs.structure.files import File  # noqa: PLC0415 - only mkdocs itself calls this
+
+    for path in _NOTEBOOKS.glob("*.ipynb"):
+        outputs = [output["data"] for cell in _cells(path.stem) for output in cell.get("outputs", [])]
+        pictures = [data[_PICTURE] for data in outputs if _PICTURE in data]
+        for place, picture in enumerate(pictures, 1):
+            address = f"{_PICTURES}/{path.stem}-{place}.png"
+            files.append(File.generated(config, address, content=b64decode(picture)))
+    return files
+
+
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Put in what a page asks for; mkdocs calls this for each page."""
     known = figures()
     text = _WANTED.sub(lambda wanted: known.get(wanted[1], ""), markdown)
+    text = _NOTEBOOK.sub(lambda wanted: notebook(wanted[1]), text)
     return text.replace(_COMMANDS, commands()) if _COMMANDS in text else text
+
+
+def notebook(name: str) -> str:
+    """The headings, sentences and pictures of a notebook, without its code and its title."""
+    parts, place = [], 0
+    for cell in _cells(name)[1:]:
+        if cell["cell_type"] == "markdown":
+            parts.append("".join(cell["source"]).replace("## ", "### ", 1))
+        for output in cell.get("outputs", []):
+            if _PICTURE in output["data"]:
+                place += 1
+                parts.append(f"![]({_PICTURES.rpartition('/')[2]}/{name}-{place}.png)")
+            else:
+                parts.append("".join(output["data"]["text/markdown"]))
+    return "\n\n".join(parts)
+
+
+def _cells(name: str) -> list[dict[str, Any]]:
+    stored = json.loads((_NOTEBOOKS / f"{name}.ipynb").read_text(encoding="utf-8"))
+    cells: list[dict[str, Any]] = stored["cells"]
+    return cells
 
 
 def figures() -> dict[str, str]:

@@ -1,8 +1,8 @@
-"""Put the figures that prose quotes into README.md and docs, and write reports, schemas and targets anew.
+"""Put the figures that prose quotes into README.md and docs; write reports, schemas, targets, notebooks anew.
 
 ``make readme`` runs it; ``--check`` says whether the text is up to date. Each block of a page between
 ``<!-- results: NAME -->`` and ``<!-- end -->`` belongs to this script, everything else to people. A report is
-made of the samples beside it; its pictures stay.
+made of the samples beside it; its pictures stay. The outputs of a notebook are made of the runs it reads.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import front
 import merge_speed
+import notebooks
 import other_runs
 import published_study
 import regret
@@ -197,6 +198,7 @@ def main() -> None:
         _TARGETS / "table.md": targets.table(_TARGETS) + "\n",
         **{_SCHEMAS / name: _schema(schema) for name, schema in _RECORDS.items()},
         **{path: _report(path) for path in _reports()},
+        **{path: notebooks.rendered(path) for path in notebooks.paths()},
     }
     stale = {path: text for path, text in rendered.items() if not path.exists() or path.read_text() != text}
     if "--check" in sys.argv[1:] and stale:

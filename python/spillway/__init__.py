@@ -31,7 +31,7 @@ from spillway.writer import (
 )
 
 if TYPE_CHECKING:
-    from spillway import backends, delta
+    from spillway import backends, delta, runs
     from spillway.runs import load_run
 
 __all__ = [
@@ -61,13 +61,14 @@ __all__ = [
     "delta",
     "inspect_file",
     "load_run",
+    "runs",
     "types",
     "write_dataset",
     "write_parquet",
 ]
 
-#: Modules that are imported when they are first named: a program that writes files needs neither.
-_LAZY = frozenset({"backends", "delta"})
+#: Modules that are imported when they are first named: a program that writes files needs none.
+_LAZY = frozenset({"backends", "delta", "runs"})
 _LAZY_FUNCTIONS = {"load_run": "spillway.runs"}
 
 __version__: str = build_info()["version"]

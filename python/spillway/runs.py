@@ -1,23 +1,29 @@
-"""Runs as they lie on disk: found by their folder, and given as a table."""
+"""Runs as they lie on disk: found by their folder, given as tables, and compared."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from spillway.errors import MissingExtraError, OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
+    from spillway.bench.summary import RunSummary
     from spillway.harness.records import RecordSchema
 
-__all__ = ["find_run", "load_run"]
+__all__ = ["Records", "crossovers", "find_run", "least_memory", "load_run", "source_of", "speed_ratios"]
+
+Records = Literal["samples", "allocations", "least_memory", "pairs", "probes"]
+"""The records of a run that `load_run` reads."""
 
 
-def load_run(path: str | Path) -> pa.Table:
+def load_run(path: str | Path, records: Records = "samples") -> pa.Table:
     """A run of `spillway bench`, `spillway race` or `spillway pipeline` as a table: a row for each record.
 
     The columns are the fields of the record by their paths, joined with underscores, as in
@@ -29,28 +35,166 @@ def load_run(path: str | Path) -> pa.Table:
 
     Args:
         path: The run's folder, or a folder of runs, of which it is the newest.
+        records: "samples" are the measured processes, or the races, or the pipeline. The others are what only
+            `spillway bench` records: "allocations" are the writes under memray, with their curves,
+            "least_memory" the writes under limits that may be too small, "pairs" those of two at once, and
+            "probes" those beside a probe. A run without any has no rows.
 
     Raises:
-        OptionError: There is no run.
+        OptionError: There is no run, or no such records.
         CorruptFileError: A line of it is damaged.
         MissingExtraError: pyarrow is not installed.
     """
-    try:
-        import pyarrow as pa  # noqa: PLC0415 - the writer needs no pyarrow
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("pyarrow", "bench", "load a run") from error
-    from spillway.harness.records import is_stored  # noqa: PLC0415 - of what is measured with, as below
-
+    _require_pyarrow()
     folder = find_run(path)
-    name, schema = next((name, schema) for name, schema in _kinds() if is_stored(folder / name))
+    name, schema = _file_of(folder, records)
     found = _records(folder, name)
     columns = dict(sorted(_columns(schema.document, ()), key=lambda each: each[1][0][0] != "cell"))
-    return pa.table(
-        {
-            name: pa.array([_value(record, place) for record in found], kind)
-            for name, (place, kind) in columns.items()
-        }
+    return _arrow(
+        {name: ([_value(each, place) for each in found], kind) for name, (place, kind) in columns.items()}
     )
+
+
+def speed_ratios(path: str | Path) -> pa.Table:
+    """The speed of each writer of a bench over that of the fastest writer of another library than Spillway.
+
+    A row for each writer, setting and number of rows, the fastest writer of each first. A writer is left out
+    where a sample failed or a reader found a file wrong. The columns, beside the fields of the cell:
+
+    - `over`: the writer that it is compared with; where no other library was measured, the fastest
+    - `ratio`, `low`, `high`: the ratio of rows per second within blocks, and its interval of 95 %; with
+      fewer than six blocks the whole range; null where the two share no block
+    - `blocks`: the number of blocks
+
+    Args:
+        path: The run's folder, or a folder of runs, of which it is the newest.
+
+    Raises:
+        OptionError: There is no run of `spillway bench`.
+        CorruptFileError: A line of it is damaged.
+        MissingExtraError: pyarrow is not installed.
+    """
+    from spillway.backends import OWN_LIBRARY, library  # noqa: PLC0415 - as below
+    from spillway.bench.ranking import rankings, ratio  # noqa: PLC0415
+    from spillway.bench.summary import speed  # noqa: PLC0415
+
+    run = _bench_run(path)
+    rows = []
+    for ranking in (each for setting in run.settings for each in rankings(run, setting)):
+        right = ranking.right
+        others = [each for each in right if library(each.cell.backend) != OWN_LIBRARY] or right
+        for each in right:
+            found = ratio(each, others[0], speed)
+            ends = {} if found is None else {"ratio": found.median, "low": found.low, "high": found.high}
+            blocks = 0 if found is None else found.n
+            rows.append({**asdict(each.cell), "over": others[0].cell.backend, **ends, "blocks": blocks})
+    numbers = dict.fromkeys(("ratio", "low", "high"), "number")
+    return _table(rows, {"over": "string", **numbers, "blocks": "integer"})
+
+
+def crossovers(path: str | Path) -> pa.Table:
+    """The numbers of rows from which on a writer of a bench is faster than another.
+
+    A row for each two writers of a setting that change places between the fewest and the most rows that were
+    measured. The columns, beside the fields of the setting:
+
+    - `backend`, `other`: the writer that is faster from there on, and the one that is faster before
+    - `rows`: the estimate, on a straight line between two measured numbers
+    - `low`, `high`: its interval of 95 %, by resampled blocks; null for an end that lies outside what was
+      measured
+    - `fewest`, `most`: the least and the largest number of rows that were measured
+
+    Args:
+        path: The run's folder, or a folder of runs, of which it is the newest.
+
+    Raises:
+        OptionError: There is no run of `spillway bench`.
+        CorruptFileError: A line of it is damaged.
+        MissingExtraError: pyarrow is not installed.
+    """
+    from spillway.bench.crossover import crossover_of  # noqa: PLC0415
+
+    run = _bench_run(path)
+    rows = []
+    for setting in run.settings:
+        cells = run.of(setting)
+        names = dict.fromkeys(each.cell.backend for each in cells)
+        by_name = [[each for each in cells if each.cell.backend == name] for name in names]
+        for found in (crossover_of(one, other) for one, other in combinations(by_name, 2)):
+            if found is not None:
+                fewest, most = found.measured
+                ends = {
+                    "low": found.low if found.low >= fewest else None,
+                    "high": found.high if found.high <= most else None,
+                }
+                place = {"backend": found.leader, "other": found.other, "rows": round(found.rows)}
+                rows.append({**asdict(setting), **place, **ends, "fewest": fewest, "most": most})
+    numbers = dict.fromkeys(("low", "high"), "number") | dict.fromkeys(("fewest", "most"), "integer")
+    return _table(rows, {"other": "string", **numbers})
+
+
+def least_memory(path: str | Path) -> pa.Table:
+    """The least memory that each writer of a bench runs in, as far as `--least-memory` looked for it.
+
+    A row for each writer, the least first. The columns, beside the fields of the cell:
+
+    - `survives_from_bytes`, `survived`: the least limit at and above which every write ended well, and the
+      number of writes at it; null where none did
+    - `dies_at_bytes`, `died`: the largest limit at and below which every write died; null where none did
+    - `wall_seconds`: the median of the writes at the limit from which on it survives
+
+    The limit is one on the whole process, imports included.
+
+    Args:
+        path: The run's folder, or a folder of runs, of which it is the newest.
+
+    Raises:
+        OptionError: There is no run of `spillway bench`.
+        CorruptFileError: A line of it is damaged.
+        MissingExtraError: pyarrow is not installed.
+    """
+    from spillway.bench.least_memory_table import found_limits  # noqa: PLC0415
+
+    run = _bench_run(path)
+    rows = []
+    for found in (each for setting in run.settings for each in found_limits(run, setting)):
+        bounds = found.bounds
+        limits = {
+            "survives_from_bytes": bounds.survives_from,
+            "survived": bounds.survived,
+            "dies_at_bytes": bounds.dies_at or None,
+            "died": bounds.died,
+            "wall_seconds": found.seconds,
+        }
+        rows.append({**asdict(found.cell), "memory_bytes": None, **limits})
+    counts = dict.fromkeys(("survives_from_bytes", "survived", "dies_at_bytes", "died"), "integer")
+    return _table(rows, {**counts, "wall_seconds": "number"})
+
+
+def source_of(path: str | Path) -> str:
+    """The run, the machine, the versions and the commit that the figures of a bench are of, in Markdown.
+
+    Below them are the caveats of the run, as in its report.
+
+    Args:
+        path: The run's folder, or a folder of runs, of which it is the newest.
+
+    Raises:
+        OptionError: There is no run of `spillway bench`.
+        CorruptFileError: A line of it is damaged.
+    """
+    from spillway._wording import counted  # noqa: PLC0415
+    from spillway.harness.report.markdown import bullets, checkout, machine, software  # noqa: PLC0415
+
+    run = _bench_run(path)
+    fewest = min((len(each.samples) for each in run.cells), default=0)
+    about = [
+        f"Run {run.run_id}: {counted(fewest, 'sample')} a cell. {machine(run.environment)}.",
+        software(run.environment),
+        *checkout(run.environment),
+    ]
+    caveats = run.warnings()
+    return " ".join(about) + (f"\n\nBefore you believe it:\n\n{bullets(caveats)}" if caveats else "")
 
 
 def find_run(path: str | Path) -> Path:
@@ -75,6 +219,70 @@ def find_run(path: str | Path) -> Path:
     return max(runs, key=lambda each: each.name)
 
 
+def _require_pyarrow() -> None:
+    """Raise MissingExtraError where pyarrow is not installed, which the writer does not need."""
+    try:
+        import pyarrow as pa  # noqa: F401, PLC0415
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("pyarrow", "bench", "load a run") from error
+
+
+def _arrow(columns: Mapping[str, tuple[Sequence[Any], pa.DataType]]) -> pa.Table:
+    """A table of columns, each of its values and its type."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    return pa.table({name: pa.array(values, kind) for name, (values, kind) in columns.items()})
+
+
+def _bench_run(path: str | Path) -> RunSummary:
+    """A run of `spillway bench`.
+
+    Raises:
+        OptionError: The run is of another command, or there is none.
+    """
+    from spillway.bench.record import SAMPLES  # noqa: PLC0415
+    from spillway.bench.summary import read_run  # noqa: PLC0415
+    from spillway.harness.records import is_stored  # noqa: PLC0415
+
+    _require_pyarrow()
+    folder = find_run(path)
+    if not is_stored(folder / SAMPLES):
+        raise OptionError(f"{path}: a run of spillway bench was expected, and {folder.name} has no {SAMPLES}")
+    return read_run(folder)
+
+
+def _table(rows: Sequence[Mapping[str, Any]], more: Mapping[str, str]) -> pa.Table:
+    """A table with the fields of the cell that any of the rows has, and with more columns by their types."""
+    from spillway.bench.record import SCHEMA  # noqa: PLC0415
+
+    cell = {name: kind for name, (place, kind) in _columns(SCHEMA.document, ()) if place[0] == "cell"}
+    types = cell | {name: _type({"type": kind}) for name, kind in more.items()}
+    return _arrow({name: ([row.get(name) for row in rows], kind) for name, kind in types.items()})
+
+
+def _file_of(folder: Path, records: Records) -> tuple[str, RecordSchema]:
+    """The file of a run that has these records, and their schema.
+
+    Raises:
+        OptionError: There are no such records.
+    """
+    from spillway.bench import record as bench  # noqa: PLC0415
+    from spillway.harness.records import is_stored  # noqa: PLC0415
+
+    if records == "samples":
+        return next((name, schema) for name, schema in _kinds() if is_stored(folder / name))
+    files = {
+        "allocations": (bench.ALLOCATIONS, bench.ALLOCATION_SCHEMA),
+        "least_memory": (bench.LEAST_MEMORY, bench.LIMIT_TRIAL_SCHEMA),
+        "pairs": (bench.PAIRS, bench.PAIR_SCHEMA),
+        "probes": (bench.PROBES, bench.PROBE_SCHEMA),
+    }
+    if records not in files:
+        known = ", ".join(["samples", *files])
+        raise OptionError(f"records must be one of {known}, not {records!r}")
+    return files[records]
+
+
 def _kinds() -> Iterator[tuple[str, RecordSchema]]:
     """The file that has the records of each kind of run, and their schema."""
     from spillway.bench import record as bench  # noqa: PLC0415 - what is measured with is not needed to write
@@ -95,7 +303,7 @@ def _records(folder: Path, name: str) -> list[dict[str, Any]]:
     wrong = {each["content_hash"] for each in verdicts if each["outcome"] == "wrong_output"}
     found = records.read_lines(folder / name)
     for each in found:
-        if wrong and each["output"] is not None and each["output"]["content_hash"] in wrong:
+        if wrong and each.get("output") is not None and each["output"]["content_hash"] in wrong:
             each["outcome"] = "wrong_output"
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 
 import duckdb
 import polars as pl
@@ -10,9 +11,11 @@ import pyarrow as pa
 import pytest
 
 import spillway
+from spillway import runs
 from spillway.bench.resume import read_begun
 from spillway.bench.summary import read_run
 from spillway.errors import OptionError
+from spillway.harness.records import read_json
 
 from .made_runs import ROOT, Writes, make_run, wrong
 
@@ -73,6 +76,97 @@ def test_a_run_whose_records_were_compressed_is_read_as_it_was_and_not_resumed(t
     assert read_run(tmp_path / "run") == found
     with pytest.raises(OptionError, match="its records are compressed"):
         read_begun(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("kind", "records", "column"),
+    [
+        ("reference", "allocations", "curve_allocated_bytes"),
+        ("reference", "probes", "wall_seconds"),
+        ("limits", "least_memory", "memory_bytes"),
+    ],
+)
+def test_what_only_a_bench_records_is_loaded_by_its_name(kind, records, column):
+    table = spillway.load_run(RESULTS / kind, records)
+    assert table.num_rows > 0
+    assert table[column].null_count < table.num_rows
+    assert table["backend"].null_count == 0
+
+
+def test_records_that_a_run_has_none_of_are_no_rows(tmp_path):
+    make_run(tmp_path / "run", {"arro3": Writes([1.0])})
+    found = spillway.load_run(tmp_path, "allocations")
+    assert found.num_rows == 0
+    assert found.schema == spillway.load_run(RESULTS / "reference", "allocations").schema
+    with pytest.raises(OptionError, match="samples, allocations, least_memory, pairs, probes, not 'curves'"):
+        spillway.load_run(tmp_path, "curves")
+
+
+def test_speeds_are_over_the_fastest_writer_of_another_library(tmp_path):
+    speeds = {"spillway": 8.0, "spillway-16mb": 9.0, "arro3": 4.0, "polars": 2.0}
+    backends = {name: Writes([speed] * 6) for name, speed in speeds.items()}
+    make_run(tmp_path / "run", {**backends, "duckdb": Writes([99.0, None])})
+    frame = pl.from_arrow(runs.speed_ratios(tmp_path))
+    assert frame.select("backend", "over", "ratio", "low", "high", "blocks").rows() == [
+        ("spillway-16mb", "arro3", 2.25, 2.25, 2.25, 6),
+        ("spillway", "arro3", 2.0, 2.0, 2.0, 6),
+        ("arro3", "arro3", 1.0, 1.0, 1.0, 6),
+        ("polars", "arro3", 0.5, 0.5, 0.5, 6),
+    ]
+
+
+def test_without_another_library_speeds_are_over_the_fastest(tmp_path):
+    make_run(tmp_path / "run", {"spillway": Writes([8.0]), "spillway-16mb": Writes([4.0])})
+    frame = pl.from_arrow(runs.speed_ratios(tmp_path))
+    assert frame.select("backend", "over", "ratio").rows() == [
+        ("spillway", "spillway", 1.0),
+        ("spillway-16mb", "spillway", 0.5),
+    ]
+
+
+def test_a_crossover_has_no_end_where_it_may_lie_outside_what_was_measured(tmp_path):
+    def writes(few, many):
+        return [Writes(few, cell={"rows": 1_000}), Writes(many, cell={"rows": 4_000})]
+
+    one, two = [1.0] * 6, [2.0] * 6
+    make_run(
+        tmp_path / "run",
+        {
+            "spillway": writes(one, two),
+            "arro3": writes(two, one),
+            "polars": writes([2.0] * 3, [1.9, 1.9, 2.2]),
+            "duckdb": writes([0.5] * 6, one),
+        },
+    )
+    frame = pl.from_arrow(runs.crossovers(tmp_path))
+    rows = {each["other"]: each for each in frame.filter(backend="spillway").iter_rows(named=True)}
+    assert (rows["arro3"]["rows"], rows["arro3"]["low"], rows["arro3"]["high"]) == pytest.approx((2000,) * 3)
+    assert (rows["arro3"]["fewest"], rows["arro3"]["most"]) == (1_000, 4_000)
+    assert rows["polars"]["high"] is None
+    assert "duckdb" not in rows
+
+
+def test_the_least_memory_is_what_the_report_says():
+    frame = pl.from_arrow(runs.least_memory(RESULTS / "limits"))
+    report = max((RESULTS / "limits").glob("*/report.md")).read_text()
+    assert frame["survives_from_bytes"].is_sorted()
+    for name, least in frame.select("backend", "survives_from_bytes").iter_rows():
+        assert re.search(rf"^\| {name} \| {least / 1e6:.3g} \(", report, flags=re.MULTILINE), name
+    assert runs.least_memory(RESULTS / "reference").num_rows == 0
+
+
+def test_the_source_of_figures_names_processor_commit_and_caveats():
+    found = runs.source_of(RESULTS / "limits")
+    environment = read_json(max((RESULTS / "limits").glob("*/environment.json")))
+    for part in (environment["run_id"], environment["cpu_model"], environment["git"]["commit"][:12]):
+        assert part in found
+    assert "- the host was busy before the run" in found
+
+
+@pytest.mark.parametrize("read", [runs.speed_ratios, runs.crossovers, runs.least_memory, runs.source_of])
+def test_a_run_of_another_command_is_not_compared(read):
+    with pytest.raises(OptionError, match="a run of spillway bench was expected"):
+        read(RESULTS / "race")
 
 
 def test_a_folder_without_runs_is_an_error(tmp_path):

@@ -28,7 +28,7 @@ def run(code: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize("name", ["backends", "delta"])
+@pytest.mark.parametrize("name", ["backends", "delta", "runs"])
 def test_a_submodule_is_imported_when_it_is_first_named(name: str) -> None:
     there = f"'spillway.{name}' in sys.modules"
     code = f"import sys, spillway; print({there}, end=' '); spillway.{name}.__all__; print({there})"
