@@ -41,8 +41,8 @@ pub fn parse_timestamp(text: &str) -> Option<i64> {
 /// The microseconds that a bound in statistics may stand for, from the first to the last; none for anything else.
 ///
 /// delta-spark 3.2 and 3.3 write the offset of the session's time zone without its seconds, which zones had before
-/// they had standard time, so that such a bound is up to 59 s off. UTC has none to lose, and neither has a time without a
-/// zone.
+/// they had standard time, so that such a bound is up to 59 s off. UTC has none to lose, and neither has a time without
+/// a zone.
 #[must_use]
 pub fn parse_bound(text: &str) -> Option<(i64, i64)> {
     let moment = parse_timestamp(text)?;

@@ -101,6 +101,39 @@ fn a_table_of_any_length_in_the_place_of_another_gets_no_version() {
 }
 
 #[test]
+fn a_version_above_the_gap_that_a_restore_left_is_not_built_upon() {
+    let mut scene = Scene::new();
+    let others = log("other", TIP + 3);
+    scene.store.log.insert(TIP + 1, others[&(TIP + 1)].clone());
+    let mut is_restored = false;
+    let error = scene.append(|effect, store| {
+        let reads_next = matches!(effect, Effect::ReadVersion(at) if *at == TIP + 2);
+        if reads_next && !std::mem::replace(&mut is_restored, true) {
+            store.log.remove(&(TIP + 1));
+            store.log.insert(TIP + 2, others[&(TIP + 2)].clone());
+        }
+    });
+    assert!(
+        matches!(error, Err(CommitError::Replaced(at)) if at == TIP + 1),
+        "{error:?}"
+    );
+    assert_eq!(scene.count(is_put), 0);
+}
+
+#[test]
+fn no_more_versions_are_looked_up_than_were_read() {
+    for (versions, looks) in [(1, 1), (2, 2), (5, 2)] {
+        let mut scene = Scene::new();
+        let others = log("other", TIP + 1 + versions);
+        scene.store.log.extend(others.into_iter().skip(scene.store.log.len()));
+        scene.append(|_, _| ()).unwrap();
+        // One more is that of its own version.
+        let found = scene.count(|effect| matches!(effect, Effect::CheckVersion(..)));
+        assert_eq!(found, looks + 1, "{versions}");
+    }
+}
+
+#[test]
 fn a_version_that_came_into_another_table_is_taken_back() {
     for versions in [0, 1, TIP, TIP + 1] {
         let mut scene = Scene::new();

@@ -6,7 +6,8 @@
 //! written to a foreign log; and after it, since the table may have changed in between.
 //!
 //! What is looked at is the last version that is *sure*. As versions never change, a version with the same body is of
-//! the same table, and so is all that was read after it. The look must come after that reading.
+//! the same table, and so is all that was read after it. The look must come after that reading. Where several versions
+//! were read since, the one before the tip is looked up as well: a restore may have left a gap below it.
 
 use super::{Asked, Machine, Verdict, back_off};
 use crate::error::CommitError;
@@ -25,12 +26,12 @@ impl Machine {
 
     /// The look before members of versions up to `last` are acknowledged.
     pub(super) fn check_after(&self, last: Version) -> Option<Step> {
-        let is_needed = self.view.sure().0 < last;
+        let is_needed = self.view.sure() < last;
         (self.rules.r13_checked_after && is_needed).then(|| self.check())
     }
 
     fn check(&self) -> Step {
-        let (version, digest) = self.view.sure();
+        let (version, digest) = self.view.to_look_up();
         (Asked::Check, Effect::CheckVersion(version, digest))
     }
 
@@ -38,8 +39,8 @@ impl Machine {
         if matches!(standing, Standing::Same | Standing::Checkpoint) {
             self.unfounded = false;
             self.view.confirm_table(self.asked_at);
-            let tip = self.view.tip;
-            self.unproven.take_if(|(version, _)| *version <= tip);
+            let sure = self.view.sure();
+            self.unproven.take_if(|(version, _)| *version <= sure);
         } else if std::mem::replace(&mut self.unfounded, true) {
             self.unfounded = false;
             self.replaced = Some(self.loss(standing));
@@ -58,7 +59,7 @@ impl Machine {
 
     /// The error for members of a table that is not there any more.
     fn loss(&self, standing: Standing) -> CommitError {
-        let (version, _) = self.view.sure();
+        let (version, _) = self.view.to_look_up();
         if standing == Standing::CleanedUp {
             return CommitError::LogTruncated(version);
         }
@@ -112,7 +113,7 @@ impl Machine {
         self.outdated = true;
         // The version that used them up is not there.
         self.garbage.clear();
-        let sure = self.view.sure().0;
+        let sure = self.view.sure();
         let unsure = self.landed.extract_if(.., |(_, version, ..)| *version > sure);
         let unsure: Vec<_> = unsure.collect();
         for (id, version, own, mut claim) in unsure {

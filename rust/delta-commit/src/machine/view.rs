@@ -35,6 +35,10 @@ pub(super) struct View {
     /// R13: the last version that is certain to be one of this table, and its digest. It was looked up after all
     /// versions up to it were read.
     sure: (Version, Option<Digest>),
+    /// True if that version was found, and the one before the tip is still to be looked up.
+    is_sure_there: bool,
+    /// The version before the tip, or the tip where no other is known.
+    prior: (Version, Option<Digest>),
     tip_digest: Option<Digest>,
     /// The time at which the tip was asked for, when it was read or created.
     tip_seen: u64,
@@ -63,6 +67,8 @@ impl View {
             confirmed: None,
             listed: start.version,
             sure: (start.version, start.digest),
+            is_sure_there: false,
+            prior: (start.version, start.digest),
             tip_digest: start.digest,
             tip_seen: 0,
             checked: None,
@@ -105,9 +111,18 @@ impl View {
         tip >= 0 || self.tip < 0
     }
 
-    /// The version to be looked up, and its digest: while that one is there, so are all that were read after it.
-    pub(super) const fn sure(&self) -> (Version, Option<Digest>) {
-        self.sure
+    /// The last version that is certain to be one of this table.
+    pub(super) const fn sure(&self) -> Version {
+        self.sure.0
+    }
+
+    /// The version to be looked up, and its digest.
+    ///
+    /// While the sure version is there, the versions that were read after it are of the same table, or were: it may
+    /// have been restored from a copy between two of them, and the later one written above the gap. So the version
+    /// before the tip must be there, too. It is another one only where more than one was read since the last look.
+    pub(super) const fn to_look_up(&self) -> (Version, Option<Digest>) {
+        if self.is_sure_there { self.prior } else { self.sure }
     }
 
     /// Returns true if the tip was looked up just now, after it was read or created.
@@ -116,12 +131,17 @@ impl View {
         self.sure.0 == self.tip && age.is_some_and(|age| age <= CHECK_LASTS)
     }
 
-    /// Notes that the last sure version is still there, by a look that began after the tip was read or created.
+    /// Notes that the version to be looked up is there, by a look that began after the tip was read or created.
     pub(super) fn confirm_table(&mut self, asked: Time) {
+        if !self.is_sure_there && self.sure.0 < self.prior.0 {
+            self.is_sure_there = true;
+            return;
+        }
         // While an older version is there, a later one may be gone: a copy has fewer.
         let is_tip = self.sure.0 == self.tip;
         self.checked = Some(if is_tip { asked.monotonic } else { self.tip_seen });
         self.sure = (self.tip, self.tip_digest);
+        self.is_sure_there = false;
     }
 
     /// Notes that another table may be in the place of this one.
@@ -156,12 +176,15 @@ impl View {
             keep_changed(&mut self.protocol, &mut own.protocol);
             keep_changed(&mut self.metadata, &mut own.metadata);
         }
+        self.prior = (self.tip, self.tip_digest);
+        self.is_sure_there = false;
         self.tip = winner.version;
         self.tip_digest = winner.digest;
         self.tip_seen = now.monotonic;
         if self.sure.0 <= BEFORE_FIRST {
             // Nothing was known of the table before.
             self.sure = (self.tip, self.tip_digest);
+            self.prior = self.sure;
         }
         self.fresh = false;
         self.confirmed = Some(now.monotonic);

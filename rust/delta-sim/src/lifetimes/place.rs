@@ -22,11 +22,15 @@ struct Written {
     version: Version,
     /// The body of the version before it, at that moment.
     before: Option<Digest>,
+    /// The body that was put there later, if there was none.
+    before_later: Option<Digest>,
     members: HashSet<MemberId>,
     /// The process that wrote it, and the version with which it had opened its table; none for other software.
     by: Option<(usize, Digest)>,
     /// True if nobody can be asked to remove it.
     is_excused: bool,
+    /// True if its writer found another version after it, and so had to leave it.
+    is_built_upon: bool,
     at: i64,
 }
 
@@ -223,28 +227,41 @@ impl Place {
         let written = Written {
             version,
             before: self.log.get(&(version - 1)).map(|body| Digest::of(body)),
+            before_later: None,
             members: parsed(version, &body)
                 .map(|winner| winner.members)
                 .unwrap_or_default(),
             by,
             is_excused: false,
+            is_built_upon: false,
             at: self.now,
         };
-        self.written.insert(Digest::of(&body), written);
+        let digest = Digest::of(&body);
+        let next = self.log.get(&(version + 1)).map(|body| Digest::of(body));
+        if let Some(next) = next.and_then(|next| self.written.get_mut(&next))
+            && next.before.is_none()
+        {
+            next.before_later = Some(digest);
+        }
+        self.written.insert(digest, written);
         self.log.insert(version, body);
         PutOutcome::Won
     }
 
-    /// Returns true if the version `opened` is the one of this digest, or comes before it in its log.
+    /// The digest and those of the versions before it, the latest first.
+    ///
+    /// A version that was left above a gap is of the table that fills the gap: readers cannot tell.
+    fn lineage(&self, last: Digest) -> impl Iterator<Item = Digest> {
+        std::iter::successors(Some(last), |digest| {
+            let written = self.written.get(digest)?;
+            written.before.or(written.before_later)
+        })
+    }
+
+    /// Returns true if the version `opened` is the one of this digest, or came before it when it was written.
     fn follows(&self, digest: Digest, opened: Digest) -> bool {
-        let mut at = Some(digest);
-        while let Some(digest) = at {
-            if digest == opened {
-                return true;
-            }
-            at = self.written.get(&digest).and_then(|written| written.before);
-        }
-        false
+        let before = self.written.get(&digest).and_then(|written| written.before);
+        digest == opened || before.is_some_and(|before| self.lineage(before).any(|each| each == opened))
     }
 
     /// Returns true if the version that is there continues the table that was opened with `opened`, or is one of the
@@ -253,7 +270,7 @@ impl Place {
         let Some(digest) = self.log.get(&version).map(|body| Digest::of(body)) else {
             return false;
         };
-        self.follows(digest, opened) || self.follows(opened, digest)
+        self.lineage(digest).any(|each| each == opened) || self.lineage(opened).any(|each| each == digest)
     }
 
     /// Returns true if a transaction was written in this version of the table that was opened with `opened`, or the
@@ -285,7 +302,7 @@ impl Place {
         let left = |version: &Version, body: &Vec<u8>| {
             let digest = Digest::of(body);
             let written = self.written.get(&digest)?;
-            let is_followed = self.log.contains_key(&(version + 1));
+            let is_followed = written.is_built_upon || self.log.contains_key(&(version + 1));
             let is_left = self.is_misplaced(digest, written) && !written.is_excused && !is_followed;
             (is_left && !self.is_copied(body)).then_some(*version)
         };
@@ -384,9 +401,14 @@ impl Place {
     }
 
     fn retract(&mut self, version: Version, digests: &[Digest]) -> bool {
-        let is_last = !self.log.contains_key(&(version + 1));
-        let is_ours = |body: &Vec<u8>| digests.contains(&Digest::of(body));
-        if !is_last || !self.log.get(&version).is_some_and(is_ours) {
+        let there = self.log.get(&version).map(|body| Digest::of(body));
+        let Some(digest) = there.filter(|digest| digests.contains(digest)) else {
+            return false;
+        };
+        if self.log.contains_key(&(version + 1)) {
+            if let Some(written) = self.written.get_mut(&digest) {
+                written.is_built_upon = true;
+            }
             return false;
         }
         self.log.remove(&version);
