@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from spillway.harness.records import RecordSchema
 
-__all__ = ["find_run", "load_run"]
+__all__ = ["find_run", "load_run", "verdicts"]
 
 
 def load_run(path: str | Path) -> pa.Table:
@@ -73,6 +73,25 @@ def find_run(path: str | Path) -> Path:
             f"{names[0]} in it"
         )
     return max(runs, key=lambda each: each.name)
+
+
+def verdicts(path: str | Path) -> dict[str, str]:
+    """The verdict on each setting of a run of `spillway bench`: the sentence with which its reports open.
+
+    Args:
+        path: The run's folder, or a folder of runs, of which it is the newest.
+
+    Raises:
+        OptionError: There is no run.
+        CorruptFileError: A line of it is damaged.
+    """
+    from spillway.bench.conclusion import headline  # noqa: PLC0415 - of what is measured with, as below
+    from spillway.bench.ranking import rankings  # noqa: PLC0415
+    from spillway.bench.summary import read_run  # noqa: PLC0415
+    from spillway.bench.tables import setting_title  # noqa: PLC0415
+
+    run = read_run(find_run(path))
+    return {setting_title(each): f"{headline(rankings(run, each)[0])}." for each in run.settings}
 
 
 def _kinds() -> Iterator[tuple[str, RecordSchema]]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from spillway._wording import and_joined, counted
+from spillway.backends import library
 from spillway.bench.summary import growth
 from spillway.bench.tables import file_megabytes, megabytes
 
@@ -18,7 +20,6 @@ __all__ = [
     "bytes_of",
     "measured_on",
     "who_grows_most",
-    "who_is_fastest",
     "who_is_leanest",
     "who_leads",
     "whose_file_is_smallest",
@@ -34,35 +35,28 @@ def measured_on(run: RunSummary, setting: Setting) -> str:
     return f"{where[:1].upper()}{where[1:]}."
 
 
-def who_is_fastest(ranking: Ranking) -> str:
-    """The finding of a ranking in a sentence."""
-    best, rows = ranking.best, counted(ranking.rows, "row")
-    if best is None:
-        return f"Nobody wrote {rows} right"
-    name = best.cell.backend
-    if not ranking.others:
-        return f"{name} alone wrote {rows}"
-    other = ranking.others[0]
-    over = ranking.over(other)
-    if ranking.has_winner and over is not None:
-        return f"{name} writes {rows} {over.median:.2f} times as fast as {other.cell.backend}, the next"
-    level = [each.cell.backend for each in ranking.level]
-    return (
-        f"{and_joined([name, *level])} cannot be told apart at {rows}"
-        if level
-        else f"{name} is ahead at {rows}"
-    )
-
-
 def who_leads(ranked: Sequence[Ranking]) -> str:
-    """The fastest at each number of rows: told from all others, or by the median alone."""
-    led = [each.best.cell.backend for each in ranked if each.best is not None]
-    leaders = list(dict.fromkeys(led))
-    if len(leaders) == 1 and all(each.has_winner for each in ranked):
-        return f"{leaders[0]} is fastest at every number of rows"
-    if len(leaders) == 1:
-        return f"{leaders[0]} has the highest median at every number of rows"
-    return f"{and_joined(leaders)} lead, by number of rows" if leaders else "Nobody wrote the rows right"
+    """The fastest library at each number of rows: told from all others, or by the median alone."""
+    known = sorted((each for each in ranked if each.best is not None), key=lambda each: each.rows)
+    led = [(each.rows, each.best.cell.backend) for each in known if each.best is not None]
+    leads = [
+        (leader, [rows for rows, _ in found]) for leader, found in groupby(led, lambda each: library(each[1]))
+    ]
+    if not leads:
+        return "Nobody wrote the rows right"
+    if len(leads) > 1:
+        return and_joined([f"{leader} leads {_counts(counts)}" for leader, counts in leads])
+    backends = {backend for _, backend in led}
+    name = backends.pop() if len(backends) == 1 else leads[0][0]
+    if all(each.has_winner for each in ranked):
+        return f"{name} is fastest at every number of rows"
+    return f"{name} has the highest median at every number of rows"
+
+
+def _counts(counts: Sequence[int]) -> str:
+    """Numbers of rows that follow each other: "at 10,000 rows", "from 10,000 to 50,000 rows"."""
+    first, last = counts[0], counts[-1]
+    return f"at {counted(first, 'row')}" if first == last else f"from {first:,} to {counted(last, 'row')}"
 
 
 def who_is_leanest(cells: Sequence[CellSummary]) -> str:

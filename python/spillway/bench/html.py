@@ -6,8 +6,9 @@ import re
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from spillway.bench.conclusion import conclude, verdict_caveats
+from spillway.bench.conclusion import conclude, headline, verdict_caveats
 from spillway.bench.html_figures import html_figures
+from spillway.bench.ranking import rankings
 from spillway.bench.report import PROBES_OF_SAMPLES, describe_run, reading, tables_by_setting
 from spillway.bench.tables import setting_title
 from spillway.bench.variations import variation_tables
@@ -71,6 +72,7 @@ def _content(run: RunSummary) -> dict[str, Any]:
             {
                 "title": title,
                 "id": f"setting-{place}",
+                "headline": headline(rankings(run, setting)[0]),
                 "verdict": next((each for each in verdicts if each.title == title), None),
                 "figures": html_figures(run, setting),
                 "tables": [_short_title(table, title) for table in tables[setting]],

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from spillway._wording import counted
 from spillway.backends import OWN_LIBRARY, library
+from spillway.bench.conclusion import headline
 from spillway.bench.figure_words import (
     bytes_of,
     measured_on,
-    who_is_fastest,
     who_is_leanest,
     who_leads,
     whose_file_is_smallest,
@@ -106,7 +106,7 @@ class _Figures:
         ]
         axis = Axis("speed over that of the fastest", lambda value: f"{value:.2f}")
         how = "Ratios within blocks, with their interval."
-        return self._figure(who_is_fastest(top), how, chart_intervals(rows, axis, reference=1), [])
+        return self._figure(headline(top), how, chart_intervals(rows, axis, reference=1), [])
 
     def speeds(self) -> HtmlFigure | None:
         """Rows per second by rows."""
