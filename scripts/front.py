@@ -70,11 +70,11 @@ def _ranking_table(run: RunSummary, mode: str) -> str:
 
 
 def _picture(run: RunSummary, root: Path) -> str:
-    """The figure of throughput of whole tables, with its finding for those who do not see it."""
+    """The chart of the speed of each writer of whole tables, with its finding for those who do not see it."""
     title, place = next(
         (title, place)
         for title, place in PICTURE.findall((run.folder / REPORT).read_text())
-        if place.startswith("figures/throughput-table")
+        if place.startswith("figures/speed-table")
     )
     return f"![{title}]({run.folder.relative_to(root)}/{place})"
 
