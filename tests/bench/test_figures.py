@@ -190,7 +190,7 @@ def test_every_line_has_points_and_who_has_none_is_named_below(tmp_path):
     handles, names = axes.get_legend_handles_labels()
     assert sorted(names) == ["arro3", "spillway"]
     assert all(len(handle.get_xdata()) > 1 for handle in handles)
-    assert "Without go-row." in chart.below
+    assert "No curve of go-row." in chart.below
 
 
 def test_allocations_are_over_seconds_and_small_ones_are_where_they_are(tmp_path):
@@ -206,7 +206,7 @@ def test_allocations_are_over_seconds_and_small_ones_are_where_they_are(tmp_path
     (line,) = axes_of(chart).get_lines()
     assert list(line.get_xdata()) == [0, 1.5, 3]
     assert list(line.get_ydata()) == [0, 0.2, 2]
-    assert "Without polars." in chart.below
+    assert "No curve of polars." in chart.below
     assert chart.title == "spillway allocates least at once: 2.00 MB at 400,000 rows"
 
 

@@ -118,7 +118,7 @@ def test_memory_over_time_leaves_out_jvms_and_writers_of_wrong_output(tmp_path):
     run = replace(run, cells=[each if each is not polars else wrong for each in run.cells])
     (chart,) = [each for each in charts_of(run, run.settings[0]) if each.name.startswith("rss-over-time")]
     assert re.fullmatch(r"spillway grows to [\d.]+ MB", chart.title)
-    assert "Without arro3." in chart.below
+    assert "No curve of arro3." in chart.below
     assert "Left out: polars (wrong output)." in chart.below
 
 

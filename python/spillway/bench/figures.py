@@ -135,7 +135,7 @@ class _Charts:
         without = [each.cell.backend for each in self._top.right if each not in [cell for cell, _ in found]]
         how = "Growth of resident memory over what was there before the write. Further left is less."
         title = who_is_leanest({row.name: row.middle * 1e6 for row in rows}, self._top.rows)
-        return self._chart("memory", title, f"{how}{_lacking(without)}", dots(rows, axis))
+        return self._chart("memory", title, f"{how}{_lacking(without, 'figure')}", dots(rows, axis))
 
     def sizes(self) -> Chart | None:
         """The size of each writer's file, at the most rows."""
@@ -297,8 +297,8 @@ def _highest(drawn: Sequence[Line]) -> dict[str, float]:
     return {each.name: max(value for _, value in each.points) * 1e6 for each in drawn}
 
 
-def _lacking(names: Sequence[str]) -> str:
-    return f" Without {and_joined(names)}." if names else ""
+def _lacking(names: Sequence[str], what: str = "curve") -> str:
+    return f" No {what} of {and_joined(names)}." if names else ""
 
 
 def _median_sample(cell: CellSummary) -> dict[str, Any]:
