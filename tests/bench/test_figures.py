@@ -236,6 +236,23 @@ def test_a_search_for_the_least_memory_is_drawn_at_both_widths():
         assert_texts_can_be_read(drawn(chart, is_narrow=is_narrow))
 
 
+@pytest.mark.parametrize("is_narrow", [False, True], ids=["wide", "narrow"])
+def test_names_of_any_length_leave_room_and_are_no_formulas(tmp_path, is_narrow):
+    names = [
+        "function:/srv/projects/writers/of/ours/a_very_long_name_of_a_writer.py:write_it_all",
+        "a $x_1$ b",
+    ]
+    cells = {
+        name: [Writes([1e5 * n] * 6, cell={"rows": n}, curve=CURVE) for n in (100, 200)] for name in names
+    }
+    found = charts_by_kind(make_run(tmp_path / "run", cells))
+    assert found.keys() >= {"speed", "memory", "speed-by-rows", "rss-over-time"}
+    for chart in found.values():
+        plot = drawn(chart, is_narrow=is_narrow)
+        assert_texts_can_be_read(plot)
+        assert "a $x_1$ b" in embedded(chart)
+
+
 def test_sizes_begin_at_zero_and_are_named(charts):
     axes = axes_of(charts["file-size"])
     assert axes.get_xlim()[0] == 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from io import StringIO
 from math import inf, log10
@@ -66,12 +66,15 @@ _LOOK: dict[str, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "spillway",
     "text.color": _INK,
+    "text.parse_math": False,  # a name may have dollars
     "xtick.color": _GRID,
     "xtick.labelcolor": _SOFT,
     "ytick.color": _GRID,
     "ytick.labelcolor": _SOFT,
 }
 _LINE = 0.15  # inches of a line of text
+_MOST_BESIDE = 36  # characters of a name beside a chart
+_MOST_ABOVE = 41  # of a name and its value above a dot
 _FEWEST_FOR_TREND = 3
 _MOST_DECADES_IN_STEPS = 2.6
 
@@ -281,7 +284,8 @@ def _inline(svg: str, chart: Chart, width: str) -> str:
     body = svg[svg.index("<svg") :]
     body = re.sub(r"\s*<(metadata|style).*?</\1>|\s*<!--.*?-->", "", body, flags=re.DOTALL)
     body = re.sub(r' xmlns(:\w+)?="[^"]*"', "", body)
-    body = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{chart.name}-{width}-", body)
+    own = re.sub(r"[^\w-]", "_", f"{chart.name}-{width}-")
+    body = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{own}", body)
     body = re.sub(r' (width|height)="[^"]*pt"', "", body, count=2)
     return body.replace("<svg ", f'<svg role="img" aria-label="{escape(chart.title)}" ', 1)
 
@@ -309,6 +313,12 @@ def _wrapped(axis: Axis, width: float) -> list[str]:
     return wrap(axis.words, int(width / _INCHES_A_CHARACTER))
 
 
+def _shortened(name: str, most: int) -> str:
+    """A name within so many characters: its beginning and its end."""
+    half = most // 2
+    return name if len(name) <= most else f"{name[: half - 1]}\N{HORIZONTAL ELLIPSIS}{name[half - most :]}"
+
+
 def _width_of(texts: Iterable[str]) -> float:
     return _INCHES_A_CHARACTER * max(map(len, texts), default=0)
 
@@ -319,8 +329,10 @@ def dots(rows: Sequence[Dot], axis: Axis, *, reference: float | None = None) -> 
     def draw(*, is_narrow: bool) -> Plot:
         # A narrow chart has names and values above the dots.
         step, lift = (0.42, 0.4) if is_narrow else (0.28, 0.0)
-        names = 0.1 if is_narrow else _width_of(each.name for each in rows) + 0.15
-        values = 0.1 if is_narrow else _width_of(each.text for each in rows) + 0.2
+        most = _MOST_ABOVE - max(len(each.text) for each in rows) if is_narrow else _MOST_BESIDE
+        named = [_shortened(each.name, most) for each in rows]
+        names = 0.14 if is_narrow else _width_of(named) + 0.15
+        values = 0.24 if is_narrow else _width_of(each.text for each in rows) + 0.2
         title = _wrapped(axis, (_NARROW if is_narrow else _WIDE) - names - values)
         room = _Room(names, values, 0.1, 0.37 + _LINE * len(title))
         plot, axes = _new_plot(step * len(rows), room, is_narrow=is_narrow)
@@ -333,13 +345,12 @@ def dots(rows: Sequence[Dot], axis: Axis, *, reference: float | None = None) -> 
             words: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "verticalalignment": "center"}
             axes.text(x, place - lift, each.text, horizontalalignment=side, **words)
             if is_narrow:
-                axes.text(0.0, place - lift, each.name, **words)
+                axes.text(0.0, place - lift, named[place], **words)
         ends = [*lows, *highs, *(each.middle for each in rows)]
         _scale(axes, axes.xaxis, axis, [*ends, *([reference] if reference else [])], is_narrow=is_narrow)
         axes.set_xlabel("\n".join(title))
         axes.set_ylim(len(rows) - 0.5 - lift / 2, -0.5 - lift / 2)
-        named = [] if is_narrow else [each.name for each in rows]
-        axes.set_yticks(range(len(named)), named)
+        axes.set_yticks([] if is_narrow else range(len(rows)), [] if is_narrow else named)
         axes.tick_params(axis="y", length=0, labelcolor=_INK)
         axes.spines["left"].set_visible(False)
         axes.grid(axis="x")
@@ -353,14 +364,15 @@ def dots(rows: Sequence[Dot], axis: Axis, *, reference: float | None = None) -> 
 
 def lines(found: Sequence[Line], x: Axis, y: Axis) -> _Draw:
     """A chart of lines: each ends at its name; curves and narrow charts have a legend."""
-    named = sorted(found, key=lambda each: -max(value for _, value in each.points))
+    named = [replace(each, name=_shortened(each.name, _MOST_BESIDE)) for each in found]
+    named.sort(key=lambda each: -max(value for _, value in each.points))
 
     def draw(*, is_narrow: bool) -> Plot:
-        names = _width_of(each.name for each in found)
+        names = _width_of(each.name for each in named)
         has_legend = is_narrow or any(each.is_curve for each in found)
-        right = 0.15 if is_narrow else names + (0.6 if has_legend else 0.4)
+        right = 0.24 if is_narrow else names + (0.6 if has_legend else 0.4)
         height = 2.4 if is_narrow else max(2.9, 0.19 * len(found))
-        below, above = _wrapped(x, _NARROW - 0.75), _wrapped(y, _NARROW - 0.1)
+        below, above = _wrapped(x, _NARROW - 0.9), _wrapped(y, _NARROW - 0.1)
         legend = 0.185 * len(found) if is_narrow else 0.0
         room = _Room(0.6, right, 0.2 + _LINE * len(above), 0.4 + _LINE * len(below) + legend)
         plot, axes = _new_plot(height, room, is_narrow=is_narrow)
@@ -385,7 +397,7 @@ def lines(found: Sequence[Line], x: Axis, y: Axis) -> _Draw:
         elif has_legend:
             axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), handlelength=3)
         else:
-            _name_lines(axes, found, gap=0.19 / height)
+            _name_lines(axes, named, gap=0.19 / height)
         return plot
 
     return draw
