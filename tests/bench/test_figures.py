@@ -268,6 +268,17 @@ def test_two_points_are_not_joined(tmp_path):
     assert {line.get_linestyle() for line in axes_of(chart).get_lines()} == {"None"}
 
 
+@pytest.mark.parametrize("samples", [1, 2])
+def test_an_interval_is_spoken_of_where_there_is_one(tmp_path, samples):
+    cells = {
+        name: [Writes([1e5] * samples, cell={"rows": rows}) for rows in (1000, 2000)]
+        for name in ("arro3", "polars")
+    }
+    found = charts_by_kind(make_run(tmp_path / "run", cells))
+    for kind in ("speed", "speed-by-rows", "memory-by-rows"):
+        assert ("interval" in found[kind].below) == (samples > 1)
+
+
 def test_a_writer_that_failed_is_named_as_left_out(tmp_path):
     run = make_run(
         tmp_path / "run",

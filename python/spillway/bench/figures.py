@@ -119,7 +119,7 @@ class _Charts:
                 text = "1" if each is base else ratio_text(over)
                 rows.append(self._dot(each, over, 1, text))
         axis = Axis(f"speed, times that of {base.cell.backend}", lambda value: f"{value:g}")
-        how = f"Ratios of rows per second block by block, with their interval. {self._beginnings}"
+        how = f"Ratios of rows per second block by block{self._spread}. {self._beginnings}"
         return self._chart("speed", headline(top), how, dots(rows, axis, reference=1))
 
     def memory(self) -> Chart | None:
@@ -154,7 +154,7 @@ class _Charts:
         if not self._has_several_counts:
             return None
         drawn = self._by_rows(lambda each: each.rows_per_second, 1)
-        how = f"Medians with their interval. {self._beginnings}"
+        how = f"Medians{self._spread}. {self._beginnings}"
         chart = lines(drawn, self._rows, Axis("rows per second", _short))
         return self._chart("speed-by-rows", who_leads(self._ranked), how, chart)
 
@@ -165,7 +165,7 @@ class _Charts:
             return None
         chart = lines(drawn, self._rows, Axis("peak memory of the write, MB", _plain, "log"))
         title = who_grows_with_rows({each.name: each.points for each in drawn})
-        return self._chart("memory-by-rows", title, "Medians with their interval. Lower is less.", chart)
+        return self._chart("memory-by-rows", title, f"Medians{self._spread}. Lower is less.", chart)
 
     def least_memory(self) -> Chart | None:
         """The least memory limit that each backend survives, with the largest at which it died."""
@@ -222,6 +222,11 @@ class _Charts:
         how = f"By memray, one write each, which tracing slows.{_lacking(without)}"
         x, y = Axis("seconds of the traced write", _plain), Axis("allocated, MB", _plain, "symlog")
         return self._chart("allocations", title, how, lines(drawn, x, y))
+
+    @property
+    def _spread(self) -> str:
+        """What lines beside points are: one sample a cell has none."""
+        return ", with their interval" if any(len(each.good) > 1 for each in self._cells) else ""
 
     @property
     def _beginnings(self) -> str:
