@@ -70,12 +70,12 @@ def _ranking_table(run: RunSummary, mode: str) -> str:
 
 
 def _picture(run: RunSummary, root: Path) -> str:
-    """The figure of throughput of whole tables, with its finding for those who do not see it."""
-    title, place = next(
-        (title, place)
-        for title, place in PICTURE.findall((run.folder / REPORT).read_text())
-        if place.startswith("figures/throughput-table")
-    )
+    """The chart of the speed of each writer of whole tables, with its finding for those who do not see it."""
+    known = PICTURE.findall((run.folder / REPORT).read_text())
+    found = [(title, place) for title, place in known if place.startswith("figures/speed-table")]
+    if not found:
+        sys.exit(f"scripts/render.py: run {run.run_id} has no chart of speed: draw it by `spillway report`")
+    title, place = found[0]
     return f"![{title}]({run.folder.relative_to(root)}/{place})"
 
 

@@ -17,7 +17,16 @@ if TYPE_CHECKING:
     from spillway.bench.summary import RunSummary
     from spillway.harness.records import RecordSchema
 
-__all__ = ["Records", "crossovers", "find_run", "least_memory", "load_run", "source_of", "speed_ratios"]
+__all__ = [
+    "Records",
+    "crossovers",
+    "find_run",
+    "least_memory",
+    "load_run",
+    "source_of",
+    "speed_ratios",
+    "verdicts",
+]
 
 Records = Literal["samples", "allocations", "least_memory", "pairs", "probes"]
 """The records of a run that `load_run` reads."""
@@ -217,6 +226,25 @@ def find_run(path: str | Path) -> Path:
             f"{names[0]} in it"
         )
     return max(runs, key=lambda each: each.name)
+
+
+def verdicts(path: str | Path) -> dict[str, str]:
+    """The verdict on each setting of a run of `spillway bench`: the sentence with which its reports open.
+
+    Args:
+        path: The run's folder, or a folder of runs, of which it is the newest.
+
+    Raises:
+        OptionError: There is no run of `spillway bench`.
+        CorruptFileError: A line of it is damaged.
+        MissingExtraError: pyarrow is not installed.
+    """
+    from spillway.bench.conclusion import headline  # noqa: PLC0415 - as above
+    from spillway.bench.ranking import rankings  # noqa: PLC0415
+    from spillway.bench.tables import setting_title  # noqa: PLC0415
+
+    run = _bench_run(path)
+    return {setting_title(each): f"{headline(rankings(run, each)[0])}." for each in run.settings}
 
 
 def _require_pyarrow() -> None:

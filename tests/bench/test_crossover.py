@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spillway.bench.crossover import Crossover, crossover_of, crossover_text
@@ -80,6 +80,26 @@ def test_where_one_always_leads_there_is_no_crossover(crossing):
 def test_with_few_blocks_the_interval_is_the_whole_range():
     found = crossing_of(60_000, noise=0.03, blocks=3)
     assert found.low < found.rows < found.high
+
+
+# Tenths of logarithms, few and small: ratios near 1 that tie and cross more than once.
+TENTHS = st.integers(1, 12).flatmap(
+    lambda blocks: st.tuples(*[st.lists(st.integers(-3, 3), min_size=blocks, max_size=blocks)] * 3)
+)
+
+
+@given(TENTHS)
+@example(([0, -1, -2], [-1, 2, 0], [1, -3, 3]))
+@example(([-2, -1, -1, 0, 3], [3, -1, 3, 1, 0], [0, 3, 0, 0, 3]))
+def test_a_crossover_lies_within_its_interval(tenths):
+    speeds = [[1e6 * math.exp(each / 10) for each in blocks] for blocks in tenths]
+    found = crossover_of(
+        [summary("spillway", rows, own) for rows, own in zip(COUNTS, speeds, strict=True)],
+        [summary("arro3", rows, [1e6] * len(own)) for rows, own in zip(COUNTS, speeds, strict=True)],
+    )
+    if found is not None:
+        assert found.low <= found.rows <= found.high
+        assert COUNTS[0] <= found.rows <= COUNTS[-1]
 
 
 @given(st.integers(0, 10**6), st.integers(1, 10**6), st.integers(0, 10**6) | st.just(math.inf))

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from html import unescape
 from html.parser import HTMLParser
-from itertools import pairwise
 
 import pytest
 
 from spillway.bench.command import command_of
 from spillway.bench.figure_words import who_leads
+from spillway.bench.figures import charts_of
 from spillway.bench.html import html_report, write_html
-from spillway.bench.html_figures import html_figures
 from spillway.bench.ranking import rankings
 from spillway.bench.report import run_tables
 from spillway.bench.summary import read_run
-from spillway.harness.report.svg import STYLES, Axis, Point, Series, chart_lines, chart_points, swatch
 
 from .made_runs import ROOT, Writes, make_run
 
@@ -56,25 +55,34 @@ def reference():
     return read_run(REFERENCE)
 
 
-def test_the_page_holds_all_that_it_shows_and_every_entry_of_the_tables(reference):
-    text = html_report(reference)
-    page = Page(text)
+@pytest.fixture(scope="module")
+def page(reference):
+    return html_report(reference)
+
+
+def test_the_page_holds_all_that_it_shows_and_every_entry_of_the_tables(reference, page):
+    text, page = page, Page(page)
     assert not page.open
     assert not page.fetched
-    assert not re.search(r"@import|url\(|https?://", text)
+    assert not re.search(r"@import|url\((?!#)|https?://", text)
     assert page.cells == [
         entry.text for table in run_tables(reference) for row in table.rows for entry in row
     ]
 
 
-def test_every_setting_has_its_figures_with_findings(reference):
-    for setting in reference.settings:
-        figures = html_figures(reference, setting)
-        assert len(figures) >= 4
-        assert all(re.search(r"\d|spillway", each.title) for each in figures)
-        assert all(
-            "12 samples a cell" in each.below and setting.dataset.title() in each.below for each in figures
-        )
+def test_every_setting_has_its_charts_with_findings_at_both_widths(reference, page):
+    charts = [chart for setting in reference.settings for chart in charts_of(reference, setting)]
+    assert page.count("<figure>") == len(charts) >= 4 * len(reference.settings)
+    for width in ("wide", "narrow"):
+        assert page.count(f'<div class="{width}"><svg role="img"') == len(charts)
+    text = unescape(page)
+    assert all(f"<h3>{chart.title}</h3>" in text for chart in charts)
+    assert all(f"<figcaption>{chart.below}</figcaption>" in text for chart in charts)
+
+
+def test_no_id_stands_twice_on_a_page(page):
+    ids = re.findall(r'\bid="([^"]*)"', page)
+    assert len(set(ids)) == len(ids)
 
 
 def test_a_name_is_text_whatever_is_in_it(tmp_path):
@@ -88,51 +96,6 @@ def test_a_name_is_text_whatever_is_in_it(tmp_path):
 def test_a_run_of_failures_alone_has_a_page(tmp_path):
     run = make_run(tmp_path / "run", {"arro3": Writes([None, None])})
     assert "<h1>At 400,000 rows nobody wins: no writer ended well" in html_report(run)
-
-
-def test_no_two_writers_differ_by_colour_alone():
-    looks = [re.sub(r"\bs\d+( again)?\b", "", swatch(style)) for style in range(2 * STYLES)]
-    assert len(set(looks)) == 2 * STYLES
-
-
-def test_a_name_has_the_line_that_it_is_of_beside_it():
-    series = [Series(f"writer {place}", place, [(1, 5.0), (2, 5.0)]) for place in range(2 * STYLES)]
-    wide = chart_lines(series, Axis("x", str), Axis("y", str)).split('<div class="narrow">')[0]
-    named = dict(re.findall(r'<g class="([^"]*)"><path class="line" d="M[^"]*h24".*?>(writer \d+)<', wide))
-    assert {look: name for look, name in named.items() if look.endswith("again")} == {
-        f"s{place} again": f"writer {place + STYLES}" for place in range(STYLES)
-    }
-    assert len(named) == 2 * STYLES
-
-
-def test_labels_of_lines_and_points_do_not_cover_each_other():
-    axis = Axis("value", str)
-    series = [Series(f"writer {place}", place, [(1, 5.0), (2, 5.0 + place / 100)]) for place in range(9)]
-    points = [Point(f"writer {place}", place, 5.0, 5.0 + place / 100) for place in range(5)]
-    for drawn in (chart_lines(series, axis, axis), chart_points(points, axis, axis)):
-        wide = drawn.split('<div class="narrow">')[0]
-        heights = sorted(float(y) for y in re.findall(r'class="name" x="[^"]*" y="([^"]*)"', wide))
-        assert len(heights) >= 5
-        assert all(b - a >= 12 for a, b in pairwise(heights))
-
-
-@pytest.mark.parametrize("count", [6, 7])
-def test_more_points_than_a_narrow_chart_can_name_are_in_its_legend(tmp_path, count):
-    names = [f"program-{place}" for place in range(count)]
-    run = make_run(tmp_path / "run", {name: Writes([1e6, 1e6]) for name in names})
-    figure = next(each for each in html_figures(run, run.settings[0]) if "smallest file" in each.title)
-    wide, narrow = figure.drawing.split('<div class="narrow">')
-    assert wide.count('class="name"') == count
-    assert (narrow.count('class="name"'), len(figure.legend)) == ((count, 0) if count == 6 else (0, count))
-
-
-def test_the_smallest_values_and_the_limit_are_inside_an_axis_of_powers():
-    axis = Axis("MB", str, is_log=True)
-    series = [Series("little", 0, [(10, 5.0), (100, 6.0)]), Series("much", 1, [(10, 50.0), (100, 900.0)])]
-    drawn = chart_lines(series, Axis("rows", str, is_log=True), axis, limit=2276.0)
-    limit = float(re.search(r'class="limit" d="M\d+ ([\d.]+)', drawn)[1])
-    lowest = max(float(y) for y in re.findall(r'cy="([\d.]+)"', drawn))
-    assert limit < lowest < 340 - 40
 
 
 def test_the_command_measures_the_same(reference):
@@ -153,8 +116,10 @@ def test_memory_over_time_leaves_out_jvms_and_writers_of_wrong_output(tmp_path):
     polars = next(each for each in run.cells if each.cell.backend == "polars")
     wrong = replace(polars, wrong=frozenset([polars.good[0]["output"]["content_hash"]]))
     run = replace(run, cells=[each if each is not polars else wrong for each in run.cells])
-    (figure,) = [each for each in html_figures(run, run.settings[0]) if "Seen from outside" in each.below]
-    assert [name for name, _ in figure.legend] == ["spillway"]
+    (chart,) = [each for each in charts_of(run, run.settings[0]) if each.name.startswith("rss-over-time")]
+    assert re.fullmatch(r"spillway grows to [\d.]+ MB", chart.title)
+    assert "No curve of arro3." in chart.below
+    assert "Left out: polars (wrong output)." in chart.below
 
 
 def test_figures_of_a_failed_writer_are_struck_out(tmp_path):
@@ -188,3 +153,17 @@ def test_who_leads_is_fastest_only_if_samples_tell(tmp_path, noisy, words):
         },
     )
     assert who_leads(rankings(run, run.settings[0])) == words
+
+
+def test_a_library_leads_where_its_settings_take_turns(tmp_path):
+    speeds = {"arro3": (1e6, 3e6), "arro3-tuned": (3e6, 2e6), "polars": (2e6, 1e6)}
+    cells = {
+        name: [Writes([each] * 6, cell={"rows": rows}) for rows, each in zip((1000, 2000), of, strict=True)]
+        for name, of in speeds.items()
+    }
+    run = make_run(tmp_path / "run", cells)
+    assert who_leads(rankings(run, run.settings[0])) == "arro3-io is fastest at every number of rows"
+    turned = make_run(tmp_path / "turned", {name: cells[name] for name in ("arro3", "polars")})
+    assert who_leads(rankings(turned, turned.settings[0])) == (
+        "polars leads at 1,000 rows and arro3-io leads at 2,000 rows"
+    )

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import itertools
 import re
+from io import StringIO
 
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from spillway.bench.conclusion import conclude, verdict_caveats
 from spillway.bench.drift import drift_warnings
 from spillway.bench.failures import status_of, wrong_outputs
+from spillway.bench.html import html_report
 from spillway.bench.probe_cost import probe_cost, probe_costs
 from spillway.bench.ranking import rankings
 from spillway.bench.ratios import ratio_tables
@@ -20,9 +23,11 @@ from spillway.bench.record import PROBES
 from spillway.bench.report import write_report
 from spillway.bench.summary import read_run
 from spillway.bench.tables import ranking_table, short_tables
+from spillway.cli.report import report_run
 from spillway.harness import records
 from spillway.harness.report.table import terminal_tables
 from spillway.harness.statistics import exceeds, paired_ratio
+from spillway.runs import verdicts
 
 from .made_runs import Writes, make_run, wrong
 
@@ -61,6 +66,67 @@ def test_a_peer_that_wins_is_named_with_its_own_call(tmp_path):
     assert found.code.startswith("pl.from_arrow(table).write_parquet(")
 
 
+NOISE = [1.0, 1.02, 0.98, 1.01, 0.99, 1.03, 0.97, 1.0, 1.02, 0.99, 1.01, 0.98]
+
+
+def two_settings_and_a_peer(tmp_path):
+    """A library with two settings that samples cannot tell apart, ahead of another library."""
+    return make_run(
+        tmp_path / "run",
+        {
+            "spillway": Writes([1.75e6 * each for each in NOISE]),
+            "spillway-16mb": Writes([1.73e6 * each for each in reversed(NOISE)]),
+            "pyarrow-streaming": Writes([1e6 * each for each in NOISE]),
+            "polars": Writes([9e5 * each for each in NOISE]),
+        },
+    )
+
+
+def test_libraries_are_compared_before_the_settings_of_one(tmp_path):
+    (found,) = conclude(two_settings_and_a_peer(tmp_path))
+    first, second, *_ = found.lines
+    assert first == (
+        "At 400,000 rows spillway wins: 1.75 times [1.75, 1.75] the rows/s of pyarrow-streaming, "
+        "the fastest of another library."
+    )
+    assert second.startswith("Settings of spillway: samples cannot tell spillway from spillway-16mb (1.01")
+    assert found.writer == "spillway"
+
+
+def test_a_slower_setting_of_the_winning_library_is_named_second(tmp_path):
+    run = make_run(
+        tmp_path / "run",
+        {
+            name: Writes([speed] * 6)
+            for name, speed in (("arro3", 3e6), ("arro3-tuned", 2e6), ("polars", 1e6))
+        },
+    )
+    first, second, *_ = conclude(run)[0].lines
+    assert first.startswith("At 400,000 rows arro3 wins: 3.00 times [3.00, 3.00] the rows/s of polars")
+    assert second == (
+        "Settings of arro3-io: arro3 writes 1.50 times [1.50, 1.50] the rows/s of arro3-tuned, the next."
+    )
+
+
+def test_settings_of_one_library_alone_are_compared_with_each_other(tmp_path):
+    run = make_run(tmp_path / "run", {"arro3": Writes([3e6] * 6), "arro3-tuned": Writes([2e6] * 6)})
+    assert conclude(run)[0].lines == [
+        "At 400,000 rows arro3 wins: 1.50 times [1.50, 1.50] the rows/s of arro3-tuned."
+    ]
+
+
+def test_every_report_opens_with_the_same_sentence(tmp_path):
+    run = two_settings_and_a_peer(tmp_path)
+    sentence = "At 400,000 rows spillway wins: 1.75 times [1.75, 1.75] the rows/s of pyarrow-streaming"
+    (said,) = verdicts(run.folder).values()
+    assert said.startswith(sentence)
+    assert f"- {said}" in write_report(run, []).read_text()
+    assert f"<h1>{said.removesuffix('.')}</h1>" in html_report(run)
+    console = Console(width=500, file=StringIO())
+    report_run(console, run.folder, verbose=False)
+    assert f"- {said}" in console.file.getvalue()
+
+
 def test_nobody_wins_where_the_interval_holds_1(tmp_path):
     run = make_run(
         tmp_path / "run",
@@ -79,12 +145,11 @@ def test_nobody_wins_where_the_interval_holds_1(tmp_path):
 
 
 def test_what_samples_cannot_tell_from_the_best_has_no_ratio(tmp_path):
-    noise = [1.0, 1.02, 0.98, 1.01, 0.99, 1.03, 0.97, 1.0, 1.02, 0.99, 1.01, 0.98]
     run = make_run(
         tmp_path / "run",
         {
-            "spillway": Writes([2e6 * each for each in noise]),
-            "arro3": Writes([2e6 * each for each in reversed(noise)]),
+            "spillway": Writes([2e6 * each for each in NOISE]),
+            "arro3": Writes([2e6 * each for each in reversed(NOISE)]),
             "polars": Writes([1e6] * 12),
         },
     )

@@ -96,13 +96,15 @@ def test_a_run_leaves_its_files_and_no_output(run):
     # A busy machine may look at a write too late for its memory over time.
     over_time = {"rss-over-time-batches-512MB", "rss-over-time-table-512MB"}
     assert {path.stem for path in (folder / "figures").iterdir()} - over_time == {
-        "throughput-batches-512MB",
-        "row-time-batches-512MB",
-        "peak-rss-batches-512MB",
-        "size-and-speed-batches-512MB",
-        "size-and-speed-table-512MB",
-        "allocations-batches",
-        "allocations-table",
+        *(
+            f"{kind}-{mode}-512MB"
+            for kind in ("speed", "memory", "file-size")
+            for mode in ("batches", "table")
+        ),
+        "speed-by-rows-batches-512MB",
+        "memory-by-rows-batches-512MB",
+        "allocations-batches-512MB",
+        "allocations-table-512MB",
     }
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spillway.harness.rank_tests import ALPHA, change_of_pairs
 from spillway.harness.statistics import (
     estimate,
     exact_value,
@@ -145,6 +146,16 @@ def test_the_least_effect_is_found_eight_times_in_ten():
     at_once = np.median([paired_ratio(*pair).least_effect for pair in pairs("normal", 0)])
     found = [exceeds(*pair) for pair in pairs("normal", at_once)]
     assert sum(found) / len(found) == pytest.approx(0.8, abs=0.08 + 1.3 / PAIRS**0.5)
+
+
+@given(st.lists(st.tuples(*[st.floats(1e-3, 1e3)] * 2), min_size=6, max_size=14))
+def test_an_interval_leaves_1_out_where_p_is_below_5_percent(samples):
+    above, below = ({block: pair[place] for block, pair in enumerate(samples)} for place in (0, 1))
+    found = paired_ratio(above, below)
+    assert (found.p <= ALPHA) == (not found.low <= 1 <= found.high)
+    changed = change_of_pairs(below, above)
+    assert (changed.ratio, changed.low, changed.high) == (found.median, found.low, found.high)
+    assert 0.95 <= found.coverage < 1
 
 
 @given(st.lists(st.tuples(*[st.floats(1e-3, 1e3)] * 2), min_size=1, max_size=14))

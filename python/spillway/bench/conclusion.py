@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from spillway.bench.summary import CellSummary, RunSummary, Setting
     from spillway.harness.statistics import Estimate
 
-__all__ = ["Conclusion", "conclude", "verdict_caveats"]
+__all__ = ["Conclusion", "conclude", "headline", "verdict_caveats"]
 
 _DIGITS_NEAR_ONE = 3
 
@@ -130,8 +130,9 @@ def _settings(setting: Setting) -> Settings:
 
 def _all_of(ranking: Ranking) -> list[str]:
     """Speed, memory, size, and who is left out."""
-    lines = [f"{_speed(ranking)}."]
+    lines = [f"{headline(ranking)}."]
     if ranking.best is not None:
+        lines += _settings_compared(ranking, ranking.best)
         lines += _memory(ranking, ranking.best)
         lines += _size(ranking, ranking.best)
     return lines + [f"Left out: {left_out}." for left_out in _left_out(ranking)]
@@ -162,15 +163,19 @@ def _size(ranking: Ranking, best: CellSummary) -> list[str]:
 def _in_short(ranking: Ranking) -> str:
     """The same in one line, for row counts below the largest."""
     leaner, smaller = map(_name, _leaner(ranking)), map(_name, _smaller(ranking))
-    parts = [_speed(ranking)]
+    parts = [headline(ranking)]
     parts += [f"less memory: {and_joined(names)}" for names in [list(leaner)] if names]
     parts += [f"smaller file: {and_joined(names)}" for names in [list(smaller)] if names]
     parts += [f"left out: {left_out}" for left_out in _left_out(ranking)]
     return "; ".join(parts) + "."
 
 
-def _speed(ranking: Ranking) -> str:
-    """The fastest and by how much, or that nobody is."""
+def headline(ranking: Ranking) -> str:
+    """The sentence with which every report opens, without its full stop: the fastest library and by how much.
+
+    Libraries are compared by their fastest writers. Settings of one library are not rivals, so that two that
+    samples cannot tell apart leave their library the winner.
+    """
     best, at = ranking.best, f"At {counted(ranking.rows, 'row')}"
     if best is None:
         return f"{at} nobody wins: no writer ended well with the rows it was given"
@@ -178,31 +183,43 @@ def _speed(ranking: Ranking) -> str:
         alone = "was measured" if len(ranking.cells) == 1 else "ended well"
         return f"{at} {_name(best)} alone {alone}: there is nothing to compare"
     if len(best.good) == 1:
-        once = ranking.over(ranking.others[0])
-        ahead = "" if once is None else f", {once.median:.2f} times the rows/s of {_name(ranking.others[0])}"
+        once = ranking.over(ranking.rivals[0])
+        ahead = "" if once is None else f", {once.median:.2f} times the rows/s of {_name(ranking.rivals[0])}"
         return (
             f"{at} nobody wins: one sample a backend says only that {_name(best)} was once the fastest{ahead}"
         )
-    return f"{at} {_nobody(ranking, best) if ranking.level else _winner(ranking, best)}"
+    return f"{at} {_winner(ranking, best) if ranking.has_winner else _nobody(ranking, best)}"
 
 
 def _nobody(ranking: Ranking, best: CellSummary) -> str:
-    level = [f"{_name(each)}{_against(ranking, each)}" for each in ranking.level]
-    behind = [each for each in ranking.others if each not in ranking.level]
+    level = [f"{_name(each)}{_against(ranking, each)}" for each in ranking.rivals if each in ranking.level]
+    behind = [each for each in ranking.rivals if each not in ranking.level]
     rest = f"; the next, {_name(behind[0])}, is behind{_against(ranking, behind[0])}" if behind else ""
     return f"nobody wins: samples cannot tell {_name(best)} from {and_joined(level)}{rest}"
 
 
 def _winner(ranking: Ranking, best: CellSummary) -> str:
-    second = ranking.others[0]
+    second = ranking.rivals[0]
     over = ranking.over(second)
     blocks = 0 if over is None else over.n
     wins = "wins" if blocks >= FEWEST_FOR_INTERVAL else f"wins each of {counted(blocks, 'block')}"
     text = f"{_name(best)} {wins}: {'' if over is None else _times(over)} the rows/s of {_name(second)}"
-    peer = next((each for each in ranking.others if _library(each) != _library(best)), second)
-    if peer is not second and (over_peer := ranking.over(peer)) is not None:
-        text += f", {_times(over_peer)} those of {_name(peer)}, the fastest of another library"
-    return text
+    return f"{text}, the fastest of another library" if ranking.siblings else text
+
+
+def _settings_compared(ranking: Ranking, best: CellSummary) -> list[str]:
+    """The settings of the fastest library among themselves; nothing where it competes with one alone."""
+    if not ranking.siblings or len(best.good) == 1:
+        return []
+    level = [f"{_name(each)}{_against(ranking, each)}" for each in ranking.siblings if each in ranking.level]
+    following = ranking.siblings[0]
+    over = ranking.over(following)
+    if level:
+        said = f"samples cannot tell {_name(best)} from {and_joined(level)}"
+    else:
+        times = "" if over is None else _times(over)
+        said = f"{_name(best)} writes {times} the rows/s of {_name(following)}, the next"
+    return [f"Settings of {_library(best)}: {said}."]
 
 
 def _against(ranking: Ranking, other: CellSummary) -> str:

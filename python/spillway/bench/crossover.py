@@ -1,8 +1,9 @@
 """Crossovers: the number of rows from which on one writer is faster than another, with its interval.
 
 Between two measured numbers of rows the logarithm of the ratio is taken to be a straight line over the
-logarithm of the rows. The interval resamples blocks, each with all its numbers of rows, since what slows one
-slows all.
+logarithm of the rows. The ends of the interval are where the same lines through the ends of the ratios'
+intervals cross 1. The estimate of a ratio lies between those ends at each number of rows, so that its line
+lies between theirs, and the crossover within its interval.
 """
 
 from __future__ import annotations
@@ -11,18 +12,14 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from spillway.bench.plan import base_of
+from spillway.bench.ranking import ratio
 from spillway.bench.summary import speed
 from spillway.bench.tables import setting_title
 from spillway.harness.report.table import Entry, Table
-from spillway.harness.statistics import CONFIDENCE, FEWEST_FOR_INTERVAL, middle_of_logs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Sequence
 
     from spillway.bench.summary import CellSummary, RunSummary, Setting
 
@@ -30,13 +27,12 @@ __all__ = ["CROSSOVER_LEGEND", "Crossover", "crossover_of", "crossover_table", "
 
 CROSSOVER_LEGEND = (
     "A *crossover* is the number of rows from which on, as far as it was measured, one backend is faster "
-    "than the other, on a straight line between two measured numbers; in brackets its 95 % interval by "
-    "resampled blocks, with fewer than six blocks the whole range. An end with < or > lies outside what was "
-    "measured, and `~` stands where both do."
+    "than the other, on a straight line between two measured numbers; in brackets where the ends of the "
+    "ratios' intervals cross. An end with < or > lies outside what was measured, and `~` stands where "
+    "both do."
 )
 """The meaning of the entries of `crossover_table`."""
 
-_RESAMPLES = 999
 _FEWEST_COUNTS = 2
 
 
@@ -68,24 +64,24 @@ def crossover_of(one: Sequence[CellSummary], other: Sequence[CellSummary]) -> Cr
         one: The cells of one of them, each of another number of rows.
         other: Those of the other.
     """
-    above, below = (
-        {each.cell.rows: each.by_block(speed) for each in cells if each.is_right} for cells in (one, other)
-    )
-    counts = sorted(above.keys() & below.keys())
-    logs = _log_ratios([above[rows] for rows in counts], [below[rows] for rows in counts])
-    if len(counts) < _FEWEST_COUNTS or not logs.size or (logs > 0).all() or (logs < 0).all():
+    others = {each.cell.rows: each for each in other if each.is_right}
+    pairs = [(each, others[each.cell.rows]) for each in one if each.is_right and each.cell.rows in others]
+    found = {each.cell.rows: over for each, beside in pairs if (over := ratio(each, beside, speed))}
+    if len(found) < _FEWEST_COUNTS:
         return None
-    places = np.log(np.asarray(counts, dtype=float))
-    ratios = middle_of_logs(logs)
-    direction = 1.0 if ratios[-1] > 0 else -1.0
-    found = _crossings(places, direction * ratios[:, np.newaxis])[0]
-    if not math.isfinite(found):
+    counts = sorted(found)
+    leads = found[counts[-1]].median > 1
+    ends = [
+        (each.low, each.median, each.high) if leads else (1 / each.high, 1 / each.median, 1 / each.low)
+        for each in (found[rows] for rows in counts)
+    ]
+    high, rows, low = (_crossing(counts, line) for line in zip(*ends, strict=True))
+    if not 0 < rows < math.inf:
         return None
-    low, high = _interval(places, direction * logs)
     names = (one[0].cell.backend, other[0].cell.backend)
-    leader, loser = names if direction > 0 else names[::-1]
-    measured = (counts[0], counts[-1])
-    return Crossover(leader, loser, math.exp(found), _counts_of(low), _counts_of(high), measured)
+    leader, loser = names if leads else names[::-1]
+    # Ends that are equal to the estimate may differ from it by how they were rounded.
+    return Crossover(leader, loser, rows, min(low, rows), max(high, rows), (counts[0], counts[-1]))
 
 
 def crossover_table(run: RunSummary, setting: Setting) -> Table | None:
@@ -121,50 +117,18 @@ def crossover_text(found: Crossover) -> str:
     return "~" if low.startswith("<") and high.startswith(">") else f"{_rows(found.rows)} [{low}, {high}]"
 
 
-def _counts_of(place: float) -> float:
-    """The rows at a place on the axis of logarithms, whose ends are 0 and infinity."""
-    return math.exp(place) if math.isfinite(place) else max(0.0, place)
-
-
 def _rows(value: float) -> str:
     return f"{float(f'{value:.3g}'):,.0f}"
 
 
-def _log_ratios(
-    above: Sequence[Mapping[int, float]], below: Sequence[Mapping[int, float]]
-) -> NDArray[np.float64]:
-    """Logarithms of the ratios, rows by blocks, of the blocks that all cells share."""
-    shared = sorted(set.intersection(*(set(each) for each in (*above, *below)))) if above else []
-    ratios = [
-        [one[block] / other[block] for block in shared] for one, other in zip(above, below, strict=True)
-    ]
-    logs: NDArray[np.float64] = np.log(np.asarray(ratios, dtype=float))
-    return logs
-
-
-def _interval(places: NDArray[np.float64], logs: NDArray[np.float64]) -> tuple[float, float]:
-    """The ends of the interval, as logarithms: infinite outside what was measured."""
-    blocks = logs.shape[1]
-    if blocks < FEWEST_FOR_INTERVAL:
-        found = _crossings(places, logs)
-        return float(found.min()), float(found.max())
-    drawn = np.random.default_rng(0).integers(blocks, size=(_RESAMPLES, blocks))
-    found = _crossings(places, middle_of_logs(logs[:, drawn]))
-    tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(found, [tail, 1 - tail], method="inverted_cdf")
-    return float(low), float(high)
-
-
-def _crossings(places: NDArray[np.float64], logs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The place from which on each column stays above 0: -inf if it is never below, inf if it ends there."""
-    count, columns = logs.shape
-    is_behind = logs <= 0
-    last = count - 1 - np.argmax(is_behind[::-1], axis=0)  # the last place at which it is behind
-    column = np.arange(columns)
-    before, after = logs[last, column], logs[np.minimum(last + 1, count - 1), column]
-    with np.errstate(invalid="ignore", divide="ignore"):  # of columns that do not cross
-        share = before / (before - after)
-        between = places[last] + share * (places[np.minimum(last + 1, count - 1)] - places[last])
-    found = np.where(is_behind[-1], np.inf, between)
-    starts: NDArray[np.float64] = np.where(is_behind.any(axis=0), found, -np.inf)
-    return starts
+def _crossing(counts: Sequence[int], ratios: Sequence[float]) -> float:
+    """The rows from which on a line of ratios stays above 1: 0 if it always is, infinite if it ends below."""
+    behind = [place for place, each in enumerate(ratios) if each <= 1]
+    if not behind:
+        return 0.0
+    last = behind[-1]
+    if last == len(counts) - 1:
+        return math.inf
+    before, after = math.log(ratios[last]), math.log(ratios[last + 1])
+    share = before / (before - after)
+    return math.exp((1 - share) * math.log(counts[last]) + share * math.log(counts[last + 1]))

@@ -1,81 +1,332 @@
-"""The figures of a run, from its samples on disk."""
+"""The charts of a run, from its samples on disk: one set for the files of a run and for its HTML report.
+
+The first says how fast each writer is, the second how much memory it takes: every writer is in both.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from spillway._wording import counted
+from spillway._wording import and_joined, counted
 from spillway.backends import OWN_LIBRARY, library
+from spillway.bench.conclusion import headline
+from spillway.bench.failures import outcome_words
 from spillway.bench.figure_words import (
     bytes_of,
     measured_on,
+    who_allocates_least,
     who_grows_most,
+    who_grows_with_rows,
     who_is_leanest,
     who_leads,
+    who_survives_least,
     whose_file_is_smallest,
 )
-from spillway.bench.ranking import rankings
-from spillway.bench.tables import megabytes
-from spillway.harness.report.plots import (
-    FOLDER,
-    Figure,
-    count_axis,
-    new_plot,
-    own_style,
-    peer_style,
-    power_axis,
-    save_figure,
-)
+from spillway.bench.least_memory_table import found_limits
+from spillway.bench.ranking import rankings, ratio
+from spillway.bench.summary import speed
+from spillway.bench.tables import contract, file_megabytes, megabytes, ratio_text
+from spillway.harness.report.plots import Axis, Chart, Dot, Figure, Line, dots, lines, save, styles_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from matplotlib.axes import Axes
-
-    from spillway.bench.ranking import Ranking
     from spillway.bench.summary import CellSummary, RunSummary, Setting
+    from spillway.harness.report.plots import Style
     from spillway.harness.statistics import Estimate
 
-__all__ = ["draw_figures"]
-
-_LEAST_SHOWN = 1.0  # MB, on an axis of powers
-_MOST_LINES = 8  # in a figure; more cannot be followed
+__all__ = ["charts_across", "charts_of", "draw_figures"]
 
 
 def draw_figures(run: RunSummary) -> list[Figure]:
-    """Draw what the run has samples for: speed, memory by rows and over time, allocations, size and speed.
+    """Draw all charts of a run into its folder.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
     """
-    (run.folder / FOLDER).mkdir(exist_ok=True)
-    styles = _styles(run)
-    figures = []
-    for setting in run.settings:
-        cells = [each for each in run.of(setting) if each.good]
-        if not cells:
-            continue
-        place, words, ranked = _place(run, setting), _words(run, setting), rankings(run, setting)
-        below = measured_on(run, setting)
-        most = [each for each in cells if each.cell.rows == ranked[0].rows]
-        if len({each.cell.rows for each in cells}) > 1:
-            titles = (who_leads(ranked), f"Time per row: {who_leads(ranked)}", who_is_leanest(most))
-            figures += [
-                _by_size(run, cells, styles, f"{name}-{place}", f"{title} ({words})", below, metric, _ROWS)
-                for (name, metric), title in zip(_BY_ROWS, titles, strict=True)
-            ]
-        if any(_median_sample(each)["curve"]["seconds"] for each in most):
-            figures.append(_rss_over_time(run, most, styles, f"rss-over-time-{place}", words, below))
-        if len(ranked[0].right) > 1:
-            figures.append(_size_and_speed(run, ranked[0], styles, f"size-and-speed-{place}", words, below))
-    figures += _by_columns(run, styles)
-    figures += _allocation_curves(run, styles)
-    return figures
+    charts = [chart for setting in run.settings for chart in charts_of(run, setting)]
+    return [save(run.folder, chart) for chart in [*charts, *charts_across(run)]]
+
+
+def charts_of(run: RunSummary, setting: Setting) -> list[Chart]:
+    """The charts of a setting: what the run has samples for."""
+    found = _Charts(run, setting)
+    drawn = [
+        found.speeds(),
+        found.memory(),
+        found.sizes(),
+        found.speeds_by_rows(),
+        found.memory_by_rows(),
+        found.least_memory(),
+        found.over_time(),
+        found.allocations(),
+    ]
+    return [each for each in drawn if each is not None]
+
+
+def charts_across(run: RunSummary) -> list[Chart]:
+    """The charts of what settings alone change: time per row by the number of columns of ``wide:N``."""
+    columns = {
+        data["dataset"]: data["columns"]
+        for data in run.environment.get("inputs", ())
+        if data["dataset"].startswith("wide:")
+    }
+    alike: dict[Setting, list[CellSummary]] = {}
+    for each in run.cells:
+        if each.good and each.cell.dataset in columns:
+            alike.setdefault(replace(each.setting, dataset="wide"), []).append(each)
+    charts = []
+    for setting, found in alike.items():
+        most = max(each.cell.rows for each in found)
+        cells = [each for each in found if each.cell.rows == most]
+        if len({columns[each.cell.dataset] for each in cells}) > 1:
+            drawn = _by_count(
+                cells,
+                _styles(run),
+                lambda each: int(columns[each.cell.dataset]),
+                lambda each: each.seconds_per_row,
+                1e-6,
+            )
+            counts = sorted({float(columns[each.cell.dataset]) for each in cells})
+            x, y = Axis("columns", _short, "log", counts), Axis("microseconds per row", _plain)
+            title = f"Time per row by the number of columns, at {counted(most, 'row')}"
+            below = measured_on(run, setting, cells)
+            charts.append(Chart(f"columns-{_place(run, setting)}", title, below, lines(drawn, x, y)))
+    return charts
+
+
+class _Charts:
+    """The charts of one setting, which share its styles and the line below."""
+
+    def __init__(self, run: RunSummary, setting: Setting) -> None:
+        self._run, self._setting = run, setting
+        self._ranked = rankings(run, setting)
+        self._top = self._ranked[0]
+        self._cells = [each for each in run.of(setting) if each.good]
+        self._styles = _styles(run)
+
+    def speeds(self) -> Chart | None:
+        """The speed of each writer over that of the fastest other library, at the most rows."""
+        top = self._top
+        base = top.reference
+        if base is None:
+            return None
+        rows = []
+        for each in top.right:
+            over = ratio(each, base, speed)
+            if over is not None:
+                text = "1" if each is base else ratio_text(over)
+                rows.append(self._dot(each, over, 1, text))
+        axis = Axis(f"speed, times that of {base.cell.backend}", lambda value: f"{value:g}")
+        how = f"Ratios of rows per second block by block{self._spread}. {self._beginnings}"
+        return self._chart("speed", headline(top), how, dots(rows, axis, reference=1))
+
+    def memory(self) -> Chart | None:
+        """The peak memory of each writer, at the most rows."""
+        found = [
+            (each, grown) for each in self._top.right if (grown := each.growth) is not None and grown.low > 0
+        ]
+        if len(found) <= 1:
+            return None
+        found.sort(key=lambda pair: pair[1].median)
+        rows = [self._dot(each, grown, 1e6, f"{megabytes(grown.median)} MB") for each, grown in found]
+        axis = Axis("peak memory of the write, MB", _plain, "log")
+        without = [each.cell.backend for each in self._top.right if each not in [cell for cell, _ in found]]
+        how = "Growth of resident memory over what was there before the write. Further left is less."
+        title = who_is_leanest({row.name: row.middle * 1e6 for row in rows}, self._top.rows)
+        return self._chart("memory", title, f"{how}{_lacking(without, 'figure')}", dots(rows, axis))
+
+    def sizes(self) -> Chart | None:
+        """The size of each writer's file, at the most rows."""
+        if len(self._top.right) <= 1:
+            return None
+        rows = []
+        for each in sorted(self._top.right, key=bytes_of):
+            size = bytes_of(each) / 1e6
+            text = f"{file_megabytes(bytes_of(each))} MB"
+            rows.append(Dot(each.cell.backend, self._styles[each.cell.backend], size, size, size, text))
+        axis = Axis("file, MB", _plain)
+        return self._chart("file-size", whose_file_is_smallest(self._top), "", dots(rows, axis))
+
+    def speeds_by_rows(self) -> Chart | None:
+        """Rows per second by rows."""
+        if not self._has_several_counts:
+            return None
+        drawn = self._by_rows(lambda each: each.rows_per_second, 1)
+        how = f"Medians{self._spread}. {self._beginnings}"
+        chart = lines(drawn, self._rows, Axis("rows per second", _short))
+        return self._chart("speed-by-rows", who_leads(self._ranked), how, chart)
+
+    def memory_by_rows(self) -> Chart | None:
+        """Peak memory by rows."""
+        drawn = self._by_rows(lambda each: each.growth, 1e6)
+        if not self._has_several_counts or not drawn:
+            return None
+        chart = lines(drawn, self._rows, Axis("peak memory of the write, MB", _plain, "log"))
+        title = who_grows_with_rows({each.name: each.points for each in drawn})
+        return self._chart("memory-by-rows", title, f"Medians{self._spread}. Lower is less.", chart)
+
+    def least_memory(self) -> Chart | None:
+        """The least memory limit that each backend survives, with the largest at which it died."""
+        found = [
+            (each, each.bounds.survives_from)
+            for each in found_limits(self._run, self._setting)
+            if each.bounds.survives_from is not None
+        ]
+        if not found:
+            return None
+        rows = []
+        for each, limit in found:
+            name, ends = each.cell.backend, (each.bounds.dies_at or limit, limit)
+            low, high = (end / 1e6 for end in ends)
+            rows.append(Dot(name, self._styles[name], high, low, high, f"{megabytes(limit)} MB"))
+        axis = Axis("least limit on the whole process that every write survived, MB", _plain)
+        how = f"At {counted(found[0][0].cell.rows, 'row')}; each line ends where every write died."
+        title = who_survives_least({row.name: row.high * 1e6 for row in rows})
+        return self._chart("least-memory", title, how, dots(rows, axis))
+
+    def over_time(self) -> Chart | None:
+        """Resident memory over time, of the sample of median speed, at the most rows."""
+        drawn, without = [], []
+        for each in self._top.right:
+            sample = _median_sample(each)
+            if not sample["curve"]["seconds"] or sample.get("jvm"):  # of a JVM it is that of Python alone
+                without.append(each.cell.backend)
+                continue
+            base = sample["memory"]["before"]["rss"]
+            grown = [max(0.0, (value - base) / 1e6) for value in sample["curve"]["rss_bytes"]]
+            points = [(0.0, 0.0), *zip(sample["curve"]["seconds"], grown, strict=True)]
+            drawn.append(Line(each.cell.backend, self._styles[each.cell.backend], points, is_curve=True))
+        if not drawn:
+            return None
+        x = Axis("seconds since the writer was opened", _plain)
+        y = Axis("resident memory over the baseline, MB", _plain, "symlog")
+        how = f"The sample of median speed at {counted(self._top.rows, 'row')}, seen from outside."
+        title = who_grows_most(_highest(drawn))
+        return self._chart("rss-over-time", title, f"{how}{_lacking(without)}", lines(drawn, x, y))
+
+    def allocations(self) -> Chart | None:
+        """Allocated bytes over the traced write; of settings that share one, the first has it."""
+        traced = [each for each in self._run.allocations if _first_of(self._run, each) == self._setting]
+        curves = [each for each in traced if each["curve"] is not None and each["curve"]["seconds"]]
+        if not curves:
+            return None
+        drawn = []
+        for each in curves:
+            name, held = each["backend"], [value / 1e6 for value in each["curve"]["allocated_bytes"]]
+            points = list(zip(each["curve"]["seconds"], held, strict=True))
+            drawn.append(Line(name, self._styles[name], points, is_curve=True))
+        title = who_allocates_least(_highest(drawn), max(each["rows"] for each in curves))
+        without = [each["backend"] for each in traced if each not in curves]
+        how = f"By memray, one write each, which tracing slows.{_lacking(without)}"
+        x, y = Axis("seconds of the traced write", _plain), Axis("allocated, MB", _plain, "symlog")
+        return self._chart("allocations", title, how, lines(drawn, x, y))
+
+    @property
+    def _spread(self) -> str:
+        """What lines beside points are: one sample a cell has none."""
+        return ", with their interval" if any(len(each.good) > 1 for each in self._cells) else ""
+
+    @property
+    def _beginnings(self) -> str:
+        """The conditions under which writers do not begin with the same rows, or have to copy them."""
+        programs = {
+            each.cell.backend: None for each in self._cells if any(one.get("program") for one in each.good)
+        }
+        apart = (
+            f" {and_joined(list(programs))} begin with rows of their own, not with Arrow." if programs else ""
+        )
+        return f"{contract(self._setting)}{apart}"
+
+    @property
+    def _has_several_counts(self) -> bool:
+        return len({each.cell.rows for each in self._cells}) > 1
+
+    @property
+    def _rows(self) -> Axis:
+        counts = sorted({float(each.cell.rows) for each in self._cells})
+        return Axis("rows", _short, "log", counts)
+
+    def _by_rows(self, metric: Callable[[CellSummary], Estimate | None], unit: float) -> list[Line]:
+        right = [each for each in self._cells if each.is_right]
+        return _by_count(right, self._styles, lambda each: each.cell.rows, metric, unit)
+
+    def _dot(self, cell: CellSummary, found: Estimate, unit: float, text: str) -> Dot:
+        name = cell.cell.backend
+        middle, low, high = (each / unit for each in (found.median, found.low, found.high))
+        return Dot(name, self._styles[name], middle, low, high, text)
+
+    def _chart(self, kind: str, title: str, how: str, draw: Any) -> Chart:
+        left_out = [
+            f"{each.cell.backend} ({outcome_words(each.outcome)})"
+            for each in self._top.cells
+            if not each.is_right
+        ]
+        said = f" Left out: {and_joined(left_out)}." if left_out else ""
+        words = measured_on(self._run, self._setting, self._cells)
+        below = " ".join(part for part in (how.strip(), words) if part) + said
+        return Chart(f"{kind}-{_place(self._run, self._setting)}", title, below, draw)
+
+
+def _by_count(
+    cells: Sequence[CellSummary],
+    styles: dict[str, Style],
+    count: Callable[[CellSummary], int],
+    metric: Callable[[CellSummary], Estimate | None],
+    unit: float,
+) -> list[Line]:
+    """A line for each backend: a metric over a count, in units."""
+    drawn = []
+    for name, style in styles.items():
+        own = sorted((each for each in cells if each.cell.backend == name), key=count)
+        found = [(float(count(each)), value) for each in own if (value := metric(each)) is not None]
+        found = [(place, value) for place, value in found if value.low > 0]
+        if found:
+            points = [(place, value.median / unit) for place, value in found]
+            intervals = [(value.low / unit, value.high / unit) for _, value in found]
+            drawn.append(Line(name, style, points, intervals))
+    return drawn
+
+
+def _first_of(run: RunSummary, traced: dict[str, Any]) -> Setting | None:
+    """The first setting of the run that a traced write is of, which says no more of it than these fields."""
+    names = [name for name in ("mode", "dataset", "codec") if name in traced]
+    return next(
+        (each for each in run.settings if all(getattr(each, name) == traced[name] for name in names)), None
+    )
+
+
+def _highest(drawn: Sequence[Line]) -> dict[str, float]:
+    """The highest of each curve, in bytes."""
+    return {each.name: max(value for _, value in each.points) * 1e6 for each in drawn}
+
+
+def _lacking(names: Sequence[str], what: str = "curve") -> str:
+    return f" No {what} of {and_joined(names)}." if names else ""
+
+
+def _median_sample(cell: CellSummary) -> dict[str, Any]:
+    ordered = sorted(cell.good, key=lambda sample: float(sample["use"]["wall_seconds"]))
+    return ordered[len(ordered) // 2]
+
+
+def _styles(run: RunSummary) -> dict[str, Style]:
+    """The style of each backend, our own first, the same in every chart."""
+    names = run.environment["options"]["backends"]
+    own = [name for name in names if library(name) == OWN_LIBRARY]
+    return styles_of([*own, *(name for name in names if name not in own)], library, OWN_LIBRARY)
+
+
+def _place(run: RunSummary, setting: Setting) -> str:
+    """The setting in the name of a file: its mode, its limit, and what else varies within the run."""
+    memory = setting.memory_bytes
+    limit = [] if memory is None else [f"{memory // 10**6}MB"]
+    parts = [setting.mode, *_varying(run, setting), *limit]
+    return "-".join(part.replace(":", "").replace(" ", "") for part in parts)
 
 
 def _varying(run: RunSummary, setting: Setting) -> list[str]:
-    """The parts of a setting that differ within the run, beside mode and limit."""
     parts = {
         "dataset": setting.dataset,
         "codec": setting.codec,
@@ -87,243 +338,16 @@ def _varying(run: RunSummary, setting: Setting) -> list[str]:
     return [text for name, text in parts.items() if len({getattr(each, name) for each in run.settings}) > 1]
 
 
-def _place(run: RunSummary, setting: Setting) -> str:
-    memory = setting.memory_bytes
-    limit = [] if memory is None else [f"{memory // 10**6}MB"]
-    parts = [setting.mode, *_varying(run, setting), *limit]
-    return "-".join(part.replace(":", "").replace(" ", "") for part in parts)
+def _short(value: float) -> str:
+    """A count on an axis: 800, 25K, 1.5M."""
+    for scale, unit in ((1e6, "M"), (1e3, "K")):
+        if value >= scale:
+            return f"{value / scale:.3g}{unit}"
+    return f"{value:.3g}"
 
 
-def _words(run: RunSummary, setting: Setting) -> str:
-    memory = setting.memory_bytes
-    limit = "no limit" if memory is None else f"{memory / 1e6:,.0f} MB"
-    return ", ".join([setting.mode, *_varying(run, setting), limit])
+def _plain(value: float) -> str:
+    return f"{value:,.0f}" if value >= _WHOLE_FROM else f"{value:.3g}"
 
 
-class _Metric(NamedTuple):
-    unit: str
-    scale: float
-    of: Callable[[CellSummary], Estimate | None]
-    best: str
-    sign: int = -1  # 1 where more of it is better
-    is_memory: bool = False
-
-
-class _Size(NamedTuple):
-    name: str
-    of: Callable[[CellSummary], int]
-
-
-_SPEED = _Metric("thousand rows per second", 1e3, lambda each: each.rows_per_second, "fastest", 1)
-_GROWTH = _Metric(
-    "peak RSS over the baseline, MB (powers)", 1e6, lambda each: each.growth, "leanest", is_memory=True
-)
-_ROW_TIME = _Metric("microseconds per row", 1e-6, lambda each: each.seconds_per_row, "fastest")
-_ROWS = _Size("rows", lambda each: each.cell.rows)
-_BY_ROWS = (
-    ("throughput", _SPEED),
-    ("row-time", _ROW_TIME),
-    ("peak-rss", _GROWTH),
-)
-
-
-def _by_columns(run: RunSummary, styles: dict[str, dict[str, Any]]) -> list[Figure]:
-    """Time per row over the datasets that differ in the number of columns alone, ``wide:N``."""
-    columns = {
-        data["dataset"]: data["columns"]
-        for data in run.environment.get("inputs", ())
-        if data["dataset"].startswith("wide:")
-    }
-    size = _Size("columns", lambda each: int(columns[each.cell.dataset]))
-    series: dict[Setting, list[CellSummary]] = {}
-    for each in run.cells:
-        if each.good and each.cell.dataset in columns:
-            # What differs in the number of columns alone.
-            series.setdefault(replace(each.setting, dataset="wide"), []).append(each)
-    figures = []
-    for setting, found in series.items():
-        most = max(each.cell.rows for each in found)
-        cells = [each for each in found if each.cell.rows == most]
-        if len({size.of(each) for each in cells}) > 1:
-            title = f"Time per row by columns at {counted(most, 'row')} ({_words(run, setting)})"
-            name = f"columns-{_place(run, setting)}"
-            below = measured_on(run, cells[0].setting)
-            figures.append(_by_size(run, cells, styles, name, title, below, _ROW_TIME, size))
-    return figures
-
-
-def _by_size(  # noqa: PLR0913, PLR0917 - what one figure is made of
-    run: RunSummary,
-    cells: Sequence[CellSummary],
-    styles: dict[str, dict[str, Any]],
-    name: str,
-    title: str,
-    below: str,
-    metric: _Metric,
-    size: _Size,
-) -> Figure:
-    plot, axes = new_plot()
-    cells, left_out = _best_of_libraries(cells, metric, size)
-    for backend in dict.fromkeys(each.cell.backend for each in cells):
-        points = [
-            (size.of(each), found)
-            for each in cells
-            if each.cell.backend == backend and (found := metric.of(each)) is not None
-        ]
-        if not points:  # the memory of a JVM
-            continue
-        sizes = [count for count, _ in points]
-        middle = [found.median / metric.scale for _, found in points]
-        ends = [
-            [(found.median - found.low) / metric.scale for _, found in points],
-            [(found.high - found.median) / metric.scale for _, found in points],
-        ]
-        axes.errorbar(sizes, middle, yerr=ends, capsize=3, label=backend, **styles[backend])
-    count_axis(axes, (size.of(each) for each in cells), size.name)
-    axes.minorticks_off()
-    axes.set_ylabel(metric.unit)
-    if metric.is_memory:
-        # The claim is about the least, which a straight axis would lay on its bottom line.
-        power_axis(axes)
-        _draw_limit(axes, cells[0].cell.memory_bytes)
-    else:
-        axes.set_ylim(bottom=0)
-    return save_figure(run.folder, plot, axes, name, title, f"{below}{left_out}")
-
-
-def _best_of_libraries(
-    cells: Sequence[CellSummary], metric: _Metric, size: _Size
-) -> tuple[Sequence[CellSummary], str]:
-    """The cells of the best backend of each library, where all are too many lines, and words that say so.
-
-    The best is that of any size: a writer may lead its library at some sizes alone. The worst of the largest
-    stays too, since a title may name it.
-    """
-    if len({each.cell.backend for each in cells}) <= _MOST_LINES:
-        return cells, ""
-    by_size: dict[int, list[str]] = {}
-    for each in sorted(cells, key=lambda each: _rank(each, metric)):
-        if metric.of(each) is not None:
-            by_size.setdefault(size.of(each), []).append(each.cell.backend)
-    shown = {by_size[max(by_size)][-1]}
-    for names in by_size.values():
-        shown.update({library(name): name for name in reversed(names)}.values())
-    kept = [each for each in cells if each.cell.backend in shown]
-    return kept, f" Of each library the {metric.best} writer at any size, and what the title names."
-
-
-def _rank(cell: CellSummary, metric: _Metric) -> float:
-    found = metric.of(cell)
-    return 0.0 if found is None else -metric.sign * found.median
-
-
-def _draw_limit(axes: Axes, limit: int | None) -> None:
-    """Draw the limit on the whole process, where there is one."""
-    if limit is not None:
-        axes.axhline(limit / 1e6, color="black", linewidth=1, label="limit, imports included")
-
-
-def _size_and_speed(  # noqa: PLR0913, PLR0917 - what one figure is made of
-    run: RunSummary, ranking: Ranking, styles: dict[str, dict[str, Any]], name: str, words: str, below: str
-) -> Figure:
-    plot, axes = new_plot()
-    for each in ranking.right:
-        found = each.rows_per_second
-        if found is not None:
-            style = {key: value for key, value in styles[each.cell.backend].items() if key != "linestyle"}
-            ends = [[(found.median - found.low) / 1e3], [(found.high - found.median) / 1e3]]
-            size = bytes_of(each) / 1e6
-            axes.errorbar(
-                [found.median / 1e3],
-                [size],
-                xerr=ends,
-                capsize=3,
-                linestyle="none",
-                label=each.cell.backend,
-                **style,
-            )
-    axes.set_xlabel("thousand rows per second: further right is faster")
-    axes.set_ylabel("file, MB: lower is smaller")
-    return save_figure(run.folder, plot, axes, name, f"{whose_file_is_smallest(ranking)} ({words})", below)
-
-
-def _rss_over_time(  # noqa: PLR0913, PLR0917 - what one figure is made of
-    run: RunSummary,
-    cells: Sequence[CellSummary],
-    styles: dict[str, dict[str, Any]],
-    name: str,
-    words: str,
-    below: str,
-) -> Figure:
-    """Resident memory over time of the sample of median speed, of cells with equal rows."""
-    plot, axes = new_plot()
-    title = f"{who_grows_most(cells)} ({words})"
-    cells, left_out = _best_of_libraries(cells, _GROWTH, _ROWS)
-    for each in cells:
-        sample = _median_sample(each)
-        if sample.get("jvm"):  # the curve is that of Python alone
-            continue
-        base = sample["memory"]["before"]["rss"]
-        grown = [max(_LEAST_SHOWN, (value - base) / 1e6) for value in sample["curve"]["rss_bytes"]]
-        style = {key: value for key, value in styles[each.cell.backend].items() if key != "marker"}
-        seconds = [0, *sample["curve"]["seconds"]]
-        axes.plot(seconds, [_LEAST_SHOWN, *grown], label=each.cell.backend, **style)
-    power_axis(axes)
-    _draw_limit(axes, cells[0].cell.memory_bytes)
-    axes.set_xlabel("seconds since the writer was opened")
-    axes.set_ylabel("RSS over the baseline, MB (powers)")
-    return save_figure(run.folder, plot, axes, name, title, f"{below}{left_out}")
-
-
-def _allocation_curves(run: RunSummary, styles: dict[str, dict[str, Any]]) -> list[Figure]:
-    traced: dict[str, list[dict[str, Any]]] = {}
-    for each in run.allocations:
-        if each["curve"] is not None:
-            words = ", ".join([each["mode"], *_varying_of(run, each)])
-            traced.setdefault(words, []).append(each)
-    return [_allocation_curve(run, curves, styles, words) for words, curves in traced.items()]
-
-
-def _allocation_curve(
-    run: RunSummary, curves: Sequence[dict[str, Any]], styles: dict[str, dict[str, Any]], words: str
-) -> Figure:
-    plot, axes = new_plot()
-    for each in curves:
-        seconds = each["curve"]["seconds"]
-        length = seconds[-1] if seconds and seconds[-1] else 1
-        style = {key: value for key, value in styles[each["backend"]].items() if key != "marker"}
-        allocated = [max(_LEAST_SHOWN, value / 1e6) for value in each["curve"]["allocated_bytes"]]
-        axes.plot([100 * second / length for second in seconds], allocated, label=each["backend"], **style)
-    power_axis(axes)
-    axes.set_xlabel("% of the traced write (tracing slows each writer differently)")
-    axes.set_ylabel("allocated, MB (powers)")
-    peaks = {each["backend"]: max(each["curve"]["allocated_bytes"], default=0) for each in curves}
-    least = min(peaks, key=lambda name: peaks[name])
-    most = max(each["rows"] for each in curves)
-    title = (
-        f"{least} allocates least at once: {megabytes(peaks[least])} MB at {counted(most, 'row')} ({words})"
-    )
-    below = f"By memray, one write each. {run.environment['cpu_model']}."
-    name = "-".join(["allocations", *(part.replace(":", "") for part in words.split(", "))])
-    return save_figure(run.folder, plot, axes, name, title, below)
-
-
-def _varying_of(run: RunSummary, curve: dict[str, Any]) -> list[str]:
-    """The dataset and codec of a traced write, where the run has several: it is that of one of them."""
-    names = [name for name in ("dataset", "codec") if name in curve]
-    return [curve[name] for name in names if len({getattr(setting, name) for setting in run.settings}) > 1]
-
-
-def _median_sample(cell: CellSummary) -> dict[str, Any]:
-    ordered = sorted(cell.good, key=lambda sample: sample["use"]["wall_seconds"])
-    return ordered[len(ordered) // 2]
-
-
-def _styles(run: RunSummary) -> dict[str, dict[str, Any]]:
-    """Colour, marker and weight of each backend, the same in every figure."""
-    names = run.environment["options"]["backends"]
-    own = [name for name in names if library(name) == OWN_LIBRARY]
-    peers = [name for name in names if name not in own]
-    return {name: own_style(place) for place, name in enumerate(own)} | {
-        name: peer_style(place) for place, name in enumerate(peers)
-    }
+_WHOLE_FROM = 100

@@ -6,17 +6,21 @@ import re
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from spillway.bench.conclusion import conclude, verdict_caveats
-from spillway.bench.html_figures import html_figures
+from spillway.bench.conclusion import conclude, headline, verdict_caveats
+from spillway.bench.figures import charts_across, charts_of
+from spillway.bench.ranking import rankings
 from spillway.bench.report import PROBES_OF_SAMPLES, describe_run, reading, tables_by_setting
 from spillway.bench.tables import setting_title
 from spillway.bench.variations import variation_tables
 from spillway.errors import MissingExtraError
+from spillway.harness.report.plots import embedded
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from spillway.bench.summary import RunSummary
+    from spillway.harness.report.plots import Chart
     from spillway.harness.report.table import Table
 
 __all__ = ["HTML_REPORT", "html_report", "write_html"]
@@ -31,7 +35,7 @@ def write_html(run: RunSummary) -> Path:
     """Write ``report.html`` into the run's folder.
 
     Raises:
-        MissingExtraError: Jinja2 is not installed.
+        MissingExtraError: Jinja2 or matplotlib is not installed.
     """
     path = run.folder / HTML_REPORT
     path.write_text(html_report(run), encoding="utf-8")
@@ -42,7 +46,7 @@ def html_report(run: RunSummary) -> str:
     """The page: findings, caveats, figures and tables of each setting, the machine, and the command.
 
     Raises:
-        MissingExtraError: Jinja2 is not installed.
+        MissingExtraError: Jinja2 or matplotlib is not installed.
     """
     try:
         from jinja2 import Environment, StrictUndefined
@@ -64,6 +68,7 @@ def _content(run: RunSummary) -> dict[str, Any]:
     return {
         "described": describe_run(run),
         "reading": reading(run),
+        "across": _embedded(charts_across(run)),
         "variations": [{"title": table.title, "table": table} for table in variation_tables(run)],
         "probes_of_samples": PROBES_OF_SAMPLES,
         "verdict_caveats": verdict_caveats(run),
@@ -71,13 +76,19 @@ def _content(run: RunSummary) -> dict[str, Any]:
             {
                 "title": title,
                 "id": f"setting-{place}",
+                "headline": headline(rankings(run, setting)[0]),
                 "verdict": next((each for each in verdicts if each.title == title), None),
-                "figures": html_figures(run, setting),
+                "figures": _embedded(charts_of(run, setting)),
                 "tables": [_short_title(table, title) for table in tables[setting]],
             }
             for place, (setting, title) in enumerate(zip(run.settings, titles, strict=True))
         ],
     }
+
+
+def _embedded(charts: Sequence[Chart]) -> list[dict[str, str]]:
+    """Charts with their titles and the lines below as text."""
+    return [{"title": each.title, "below": each.below, "drawing": embedded(each)} for each in charts]
 
 
 def _short_title(table: Table, setting: str) -> dict[str, Any]:

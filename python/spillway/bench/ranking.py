@@ -7,6 +7,7 @@ from functools import cached_property
 from statistics import median
 from typing import TYPE_CHECKING
 
+from spillway.backends import OWN_LIBRARY, library
 from spillway.bench.summary import speed
 from spillway.harness.statistics import exceeds, paired_ratio
 
@@ -52,6 +53,31 @@ class Ranking:
         return self.right[1:]
 
     @cached_property
+    def rivals(self) -> list[CellSummary]:
+        """The competitors of other libraries than the fastest one's; of one library alone, all others."""
+        return [each for each in self.others if not self._is_of(self.best, each)] or self.others
+
+    @cached_property
+    def siblings(self) -> list[CellSummary]:
+        """The other settings of the fastest one's library, where other libraries compete too."""
+        return [each for each in self.others if each not in self.rivals]
+
+    @property
+    def reference(self) -> CellSummary | None:
+        """The fastest of another library than our own, or than the fastest's where ours does not compete.
+
+        Of one library alone, the second.
+        """
+        own = [each for each in self.right if library(each.cell.backend) == OWN_LIBRARY]
+        base = own[0] if own else self.best
+        peers = [each for each in self.right if not self._is_of(base, each)]
+        return next(iter([*peers, *self.others]), None)
+
+    @staticmethod
+    def _is_of(one: CellSummary | None, other: CellSummary) -> bool:
+        return one is not None and library(one.cell.backend) == library(other.cell.backend)
+
+    @cached_property
     def level(self) -> list[CellSummary]:
         """The competitors that the samples cannot tell from the fastest, each by its own interval of 95 %."""
         marks = indistinct(self.right, speed, 1)
@@ -59,8 +85,8 @@ class Ranking:
 
     @property
     def has_winner(self) -> bool:
-        """True if the samples tell the fastest from every other: never on one sample."""
-        if self.best is None or not self.others or self.level:
+        """True if the samples tell the fastest from all rivals: never on one sample."""
+        if self.best is None or not self.others or any(each in self.rivals for each in self.level):
             return False
         return len(self.best.good) >= _FEWEST_FOR_WINNER
 

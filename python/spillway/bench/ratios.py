@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["RATIO_LEGEND", "ratio_tables", "told"]
 
 RATIO_LEGEND = (
-    "Ratios are taken block by block; in brackets their 95 % bootstrap interval, with fewer than six "
-    "blocks the whole range. `~`: samples cannot tell the ratio from 1, by Wilcoxon's signed ranks, "
+    "Ratios are taken block by block; in brackets their 95 % interval by signed ranks, with fewer than "
+    "six blocks the whole range. `~`: samples cannot tell the ratio from 1, by Wilcoxon's signed ranks, "
     "corrected after Holm for the ratios of the setting, or, where so few samples could tell none so, by "
     "the interval of each ratio alone. *mean* is the geometric mean over the numbers of rows. *least effect* "
     "is the least difference that samples of such noise show 8 times in 10 without that correction, where it "

@@ -145,11 +145,11 @@ _INTERVALS = (
     "Medians in three digits; in brackets the interval, from order statistics: 95 % with six samples or "
     "more, else the whole range. Bold are the best of a column and all that the samples cannot tell from "
     "it, block by block; with one sample a backend nothing is. *x best* is the speed over that of the "
-    "fastest, block by block, with its bootstrap interval, and `~` where samples cannot tell it from 1; "
-    "*least effect* is the difference that such samples find 8 times in 10 by the interval of one pair, "
-    "uncorrected. *peak MB* is the growth of "
-    "RSS: the exact peak of resident memory during the write over the baseline before it; the mapped "
-    "input belongs to the baseline. MB is 10^6 bytes; MB/s counts Arrow data."
+    "fastest, block by block, with its interval by signed ranks, and `~` where samples cannot tell it "
+    "from 1; *least effect* is the difference that such samples find 8 times in 10 by the interval of one "
+    "pair, uncorrected. *peak MB* is the growth of RSS: the exact peak of resident memory during the write "
+    "over the baseline before it; the mapped input belongs to the baseline. MB is 10^6 bytes; MB/s "
+    "counts Arrow data."
 )
 
 

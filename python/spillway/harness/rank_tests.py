@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["ALPHA", "Change", "change_of_pairs", "change_of_runs", "holm", "least_p"]
+__all__ = ["ALPHA", "Change", "change_of_pairs", "change_of_ratios", "change_of_runs", "holm", "least_p"]
 
 ALPHA = 0.05
 """A change counts as told from none where its p, corrected for all that is compared, is below."""
@@ -37,6 +37,7 @@ class Change:
         p: The probability of a ratio as far from 1 if there were no change; two-sided.
         n: Samples of each: pairs, or old and new ones.
         is_paired: The samples are pairs.
+        coverage: The chance that the interval covers the true ratio: at least 0.95.
     """
 
     ratio: float
@@ -45,6 +46,7 @@ class Change:
     p: float
     n: tuple[int, int]
     is_paired: bool
+    coverage: float = 1.0
 
 
 def change_of_pairs(old: Mapping[int, float], new: Mapping[int, float]) -> Change | None:
@@ -57,8 +59,12 @@ def change_of_pairs(old: Mapping[int, float], new: Mapping[int, float]) -> Chang
     shared = sorted(old.keys() & new.keys())
     if not shared:
         return None
-    logs = np.log([new[block] / old[block] for block in shared])
-    n = len(logs)
+    return change_of_ratios([new[block] / old[block] for block in shared])
+
+
+def change_of_ratios(ratios: Sequence[float]) -> Change:
+    """The change by the ratio of each pair, new to old, of at least one."""
+    logs, n = np.log(ratios), len(ratios)
     first, second = np.triu_indices(n)
     averages = np.sort((logs[first] + logs[second]) / 2)
     return _change(averages, _signed_ranks(n), (n, n), is_paired=True)
@@ -107,7 +113,8 @@ def _change(
     out = int((below <= ALPHA / 2).sum())
     low, high = (-np.inf, np.inf) if out == 0 else (ordered[out - 1], ordered[len(ordered) - out])
     ratio, low, high = (float(np.exp(each)) for each in (np.median(ordered), low, high))
-    return Change(ratio, low, high, p, n, is_paired)
+    coverage = 1 - 2 * float(below[out - 1]) if out else 1.0
+    return Change(ratio, low, high, p, n, is_paired, coverage)
 
 
 @cache

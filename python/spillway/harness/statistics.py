@@ -1,23 +1,21 @@
 """Statistics of samples: medians with intervals, outliers, ratios of pairs. The replicate is the process.
 
-Ratios are taken within blocks, on logarithms. The estimate is that of Hodges and Lehmann: the median of the
-means of all pairs. Its interval is a bias-corrected and accelerated bootstrap (Efron 1987), widened for few
-samples as Hesterberg (2015, "expanded percentiles") has it: without that, one of 12 samples covers the true
-ratio in 90 to 92 of 100 runs.
+Both kinds of intervals are exact for any number of samples: that of a median is of order statistics, that of
+a ratio, taken block by block, of signed ranks (`rank_tests`). A ratio's interval leaves 1 out exactly where
+its p is below 0.05.
 """
 
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import special  # `stats` takes longer to load than most reports to make, and few need it
 
-from spillway.harness.rank_tests import change_of_pairs
+from spillway.harness.rank_tests import change_of_ratios
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,7 +32,6 @@ __all__ = [
     "estimate",
     "exact_value",
     "exceeds",
-    "middle_of_logs",
     "paired_ratio",
     "pooled_ratio",
     "trend",
@@ -48,7 +45,6 @@ FEWEST_FOR_OUTLIERS = 5
 
 _FEWEST_TO_TELL_APART = 2
 _POWER = 0.8
-_RESAMPLES = 1999
 _OUTLIER = 3.5  # modified z: Iglewicz and Hoaglin, "How to Detect and Handle Outliers" (1993)
 _MAD_OF_NORMAL = 0.6745
 
@@ -175,9 +171,7 @@ def exceeds(one: Mapping[int, float], other: Mapping[int, float]) -> bool:
         return False
     if min(one[block] for block in shared) <= 0 or min(other[block] for block in shared) <= 0:
         return estimate([one[block] - other[block] for block in shared]).low > 0
-    ahead = [one[block] > other[block] for block in shared]
-    # An interval lies within the range of its samples, so that most pairs need no bootstrap.
-    return all(ahead) or (any(ahead) and paired_ratio(one, other).low > 1)
+    return paired_ratio(one, other).low > 1
 
 
 def trend(places: Sequence[float], logarithms: Sequence[float]) -> Trend | None:
@@ -198,63 +192,20 @@ def exact_value(values: Sequence[int]) -> tuple[int, bool]:
 @lru_cache(maxsize=4096)
 def _ratio(ratios: tuple[float, ...]) -> Ratio:
     plain = estimate(ratios)
-    logs = np.log(np.asarray(ratios))
-    tested = change_of_pairs(dict.fromkeys(range(plain.n), 1.0), dict(enumerate(ratios)))
-    p = 1.0 if tested is None else tested.p
-    low, high, coverage = plain.low, plain.high, plain.coverage
-    if plain.n >= FEWEST_FOR_INTERVAL:
-        low, high = (math.exp(end) for end in _bootstrapped(logs))
-        coverage = CONFIDENCE
+    changed = change_of_ratios(ratios)
+    has_interval = plain.n >= FEWEST_FOR_INTERVAL
     return Ratio(
-        median=min(max(math.exp(float(middle_of_logs(logs))), low), high),
-        low=low,
-        high=high,
-        coverage=coverage,
+        median=changed.ratio,
+        low=changed.low if has_interval else min(plain.low, changed.ratio),
+        high=changed.high if has_interval else max(plain.high, changed.ratio),
+        coverage=changed.coverage if has_interval else plain.coverage,
         iqr=plain.iqr,
         minimum=plain.minimum,
         n=plain.n,
         outliers=plain.outliers,
-        p=p,
-        least_effect=_least_effect(logs),
+        p=changed.p,
+        least_effect=_least_effect(np.log(np.asarray(ratios))),
     )
-
-
-def middle_of_logs(logs: NDArray[np.float64], axis: int = -1) -> NDArray[np.float64]:
-    """Hodges' and Lehmann's estimate along an axis: the median of the means of all pairs."""
-    values = np.moveaxis(logs, axis, -1)
-    first, second = np.triu_indices(values.shape[-1])
-    means: NDArray[np.float64] = np.median((values[..., first] + values[..., second]) / 2, axis=-1)
-    return means
-
-
-def _bootstrapped(logs: NDArray[np.float64]) -> tuple[float, float]:
-    """The ends of the interval of `middle_of_logs`; the same for the same samples."""
-    n = len(logs)
-    if np.ptp(logs) <= np.finfo(float).eps * n:
-        return float(logs.min()), float(logs.max())
-    tail = float(special.ndtr(math.sqrt(n / (n - 1)) * special.stdtrit(n - 1, (1 - CONFIDENCE) / 2)))
-    low, high = _interval(logs, 1 - 2 * tail, "BCa")
-    # Where ties leave nothing to accelerate by, the interval is not corrected.
-    return _interval(logs, 1 - 2 * tail, "percentile") if math.isnan(low + high) else (low, high)
-
-
-def _interval(
-    logs: NDArray[np.float64], level: float, method: Literal["BCa", "percentile"]
-) -> tuple[float, float]:
-    from scipy import stats
-
-    with warnings.catch_warnings(), np.errstate(invalid="ignore"):
-        warnings.simplefilter("ignore", stats.DegenerateDataWarning)
-        found = stats.bootstrap(
-            (logs,),
-            middle_of_logs,
-            n_resamples=_RESAMPLES,
-            confidence_level=level,
-            method=method,
-            vectorized=True,
-            rng=np.random.default_rng(0),
-        ).confidence_interval
-    return float(found.low), float(found.high)
 
 
 def _least_effect(logs: NDArray[np.float64]) -> float:

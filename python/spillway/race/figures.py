@@ -1,110 +1,150 @@
-"""The figures of a run of races: operations per second and waits, by the number of writers."""
+"""The charts of a run of races: operations per second and waits, by the number of writers."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from spillway._wording import counted
-from spillway.harness.report.plots import (
-    FOLDER,
-    Figure,
-    count_axis,
-    new_plot,
-    own_style,
-    peer_style,
-    save_figure,
-)
+from spillway._wording import and_joined, counted
+from spillway.backends import OWN_LIBRARY
+from spillway.harness.report.plots import Axis, Chart, Figure, Line, lines, save, styles_of
 from spillway.race import committers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from matplotlib.axes import Axes
-
+    from spillway.harness.statistics import Estimate
     from spillway.race.summary import CellSummary, RunSummary, Setting
 
-__all__ = ["draw_figures"]
+__all__ = ["charts", "draw_figures"]
 
-_HALF, _ALL = 50, 100
-_OWN = ("spillway", "row-level")
+_MEDIAN, _LONGEST = 50, 100
+_DOTTED = (0, (1, 1.5))
+_PEERS = ("put-if-absent", "delta-rs", "delta-rs-retry")
 
 
 def draw_figures(run: RunSummary) -> list[Figure]:
-    """Draw each setting in which numbers of writers differ.
+    """Draw each setting in which numbers of writers differ into the run's folder.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
     """
-    (run.folder / FOLDER).mkdir(exist_ok=True)
-    figures = []
+    return [save(run.folder, chart) for chart in charts(run)]
+
+
+def charts(run: RunSummary) -> list[Chart]:
+    """The charts of each setting in which numbers of writers differ."""
+    found = []
     for setting in run.settings:
         cells = [each for each in run.of(setting) if each.speed]
         if len({each.cell.writers for each in cells}) > 1:
-            figures += [_speeds(run, setting, cells), _waits(run, setting, cells)]
-    return figures
+            found += [_speeds(run, setting, cells), _waits(run, setting, cells)]
+    return found
 
 
-def _speeds(run: RunSummary, setting: Setting, cells: Sequence[CellSummary]) -> Figure:
-    plot, axes = new_plot()
-    for name, own in _by_committer(cells):
-        _line(axes, own, lambda each: each.speed, label=name, **_style(name))
+def _speeds(run: RunSummary, setting: Setting, cells: Sequence[CellSummary]) -> Chart:
     nouns = f"{setting.kind.noun}s"
-    _log_axes(axes, cells, f"{nouns} acknowledged per second")
-    title = f"{nouns.capitalize()} per second ({_short(setting)})"
-    return save_figure(run.folder, plot, axes, f"{nouns}-{_place(setting)}", title)
-
-
-def _waits(run: RunSummary, setting: Setting, cells: Sequence[CellSummary]) -> Figure:
-    plot, axes = new_plot()
+    drawn = []
     for name, own in _by_committer(cells):
-        style = _style(name)
-        _line(axes, own, lambda each: each.wait(_ALL), label=f"{name}, longest", **style)
-        _line(axes, own, lambda each: each.wait(_HALF), label=f"{name}, half", **{**style, "linestyle": ":"})
-    _log_axes(axes, cells, "seconds of waiting")
-    return save_figure(run.folder, plot, axes, f"waits-{_place(setting)}", f"Waits ({_short(setting)})")
+        drawn += _lines(name, own, lambda each: each.estimate(lambda race: race["appends_per_second"]))
+    writers, found = _compared(drawn)
+    (best, fastest), *others = sorted(found.items(), key=lambda each: -each[1])
+    title = f"{best} commits {_plain(fastest)} {nouns} a second with {counted(writers, 'writer')}"
+    if others:
+        title += f", {others[-1][0]} {_plain(others[-1][1])}"
+    chart = lines(drawn, _writers(cells), Axis(f"{nouns} acknowledged per second", _plain, "log"))
+    return Chart(f"{nouns}-{_place(setting)}", title, _below(run, setting, cells), chart)
 
 
-def _line(
-    axes: Axes,
-    cells: Sequence[CellSummary],
-    metric: Callable[[CellSummary], float | None],
-    **style: Any,
-) -> None:
-    """A committer's line; points of races that were cut short are hollow."""
-    points = [(each, value) for each in cells if (value := metric(each))]
-    if not points:
-        return
-    axes.plot([each.cell.writers for each, _ in points], [value for _, value in points], **style)
-    cut = [(each.cell.writers, value) for each, value in points if each.outcome != "ok"]
-    if cut:
-        axes.plot(
-            [writers for writers, _ in cut],
-            [value for _, value in cut],
-            linestyle="none",
-            marker=style["marker"],
-            color=style["color"],
-            markerfacecolor="white",
-            zorder=4,
+def _waits(run: RunSummary, setting: Setting, cells: Sequence[CellSummary]) -> Chart:
+    medians, longest = [], []
+    for name, own in _by_committer(cells):
+        longest += _lines(name, own, lambda each: _wait(each, _LONGEST))
+        medians += _lines(name, own, lambda each: _wait(each, _MEDIAN))
+    title = "Waits by the number of writers"
+    if longest:
+        writers, found = _compared(longest)
+        (best, shortest), *others = sorted(found.items(), key=lambda each: each[1])
+        title = f"With {counted(writers, 'writer')} the longest wait is {_plain(shortest)} s for {best}"
+        if others:
+            title += f", {_plain(others[-1][1])} s for {others[-1][0]}"
+    drawn = [replace(each, name=f"{each.name}, longest") for each in longest]
+    for each in medians:
+        style = replace(each.style, dash=_DOTTED, marker="_", width=1)
+        drawn.append(replace(each, name=f"{each.name}, median", style=style))
+    chart = lines(drawn, _writers(cells), Axis("seconds from the call to the acknowledgement", _plain, "log"))
+    return Chart(f"waits-{_place(setting)}", title, _below(run, setting, cells), chart)
+
+
+def _wait(cell: CellSummary, percent: int) -> Estimate | None:
+    return cell.estimate(lambda race: race["wait_seconds"] and race["wait_seconds"][percent])
+
+
+def _lines(
+    name: str, cells: Sequence[CellSummary], metric: Callable[[CellSummary], Estimate | None]
+) -> list[Line]:
+    """A committer's line, none without a point; points of races that were cut short are ringed."""
+    known = [(each, found) for each in cells if (found := metric(each)) is not None and found.low > 0]
+    if not known:
+        return []
+    return [
+        Line(
+            name,
+            styles_of(committers.NAMES, _library, OWN_LIBRARY)[name],
+            [(float(each.cell.writers), found.median) for each, found in known],
+            [(found.low, found.high) for _, found in known],
+            [float(each.cell.writers) for each, _ in known if each.outcome != "ok"],
         )
+    ]
 
 
-def _log_axes(axes: Axes, cells: Sequence[CellSummary], unit: str) -> None:
-    name = "writers at once (hollow: not all committed in time)"
-    count_axis(axes, (each.cell.writers for each in cells), name)
-    axes.set_yscale("log")
-    axes.set_ylabel(unit)
+def _library(committer: str) -> str:
+    """What a committer's colour stands for."""
+    return committer.removesuffix("-retry") if committer in _PEERS else OWN_LIBRARY
+
+
+def _compared(drawn: Sequence[Line]) -> tuple[int, dict[str, float]]:
+    """The values of all lines at the most writers with which several raced, or else the most of all."""
+    at: dict[int, dict[str, float]] = {}
+    for each in drawn:
+        for writers, value in each.points:
+            at.setdefault(int(writers), {})[each.name] = value
+    most = max(at, key=lambda writers: (len({_library(name) for name in at[writers]}) > 1, writers))
+    return most, at[most]
+
+
+def _writers(cells: Sequence[CellSummary]) -> Axis:
+    counts = sorted({float(each.cell.writers) for each in cells})
+    return Axis("writers at once", lambda value: f"{value:,.0f}", "log", counts)
+
+
+def _below(run: RunSummary, setting: Setting, cells: Sequence[CellSummary]) -> str:
+    """How the chart is read, the setting, and the committers that have no point at the most writers."""
+    fewest = min(len(each.races) for each in cells)
+    most = max(each.cell.writers for each in cells)
+    parts = [f"Medians of {counted(fewest, 'race')} a point, with their interval."]
+    if fewest == 1:
+        parts = ["One race a point, which shows no spread."]
+    if any(each.outcome != "ok" for each in cells):
+        parts.append("Ringed: not all committed in time.")
+    words = setting.words
+    parts.append(f"{words[:1].upper()}{words[1:]}. {run.environment['cpu_model']}.")
+    for name, own in _by_committer(cells):
+        last = max(each.cell.writers for each in own)
+        if last < most:
+            parts.append(f"{name} raced with at most {counted(last, 'writer')}.")
+    absent = [name for name in _named(run.of(setting)) if name not in _named(cells)]
+    if absent:
+        parts.append(f"No point of {and_joined(absent)}.")
+    return " ".join(parts)
 
 
 def _by_committer(cells: Sequence[CellSummary]) -> list[tuple[str, list[CellSummary]]]:
-    names = [name for name in committers.NAMES if any(each.cell.committer == name for each in cells)]
-    return [(name, [each for each in cells if each.cell.committer == name]) for name in names]
+    return [(name, [each for each in cells if each.cell.committer == name]) for name in _named(cells)]
 
 
-def _style(name: str) -> dict[str, Any]:
-    """Colour and marker of each committer, the same in every figure."""
-    if name in _OWN:
-        return own_style(_OWN.index(name))
-    return peer_style(committers.NAMES.index(name) - 1)
+def _named(cells: Sequence[CellSummary]) -> list[str]:
+    return [name for name in committers.NAMES if any(each.cell.committer == name for each in cells)]
 
 
 def _place(setting: Setting) -> str:
@@ -119,8 +159,8 @@ def _place(setting: Setting) -> str:
     return "-".join(part.replace(":", "").replace(" ", "-").replace(",", "") for part in parts)
 
 
-def _short(setting: Setting) -> str:
-    rows = counted(setting.rows, "row")
-    table = setting.table_words if setting.partitions is None else f"{setting.partitions} partition"
-    noise = ", noise" if setting.noise else ""
-    return f"{setting.name}, {rows}, {table}, {setting.spread}{noise}"
+def _plain(value: float) -> str:
+    return f"{value:,.0f}" if value >= _WHOLE_FROM else f"{value:.2g}"
+
+
+_WHOLE_FROM = 10
