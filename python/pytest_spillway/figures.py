@@ -30,11 +30,13 @@ def figures_of(samples: Sequence[Sample], probes: Sequence[ProbeSample]) -> dict
         samples: Its samples, which ended well.
         probes: Its writes beside a probe, which are not timed.
     """
+    uses = [each["use"] for each in samples if each["use"] is not None]
     garbage = next((each["gc"] for each in probes if each["gc"] is not None), None)
     gil = next((each["gil"] for each in probes if each["gil"] is not None), None)
     return {
         "version": next((each["backend_version"] for each in samples), None),
-        "seconds": [each["use"]["wall_seconds"] for each in samples if each["use"] is not None],
+        "seconds": [use["wall_seconds"] for use in uses],
+        "processor_seconds": [use["user_seconds"] + use["system_seconds"] for use in uses],
         "peak_rss_bytes": _most(each["memory"]["after"]["high_water"] for each in samples if each["memory"]),
         "peak_growth_bytes": _most(each["memory"]["growth_bytes"] for each in samples if each["memory"]),
         "cgroup_peak_bytes": _most(each["group"]["peak_bytes"] for each in samples if each["group"]),
