@@ -48,8 +48,6 @@ def machine(request: pytest.FixtureRequest) -> None:
 @pytest.fixture
 def side_by_side(request: pytest.FixtureRequest, benchmark: BenchmarkFixture) -> SideBySide:
     """Measure some ways to do one thing, in blocks in which each is taken once."""
-    if benchmark.enabled:
-        request.getfixturevalue("machine")
     return SideBySide(request, benchmark)
 
 
