@@ -14,14 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import front
-import merge_speed
 import notebooks
 import other_runs
 import published_study
 import regret
 import scale_tables
-import scan_speed
-import spark_speed
+import suite
 import targets
 from spillway.bench import record
 from spillway.bench.report import report_parts
@@ -33,8 +31,6 @@ from spillway.pipeline import record as pipeline_record
 from spillway.race import record as race_record
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from spillway.harness.records import RecordSchema
 
 _ROOT = Path(__file__).resolve().parent.parent
@@ -115,28 +111,23 @@ def _writer() -> str:
 
 
 def _spark() -> str:
-    """The guide to Spark with the table of the newest run of ``scripts/spark_speed.py``."""
-    runs = sorted(path.parent for path in (_ROOT / "results" / "spark").glob(f"*/{spark_speed.WRITES}"))
-    if not runs:
-        sys.exit("scripts/render.py: results/spark/ holds no run; copy one there from runs/")
-    table = f"\n{spark_speed.table(runs[-1])}".replace("\n## ", "\n### ")
-    return _filled(_SPARK, {"spark": table.strip()})
+    """The guide to Spark with the tables of the newest run of ``bench/test_spark.py``."""
+    return _filled(_SPARK, {"spark": _newest("spark", "###")})
 
 
 def _delta() -> str:
     """The guide to Delta tables with the tables of the newest runs of merges and of scans."""
-    return _filled(_DELTA, {"merges": _newest(merge_speed), "scans": _newest(scan_speed)})
+    return _filled(_DELTA, {"merges": _newest("merge", "####"), "scans": _newest("scan", "####")})
 
 
-def _newest(measure: ModuleType) -> str:
-    """The tables of the newest run on record of a program such as ``scripts/merge_speed.py``."""
-    run = measure.RUNS.newest()
+def _newest(kind: str, heading: str) -> str:
+    """The tables of the newest run of a kind that ``scripts/suite.py`` keeps, below headings of a level."""
+    run = suite.newest(kind)
     if run is None:
         return other_runs.NO_RUN
-    if reasons := measure.RUNS.why_not_quoted(run):
-        sys.exit(f"scripts/render.py: run {run.name} is not to be quoted: {'; '.join(reasons)}")
-    tables: str = measure.table(run)
-    return f"\n{tables}".replace("\n## ", "\n#### ").strip()
+    if reasons := run.why_not_quoted():
+        sys.exit(f"scripts/render.py: run {run.folder.name} is not to be quoted: {'; '.join(reasons)}")
+    return f"\n{run.table()}".replace("\n## ", f"\n{heading} ").strip()
 
 
 def _scale() -> str:

@@ -14,11 +14,11 @@ from spillway.harness.host import noise_warnings
 from spillway.harness.rank_tests import change_of_pairs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from spillway.bench.record import ProbeSample, Sample
 
-__all__ = ["comparison", "figures_of", "host", "report_lines"]
+__all__ = ["comparison", "comparison_line", "figures_of", "host", "ratio_of_blocks", "report_lines"]
 
 _OF_HOST = ("cpu_model", "cores", "usable_cores", "memory_bytes", "kernel", "libc", "python", "libraries")
 
@@ -30,11 +30,13 @@ def figures_of(samples: Sequence[Sample], probes: Sequence[ProbeSample]) -> dict
         samples: Its samples, which ended well.
         probes: Its writes beside a probe, which are not timed.
     """
+    uses = [each["use"] for each in samples if each["use"] is not None]
     garbage = next((each["gc"] for each in probes if each["gc"] is not None), None)
     gil = next((each["gil"] for each in probes if each["gil"] is not None), None)
     return {
         "version": next((each["backend_version"] for each in samples), None),
-        "seconds": [each["use"]["wall_seconds"] for each in samples if each["use"] is not None],
+        "seconds": [use["wall_seconds"] for use in uses],
+        "processor_seconds": [use["user_seconds"] + use["system_seconds"] for use in uses],
         "peak_rss_bytes": _most(each["memory"]["after"]["high_water"] for each in samples if each["memory"]),
         "peak_growth_bytes": _most(each["memory"]["growth_bytes"] for each in samples if each["memory"]),
         "cgroup_peak_bytes": _most(each["group"]["peak_bytes"] for each in samples if each["group"]),
@@ -54,7 +56,12 @@ def comparison(own: Sequence[Sample], other: Sequence[Sample]) -> dict[str, Any]
 
     With fewer than six rounds the interval has no ends: they are null.
     """
-    change = change_of_pairs(_by_round(other), _by_round(own))
+    return ratio_of_blocks(_by_round(own), _by_round(other))
+
+
+def ratio_of_blocks(own: Mapping[int, float], other: Mapping[int, float]) -> dict[str, Any]:
+    """The ratio of seconds by block, as `comparison` has it."""
+    change = change_of_pairs(other, own)
     if change is None:
         return {"ratio": None, "low": None, "high": None, "p": None, "pairs": 0}
     has_ends = math.isfinite(change.high)
@@ -90,7 +97,7 @@ def report_lines(found: dict[str, Any], *, is_timed: bool) -> list[str]:
     if not is_timed:
         return lines
     if against is not None:
-        lines.append(_comparison_line(found["writer"], against))
+        lines.append(comparison_line(found["writer"], against))
     return lines + [f"disturbed: {each}" for each in found["host"]["disturbances"]]
 
 
@@ -112,7 +119,8 @@ def _sizes_line(found: dict[str, Any]) -> str:
     return f"{found['writer']}: peak RSS {peak} (grew by {grown}), file {size}"
 
 
-def _comparison_line(name: str, against: dict[str, Any]) -> str:
+def comparison_line(name: str, against: dict[str, Any]) -> str:
+    """The ratio of the writer `name` to the one in `against`, in words."""
     if against["ratio"] is None:
         return f"not compared with {against['writer']}"
     interval = (

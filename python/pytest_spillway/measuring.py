@@ -255,7 +255,9 @@ class _Measurement:
         for position, place in enumerate(order if self._round % 2 == 0 else reversed(order)):
             self._samples[place].append(self._take(place, position))
         self._round += 1
-        clock.advance(_seconds(self._samples[0][-1]))
+        use = self._samples[0][-1]["use"]
+        if use is not None:
+            clock.advance(use["wall_seconds"], use["user_seconds"] + use["system_seconds"])
 
     def _take(self, place: int, position: int) -> Sample:
         __tracebackhide__ = True
@@ -298,10 +300,6 @@ class _Measurement:
         """Writes beside the probes that take time of their own, so that no round has them."""
         probes: tuple[Probe, ...] = ("gc", "gil")
         return [probe_once(self._taker, Slot(0, 0, (cell, probe))) for probe in probes]
-
-
-def _seconds(sample: Sample) -> float:
-    return 0.0 if sample["use"] is None else sample["use"]["wall_seconds"]
 
 
 def _limit(options: _CellOptions) -> dict[str, Any] | None:

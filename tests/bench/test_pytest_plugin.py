@@ -7,8 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import textwrap
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
@@ -22,43 +20,40 @@ from spillway.harness.probes.pools import thread_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 # Only a test that asks for longer: a child starts in a second, and a busy machine has it wait.
 pytestmark = pytest.mark.timeout(600)
 
 WRITERS = """
 import os
-import time
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+def read(data):
+    # pyarrow.table would load pandas, which takes as long as all else that the process does.
+    return pa.RecordBatchReader.from_stream(data).read_all()
 
 def good(data, path):
     reader = pa.RecordBatchReader.from_stream(data)
     with pq.ParquetWriter(path, reader.schema) as writer:
         for batch in reader:
             writer.write_batch(batch)
-            if batch.num_rows > 100:
-                time.sleep(float(os.environ.get("PLANTED_SECONDS", "0")))
-
-def counted(data, path):
-    good(data, path)
-    with open(os.environ["CALLS"], "a") as calls:
-        calls.write("called\\n")
 
 def raises(data, path):
     raise RuntimeError("planted")
 
 def raises_later(data, path):
-    table = pa.table(data)
+    table = read(data)
     if table.num_rows > 100:
         raise OSError("planted later")
     pq.write_table(table, path)
 
 def loses(data, path):
-    pq.write_table(pa.table(data).slice(1), path)
+    pq.write_table(read(data).slice(1), path)
 
 def changes(data, path):
-    table = pa.table(data)
+    table = read(data)
     first = table.column(0).to_pylist()
     swapped = pa.array([first[1], first[0], *first[2:]], table.schema.field(0).type)
     pq.write_table(table.set_column(0, table.schema.field(0), swapped), path)
@@ -67,47 +62,96 @@ def writes_nothing(data, path):
     pass
 
 def takes_all(data, path):
-    table = pa.table(data)
+    table = read(data)
     held = bytearray(600_000_000) if table.num_rows > 100 else None
     pq.write_table(table, path)
 
 def exits(data, path):
     os._exit(7)
 """
-TESTS = """
-import pathlib
-import pyarrow as pa
+BASELINE = """
+import time
+
+def test_pair(benchmark):
+    benchmark.pedantic(time.sleep, (0.1,))
+
+def test_slow(benchmark):
+    benchmark.pedantic(time.sleep, (0.1,))
+"""
+"""What a comparison is with: 0.1 s for each of the tests that follow."""
+MEASURED = """
+import time
 import pyarrow.parquet as pq
 import pytest
 import writers
 
-def own(data, path):
-    pq.write_table(pa.table(data), path)
+def slow(data, path):
+    table = writers.read(data)
+    until = time.process_time() + 0.3
+    while table.num_rows > 100 and time.process_time() < until:
+        pass
+    pq.write_table(table, path)
 
+@pytest.mark.benchmark(timer=time.perf_counter)
 def test_pair(parquet_benchmark):
     found = parquet_benchmark(writers.good, rows=2_000, memory="512MB", against="pyarrow-streaming", rounds=6)
     assert found["against"]["pairs"] == 6
 
 @pytest.mark.benchmark(group="mine", min_rounds=1)
-def test_marked(parquet_benchmark):
-    parquet_benchmark(own, rows=2_000)
+def test_slow(parquet_benchmark):
+    parquet_benchmark(slow, rows=500)
 
-def test_file(parquet_benchmark):
-    parquet_benchmark("duckdb", data=pathlib.Path(__file__).with_name("rows.parquet"), rounds=1)
-
-@pytest.mark.parametrize(
-    "name",
-    ["raises", "raises_later", "loses", "changes", "writes_nothing", "takes_all", "exits"],
-)
-def test_fails(parquet_benchmark, name):
-    parquet_benchmark(getattr(writers, name), rows=2_000, memory="512MB", rounds=1)
-
-def test_lambda(parquet_benchmark):
-    parquet_benchmark(lambda data, path: None, rounds=1)
+def test_broken(parquet_benchmark):
+    parquet_benchmark(writers.raises, rows=500, rounds=1)
 
 def test_unrelated():
     pass
 """
+CHECKED = """
+import os
+import pathlib
+from pyarrow.parquet import write_table
+import pytest
+import writers
+
+class Writers:
+    @staticmethod
+    def write(data, path):
+        write_table(writers.read(data), path)
+        with open(os.environ["CALLS"], "a") as calls:
+            calls.write("called\\n")
+
+def test_own(parquet_benchmark):
+    parquet_benchmark(Writers.write, rows=500)
+
+def test_file(parquet_benchmark):
+    found = parquet_benchmark("duckdb", data=pathlib.Path(__file__).with_name("rows.parquet"))
+    assert (found["data"], found["rows"]) == ("rows.parquet", 500)
+    assert found["read_back_by"] != ["duckdb"]
+
+@pytest.mark.parametrize("name", ["raises", "raises_later", "loses", "changes", "writes_nothing", "exits"])
+def test_fails(parquet_benchmark, name):
+    parquet_benchmark(getattr(writers, name), rows=2_000)
+
+def test_fails_by_the_limit(parquet_benchmark):
+    parquet_benchmark(writers.takes_all, rows=2_000, memory="512MB")
+
+def test_lambda(parquet_benchmark):
+    parquet_benchmark(lambda data, path: None)
+"""
+PACKAGED = """
+from writers import read
+from .helpers import write_table
+
+class Writers:
+    @staticmethod
+    def write(data, path):
+        write_table(read(data), path)
+
+def test_packaged(parquet_benchmark):
+    parquet_benchmark(Writers.write, rows=500)
+"""
+NAMES = ("raises", "raises_later", "loses", "changes", "writes_nothing", "exits")
 
 
 def run_pytest(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -130,52 +174,91 @@ def run_pytest(folder: Path, *arguments: str, **variables: str) -> subprocess.Co
 
 @pytest.fixture(scope="module")
 def project(module_disk_folder: Path) -> Path:
-    """A project with writers, good and bad, and tests of them."""
-    (module_disk_folder / "pytest.ini").write_text("[pytest]\n")
-    (module_disk_folder / "writers.py").write_text(WRITERS)
-    (module_disk_folder / "test_it.py").write_text(TESTS)
-    pq.write_table(pa.table({"n": range(500)}), module_disk_folder / "rows.parquet")
+    """A project with writers, good and bad, tests that measure them, and tests that check them alone."""
+    files = {
+        "pytest.ini": "[pytest]\n",
+        "writers.py": WRITERS,
+        "test_measured.py": BASELINE,
+        "checked/test_checked.py": CHECKED,
+        "checked/package/__init__.py": "",
+        "checked/package/helpers.py": "from pyarrow.parquet import write_table\n",
+        "checked/package/test_packaged.py": PACKAGED,
+    }
+    for name, text in files.items():
+        path = module_disk_folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    pq.write_table(pa.table({"n": range(500)}), module_disk_folder / "checked" / "rows.parquet")
     return module_disk_folder
 
 
 class Run:
-    """A run of the project: its output, its outcomes, and its JSON file."""
+    """A run of some tests of the project: its output, its outcomes, and its JSON file."""
 
-    def __init__(self, project: Path) -> None:
+    def __init__(self, project: Path, *arguments: str, **variables: str) -> None:
+        results = project / "out.xml"
         done = run_pytest(
             project,
-            "--benchmark-json=out.json",
-            "--junitxml=out.xml",
+            *arguments,
+            f"--junitxml={results}",
             f"--basetemp={project / 'temporary'}",
+            **variables,
         )
-        self.output = done.stdout
-        self.benchmarks: dict[str, dict[str, Any]] = {
-            each["name"]: each for each in json.loads((project / "out.json").read_text())["benchmarks"]
-        }
+        self.output, self.errors = done.stdout, done.stderr
+        cases = {case.get("name"): case for case in ET.parse(results).iter("testcase")}  # noqa: S314
         self.failures = {
-            case.get("name"): failure.get("message", "") + (failure.text or "")
-            for case in ET.parse(project / "out.xml").iter("testcase")  # noqa: S314 - written here
+            name: failure.get("message", "") + (failure.text or "")
+            for name, case in cases.items()
             for failure in case.iter("failure")
         }
+        self.passed = {
+            name for name, case in cases.items() if not {each.tag for each in case} & {"failure", "error"}
+        }
+        written = project / "out.json"
+        found = json.loads(written.read_text())["benchmarks"] if written.exists() else []
+        written.unlink(missing_ok=True)
+        self.benchmarks: dict[str, dict[str, Any]] = {each["name"]: each for each in found}
         self.left = [path.name for path in (project / "temporary").rglob("*.parquet")]
+
+
+STORED = "--benchmark-storage=stored"
 
 
 @pytest.fixture(scope="module")
 def measured(project: Path) -> Run:
-    return Run(project)
+    """A run that is compared with an earlier one. It counts processor time where no marker has a timer."""
+    assert run_pytest(project, "test_measured.py", STORED, "--benchmark-save=first").returncode == 0
+    (project / "test_measured.py").write_text(MEASURED)
+    return Run(
+        project,
+        *("test_measured.py", "--benchmark-json=out.json", "--benchmark-timer=time.process_time"),
+        *(STORED, "--benchmark-save=second", "--benchmark-compare=0001", "--benchmark-compare-fail=min:0.1"),
+    )
 
 
-def test_good_writers_pass_and_others_fail(measured: Run) -> None:
-    assert set(measured.benchmarks) == {"test_pair", "test_marked", "test_file"}
-    names = ("raises", "raises_later", "loses", "changes", "writes_nothing", "takes_all", "exits")
-    assert set(measured.failures) == {*(f"test_fails[{name}]" for name in names), "test_lambda"}
+@pytest.fixture(scope="module")
+def checked(project: Path) -> Run:
+    """All checks in two processes of xdist, which switches benchmarks off."""
+    return Run(project, "checked", "--import-mode=importlib", "-n", "2", CALLS=str(project / "calls"))
+
+
+def test_a_test_that_fails_is_no_benchmark(measured: Run) -> None:
+    assert set(measured.benchmarks) == {"test_pair", "test_slow"}
+    assert set(measured.failures) == {"test_broken"}
 
 
 def test_seconds_are_those_of_the_measured_processes(measured: Run) -> None:
-    for each in measured.benchmarks.values():
-        assert each["stats"]["data"] == pytest.approx(each["extra_info"]["seconds"])
-        assert min(each["stats"]["data"]) > 0
-        assert each["options"]["timer"] == "measured_seconds"
+    each = measured.benchmarks["test_pair"]
+    assert each["stats"]["data"] == pytest.approx(each["extra_info"]["seconds"])
+    assert min(each["stats"]["data"]) > 0
+    assert each["options"]["timer"] == "measured_seconds"
+
+
+def test_a_timer_of_processor_time_has_that_counted(measured: Run) -> None:
+    each = measured.benchmarks["test_slow"]
+    assert each["stats"]["data"] == pytest.approx(each["extra_info"]["processor_seconds"])
+    assert each["stats"]["data"][0] > 0.3
+    assert each["options"]["timer"] == "processor_seconds"
 
 
 def test_a_pair_has_a_ratio_with_its_interval(measured: Run) -> None:
@@ -203,36 +286,37 @@ def test_extra_info_has_memory_collector_gil_and_host(measured: Run) -> None:
 
 
 def test_files_are_read_back_by_another_engine(measured: Run) -> None:
-    readers = {name: each["extra_info"]["read_back_by"] for name, each in measured.benchmarks.items()}
-    assert readers["test_pair"]
-    assert "pyarrow" not in readers["test_pair"]
-    assert readers["test_file"] != ["duckdb"]
+    readers = measured.benchmarks["test_pair"]["extra_info"]["read_back_by"]
+    assert readers
+    assert "pyarrow" not in readers
 
 
 def test_options_of_the_marker_stay(measured: Run) -> None:
-    marked = measured.benchmarks["test_marked"]
+    marked = measured.benchmarks["test_slow"]
     assert (marked["group"], marked["stats"]["rounds"]) == ("mine", 1)
 
 
-def test_all_rows_of_a_file_are_written(measured: Run) -> None:
-    found = measured.benchmarks["test_file"]["extra_info"]
-    assert (found["data"], found["rows"]) == ("rows.parquet", 500)
+def test_without_measuring_good_writers_pass_and_others_fail(checked: Run) -> None:
+    assert checked.passed == {"test_own", "test_packaged", "test_file"}
+    failing = {f"test_fails[{name}]" for name in NAMES}
+    assert set(checked.failures) == {*failing, "test_fails_by_the_limit", "test_lambda"}
+    assert "read back by " in checked.output
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("raises", "in raises\n"),
-        ("raises_later", "in raises_later\n"),
-        ("loses", "1,999 rows"),
-        ("changes", "row 0"),
-        ("writes_nothing", "no file"),
-        ("takes_all", "memory limit of 512 MB"),
-        ("exits", "exit status 7"),
+        ("test_fails[raises]", "in raises\n"),
+        ("test_fails[raises_later]", "in raises_later\n"),
+        ("test_fails[loses]", "1,999 rows"),
+        ("test_fails[changes]", "row 0"),
+        ("test_fails[writes_nothing]", "no file"),
+        ("test_fails[exits]", "exit status 7"),
+        ("test_fails_by_the_limit", "memory limit of 512 MB"),
     ],
 )
-def test_a_failure_says_how_the_child_failed(measured: Run, name: str, said: str) -> None:
-    message = measured.failures[f"test_fails[{name}]"]
+def test_a_failure_says_how_the_child_failed(checked: Run, name: str, said: str) -> None:
+    message = checked.failures[name]
     assert said in message
     # Of the plugin's own code and pytest-benchmark's nothing is shown.
     assert "fixture.py" not in message
@@ -246,53 +330,33 @@ def test_the_summary_shows_the_limit_and_the_reader(measured: Run) -> None:
     assert "the time of pyarrow-streaming" in summary
 
 
-def test_no_output_stays(measured: Run) -> None:
+def test_no_output_stays(measured: Run, checked: Run) -> None:
     assert not measured.left
+    assert not checked.left
 
 
-def test_a_regression_fails_the_comparison_and_nothing_else_does(project: Path) -> None:
-    (project / "test_compared.py").write_text(
-        "import writers\n\n"
-        "def test_compared(parquet_benchmark):\n"
-        "    parquet_benchmark(writers.good, rows=500, rounds=1)\n"
-    )
-    chosen = ("test_compared.py", "--benchmark-storage=stored")
-    compared = (*chosen, "--benchmark-compare=0001", "--benchmark-compare-fail=min:0.5")
-    assert run_pytest(project, *chosen, "--benchmark-save=first").returncode == 0
-    same = run_pytest(project, *compared, "--benchmark-save=second")
-    assert same.returncode == 0, same.stdout
-    slowed = run_pytest(project, *compared, PLANTED_SECONDS="1")
-    assert slowed.returncode != 0
-    assert "Performance has regressed" in slowed.stdout + slowed.stderr
-    (project / "test_compared.py").unlink()
+def test_a_regression_fails_the_comparison_and_nothing_else_does(project: Path, measured: Run) -> None:
+    _, _, regressed = measured.errors.partition("Performance has regressed")
+    assert "test_slow" in regressed
+    assert "test_pair" not in regressed
     listed = subprocess.run(
-        [Path(sys.executable).with_name("pytest-benchmark"), "--storage=stored", "compare", "--columns=min"],
+        [sys.executable, "-m", "pytest_benchmark", "--storage=stored", "compare", "--columns=min"],
         cwd=project,
         capture_output=True,
         text=True,
         check=True,
         timeout=120,
     ).stdout
-    assert "test_compared (0001_first)" in listed
-    assert "test_compared (0002_second)" in listed
+    assert "test_slow (0001_first)" in listed
+    assert "test_slow (0002_second)" in listed
 
 
 def test_disabled_benchmarks_write_once_and_still_check(project: Path) -> None:
-    (project / "test_once.py").write_text(
-        textwrap.dedent("""
-            import writers
-
-            def test_counted(parquet_benchmark):
-                parquet_benchmark(writers.counted, rows=500)
-
-            def test_changed(parquet_benchmark):
-                parquet_benchmark(writers.changes, rows=500)
-        """)
-    )
     calls = project / "calls"
-    done = run_pytest(project, "test_once.py", "--benchmark-disable", CALLS=str(calls))
-    (project / "test_once.py").unlink()
-    assert "1 failed, 1 passed" in done.stdout
+    calls.unlink(missing_ok=True)
+    chosen = ("checked", "-k", "test_own or test_packaged or changes")
+    done = run_pytest(project, *chosen, "--import-mode=prepend", "--benchmark-disable", CALLS=str(calls))
+    assert "1 failed, 2 passed" in done.stdout
     # The warm-up and the write.
     assert calls.read_text().split() == ["called", "called"]
 
@@ -302,12 +366,6 @@ def test_only_and_skip_know_the_fixture(project: Path) -> None:
     assert "1 passed, 1 skipped" in skipped.stdout
     only = run_pytest(project, "-k", "test_unrelated", "--benchmark-only")
     assert "1 skipped" in only.stdout
-
-
-def test_a_process_of_xdist_writes_once_and_reports(project: Path) -> None:
-    done = run_pytest(project, "-k", "test_marked", "-n", "1")
-    assert done.returncode == 0, done.stdout
-    assert "read back by " in done.stdout
 
 
 def test_without_pytest_benchmark_the_fixture_says_what_to_install(project: Path) -> None:
@@ -337,28 +395,6 @@ def test_unrelated_tests_import_nothing_but_pytest(tmp_path: Path) -> None:
     assert "colorsys" in imported
     heavy = {"spillway", "pytest_benchmark", "pyarrow", "polars", "duckdb"}
     assert not {name.partition(".")[0] for name in imported} & heavy
-
-
-@pytest.mark.parametrize("mode", ["prepend", "importlib"])
-def test_functions_of_a_test_module_are_found(tmp_path: Path, mode: str) -> None:
-    """In a package, where a test imports its neighbours, and in a plain folder."""
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    for kind, origin in {"package": ".helpers", "folder": "pyarrow.parquet"}.items():
-        folder = tmp_path / "tests" / kind
-        folder.mkdir(parents=True)
-        (folder / f"test_{kind}.py").write_text(
-            f"import pyarrow as pa\nfrom {origin} import write_table\n\n"
-            "class Writers:\n"
-            "    @staticmethod\n"
-            "    def write(data, path):\n"
-            "        write_table(pa.table(data), path)\n\n"
-            "def test_own(parquet_benchmark):\n"
-            "    parquet_benchmark(Writers.write, rows=500)\n"
-        )
-    (tmp_path / "tests" / "package" / "__init__.py").touch()
-    (tmp_path / "tests" / "package" / "helpers.py").write_text("from pyarrow.parquet import write_table\n")
-    done = run_pytest(tmp_path, f"--import-mode={mode}", "--benchmark-disable")
-    assert "2 passed" in done.stdout, done.stdout
 
 
 def top_level(data: Any, path: Path) -> None:

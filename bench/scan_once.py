@@ -1,6 +1,6 @@
-"""One reading of a Delta table's rows in a process of its own, for ``scripts/scan_speed.py``.
+"""Readings of a Delta table's rows in a process of their own, for ``test_scan.py``.
 
-    python scripts/scan_once.py READER QUESTION THREADS TABLE
+    python bench/scan_once.py READER QUESTION THREADS TABLE
 
 A reader has as many processors as threads. The line that is printed is an answer in JSON.
 """
@@ -14,7 +14,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
@@ -36,12 +36,10 @@ class Question:
     """Rows that are asked for.
 
     Attributes:
-        title: The question in words.
         columns: The columns of the answer; None for all.
         where: The condition, in SQL that all readers understand.
     """
 
-    title: str
     columns: tuple[str, ...] | None
     where: str
 
@@ -53,11 +51,11 @@ def _within(first: str, end: str) -> str:
 
 
 QUESTIONS = {
-    "second": Question("A second of a service, six columns", SOME, _within("00:01:40", "00:01:41")),
-    "second-wide": Question("A second of a service, all columns", None, _within("00:01:40", "00:01:41")),
-    "minute": Question("A minute of a service, six columns", SOME, _within("00:01:10", "00:02:10")),
-    "service": Question("A service at all times, six columns", SOME, "service = 'cart-service'"),
-    "all": Question("All rows, all columns", None, "timestamp >= TIMESTAMP '2000-01-01 00:00:00Z'"),
+    "second": Question(SOME, _within("00:01:40", "00:01:41")),
+    "second-wide": Question(None, _within("00:01:40", "00:01:41")),
+    "minute": Question(SOME, _within("00:01:10", "00:02:10")),
+    "service": Question(SOME, "service = 'cart-service'"),
+    "all": Question(None, "timestamp >= TIMESTAMP '2000-01-01 00:00:00Z'"),
 }
 
 
@@ -101,15 +99,19 @@ def timed(read: Callable[[], pa.Table]) -> tuple[float, pa.Table]:
     return time.perf_counter() - began, table
 
 
+def answer(reader: str, question: str, path: Path, *, again: int = REPEATED) -> dict[str, Any]:
+    """Read some times: the seconds of the first time and of the later ones, and what was read."""
+    read = READERS[reader](path, QUESTIONS[question])
+    first, table = timed(read)
+    later = statistics.median([timed(read)[0] for _ in range(again)])
+    return {"first": first, "again": later, "rows": table.num_rows, "checksum": checksum(table)}
+
+
 def main() -> None:
     """Read, and print what it took."""
     reader, question, threads, path = sys.argv[1:]
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(threads)])
-    read = READERS[reader](Path(path), QUESTIONS[question])
-    first, table = timed(read)
-    again = statistics.median(timed(read)[0] for _ in range(REPEATED))
-    answer = {"first": first, "again": again, "rows": table.num_rows, "checksum": checksum(table)}
-    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.write(json.dumps(answer(reader, question, Path(path))) + "\n")
 
 
 if __name__ == "__main__":
