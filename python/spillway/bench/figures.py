@@ -83,6 +83,7 @@ def _varying(run: RunSummary, setting: Setting) -> list[str]:
         "chunk_rows": f"{setting.chunk_rows} rows a batch",
         "row_group_rows": f"{setting.row_group_rows} rows a group",
         "arm": setting.arm,
+        "python": setting.python,
     }
     return [text for name, text in parts.items() if len({getattr(each, name) for each in run.settings}) > 1]
 
@@ -309,8 +310,8 @@ def _allocation_curve(
 
 
 def _varying_of(run: RunSummary, curve: dict[str, Any]) -> list[str]:
-    """The dataset and codec of a traced write, where the run has several: it is that of one of them."""
-    names = [name for name in ("dataset", "codec") if name in curve]
+    """Dataset, codec and Python of a traced write, where the run has several: it is that of one of them."""
+    names = [name for name in ("dataset", "codec", "python") if name in curve]
     return [curve[name] for name in names if len({getattr(setting, name) for setting in run.settings}) > 1]
 
 

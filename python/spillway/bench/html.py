@@ -6,6 +6,7 @@ import re
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from spillway.bench.builds import build_tables
 from spillway.bench.conclusion import conclude, verdict_caveats
 from spillway.bench.html_figures import html_figures
 from spillway.bench.report import PROBES_OF_SAMPLES, describe_run, reading, tables_by_setting
@@ -64,7 +65,9 @@ def _content(run: RunSummary) -> dict[str, Any]:
     return {
         "described": describe_run(run),
         "reading": reading(run),
-        "variations": [{"title": table.title, "table": table} for table in variation_tables(run)],
+        "variations": [
+            {"title": table.title, "table": table} for table in (*build_tables(run), *variation_tables(run))
+        ],
         "probes_of_samples": PROBES_OF_SAMPLES,
         "verdict_caveats": verdict_caveats(run),
         "settings": [

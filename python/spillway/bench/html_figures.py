@@ -185,6 +185,7 @@ class _Figures:
             if each["mode"] == mode
             and each.get("dataset", dataset) == dataset
             and each.get("codec", codec) == codec
+            and each.get("python", "") == self._setting.python
             and each["curve"] is not None
         ]
         series = []
