@@ -104,7 +104,7 @@ def test_a_file_that_cannot_be_made_whole_leaves_the_old_one(folder, tmp_path, t
     def fail(*_):
         raise OSError("no space left")
 
-    for name in ("spillway.cli.export.Path.replace", "spillway.writer.write_parquet"):
+    for name in ("pathlib.Path.replace", "spillway.writer.write_parquet"):
         monkeypatch.setattr(name, fail)
     assert export(folder, "--to", to, "--out", out).exit_code == 2
     assert out.read_text() == "old"

@@ -329,6 +329,19 @@ def test_compare_holds_two_environments_of_a_run_to_a_gate(make, gate, status):
     assert ("seconds worse by 2" in done.output) == bool(status)
 
 
+@pytest.mark.parametrize(("n", "gate", "status"), [(8, "5%", 1), (8, "40%", 0), (3, "40%", 2)])
+def test_a_comparison_is_written_as_markdown_whatever_becomes_of_the_gate(make, tmp_path, n, gate, status):
+    run = make(n=n)
+    out = tmp_path / "comment.md"
+    done = CliRunner().invoke(app, ["compare", str(run.folder), "--gate", gate, "--markdown", str(out)])
+    assert done.exit_code == status, done.output
+    text = out.read_text()
+    assert f"## new beside old, by {n} pairs of each" in text
+    assert "| cell | seconds | time x | peak MB | memory x | file MB | size x |" in text
+    assert build_tables(run)[0].notes[0] in text
+    assert f"**gate of {float(gate[:-1]):.1f}%: " in text
+
+
 def test_beside_another_run_the_new_environment_counts(make):
     one, two = make("one"), make("two", size=1_210_000)
     rows = compare_runs(one, two, [METRICS["size"]]).rows

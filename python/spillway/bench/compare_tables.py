@@ -11,14 +11,15 @@ from spillway._wording import counted
 from spillway.bench.plan import Cell
 from spillway.bench.tables import file_megabytes, megabytes
 from spillway.harness.rank_tests import ALPHA
+from spillway.harness.report.markdown import bullets, document, table_section
 from spillway.harness.report.table import Entry, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
 
     from spillway.bench.compare import Comparison, Row
 
-__all__ = ["WRITTEN", "comparison_tables", "gate_lines", "label_of", "legend"]
+__all__ = ["WRITTEN", "comparison_tables", "gate_lines", "label_of", "legend", "markdown_of"]
 
 
 def comparison_tables(found: Comparison) -> list[Table]:
@@ -59,6 +60,24 @@ def gate_lines(found: Comparison, gate: float) -> list[str]:
         may = f"{counted(len(unclear), 'row')} may hide a loss beyond {gate:.1%}"
         beyond.append(f"{may} ({reach}, {label_of(most, found)}): more samples would tell")
     return beyond
+
+
+def markdown_of(
+    tables: Sequence[Table], verdict: Sequence[str], reading: Sequence[str], notes: Sequence[str]
+) -> str:
+    """A comparison as Markdown, for a comment on a change.
+
+    Args:
+        tables: Its tables.
+        verdict: What became of the gate; empty text is left out.
+        reading: The meaning of their columns, which is folded.
+        notes: What else to know before believing it.
+    """
+    parts = [table_section(table) for table in tables]
+    parts += [f"**{line}**" for line in verdict[:1] if line]
+    parts += [bullets([*verdict[1:], *notes])] if verdict[1:] or notes else []
+    meaning = "\n\n".join(reading)
+    return document([*parts, f"<details><summary>How to read it</summary>\n\n{meaning}\n\n</details>"])
 
 
 def _worse(row: Row, loss: float) -> str:

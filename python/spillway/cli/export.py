@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spillway.cli.common import fail, reason
+from spillway.cli.common import fail, reason, write_whole
 from spillway.cli.options import RunFolder  # noqa: TC001 - typer reads the annotations
 
 if TYPE_CHECKING:
@@ -103,14 +102,5 @@ def _write_parquet(folder: Path, out: Path | None) -> None:
 def _write_text(text: str, out: Path | None) -> None:
     if out is None:
         sys.stdout.write(text)
-        return
-    place = out.resolve()  # a link stays one
-    if place.exists() and not place.is_file():
-        place.write_text(text, encoding="utf-8")
-        return
-    unfinished = place.with_name(f".{place.name}-{os.getpid()}")
-    try:
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(place)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    else:
+        write_whole(text, out)
