@@ -41,6 +41,8 @@ ELSEWHERE = (
     "tests/delta/test_spark_changes.py",
     "tests/bench/test_pytest_plugin.py",
     "tests/bench/test_pythons.py",
+    "tests/bench/test_export.py",
+    "tests/docs/test_catch_regressions.py",
 )
 
 
