@@ -279,8 +279,10 @@ CODE = [{"backend": "arro3", "code": "c"}]
 def test_the_report_has_the_ratio_of_time_memory_and_size_with_its_interval(make):
     (table,) = build_tables(make())
     assert table.title == "new beside old, by 8 pairs of each"
-    assert list(table.header) == ["cell", "seconds", "time x", "peak MB", "memory x", "file MB", "size x"]
-    ((_, _, time, _, memory, files, size),) = table.rows
+    assert list(table.header[1:5]) == ["seconds", "time x", "CPU s", "cpu x"]
+    assert list(table.header[5:]) == ["peak MB", "memory x", "file MB", "size x"]
+    ((_, _, time, _, cpu, _, memory, files, size),) = table.rows
+    assert cpu.text.startswith("~1.000")
     assert time.text.startswith("1.24")
     assert "[1.2" in time.text
     assert (time.best, memory.best) == (False, True)
@@ -290,7 +292,8 @@ def test_the_report_has_the_ratio_of_time_memory_and_size_with_its_interval(make
     assert "on Python 3.12.1, new is arro3-io" in versions
     assert "numpy (2.2 and 2.3)" in others
     assert "new takes 1.24" in sentence
-    assert "its peak memory is 0.800 times as much; its file is 1.100 times as large" in sentence
+    assert "new has 0.800 [0.800, 0.800] times the peak memory" in sentence
+    assert "new writes a file 1.100 times as large" in sentence
 
 
 def test_the_verdict_says_what_the_table_says(make):
@@ -302,7 +305,7 @@ def test_the_verdict_says_what_the_table_says(make):
 
 def test_equal_environments_are_not_told_apart(make):
     run = make(speeds=[1e5 * each for each in NOISE[1:] + NOISE[:1]], growth=50e6, size=1_000_000)
-    ((_, _, time, _, memory, _, size),) = build_tables(run)[0].rows
+    ((_, _, time, _, _, _, memory, _, size),) = build_tables(run)[0].rows
     assert time.text.startswith("~")
     assert memory.text.startswith("~")
     assert size.text == "1"
@@ -337,7 +340,7 @@ def test_a_comparison_is_written_as_markdown_whatever_becomes_of_the_gate(make, 
     assert done.exit_code == status, done.output
     text = out.read_text()
     assert f"## new beside old, by {n} pairs of each" in text
-    assert "| cell | seconds | time x | peak MB | memory x | file MB | size x |" in text
+    assert "| cell | seconds | time x | CPU s | cpu x | peak MB | memory x | file MB | size x |" in text
     assert build_tables(run)[0].notes[0] in text
     assert f"**gate of {float(gate[:-1]):.1f}%: " in text
 

@@ -120,7 +120,7 @@ def done(steps: list[dict[str, Any]], disk: Path) -> Job:
 def test_the_workflow_measures_base_and_head_and_comments(done: Job) -> None:
     comment = (done.folder / "spillway-comment.md").read_text()
     assert "## head beside base, by 7 pairs of each" in comment
-    assert "| cell | seconds | time x | peak MB | memory x | file MB | size x |" in comment
+    assert "| cell | seconds | time x | CPU s | cpu x | peak MB | memory x | file MB | size x |" in comment
     assert re.search(r"\| ~?\d\.\d{3} \[\d\.\d{3}, \d+\.\d{3}\] \|", comment)
     assert "base is pyarrow" in comment
     assert "gate of 99.0%" in comment

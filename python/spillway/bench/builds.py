@@ -42,15 +42,15 @@ _WORDS = {
         "their speed cannot be told apart",
     ),
     "time": ("{new} takes {ratio} times as long as {old}", "their time cannot be told apart"),
-    "memory": ("its peak memory is {ratio} times as much", "their peak memory cannot be told apart"),
-    "size": ("its file is {ratio} times as large", "their files are of one size"),
-    "cpu": ("it takes {ratio} times the processor time", "their processor time cannot be told apart"),
-    "allocated": ("it allocates {ratio} times as many bytes", "they allocate as many bytes"),
+    "memory": ("{new} has {ratio} times the peak memory", "their peak memory cannot be told apart"),
+    "size": ("{new} writes a file {ratio} times as large", "their files are of one size"),
+    "cpu": ("{new} takes {ratio} times the processor time", "their processor time cannot be told apart"),
+    "allocated": ("{new} allocates {ratio} times as many bytes", "they allocate as many bytes"),
 }
 
 
 def build_tables(run: RunSummary) -> list[Table]:
-    """The table of a run's two environments, by time, memory and size; none for a run in one."""
+    """The table of a run's two environments, by the usual measures; none for a run in one."""
     found = _compared(run)
     return [] if found is None else [build_table(run, found)]
 
@@ -148,13 +148,16 @@ def _entries(row: Row) -> Iterator[Entry]:
         yield Entry("-")
     else:
         is_told = row.is_told or row.measure.is_exact
-        yield Entry(f"{'' if is_told else '~'}{_ratio(row.change)}", best=row.is_told and row.loss < 0)
+        yield Entry(
+            f"{'' if is_told else '~'}{_ratio(row.change, is_exact=row.measure.is_exact)}",
+            best=row.is_told and row.loss < 0,
+        )
 
 
-def _ratio(change: Change) -> str:
+def _ratio(change: Change, *, is_exact: bool) -> str:
     """A ratio with its interval, where it has one that is bounded."""
-    if change.low == change.high:
-        # A size is exact: a few bytes of a version's name are a difference, too.
+    if is_exact:
+        # A few bytes of a version's name are a difference, too.
         return f"{change.ratio:.3f}" if abs(change.ratio - 1) >= _LEAST_SHOWN else f"{change.ratio:.7g}"
     is_bounded = change.low > 0 and change.high < inf
     return f"{change.ratio:.3f}{f' [{change.low:.3f}, {change.high:.3f}]' if is_bounded else ''}"
@@ -172,5 +175,6 @@ def _sentence(label: str, rows: Sequence[Row], found: Comparison) -> str:
         differs, alike = _WORDS[row.measure.name]
         if row.change is not None:
             words = differs if row.is_told else alike
-            parts.append(words.format(ratio=_ratio(row.change), old=found.old, new=found.new))
+            ratio = _ratio(row.change, is_exact=row.measure.is_exact)
+            parts.append(words.format(ratio=ratio, old=found.old, new=found.new))
     return f"{label}: {'; '.join(parts)}."

@@ -39,7 +39,7 @@ def compare(
         str | None,
         typer.Option(
             help="speed, memory, size, cpu, time, allocated: one or more, separated by commas; by default "
-            "speed,memory,size, of two Python environments time,memory,size.",
+            "speed,memory,size, of two Python environments time,cpu,memory,size.",
             show_default=False,
         ),
     ] = None,
