@@ -27,6 +27,7 @@ from spillway.bench.pythons import parse_pythons, python_environments
 from spillway.bench.record import SAMPLES
 from spillway.bench.summary import read_run
 from spillway.cli.app import app
+from spillway.cli.report import _short_tables
 from spillway.errors import OptionError
 from spillway.harness import records
 from spillway.harness.schedule import schedule
@@ -301,6 +302,16 @@ def test_the_verdict_says_what_the_table_says(make):
     (found,) = conclude(run)
     (table,) = build_tables(run)
     assert (found.title, found.lines) == (table.title, table.notes)
+
+
+@pytest.mark.parametrize(
+    ("new", "absent", "tables"), [({}, [], 1), ({}, ["polars"], 3), ({"speeds": [None] * 8}, [], 3)]
+)
+def test_the_terminal_shows_more_than_the_ratio_where_there_is_more(make, new, absent, tables):
+    run = make(**new)
+    lacking = [{"backend": name, "reason": "not there"} for name in absent]
+    shown = _short_tables(replace(run, environment={**run.environment, "absent_backends": lacking}))
+    assert len(shown) == tables
 
 
 def test_equal_environments_are_not_told_apart(make):

@@ -99,14 +99,14 @@ def report_run(
 
 
 def _short_tables(run: RunSummary) -> list[Table]:
-    """Who is how fast; of one backend in two environments only how they compare, unless it failed."""
+    """Who is how fast; of one backend in two Python environments how they compare, unless it failed."""
     from spillway.bench.builds import build_tables
     from spillway.bench.tables import short_tables
 
     builds = build_tables(run)
-    is_alone = len({each.cell.backend for each in run.cells}) == 1 and all(
-        each.is_right for each in run.cells
-    )
+    asked = {each.cell.backend for each in run.cells}
+    asked |= {each["backend"] for each in run.environment["absent_backends"]}
+    is_alone = len(asked) == 1 and all(each.is_right for each in run.cells)
     return builds if builds and is_alone else [*builds, *short_tables(run)]
 
 
