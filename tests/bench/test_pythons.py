@@ -358,8 +358,10 @@ def test_a_comparison_is_written_as_markdown_whatever_becomes_of_the_gate(make, 
 
 def test_beside_another_run_the_new_environment_counts(make):
     one, two = make("one"), make("two", size=1_210_000)
-    rows = compare_runs(one, two, [METRICS["size"]]).rows
-    assert [each.change.ratio for each in rows] == [pytest.approx(1.1)]
+    two.environment["pythons"][1]["libraries"] = [{"name": "numpy", "version": "2.4"}]
+    found = compare_runs(one, two, [METRICS["size"]])
+    assert [each.change.ratio for each in found.rows] == [pytest.approx(1.1)]
+    assert "numpy: 2.3 and 2.4" in found.differences
 
 
 def test_a_cell_of_an_environment_has_its_own_process(taker):

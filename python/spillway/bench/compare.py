@@ -189,7 +189,7 @@ def compare_runs(
     apart = _alone(before, after)
     alone = [f"{_words(cell)}: only in the {which} run" for which, cell in apart]
     lost = [_words(cell) for _, cell in apart if cell in before]
-    differences = _differences(old.environment, new.environment)
+    differences = _differences(_software(old), _software(new))
     rows = _rows(pairs, measures, is_paired=False)
     names = (f"run {old.run_id}", f"run {new.run_id}")
     return Comparison(*names, rows, alone, differences, is_paired=False, lost=lost)
@@ -406,6 +406,12 @@ def _nothing_shared(old: dict[Cell, CellSummary], new: dict[Cell, CellSummary]) 
     ]
     why = "; ".join(apart) or "every one differs in something"
     return f"the runs have no cell in common: {why}. Measure the same"
+
+
+def _software(run: RunSummary) -> dict[str, Any]:
+    """The environment of a run; of one in two Python environments with the software of the second."""
+    measured = run.environment.get("pythons", [])[-1:]
+    return {**run.environment, **(measured[0] if measured else {})}
 
 
 def _differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
