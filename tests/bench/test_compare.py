@@ -136,6 +136,18 @@ def test_other_cells_are_refused_with_what_differs(make, cell, words):
         compare_runs(old, new, [SPEED])
 
 
+def test_what_no_machine_changes_compares_between_machines(make):
+    old = make("old", {"mine": Writes(speeds(1))})
+    new = make("new", {"mine": Writes(speeds(1), size=1_020_000)}, cpu_model="Other", usable_cores=64)
+    size, allocated = compare_runs(old, new, [SIZE, METRICS["allocated"]]).rows
+    assert size.loss == pytest.approx(0.02)
+    assert allocated.change.ratio == 1
+    assert invoke(old.folder, new.folder, "--metric", "size,allocated", "--gate", "1%").exit_code == 1
+    assert invoke(old.folder, new.folder, "--metric", "size,allocated", "--gate", "3%").exit_code == 0
+    with pytest.raises(OptionError, match="not the same machine"):
+        compare_runs(old, new, [SIZE, SPEED])
+
+
 def test_other_rows_and_old_records_are_refused(make):
     old, new = (make(name, {"mine": Writes(speeds(1))}) for name in ("old", "new"))
     (held,) = [each for each in new.environment["inputs"] if each["dataset"] == new.cells[0].cell.dataset]

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,6 +21,7 @@ from spillway.harness.probes.garbage import GarbageProbe
 from spillway.harness.probes.gil import GilTicker
 from spillway.harness.probes.group import GroupProbe
 from spillway.harness.probes.memray_pass import read_curve
+from spillway.harness.probes.pools import PoolTotals
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -195,3 +197,9 @@ def test_a_peak_that_cannot_be_set_back_is_the_writes_where_it_rose_in_it(tmp_pa
     assert reading is not None
     assert reading["write_peak_bytes"] == peak
     assert reading["peak_bytes"] == max(before, 1000, peak or 0)
+
+
+def test_a_pool_that_does_not_count_is_left_out(monkeypatch):
+    early = SimpleNamespace(default_memory_pool=lambda: SimpleNamespace(backend_name="system"))
+    monkeypatch.setitem(sys.modules, "pyarrow", early)
+    assert PoolTotals().read() is None

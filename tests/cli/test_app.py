@@ -19,6 +19,7 @@ COMMANDS = [
     "bench",
     "compare",
     "doctor",
+    "export",
     "inspect",
     "pipeline",
     "race",

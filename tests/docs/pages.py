@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 _TITLE = re.compile(r'title="([^"]+)"')
 _NOT_RUN = re.compile(r"^<!-- not run: (.+) -->$")
 _SECONDS = 800
-LANGUAGES = {"python", "console", "json", "text"}
+LANGUAGES = {"python", "console", "json", "text", "yaml"}
 
 
 class IdleBlockError(ValueError):

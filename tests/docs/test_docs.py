@@ -34,12 +34,15 @@ EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.stem
 PLUGIN = ROOT / "examples" / "backend_plugin"
 # Blocks below "not run: REASON". One more is a decision.
 NOT_RUN = 16
-# A JVM may start in some tests alone, which run those that say so; the last compares runs of its own.
+# A JVM may start in some tests alone, which run those that say so; the last two compare runs of their own.
 ELSEWHERE = (
     "tests/spark/test_guide.py",
     "tests/spark/test_bench.py",
     "tests/delta/test_spark_changes.py",
     "tests/bench/test_pytest_plugin.py",
+    "tests/bench/test_pythons.py",
+    "tests/bench/test_export.py",
+    "tests/docs/test_catch_regressions.py",
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
 
 __all__ = ["trace_backends"]
 
+_TRACER = "memray"
+
 
 def trace_backends(folder: Path, taker: SampleTaker, cells: Sequence[Cell], progress: Progress) -> None:
     """Trace the largest cells, without a limit, and append the curves that lack."""
-    names = ("backend", "mode", "dataset", "codec")
-    done = {tuple(each[name] for name in names) for each in records.read_lines(folder / ALLOCATIONS)}
+    names = ("backend", "mode", "dataset", "codec", "python")
+    done = {tuple(each.get(name, "") for name in names) for each in records.read_lines(folder / ALLOCATIONS)}
     # A tracer sees the same allocations whatever the arm, and in the pool of its own choice.
     as_they_are = [cell for cell in cells if cell.arm == cells[0].arm]
     largest = [
@@ -46,7 +49,8 @@ def trace_backends(folder: Path, taker: SampleTaker, cells: Sequence[Cell], prog
 
 
 def _record(taker: SampleTaker, cell: Cell) -> Allocations:
-    seconds, curve, reason = None, None, INVISIBLE.get(cell.backend)
+    seconds, curve = None, None
+    reason = INVISIBLE.get(cell.backend) or _cannot_trace(taker, cell)
     if reason is None:
         seconds, curve, reason = _trace(taker, cell)
     return {
@@ -59,10 +63,21 @@ def _record(taker: SampleTaker, cell: Cell) -> Allocations:
         "rows": cell.rows,
         "chunk_rows": cell.chunk_rows,
         "row_group_rows": cell.row_group_rows,
+        "python": cell.python,
         "reason": reason,
         "wall_seconds": seconds,
         "curve": curve,
     }
+
+
+def _cannot_trace(taker: SampleTaker, cell: Cell) -> str | None:
+    """Why the environment of a cell cannot trace for this one; None if it can. A trace's form varies."""
+    if not cell.python:
+        return None
+    found, own = taker.pythons[cell.python].version_of(_TRACER), version(_TRACER)
+    if found is None:
+        return f"{_TRACER} is not installed in the environment {cell.python}"
+    return None if found == own else f"the environment {cell.python} has {_TRACER} {found}, and not {own}"
 
 
 def _trace(taker: SampleTaker, cell: Cell) -> tuple[float | None, AllocationCurve | None, str | None]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from spillway.errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = ["ARM_NAMES", "DEFAULT_ARM", "Arm", "arm_of", "how_to_have", "require_arms"]
 
@@ -98,8 +98,12 @@ def how_to_have(name: str) -> list[str]:
     return [f"Measured with {arm.words}: {', '.join(steps)}."] if steps else []
 
 
-def require_arms(names: Iterable[str]) -> None:
-    """Refuse a pool that this build of pyarrow lacks: it would warn, and take another one.
+def require_arms(names: Iterable[str], elsewhere: Sequence[str] | None = None) -> None:
+    """Refuse a pool that the build of pyarrow lacks: it would warn, and take another one.
+
+    Args:
+        names: The arms.
+        elsewhere: The pools of another environment's pyarrow; by default those of this one are looked at.
 
     Raises:
         OptionError: It lacks one.
@@ -107,11 +111,15 @@ def require_arms(names: Iterable[str]) -> None:
     wanted = {name: pool for name in names if (pool := arm_of(name).environment.get(_POOL)) is not None}
     if not wanted:
         return
-    import pyarrow as pa
-
-    built = pa.supported_memory_backends()
+    built = _pools() if elsewhere is None else elsewhere
     for name, pool in wanted.items():
         if pool not in built:
             raise OptionError(
                 f"--arm {name}: this build of pyarrow has no such pool: it has {', '.join(built)}"
             )
+
+
+def _pools() -> Sequence[str]:
+    import pyarrow as pa
+
+    return pa.supported_memory_backends()

@@ -12,6 +12,7 @@ _USUAL: dict[str, Any] = {
     "--chunk-rows": [10_000],
     "--row-group-rows": [1_048_576],
     "--arm": ["default"],
+    "--python": [],
     "--least-memory": 0,
     "--level": None,
     "--seed": 1,
@@ -38,6 +39,7 @@ def command_of(environment: dict[str, Any]) -> str:
         "--chunk-rows": as_list(options["chunk_rows"]),
         "--row-group-rows": as_list(options["row_group_rows"]),
         "--arm": options.get("arms", ["default"]),
+        "--python": [f"{name}=PATH" for name in options.get("pythons", ())],
         "--codec": options["codecs"],
         "--level": options["level"],
         "--memory": limits,
@@ -53,9 +55,11 @@ def command_of(environment: dict[str, Any]) -> str:
         "--least-memory": options.get("least_memory", 0),
     }
     words = [
-        f"{name} {_written(value)}"
+        f"{name} {_written(each)}"
         for name, value in given.items()
         if name not in _USUAL or value != _USUAL[name]
+        # An option that is repeated, and no list.
+        for each in (value if name == "--python" else [value])
     ]
     return " ".join(["spillway bench", *words, *_afterwards(environment.get("afterwards"))])
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from spillway._wording import and_joined, counted
-from spillway.bench.summary import Setting, cpu_seconds, file_bytes, growth, speed
+from spillway.bench.summary import Setting, allocated_bytes, cpu_seconds, file_bytes, growth, seconds, speed
 from spillway.errors import OptionError
 from spillway.harness.rank_tests import ALPHA, Change, change_of_pairs, change_of_runs, holm, least_p
 
@@ -21,7 +21,17 @@ if TYPE_CHECKING:
     from spillway.bench.plan import Cell
     from spillway.bench.summary import CellSummary, Metric, RunSummary
 
-__all__ = ["METRICS", "Comparison", "Measure", "Row", "compare_backends", "compare_runs"]
+__all__ = [
+    "METRICS",
+    "Comparison",
+    "Measure",
+    "Row",
+    "compare_backends",
+    "compare_pythons",
+    "compare_runs",
+    "pythons_of",
+    "usual_metrics",
+]
 
 
 @dataclass(frozen=True)
@@ -33,7 +43,7 @@ class Measure:
         title: Its name and unit in a table.
         of: Its value of a sample.
         better: 1 where more of it is better, -1 where less is.
-        is_exact: It does not vary by chance, so that one sample tells.
+        is_exact: It varies neither by chance nor by machine: one sample tells.
     """
 
     name: str
@@ -50,9 +60,21 @@ METRICS = {
         Measure("memory", "peak MB", growth, -1),
         Measure("size", "file MB", file_bytes, -1, is_exact=True),
         Measure("cpu", "CPU s", cpu_seconds, -1),
+        Measure("time", "seconds", seconds, -1),
+        Measure("allocated", "allocated MB", allocated_bytes, -1, is_exact=True),
     )
 }
 """The measures by the names that ``--metric`` takes."""
+
+
+def usual_metrics(*, of_pythons: bool) -> list[Measure]:
+    """The measures where none are named.
+
+    Of two Python environments time stands in the place of speed, and processor time beside it, which a busy
+    host changes less.
+    """
+    names = ("time", "cpu", "memory", "size") if of_pythons else ("speed", "memory", "size")
+    return [METRICS[name] for name in names]
 
 
 @dataclass(frozen=True)
@@ -138,7 +160,7 @@ class Comparison:
 def compare_runs(
     old: RunSummary, new: RunSummary, measures: Iterable[Measure], backends: Sequence[str] = ()
 ) -> Comparison:
-    """Compare the cells that two runs share.
+    """Compare the cells that two runs share. Of a run in two environments those of the second are taken.
 
     Args:
         old: The first run.
@@ -149,9 +171,14 @@ def compare_runs(
     Raises:
         OptionError: They cannot be compared; the message says why.
     """
-    _refuse_other_measurement(old, new)
+    measures = list(measures)
+    _refuse_other_measurement(old, new, of_machines=not all(each.is_exact for each in measures))
     before, after = (
-        {each.cell: each for each in run.cells if not backends or each.cell.backend in backends}
+        {
+            replace(each.cell, python=""): each
+            for each in run.cells
+            if (not backends or each.cell.backend in backends) and each.cell.python == _newest_python(run)
+        }
         for run in (old, new)
     )
     shared = [cell for cell in before if cell in after]
@@ -162,7 +189,7 @@ def compare_runs(
     apart = _alone(before, after)
     alone = [f"{_words(cell)}: only in the {which} run" for which, cell in apart]
     lost = [_words(cell) for _, cell in apart if cell in before]
-    differences = _differences(old.environment, new.environment)
+    differences = _differences(_software(old), _software(new))
     rows = _rows(pairs, measures, is_paired=False)
     names = (f"run {old.run_id}", f"run {new.run_id}")
     return Comparison(*names, rows, alone, differences, is_paired=False, lost=lost)
@@ -174,14 +201,57 @@ def compare_backends(run: RunSummary, old: str, new: str, measures: Iterable[Mea
     Raises:
         OptionError: The run has no samples of one, or they share no setting.
     """
+    known = sorted({each.cell.backend for each in run.cells})
+    for name in (old, new):
+        if name not in known:
+            raise OptionError(f"run {run.run_id} has no backend {name!r}: it has {and_joined(known)}")
+    return _compare_within(run, "backend", (old, new), measures)
+
+
+def compare_pythons(run: RunSummary, measures: Iterable[Measure], backends: Sequence[str] = ()) -> Comparison:
+    """Compare the two Python environments of a run, block by block.
+
+    Args:
+        run: The run.
+        measures: By what.
+        backends: Of these backends alone; of all by default.
+
+    Raises:
+        OptionError: The run was not measured in two, or has no samples of one.
+    """
+    names = pythons_of(run)
+    if not names:
+        raise OptionError(f"run {run.run_id} was measured in one Python environment: name two by --python")
+    return _compare_within(run, "python", names, measures, backends)
+
+
+def pythons_of(run: RunSummary) -> tuple[str, ...]:
+    """The names of a run's Python environments, the old one first; none for a run in that of the bench."""
+    return tuple(run.environment["options"].get("pythons", ()))
+
+
+def _newest_python(run: RunSummary) -> str:
+    """The environment that stands for a run beside others: the second of two."""
+    return next(reversed(pythons_of(run)), "")
+
+
+def _compare_within(
+    run: RunSummary,
+    field: Literal["backend", "python"],
+    names: Sequence[str],
+    measures: Iterable[Measure],
+    backends: Sequence[str] = (),
+) -> Comparison:
+    """Compare the cells of a run that differ in one field alone."""
+    old, new = names
     by_name = {
-        name: {replace(each.cell, backend=""): each for each in run.cells if each.cell.backend == name}
-        for name in (old, new)
+        name: {
+            _without(each.cell, field): each
+            for each in run.cells
+            if getattr(each.cell, field) == name and (not backends or each.cell.backend in backends)
+        }
+        for name in names
     }
-    for name, cells in by_name.items():
-        if not cells:
-            known = and_joined(sorted({each.cell.backend for each in run.cells}))
-            raise OptionError(f"run {run.run_id} has no backend {name!r}: it has {known}")
     shared = [cell for cell in by_name[old] if cell in by_name[new]]
     if not shared:
         raise OptionError(f"{old} and {new} were measured in no setting that both have: choose others")
@@ -267,16 +337,20 @@ _NOTED: dict[str, _Found] = {
 }
 
 
-def _refuse_other_measurement(old: RunSummary, new: RunSummary) -> None:
-    """Refuse runs of other machines, code that measures, rows or kinds of limit."""
+def _without(cell: Cell, field: Literal["backend", "python"]) -> Cell:
+    return replace(cell, backend="") if field == "backend" else replace(cell, python="")
+
+
+def _refuse_other_measurement(old: RunSummary, new: RunSummary, *, of_machines: bool) -> None:
+    """Refuse runs of other code that measures, rows or kinds of limit, and of other machines if asked."""
     before, after = old.environment, new.environment
     if old.run_id == new.run_id:
         raise OptionError(f"both are run {old.run_id}: name two runs, or --backend OLD,NEW for one")
-    for what, found in _MACHINE.items():
+    for what, found in _MACHINE.items() if of_machines else ():
         if found(before) != found(after):
             raise OptionError(
                 f"not the same machine: {what} {found(before)} and {found(after)}. Figures compare on one "
-                f"machine alone: measure both there"
+                f"machine alone, but for sizes and allocated bytes: measure both there"
             )
     for run in (old, new):
         if "benchmark" not in run.environment:
@@ -332,6 +406,12 @@ def _nothing_shared(old: dict[Cell, CellSummary], new: dict[Cell, CellSummary]) 
     ]
     why = "; ".join(apart) or "every one differs in something"
     return f"the runs have no cell in common: {why}. Measure the same"
+
+
+def _software(run: RunSummary) -> dict[str, Any]:
+    """The environment of a run; of one in two Python environments with the software of the second."""
+    measured = run.environment.get("pythons", [])[-1:]
+    return {**run.environment, **(measured[0] if measured else {})}
 
 
 def _differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:

@@ -11,14 +11,15 @@ from spillway._wording import counted
 from spillway.bench.plan import Cell
 from spillway.bench.tables import file_megabytes, megabytes
 from spillway.harness.rank_tests import ALPHA
+from spillway.harness.report.markdown import bullets, document, table_section
 from spillway.harness.report.table import Entry, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Sequence
 
     from spillway.bench.compare import Comparison, Row
 
-__all__ = ["comparison_tables", "gate_lines", "legend"]
+__all__ = ["WRITTEN", "comparison_tables", "gate_lines", "label_of", "legend", "markdown_of"]
 
 
 def comparison_tables(found: Comparison) -> list[Table]:
@@ -50,15 +51,33 @@ def legend(found: Comparison) -> list[str]:
 
 def gate_lines(found: Comparison, gate: float) -> list[str]:
     """Rows that exceed the gate, cells that are gone and rows that may exceed it, in sentences."""
-    beyond = [f"{_label(row, found)}: {_worse(row, row.loss)}" for row in found.beyond(gate)]
+    beyond = [f"{label_of(row, found)}: {_worse(row, row.loss)}" for row in found.beyond(gate)]
     beyond += [f"{each}: not in the new run" for each in found.lost]
     unclear = found.unclear(gate)
     if unclear:
         most = max(unclear, key=lambda row: row.possible_loss)
         reach = "without bound" if most.possible_loss == inf else f"up to {most.possible_loss:.1%}"
         may = f"{counted(len(unclear), 'row')} may hide a loss beyond {gate:.1%}"
-        beyond.append(f"{may} ({reach}, {_label(most, found)}): more samples would tell")
+        beyond.append(f"{may} ({reach}, {label_of(most, found)}): more samples would tell")
     return beyond
+
+
+def markdown_of(
+    tables: Sequence[Table], verdict: Sequence[str], reading: Sequence[str], notes: Sequence[str]
+) -> str:
+    """A comparison as Markdown, for a comment on a change.
+
+    Args:
+        tables: Its tables.
+        verdict: What became of the gate; empty text is left out.
+        reading: The meaning of their columns, which is folded.
+        notes: What else to know before believing it.
+    """
+    parts = [table_section(table) for table in tables]
+    parts += [f"**{line}**" for line in verdict[:1] if line]
+    parts += [bullets([*verdict[1:], *notes])] if verdict[1:] or notes else []
+    meaning = "\n\n".join(reading)
+    return document([*parts, f"<details><summary>How to read it</summary>\n\n{meaning}\n\n</details>"])
 
 
 def _worse(row: Row, loss: float) -> str:
@@ -69,7 +88,7 @@ def _worse(row: Row, loss: float) -> str:
 
 def _table(found: Comparison, rows: list[Row]) -> Table:
     measure = rows[0].measure
-    lines = [[Entry(_label(row, found)), *_entries(row)] for row in rows]
+    lines = [[Entry(label_of(row, found)), *_entries(row)] for row in rows]
     told = [row.change.ratio for row in rows if row.change is not None]
     if len(told) > 1:
         geometric = Entry(_percent(exp(mean(map(log, told)))))
@@ -84,7 +103,7 @@ def _table(found: Comparison, rows: list[Row]) -> Table:
 
 
 def _entries(row: Row) -> list[Entry]:
-    written = _WRITTEN[row.measure.name]
+    written = WRITTEN[row.measure.name]
     sides = []
     for side in (row.old, row.new):
         value = side.estimate(row.measure.of)
@@ -99,13 +118,19 @@ def _entries(row: Row) -> list[Entry]:
     return [*sides, Entry(text), Entry(f"{row.p:.3f} {n}")]
 
 
-def _label(row: Row, found: Comparison) -> str:
-    """The cell by the fields that differ among all that is compared, or its rows where none does."""
+def label_of(row: Row, found: Comparison, always: Collection[str] = ()) -> str:
+    """A row's cell by the fields that differ among all that is compared; by its rows where none does.
+
+    Args:
+        row: The row.
+        found: All that is compared.
+        always: Fields to name in any case.
+    """
     cell = row.old.cell
     names = [field.name for field in fields(Cell)]
     held = [each.old.cell for each in found.rows]
-    varying = [name for name in names if len({getattr(each, name) for each in held}) > 1]
-    return " ".join(_field(name, getattr(cell, name)) for name in varying or ["rows"])
+    named = [name for name in names if name in always or len({getattr(each, name) for each in held}) > 1]
+    return " ".join(_field(name, getattr(cell, name)) for name in named or ["rows"])
 
 
 def _field(name: str, value: object) -> str:
@@ -124,9 +149,12 @@ def _end(ratio: float) -> str:
     return "-inf" if ratio == 0 else "inf" if ratio == inf else _percent(ratio)
 
 
-_WRITTEN: dict[str, Callable[[float], str]] = {
+WRITTEN: dict[str, Callable[[float], str]] = {
     "speed": lambda value: f"{value:,.0f}",
     "memory": megabytes,
     "size": file_megabytes,
     "cpu": lambda value: f"{value:.3g}",
+    "time": lambda value: f"{value:.3g}",
+    "allocated": file_megabytes,
 }
+"""How a value of each measure is written, by its name."""

@@ -9,6 +9,8 @@ from spillway._wording import and_joined, counted
 from spillway.backends import Settings, library
 from spillway.backends.calls import call_of
 from spillway.bench.arms import DEFAULT_ARM, how_to_have
+from spillway.bench.builds import build_verdict
+from spillway.bench.compare import pythons_of
 from spillway.bench.failures import outcome_words
 from spillway.bench.ranking import rankings, ratio
 from spillway.bench.summary import growth
@@ -52,9 +54,14 @@ def conclude(run: RunSummary) -> list[Conclusion]:
     """The verdict on each setting of the run; code that an earlier one shows is not shown again.
 
     Of settings that differ in the arm alone, writers are compared in one, the process as it is if that was
-    measured. What arms change in each writer is a verdict of its own, at the end.
+    measured. What arms change in each writer is a verdict of its own, at the end. Of two Python environments
+    the new one is the setting of writers, and the first verdict is on the two.
     """
-    found = [_conclusion(rankings(run, setting)) for setting in _one_arm_each(run.settings)]
+    settings = [each for each in run.settings if each.python == next(reversed(pythons_of(run)), "")]
+    builds = build_verdict(run)
+    if builds is not None and len({each.cell.backend for each in run.cells}) == 1:
+        settings = []
+    found = [_conclusion(rankings(run, setting)) for setting in _one_arm_each(settings)]
     shown: set[str] = set()
     for place, each in enumerate(found):
         if each.code in shown:
@@ -62,7 +69,8 @@ def conclude(run: RunSummary) -> list[Conclusion]:
             found[place] = replace(each, lines=[*each.lines, again], code=None)
         elif each.code is not None:
             shown.add(each.code)
-    return [*found, *(Conclusion(title, lines, None, None) for title, lines in arm_verdicts(run))]
+    first = [] if builds is None else [Conclusion(*builds, None, None)]
+    return [*first, *found, *(Conclusion(title, lines, None, None) for title, lines in arm_verdicts(run))]
 
 
 def _one_arm_each(settings: Sequence[Setting]) -> list[Setting]:

@@ -291,7 +291,7 @@ def _by_count(
 
 def _first_of(run: RunSummary, traced: dict[str, Any]) -> Setting | None:
     """The first setting of the run that a traced write is of, which says no more of it than these fields."""
-    names = [name for name in ("mode", "dataset", "codec") if name in traced]
+    names = [name for name in ("mode", "dataset", "codec", "python") if name in traced]
     return next(
         (each for each in run.settings if all(getattr(each, name) == traced[name] for name in names)), None
     )
@@ -334,6 +334,7 @@ def _varying(run: RunSummary, setting: Setting) -> list[str]:
         "chunk_rows": f"{setting.chunk_rows} rows a batch",
         "row_group_rows": f"{setting.row_group_rows} rows a group",
         "arm": setting.arm,
+        "python": setting.python,
     }
     return [text for name, text in parts.items() if len({getattr(each, name) for each in run.settings}) > 1]
 

@@ -6,6 +6,7 @@ import re
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from spillway.bench.builds import build_tables
 from spillway.bench.conclusion import conclude, headline, verdict_caveats
 from spillway.bench.figures import charts_across, charts_of
 from spillway.bench.ranking import rankings
@@ -69,7 +70,9 @@ def _content(run: RunSummary) -> dict[str, Any]:
         "described": describe_run(run),
         "reading": reading(run),
         "across": _embedded(charts_across(run)),
-        "variations": [{"title": table.title, "table": table} for table in variation_tables(run)],
+        "variations": [
+            {"title": table.title, "table": table} for table in (*build_tables(run), *variation_tables(run))
+        ],
         "probes_of_samples": PROBES_OF_SAMPLES,
         "verdict_caveats": verdict_caveats(run),
         "settings": [

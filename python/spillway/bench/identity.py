@@ -15,15 +15,22 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+import spillway
 from spillway import backends
 from spillway.bench import worker
 from spillway.errors import OptionError
 from spillway.harness import probes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-__all__ = ["describe_benchmark", "fingerprint_of_code", "fingerprint_of_rows"]
+__all__ = [
+    "describe_benchmark",
+    "fingerprint_of_code",
+    "fingerprint_of_rows",
+    "measuring_files",
+    "of_same_code",
+]
 
 _DIGEST_BYTES = 8
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
@@ -31,11 +38,24 @@ _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 def describe_benchmark(names: Iterable[str]) -> dict[str, Any]:
     """The fingerprints of the worker with its probes, and of each backend's code that calls its library."""
-    measuring = [path for package in (worker, probes) for path in sorted(_folder(package).glob("*.py"))]
     return {
-        "worker": fingerprint_of_code(measuring),
+        "worker": fingerprint_of_code(_measuring()),
         "backends": [{"backend": name, "code": _of_backend(name)} for name in names],
     }
+
+
+def measuring_files(names: Iterable[str]) -> list[Path]:
+    """The files of the worker with its probes, and of these backends, which are this package's own."""
+    return [*_measuring(), *dict.fromkeys(path for name in names for path in _sources(name))]
+
+
+def of_same_code(files: Sequence[Path], package: Path) -> bool:
+    """Return true if another copy of this package, in its folder, has the same code in these files."""
+    root = Path(spillway.__file__).parent
+    others = [package / path.relative_to(root) for path in files]
+    return all(path.is_file() for path in others) and fingerprint_of_code(others) == fingerprint_of_code(
+        files
+    )
 
 
 def fingerprint_of_rows(path: Path) -> str:
@@ -82,6 +102,10 @@ def _of_backend(name: str) -> str:
     if found is not None:
         digest.update(Path(found).read_bytes())
     return digest.hexdigest()
+
+
+def _measuring() -> list[Path]:
+    return [path for package in (worker, probes) for path in sorted(_folder(package).glob("*.py"))]
 
 
 def _folder(package: Any) -> Path:

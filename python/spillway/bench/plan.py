@@ -56,6 +56,7 @@ class Cell:
         limit_kind: How the limit is set, "none" without one.
         threads: Cores the process is pinned to, and threads each pool may use.
         arm: The change to the process, by its name in `spillway.bench.arms`.
+        python: The Python environment of the process, by its name in ``--python``; empty for the bench's own.
     """
 
     backend: str
@@ -70,6 +71,7 @@ class Cell:
     limit_kind: Annotated[str, Keywords(enum=["none", *LIMIT_KINDS])]
     threads: Positive
     arm: str = field(default=DEFAULT_ARM, metadata=LATER)
+    python: str = field(default="", metadata=LATER)
 
     @property
     def input(self) -> tuple[str, int]:
@@ -101,6 +103,8 @@ class Options:
         least_memory: Writes that prove each side of the least memory limit that each backend survives at its
             most rows; 0 to look for none.
         pairs: Writes of each backend on one core beside those of the base, at its most rows; 0 for none.
+        pythons: Two Python environments that each backend is measured in, the old one first, by their names;
+            none for that of the bench.
     """
 
     backends: tuple[str, ...]
@@ -125,6 +129,7 @@ class Options:
     arms: tuple[str, ...] = (DEFAULT_ARM,)
     least_memory: int = 0
     pairs: int = 0
+    pythons: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         require_counts(
@@ -143,15 +148,13 @@ class Options:
         _check_backends(self.backends)
         if self.precision is not None and not 0 < self.precision < 1:
             raise OptionError(f"--precision takes a share between 0 and 100 %, not {self.precision:.0%}")
-        if self.budget_minutes <= 0:
-            raise OptionError(f"--budget takes minutes above 0, not {self.budget_minutes:g}")
+        _check_times(self.budget_minutes, self.timeout)
         counts = {"--probes": self.probes, "--least-memory": self.least_memory, "--pairs": self.pairs}
         for option, count in counts.items():
             if count < 0:
                 raise OptionError(f"{option} takes a whole number from 0 up, not {count}")
         _check_pairs(self.pairs, self.backends, self.threads)
-        if self.timeout <= 0:
-            raise OptionError(f"--timeout takes seconds above 0, not {self.timeout:g}")
+        _check_pythons(self.pythons)
         for option, names in (("--dataset", self.datasets), ("--codec", self.codecs)):
             if not names:
                 raise OptionError(f"{option} names nothing to measure")
@@ -204,6 +207,7 @@ def plan_cells(options: Options) -> list[Cell]:
             limit_kind="none" if memory is None else options.limit_kind,
             threads=threads,
             arm=arm,
+            python=python,
         )
         for dataset, codec, chunk_rows, row_group_rows, threads, arm, mode, memory in itertools.product(
             options.datasets,
@@ -218,13 +222,17 @@ def plan_cells(options: Options) -> list[Cell]:
         if arm_of(arm).changes(threads)
         for rows in options.rows_of(mode)
         for backend in options.backends
+        for python in options.pythons or ("",)
     ]
 
 
 def largest_cells(cells: Sequence[Cell]) -> list[Cell]:
-    """The cells of the most rows for each backend, mode, dataset, codec and arm: those of untimed passes."""
+    """The cells of the most rows for each backend in each Python, mode, dataset, codec and arm.
+
+    They are those of untimed passes.
+    """
     largest = {
-        (cell.backend, cell.mode, cell.dataset, cell.codec, cell.arm): cell
+        (cell.backend, cell.python, cell.mode, cell.dataset, cell.codec, cell.arm): cell
         for cell in sorted(cells, key=lambda cell: cell.rows)
     }
     return list(largest.values())
@@ -263,11 +271,25 @@ def _check_backends(backends: Sequence[str]) -> None:
         raise OptionError(f"no backend is left to measure; choose from: {', '.join(known)}")
 
 
+def _check_times(budget_minutes: float, timeout: float) -> None:
+    if budget_minutes <= 0:
+        raise OptionError(f"--budget takes minutes above 0, not {budget_minutes:g}")
+    if timeout <= 0:
+        raise OptionError(f"--timeout takes seconds above 0, not {timeout:g}")
+
+
 def _check_pairs(pairs: int, backends: Sequence[str], threads: Sequence[int]) -> None:
     if pairs and len(set(backends)) < _A_PAIR:
         raise OptionError("--pairs: it takes two to compare: name another --backend, or leave it out")
     if pairs and 1 not in threads:
         raise OptionError("--pairs: both of a pair are on one core: add 1 to --cores, or leave it out")
+
+
+def _check_pythons(pythons: Sequence[str]) -> None:
+    if len(pythons) not in {0, _A_PAIR}:
+        raise OptionError(
+            f"--python: it takes two environments to compare, not {len(pythons)}: give old=PATH and new=PATH"
+        )
 
 
 def _check_arms(arms: Sequence[str], threads: int) -> None:

@@ -322,8 +322,9 @@ class Allocations(TypedDict):
 
     Attributes:
         run_id: The run's name.
-        chunk_rows: Rows of a batch; missing in early records, like the next.
+        chunk_rows: Rows of a batch; missing in early records, like the next two.
         row_group_rows: Rows of a row group.
+        python: The Python environment, as in a cell.
         reason: The reason why there is no curve, or null.
         wall_seconds: The traced write, which is slower than one without.
     """
@@ -337,6 +338,7 @@ class Allocations(TypedDict):
     rows: int
     chunk_rows: NotRequired[int]
     row_group_rows: NotRequired[int]
+    python: NotRequired[str]
     reason: str | None
     wall_seconds: float | None
     curve: AllocationCurve | None

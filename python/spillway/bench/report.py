@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spillway._wording import counted
+from spillway.bench.builds import BUILD_LEGEND, build_tables
 from spillway.bench.command import command_of
 from spillway.bench.conclusion import conclude, verdict_caveats
 from spillway.bench.crossover import CROSSOVER_LEGEND, crossover_table
@@ -54,9 +55,13 @@ __all__ = [
 
 
 def run_tables(run: RunSummary) -> list[Table]:
-    """All tables of a run: those of each setting, then those of what differs between settings alone."""
+    """All tables of a run: of two environments, of each setting, then of what differs between settings."""
     by_setting = tables_by_setting(run)
-    return [*(table for setting in run.settings for table in by_setting[setting]), *variation_tables(run)]
+    return [
+        *build_tables(run),
+        *(table for setting in run.settings for table in by_setting[setting]),
+        *variation_tables(run),
+    ]
 
 
 def tables_by_setting(run: RunSummary) -> dict[Setting, list[Table]]:
@@ -164,6 +169,7 @@ def reading(run: RunSummary) -> list[str]:
         MEMORY_LEGEND,
         *([LEAST_MEMORY_LEGEND] if run.limit_trials else []),
         *([VARIATION_LEGEND] if variation_tables(run) else []),
+        *([BUILD_LEGEND] if build_tables(run) else []),
     ]
 
 
@@ -188,6 +194,9 @@ def _environment(run: RunSummary) -> list[str]:
     here = "On the driver of a cluster, whose hosts took the samples: " if hosts_of(run) else ""
     lines = [f"{here}{machine(environment)}, transparent huge pages {huge_pages}.", *host_lines(run)]
     lines += [software(environment)]
+    lines += [
+        f"In the environment {each['name']}: {software(each)}" for each in environment.get("pythons", ())
+    ]
     lines += [_input(data, options) for data in environment["inputs"]]
     lines += checkout(environment)
     lines += [_proof(proof) for proof in environment["limit_proofs"]]

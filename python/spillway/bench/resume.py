@@ -36,6 +36,7 @@ _UNCHANGED = {
     "malloc": "the settings of the allocator",
     "python": "Python",
     "libraries": "the libraries",
+    "pythons": "the environments of --python",
     "native_build": "the build of spillway",
     "benchmark": "the code that measures",
     "absent_backends": "the backends that can run here",
@@ -93,7 +94,7 @@ class BegunRun:
         Raises:
             OptionError: Something has changed that figures depend on.
         """
-        changed = [words for name, words in _UNCHANGED.items() if self.environment.get(name) != now[name]]
+        changed = [words for name, words in _UNCHANGED.items() if self.environment.get(name) != now.get(name)]
         if [_rows_of(each) for each in self.environment["inputs"]] != [_rows_of(i) for i in now["inputs"]]:
             changed.append("the rows of the input")
         if changed:

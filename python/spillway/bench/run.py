@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from spillway.bench.outputs import OutputFiles
 from spillway.bench.pairs import measure_pairs
 from spillway.bench.plan import Cell, Options, plan_cells
 from spillway.bench.probing import probe_backends
+from spillway.bench.pythons import python_environments
 from spillway.bench.record import SAMPLES, SCHEMA, SCHEMA_VERSION
 from spillway.bench.resume import slots_left
 from spillway.bench.sample import SampleTaker, limits_of
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from spillway.backends import Mode
     from spillway.bench.on_spark import Cluster, Executors
     from spillway.bench.progress import Progress
+    from spillway.bench.pythons import PythonEnvironment
     from spillway.bench.record import Sample
     from spillway.bench.resume import BegunRun
     from spillway.datasets import FileSource, PreparedInput
@@ -75,6 +77,7 @@ def measure(  # noqa: PLR0913 - options, by keyword only
     progress: Progress,
     begun: BegunRun | None = None,
     on: Cluster | None = None,
+    pythons: Mapping[str, Path] | None = None,
 ) -> Finished:
     """Measure all cells of `options` and leave everything in a new folder below `out`.
 
@@ -92,6 +95,7 @@ def measure(  # noqa: PLR0913 - options, by keyword only
         begun: A run that ended early, to which the samples are added that it lacks; its options are these.
         on: The cluster whose executors take the samples; this machine by default. The limit kind of the
             options may be "best" then, for that of an executor.
+        pythons: The interpreters of the environments that the options name.
 
     Raises:
         KeyboardInterrupt: Ctrl-C came before the first sample.
@@ -102,9 +106,14 @@ def measure(  # noqa: PLR0913 - options, by keyword only
     with ExitStack() as stack:
         stack.enter_context(on_disk(out))
         require_engines(engines)
-        _require_arms(options, on)
-        present, absent = _split_absent(options)
-        if any(backends.library(name) == backends.OWN_LIBRARY for name in present):
+        if on is not None and pythons:
+            raise OptionError(
+                "--python: executors of a cluster have their own: leave it out, or leave --on out"
+            )
+        environments = stack.enter_context(python_environments(pythons or {}, options.backends))
+        _require_arms(options, on, environments)
+        present, absent = _split_absent(options, environments)
+        if not environments and any(backends.library(name) == backends.OWN_LIBRARY for name in present):
             refuse_debug_build()
         for source in sources.values():
             if not isinstance(source, str):
@@ -132,6 +141,7 @@ def measure(  # noqa: PLR0913 - options, by keyword only
             "inputs": [_describe_input(*key, each) for key, each in prepared.items()],
             "limit_proofs": proofs,
             "benchmark": describe_benchmark(present),
+            **({"pythons": [each.described for each in environments.values()]} if environments else {}),
             "afterwards": {"engines": list(engines), "trace": trace, "keep_output": keep_output},
         }
         if begun is None:
@@ -147,6 +157,7 @@ def measure(  # noqa: PLR0913 - options, by keyword only
             limiter=limiter,
             cores=cores,
             timeout=options.timeout,
+            pythons=environments,
         )
         records.write_json(folder / records.ENVIRONMENT, environment)
         sampling = partial(_take_samples, folder, taker, cells, options, progress)
@@ -254,7 +265,9 @@ def _describe_input(dataset: str, chunk_rows: int, prepared: PreparedInput) -> d
 def _take_samples(
     folder: Path, taker: SampleTaker, cells: list[Cell], options: Options, progress: Progress
 ) -> None:
-    whole = schedule(cells, blocks=options.samples, seed=options.seed)
+    whole = schedule(
+        cells, blocks=options.samples, seed=options.seed, together=lambda cell: replace(cell, python="")
+    )
     taken = records.read_lines(folder / SAMPLES)
     slots = slots_left(whole, taken)
     if not slots:
@@ -304,12 +317,15 @@ def _take_on_executors(  # noqa: PLR0913, PLR0917 - the parts of a run
         executors.stop()
 
 
-def _split_absent(options: Options) -> tuple[dict[str, frozenset[Mode]], dict[str, str]]:
-    """The modes of each backend that can run here, and why the others cannot."""
+def _split_absent(
+    options: Options, environments: Mapping[str, PythonEnvironment]
+) -> tuple[dict[str, frozenset[Mode]], dict[str, str]]:
+    """The modes of each backend that can run here, or in all environments, and why the others cannot."""
     present: dict[str, frozenset[Mode]] = {}
     absent: dict[str, str] = {}
     for name in options.backends:
-        reason = backends.missing(name)
+        elsewhere = (each.missing[name] for each in environments.values() if name in each.missing)
+        reason = next(elsewhere, None) if environments else backends.missing(name)
         if reason is None and not backends.modes(name) & set(options.modes):
             reason = f"it has no mode {' or '.join(options.modes)}"
         if reason is None:
@@ -321,9 +337,14 @@ def _split_absent(options: Options) -> tuple[dict[str, frozenset[Mode]], dict[st
     return present, absent
 
 
-def _require_arms(options: Options, on: Cluster | None) -> None:
+def _require_arms(
+    options: Options, on: Cluster | None, environments: Mapping[str, PythonEnvironment]
+) -> None:
     """Refuse arms that cannot be had, before anything is made."""
-    require_arms(options.arms)
+    for python in environments.values():
+        require_arms(options.arms, python.pools)
+    if not environments:
+        require_arms(options.arms)
     quotas = [cores for name in options.arms if (cores := arm_of(name).cores) is not None]
     if quotas and on is not None:
         raise OptionError(

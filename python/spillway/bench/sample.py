@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from spillway.bench.outputs import OutputFiles
     from spillway.bench.plan import Cell
+    from spillway.bench.pythons import PythonEnvironment
     from spillway.bench.record import (
         Failure,
         Measures,
@@ -82,6 +84,7 @@ class SampleTaker:
         limiter: Sets a cell's memory limit.
         cores: The cores samples may be pinned to, as many of the last ones as a cell has threads.
         timeout: Seconds one sample may take.
+        pythons: The Python environments of cells that are not measured in that of the bench, by name.
     """
 
     run_id: str
@@ -91,6 +94,7 @@ class SampleTaker:
     limiter: Limiter
     cores: tuple[int, ...]
     timeout: float
+    pythons: Mapping[str, PythonEnvironment] = field(default_factory=dict)
 
     def take(self, slot: Slot[Cell], memory_limit: MemoryLimit) -> Sample:
         """Measure a cell once, under `memory_limit`; its record, whatever the outcome."""
@@ -168,14 +172,17 @@ class SampleTaker:
             "group": memory_limit.group,
             "parent": os.getpid(),
         }
+        variables = {**os.environ, **self._environment(cell), **(environment or {})}
+        python = self.pythons[cell.python] if cell.python else None
         with stepping_aside(cores) as apart:
             ended = run_limited(
                 _WORKER,
                 [],
                 memory_limit,
                 stdin=json.dumps(request),
-                environment={**os.environ, **self._environment(cell), **(environment or {})},
+                environment=variables if python is None else python.variables(variables, cell.backend),
                 timeout=self.timeout,
+                interpreter=sys.executable if python is None else str(python.interpreter),
                 # On a core that is measured, looking would take time from what is looked at.
                 curve=apart and memray is None and meeting is None and probe in {None, "curve"},
                 called_off=None if meeting is None else meeting.called_off,

@@ -35,10 +35,12 @@ __all__ = [
     "Metric",
     "RunSummary",
     "Setting",
+    "allocated_bytes",
     "cpu_seconds",
     "file_bytes",
     "growth",
     "read_run",
+    "seconds",
     "speed",
 ]
 
@@ -48,6 +50,11 @@ Metric = Callable[[dict[str, Any]], "float | None"]
 def speed(sample: dict[str, Any]) -> float:
     """Rows per second of the write."""
     return float(sample["throughput"]["rows_per_second"])
+
+
+def seconds(sample: dict[str, Any]) -> float:
+    """Seconds of the write."""
+    return float(sample["use"]["wall_seconds"])
 
 
 def growth(sample: dict[str, Any]) -> float | None:
@@ -65,6 +72,12 @@ def file_bytes(sample: dict[str, Any]) -> float:
     return float(sample["output"]["bytes"])
 
 
+def allocated_bytes(sample: dict[str, Any]) -> float | None:
+    """Bytes allocated from pyarrow's pool in the write, freed ones too; None without a pool."""
+    pool = sample["pyarrow_pool"]
+    return None if pool is None else float(pool["allocated_bytes"])
+
+
 @dataclass(frozen=True)
 class Setting:
     """The part that the cells of one table have in common: all but the backend and the rows."""
@@ -79,6 +92,7 @@ class Setting:
     memory_bytes: int | None
     limit_kind: str
     arm: str = DEFAULT_ARM
+    python: str = ""
 
     @classmethod
     def of(cls, cell: Cell) -> Setting:
@@ -279,7 +293,7 @@ def read_run(folder: Path) -> RunSummary:
     options = environment["options"]
     places = {
         option: {name: place for place, name in enumerate(options.get(option, ()))}
-        for option in ("backends", "datasets", "codecs", "arms")
+        for option in ("backends", "datasets", "codecs", "arms", "pythons")
     }
     verdicts = records.read_lines(folder / VALIDATION)
     wrong = frozenset(each["content_hash"] for each in verdicts if each["outcome"] == "wrong_output")
@@ -305,6 +319,7 @@ def read_run(folder: Path) -> RunSummary:
             each.cell.threads,
             places["arms"].get(each.cell.arm, 0),
             -(each.cell.memory_bytes or 0),
+            places["pythons"].get(each.cell.python, 0),
             places["backends"][each.cell.backend],
             each.cell.rows,
         )
@@ -329,5 +344,5 @@ def _is_of(traced: dict[str, Any], cell: Cell, vary: set[str]) -> bool:
     """
     if vary - traced.keys():
         return False
-    names = ("backend", "mode", "dataset", "codec", "rows", *_SIZES)
+    names = ("backend", "mode", "dataset", "codec", "python", "rows", *_SIZES)
     return all(traced[name] == getattr(cell, name) for name in names if name in traced)

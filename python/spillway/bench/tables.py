@@ -67,9 +67,10 @@ def setting_title(setting: Setting, *, with_limit: bool = True) -> str:
     batches = "" if usual else f"{counted(setting.chunk_rows, 'row')} a batch, "
     words = arm_of(setting.arm).words
     arm = f"{words}, " if words else ""
+    python = f"environment {setting.python}, " if setting.python else ""
     return (
         f"{setting.dataset}, {_WHAT[setting.mode]}, {codec}, {counted(setting.threads, 'core')}, "
-        f"{limit if with_limit else ''}{arm}{batches}"
+        f"{limit if with_limit else ''}{python}{arm}{batches}"
         f"row groups of at most {counted(setting.row_group_rows, 'row')}"
     )
 

@@ -88,11 +88,16 @@ def advise(  # noqa: PLR0913 - one argument per option of the command
 
 
 def _setting(run: RunSummary, mode: str, arm: str) -> Setting:
-    """The setting of a load: writers under different arms are never compared with each other."""
+    """The setting of a load: writers under different arms are never compared with each other.
+
+    Of two Python environments the new one counts.
+    """
+    from spillway.bench.compare import pythons_of
     from spillway.bench.tables import setting_title
     from spillway.errors import OptionError
 
-    of_mode = [each for each in run.settings if each.mode == mode]
+    newest = next(reversed(pythons_of(run)), "")
+    of_mode = [each for each in run.settings if each.mode == mode and each.python == newest]
     found = [each for each in of_mode if each.arm == arm]
     for option, given, left, names in (
         ("--mode", mode, of_mode, [each.mode for each in run.settings]),

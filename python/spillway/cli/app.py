@@ -12,6 +12,7 @@ from spillway.cli import (
     bench,
     compare,
     doctor,
+    export,
     inspect,
     pipeline,
     race,
@@ -52,6 +53,7 @@ app.command()(advise.advise)
 app.command()(bench.bench)
 app.command()(compare.compare)
 app.command()(doctor.doctor)
+app.command()(export.export)
 app.command()(inspect.inspect)
 app.command()(pipeline.pipeline)
 app.command()(race.race)

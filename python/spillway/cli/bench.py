@@ -142,6 +142,14 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
             "malloc-keep, cold, quota-PERCENT of a core.",
         ),
     ] = "default",
+    python: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="NAME=PATH, twice, the old one first: measure each backend in two Python environments, one "
+            "right after the other, and compare them. PATH is an interpreter, or an environment's folder.",
+            show_default=False,
+        ),
+    ] = None,
     codec: Annotated[
         str,
         typer.Option(
@@ -253,6 +261,7 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
     from spillway.backends import with_modes
     from spillway.bench.plan import Options
     from spillway.bench.progress import Progress
+    from spillway.bench.pythons import parse_pythons
     from spillway.bench.run import measure
     from spillway.errors import JavaError, MissingExtraError, OptionError, SpillwayError
 
@@ -260,8 +269,10 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
     _name_programs(external)
     with first_interrupt_alone(), termination_as_interrupt() as end_what_was_begun:
         try:
+            pythons = parse_pythons(python or [])
             if resume is not None:
-                begun = replace(_begun(context, resume, own=input is not None), retakes=retake)
+                begun = _begun(context, resume, own=input is not None, pythons=tuple(pythons))
+                begun = replace(begun, retakes=retake)
                 options, out = begun.options, begun.folder.parent
                 sources = _sources(",".join(options.datasets), input, delimiter, encoding)
                 engines, trace, keep_output = begun.engines, begun.trace, begun.keep_output
@@ -296,6 +307,7 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
                     arms=tuple(listed(arm)),
                     least_memory=least_memory,
                     pairs=pairs,
+                    pythons=tuple(pythons),
                 )
                 engines = _engines(validate)
             finished = measure(
@@ -308,6 +320,7 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
                 progress=Progress(console),
                 begun=begun,
                 on=_cluster(on, conf, pack=pack),
+                pythons=pythons,
             )
         except (JavaError, MissingExtraError) as error:
             without = " Or leave Spark out: --validate pyarrow" if "spark" in engines else ""
@@ -340,7 +353,7 @@ def _name_programs(files: list[Path] | None) -> None:
         os.environ[EXTERNAL_VARIABLE] = os.pathsep.join(filter(None, listed))
 
 
-def _begun(context: typer.Context, folder: Path, *, own: bool) -> BegunRun:
+def _begun(context: typer.Context, folder: Path, *, own: bool, pythons: tuple[str, ...]) -> BegunRun:
     """The run that is resumed. Other options would change what it measures, and are refused.
 
     Raises:
@@ -349,7 +362,7 @@ def _begun(context: typer.Context, folder: Path, *, own: bool) -> BegunRun:
     from spillway.bench.resume import read_begun
     from spillway.errors import OptionError
 
-    allowed = {"resume", "retake", "input", "delimiter", "encoding", "external", "verbose"}
+    allowed = {"resume", "retake", "input", "delimiter", "encoding", "external", "python", "verbose"}
     sources = {name: context.get_parameter_source(name) for name in context.params}
     given = {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
     if given - allowed:
@@ -363,6 +376,9 @@ def _begun(context: typer.Context, folder: Path, *, own: bool) -> BegunRun:
         )
     if own and not needs:
         raise OptionError("--resume: this run measures no files of yours: leave --input out")
+    if pythons != begun.options.pythons:
+        names = " ".join(f"--python {name}=PATH" for name in begun.options.pythons) or "no --python"
+        raise OptionError(f"--resume: this run was begun with {names}: say the same")
     return begun
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import signal
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
@@ -11,6 +12,7 @@ import typer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
     from types import FrameType
 
     from rich.console import Console
@@ -29,6 +31,7 @@ __all__ = [
     "reason",
     "termination_as_interrupt",
     "whole_numbers",
+    "write_whole",
 ]
 
 INTERRUPTED = 130
@@ -105,6 +108,23 @@ def print_tables(
         console.print(line, style="dim", highlight=False, markup=False)
     for warning in warnings:
         console.print(f"! {warning}", style="yellow", highlight=False, markup=False)
+
+
+def write_whole(text: str, path: Path) -> None:
+    """Write a file of text that appears when it is whole; an old one stays until then.
+
+    What is no plain file, as a pipe, is written to.
+    """
+    place = path.resolve()  # a link stays one
+    if place.exists() and not place.is_file():
+        place.write_text(text, encoding="utf-8")
+        return
+    unfinished = place.with_name(f".{place.name}-{os.getpid()}")
+    try:
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(place)
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 def interrupt(number: int, _frame: FrameType | None) -> NoReturn:

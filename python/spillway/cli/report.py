@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from spillway.bench.summary import RunSummary
+    from spillway.harness.report.table import Table
 
 __all__ = ["report", "report_run"]
 
@@ -71,13 +72,13 @@ def report_run(
     from spillway.bench.html import write_html
     from spillway.bench.report import describe_run, run_tables, write_report
     from spillway.bench.summary import read_run
-    from spillway.bench.tables import LEGEND, short_tables
+    from spillway.bench.tables import LEGEND
 
     run = read_run(folder)
     with console.status("drawing figures"):
         path = write_report(run, draw_figures(run))
         page = write_html(run)
-    tables = run_tables(run) if verbose else short_tables(run)
+    tables = run_tables(run) if verbose else _short_tables(run)
     print_tables(console, tables, [LEGEND] if tables else [], describe_run(run).caveats)
     wrong = wrong_outputs(run)
     for each in wrong:
@@ -95,6 +96,18 @@ def report_run(
     console.print(f"report: {path}, and {page.name} beside it", highlight=False, soft_wrap=True)
     _print_verdict(console, run)
     return INTERRUPTED if interrupted else status_of(run)
+
+
+def _short_tables(run: RunSummary) -> list[Table]:
+    """Who is how fast; of one backend in two Python environments how they compare, unless it failed."""
+    from spillway.bench.builds import build_tables
+    from spillway.bench.tables import short_tables
+
+    builds = build_tables(run)
+    asked = {each.cell.backend for each in run.cells}
+    asked |= {each["backend"] for each in run.environment["absent_backends"]}
+    is_alone = len(asked) == 1 and all(each.is_right for each in run.cells)
+    return builds if builds and is_alone else [*builds, *short_tables(run)]
 
 
 def _print_verdict(console: Console, run: RunSummary) -> None:

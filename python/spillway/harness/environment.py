@@ -25,6 +25,7 @@ __all__ = [
     "cpu_model",
     "describe_machine",
     "describe_run",
+    "describe_software",
     "git_state",
     "native_build",
     "refuse_debug_build",
@@ -80,6 +81,14 @@ def describe_machine() -> dict[str, Any]:
         "settings": [{"name": name, "value": value} for name, value in settings.items()],
         "malloc": _malloc_settings(),
         "libc": " ".join(platform.libc_ver()),
+        **describe_software(),
+        "git": git_state(),
+    }
+
+
+def describe_software() -> dict[str, Any]:
+    """Python and the libraries of the environment that this runs in, with their builds."""
+    return {
         "python": {
             "version": platform.python_version(),
             "implementation": platform.python_implementation(),
@@ -89,7 +98,6 @@ def describe_machine() -> dict[str, Any]:
         "libraries": [{"name": name, "version": version} for name, version in _libraries().items()],
         "pyarrow_build": _pyarrow_build(),
         "native_build": native_build(),
-        "git": git_state(),
     }
 
 
@@ -116,19 +124,24 @@ def native_build() -> dict[str, Any] | None:
     return {**_native.build_info(), "sha256": digest}
 
 
-def refuse_debug_build() -> None:
-    """Check that the native module is a release build.
+def refuse_debug_build(elsewhere: dict[str, Any] | None = None, where: str = "") -> None:
+    """Check that a native module is a release build.
 
     The tests, which look at no speed, set the environment variable named in the error.
+
+    Args:
+        elsewhere: What `describe_software` said in another environment; by default that of this process.
+        where: The name of that environment.
 
     Raises:
         OptionError: It is a build with debug assertions, whose speed says nothing.
     """
-    build = native_build()
+    build = native_build() if elsewhere is None else elsewhere["native_build"]
     if build is not None and build["debug_assertions"] and not os.environ.get(CHECKED_BUILD):
         raise OptionError(
-            "spillway._native is built for tests, with debug assertions, and slower than a release: run "
-            f"`make bench` or `maturin develop --release`, or set {CHECKED_BUILD}=1 where no figure matters"
+            f"spillway._native{where and f' in {where}'} is built for tests, with debug assertions, and "
+            "slower than a release: run `make bench` or `maturin develop --release`, or set "
+            f"{CHECKED_BUILD}=1 where no figure matters"
         )
 
 

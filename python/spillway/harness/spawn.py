@@ -65,6 +65,7 @@ def run_limited(  # noqa: PLR0913 - options, by keyword only
     stdin: str = "",
     environment: Mapping[str, str],
     timeout: float,
+    interpreter: str = sys.executable,
     curve: bool = True,
     called_off: Event | None = None,
 ) -> ProcessResult:
@@ -81,6 +82,7 @@ def run_limited(  # noqa: PLR0913 - options, by keyword only
         stdin: Text it reads from standard input.
         environment: Its whole environment.
         timeout: Seconds after which it is killed.
+        interpreter: The Python that runs it.
         curve: Read its memory every few milliseconds, which takes time on a core.
         called_off: Once set by another thread, the process is killed within a second, as if its time was up.
     """
@@ -90,7 +92,7 @@ def run_limited(  # noqa: PLR0913 - options, by keyword only
     with tempfile.TemporaryFile() as stderr, os.fdopen(read_end, "rb", buffering=0) as channel:
         try:
             process = start(
-                [*memory_limit.prefix, sys.executable, "-P", script, str(write_end), *arguments],
+                [*memory_limit.prefix, interpreter, "-P", script, str(write_end), *arguments],
                 descriptors=(write_end,),
                 output=stderr,
                 environment=environment,

@@ -60,14 +60,16 @@ class PoolTotals:
 
     def __init__(self) -> None:
         pyarrow = sys.modules.get("pyarrow")
-        self._pool = None if pyarrow is None else pyarrow.default_memory_pool()
+        pool = None if pyarrow is None else pyarrow.default_memory_pool()
+        # Early releases do not count.
+        self._pool = pool if hasattr(pool, "total_bytes_allocated") else None
         if self._pool is not None:
             self._held = self._pool.bytes_allocated()
             self._bytes = self._pool.total_bytes_allocated()
             self._count = self._pool.num_allocations()
 
     def read(self) -> PoolReading | None:
-        """Totals of the phase, and the pool's peak since the process began; None without pyarrow."""
+        """Totals of the phase, and the pool's peak since the process began; None without one that counts."""
         if self._pool is None:
             return None
         return {
