@@ -125,7 +125,10 @@ fn no_more_versions_are_looked_up_than_were_read() {
     for (versions, looks) in [(1, 1), (2, 2), (5, 2)] {
         let mut scene = Scene::new();
         let others = log("other", TIP + 1 + versions);
-        scene.store.log.extend(others.into_iter().skip(scene.store.log.len()));
+        scene
+            .store
+            .log
+            .extend(others.into_iter().skip(scene.store.log.len()));
         scene.append(|_, _| ()).unwrap();
         // One more is that of its own version.
         let found = scene.count(|effect| matches!(effect, Effect::CheckVersion(..)));
