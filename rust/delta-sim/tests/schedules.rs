@@ -14,11 +14,15 @@ fn seeds() -> u64 {
     }
 }
 
+/// Seeds of schedules that broke a promise once: a process that settled a member of another's intent deleted the intent,
+/// while other members waited.
+const BROKE_ONCE: [u64; 1] = [9955];
+
 #[test]
 fn every_schedule_keeps_every_promise() {
     let mut total = Coverage::default();
     let mut broken = Vec::new();
-    for seed in 0..seeds() {
+    for seed in (0..seeds()).chain(BROKE_ONCE) {
         match run(seed, Rules::default()) {
             Ok(coverage) => total += coverage,
             Err(promise) => broken.push(format!("seed {seed}: {promise}")),

@@ -31,12 +31,13 @@ impl Machine {
         self.release();
     }
 
-    /// Discards the intents of members that have their verdict, unless another member is in them.
+    /// Discards the own intents of members that have their verdict, unless another member is in them. Others' intents,
+    /// of which a member was settled here, may have members that still wait.
     pub(super) fn release(&mut self) {
         for name in std::mem::take(&mut self.released) {
             let members = self.bundle.iter().map(|member| &member.claim);
             let mut claims = members.chain(self.settlements.iter().map(|settlement| &settlement.claim));
-            if !claims.any(|claim| claim.names.contains(&name)) {
+            if self.is_own(&name) && !claims.any(|claim| claim.names.contains(&name)) {
                 self.discard(name);
             }
         }
