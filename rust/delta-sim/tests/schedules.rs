@@ -14,7 +14,7 @@ fn seeds() -> u64 {
     }
 }
 
-/// Seeds of schedules that broke a promise once: a process that settled a member of another's intent deleted the intent,
+/// Seeds of schedules that broke a promise once: a process that settled a member of another's intent deleted it,
 /// while other members waited.
 const BROKE_ONCE: [u64; 1] = [9955];
 
