@@ -88,8 +88,9 @@ mutants! {
     with_its_own_mark_alone_a_version_gives_row_ids_again: r12_new_row_ids breaks "the row ids" at 0,
 }
 
-/// Seeds of the first 10,000 that restore a table between two looks in a way that is not noticed (docs, R13): of more than
-/// two versions, one that was not looked up; or a gap that one process fills below a version that another takes back.
+/// Seeds of the first 10,000 that restore a table between two looks in a way that is not noticed (docs, R13): of more
+/// than two versions, one that was not looked up; or a gap that one process fills below a version that another takes
+/// back.
 const NOT_NOTICED: [u64; 3] = [4257, 6163, 8383];
 
 #[test]
