@@ -90,7 +90,7 @@ def tables(rows: int, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Pat
 
 
 def taken(start: Path, writer: str, rows: int, source: pa.Table) -> dict[str, Any]:
-    """One merge into a copy of a table of so many rows."""
+    """Merge once into a copy of a table with this many rows."""
     with tempfile.TemporaryDirectory(prefix="spillway-merge-") as folder:
         path = Path(folder, "table")
         shutil.copytree(start, path)

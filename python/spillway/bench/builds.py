@@ -62,7 +62,7 @@ def build_verdict(run: RunSummary) -> tuple[str, list[str]] | None:
 
 
 def _compared(run: RunSummary) -> Comparison | None:
-    """The environments of a run compared; None where there are none to compare."""
+    """Compare the two environments of a run; None for a run in one."""
     names = pythons_of(run)
     measured = [{replace(each.cell, python="") for each in run.cells if each.cell.python == n} for n in names]
     if not names or not measured[0] & measured[1]:

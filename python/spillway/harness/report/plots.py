@@ -314,7 +314,7 @@ def _wrapped(axis: Axis, width: float) -> list[str]:
 
 
 def _shortened(name: str, most: int) -> str:
-    """A name within so many characters: its beginning and its end."""
+    """Shorten a name to this many characters, keeping its beginning and its end."""
     half = most // 2
     return name if len(name) <= most else f"{name[: half - 1]}\N{HORIZONTAL ELLIPSIS}{name[half - most :]}"
 
