@@ -70,7 +70,7 @@ def made_at(name):
 BY_WRITE = """
 meeting = FOLDER / "write"
 meeting.mkdir()
-result = spillway.spark.write(
+result = spillway.spark.write_generated(
     spark, lambda number: batches_of(number, meeting), PARTITIONS, str(FOLDER / "rows"), schema=SCHEMA
 )
 assert result.rows == PARTITIONS * BATCHES * BATCH, result

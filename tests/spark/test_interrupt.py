@@ -18,7 +18,7 @@ PROGRAM = """
 import os, signal, sys, threading, time
 from pathlib import Path
 import pyarrow as pa
-from spillway.spark import local_session, stop_session, write
+from spillway.spark import local_session, stop_session, write_generated
 
 begun, to = Path(sys.argv[1]), sys.argv[2]
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -37,7 +37,7 @@ def interrupt():
 session = local_session("interrupted")
 threading.Thread(target=interrupt, daemon=True).start()
 try:
-    write(session, endless, 2, to, schema=pa.schema({"id": pa.int64()}), table=sys.argv[3])
+    write_generated(session, endless, 2, to, schema=pa.schema({"id": pa.int64()}), table=sys.argv[3])
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 tracker = session.sparkContext.statusTracker()

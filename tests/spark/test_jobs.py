@@ -6,7 +6,7 @@ import errno
 import pickle
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import deltalake
 import pyarrow as pa
@@ -25,17 +25,18 @@ from spillway.errors import (
     UnknownOptionError,
 )
 from spillway.spark import storage
+from spillway.spark.driver import _of_another_python, driver_of
 from spillway.spark.folder_storage import FolderStorage
 from spillway.spark.options import parsed
-from spillway.spark.run import _cancelled_by_failure, _of_another_python, run
+from spillway.spark.run import run
 from spillway.spark.source import SpillwayWriter, TaskMessage
 from spillway.spark.write_job import Job, SparkWriteResult, Target, TaskResult, job_of
-from spillway.types import WriterKeywords
+from spillway.types import WriteMode, WriterKeywords
 
 from ..stores.server import Proxy, minio
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from ..stores.server import Bucket, Request
 
@@ -512,6 +513,42 @@ def test_files_of_a_commit_in_doubt_outlive_the_abort(
     assert ids(to) == [1]
 
 
+class Closed:
+    """A context whose connection was closed by what Ctrl-C left behind, once."""
+
+    def __init__(self) -> None:
+        self.cancelled: list[str] = []
+        self.asked = 0
+
+    def addJobTag(self, tag: str) -> None: ...  # noqa: N802 - Spark's name
+
+    removeJobTag = addJobTag  # noqa: N815 - Spark's name
+
+    def getLocalProperty(self, name: str) -> None: ...  # noqa: N802 - Spark's name
+
+    def setLocalProperty(self, name: str, value: str) -> None: ...  # noqa: N802 - Spark's name
+
+    def cancelJobsWithTag(self, tag: str) -> None:  # noqa: N802 - Spark's name
+        self.asked += 1
+        if self.asked == 1:
+            raise Py4JNetworkError("Answer from Java side is empty")
+        self.cancelled.append(tag)
+
+
+class Here:
+    """A session whose driver is this process, as far as `run` asks."""
+
+    _jsparkSession = None  # noqa: N815 - Spark's name
+
+    def __init__(self) -> None:
+        self.sparkContext = Closed()
+
+
+def driven(job: Job, tasks: Callable[[], Sequence[TaskResult]], mode: WriteMode) -> SparkWriteResult:
+    """All that is done on the driver, which is this process."""
+    return run(lambda: job, lambda _: tasks(), mode, driver_of(cast("Any", Here())))
+
+
 def run_here(job: Job, mode: Any, *written: int, error: BaseException | None = None) -> SparkWriteResult:
     """All that is done on the driver; the tasks run here, too."""
 
@@ -521,7 +558,7 @@ def run_here(job: Job, mode: Any, *written: int, error: BaseException | None = N
             raise error
         return results
 
-    return run(job, tasks, mode)
+    return driven(job, tasks, mode)
 
 
 def unbegun(path: Path, kind: str) -> Job:
@@ -585,26 +622,9 @@ def test_another_python_on_executors_is_told_in_a_sentence() -> None:
     assert _of_another_python(RuntimeError("Job aborted")) is None
 
 
-class Closed:
-    """A context whose connection was closed by what Ctrl-C left behind, once."""
-
-    def __init__(self) -> None:
-        self.cancelled: list[str] = []
-        self.asked = 0
-
-    def addJobTag(self, tag: str) -> None: ...  # noqa: N802 - Spark's name
-
-    removeJobTag = addJobTag  # noqa: N815 - Spark's name
-
-    def cancelJobsWithTag(self, tag: str) -> None:  # noqa: N802 - Spark's name
-        self.asked += 1
-        if self.asked == 1:
-            raise Py4JNetworkError("Answer from Java side is empty")
-        self.cancelled.append(tag)
-
-
 def test_ctrl_c_stays_ctrl_c_where_sparks_own_clean_up_fails() -> None:
-    context: Any = Closed()
+    session: Any = Here()
+    context = session.sparkContext
 
     def interrupted() -> None:
         try:
@@ -612,7 +632,7 @@ def test_ctrl_c_stays_ctrl_c_where_sparks_own_clean_up_fails() -> None:
         finally:
             raise Py4JNetworkError("Answer from Java side is empty")
 
-    with pytest.raises(KeyboardInterrupt), _cancelled_by_failure(context):
+    with pytest.raises(KeyboardInterrupt), driver_of(session).cancelled_by_failure("a write"):
         interrupted()
     assert len(context.cancelled) == 1
 

@@ -14,12 +14,11 @@ import spillway.delta
 from spillway.errors import CommitConflict, SchemaError, SpillwayError, TableExistsError
 from spillway.spark.delta_job import DeltaJob
 from spillway.spark.folder_storage import FolderStorage
-from spillway.spark.run import run
 from spillway.spark.stream_jobs import DeltaBatch
 from spillway.spark.write_job import Target
 
 from ..delta.logs import content
-from .test_jobs import SCHEMA, begun, data_files, hidden, rows
+from .test_jobs import SCHEMA, begun, data_files, driven, hidden, rows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -245,9 +244,9 @@ def test_only_an_append_adds_to_a_table_that_was_created_meanwhile(tmp_path: Pat
 
     if mode == "error":
         with pytest.raises(TableExistsError):
-            run(job, tasks, mode)
+            driven(job, tasks, mode)
     else:
-        assert run(job, tasks, mode).rows == (1 if mode == "append" else 0)
+        assert driven(job, tasks, mode).rows == (1 if mode == "append" else 0)
     files = {str(file.path) for file in spillway.delta.open(to).files()}
     assert (ids(to), data_files(to), hidden(to)) == ([1, 2] if mode == "append" else [2], files, [])
 
@@ -262,7 +261,7 @@ def test_a_beginning_that_fails_leaves_no_folder(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(FolderStorage, "create_once", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        run(DeltaJob(delta(to)), list, "append")
+        driven(DeltaJob(delta(to)), list, "append")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -37,7 +37,8 @@ def made(number):
     yield pa.record_batch({{"id": [number]}})
 
 def by_write(path):
-    spillway.spark.write(spark, made, 2, path, schema=pa.schema({{"id": pa.int64()}}), table="delta")
+    schema = pa.schema({{"id": pa.int64()}})
+    spillway.spark.write_generated(spark, made, 2, path, schema=schema, table="delta")
 
 def by_format(path):
     spark.range(2).write.format("spillway").mode("append").save(path)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import PySparkException
 from pyspark.sql.types import LongType, StructField, StructType
 
 import spillway.delta
@@ -241,13 +241,13 @@ def test_a_bare_path_is_refused_by_the_default_of_the_session(
     with pytest.raises(PySparkException, match=r"resolves it against fs\.defaultFS"):
         source.save(str(to))
     with pytest.raises(OptionError, match=r"resolves it against fs\.defaultFS"):
-        spillway.spark.write(spark, make, 1, str(to), schema=SCHEMA)
+        spillway.spark.write_generated(spark, make, 1, str(to), schema=SCHEMA)
     destination = Destination.of(str(to), table=None, mode="error", partition_by=(), storage_options={})
     with pytest.raises(OptionError, match=r"resolves it against fs\.defaultFS"):
         Steps(spark, frame(spark, 1), destination, {}).write()
     assert list(tmp_path.iterdir()) == []
     source.save(f"file:{to}")
-    spillway.spark.write(spark, make, 1, f"file:{to}", schema=SCHEMA, mode="append")
+    spillway.spark.write_generated(spark, make, 1, f"file:{to}", schema=SCHEMA, mode="append")
     assert ids(to) == [0, 1]
 
 
@@ -256,50 +256,49 @@ def test_a_relative_path_is_that_of_sparks_working_folder(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(OptionError, match="relative path"):
-        spillway.spark.write(spark, make, 1, "to", schema=SCHEMA)
+        spillway.spark.write_generated(spark, make, 1, "to", schema=SCHEMA)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("table", ["parquet", "delta"])
-def test_a_dynamic_overwrite_of_partitions_is_refused(
+def test_a_dynamic_overwrite_replaces_the_partitions_with_new_rows_however_it_is_asked_for(
     spark: SparkSession, tmp_path: Path, setting: Any, table: str
 ) -> None:
     to = str(tmp_path / "to")
     options = {"table": table, "partition_by": "day"}
-    written = frame(spark, 1, 2).write.format("spillway").options(**options).mode("append")
+    written = frame(spark, 0, 1, 2).write.format("spillway").options(**options).mode("append")
+
+    def again(*numbers: int) -> Any:
+        return frame(spark, *numbers).write.format("spillway").options(**options).mode("overwrite")
+
     written.save(to)
-    one = frame(spark, 1).write.format("spillway").options(**options).mode("overwrite")
-    with pytest.raises(AnalysisException, match=DYNAMIC):
-        one.option("partitionOverwriteMode", "Dynamic").save(to)
+    again(1).option("partitionOverwriteMode", "Dynamic").save(to)
+    assert ids(tmp_path / "to") == [0, 1, 2]
     setting(DYNAMIC, "dynamic")
-    again = frame(spark, 1).write.format("spillway").options(**options).mode("overwrite")
-    with pytest.raises(PySparkException, match=DYNAMIC):
-        again.save(to)
-    with pytest.raises(OptionError, match=DYNAMIC):
-        spillway.spark.write(
-            spark, make, 1, to, schema=SCHEMA, mode="overwrite", table=table, partition_by="day"
-        )
-    destination = Destination.of(to, table=None, mode="overwrite", partition_by=("day",), storage_options={})
-    with pytest.raises(OptionError, match=DYNAMIC):
-        Steps(spark, frame(spark, 1), destination, {}).write()
-    assert ids(tmp_path / "to") == [1, 2]
-    # An append replaces nothing, and what the option says goes before the session.
     written.save(to)
-    assert ids(tmp_path / "to") == [1, 1, 2, 2]
-    again.option("partitionOverwriteMode", "static").save(to)
+    again(1).save(to)
+    assert ids(tmp_path / "to") == [0, 0, 1, 2, 2]
+    made: Any = {"schema": SCHEMA, "mode": "overwrite", **options}
+    spillway.spark.write_generated(spark, make, 1, to, **made)
+    assert ids(tmp_path / "to") == [0, 1, 2, 2]
+    destination = Destination.of(to, table=None, mode="overwrite", partition_by=("day",), storage_options={})
+    Steps(spark, frame(spark, 2), destination, {}).write()
+    assert ids(tmp_path / "to") == [0, 1, 2]
+    # Without new rows there is nothing to replace; and what the option says goes before the session.
+    frame(spark, 1).where("id < 0").write.format("spillway").options(**options).mode("overwrite").save(to)
+    assert ids(tmp_path / "to") == [0, 1, 2]
+    again(1).option("partitionOverwriteMode", "static").save(to)
     assert ids(tmp_path / "to") == [1]
 
 
-def test_a_dynamic_overwrite_of_a_frame_without_rows_is_refused(
+def test_a_dynamic_overwrite_is_refused_where_rows_without_partitions_would_replace_all(
     spark: SparkSession, tmp_path: Path, setting: Any
 ) -> None:
     to = str(tmp_path / "to")
     frame(spark, 1, 2).write.partitionBy("day").parquet(to)
     setting(DYNAMIC, "dynamic")
-    none = frame(spark, 1).where("id < 0").write.format("spillway").mode("overwrite")
-    # Without partition_by, too: the folder has partitions.
     with pytest.raises(PySparkException, match=DYNAMIC):
-        none.save(to)
+        frame(spark, 1).where("id < 0").write.format("spillway").mode("overwrite").save(to)
     assert ids(tmp_path / "to") == [1, 2]
 
 
@@ -309,14 +308,14 @@ def test_a_dynamic_overwrite_without_partitions_replaces_all_rows(
     setting(DYNAMIC, "DYNAMIC")
     for number in (1, 2):
         frame(spark, number).write.format("spillway").mode("overwrite").save(str(tmp_path / "to"))
-    spillway.spark.write(spark, make, 1, str(tmp_path / "to"), schema=SCHEMA, mode="overwrite")
+    spillway.spark.write_generated(spark, make, 1, str(tmp_path / "to"), schema=SCHEMA, mode="overwrite")
     assert ids(tmp_path / "to") == [0]
 
 
 def test_a_stream_refuses_the_option_of_a_dynamic_overwrite(tmp_path: Path) -> None:
     dynamic = {"overwrite": True, "partition_overwrite": "dynamic"}
     for table in ("parquet", "delta"):
-        with pytest.raises(OptionError, match=DYNAMIC):
+        with pytest.raises(OptionError, match="replaces all rows"):
             SpillwayStreamWriter(target(tmp_path / "to", table=table, **dynamic))
-    with pytest.raises(OptionError, match="partitionOverwriteMode"):
+    with pytest.raises(OptionError, match="partition_overwrite"):
         target(tmp_path / "to", partition_overwrite="some")

@@ -215,7 +215,7 @@ def test_write_logs_what_it_committed(
 
     schema = pa.schema({"id": pa.int64()})
     with caplog.at_level(logging.INFO, "spillway.spark"):
-        done = spillway.spark.write(spark, make, 3, str(tmp_path / "to"), schema=schema)
+        done = spillway.spark.write_generated(spark, make, 3, str(tmp_path / "to"), schema=schema)
     assert (done.rows, done.files, done.version) == (3, 3, None)
     message = caplog.messages[-1]
     assert message.startswith(f"3 rows, {done.bytes} bytes in 3 files of 3 tasks committed to {tmp_path}/to")

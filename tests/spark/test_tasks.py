@@ -105,7 +105,7 @@ def test_an_application_writes_a_version_once(worker: Worker, tmp_path: Path) ->
     options = {**DELTA, "app_id": "job", "app_version": "7"}
     for _ in range(2):
         worker.ask("write_frame", path=to, rows=ROWS, mode="append", options=options)
-    made = {"table": "delta", "app_id": "made", "app_version": 1, "mode": "append"}
+    made = {"table": "delta", "run_id": "made", "mode": "append"}
     first, second = (worker.ask("write_made", path=to, rows=ROWS, options=made) for _ in range(2))
     assert (first["rows"], first["version"]) == (ROWS, 1)
     assert (second["rows"], second["version"]) == (0, 1)

@@ -86,7 +86,7 @@ def write_made(  # noqa: PLR0913 - a command
         )
         return failing(kind, times)(batches) if times else batches
 
-    done = spillway.spark.write(session, make, 3, path, schema=SCHEMA, **options)
+    done = spillway.spark.write_generated(session, make, 3, path, schema=SCHEMA, **options)
     return {"rows": done.rows, "files": done.files, "version": done.version, "bytes": done.bytes}
 
 

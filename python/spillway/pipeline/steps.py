@@ -11,9 +11,10 @@ from spillway.pipeline.frame import FrameTask, frame_schema
 from spillway.pipeline.rows import LineitemRows, count_lineitem
 from spillway.pipeline.summary import summarise
 from spillway.pipeline.tally import Tallied, Tally
+from spillway.spark.driver import driver_of
 from spillway.spark.run import run, tasks_of_frame, tasks_of_partitions
 from spillway.spark.settings import of_session
-from spillway.spark.write import MakingTask
+from spillway.spark.write import MakingTask, sorted_for
 from spillway.spark.write_job import Target, job_of
 
 if TYPE_CHECKING:
@@ -129,15 +130,18 @@ class Steps:
 
         rows = self._rows
         schema = frame_schema(rows) if isinstance(rows, DataFrame) else rows.schema
-        self._job = job = self._job_of(schema)
 
-        def tasks() -> list[TaskResult]:
+        def plan() -> Job:
+            self._job = self._job_of(schema)
+            return self._job
+
+        def tasks(job: Job) -> list[TaskResult]:
             if isinstance(rows, DataFrame):
-                return tasks_of_frame(rows, FrameTask(job, schema, tally.accumulator))
+                return tasks_of_frame(sorted_for(job, rows), FrameTask(job, schema, tally.accumulator))
             task = MakingTask(job, Tallied(rows.make, schema, tally.accumulator))
             return tasks_of_partitions(self._session.sparkContext, rows.partitions, task)
 
-        return schema, run(job, tasks, self._destination.mode)
+        return schema, run(plan, tasks, self._destination.mode, driver_of(self._session))
 
     def _job_of(self, schema: pa.Schema) -> Job:
         destination = self._destination

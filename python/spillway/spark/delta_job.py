@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -13,20 +13,24 @@ import spillway.delta
 from spillway import _native
 from spillway.delta.table import _app_transaction, _place
 from spillway.errors import OptionError, SpillwayError, TableExistsError, TableNotFoundError
+from spillway.spark import touched
 from spillway.spark.folder_storage import FolderStorage
 from spillway.spark.location import is_local
-from spillway.spark.write_job import Clock, Job, SparkWriteResult, TaskResult, peeked
+from spillway.spark.write_job import Clock, Job, SparkWriteResult, TaskResult, claimed, peeked
 from spillway.writer import WriterOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from spillway.spark.write_job import Target
+    from spillway.types import Condition
 
 __all__ = ["DeltaJob", "nullable"]
 
 #: Files in a job's folder: the job is under way; its commit was tried.
 _UNDER_WAY, _COMMITTING = "_job", "_committing"
+#: The file that is there once a commit was begun that may be begun twice.
+_CLAIM = "_commit"
 
 _log = logging.getLogger("spillway.spark")
 
@@ -56,7 +60,7 @@ class DeltaJob(Job):
                 f"partition_by={wanted} is not accepted: the table is partitioned by {present}; leave it out"
             )
             raise OptionError(message, "partition_by", present)
-        self.check_partitions(partitioned=bool(present))
+        self.partition_columns = tuple(present)
         self._check(table)
         storage = self._storage()
         if storage is not None:
@@ -66,7 +70,9 @@ class DeltaJob(Job):
 
     def _check(self, table: spillway.delta.Table) -> None:
         """Let the appends of the tasks and of the commit refuse what they do not accept."""
-        for append in (self._append(table), self._committing(table)):
+        overwrites = self.target.overwrite and self._plan is None
+        replaced = (self.target.where or ()) if overwrites else None
+        for append in (self._append(table), self._committing(table, replaced)):
             try:
                 # Without rows it checks options and schema alone.
                 append.write(pa.Table.from_batches([], self.target.schema))
@@ -117,6 +123,12 @@ class DeltaJob(Job):
             part=part,
         )
 
+    def claim(self) -> None:
+        storage = self._storage()
+        # Two commits of the same files are one: the log names a file once, whoever adds it again.
+        if storage is not None:
+            claimed(storage, f"{self._folder}/{_CLAIM}", self.target.path)
+
     def commit(self, results: Sequence[TaskResult]) -> SparkWriteResult:
         try:
             return self._commit(self._table(), results)
@@ -134,11 +146,12 @@ class DeltaJob(Job):
     def _commit(self, table: spillway.delta.Table, results: Sequence[TaskResult]) -> SparkWriteResult:
         target = self.target
         parts = [result.part for result in results if result.part is not None]
-        if not parts and self._plan is None and not target.overwrite and target.app_id is None:
-            # An append without rows makes no version.
+        replaced = self._replaced(table, results)
+        if replaced is None and not parts and target.app_id is None and self._plan is None:
+            # Nothing is added, and nothing replaced.
             self._remove_strays(keep=())
             return self.summary(results, table.version, 0)
-        append = self._committing(table)
+        append = self._committing(table, replaced)
         repeated = append.repeated
         seconds = sum(result.seconds for result in results)
         try:
@@ -247,14 +260,31 @@ class DeltaJob(Job):
             options=WriterOptions(**self.target.options),
         )
 
-    def _committing(self, table: spillway.delta.Table) -> spillway.delta.Append:
+    def _replaced(
+        self, table: spillway.delta.Table, results: Sequence[TaskResult]
+    ) -> str | Sequence[Condition] | None:
+        """The conditions of the rows that the commit replaces; None for none, and no condition for all."""
+        # A table that is not there yet has no rows to replace.
+        if not self.target.overwrite or self._plan is not None:
+            return None
+        if self.target.where is not None:
+            return self.target.where
+        if not self.replaces_touched(results):
+            return ()
+        parts = (json.loads(result.part) for result in results if result.part is not None)
+        partitions = [add["partitionValues"] for part in parts for add in part["adds"]]
+        schema: Any = table.schema  # what pa.schema takes, and its stubs do not
+        return touched.condition(partitions, pa.schema(schema)) if partitions else None
+
+    def _committing(
+        self, table: spillway.delta.Table, replaced: str | Sequence[Condition] | None
+    ) -> spillway.delta.Append:
         """The append that commits the parts."""
         target = self.target
         return table._append(  # noqa: SLF001 - one package
             app_transaction=_app_transaction(target.app_id, target.app_version),
             schema_mode=target.schema_mode,
-            # A table that is not there yet has no rows to replace.
-            replace=() if target.overwrite and self._plan is None else None,
+            replace=replaced,
             options=WriterOptions(**target.options),
         )
 

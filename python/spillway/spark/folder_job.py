@@ -9,21 +9,23 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 import spillway.delta
 from spillway.errors import OptionError, TableNotFoundError
 from spillway.spark.folder_contents import check_listed_elsewhere, replaced_files
 from spillway.spark.folder_storage import FolderStorage
-from spillway.spark.write_job import Clock, Job, SparkWriteResult, TaskResult, peeked
+from spillway.spark.write_job import Clock, Job, SparkWriteResult, TaskResult, claimed, peeked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     import pyarrow as pa
 
+    from spillway.spark.settings import Settings
     from spillway.spark.write_job import Target
 
-__all__ = ["FolderJob"]
+__all__ = ["STAGING", "SUCCESS", "FolderJob", "in_folders_of", "place_of"]
 
 #: The folder of jobs inside the destination. Spark, pyarrow and Hive read no folder that begins with `_`.
 #: `_temporary` is Hadoop's: its committer removes that whole folder when a job of Spark's own ends.
@@ -32,7 +34,9 @@ STAGING = "_spillway_jobs"
 _ANNOUNCEMENTS = "_spillway"
 #: The file that is in a job's folder while the job is under way.
 _MARK = "_job"
-_SUCCESS = "_SUCCESS"
+#: The file that is there once a commit was begun that may be begun twice.
+_CLAIM = "_commit"
+SUCCESS = "_SUCCESS"
 #: What is left of jobs that failed, this package's or Hadoop's, and no content of a folder.
 _LEFT = (STAGING, "_temporary")
 #: Names of files that a message shows.
@@ -59,6 +63,7 @@ class FolderJob(Job):
         super().__init__(_limited(target))
         # None until something may have been made.
         self._made: bool | None = None
+        self._has_partitions = False
 
     def begin(self) -> None:
         self.check()
@@ -86,7 +91,29 @@ class FolderJob(Job):
         check_listed_elsewhere(target.path, target.storage_options, overwrite=target.overwrite)
         old = replaced_files(storage) if target.overwrite else []
         folders = {part for name in old for part in name.split("/")[:-1]}
-        self.check_partitions(partitioned=bool(target.partition_by) or any("=" in part for part in folders))
+        self.partition_columns = target.partition_by
+        self._has_partitions = any("=" in part for part in folders)
+        self._check_dynamic(target.partition_overwrite)
+
+    def check_task(self, settings: Settings) -> None:
+        super().check_task(settings)
+        if self.target.partition_overwrite is None:
+            self._check_dynamic(settings.partition_overwrite)
+
+    def _check_dynamic(self, mode: str | None) -> None:
+        """Refuse to replace all partitions of a folder where those without new rows are to stay.
+
+        Raises:
+            OptionError: The folder has partitions, and the rows are written without.
+        """
+        unnamed = self._has_partitions and not self.partition_columns
+        if self.target.overwrite and mode == "dynamic" and unnamed:
+            message = (
+                f"{self.target.path} has partitions, and spark.sql.sources.partitionOverwriteMode is "
+                '"dynamic", which replaces those that have new rows: say partition_by, or set the mode, or '
+                'the option partitionOverwriteMode, to "static" to replace all rows'
+            )
+            raise OptionError(message, "partition_overwrite")
 
     def prepare(self) -> None:
         """Make the job's folder, which is the sign that the job is under way."""
@@ -173,25 +200,29 @@ class FolderJob(Job):
             **target.options,
         )
 
+    def claim(self) -> None:
+        claimed(self._storage(), f"{self._staging}/{_CLAIM}", self.target.path)
+
     def commit(self, results: Sequence[TaskResult]) -> SparkWriteResult:
         storage = self._storage()
         old = replaced_files(storage) if self.target.overwrite else []
         self._check_staged(storage, results)
         staged = [name for result in results for name in result.files]
-        # Behind the folder of the attempt, a name is that of its place.
-        places = {name: name.partition("/")[2] for name in staged}
+        places = {name: place_of(name) for name in staged}
+        if self.replaces_touched(results):
+            old = in_folders_of(old, places.values())
         empty = None if staged or self.target.partition_by else f"part-00000-{self.id}.c000.parquet"
-        was_complete = storage.has(_SUCCESS)
+        was_complete = storage.has(SUCCESS)
         is_published = False
         try:
             if was_complete:
-                storage.remove([_SUCCESS])
+                storage.remove([SUCCESS])
             self._publish(storage, places)
             if empty is not None:
                 self._write_empty(storage, empty)
             is_published = True
             self._remove_old(storage, old)
-            storage.mark(_SUCCESS)
+            storage.mark(SUCCESS)
         except BaseException as error:
             left = _left(storage, old, error) if is_published else old
             if left is not None and len(left) == len(old):
@@ -242,8 +273,8 @@ class FolderJob(Job):
         storage: FolderStorage, names: Sequence[str], failure: BaseException, *, was_complete: bool
     ) -> None:
         """Remove what a commit that failed has published, and note on its error what cannot be undone."""
-        stay = storage.discard([*names, _SUCCESS])
-        stay.pop(_SUCCESS, None)
+        stay = storage.discard([*names, SUCCESS])
+        stay.pop(SUCCESS, None)
         if stay:
             failure.add_note(
                 f"{len(stay)} files of this failed write could not be removed from {storage} "
@@ -252,9 +283,9 @@ class FolderJob(Job):
             )
         if was_complete:
             try:
-                storage.mark(_SUCCESS)
+                storage.mark(SUCCESS)
             except OSError as error:
-                failure.add_note(f"{storage} had {_SUCCESS}, which could not be made again: {error}")
+                failure.add_note(f"{storage} had {SUCCESS}, which could not be made again: {error}")
 
     def _publish(self, storage: FolderStorage, places: dict[str, str]) -> None:
         """Move files of the job to their places."""
@@ -301,6 +332,24 @@ class FolderJob(Job):
     def _staging(self) -> str:
         """The job's folder inside the destination."""
         return f"{STAGING}/{self.id}"
+
+
+def place_of(staged: str) -> str:
+    """Return the name that a file of a task gets: its own, behind the folder of the attempt."""
+    return staged.partition("/")[2]
+
+
+def in_folders_of(old: Iterable[str], new: Iterable[str]) -> list[str]:
+    """Return those old files that are in the folder of a new one, which is a partition's.
+
+    Writers escape different characters of a value in the name of its folder, so names are compared decoded.
+    """
+    touched = {_folder_of(name) for name in new}
+    return [name for name in old if _folder_of(name) in touched]
+
+
+def _folder_of(name: str) -> str:
+    return unquote(name.rpartition("/")[0])
 
 
 def _left(storage: FolderStorage, old: Sequence[str], failure: BaseException) -> list[str] | None:

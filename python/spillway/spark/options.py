@@ -103,7 +103,9 @@ _TARGET: dict[str, Callable[[str, str], Any]] = {
     "max_file_rows": _integer,
     "app_id": _text,
     "app_version": _integer,
+    "run_id": _text,
     "schema_mode": _text,
+    "where": _json_or_text,
 }
 
 #: The option of Spark's own writers that says what an overwrite replaces; its values have no case.

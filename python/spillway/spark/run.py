@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import pickle
-import re
-import uuid
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
-from spillway.errors import OptionError, SpillwayError, TableExistsError
+from spillway.errors import OptionError, TableExistsError
+from spillway.spark.driver import answers_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import DataFrame
 
+    from spillway.spark.driver import Driver
     from spillway.spark.write_job import Job, SparkWriteResult, TaskResult
     from spillway.types import WriteMode
 
@@ -27,29 +26,39 @@ _log = logging.getLogger("spillway.spark")
 
 _MODES = ("append", "overwrite", "error", "ignore")
 
-#: The words of PySpark for executors with another minor version of Python.
-_OTHER_PYTHON = re.compile(r"different version: ([\d.]+) than that in driver: ([\d.]+)")
 
-#: The form of the answers of tasks of a frame: pickled `TaskResult`.
-_ANSWER = "result binary"
+class _Begun(NamedTuple):
+    """A job under way; or the result of one that has nothing to do."""
+
+    job: Job
+    result: SparkWriteResult | None
 
 
-def run(job: Job, tasks: Callable[[], Sequence[TaskResult]], mode: WriteMode) -> SparkWriteResult:
+def run(
+    plan: Callable[[], Job],
+    tasks: Callable[[Job], Sequence[TaskResult]],
+    mode: WriteMode,
+    driver: Driver,
+    *,
+    audit: Callable[[Job, Sequence[TaskResult]], None] | None = None,
+) -> SparkWriteResult:
     """Write rows by the tasks of a job, and commit them once.
 
     The destination is looked at first, as `mode` says, before anything is made there. A failure or Ctrl-C in
-    tasks or in the commit aborts the job. The first error is the one that is raised: what goes wrong in the
-    abort is logged.
+    tasks, in the audit or in the commit aborts the job. The first error is the one that is raised: what goes
+    wrong in the abort is logged.
 
     Args:
-        job: The job, whose target says ``overwrite`` where `mode` does.
-        tasks: Runs the tasks, and returns the results of the attempts that count. It cancels tasks that are
-            under way before it raises.
+        plan: Makes the job, whose target says ``overwrite`` where `mode` does.
+        tasks: Runs the tasks of the job, and returns the results of the attempts that count. It cancels tasks
+            that are under way before it raises.
         mode: ``"error"`` and ``"ignore"`` are for a destination that is not there, or empty.
+        driver: The place of the driver's part.
+        audit: Looks at the files of the tasks before they are published, and raises to refuse them.
 
     Returns:
-        Counts of what was written. They are zero where the destination has the rows already, by the
-        application's version, and where ``mode="ignore"`` left the destination as it was.
+        Counts of what was written. They are zero where the destination has the rows already, by the name of
+        the run or the application's version, and where ``mode="ignore"`` left the destination as it was.
 
     Raises:
         OptionError: The mode is not accepted.
@@ -58,26 +67,54 @@ def run(job: Job, tasks: Callable[[], Sequence[TaskResult]], mode: WriteMode) ->
         pyspark.errors.PySparkException: A task failed more often than Spark repeats it.
     """
     check_mode(mode)
-    if mode in {"error", "ignore"} and job.exists():
-        if mode == "ignore":
-            return job.present()
-        path = job.target.path
-        message = f'{path}: there is something already, and mode="error": choose "append" or "overwrite"'
-        raise TableExistsError(message) if job.target.table == "delta" else FileExistsError(message)
-    if job.is_repeated():
-        return job.present()
-    job.is_new_only = mode in {"error", "ignore"}
+    job, result = driver.do(partial(_begun, plan, mode))
+    if result is not None:
+        return result
     try:
-        job.begin()
-        return job.commit(tasks())
+        with driver.cancelled_by_failure(f"spillway: write to {job.target.path}"):
+            results = tasks(job)
+            if audit is not None:
+                audit(job, results)
+            return driver.do(partial(_committed, job, results, once=driver.may_repeat))
     except BaseException as failure:
         try:
-            job.abort()
+            driver.do(job.abort)
         except Exception as error:  # noqa: BLE001 - the first error is the one to tell
             _log.warning("files of a job that failed stay in %s: %s", job.target.path, error)
         if mode == "ignore" and isinstance(failure, TableExistsError):
-            return job.present()
+            return driver.do(job.present)
         raise
+
+
+def _begun(plan: Callable[[], Job], mode: WriteMode) -> _Begun:
+    """Look at the destination, and make there what tasks need."""
+    job = plan()
+    # A run that is repeated found nothing there the first time.
+    if job.is_repeated():
+        return _Begun(job, job.present())
+    if mode in {"error", "ignore"} and job.exists():
+        if mode == "ignore":
+            return _Begun(job, job.present())
+        path = job.target.path
+        message = f'{path}: there is something already, and mode="error": choose "append" or "overwrite"'
+        raise TableExistsError(message) if job.target.table == "delta" else FileExistsError(message)
+    job.is_new_only = mode in {"error", "ignore"}
+    try:
+        job.begin()
+    except BaseException:
+        try:
+            job.abort()
+        except Exception as error:  # noqa: BLE001 - as in `run`
+            _log.warning("files of a job that failed stay in %s: %s", job.target.path, error)
+        raise
+    return _Begun(job, None)
+
+
+def _committed(job: Job, results: Sequence[TaskResult], *, once: bool) -> SparkWriteResult:
+    """Commit the job; with `once`, unless another attempt of this task has begun to."""
+    if once:
+        job.claim()
+    return job.commit(results)
 
 
 def check_mode(mode: str) -> None:
@@ -100,19 +137,17 @@ def tasks_of_partitions(
     and cross the JVM as Arrow.
 
     Raises:
-        SpillwayError: Executors run another minor version of Python.
         pyspark.errors.PySparkException: A task failed more often than Spark repeats it.
     """
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     numbers = context.parallelize(range(partitions), partitions)
-    with _cancelled_by_failure(context):
-        try:
-            return numbers.map(task).collect()
-        except Py4JJavaError as error:
-            # As Spark raises it for tasks of a frame.
-            raise PySparkException(str(error)) from error
+    try:
+        return numbers.map(task).collect()
+    except Py4JJavaError as error:
+        # As Spark raises it for tasks of a frame.
+        raise PySparkException(str(error)) from error
 
 
 def tasks_of_frame(
@@ -121,77 +156,6 @@ def tasks_of_frame(
     """Run a task for each partition of a frame, with its rows.
 
     Raises:
-        SpillwayError: As `tasks_of_partitions`.
         pyspark.errors.PySparkException: As `tasks_of_partitions`.
     """
-
-    def answers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
-        for result in task(batches):
-            yield pa.record_batch({"result": pa.array([pickle.dumps(result)], pa.binary())})
-
-    with _cancelled_by_failure(frame.sparkSession.sparkContext):
-        collected = frame.mapInArrow(answers, _ANSWER).collect()
-    return [pickle.loads(answer[0]) for answer in collected]  # noqa: S301 - of this job's own tasks
-
-
-@contextlib.contextmanager
-def _cancelled_by_failure(context: SparkContext) -> Iterator[None]:
-    """Cancel the tasks that the block has begun if it is left by an exception, by a tag of their own."""
-    tag = f"spillway-{uuid.uuid4().hex}"
-    # Jobs have the context's tags; those of a session cancel none of them (Spark 4.2).
-    context.addJobTag(tag)
-    try:
-        yield
-    except BaseException as error:
-        _cancel(context, tag)
-        if (interrupt := _interrupt_behind(error)) is not None:
-            raise interrupt from error
-        if (explained := _of_another_python(error)) is not None:
-            raise explained from error
-        raise
-    finally:
-        with _logged("a job's tag stays with the context"):
-            context.removeJobTag(tag)
-
-
-def _cancel(context: SparkContext, tag: str) -> None:
-    """Cancel the jobs of a tag, by a second request if the first one fails.
-
-    py4j closes sockets by their ports after Ctrl-C, and may close one that was opened since.
-    """
-    try:
-        context.cancelJobsWithTag(tag)
-    except Exception:  # noqa: BLE001 - as in `_logged`
-        with _logged("the tasks of a job that failed were not cancelled"):
-            context.cancelJobsWithTag(tag)
-
-
-def _interrupt_behind(error: BaseException) -> KeyboardInterrupt | None:
-    """The Ctrl-C whose handling raised this error; none if there was none, or it is the error itself."""
-    behind = error.__context__
-    while behind is not None and not isinstance(behind, KeyboardInterrupt):
-        behind = behind.__context__
-    return behind
-
-
-def _of_another_python(error: BaseException) -> SpillwayError | None:
-    """The error in a sentence, if it is that executors run another minor version of Python."""
-    other = _OTHER_PYTHON.search(str(error))
-    if other is None:
-        return None
-    executors, driver = other.groups()
-    return SpillwayError(
-        f"the driver has Python {driver} and executors have {executors}: let PYSPARK_PYTHON name a Python "
-        f"{driver} on them, or give all of them the same environment, as spark.archives does"
-    )
-
-
-@contextlib.contextmanager
-def _logged(text: str) -> Iterator[None]:
-    """Log an error of Spark in place of raising it: the error that is under way is the one to tell."""
-    try:
-        yield
-    except Exception as error:  # noqa: BLE001 - the JVM may be gone, which py4j tells by many classes
-        _log.warning("%s: %s", text, error)
+    return answers_of(frame, task)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
@@ -13,7 +13,7 @@ from spillway.spark.options import parsed
 from spillway.spark.schema import arrow_schema
 from spillway.spark.settings import of_environment, of_task
 from spillway.spark.stream import SpillwayStreamWriter
-from spillway.spark.write import attempt_number, partition_number
+from spillway.spark.write import FrameTask
 from spillway.spark.write_job import Job, Target, TaskResult, job_of, messages_of
 
 if TYPE_CHECKING:
@@ -35,13 +35,13 @@ class DefaultSource(DataSource):
     ``.option("table", "delta")`` or where there is one, a Delta table. Options are those of `WriterOptions`,
     by the same names but ``encryption``: numbers and booleans as text, lists and mappings as JSON. Beside
     them are ``partition_by`` (names with commas between them, or a JSON list), ``max_file_bytes``,
-    ``max_file_rows``, ``table`` (``parquet`` or ``delta``), ``app_id``, ``app_version``, ``schema_mode``, and
-    the settings of an object store by their names, such as ``AWS_REGION``.
+    ``max_file_rows``, ``table`` (``parquet`` or ``delta``), ``app_id``, ``app_version``, ``run_id``,
+    ``schema_mode``, and the settings of an object store by their names, such as ``AWS_REGION``.
 
     The modes are ``append`` and ``overwrite``. Spark refuses ``errorifexists``, which is its default, and
-    ``ignore`` before it asks a source written in Python. ``overwrite`` replaces all partitions: it is refused
-    where ``spark.sql.sources.partitionOverwriteMode`` is ``dynamic``, unless the option
-    ``partitionOverwriteMode`` is ``static``.
+    ``ignore`` before it asks a source written in Python. ``overwrite`` replaces all rows; or those for
+    which the option ``where`` is true; or the partitions that have new rows, where
+    ``spark.sql.sources.partitionOverwriteMode`` or the option ``partitionOverwriteMode`` is ``dynamic``.
     """
 
     @classmethod
@@ -64,8 +64,10 @@ class DefaultSource(DataSource):
             SchemaError: A column has a type that cannot be written.
         """
         job = job_of(self._target(schema, overwrite=overwrite))
-        job.begin()
-        return SpillwayWriter(job)
+        is_repeated = job.is_repeated()
+        if not is_repeated:
+            job.begin()
+        return SpillwayWriter(job, is_repeated=is_repeated)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> SpillwayStreamWriter:  # noqa: FBT001, N802 - Spark's signature
         """Return the sink of a query. The output mode ``complete`` overwrites with each micro-batch.
@@ -97,23 +99,37 @@ class TaskMessage(WriterCommitMessage):
 
 
 class SpillwayWriter(DataSourceArrowWriter):
-    """The writer of one job. It is made on the driver and pickled for tasks, and for the commit."""
+    """The writer of one job. It is made on the driver and pickled for tasks, and for the commit.
 
-    def __init__(self, job: Job) -> None:
+    Args:
+        job: The job.
+        is_repeated: True if the destination has its rows already: tasks write none.
+    """
+
+    def __init__(self, job: Job, *, is_repeated: bool = False) -> None:
         self._job = job
+        self._is_repeated = is_repeated
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:  # type: ignore[override]  # PySpark overrides it so too
         """Write the rows of a task."""
-        self._job.check_task(of_task())
-        schema = self._job.target.schema
-        # Spark's timestamps have the time zone of the session. The conversion copies nothing.
-        batches = (batch.cast(schema) for batch in iterator)
-        return TaskMessage(self._job.write(batches, partition_number(), attempt_number()))
+        if self._is_repeated:
+            for _ in iterator:
+                pass
+            return TaskMessage(TaskResult())
+        told = of_task()
+        self._job.check_task(told)
+        (result,) = FrameTask(self._job)(iterator)
+        # The process that commits has no session to ask.
+        return TaskMessage(replace(result, partition_overwrite=told.partition_overwrite))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish the files of the tasks that count."""
+        if self._is_repeated:
+            _log.info("%s has the rows of this run already", self._job.target.path)
+            return
         self._job.commit([message.result for message in messages_of(TaskMessage, messages)])
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - the job's folder has all
         """Remove the files of all tasks."""
-        self._job.abort()
+        if not self._is_repeated:
+            self._job.abort()

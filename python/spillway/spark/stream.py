@@ -54,13 +54,15 @@ class SpillwayStreamWriter(DataSourceStreamArrowWriter):
     """
 
     def __init__(self, target: Target) -> None:
-        given = {"app_id": target.app_id, "app_version": target.app_version}
+        given = {"app_id": target.app_id, "app_version": target.app_version, "run_id": target.run_id}
         for name, value in given.items():
             if value is not None:
                 message = f"{name} is the query's id or the batch's number in a stream: leave it out"
                 raise OptionError(message, name)
-        # Each batch of the mode `complete` has all rows: only an option asks for a dynamic overwrite.
-        target.check_overwrite(target.partition_overwrite)
+        # Each batch of the mode `complete` has all rows.
+        if target.overwrite and target.partition_overwrite == "dynamic":
+            message = "a stream that overwrites replaces all rows with each batch: leave it out"
+            raise OptionError(message, "partition_overwrite")
         self._target = target
         if target.table == "parquet":
             FolderJob(target).check()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import secrets
+import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -18,7 +19,7 @@ import spillway.delta
 from spillway.errors import TableNotFoundError
 from spillway.spark.delta_job import DeltaJob, nullable
 from spillway.spark.folder_contents import replaced_files
-from spillway.spark.folder_job import FolderJob
+from spillway.spark.folder_job import SUCCESS, FolderJob, in_folders_of, place_of
 from spillway.spark.write_job import SparkWriteResult, TaskResult
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from spillway.spark.folder_storage import FolderStorage
     from spillway.spark.write_job import Job, Target
 
-__all__ = ["SINK", "DeltaBatch", "FolderBatch", "batch_of"]
+__all__ = ["SINK", "DeltaBatch", "FolderBatch", "FolderRun", "batch_of"]
 
 _log = logging.getLogger("spillway.spark")
 
@@ -37,6 +38,8 @@ _log = logging.getLogger("spillway.spark")
 SINK = "_spillway_sink"
 #: Batches whose manifests are kept. Spark replays the last batch alone.
 _KEPT = 100
+#: The namespace of the names of runs.
+_RUNS = uuid.UUID("5b0f1c5e-6b59-4f0e-9d0e-2f6f3f6f2c11")
 
 
 class DeltaBatch(DeltaJob):
@@ -119,6 +122,9 @@ class FolderBatch(FolderJob):
             return TaskResult()
         return result
 
+    def claim(self) -> None:
+        """Let every process commit the batch: the manifest decides."""
+
     def commit(self, results: Sequence[TaskResult]) -> SparkWriteResult:
         storage = self._storage()
         if storage.has(self._done):
@@ -130,6 +136,8 @@ class FolderBatch(FolderJob):
         manifest = self._decided(storage, results)
         self._fulfil(storage, manifest["files"])
         wanted = set(manifest["files"].values())
+        if manifest.get("replaces_touched"):
+            present = in_folders_of(present, wanted)
         self._remove_old(storage, [name for name in present if name not in wanted])
         storage.mark(self._done)
         self._end(storage)
@@ -143,7 +151,7 @@ class FolderBatch(FolderJob):
             OSError: A file of a task is not as the task left it: no manifest names it, and a replay writes it
                 again.
         """
-        name = f"{self._name(self._batch)}.json"
+        name = self._manifest
         if storage.has(name):
             return self._parsed(storage, name)
         try:
@@ -159,7 +167,8 @@ class FolderBatch(FolderJob):
             "batch": self._batch,
             "rows": sum(result.rows for result in results),
             # The name of a file in the job's folder, and that of its place.
-            "files": {name: name.partition("/")[2] for result in results for name in result.files},
+            "files": {name: place_of(name) for result in results for name in result.files},
+            "replaces_touched": self.replaces_touched(results),
             # Two drivers write different manifests, even of no files.
             "commit": secrets.token_hex(8),
         }
@@ -210,12 +219,53 @@ class FolderBatch(FolderJob):
         storage.remove([f"{self._name(self._batch - _KEPT)}.{suffix}" for suffix in ("json", "done")])
 
     @property
+    def _manifest(self) -> str:
+        return f"{self._name(self._batch)}.json"
+
+    @property
     def _done(self) -> str:
         """The mark of a batch that is complete."""
         return f"{self._name(self._batch)}.done"
 
     def _name(self, batch: int) -> str:
         return f"{SINK}/{self._query}/{batch:08d}"
+
+
+class FolderRun(FolderBatch):
+    """A write of a named run to a folder: once it is decided which files it has, it is not written again.
+
+    A run that was killed after its manifest was made is completed by the next one of its name, which makes no
+    row. Before, the next one writes all rows, and what is left of the first goes with its folder.
+
+    Args:
+        target: The destination.
+        run_id: The name of the run.
+    """
+
+    def __init__(self, target: Target, run_id: str) -> None:
+        # The name becomes part of names of files, and may have any characters.
+        super().__init__(target, uuid.uuid5(_RUNS, run_id).hex, 0)
+
+    def is_repeated(self) -> bool:
+        storage = self._storage()
+        if storage.has(self._manifest):
+            super().commit(())
+            storage.mark(SUCCESS)
+        return storage.has(self._done)
+
+    def commit(self, results: Sequence[TaskResult]) -> SparkWriteResult:
+        storage = self._storage()
+        if not self._storage().has(self._manifest):
+            storage.remove(storage.present([SUCCESS]))
+        done = super().commit(results)
+        if not done.files and not self.target.partition_by and not replaced_files(storage):
+            self._write_empty(storage, f"part-00000-{self.id}.c000.parquet")
+        storage.mark(SUCCESS)
+        return done
+
+    def abort(self) -> None:
+        if not self._storage().has(self._manifest):
+            super().abort()
 
 
 def _without(rest: Iterator[pa.RecordBatch]) -> TaskResult:

@@ -1,80 +1,94 @@
-"""`write`: rows that are made on executors, written there, and committed once on the driver."""
+"""`write`: the rows of a DataFrame; `write_generated`: rows that executors make. Both are committed once."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from spillway._options import shows_options
 from spillway.errors import OptionError
-from spillway.spark.run import check_mode, run, tasks_of_partitions
-from spillway.spark.settings import of_session
+from spillway.spark.driver import driver_of, is_connect
+from spillway.spark.location import scheme_of
+from spillway.spark.run import check_mode, run, tasks_of_frame, tasks_of_partitions
+from spillway.spark.schema import arrow_schema
+from spillway.spark.settings import of_session, of_task
 from spillway.spark.write_job import Job, SparkWriteResult, Target, TaskResult, job_of
 from spillway.writer import WriterOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Literal, Unpack
 
     import pyarrow as pa
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
-    from spillway.types import WriteMode, WriterKeywords
+    from spillway.types import Condition, SortKey, WriteMode, WriterKeywords
 
-__all__ = ["MakingTask", "attempt_number", "partition_number", "write"]
+__all__ = [
+    "FrameTask",
+    "MakingTask",
+    "attempt_number",
+    "partition_number",
+    "plan_of",
+    "sorted_for",
+    "write",
+    "write_generated",
+]
 
 
 @shows_options(WriterOptions)
 def write(  # noqa: PLR0913 - what a write is
-    session: SparkSession,
-    make: Callable[[int], Iterable[pa.RecordBatch]],
-    partitions: int,
+    df: DataFrame,
     path: str,
     *,
-    schema: pa.Schema,
     table: Literal["parquet", "delta"] | None = None,
     mode: WriteMode = "error",
     partition_by: str | Sequence[str] = (),
+    where: str | Sequence[Condition] | None = None,
+    partition_overwrite: Literal["static", "dynamic"] | None = None,
+    run_id: str | None = None,
+    schema_mode: Literal["merge"] | None = None,
     max_file_bytes: int | None = None,
     max_file_rows: int | None = None,
     storage_options: Mapping[str, str] | None = None,
-    app_id: str | None = None,
-    app_version: int | None = None,
     **options: Unpack[WriterKeywords],
 ) -> SparkWriteResult:
-    """Write rows that executors make, without a row crossing into the JVM.
+    """Write the rows of a DataFrame by the native writer on executors, and commit them once.
 
-    One task for each partition calls `make` on an executor, and gives its batches to the native writer
-    there. The driver commits the files of all tasks at once. A task that is repeated or killed leaves no row
-    and no file; in a Delta table on ``gs://`` or ``az://``, its files wait for a vacuum, and no version names
-    them. Where a job there was to create the table and failed, remove its folder ``spillway-...``. The
+    Each task hands the rows of its partition to the writer as Arrow batches (``DataFrame.mapInArrow``), and
+    the driver commits the files of all tasks at once. A task that is repeated or killed leaves no row and no
+    file. It runs on Spark 3.5 and newer, and from a client of Spark Connect, whose server commits; the
     executors need this package and pyarrow, in a Python of the driver's minor version.
 
+    Rows are sorted within each task by the columns that they are partitioned by, as Spark's own writer does,
+    and by ``sorting_columns``, which the files then declare.
+
     Args:
-        session: The Spark session.
-        make: Returns the batches of the partition with this number. It is pickled. A task that is repeated
-            calls it again, so it returns the same rows each time.
-        partitions: The number of partitions.
+        df: The rows.
         path: A folder that driver and executors see, or ``s3://bucket/folder``; for a Delta table, any
             location of `spillway.delta.create`. Spark's own writers take it for the same place: nothing in it
-            is decoded.
-        schema: The schema of the batches.
+            is decoded. Under Spark Connect it is absolute.
         table: ``"parquet"`` for a folder of files, ``"delta"`` for a Delta table. Without it, `path` is
             written as what it is: a Delta table, or else a folder.
-        mode: ``"append"`` adds rows; ``"overwrite"`` puts them in the place of all others, and is refused for
-            a destination with partitions where ``spark.sql.sources.partitionOverwriteMode`` is ``dynamic``;
-            ``"error"`` and ``"ignore"`` are for a destination that is not there, or empty.
+        mode: ``"append"`` adds rows; ``"overwrite"`` puts them in the place of others; ``"error"`` and
+            ``"ignore"`` are for a destination that is not there, or empty.
         partition_by: A column, or several from the outermost in, that rows are stored apart by; in a Delta
             table that is there, its own apply.
+        where: The rows of a Delta table that an overwrite replaces: conditions on partition columns, which
+            the new rows must meet, such as ``"day = DATE '2026-11-20'"`` or ``[("day", "=", "2026-11-20")]``.
+        partition_overwrite: ``"static"`` lets an overwrite replace all rows, ``"dynamic"`` those of the
+            partitions that have new rows; without it, ``spark.sql.sources.partitionOverwriteMode`` applies.
+        run_id: The name of the run whose rows these are. A write to the same destination that is run again
+            by the same name, after whatever failure, leaves its rows there once.
+        schema_mode: ``"merge"`` adds columns that a Delta table lacks.
         max_file_bytes: Bytes that a file has at most.
         max_file_rows: Rows of a file.
         storage_options: Settings and credentials of the object store, as for `spillway.delta.create`.
-        app_id: The application's id, for a Delta table. With `app_version` the write is idempotent.
-        app_version: The application's version of these rows.
         **options: The fields of `WriterOptions`, for the files.
 
     Returns:
-        Counts of what was written. They are zero where the table has `app_version` already, and where
-        ``mode="ignore"`` left the destination as it was.
+        Counts of what was written. They are zero where the destination has the rows of `run_id` already, and
+        where ``mode="ignore"`` left it as it was.
 
     Raises:
         OptionError: An option has a value that is not accepted; or Spark takes the path for another place; or
@@ -86,9 +100,89 @@ def write(  # noqa: PLR0913 - what a write is
         pyspark.errors.PySparkException: A task failed more often than Spark repeats it; nothing is written.
 
     Example:
+        >>> events = session.read.json("events.json")  # doctest: +SKIP
+        >>> spillway.spark.write(events, "/lake/events", table="delta", partition_by="day")  # doctest: +SKIP
+        SparkWriteResult(rows=4000, bytes=31872, files=4, version=0, writer_seconds=0.01)
+    """
+    check_mode(mode)
+    session = df.sparkSession
+    plan = plan_of(
+        session,
+        path,
+        arrow_schema(df.schema),
+        table=table,
+        overwrite=mode == "overwrite",
+        partition_by=partition_by,
+        where=where,
+        partition_overwrite=partition_overwrite,
+        run_id=run_id,
+        schema_mode=schema_mode,
+        max_file_bytes=max_file_bytes,
+        max_file_rows=max_file_rows,
+        storage_options=storage_options,
+        options=options,
+    )
+    return run(
+        plan, lambda job: tasks_of_frame(sorted_for(job, df), FrameTask(job)), mode, driver_of(session)
+    )
+
+
+@shows_options(WriterOptions)
+def write_generated(  # noqa: PLR0913 - what a write is
+    session: SparkSession,
+    make: Callable[[int], Iterable[pa.RecordBatch]],
+    partitions: int,
+    path: str,
+    *,
+    schema: pa.Schema,
+    table: Literal["parquet", "delta"] | None = None,
+    mode: WriteMode = "error",
+    partition_by: str | Sequence[str] = (),
+    where: str | Sequence[Condition] | None = None,
+    partition_overwrite: Literal["static", "dynamic"] | None = None,
+    run_id: str | None = None,
+    max_file_bytes: int | None = None,
+    max_file_rows: int | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    **options: Unpack[WriterKeywords],
+) -> SparkWriteResult:
+    """Write rows that executors make, without a row crossing into the JVM.
+
+    One task for each partition calls `make` on an executor, and gives its batches to the native writer
+    there. The rest is as `write`. In a Delta table on ``gs://`` or ``az://``, the files of a task that was
+    killed wait for a vacuum, and no version names them.
+
+    Args:
+        session: The Spark session; not one of Spark Connect.
+        make: Returns the batches of the partition with this number. It is pickled. A task that is repeated
+            calls it again, so it returns the same rows each time.
+        partitions: The number of partitions.
+        path: As `write`.
+        schema: The schema of the batches.
+        table: As `write`.
+        mode: As `write`.
+        partition_by: As `write`.
+        where: As `write`.
+        partition_overwrite: As `write`.
+        run_id: As `write`.
+        max_file_bytes: As `write`.
+        max_file_rows: As `write`.
+        storage_options: As `write`.
+        **options: The fields of `WriterOptions`, for the files.
+
+    Returns:
+        As `write`.
+
+    Raises:
+        OptionError: As `write`; or the session is one of Spark Connect.
+        SpillwayError: As `write`.
+        FileExistsError: As `write`.
+        pyspark.errors.PySparkException: As `write`.
+
+    Example:
         >>> def numbers(partition: int):  # doctest: +SKIP
         ...     yield pa.record_batch({"id": range(partition * 1000, partition * 1000 + 1000)})
-        >>> spillway.spark.write(  # doctest: +SKIP
+        >>> spillway.spark.write_generated(  # doctest: +SKIP
         ...     session, numbers, 4, "numbers", schema=pa.schema({"id": pa.int64()})
         ... ).rows
         4000
@@ -96,24 +190,113 @@ def write(  # noqa: PLR0913 - what a write is
     check_mode(mode)
     if partitions < 1:
         raise OptionError(f"partitions={partitions} is not accepted: choose 1 or more", "partitions")
-    WriterOptions(**options)
-    target = Target.of(
+    if is_connect(session):
+        message = (
+            "a session of Spark Connect has no context to run tasks without a DataFrame: write a DataFrame "
+            "by spillway.spark.write, such as session.range(partitions).mapInArrow(...)"
+        )
+        raise OptionError(message, "session")
+    plan = plan_of(
+        session,
         path,
         schema,
         table=table,
         overwrite=mode == "overwrite",
         partition_by=partition_by,
+        where=where,
+        partition_overwrite=partition_overwrite,
+        run_id=run_id,
         max_file_bytes=max_file_bytes,
         max_file_rows=max_file_rows,
         storage_options=storage_options,
-        app_id=app_id,
-        app_version=app_version,
-        settings=of_session(session),
         options=options,
     )
-    job = job_of(target)
-    task = MakingTask(job, make)
-    return run(job, lambda: tasks_of_partitions(session.sparkContext, partitions, task), mode)
+    context = session.sparkContext
+    return run(
+        plan,
+        lambda job: tasks_of_partitions(context, partitions, MakingTask(job, make)),
+        mode,
+        driver_of(session),
+    )
+
+
+def plan_of(
+    session: SparkSession, path: str, schema: pa.Schema, *, options: Mapping[str, Any], **target: Any
+) -> Callable[[], Job]:
+    """Check what can be checked without the destination, and return what makes the job where it is visible.
+
+    Args:
+        session: The session of the write.
+        path: The destination.
+        schema: The schema of the rows.
+        options: The fields of `WriterOptions`.
+        **target: The other arguments of `Target.of`.
+
+    Raises:
+        OptionError: A value is not accepted; or the path is relative, and the session one of Spark Connect.
+    """
+    WriterOptions(**options)
+    if not is_connect(session):
+        return partial(_planned, path, schema, settings=of_session(session), options=options, **target)
+    if scheme_of(path) is None and not path.startswith("/"):
+        message = (
+            f"the relative path {path!r} means nothing to the server of Spark Connect: write it absolute"
+        )
+        raise OptionError(message, "path")
+    return partial(_planned, path, schema, settings=None, options=options, **target)
+
+
+def _planned(path: str, schema: pa.Schema, **target: Any) -> Job:
+    target["settings"] = target["settings"] or of_task()
+    return job_of(Target.of(path, schema, **target))
+
+
+def sorted_for(job: Job, df: DataFrame) -> DataFrame:
+    """Return the rows with columns by their places, sorted in each partition as the files of a job have them.
+
+    A task that had rows of many partitions in any order would have as many files open, or make many of them.
+    The columns are ``c0``, ``c1`` and so on, as `DataFrame.mapInArrow` finds none whose name has a dot.
+    """
+    from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+
+    names = {name: f"c{place}" for place, name in enumerate(df.columns)}
+    keys: list[SortKey] = [*job.partition_columns, *job.target.options.get("sorting_columns", ())]
+    by_place = df.toDF(*(f"c{place}" for place in range(len(df.columns))))
+    if not keys:
+        return by_place
+
+    def order(key: SortKey) -> Column:
+        name, *told = (key,) if isinstance(key, str) else key
+        direction, nulls = [*map(str, told), *("ascending", "nulls_last")[len(told) :]]
+        return _ORDERS[direction, nulls](F.col(names[name]))
+
+    return by_place.sortWithinPartitions(*(order(key) for key in keys))
+
+
+_ORDERS: dict[tuple[str, str], Callable[[Column], Column]] = {
+    ("ascending", "nulls_first"): lambda column: column.asc_nulls_first(),
+    ("ascending", "nulls_last"): lambda column: column.asc_nulls_last(),
+    ("descending", "nulls_first"): lambda column: column.desc_nulls_first(),
+    ("descending", "nulls_last"): lambda column: column.desc_nulls_last(),
+}
+
+
+class FrameTask:
+    """The work of a task: it writes the rows of its partition of a frame.
+
+    Args:
+        job: The job.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[TaskResult]:
+        """Write the rows."""
+        schema = self._job.target.schema
+        # Spark's timestamps have the time zone of the session. The conversion copies nothing.
+        rows = (batch.rename_columns(schema.names).cast(schema) for batch in batches)
+        yield self._job.write(rows, partition_number(), attempt_number())
 
 
 class MakingTask:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import logging
 import platform
+import secrets
 import time
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import spillway
@@ -23,14 +24,27 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["Clock", "Job", "SparkWriteResult", "Target", "TaskResult", "job_of", "messages_of", "peeked"]
+    from spillway.spark.folder_storage import FolderStorage
+    from spillway.types import Condition
+
+__all__ = [
+    "Clock",
+    "Job",
+    "SparkWriteResult",
+    "Target",
+    "TaskResult",
+    "claimed",
+    "job_of",
+    "messages_of",
+    "peeked",
+]
 
 _log = logging.getLogger("spillway.spark")
 
 TableKind = Literal["parquet", "delta"]
-Mode = Literal["append", "overwrite", "error", "ignore"]
 
 _TABLES = ("parquet", "delta")
+_OVERWRITE_MODES = ("static", "dynamic")
 
 _Message = TypeVar("_Message")
 
@@ -69,8 +83,10 @@ class Target:
         options: The fields of `WriterOptions` that are given.
         app_id: The application's id, for a Delta table.
         app_version: The application's version of these rows.
+        run_id: The id of the run whose rows these are: its rows are in the destination once.
         schema_mode: ``"merge"`` adds columns to a Delta table.
         given: The path as the caller gave it.
+        where: Conditions on the partition columns of a Delta table: the rows that an overwrite replaces.
         partition_overwrite: ``"dynamic"`` or ``"static"``, where an option or the session says so.
     """
 
@@ -84,8 +100,10 @@ class Target:
     options: Mapping[str, Any] = field(default_factory=dict)
     app_id: str | None = None
     app_version: int | None = None
+    run_id: str | None = None
     schema_mode: str | None = None
     given: str = ""
+    where: str | tuple[Condition, ...] | None = None
     partition_overwrite: str | None = None
 
     @classmethod
@@ -102,7 +120,9 @@ class Target:
         storage_options: Mapping[str, str] | None = None,
         app_id: str | None = None,
         app_version: int | None = None,
+        run_id: str | None = None,
         schema_mode: str | None = None,
+        where: str | Sequence[Condition] | None = None,
         partition_overwrite: str | None = None,
         settings: Settings | None = None,
         options: Mapping[str, Any],
@@ -119,9 +139,15 @@ class Target:
         location = absolute(path)
         known = settings or Settings()
         known.check_path(path)
-        if partition_overwrite not in {None, "static", "dynamic"}:
-            message = f'partitionOverwriteMode={partition_overwrite!r} is not accepted: choose "static"'
-            raise OptionError(message, "partitionOverwriteMode", ["static"])
+        if partition_overwrite not in {None, *_OVERWRITE_MODES}:
+            message = (
+                f"partition_overwrite={partition_overwrite!r} is not accepted: choose one of "
+                f"{', '.join(map(repr, _OVERWRITE_MODES))}"
+            )
+            raise OptionError(message, "partition_overwrite", _OVERWRITE_MODES)
+        if where is not None and not overwrite:
+            message = 'where says which rows are overwritten: it goes with mode="overwrite"'
+            raise OptionError(message, "where")
         storage = dict(storage_options) if storage_options else None
         kind = _kind(location, table, storage)
         if kind == "delta":
@@ -132,12 +158,15 @@ class Target:
                 ("app_id", app_id),
                 ("app_version", app_version),
                 ("schema_mode", schema_mode),
+                ("where", where),
             ):
                 if value is not None:
                     message = f'{name} goes with a Delta table: say table="delta", or leave it out'
                     raise OptionError(message, name)
         if (app_id is None) != (app_version is None):
             raise OptionError("app_id and app_version go together: give both or neither")
+        if run_id is not None and not run_id:
+            raise OptionError("run_id is empty: give the run's name, or leave it out", "run_id")
         return cls(
             path=location,
             schema=schema,
@@ -149,28 +178,12 @@ class Target:
             options=dict(options),
             app_id=app_id,
             app_version=app_version,
+            run_id=run_id,
             schema_mode=schema_mode,
             given=path,
+            where=where if where is None or isinstance(where, str) else tuple(where),
             partition_overwrite=partition_overwrite or known.partition_overwrite,
         )
-
-    def check_overwrite(self, partition_overwrite: str | None) -> None:
-        """Refuse a dynamic overwrite of a destination with partitions: those without new rows would go, too.
-
-        Args:
-            partition_overwrite: The mode that applies.
-
-        Raises:
-            OptionError: It is ``"dynamic"``.
-        """
-        if self.overwrite and partition_overwrite == "dynamic":
-            message = (
-                f"an overwrite of {self.path} replaces all of its partitions, and "
-                'spark.sql.sources.partitionOverwriteMode is "dynamic", in which partitions without new rows '
-                'stay: set it, or the option partitionOverwriteMode of format("spillway"), to "static" to '
-                "replace all rows. To replace some partitions of a Delta table, use spillway.delta.write"
-            )
-            raise OptionError(message, "partitionOverwriteMode", ["static"])
 
 
 def _kind(path: str, table: str | None, storage_options: Mapping[str, str] | None) -> TableKind:
@@ -197,6 +210,7 @@ class TaskResult:
         files: Their names; for a Delta table, in the folder of the job.
         seconds: Seconds inside the native writer.
         part: The part of a Delta append.
+        partition_overwrite: What Spark told the task of the session's overwrite mode.
     """
 
     rows: int = 0
@@ -204,6 +218,7 @@ class TaskResult:
     files: tuple[str, ...] = ()
     seconds: float = 0.0
     part: bytes | None = None
+    partition_overwrite: str | None = None
 
 
 class Clock:
@@ -230,11 +245,11 @@ class Job:
         id: The job's own id, which the names of its files hold.
         target: The destination.
         is_new_only: True if the job may create its destination, and add to no other.
-        is_partitioned: True if `begin` found that the destination has partitions, or will have.
+        partition_columns: The columns that rows are stored apart by, when `begin` was called.
     """
 
     is_new_only = False
-    is_partitioned = False
+    partition_columns: tuple[str, ...] = ()
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -276,29 +291,37 @@ class Job:
         """Publish the files of these attempts, and remove those of all others."""
         raise NotImplementedError
 
+    def claim(self) -> None:
+        """Note that the commit begins, where it may be begun a second time by another process.
+
+        Raises:
+            SpillwayError: It was begun before.
+        """
+        raise NotImplementedError
+
     def abort(self) -> None:
         """Remove the files of all attempts."""
         raise NotImplementedError
 
-    def check_partitions(self, *, partitioned: bool) -> None:
-        """Note whether the destination has partitions, and refuse a dynamic overwrite of them.
+    def replaces_touched(self, results: Iterable[TaskResult]) -> bool:
+        """Return True for an overwrite of those partitions alone that have new rows.
 
-        Raises:
-            OptionError: As `Target.check_overwrite`.
+        What the caller said goes before what the session says, and conditions before both, as for Spark's own
+        tables. Without partition columns there is one partition: all rows.
         """
-        self.is_partitioned = partitioned
-        if partitioned:
-            self.target.check_overwrite(self.target.partition_overwrite)
+        target = self.target
+        if not (target.overwrite and target.where is None and self.partition_columns):
+            return False
+        told = (target.partition_overwrite, *(result.partition_overwrite for result in results))
+        return next((mode for mode in told if mode is not None), "static") == "dynamic"
 
     def check_task(self, settings: Settings) -> None:
         """Refuse on an executor what the process that planned the write could not know of the session.
 
         Raises:
-            OptionError: Spark takes the path for another place, or overwrites partitions dynamically.
+            OptionError: Spark takes the path for another place.
         """
         check_default(self.target.given, settings.default_fs, settings.source)
-        if self.is_partitioned and self.target.partition_overwrite is None:
-            self.target.check_overwrite(settings.partition_overwrite)
 
     def check_executor(self) -> None:
         """Refuse to write in a process whose versions differ from the driver's.
@@ -343,8 +366,28 @@ def job_of(target: Target) -> Job:
     """Return the job that writes to a destination."""
     from spillway.spark.delta_job import DeltaJob
     from spillway.spark.folder_job import FolderJob
+    from spillway.spark.stream_jobs import FolderRun
 
-    return DeltaJob(target) if target.table == "delta" else FolderJob(target)
+    if target.table == "delta":
+        if target.run_id is not None:
+            target = replace(target, app_id=target.run_id, app_version=0)
+        return DeltaJob(target)
+    return FolderJob(target) if target.run_id is None else FolderRun(target, target.run_id)
+
+
+def claimed(storage: FolderStorage, name: str, path: str) -> None:
+    """Make a mark that nobody made before.
+
+    Raises:
+        SpillwayError: It is there.
+    """
+    # Where an answer of the store is lost, the content tells whose mark it is.
+    if not storage.create_once(name, secrets.token_hex(8).encode()):
+        raise SpillwayError(
+            f"the commit to {path} was begun by an attempt of its task that Spark has lost: it may have "
+            "taken place. Look for the rows before the write is run again; a write with run_id can always "
+            "be run again"
+        )
 
 
 def messages_of(kind: type[_Message], messages: Sequence[object]) -> list[_Message]:

@@ -1,0 +1,250 @@
+"""`spillway.spark.write`: the rows of any DataFrame, in all modes, once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import deltalake
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from pyspark import TaskContext
+
+import spillway.spark
+from spillway.errors import OptionError, SchemaError
+from spillway.spark.stream_jobs import FolderRun
+
+from .test_jobs import begun, rows
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+TABLES = ("parquet", "delta")
+
+
+def frame(spark: SparkSession, *numbers: int, days: int = 2, tasks: int = 2) -> DataFrame:
+    data = [(f"d{number % days}", number) for number in numbers]
+    return spark.createDataFrame(data, "day string, id bigint").repartition(tasks)
+
+
+def read(path: Path, table: str) -> pa.Table:
+    if table == "delta":
+        return deltalake.DeltaTable(path).to_pyarrow_table()
+    return ds.dataset(path, partitioning="hive").to_table()
+
+
+def ids(path: Path, table: str) -> list[int]:
+    return sorted(read(path, table)["id"].to_pylist())
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_frame_is_written_in_all_four_modes(spark: SparkSession, tmp_path: Path, table: Any) -> None:
+    to = tmp_path / "to"
+    rows = frame(spark, 1, 2, 3)
+    done = spillway.spark.write(rows, str(to), table=table)
+    assert (done.rows, done.files) == (3, 2)
+    assert done.bytes == sum(file.stat().st_size for file in to.rglob("part-*.parquet"))
+    with pytest.raises(FileExistsError, match='mode="error"'):
+        spillway.spark.write(rows, str(to))
+    assert spillway.spark.write(rows, str(to), mode="ignore").rows == 0
+    again = spillway.spark.write(frame(spark, 4), str(to), mode="append")
+    assert (again.rows, again.version) == (1, 1 if table == "delta" else None)
+    assert ids(to, table) == [1, 2, 3, 4]
+    spillway.spark.write(frame(spark, 5), str(to), mode="overwrite")
+    assert ids(to, table) == [5]
+
+
+def test_types_of_spark_come_back_as_they_were(spark: SparkSession, tmp_path: Path) -> None:
+    rows = spark.sql(
+        """SELECT 1 `a.b`, CAST(1.5 AS DECIMAL(10, 2)) `a``b`, DATE '2026-01-02' day,
+        TIMESTAMP '2026-01-02 03:04:05.678901' at, TIMESTAMP_NTZ '2026-01-02 03:04:05' here, X'00ff' bytes,
+        array(1, NULL) list, map('k', 1.5D) map, named_struct('x', NULL, 'y', true) struct
+        WHERE true""".replace("NULL, 'y'", "CAST(NULL AS INT), 'y'")
+    )
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        spillway.spark.write(rows, str(tmp_path / "to"))
+        back = spark.read.parquet(str(tmp_path / "to"))
+        assert back.collect() == rows.collect()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before or "UTC")
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_rows_of_many_partitions_make_one_file_for_each_in_a_task(
+    spark: SparkSession, tmp_path: Path, table: Any
+) -> None:
+    """Unsorted rows of more than 64 partitions would close and open files again and again."""
+    rows = frame(spark, *range(600), days=100, tasks=1)
+    done = spillway.spark.write(
+        rows, str(tmp_path / "to"), table=table, partition_by="day", sorting_columns=[("id", "descending")]
+    )
+    assert done.files == 100
+    for file in (tmp_path / "to").rglob("part-*.parquet"):
+        found = pq.read_table(file, partitioning=None)["id"].to_pylist()
+        assert found == sorted(found, reverse=True)
+        assert pq.read_metadata(file).row_group(0).sorting_columns[0].descending
+    assert ids(tmp_path / "to", table) == list(range(600))
+
+
+def test_where_replaces_the_rows_that_it_names(spark: SparkSession, tmp_path: Path) -> None:
+    to = str(tmp_path / "to")
+    spillway.spark.write(frame(spark, 0, 1, 2, 3), to, table="delta", partition_by="day")
+    done = spillway.spark.write(frame(spark, 4, 6), to, mode="overwrite", where="day = 'd0'")
+    assert (done.rows, ids(tmp_path / "to", "delta")) == (2, [1, 3, 4, 6])
+    with pytest.raises(OptionError, match="outside"):
+        spillway.spark.write(frame(spark, 5), to, mode="overwrite", where="day = 'd0'")
+    with pytest.raises(OptionError, match="id"):
+        spillway.spark.write(frame(spark, 4), to, mode="overwrite", where="id = 4")
+    with pytest.raises(OptionError, match="where"):
+        spillway.spark.write(frame(spark, 4), to, mode="append", where="day = 'd0'")
+    with pytest.raises(OptionError, match="where"):
+        spillway.spark.write(frame(spark, 4), f"{to}2", table="parquet", mode="overwrite", where="day = 'd0'")
+    assert ids(tmp_path / "to", "delta") == [1, 3, 4, 6]
+
+
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize(
+    "values",
+    [
+        "('a b/c', 1), ('a=b', 2), (NULL, 3), ('100%', 4)",
+        "(DATE '2026-01-01', 1), (DATE '0001-01-01', 2), (NULL, 3), (DATE '2026-01-02', 4)",
+        "(TIMESTAMP '2026-01-01 01:02:03.000456', 1), (TIMESTAMP '1969-12-31 00:00:00', 2)",
+        "(1.50BD, 1), (-2.00BD, 2), (NULL, 3)",
+        "(true, 1), (false, 2), (NULL, 3)",
+        "(-7Y, 1), (8Y, 2)",
+        "(0.1D, 1), (-1e300D, 2), (NULL, 3)",
+        "(named_struct('a', 1, 'b', \"it's\"), 1), (named_struct('a', 2, 'b', NULL), 2)",
+    ],
+)
+def test_a_dynamic_overwrite_replaces_the_touched_partitions_of_all_types(
+    spark: SparkSession, tmp_path: Path, values: str, table: Any
+) -> None:
+    rows = spark.sql(f"SELECT day, CAST(id AS BIGINT) id FROM VALUES {values} AS t(day, id)")  # noqa: S608 - ours
+    keys = ["day"]
+    if "struct" in values:
+        rows, keys = rows.select("day.a", "day.b", "id"), ["a", "b"]
+    to = str(tmp_path / "to")
+    spillway.spark.write(rows, to, table=table, partition_by=keys)
+    spillway.spark.write(rows, to, mode="append", partition_by=keys)
+    some = rows.where("id != 2")
+    dynamic: Any = {"mode": "overwrite", "partition_by": keys, "partition_overwrite": "dynamic"}
+    spillway.spark.write(some, to, **dynamic)
+    found = spark.read.parquet(to) if table == "parquet" else None
+    expected = sorted([2, 2, *(row.id for row in some.collect())])
+    got = sorted(row.id for row in found.collect()) if found is not None else ids(tmp_path / "to", table)
+    assert got == expected
+    spillway.spark.write(some.where("id < 0"), to, **dynamic)
+    assert spark.read.parquet(to).count() == len(expected) if table == "parquet" else True
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_run_that_is_run_again_leaves_its_rows_once(
+    spark: SparkSession, tmp_path: Path, table: Any
+) -> None:
+    to = str(tmp_path / "to")
+    for mode in ("error", "append", "overwrite"):
+        name = f"2026/11/27 {mode}"
+        counts = [
+            spillway.spark.write(frame(spark, 1, 2), f"{to}-{mode}", table=table, mode=mode, run_id=name).rows  # type: ignore[arg-type]
+            for _ in range(2)
+        ]
+        assert counts == [2, 0]
+        spillway.spark.write(frame(spark, 3), f"{to}-{mode}", mode="append", run_id="another")
+        assert ids(tmp_path / f"to-{mode}", table) == [1, 2, 3]
+    rows = frame(spark, 4).write.format("spillway").mode("append").option("run_id", "third")
+    for _ in range(2):
+        rows.save(f"{to}-append")
+    assert ids(tmp_path / "to-append", table) == [1, 2, 3, 4]
+
+
+def test_a_folder_whose_run_was_killed_while_it_was_published_is_completed(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    to = str(tmp_path / "to")
+    spillway.spark.write(frame(spark, 0, 1, 2, 3), to, partition_by="day")
+    dynamic: Any = {"mode": "overwrite", "partition_by": "day", "partition_overwrite": "dynamic"}
+
+    def killed(*_: object) -> None:
+        raise SystemExit
+
+    publish = FolderRun._publish
+    monkeypatch.setattr(FolderRun, "_publish", killed)
+    with pytest.raises(SystemExit):
+        spillway.spark.write(frame(spark, 4, 6), to, run_id="run", **dynamic)
+    monkeypatch.setattr(FolderRun, "_publish", publish)
+    # The rows of the second run are not asked for: the first has decided.
+    done = spillway.spark.write(frame(spark, 8), to, run_id="run", **dynamic)
+    assert (done.rows, ids(tmp_path / "to", "parquet")) == (0, [1, 3, 4, 6])
+    assert (tmp_path / "to" / "_SUCCESS").exists()
+    assert not (tmp_path / "to" / "_spillway_jobs").exists()
+
+
+def test_a_failed_run_leaves_nothing_and_can_be_run_again(spark: SparkSession, tmp_path: Path) -> None:
+    for table in TABLES:
+        to = tmp_path / table
+        failing = frame(spark, 1, 2).selectExpr("day", "IF(id = 2, raise_error('no'), id) id")
+        with pytest.raises(Exception, match="no"):
+            spillway.spark.write(failing, str(to), table=table, run_id="run")  # type: ignore[arg-type]
+        assert not to.exists()
+        spillway.spark.write(frame(spark, 1, 2), str(to), table=table, run_id="run")  # type: ignore[arg-type]
+        assert ids(to, table) == [1, 2]
+
+
+def test_a_frame_without_rows_leaves_its_schema(spark: SparkSession, tmp_path: Path) -> None:
+    for name, options in {"plain": {}, "run": {"run_id": "run"}, "delta": {"table": "delta"}}.items():
+        done = spillway.spark.write(frame(spark), str(tmp_path / name), **options)  # type: ignore[arg-type]
+        assert done.rows == 0
+        assert read(tmp_path / name, options.get("table", "parquet")).schema.names == ["day", "id"]
+
+
+def test_what_cannot_be_written_is_refused_before_a_job_begins(spark: SparkSession, tmp_path: Path) -> None:
+    to = str(tmp_path / "to")
+    with pytest.raises(SchemaError, match="nothing"):
+        spillway.spark.write(spark.sql("SELECT NULL nothing"), to)
+    with pytest.raises(OptionError, match="run_id"):
+        spillway.spark.write(frame(spark, 1), to, run_id="")
+    with pytest.raises(OptionError, match="mode"):
+        spillway.spark.write(frame(spark, 1), to, mode="upsert")  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="partition_overwrite"):
+        spillway.spark.write(frame(spark, 1), to, partition_overwrite="some")  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_jobs_of_a_write_have_a_description_that_ends_with_it(spark: SparkSession, tmp_path: Path) -> None:
+    context = spark.sparkContext
+    seen = context.accumulator([], _Collected())
+
+    def told(batches: Any) -> Any:
+        context = TaskContext.get()
+        assert context is not None
+        seen.add([context.getLocalProperty("spark.job.description")])
+        yield from batches
+
+    spillway.spark.write(frame(spark, 1).mapInArrow(told, "day string, id bigint"), str(tmp_path / "to"))
+    assert set(seen.value) == {f"spillway: write to {tmp_path / 'to'}"}
+    assert context.getLocalProperty("spark.job.description") is None
+
+
+class _Collected:
+    def zero(self, _: list[Any]) -> list[Any]:
+        return []
+
+    def addInPlace(self, one: list[Any], other: list[Any]) -> list[Any]:  # noqa: N802 - Spark's name
+        return one + other
+
+
+def test_a_commit_that_may_be_repeated_is_begun_once(tmp_path: Path) -> None:
+    for table in TABLES:
+        job = begun(tmp_path / table, table=table)
+        results = [job.write(rows(1), 0, 0)]
+        job.claim()
+        with pytest.raises(spillway.SpillwayError, match="may have taken place"):
+            job.claim()
+        assert job.commit(results).rows == 1
+        hidden = [file for file in (tmp_path / table).rglob("*") if "_commit" in file.name]
+        assert hidden == []
