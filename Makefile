@@ -54,7 +54,7 @@ compile-tests: setup
 test: setup setup-tests ## Run every test, at counts that fit continuous integration
 	cargo test --locked --workspace
 	$(PYTEST) --durations=30 --junitxml=.build/tests.xml
-	$(BIN)/python -m pytest bench --benchmark-disable -q $(if $(filter soak,$(SPILLWAY_TESTS)),,--ignore=bench/test_spark.py)
+	$(BIN)/python -m pytest bench --benchmark-disable -q $(if $(filter soak,$(SPILLWAY_TESTS)),,--ignore=bench/test_spark.py -n $(JOBS))
 
 test-quick: export SPILLWAY_TESTS := quick
 test-quick: export PROPTEST_CASES := 32
