@@ -54,7 +54,7 @@ compile-tests: setup
 test: setup setup-tests ## Run every test, at counts that fit continuous integration
 	cargo test --locked --workspace
 	$(PYTEST) --durations=30 --junitxml=.build/tests.xml
-	$(BIN)/python -m pytest bench --benchmark-disable -q $(if $(filter soak,$(SPILLWAY_TESTS)),,--ignore=bench/test_spark.py)
+	$(BIN)/python -m pytest bench --benchmark-disable -q $(if $(filter soak,$(SPILLWAY_TESTS)),,--ignore=bench/test_spark.py -n $(JOBS))
 
 test-quick: export SPILLWAY_TESTS := quick
 test-quick: export PROPTEST_CASES := 32
@@ -140,6 +140,7 @@ docs: setup ## Build the site into .build/site; a warning is an error
 
 lock: .build/environment ## Renew the hashed locks of both languages
 	cargo update
+	cargo update --manifest-path examples/external_backend_rust/Cargo.toml
 	$(BIN)/uv pip compile -q -U requirements/uv.in -o requirements/uv.txt $(LOCK_OPTIONS)
 	$(BIN)/uv pip compile -q -U --all-extras --group dev pyproject.toml -o requirements/dev.txt $(LOCK_OPTIONS)
 LOCK_OPTIONS := --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

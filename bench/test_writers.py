@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 CHECKED = [(10_000, "batches"), (10_000, "table")]
 MEASURED = [(10_000, "batches"), (100_000, "batches"), (100_000, "batches-retained"), (100_000, "table")]
 MEMORY = "512MB"
+WITH_A_POOL = {"polars", "duckdb"}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -35,5 +36,7 @@ def test_write(
     found = parquet_benchmark(writer, rows=rows, mode=mode, memory=MEMORY)
     assert found["limit"]["proved"]
     assert found["read_back_by"]
+    assert (found["writer"], found["rows"]) == (writer, rows)
     assert set(found["pools"].values()) == {1}, found["pools"]
+    assert {"pyarrow-cpu", "pyarrow-io", *({writer} & WITH_A_POOL)} <= set(found["pools"])
     assert 0 < found["file_bytes"] < found["arrow_bytes"]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from spillway._wording import counted
 from spillway.backends import OWN_LIBRARY, library
-from spillway.bench.memory_table import charged, written
+from spillway.bench.memory_table import cgroup_growth, written
 from spillway.bench.summary import growth
 from spillway.harness.report.table import Entry
 from spillway.harness.statistics import estimate, paired_ratio, pooled_ratio
@@ -331,7 +331,7 @@ def peaks(run: RunSummary) -> Iterator[Finding]:
         found = Contest.of(cells(run, dataset=name))
         what = f"{name}, 400K rows, table"
         yield found.memory(f"{what}: peak RSS growth", growth)
-        yield found.memory(f"{what}: peak growth of the control group", charged)
+        yield found.memory(f"{what}: peak growth of the control group", cgroup_growth)
 
 
 def memory(run: RunSummary) -> Iterator[Finding]:

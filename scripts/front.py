@@ -15,7 +15,7 @@ import other_runs
 from findings import JOB_OF_TABLE, UNSEEN, unseen
 from spillway._wording import and_joined, counted
 from spillway.backends import OWN_LIBRARY, library
-from spillway.bench.memory_table import charged
+from spillway.bench.memory_table import cgroup_growth
 from spillway.bench.ranking import rankings, ratio
 from spillway.bench.summary import file_bytes, growth, read_run, speed
 from spillway.bench.tables import contract, ranking_table, ratio_text
@@ -91,7 +91,7 @@ def _headline(run: RunSummary, results: Path) -> str:
         f"- **Speed**, times that of the fastest peer, tuned or not. {_said(modes, _leads)}",
         _real_tables(results),
         f"- **Resident memory**, {rows}. {_said(largest, lambda cells: _compared(cells, growth))}",
-        f"- **Memory with page cache**, {rows}. {_said(largest, lambda cells: _compared(cells, charged))}",
+        f"- **Memory with page cache**, {rows}. {_said(largest, lambda of: _compared(of, cgroup_growth))}",
         _size(by_rows[max(by_rows)]),
         f"- **Written to disk**, {rows}. {_said(largest, _traffic)}",
     ]

@@ -1,4 +1,4 @@
-"""The figures in the docs that are not of the reference run: least memory, crossovers, arms, equal backends.
+"""Figures in the docs that are not of the reference run: least memory, crossovers, allocators, equal pairs.
 
 Each is of the newest run below a folder of ``results/``, by the same rule of quoting: twelve samples a cell
 on a quiet host. Least memory is no time: each side of it is proved by five writes.
@@ -115,8 +115,8 @@ def _no_crossing(ours: list[CellSummary], theirs: list[CellSummary]) -> str:
     return f"they do not cross: {leader} leads {other} from {min(counts):,} to {max(counts):,} rows"
 
 
-def arms(run: RunSummary) -> str:
-    """The sentence that each backend gets for its arms, and the table behind it, in Markdown."""
+def process_settings(run: RunSummary) -> str:
+    """The sentence that each backend gets for its process settings, and the table behind it, in Markdown."""
     (table,) = variation_tables(run)
     lines = "\n".join(f"- {note}" for note in table.notes)
     return f"{lines}\n\n{markdown_table(Table('', table.header, table.rows, []))}"

@@ -66,7 +66,7 @@ def _readme() -> str:
 def _study(reference: RunSummary) -> str:
     """The page of the published study: its table and findings, and the runs of what else it asked."""
     study = reference if published_study.has_its_writers(reference) else None
-    limits, crossover, arms = (
+    limits, crossover, allocator = (
         other_runs.quoted(_RESULTS, kind) for kind in ("limits", "crossover", "allocator")
     )
     blocks = {
@@ -74,7 +74,7 @@ def _study(reference: RunSummary) -> str:
         "study_table": other_runs.shown(study, published_study.table),
         "least_memory": other_runs.shown(limits, other_runs.least_memory),
         "crossovers": other_runs.shown(crossover, other_runs.crossovers),
-        "arms": other_runs.shown(arms, other_runs.arms),
+        "process_settings": other_runs.shown(allocator, other_runs.process_settings),
     }
     return _filled(_STUDY, blocks)
 

@@ -103,7 +103,7 @@ JOBS: dict[str, tuple[str, ...]] = {
         "--mode=batches",
         "--rows=400000,4000000",
         "--row-group-rows=4000000",
-        f"--arm={COLD}",
+        f"--process-setting={COLD}",
         QUOTED,
     ),
     # Probes have writes of their own, which the 12 are of; two samples are the fewest that say a speed. The

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-from .counts import EXAMPLES, PROFILE
+from .counts import EXAMPLES, PROFILE, SOAK
 from .spark.archive import LAUNCHER_OPTIONS, java_options
 from .stores.server import Proxy, ministack
 
@@ -136,8 +136,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupSchedul
     return GroupScheduling(config, log)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the longest groups first, and refuse a test whose fixture belongs to another group than it."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put the longest groups first, and refuse a test whose fixture belongs to another group than it.
+
+    Tests of a soak are left out of all other runs: they are deselected, since none may be skipped.
+    """
+    if soaked := [item for item in items if not SOAK and item.get_closest_marker("soak")]:
+        config.hook.pytest_deselected(items=soaked)
+        items[:] = [item for item in items if item not in soaked]
     places = {name: place for place, name in enumerate(GROUPS)}
     items.sort(key=lambda item: places.get(group_of(item.nodeid), len(places)))
     for item in items:

@@ -57,7 +57,7 @@ class Writes:
     Attributes:
         speeds: Rows per second; None for a sample that failed as `outcome` says.
         growth: Peak memory.
-        charge: Peak of what the control group is charged with, over what it was before.
+        cgroup: Peak of the memory of the control group, over what it was before.
         size: Bytes of the file.
         row_groups: Row groups of the file.
         content: The hash of the file.
@@ -69,7 +69,7 @@ class Writes:
 
     speeds: Sequence[float | None]
     growth: float = 50e6
-    charge: float = 60e6
+    cgroup: float = 60e6
     size: int = 1_000_000
     row_groups: int = 1
     content: str | None = None
@@ -124,7 +124,7 @@ def _sample(
     record["use"]["wall_seconds"] = record["cell"]["rows"] / speed
     record["memory"]["growth_bytes"] = int(writes.growth)
     group = record["group"]
-    group["write_peak_bytes"] = group["peak_bytes"] = group["before_bytes"] + int(writes.charge)
+    group["write_peak_bytes"] = group["peak_bytes"] = group["before_bytes"] + int(writes.cgroup)
     content = writes.content or json.dumps([backend, writes.cell]).encode().hex()[:64].ljust(64, "0")
     record["output"] |= {"bytes": writes.size, "row_groups": writes.row_groups, "content_hash": content}
     return record

@@ -92,7 +92,7 @@ def test_of_several_settings_none_is_taken_silently(tmp_path):
 
 
 def test_arms_are_not_mixed_and_the_process_as_it_is_is_taken(tmp_path):
-    """Under the arm the slower writer would be the best: it is advised only where the arm is asked for."""
+    """Under `pool-system` the slower writer would be the best: it is advised only where that is asked for."""
     writers = {
         "arro3": [Writes(SPEEDS, cell={"arm": arm}) for arm in ("default", "pool-system")],
         "polars": [
@@ -107,7 +107,7 @@ def test_arms_are_not_mixed_and_the_process_as_it_is_is_taken(tmp_path):
         plan, *_ = advise(several, setting, Demand(1e6, 8 * GIB, 4, 50.0))
         best[arm] = (plan.cell.cell.backend, plan.cell.cell.arm)
     assert best == {"default": ("arro3", "default"), "pool-system": ("polars", "pool-system")}
-    with pytest.raises(OptionError, match="--arm malloc-trim: the run has default, pool-system"):
+    with pytest.raises(OptionError, match="--process-setting malloc-trim: the run has default, pool-system"):
         _setting(several, "table", "malloc-trim")
 
 
@@ -116,7 +116,7 @@ def test_advice_for_an_arm_says_how_a_program_has_it(tmp_path):
     given = ["--rate", "1M/s", "--memory", "8GB", "--price", "50/month", "--mode", "table"]
     refused, told = (
         CliRunner().invoke(app, ["advise", str(tmp_path / "run"), *given, *more])
-        for more in ([], ["--arm", "pool-system"])
+        for more in ([], ["--process-setting", "pool-system"])
     )
     assert refused.exit_code == 2
     assert told.exit_code == 0, told.output

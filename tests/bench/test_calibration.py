@@ -82,7 +82,7 @@ def plain(take):
     return take("well-behaved")
 
 
-def charged(sample):
+def cgroup_growth(sample):
     return sample["group"]["write_peak_bytes"] - sample["group"]["before_bytes"]
 
 
@@ -100,7 +100,8 @@ def test_memory_that_was_touched_and_freed(take, plain, enter):
     # The writer's own memory may peak before the planted one comes.
     enter("growth of RSS", what, planted, grown / MB, "MB", within=0.05)
     enter("RSS over time", what, planted, from_outside(sample), "MB", within=0.15)
-    enter("charged memory", what, planted, (charged(sample) - charged(plain)) / MB, "MB", within=0.02)
+    seen = (cgroup_growth(sample) - cgroup_growth(plain)) / MB
+    enter("cgroup memory", what, planted, seen, "MB", within=0.02)
 
 
 def test_pages_that_were_spilled(take, plain, enter):
@@ -108,10 +109,11 @@ def test_pages_that_were_spilled(take, plain, enter):
     sample = take("spills-to-a-file")
     spilled = sample["use"]["bytes_written"] - sample["output"]["bytes"]
     stored = sample["use"]["storage_bytes"] - plain["use"]["storage_bytes"]
-    enter("charged memory", what, planted, (charged(sample) - charged(plain)) / MB, "MB", within=0.05)
+    seen = (cgroup_growth(sample) - cgroup_growth(plain)) / MB
+    enter("cgroup memory", what, planted, seen, "MB", within=0.05)
     enter("bytes written", what, planted, spilled / MB, "MB", within=0.01)
     enter("bytes of dirty pages", what, planted, stored / MB, "MB", within=0.01)
-    # Resident memory does not see what the group is charged with.
+    # Resident memory does not see the memory of the group.
     assert sample["memory"]["growth_bytes"] < 64 * MIB
     assert sample["group"]["peak_bytes"] >= sample["group"]["write_peak_bytes"]
 
@@ -243,5 +245,7 @@ def test_readings_around_the_write_cost_microseconds_and_lie_outside_it(enter_co
         usage.read_usage()
 
     each = processor_time(read, 200)
-    enter_cost("RSS, charge, bytes, faults, processor time", f"{each:.0f} us before the write and after it")
+    enter_cost(
+        "RSS, cgroup memory, bytes, faults, processor time", f"{each:.0f} us before the write and after it"
+    )
     assert each < 20_000

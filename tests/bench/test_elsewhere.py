@@ -92,7 +92,7 @@ def test_the_table_of_memory_has_both_processes_and_says_so(with_jvm: RunSummary
     table = memory_table(with_jvm, with_jvm.settings[0])
     rows = {row[0].text: dict(zip(table.header, row, strict=True)) for row in table.rows}
     assert rows["spark-parquet"]["whole RSS"].text == "1,230"
-    assert [rows["spark-parquet"][name].text for name in ("RSS", "charged", "huge")] == ["-", "-", "-"]
+    assert [rows["spark-parquet"][name].text for name in ("RSS", "cgroup", "huge")] == ["-", "-", "-"]
     assert rows["spillway"]["RSS"].text == "50.0"
     assert "spark-parquet: whole RSS adds the peaks of the JVM and of Python" in table.notes[-1]
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 import stat
+import subprocess
 import sys
 import textwrap
+import tomllib
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,6 +27,7 @@ from spillway.harness import records
 from .made_runs import ROOT
 
 TEMPLATE = ROOT / "examples" / "external_backend" / "write.py"
+IN_RUST = ROOT / "examples" / "external_backend_rust"
 TABLE = pa.table({"id": range(1000), "name": [f"user {n % 7}" for n in range(1000)]})
 SETTINGS = Settings(codec="zstd", level=1, row_group_rows=400, threads=1)
 
@@ -45,9 +50,9 @@ def program(tmp_path, monkeypatch):
     return make
 
 
-def write(path):
-    backend = backends.load("mine")
-    sink = backend.open(path, TABLE.schema, SETTINGS)
+def write(path, name="mine", settings=SETTINGS):
+    backend = backends.load(name)
+    sink = backend.open(path, TABLE.schema, settings)
     for batch in TABLE.to_batches(max_chunksize=300):
         sink.write(batch)
     sink.close()
@@ -186,3 +191,39 @@ def test_the_go_writers_are_named_with_the_settings_of_the_study(monkeypatch):
 
 def test_the_template_may_be_started_as_it_is():
     assert TEMPLATE.stat().st_mode & stat.S_IXUSR
+
+
+def locked(lock):
+    return {(each["name"], each["version"]) for each in tomllib.loads(lock.read_text())["package"]}
+
+
+def test_the_template_in_rust_has_the_arrow_rs_that_spillway_has(monkeypatch):
+    monkeypatch.setenv(backends.EXTERNAL_VARIABLE, str(IN_RUST / "external.toml"))
+    ((name, named),) = programs().items()
+    assert named.toolchain == "cargo"
+    assert named.command == (str(IN_RUST / "target" / "release" / name),)
+    wanted = {"arrow-array", "arrow-ipc", "parquet"}
+    own = {each for each in locked(IN_RUST / "Cargo.lock") if each[0] in wanted}
+    assert own == {each for each in locked(ROOT / "Cargo.lock") if each[0] in wanted}
+
+
+# It compiles arrow-rs: in continuous integration the template in Python stands for it.
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+def test_the_template_in_rust_writes_the_rows_as_it_is_asked(tmp_path, monkeypatch):
+    ((name, named),) = tomllib.loads((IN_RUST / "external.toml").read_text()).items()
+    subprocess.run([*named["build"].split(), "--target-dir", tmp_path / "target"], cwd=ROOT, check=True)
+    shutil.copy(IN_RUST / "external.toml", tmp_path)
+    monkeypatch.setenv(backends.EXTERNAL_VARIABLE, str(tmp_path / "external.toml"))
+    for codec, level, written in [("zstd", 3, "ZSTD"), ("lz4", None, "LZ4"), ("gzip", None, "GZIP")]:
+        path = tmp_path / f"{codec}.parquet"
+        backend = write(path, name, replace(SETTINGS, codec=codec, level=level))
+        assert pq.read_table(path).equals(TABLE)
+        metadata = pq.read_metadata(path)
+        assert (metadata.num_row_groups, metadata.row_group(0).column(0).compression) == (3, written)
+        figures = backend.own_figures()
+        assert 0 < figures["baseline_bytes"] <= figures["peak_bytes"]
+        assert figures["seconds"] > 0
+        assert ("parquet", backend.version()) in locked(IN_RUST / "Cargo.lock")
+    with pytest.raises(SpillwayError, match=r"status 1: .*no such codec"):
+        write(tmp_path / "out.parquet", name, replace(SETTINGS, codec="lzo"))

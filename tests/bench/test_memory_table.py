@@ -18,9 +18,9 @@ def table(tmp_path):
     run = make_run(
         tmp_path / "run",
         {
-            "spillway": Writes([2e6] * 6, growth=20e6, charge=90e6),
-            "arro3": Writes([1e6] * 6, growth=60e6, charge=40e6),
-            "polars": Writes([1e6] * 6, growth=70e6, charge=80e6),
+            "spillway": Writes([2e6] * 6, growth=20e6, cgroup=90e6),
+            "arro3": Writes([1e6] * 6, growth=60e6, cgroup=40e6),
+            "polars": Writes([1e6] * 6, growth=70e6, cgroup=80e6),
         },
     )
     for backend, peak in (("spillway", 50e6), ("arro3", 30e6), ("polars", None)):
@@ -43,8 +43,8 @@ def test_three_kinds_of_least_memory_have_their_own_winners(table):
         "arro3": ("60.0", False),
         "polars": ("70.0", False),
     }
-    assert column(table, "charged")["arro3"] == ("40.0", True)
-    assert table.notes == ["Least: by RSS, spillway; by charge, arro3; by allocations, arro3."]
+    assert column(table, "cgroup")["arro3"] == ("40.0", True)
+    assert table.notes == ["Least: by RSS, spillway; by cgroup memory, arro3; by allocations, arro3."]
 
 
 def test_allocations_that_no_tracer_sees_have_no_number(table):
@@ -71,5 +71,5 @@ def test_a_run_from_before_groups_were_read_has_a_dash(tmp_path):
         for sample in each.samples:
             del sample["group"], sample["memory"]["rollup_after"]["huge"]
     found = memory_table(run, run.settings[0])
-    for name in ("charged", "whole charge", "huge", "allocated"):
+    for name in ("cgroup", "whole cgroup", "huge", "allocated"):
         assert {text for text, _ in column(found, name).values()} == {"-"}

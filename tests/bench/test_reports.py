@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 
 import pytest
@@ -13,10 +14,13 @@ from spillway.bench.figures import draw_figures
 from spillway.bench.record import SAMPLES
 from spillway.bench.report import run_tables, write_report
 from spillway.bench.summary import read_run
+from spillway.cli.app import app as spillway
 from spillway.cli.bench import bench
 from spillway.errors import CorruptFileError
 from spillway.harness import records
 from spillway.harness.report.table import terminal_tables
+
+from .made_runs import ROOT
 
 app = typer.Typer()
 app.command()(bench)
@@ -122,3 +126,19 @@ def test_a_damaged_line_is_named(folder):
 def test_a_folder_that_is_no_run_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError):
         read_run(tmp_path)
+
+
+WORDS_OF_THE_HOUSE = re.compile(r"\b(charged?|arms?|powers|so many rows)\b")
+
+
+def test_no_report_has_words_of_the_house():
+    # scripts/render.py keeps those on record as the code would write them now.
+    reports = sorted((ROOT / "results").rglob("report.md"))
+    assert len(reports) > 20
+    found = {path.parent.name: WORDS_OF_THE_HOUSE.findall(path.read_text()) for path in reports}
+    assert not {name: words for name, words in found.items() if words}
+
+
+@pytest.mark.parametrize("command", ["bench", "advise", "compare", "race"])
+def test_no_help_has_words_of_the_house(command):
+    assert not WORDS_OF_THE_HOUSE.search(CliRunner().invoke(spillway, [command, "--help"]).output)

@@ -17,12 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import spillway.delta
 from spillway.errors import UnsupportedTableError
 
+from ..counts import count
 from .conftest import READERS, read_deltalake, rows
 from .logs import line_of, needs, read_version, write_version
 from .test_values import EVERY_TYPE
@@ -208,6 +209,7 @@ REALS = st.floats(width=64) | st.floats(width=32)
 MOMENTS = st.datetimes(timezones=st.just(dt.UTC)).filter(lambda at: at.year < 9999)
 
 
+@settings(max_examples=count(quick=15, ci=30, soak=10_000))
 @given(
     st.lists(
         st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")), min_size=1, max_size=4

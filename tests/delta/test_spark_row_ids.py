@@ -9,6 +9,7 @@ import pytest
 
 import spillway.delta
 
+from ..counts import count
 from .test_row_ids import ROWS, TRACKED, Row, append, check_files, made, scanned, some, tracked
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 MARKS = {"delta.enableDeletionVectors": "true"}
+# In every second one we compact, in place of Spark.
+TURNS = count(quick=1, ci=1, soak=6)
 
 
 def seen(worker: Worker, folder: Path) -> dict[int, Row]:
@@ -65,7 +68,7 @@ def test_both_write_one_table_by_turns(tmp_path: Path, worker: Worker) -> None:
     folder = tmp_path / "t"
     path = f"delta.`{folder}`"
     table = made(folder, **MARKS)
-    for turn in range(3):
+    for turn in range(TURNS):
         first = 100 * turn
         append(table, range(first, first + 10), stamp=turn)
         more = ", ".join(f"('p0', {key}, {turn})" for key in range(first + 10, first + 20))

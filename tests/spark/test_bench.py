@@ -83,7 +83,7 @@ IN_A_JVM = ("spark-parquet", "spark-delta") if SOAK else ("spark-delta",)
 
 def test_sparks_own_writers_are_measured_warm_and_validated(place: Path) -> None:
     backends = ("spillway", *IN_A_JVM)
-    options = ["--backend", ",".join(backends), "--rows", "2000", "--mode", "batches"]
+    options = ["--backend", ",".join(backends), "--rows", "200", "--mode", "batches", "--memory", "1GB"]
     done = bench(place, *options, "--samples", "1", "--validate", "pyarrow")
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{len(backends)} of {len(backends)}" in done.stdout
@@ -94,7 +94,7 @@ def test_sparks_own_writers_are_measured_warm_and_validated(place: Path) -> None
     for name in IN_A_JVM:
         sample = by_backend[name]
         jvm = sample["jvm"]
-        assert jvm["warm_up"]["rows"] == 2000
+        assert jvm["warm_up"]["rows"] == 200
         assert len(jvm["warm_up"]["seconds"]) == 10
         assert 0 < jvm["heap"]["live_after_bytes"] <= jvm["heap"]["peak_bytes"] <= jvm["heap"]["limit_bytes"]
         assert jvm["both_peak_bytes"] - jvm["rss_peak_bytes"] == sample["memory"]["after"]["high_water"]
@@ -168,6 +168,8 @@ def measured(cluster: Cluster) -> list[psutil.Process]:
     return found
 
 
+# In continuous integration Ctrl-C ends a bench here (cli/test_bench.py), and a job (test_interrupt.py).
+@pytest.mark.soak
 def test_ctrl_c_leaves_no_process_on_any_worker(cluster: Cluster, packed: Packed, place: Path) -> None:
     options = ["--backend", "pyarrow-streaming", "--rows", "20000", "--mode", "batches", "--samples", "40"]
     # The archive that is there, in place of one by --pack, which the test above has.

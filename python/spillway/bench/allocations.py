@@ -32,7 +32,7 @@ def trace_backends(folder: Path, taker: SampleTaker, cells: Sequence[Cell], prog
     """Trace the largest cells, without a limit, and append the curves that lack."""
     names = ("backend", "mode", "dataset", "codec", "python")
     done = {tuple(each.get(name, "") for name in names) for each in records.read_lines(folder / ALLOCATIONS)}
-    # A tracer sees the same allocations whatever the arm, and in the pool of its own choice.
+    # A tracer sees the same allocations whatever the process setting, and in the pool of its own choice.
     as_they_are = [cell for cell in cells if cell.arm == cells[0].arm]
     largest = [
         cell

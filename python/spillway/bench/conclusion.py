@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from spillway._wording import and_joined, counted
 from spillway.backends import Settings, library
 from spillway.backends.calls import call_of
-from spillway.bench.arms import DEFAULT_ARM, how_to_have
 from spillway.bench.builds import build_verdict
 from spillway.bench.compare import pythons_of
 from spillway.bench.failures import outcome_words
+from spillway.bench.process_settings import DEFAULT_PROCESS, how_to_have
 from spillway.bench.ranking import rankings, ratio
 from spillway.bench.summary import growth
 from spillway.bench.tables import file_megabytes, megabytes, setting_title
-from spillway.bench.variations import arm_verdicts
+from spillway.bench.variations import process_verdicts
 from spillway.harness.statistics import FEWEST_FOR_INTERVAL
 
 if TYPE_CHECKING:
@@ -53,9 +53,9 @@ class Conclusion:
 def conclude(run: RunSummary) -> list[Conclusion]:
     """The verdict on each setting of the run; code that an earlier one shows is not shown again.
 
-    Of settings that differ in the arm alone, writers are compared in one, the process as it is if that was
-    measured. What arms change in each writer is a verdict of its own, at the end. Of two Python environments
-    the new one is the setting of writers, and the first verdict is on the two.
+    Of settings that differ in that of the process alone, writers are compared in one, the process as it is if
+    that was measured. What process settings change in each writer is a verdict of its own, at the end. Of two
+    Python environments the new one is the setting of writers, and the first verdict is on the two.
     """
     settings = [each for each in run.settings if each.python == next(reversed(pythons_of(run)), "")]
     builds = build_verdict(run)
@@ -70,14 +70,14 @@ def conclude(run: RunSummary) -> list[Conclusion]:
         elif each.code is not None:
             shown.add(each.code)
     first = [] if builds is None else [Conclusion(*builds, None, None)]
-    return [*first, *found, *(Conclusion(title, lines, None, None) for title, lines in arm_verdicts(run))]
+    return [*first, *found, *(Conclusion(title, lines, None, None) for title, lines in process_verdicts(run))]
 
 
 def _one_arm_each(settings: Sequence[Setting]) -> list[Setting]:
-    """The settings without those that differ from another one in the arm alone."""
+    """The settings without those that differ from another one in that of the process alone."""
     chosen: dict[Setting, Setting] = {}
     for setting in settings:
-        rest = replace(setting, arm=DEFAULT_ARM)
+        rest = replace(setting, arm=DEFAULT_PROCESS)
         if rest not in chosen or setting == rest:
             chosen[rest] = setting
     return list(chosen.values())

@@ -103,7 +103,7 @@ def crossover_table(run: RunSummary, setting: Setting) -> Table | None:
         return None
     return Table(
         f"Crossovers with {base}: {setting_title(setting)}",
-        ("faster", "than", "from so many rows on"),
+        ("backend", "faster than", "from rows"),
         rows,
         [],
     )

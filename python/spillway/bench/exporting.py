@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from spillway._wording import counted
 from spillway.backends import library
-from spillway.bench.arms import DEFAULT_ARM
 from spillway.bench.plan import Options
+from spillway.bench.process_settings import DEFAULT_PROCESS
 from spillway.bench.summary import allocated_bytes, file_bytes, growth, seconds
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _words(cell: Cell) -> str:
         parts.append(f"{counted(cell.chunk_rows, 'row')} a batch")
     if cell.row_group_rows not in Options.row_group_rows:
         parts.append(f"{counted(cell.row_group_rows, 'row')} a row group")
-    parts += [cell.arm] if cell.arm != DEFAULT_ARM else []
+    parts += [cell.arm] if cell.arm != DEFAULT_PROCESS else []
     parts += [f"environment {cell.python}"] if cell.python else []
     return ", ".join(parts)
 

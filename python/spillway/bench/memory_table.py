@@ -1,7 +1,7 @@
-"""The table of memory and disk: what is resident, charged, allocated and written, side by side.
+"""The table of memory and disk: resident memory, that of the cgroup, allocations and writes, side by side.
 
-Each sees what the others do not. Resident memory has neither page cache nor what was spilled to a file; the
-control group is charged with both, by the page; a tracer sees what was allocated, touched or not.
+Each sees what the others do not. Resident memory has neither page cache nor what was spilled to a file; that
+of the control group has both, by the page; a tracer sees what was allocated, touched or not.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
     from spillway.bench.summary import CellSummary, Metric, RunSummary, Setting
 
-__all__ = ["MEMORY_LEGEND", "allocated", "charged", "memory_table", "written"]
+__all__ = ["MEMORY_LEGEND", "allocated", "cgroup_growth", "memory_table", "written"]
 
 MEMORY_LEGEND = (
     "*RSS* is the growth of resident memory: its peak during the write over what was resident before. "
-    "*charged* is the same of the control group, page cache and kernel memory included: a spilled page "
-    "counts until the kernel drops it. *allocated* is the peak of one write under memray, where malloc is "
-    "pyarrow's pool. *whole RSS* and *whole charge* are peaks of the process, imports included: a limit "
-    "bites on the latter. *huge* is anonymous memory in huge pages at the end of the write. *written* is "
-    "what calls handed to the kernel (`wchar`), spilled pages too. *faults* count pages of 4 KB and of 2 "
+    "*cgroup* is the same of the memory of its control group, page cache and kernel memory included: a "
+    "spilled page counts until the kernel drops it. *allocated* is the peak of one write under memray, where "
+    "malloc is pyarrow's pool. *whole RSS* and *whole cgroup* are peaks of the process, imports included: a "
+    "limit bites on the latter. *huge* is anonymous memory in huge pages at the end of the write. *written* "
+    "is what calls handed to the kernel (`wchar`), spilled pages too. *faults* count pages of 4 KB and of 2 "
     "MB alike, so none is best."
 )
 """The meaning of the columns of `memory_table`."""
@@ -51,8 +51,8 @@ def memory_table(run: RunSummary, setting: Setting) -> Table:
     )
 
 
-def charged(sample: dict[str, Any]) -> float | None:
-    """Bytes that the group was charged with at the peak of the write, over those before it; as `growth`."""
+def cgroup_growth(sample: dict[str, Any]) -> float | None:
+    """Bytes of the control group at the peak of the write, over those before it; as `growth`."""
     group = sample.get("group")
     if group is None or group["write_peak_bytes"] is None or sample.get("jvm"):
         return None
@@ -70,7 +70,7 @@ def allocated(cell: CellSummary) -> float | None:
     return None if traced is None or traced["curve"] is None else float(traced["curve"]["peak_bytes"])
 
 
-def _whole_charge(sample: dict[str, Any]) -> float | None:
+def _whole_cgroup(sample: dict[str, Any]) -> float | None:
     group = sample.get("group")
     return None if group is None else float(group["peak_bytes"])
 
@@ -95,9 +95,9 @@ def _faults(sample: dict[str, Any]) -> float | None:
 
 _MEMORY: tuple[tuple[str, Metric, int], ...] = (
     ("RSS", growth, -1),
-    ("charged", charged, -1),
+    ("cgroup", cgroup_growth, -1),
     ("whole RSS", _whole_rss, -1),
-    ("whole charge", _whole_charge, -1),
+    ("whole cgroup", _whole_cgroup, -1),
     ("huge", _huge, 0),
     ("written", written, 0),
 )
@@ -120,7 +120,7 @@ def _least(cells: Sequence[CellSummary]) -> str:
         f"by {name}, {and_joined(found)}"
         for name, found in (
             ("RSS", _marked(right, growth)),
-            ("charge", _marked(right, charged)),
+            ("cgroup memory", _marked(right, cgroup_growth)),
             ("allocations", _least_allocated(right)),
         )
         if found
@@ -133,7 +133,7 @@ def _of_jvms(cells: Sequence[CellSummary]) -> list[str]:
     names = [each.cell.backend for each in cells if any(sample.get("jvm") for sample in each.good)]
     if not names:
         return []
-    said = "whole RSS adds the peaks of the JVM and of Python, and the whole charge is of both"
+    said = "whole RSS adds the peaks of the JVM and of Python, and whole cgroup is of both"
     return [f"{and_joined(names)}: {said}; a heap that has grown before the write shows no growth."]
 
 

@@ -39,7 +39,7 @@ def resident_share(path: Path) -> float:
 def warm(path: Path) -> float:
     """Read the file if any page of it is cold; the share that was resident before.
 
-    Pages that a measured process had to read would be charged to its limit.
+    Pages that a measured process had to read would count towards its limit.
     """
     share = resident_share(path)
     if share < 1.0:

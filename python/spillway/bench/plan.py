@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from spillway.backends import CODECS, OWN_LIBRARY, Mode, library
 from spillway.backends import names as backend_names
-from spillway.bench.arms import DEFAULT_ARM, arm_of
+from spillway.bench.process_settings import DEFAULT_PROCESS, process_setting
 from spillway.errors import OptionError
 from spillway.harness.limits.detect import LIMIT_KINDS
 from spillway.harness.options import joined, require_counts
@@ -55,7 +55,7 @@ class Cell:
         memory_bytes: The limit on the whole process, or None.
         limit_kind: How the limit is set, "none" without one.
         threads: Cores the process is pinned to, and threads each pool may use.
-        arm: The change to the process, by its name in `spillway.bench.arms`.
+        arm: The process setting, by its name in `spillway.bench.process_settings`.
         python: The Python environment of the process, by its name in ``--python``; empty for the bench's own.
     """
 
@@ -70,7 +70,7 @@ class Cell:
     memory_bytes: Positive | None
     limit_kind: Annotated[str, Keywords(enum=["none", *LIMIT_KINDS])]
     threads: Positive
-    arm: str = field(default=DEFAULT_ARM, metadata=LATER)
+    arm: str = field(default=DEFAULT_PROCESS, metadata=LATER)
     python: str = field(default="", metadata=LATER)
 
     @property
@@ -99,7 +99,7 @@ class Options:
         seed: Of the dataset and of the order of samples.
         timeout: Seconds one sample may take.
         probes: Writes beside each probe, and beside none, of each backend at its most rows; 0 for none.
-        arms: Changes to the process; a quota is left out where the cores take no more time than it gives.
+        arms: Process settings; a quota is left out where the cores take no more time than it gives.
         least_memory: Writes that prove each side of the least memory limit that each backend survives at its
             most rows; 0 to look for none.
         pairs: Writes of each backend on one core beside those of the base, at its most rows; 0 for none.
@@ -126,7 +126,7 @@ class Options:
     seed: int = 1
     timeout: float = 300.0
     probes: int = 1
-    arms: tuple[str, ...] = (DEFAULT_ARM,)
+    arms: tuple[str, ...] = (DEFAULT_PROCESS,)
     least_memory: int = 0
     pairs: int = 0
     pythons: tuple[str, ...] = ()
@@ -160,7 +160,7 @@ class Options:
                 raise OptionError(f"{option} names nothing to measure")
         for codec in self.codecs:
             resolve_level(codec, self.level)
-        _check_arms(self.arms, max(self.threads))
+        _check_processes(self.arms, max(self.threads))
 
     def rows_of(self, mode: Mode) -> tuple[int, ...]:
         """The row counts this mode is measured at."""
@@ -219,7 +219,7 @@ def plan_cells(options: Options) -> list[Cell]:
             options.modes,
             options.memory,
         )
-        if arm_of(arm).changes(threads)
+        if process_setting(arm).changes(threads)
         for rows in options.rows_of(mode)
         for backend in options.backends
         for python in options.pythons or ("",)
@@ -227,7 +227,7 @@ def plan_cells(options: Options) -> list[Cell]:
 
 
 def largest_cells(cells: Sequence[Cell]) -> list[Cell]:
-    """The cells of the most rows for each backend in each Python, mode, dataset, codec and arm.
+    """The cells of the most rows for each backend, Python, mode, dataset, codec and process setting.
 
     They are those of untimed passes.
     """
@@ -292,12 +292,12 @@ def _check_pythons(pythons: Sequence[str]) -> None:
         )
 
 
-def _check_arms(arms: Sequence[str], threads: int) -> None:
-    if not arms:
-        raise OptionError("--arm names nothing to measure")
-    for name in arms:
-        if not arm_of(name).changes(threads):
+def _check_processes(names: Sequence[str], threads: int) -> None:
+    if not names:
+        raise OptionError("--process-setting names nothing to measure")
+    for name in names:
+        if not process_setting(name).changes(threads):
             raise OptionError(
-                f"--arm {name}: {threads} of --cores take no more time than that: ask for more cores, or for "
-                f"a quota below {100 * threads}"
+                f"--process-setting {name}: {threads} of --cores take no more time than that: ask for more "
+                f"cores, or for a quota below {100 * threads}"
             )

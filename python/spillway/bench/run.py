@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from spillway import backends, datasets
 from spillway._wording import counted
 from spillway.bench.allocations import trace_backends
-from spillway.bench.arms import arm_of, require_arms
 from spillway.bench.check_outputs import require_engines, validate_outputs
 from spillway.bench.identity import describe_benchmark, fingerprint_of_rows
 from spillway.bench.least_memory import LEAST_PROVED, find_least_memory, limiter_of_search
@@ -21,6 +20,7 @@ from spillway.bench.outputs import OutputFiles
 from spillway.bench.pairs import measure_pairs
 from spillway.bench.plan import Cell, Options, plan_cells
 from spillway.bench.probing import probe_backends
+from spillway.bench.process_settings import process_setting, require_process_settings
 from spillway.bench.pythons import python_environments
 from spillway.bench.record import SAMPLES, SCHEMA, SCHEMA_VERSION
 from spillway.bench.resume import slots_left
@@ -111,7 +111,7 @@ def measure(  # noqa: PLR0913 - options, by keyword only
                 "--python: executors of a cluster have their own: leave it out, or leave --on out"
             )
         environments = stack.enter_context(python_environments(pythons or {}, options.backends))
-        _require_arms(options, on, environments)
+        _refuse_process_settings(options, on, environments)
         present, absent = _split_absent(options, environments)
         if not environments and any(backends.library(name) == backends.OWN_LIBRARY for name in present):
             refuse_debug_build()
@@ -337,18 +337,18 @@ def _split_absent(
     return present, absent
 
 
-def _require_arms(
+def _refuse_process_settings(
     options: Options, on: Cluster | None, environments: Mapping[str, PythonEnvironment]
 ) -> None:
-    """Refuse arms that cannot be had, before anything is made."""
+    """Refuse process settings that cannot be had, before anything is made."""
     for python in environments.values():
-        require_arms(options.arms, python.pools)
+        require_process_settings(options.arms, python.pools)
     if not environments:
-        require_arms(options.arms)
-    quotas = [cores for name in options.arms if (cores := arm_of(name).cores) is not None]
+        require_process_settings(options.arms)
+    quotas = [cores for name in options.arms if (cores := process_setting(name).cores) is not None]
     if quotas and on is not None:
         raise OptionError(
-            "--arm quota: executors of a cluster have their own: leave it out, or leave --on out"
+            "--process-setting quota: executors of a cluster have their own: leave it out, or leave --on out"
         )
     for cores in quotas[:1]:
         with Unlimited().limit(0) as unlimited, with_quota(unlimited, cores):

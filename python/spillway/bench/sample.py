@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from spillway._wording import counted
-from spillway.bench.arms import arm_of
 from spillway.bench.outputs import describe_file
 from spillway.bench.page_cache import warm
+from spillway.bench.process_settings import process_setting
 from spillway.bench.record import SCHEMA_VERSION
 from spillway.harness.disk import sync_filesystem
 from spillway.harness.host import SampleWatch
@@ -164,8 +164,8 @@ class SampleTaker:
             "warm_up": str(self.files.warm_up.absolute()),
             "cores": list(cores),
             "data_limit": memory_limit.data_limit,
-            "gc_threshold": arm_of(cell.arm).gc_threshold,
-            "cold": arm_of(cell.arm).cold,
+            "gc_threshold": process_setting(cell.arm).gc_threshold,
+            "cold": process_setting(cell.arm).cold,
             "memray": None if memray is None else str(memray),
             "probe": probe,
             "meeting": None if meeting is None else [str(meeting.place.absolute()), meeting.comes_first],
@@ -190,10 +190,10 @@ class SampleTaker:
         return ended, not apart
 
     def _environment(self, cell: Cell) -> dict[str, str]:
-        """Thread pools, the arm, and the output's folder for spilled pages: on a disk, not unseen memory."""
+        """Thread pools, the process setting, and a folder on a disk for spilled pages: no unseen memory."""
         folder = str(self.files.fresh.parent.absolute())
         pools = thread_environment(cell.threads)
-        return pools | dict.fromkeys(_TEMPORARY_FOLDERS, folder) | dict(arm_of(cell.arm).environment)
+        return pools | dict.fromkeys(_TEMPORARY_FOLDERS, folder) | dict(process_setting(cell.arm).environment)
 
     def _check_output(
         self, cell: Cell, outcome: Outcome
@@ -214,7 +214,7 @@ class SampleTaker:
 
 @contextmanager
 def limits_of(cell: Cell, limiter: Limiter) -> Iterator[MemoryLimit]:
-    """The limits of a cell, for one process: its memory's, set by `limiter`, and its arm's quota.
+    """The limits of a cell, for one process: its memory's, set by `limiter`, and its quota.
 
     Raises:
         OSError: This machine does not let the memory limit be set.
@@ -223,7 +223,7 @@ def limits_of(cell: Cell, limiter: Limiter) -> Iterator[MemoryLimit]:
     of_memory = Unlimited() if cell.memory_bytes is None else limiter
     with (
         of_memory.limit(cell.memory_bytes or 0) as memory_limit,
-        with_quota(memory_limit, arm_of(cell.arm).cores) as both,
+        with_quota(memory_limit, process_setting(cell.arm).cores) as both,
     ):
         yield both
 

@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from spillway._wording import counted
-from spillway.bench.arms import DEFAULT_ARM
 from spillway.bench.hosts import host_warnings, hosts_of
 from spillway.bench.plan import Cell
+from spillway.bench.process_settings import DEFAULT_PROCESS
 from spillway.bench.record import ALLOCATIONS, DISTURBED, LEAST_MEMORY, PAIRS, PROBES, SAMPLES, VALIDATION
 from spillway.bench.stopping import imprecise_cells
 from spillway.harness import records
@@ -91,7 +91,7 @@ class Setting:
     row_group_rows: int
     memory_bytes: int | None
     limit_kind: str
-    arm: str = DEFAULT_ARM
+    arm: str = DEFAULT_PROCESS
     python: str = ""
 
     @classmethod
@@ -338,7 +338,7 @@ def read_run(folder: Path) -> RunSummary:
 
 
 def _is_of(traced: dict[str, Any], cell: Cell, vary: set[str]) -> bool:
-    """Return true if a traced write is of this cell, its limit, arm and threads aside.
+    """Return true if a traced write is of this cell, its limit, process setting and threads aside.
 
     Early records do not say their sizes, so that where those vary in the run, nobody knows what they are of.
     """

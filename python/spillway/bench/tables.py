@@ -7,10 +7,10 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from spillway._wording import counted
-from spillway.bench.arms import arm_of
 from spillway.bench.failures import failure_notes, outcome_words
 from spillway.bench.jvm_notes import jvm_notes
 from spillway.bench.plan import Options
+from spillway.bench.process_settings import process_setting
 from spillway.bench.ranking import indistinct, rankings, ratio
 from spillway.bench.summary import cpu_seconds, file_bytes, growth, speed
 from spillway.harness.report.table import Entry, Table
@@ -65,12 +65,12 @@ def setting_title(setting: Setting, *, with_limit: bool = True) -> str:
     limit = "no memory limit, " if memory is None else f"{memory / 1e6:,.0f} MB ({setting.limit_kind}), "
     usual = setting.chunk_rows in Options.chunk_rows
     batches = "" if usual else f"{counted(setting.chunk_rows, 'row')} a batch, "
-    words = arm_of(setting.arm).words
-    arm = f"{words}, " if words else ""
+    words = process_setting(setting.arm).words
+    process = f"{words}, " if words else ""
     python = f"environment {setting.python}, " if setting.python else ""
     return (
         f"{setting.dataset}, {_WHAT[setting.mode]}, {codec}, {counted(setting.threads, 'core')}, "
-        f"{limit if with_limit else ''}{python}{arm}{batches}"
+        f"{limit if with_limit else ''}{python}{process}{batches}"
         f"row groups of at most {counted(setting.row_group_rows, 'row')}"
     )
 

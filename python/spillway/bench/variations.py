@@ -1,4 +1,4 @@
-"""The tables of what differs between settings alone: arms, rows of a batch, rows of a row group, cores.
+"""The tables of what differs between settings alone: process, rows of a batch, rows of a row group, cores.
 
 Each backend is compared with itself, block by block, so that a table answers one question: does the change
 make this writer faster, or leaner, or can these samples not tell.
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from spillway._wording import counted
-from spillway.bench.arms import DEFAULT_ARM, arm_of
+from spillway.bench.process_settings import DEFAULT_PROCESS, process_setting
 from spillway.bench.ranking import ratio
 from spillway.bench.ratios import told
 from spillway.bench.summary import growth, speed
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from spillway.bench.summary import CellSummary, Metric, RunSummary, Setting
     from spillway.harness.statistics import Ratio
 
-__all__ = ["VARIATION_LEGEND", "Variation", "arm_verdicts", "variation_tables", "variations"]
+__all__ = ["VARIATION_LEGEND", "Variation", "process_verdicts", "variation_tables", "variations"]
 
 VARIATION_LEGEND = (
     "In a table of what settings change, each backend is compared with itself, block by block: *speed x* "
@@ -35,7 +35,7 @@ VARIATION_LEGEND = (
 """The meaning of the columns of `variation_tables`."""
 
 _FIELDS = {
-    "arm": "arms",
+    "arm": "process settings",
     "chunk_rows": "rows of a batch",
     "row_group_rows": "rows of a row group",
     "threads": "cores",
@@ -68,8 +68,8 @@ def variation_tables(run: RunSummary) -> list[Table]:
     return [_table(field, alike, found) for field, alike, found in variations(run)]
 
 
-def arm_verdicts(run: RunSummary) -> list[tuple[str, list[str]]]:
-    """The verdicts on arms: a title, and for each backend a sentence that says which arm helps it, if any."""
+def process_verdicts(run: RunSummary) -> list[tuple[str, list[str]]]:
+    """The verdicts on process settings: a title, and for each backend a sentence that says which helps it."""
     return [
         (_heading(field, alike[0], found), _verdict(field, found))
         for field, alike, found in variations(run)
@@ -167,8 +167,8 @@ def _table(field: str, alike: Sequence[Setting], found: Sequence[Variation]) -> 
 
 
 def _heading(field: str, setting: Setting, found: Sequence[Variation]) -> str:
-    """The title: what varies, and what all have in common, without the words of an arm that varies."""
-    alike = setting_title(replace(setting, arm=DEFAULT_ARM) if field == "arm" else setting)
+    """The title: what varies, and what all have in common, without the words of what varies."""
+    alike = setting_title(replace(setting, arm=DEFAULT_PROCESS) if field == "arm" else setting)
     return f"What {_FIELDS[field]} change at {counted(found[0].cell.cell.rows, 'row')}: {alike}"
 
 
@@ -227,5 +227,5 @@ def _sentence(field: str, own: Sequence[Variation]) -> str:
 def _said(field: str, each: Variation) -> str:
     """A value in a sentence: "pool-system", "1,000 rows of a batch"."""
     if field == "arm":
-        return arm_of(each.value).words or "its defaults"
+        return process_setting(each.value).words or "its defaults"
     return f"{each.value} {_FIELDS[field]}"

@@ -39,8 +39,9 @@ def advise(  # noqa: PLR0913 - one argument per option of the command
     mode: Annotated[
         str, typer.Option(help="The form in which rows arrive, one of those that the run has.")
     ] = "batches",
-    arm: Annotated[
-        str, typer.Option(help="The change to the process, of a run that has several: as `bench --arm`.")
+    process_setting: Annotated[
+        str,
+        typer.Option(help="One of the process settings that the run has, as in `bench`."),
     ] = "default",
 ) -> None:
     """Say which writer, batch size and machines a load takes, and what they cost.
@@ -68,7 +69,7 @@ def advise(  # noqa: PLR0913 - one argument per option of the command
     console = Console()
     try:
         found = read_run(find_run(run))
-        setting = _setting(found, mode, arm)
+        setting = _setting(found, mode, process_setting)
         if cores < setting.threads:
             raise OptionError(
                 f"--cores {cores}: the run's processes have {setting.threads} each: give as many"
@@ -87,8 +88,8 @@ def advise(  # noqa: PLR0913 - one argument per option of the command
         console.print(line, highlight=False, markup=False)
 
 
-def _setting(run: RunSummary, mode: str, arm: str) -> Setting:
-    """The setting of a load: writers under different arms are never compared with each other.
+def _setting(run: RunSummary, mode: str, process: str) -> Setting:
+    """The setting of a load: writers under different process settings are never compared with each other.
 
     Of two Python environments the new one counts.
     """
@@ -98,10 +99,10 @@ def _setting(run: RunSummary, mode: str, arm: str) -> Setting:
 
     newest = next(reversed(pythons_of(run)), "")
     of_mode = [each for each in run.settings if each.mode == mode and each.python == newest]
-    found = [each for each in of_mode if each.arm == arm]
+    found = [each for each in of_mode if each.arm == process]
     for option, given, left, names in (
         ("--mode", mode, of_mode, [each.mode for each in run.settings]),
-        ("--arm", arm, found, [each.arm for each in of_mode]),
+        ("--process-setting", process, found, [each.arm for each in of_mode]),
     ):
         if not left:
             raise OptionError(f"{option} {given}: the run has {', '.join(dict.fromkeys(names))}")
@@ -173,13 +174,13 @@ def _table(plans: list[Plan], setting: Setting, demand: Demand) -> Table:
 
 
 def _legend(setting: Setting) -> list[str]:
-    from spillway.bench.arms import arm_of
+    from spillway.bench.process_settings import process_setting
 
-    arm = f", {words}" if (words := arm_of(setting.arm).words) else ""
+    process = f", {words}" if (words := process_setting(setting.arm).words) else ""
     reading = (
         f"batch: rows of a file; rows/s and MB: of a worker; workers: with the interval of its speed. "
-        f"Measured with {setting.codec}{arm}, chunks of {setting.chunk_rows:,} rows and the machine of the "
-        f"run: a slower one takes more."
+        f"Measured with {setting.codec}{process}, chunks of {setting.chunk_rows:,} rows and the machine of "
+        f"the run: a slower one takes more."
     )
     return [reading]
 
@@ -189,7 +190,7 @@ def _verdict(plans: list[Plan], demand: Demand) -> list[str]:
 
     from spillway.backends import Settings
     from spillway.backends.calls import call_of
-    from spillway.bench.arms import how_to_have
+    from spillway.bench.process_settings import how_to_have
 
     best = plans[0]
     if best.cost is None:

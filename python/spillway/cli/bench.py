@@ -21,11 +21,11 @@ from spillway.cli.common import (
     whole_numbers,
 )
 from spillway.cli.completion import (
-    complete_arm,
     complete_backend,
     complete_codec,
     complete_dataset,
     complete_mode,
+    complete_process,
 )
 from spillway.cli.options import Delimiter, Encoding, Out, Verbose  # noqa: TC001 - typer reads the annotations
 from spillway.cli.report import report_run
@@ -133,11 +133,11 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
     row_group_rows: Annotated[
         str, typer.Option(help="Most rows per row group, separated by commas: 65536,131072,1048576.")
     ] = "1048576",
-    arm: Annotated[
+    process_setting: Annotated[
         str,
         typer.Option(
-            autocompletion=complete_arm,
-            help="Changes to the process, separated by commas, each measured beside the others: default, "
+            autocompletion=complete_process,
+            help="Settings of the process, separated by commas, each measured beside the others: default, "
             "gc-aggressive, pool-system, pool-mimalloc, pool-jemalloc, malloc-one-arena, malloc-trim, "
             "malloc-keep, cold, quota-PERCENT of a core.",
         ),
@@ -304,7 +304,7 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
                     seed=seed,
                     timeout=timeout,
                     probes=probes,
-                    arms=tuple(listed(arm)),
+                    arms=tuple(listed(process_setting)),
                     least_memory=least_memory,
                     pairs=pairs,
                     pythons=tuple(pythons),

@@ -9,14 +9,14 @@ from spillway.cli.common import listed
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["complete_arm", "complete_backend", "complete_codec", "complete_dataset", "complete_mode"]
+__all__ = ["complete_backend", "complete_codec", "complete_dataset", "complete_mode", "complete_process"]
 
 
-def complete_arm(incomplete: str) -> list[str]:
-    """Names of arms. The percentage of ``quota-`` is left to the user."""
-    from spillway.bench.arms import ARM_NAMES
+def complete_process(incomplete: str) -> list[str]:
+    """Names of process settings. The percentage of ``quota-`` is left to the user."""
+    from spillway.bench.process_settings import PROCESS_NAMES
 
-    return _last_part(incomplete, (*ARM_NAMES[:-1], "quota-"))
+    return _last_part(incomplete, (*PROCESS_NAMES[:-1], "quota-"))
 
 
 def complete_backend(incomplete: str) -> list[str]:

@@ -51,7 +51,7 @@ def require_disk(folder: Path) -> None:
     """Make `folder`, and check that files in it can be written and reach a disk.
 
     Raises:
-        OptionError: It cannot be written, or it lies in memory, where output would be charged as memory.
+        OptionError: It cannot be written, or it lies in memory, where output would count as memory.
     """
     kind = _filesystem(
         next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())

@@ -37,7 +37,7 @@ class ProcessResult:
         signal: The signal that ended it, or None.
         timed_out: It was killed here because its time was up.
         oom_kills: Processes the kernel killed for its memory limit, or None where nobody counts them.
-        group_peak_bytes: The most its control group was charged with, or None without a group of its own.
+        group_peak_bytes: The most bytes of its control group, or None without a group of its own.
         phases: Name and monotonic time of each phase that began.
         messages: The other lines it sent, as they came.
         stderr: The end of its standard error.

@@ -1,4 +1,4 @@
 """The code of the measured process: `main` runs there, and the other modules are imported by it alone.
 
-Whatever is imported here is charged to the memory limit of the sample.
+Whatever is imported here counts towards the memory limit of the sample.
 """

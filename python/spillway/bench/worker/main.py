@@ -7,7 +7,7 @@ fsync, timed apart -> one line on the inherited descriptor -> exit.
 
 A probe that takes time during the write has a process of its own, which is not timed for the tables.
 
-Everything imported here is charged to the limit, so only the standard library is imported at the top.
+Everything imported here counts towards the limit, so only the standard library is imported at the top.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ def _write_and_measure(
     if jvm is not None:
         jvm.end()
     after = rss.read_memory()
-    charged = group.stop()
+    of_group = group.stop()
     rollup = rss.read_rollup()
     channel.mark("after")
     account: dict[str, int] = getattr(backend, "peak_account", dict)()
@@ -237,7 +237,7 @@ def _write_and_measure(
             "pools": pools.threads_in_force(backend),
             "pyarrow_pool": pool.read(),
             "account": [{"name": name, "bytes": value} for name, value in sorted(account.items())],
-            "group": charged,
+            "group": of_group,
             "jvm": None if jvm is None else jvm.read(after.high_water),
             "affinity": len(os.sched_getaffinity(0)),
             "version": backend.version(),

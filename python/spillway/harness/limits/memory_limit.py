@@ -30,7 +30,7 @@ class MemoryLimit:
         oom_kills: Processes that the kernel has killed for this limit, or None where nobody counts them.
         group: Folder of the control group that holds the process alone; "self" where the process has to look
             for it; None without such a group.
-        peak: The most bytes that this group was charged with, page cache included, or None.
+        peak: The most bytes of this group, page cache included, or None.
     """
 
     prefix: tuple[str, ...] = ()

@@ -1,6 +1,6 @@
 """Memory of the control group that this process is in alone. Standard library only.
 
-A group is charged with page cache and kernel memory too, so it has what a writer spills to a file. Its peak
+A group's memory has page cache and kernel memory too, so also what a writer spills to a file. Its peak
 is set back where the write begins: on v1 by writing to the counter, on v2 (Linux 6.12) by writing to an open
 ``memory.peak``, which sets it back for that descriptor alone. An older kernel refuses: there the peak of the
 write is known where it is the highest that the group has ever had.
@@ -35,7 +35,7 @@ class GroupProbe:
         self._before = self._peak_before = 0
 
     def start(self) -> None:
-        """Read the group, and set its peak back to what is charged now, if the kernel lets it."""
+        """Read the group, and set its peak back to what it has now, if the kernel lets it."""
         if self._usage is None:
             return
         self._before = int(self._usage.read_text())

@@ -83,7 +83,7 @@ class MemoryReading(TypedDict):
 
 
 class GroupReading(TypedDict):
-    """Memory that the sample's control group was charged with: page cache and kernel memory are in it.
+    """Memory of the sample's control group: page cache and kernel memory are in it.
 
     Attributes:
         before_bytes: Right before the write; null if the process did not live to say so.

@@ -1,4 +1,4 @@
-"""Arms change the measured process as they say; quotas hold; tables tell what a change does."""
+"""Process settings change the process as they say; quotas hold; tables tell what a change does."""
 
 from __future__ import annotations
 
@@ -10,10 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from spillway.bench.arms import ARM_NAMES, DEFAULT_ARM, arm_of, how_to_have, require_arms
 from spillway.bench.command import command_of
 from spillway.bench.conclusion import conclude
 from spillway.bench.plan import Options, plan_cells
+from spillway.bench.process_settings import (
+    DEFAULT_PROCESS,
+    PROCESS_NAMES,
+    how_to_have,
+    process_setting,
+    require_process_settings,
+)
 from spillway.bench.record import ALLOCATIONS
 from spillway.bench.report import run_tables
 from spillway.bench.sample import limits_of
@@ -48,16 +54,16 @@ def test_a_pool_of_an_arm_is_in_force(take, pool):
 
 def test_a_pool_that_pyarrow_lacks_is_refused(monkeypatch):
     monkeypatch.setattr("pyarrow.supported_memory_backends", lambda: ["system"])
-    require_arms([DEFAULT_ARM, "pool-system", "malloc-trim"])
+    require_process_settings([DEFAULT_PROCESS, "pool-system", "malloc-trim"])
     with pytest.raises(
         OptionError, match="pool-jemalloc: this build of pyarrow has no such pool: it has system"
     ):
-        require_arms(["pool-jemalloc"])
+        require_process_settings(["pool-jemalloc"])
 
 
 @pytest.mark.usefixtures("misbehaving")
-@pytest.mark.parametrize("arm", [DEFAULT_ARM, "gc-aggressive"])
-def test_the_collector_has_the_thresholds_of_its_arm(take, arm):
+@pytest.mark.parametrize("arm", [DEFAULT_PROCESS, "gc-aggressive"])
+def test_the_collector_has_the_thresholds_that_were_asked_for(take, arm):
     python = subprocess.run(
         [sys.executable, "-c", "import gc; print(*gc.get_threshold())"],
         capture_output=True,
@@ -65,8 +71,8 @@ def test_the_collector_has_the_thresholds_of_its_arm(take, arm):
         timeout=60,
     )
     own = tuple(map(int, python.stdout.split()))
-    thresholds = arm_of(arm).gc_threshold or own
-    assert (thresholds == own) == (arm == DEFAULT_ARM)
+    thresholds = process_setting(arm).gc_threshold or own
+    assert (thresholds == own) == (arm == DEFAULT_PROCESS)
     record = take("tells-its-process", arm=arm)
     assert record["account"] == [
         {"name": f"gc-{place}", "bytes": each} for place, each in enumerate(thresholds)
@@ -74,16 +80,16 @@ def test_the_collector_has_the_thresholds_of_its_arm(take, arm):
 
 
 @pytest.mark.usefixtures("misbehaving")
-@pytest.mark.parametrize(("arm", "files"), [(DEFAULT_ARM, 2), ("cold", 1)])
+@pytest.mark.parametrize(("arm", "files"), [(DEFAULT_PROCESS, 2), ("cold", 1)])
 def test_the_measured_write_is_the_first_of_a_cold_process(take, arm, files):
     record = take("counts-its-files", arm=arm)
     assert record["outcome"] == "ok"
     assert record["account"] == [{"name": "files", "bytes": files}]
 
 
-@pytest.mark.parametrize("name", [name for name in ARM_NAMES if name.startswith("malloc-")])
+@pytest.mark.parametrize("name", [name for name in PROCESS_NAMES if name.startswith("malloc-")])
 def test_settings_of_malloc_are_in_the_environment_of_the_process(taker, name):
-    changed = arm_of(name).environment
+    changed = process_setting(name).environment
     assert changed
     environment = taker._environment(cell("spillway", arm=name))
     assert {key: environment[key] for key in changed} == changed
@@ -175,7 +181,7 @@ def test_a_quota_is_measured_only_where_the_cores_could_take_more():
         ((), "names nothing"),
     ],
 )
-def test_an_arm_that_cannot_be_says_what_can(arms, words):
+def test_a_process_setting_that_cannot_be_says_what_can(arms, words):
     with pytest.raises(OptionError, match=words):
         Options(backends=("spillway",), rows=(10,), arms=arms)
 
@@ -184,20 +190,20 @@ def test_the_command_of_a_run_has_its_dimensions(tmp_path):
     run = make_run(tmp_path / "run", {"spillway": Writes([1e6])})
     options = run.environment["options"]
     plain = command_of(run.environment)
-    assert not {"--arm", "--chunk-rows", "--least-memory"} & set(plain.split())
+    assert not {"--process-setting", "--chunk-rows", "--least-memory"} & set(plain.split())
     options |= {"arms": ["default", "pool-system"], "chunk_rows": [1_000, 10_000], "least_memory": 3}
     words = command_of(run.environment)
-    assert "--arm default,pool-system" in words
+    assert "--process-setting default,pool-system" in words
     assert "--chunk-rows 1000,10000" in words
     assert "--least-memory 3" in words
 
 
-ARMS = ("default", "pool-system", "pool-mimalloc")
+NAMES = ("default", "pool-system", "pool-mimalloc")
 
 
 @pytest.fixture
-def of_arms(tmp_path):
-    """A run of two backends under three arms, of which one is 20 % faster, and one takes half the memory."""
+def of_settings(tmp_path):
+    """A run of two backends under three process settings: one is 20 % faster, one takes half the memory."""
     speeds = {"default": 1.0, "pool-system": 1.2, "pool-mimalloc": 1.0}
     growths = {"default": 80e6, "pool-system": 80e6, "pool-mimalloc": 40e6}
     noise = [1.0, 1.01, 0.99, 1.02, 0.98, 1.0, 1.01, 0.99]
@@ -209,19 +215,19 @@ def of_arms(tmp_path):
                 growth=growths[arm],
                 cell={"arm": arm},
             )
-            for arm in ARMS
+            for arm in NAMES
         ],
-        "polars": [Writes([1e6 * each for each in noise], cell={"arm": arm}) for arm in ARMS],
+        "polars": [Writes([1e6 * each for each in noise], cell={"arm": arm}) for arm in NAMES],
     }
     return make_run(tmp_path / "run", backends)
 
 
-def test_a_table_tells_what_arms_change_in_each_backend(of_arms):
-    table = run_tables(of_arms)[-1]
-    assert table.title.startswith("What arms change at")
+def test_a_table_tells_what_process_settings_change_in_each_backend(of_settings):
+    table = run_tables(of_settings)[-1]
+    assert table.title.startswith("What process settings change at")
     assert "Arrow's pool" not in table.title
     texts = {(row[0].text, row[1].text): [entry.text for entry in row[2:]] for row in table.rows}
-    assert list(texts) == list(product(("arro3", "polars"), ARMS))
+    assert list(texts) == list(product(("arro3", "polars"), NAMES))
     assert texts["arro3", "default"][1] == texts["arro3", "default"][4] == "-"
     assert texts["arro3", "pool-system"][1].startswith("1.2")
     assert texts["arro3", "pool-mimalloc"][1] == "~"
@@ -233,12 +239,12 @@ def test_a_table_tells_what_arms_change_in_each_backend(of_arms):
     assert polars == "polars: nothing is better than its defaults; samples tell no other from it."
 
 
-def test_the_verdict_compares_writers_under_one_arm_and_says_of_each_which_arm_helps(of_arms):
-    writers, arms = conclude(of_arms)
+def test_the_verdict_compares_writers_under_one_process_setting_and_says_which_helps_each(of_settings):
+    writers, settings = conclude(of_settings)
     assert "Arrow's pool" not in writers.title
     assert not [line for line in writers.lines if "pool" in line]
-    assert arms.title.startswith("What arms change at")
-    arro3, polars = arms.lines
+    assert settings.title.startswith("What process settings change at")
+    arro3, polars = settings.lines
     assert arro3.startswith("arro3: fastest with Arrow's pool system, 1.2")
     assert polars == "polars: nothing is better than its defaults; samples tell no other from it."
 
@@ -256,15 +262,15 @@ def test_a_verdict_on_an_arm_alone_says_how_a_program_has_it(tmp_path):
 
 
 def test_every_arm_says_how_a_program_has_it_and_the_process_as_it_is_has_nothing_to_say():
-    for name in (*ARM_NAMES[:-1], "quota-150"):
-        assert len(how_to_have(name)) == (name != DEFAULT_ARM)
+    for name in (*PROCESS_NAMES[:-1], "quota-150"):
+        assert len(how_to_have(name)) == (name != DEFAULT_PROCESS)
 
 
 def test_a_writer_that_failed_as_it_is_has_no_arm_told(tmp_path):
-    fields = [{"arm": arm} for arm in ARMS[:2]]
+    fields = [{"arm": arm} for arm in NAMES[:2]]
     cells = [Writes([None] * 6, cell=fields[0]), Writes([1e6] * 6, cell=fields[1])]
-    *_, arms = conclude(make_run(tmp_path / "run", {"arro3": cells}))
-    assert arms.lines == ["arro3: nothing is told, since it failed with its defaults."]
+    *_, settings = conclude(make_run(tmp_path / "run", {"arro3": cells}))
+    assert settings.lines == ["arro3: nothing is told, since it failed with its defaults."]
 
 
 def test_each_field_that_varies_alone_has_a_table_of_its_own(tmp_path):
