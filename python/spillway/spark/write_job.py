@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from spillway.spark.uploads import Upload
+
 __all__ = ["Clock", "Job", "SparkWriteResult", "Target", "TaskResult", "job_of", "messages_of", "peeked"]
 
 _log = logging.getLogger("spillway.spark")
@@ -197,6 +199,7 @@ class TaskResult:
         files: Their names; for a Delta table, in the folder of the job.
         seconds: Seconds inside the native writer.
         part: The part of a Delta append.
+        uploads: The uploads of the files, in an object store: the commit completes them.
     """
 
     rows: int = 0
@@ -204,6 +207,7 @@ class TaskResult:
     files: tuple[str, ...] = ()
     seconds: float = 0.0
     part: bytes | None = None
+    uploads: tuple[Upload, ...] = ()
 
 
 class Clock:

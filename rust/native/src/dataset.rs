@@ -6,14 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_schema::SchemaRef;
-use object_sink::DatasetObjects;
-use parquet_dataset::{DatasetInput, DatasetOptions, DatasetResult, Existing};
+use object_sink::{DatasetObjects, Detached, PendingObjects};
+use parquet_dataset::{DatasetInput, DatasetOptions, DatasetResult, Existing, Storage};
 use parquet_writer::Batch;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::arrow::{Source, schema_from};
 use crate::errors::Failure;
+use crate::object_folder::{UploadTuple, tuple_of};
 use crate::options::{Options, describe};
 use crate::rows::{self, RowState, TakesRows};
 use crate::turn::{Takes, Turns, check_signals, detached, interruptible, watch};
@@ -97,13 +98,16 @@ pub(crate) struct DatasetWriter {
     dataset: Turns<parquet_dataset::DatasetWriter>,
     written: Arc<AtomicU64>,
     rows: RowState,
+    detached: Option<Detached>,
 }
 
 #[pymethods]
 impl DatasetWriter {
-    /// Opens a folder, or, with storage options, even empty ones, the prefix that a URL names.
+    /// Opens a folder, or, with storage options, even empty ones, the prefix that a URL names. With a `journal`, a path
+    /// below the prefix, the completions of the uploads are left to another process, and objects in the journal name
+    /// the uploads.
     #[new]
-    #[pyo3(signature = (directory, schema, dataset, options, storage_options=None))]
+    #[pyo3(signature = (directory, schema, dataset, options, storage_options=None, journal=None))]
     fn new(
         py: Python<'_>,
         directory: PathBuf,
@@ -111,11 +115,13 @@ impl DatasetWriter {
         dataset: FolderOptions,
         options: Options<'_>,
         storage_options: Option<HashMap<String, String>>,
+        journal: Option<&str>,
     ) -> PyResult<Self> {
         let options = options.validated(py)?;
         let dataset = dataset.validated(py)?;
         let schema = schema.map(schema_from).transpose()?;
-        let writer = detached(py, move || {
+        let mut uploads = None;
+        let writer = detached(py, || {
             let Some(settings) = storage_options else {
                 return Ok(parquet_dataset::DatasetWriter::new(
                     &directory, schema, dataset, options,
@@ -123,8 +129,14 @@ impl DatasetWriter {
             };
             let settings: Vec<_> = settings.into_iter().collect();
             let url = directory.to_string_lossy();
-            let objects = DatasetObjects::new(&url, &settings, dataset.clone(), watch)?;
-            let objects = Box::new(objects);
+            let objects: Box<dyn Storage> = match journal {
+                None => Box::new(DatasetObjects::new(&url, &settings, dataset.clone(), watch)?),
+                Some(journal) => {
+                    let pending = PendingObjects::new(&url, &settings, dataset.clone(), journal, watch)?;
+                    uploads = Some(pending.detached());
+                    Box::new(pending)
+                }
+            };
             Ok(parquet_dataset::DatasetWriter::over(
                 objects, schema, dataset, options,
             )?)
@@ -133,6 +145,7 @@ impl DatasetWriter {
             written: writer.written(),
             dataset: Turns::new(writer),
             rows: RowState::default(),
+            detached: uploads,
         })
     }
 
@@ -210,6 +223,13 @@ impl DatasetWriter {
             self.dataset
                 .take(|dataset| Ok(dataset.left().iter().map(text).collect()))
         })
+    }
+
+    /// The uploads whose completion is left to another process, once the writer is closed.
+    #[getter]
+    fn uploads(&self) -> Vec<UploadTuple> {
+        let uploads = self.detached.iter().flat_map(Detached::uploads);
+        uploads.map(tuple_of).collect()
     }
 
     /// The files that were written, as dicts; `None` before all are complete.
