@@ -78,9 +78,7 @@ def left(store: Bucket) -> list[str]:
     return [*store.uploads(), *(key for key in store.keys() if "_spillway_jobs" in key)]  # noqa: SIM118 - as above
 
 
-def test_a_file_costs_an_upload_of_one_part_and_no_copy(
-    store: Bucket, proxied: Callable[..., Proxy]
-) -> None:
+def test_a_file_costs_an_upload_of_one_part_and_no_copy(store: Bucket, proxied: Callable[..., Proxy]) -> None:
     proxy = proxied(lambda _: None)
     through = store.options(AWS_ENDPOINT_URL=f"http://127.0.0.1:{proxy.port}")
     one = job(store, storage_options=through)
@@ -180,9 +178,7 @@ def test_a_completion_that_fails_takes_back_the_others(
     assert ids(store) == ([2] if overwrite else [1, 2])
 
 
-def test_a_completion_whose_answer_is_lost_is_good(
-    store: Bucket, proxied: Callable[..., Proxy]
-) -> None:
+def test_a_completion_whose_answer_is_lost_is_good(store: Bucket, proxied: Callable[..., Proxy]) -> None:
     lost: list[str] = []
 
     def first_is_lost(request: Request) -> Fault:
@@ -339,7 +335,7 @@ def test_a_manifest_whose_uploads_are_gone_says_what_lets_the_query_go_on(
 
 
 def test_an_overwrite_passes_over_objects_that_mark_folders(store: Bucket) -> None:
-    """Consoles make an empty object whose key ends in a slash; pyarrow leaves one in each folder that it empties."""
+    """Consoles make an empty object whose key ends in a slash, and pyarrow in a folder that it empties."""
     for key in ("to/", "to/day=1/", "to/_spillway_jobs/"):
         store.put(key, b"")
     one = job(store, overwrite=True)

@@ -13,7 +13,6 @@ import spillway.delta
 from spillway import _native
 from spillway.delta.table import _app_transaction, _place
 from spillway.errors import OptionError, SpillwayError, TableExistsError, TableNotFoundError
-from spillway.spark.folder_storage import FolderStorage
 from spillway.spark.scratch import choose_scratch
 from spillway.spark.write_job import Clock, Job, SparkWriteResult, TaskResult, peeked
 from spillway.writer import WriterOptions
@@ -213,9 +212,6 @@ class DeltaJob(Job):
     @property
     def _folder(self) -> str:
         return f"spillway-{self.id}"
-
-    def _storage(self) -> FolderStorage:
-        return FolderStorage(self.target.path, self.target.storage_options)
 
     def _table(self) -> spillway.delta.Table:
         """The table that is written to: the one that is there, or the planned one."""

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import spillway.delta
 from spillway.errors import OptionError, TableNotFoundError
 from spillway.spark.folder_contents import check_listed_elsewhere, replaced_files
-from spillway.spark.folder_storage import FolderStorage
 from spillway.spark.scratch import choose_scratch
 from spillway.spark.uploads import Upload, UploadingWriter, abort_noted
 from spillway.spark.write_job import Clock, Job, SparkWriteResult, TaskResult, peeked
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from spillway import _native
+    from spillway.spark.folder_storage import FolderStorage
     from spillway.spark.write_job import Target
 
 __all__ = ["MARK", "STAGING", "FolderJob", "Staged", "staged_files"]
@@ -67,15 +68,15 @@ class Staged(NamedTuple):
 class FolderJob(Job):
     """Tasks write files that no reader sees, and the commit makes those of one attempt of each task appear.
 
-    Locally a task writes into ``_spillway_jobs/JOB/TASK-ATTEMPT/`` in the destination, and the commit moves the
-    files. In an object store it uploads them to their places, but does not complete the uploads: the commit does.
-    Small objects in the same folder name the uploads, so that the end of the job finds and aborts those of
-    attempts that do not count.
+    Locally a task writes into ``_spillway_jobs/JOB/TASK-ATTEMPT/`` in the destination, and the commit moves
+    the files. In an object store it uploads them to their places, but does not complete the uploads: the
+    commit does. Small objects in the same folder name the uploads, so that the end of the job finds and
+    aborts those of attempts that do not count.
 
     A killed or repeated attempt leaves its files or uploads to the end of the job, which removes the job's
     folder. An attempt that outlives its job finds no mark, removes what it wrote, and fails. A driver that is
-    killed in the middle of a commit leaves some of the files in their places, without ``_SUCCESS``: an earlier
-    one goes first. `spillway uploads` aborts the uploads that a killed driver left.
+    killed in the middle of a commit leaves some of the files in their places, without ``_SUCCESS``: an
+    earlier one goes first. `spillway uploads` aborts the uploads that a killed driver left.
     """
 
     def __init__(self, target: Target) -> None:
@@ -132,11 +133,11 @@ class FolderJob(Job):
         # A driver that was started again counts its attempts from the beginning.
         name = f"{task:05d}-{attempt}-{secrets.token_hex(4)}"
         try:
-            if storage.is_local:
+            if storage.objects is None:
                 folder = Path(storage.root, self._staging, name)
                 written = self._written(filled, folder, f"{task:05d}", name)
             else:
-                written = self._uploaded(filled, f"{task:05d}", name)
+                written = self._uploaded(filled, storage.objects, f"{task:05d}", name)
             # The job may have ended since, and then nobody else removes the files.
             self._check_under_way(storage)
         except BaseException:
@@ -176,16 +177,12 @@ class FolderJob(Job):
             seconds=seconds,
         )
 
-    def _uploaded(self, batches: Iterable[pa.RecordBatch], task: str, name: str) -> TaskResult:
+    def _uploaded(
+        self, batches: Iterable[pa.RecordBatch], objects: _native.ObjectFolder, task: str, name: str
+    ) -> TaskResult:
         """Upload the files of an attempt to their places, but for the completions."""
-        target = self.target
-        writer = UploadingWriter(
-            target.path,
-            target.schema,
-            storage_options=target.storage_options,
-            journal=f"{self._staging}/{name}",
-            **self._options(task),
-        )
+        journal = f"{self._staging}/{name}"
+        writer = UploadingWriter(objects, self.target.schema, journal=journal, **self._options(task))
         seconds = _filled(writer, batches)
         return TaskResult(
             rows=writer.result.rows,
@@ -309,8 +306,8 @@ class FolderJob(Job):
             storage.objects.complete([each.upload for each in staged if each.upload])
         except FileNotFoundError as error:
             error.add_note(
-                "an upload of a task is gone: a lifecycle rule of the bucket that aborts uploads has to leave "
-                "them more days than a job takes"
+                "an upload of a task is gone: a lifecycle rule of the bucket that aborts uploads has to "
+                "leave them more days than a job takes"
             )
             raise
 
@@ -369,9 +366,6 @@ class FolderJob(Job):
         stray = sorted(set(names) - set(ended))
         for error in {**abort_noted(storage.objects, stray), **storage.discard(ended)}.values():
             raise error
-
-    def _storage(self) -> FolderStorage:
-        return FolderStorage(self.target.path, self.target.storage_options)
 
     @property
     def _staging(self) -> str:

@@ -1,4 +1,4 @@
-"""The storage of a folder of files: what a job does there, in calls that mean the same locally and in a store."""
+"""The storage of a folder of files: what a job does there, in the same calls locally and in a store."""
 
 from __future__ import annotations
 
@@ -103,14 +103,15 @@ class FolderStorage:
 
         Args:
             folder: The folder; without it, the root, which may be a link.
-            recursive: True if what is in its folders is listed, too. In a store, the folders themselves are not
-                listed then, but for those that have an object as their mark.
+            recursive: True if what is in its folders is listed, too. In a store, the folders themselves are
+                not listed then, but for those that have an object as their mark.
             enters: Says for the name of a folder if it is looked into. An object store is listed whole.
         """
         if self.objects is None:
             return list(_entries(Path(self.root), folder, enters or (lambda _: True), recursive=recursive))
+        folders: list[str] = []
         if recursive:
-            found, folders = self.objects.list(folder), []
+            found = self.objects.list(folder)
         else:
             found, folders = self.objects.children(folder)
         inside = f"{folder}/" if folder else ""
@@ -139,12 +140,13 @@ class FolderStorage:
     def create_once(self, name: str, content: bytes) -> bool:
         """Make a file that appears whole, unless there is one; return False if there is.
 
-        A store decides by a conditional PUT, a local file system by a hard link. Where there are no hard links,
-        two that make the file at once may both believe that they did.
+        A store decides by a conditional PUT, a local file system by a hard link. Where there are no hard
+        links, two that make the file at once may both believe that they did.
 
         Args:
             name: The name of the file.
-            content: Bytes that nobody else writes: where an answer of a store is lost, they tell whose file it is.
+            content: Bytes that nobody else writes: where an answer of a store is lost, they tell whose file
+                it is.
 
         Raises:
             OSError: It is not certain who made the file, or the store replaces what it should only create.

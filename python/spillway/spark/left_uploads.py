@@ -28,8 +28,8 @@ class JobUploads:
         idle: Seconds since a task began an upload, or the job began.
         pending: Keys of the files that are invisible, relative to the folder.
         complete: Keys of the files that are visible: the commit got as far as them.
-        is_decided: True for a micro-batch whose manifest names the uploads. The query completes them when it is
-            started again, and could not go on without them.
+        is_decided: True for a micro-batch whose manifest names the uploads. The query completes them when it
+            is started again, and could not go on without them.
         names: The objects of the job's folder.
     """
 
@@ -55,14 +55,16 @@ def find_uploads(url: str, storage_options: Mapping[str, str] | None = None) -> 
     storage = FolderStorage(absolute(url), storage_options)
     objects = storage.objects
     if objects is None:
-        message = f"{url} is a path: only folders of object stores have uploads; give a URL such as s3://bucket/a"
+        message = f"{url} is a path: only object stores have uploads; give a URL such as s3://bucket/folder"
         raise OptionError(message, "url")
     modified: dict[str, dict[str, int]] = {}
     for name, _, time_of_writing in objects.list(STAGING):
         job = name.partition("/")[0]
         modified.setdefault(job, {})[f"{STAGING}/{name}"] = time_of_writing
     decided = _decided(storage) if modified else set()
-    return [_of_job(storage, job, times, is_decided=job in decided) for job, times in sorted(modified.items())]
+    return [
+        _of_job(storage, job, times, is_decided=job in decided) for job, times in sorted(modified.items())
+    ]
 
 
 def _of_job(storage: FolderStorage, job: str, times: Mapping[str, int], *, is_decided: bool) -> JobUploads:

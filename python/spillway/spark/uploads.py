@@ -1,22 +1,22 @@
 """Multipart uploads of a job: tasks begin them and send their parts, and the driver completes or aborts them.
 
-An object appears when its upload is completed, and not before. So tasks upload to the final keys; nothing is staged,
-copied or renamed.
+An object appears when its upload is completed, and not before. So tasks upload to the final keys; nothing is
+staged, copied or renamed.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from spillway import _native
 from spillway.dataset_writer import DatasetWriter, _split
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from typing import Unpack
 
     import pyarrow as pa
 
+    from spillway import _native
     from spillway.types import DatasetKeywords
 
 __all__ = ["Upload", "UploadingWriter", "abort_noted", "noted"]
@@ -42,26 +42,22 @@ class UploadingWriter(DatasetWriter):
     """A `DatasetWriter` for an object store that leaves the completion of its uploads to another process.
 
     Args:
-        directory: The URL of the prefix.
+        objects: The prefix.
         schema: The schema of the rows.
-        storage_options: Settings and credentials of the object store.
         journal: A folder below the prefix. Each upload is named in an object there before its first part.
         **options: As those of `DatasetWriter`. What is at the prefix is not looked at.
     """
 
     def __init__(
         self,
-        directory: str,
+        objects: _native.ObjectFolder,
         schema: pa.Schema,
         *,
-        storage_options: Mapping[str, str] | None,
         journal: str,
         **options: Unpack[DatasetKeywords],
     ) -> None:
         self._dataset_options, self._options = _split(options)
-        self._writer = _native.DatasetWriter(
-            directory, schema, self._dataset_options, self._options, dict(storage_options or {}), journal
-        )
+        self._writer = objects.writer(schema, self._dataset_options, self._options, journal)
         self._result = None
 
     @property
@@ -86,8 +82,8 @@ def abort_noted(objects: _native.ObjectFolder, names: Sequence[str]) -> dict[str
     An upload that was completed or aborted before is no error, and its object stays.
 
     Returns:
-        The errors of those that may still be there, by the keys of the uploads, or by the names of the journal's
-        objects. The journal still names each upload that may be there.
+        The errors of those that may still be there, by the keys of the uploads, or by the names of the
+        journal's objects. The journal still names each upload that may be there.
     """
     uploads = noted(objects, names)
     failed = dict(objects.abort(list(uploads.values())))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import spillway
 from spillway import _native
 from spillway.errors import OptionError, SpillwayError, TableNotFoundError
+from spillway.spark.folder_storage import FolderStorage
 from spillway.spark.location import absolute, check_default
 from spillway.spark.settings import Settings
 from spillway.writer import WriterOptions
@@ -242,8 +243,19 @@ class Job:
 
     def __init__(self, target: Target) -> None:
         self.target = target
+        self._folder_storage: FolderStorage | None = None
         self.id = uuid.uuid4().hex
         self._versions = (spillway.__version__, platform.python_version_tuple()[:2])
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Clients of a store belong to their process.
+        return {**self.__dict__, "_folder_storage": None}
+
+    def _storage(self) -> FolderStorage:
+        """The folder of the destination."""
+        if self._folder_storage is None:
+            self._folder_storage = FolderStorage(self.target.path, self.target.storage_options)
+        return self._folder_storage
 
     def begin(self) -> None:
         """Check what can be checked before the first row, and make what tasks need.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_schema::SchemaRef;
-use object_sink::{DatasetObjects, Detached, PendingObjects};
-use parquet_dataset::{DatasetInput, DatasetOptions, DatasetResult, Existing, Storage};
+use object_sink::{DatasetObjects, Detached, Folder, PendingObjects};
+use parquet_dataset::{DatasetInput, DatasetOptions, DatasetResult, Existing};
 use parquet_writer::Batch;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
@@ -98,16 +98,46 @@ pub(crate) struct DatasetWriter {
     dataset: Turns<parquet_dataset::DatasetWriter>,
     written: Arc<AtomicU64>,
     rows: RowState,
-    detached: Option<Detached>,
+    uploads: Detached,
+}
+
+impl DatasetWriter {
+    /// A writer to a prefix that leaves the completions of its uploads to another process.
+    pub fn detaching(
+        py: Python<'_>,
+        folder: Arc<Folder>,
+        schema: &Bound<'_, PyAny>,
+        dataset: FolderOptions,
+        options: Options<'_>,
+        journal: &str,
+    ) -> PyResult<Self> {
+        let options = options.validated(py)?;
+        let dataset = dataset.validated(py)?;
+        let schema = schema_from(schema)?;
+        detached(py, || {
+            let objects = PendingObjects::new(folder, dataset.clone(), journal, watch)?;
+            let uploads = objects.detached();
+            let objects = Box::new(objects);
+            let writer = parquet_dataset::DatasetWriter::over(objects, Some(schema), dataset, options)?;
+            Ok(Self::of(writer, uploads))
+        })
+    }
+
+    fn of(writer: parquet_dataset::DatasetWriter, uploads: Detached) -> Self {
+        Self {
+            written: writer.written(),
+            dataset: Turns::new(writer),
+            rows: RowState::default(),
+            uploads,
+        }
+    }
 }
 
 #[pymethods]
 impl DatasetWriter {
-    /// Opens a folder, or, with storage options, even empty ones, the prefix that a URL names. With a `journal`, a path
-    /// below the prefix, the completions of the uploads are left to another process, and objects in the journal name
-    /// the uploads.
+    /// Opens a folder, or, with storage options, even empty ones, the prefix that a URL names.
     #[new]
-    #[pyo3(signature = (directory, schema, dataset, options, storage_options=None, journal=None))]
+    #[pyo3(signature = (directory, schema, dataset, options, storage_options=None))]
     fn new(
         py: Python<'_>,
         directory: PathBuf,
@@ -115,13 +145,11 @@ impl DatasetWriter {
         dataset: FolderOptions,
         options: Options<'_>,
         storage_options: Option<HashMap<String, String>>,
-        journal: Option<&str>,
     ) -> PyResult<Self> {
         let options = options.validated(py)?;
         let dataset = dataset.validated(py)?;
         let schema = schema.map(schema_from).transpose()?;
-        let mut uploads = None;
-        let writer = detached(py, || {
+        let writer = detached(py, move || {
             let Some(settings) = storage_options else {
                 return Ok(parquet_dataset::DatasetWriter::new(
                     &directory, schema, dataset, options,
@@ -129,24 +157,13 @@ impl DatasetWriter {
             };
             let settings: Vec<_> = settings.into_iter().collect();
             let url = directory.to_string_lossy();
-            let objects: Box<dyn Storage> = match journal {
-                None => Box::new(DatasetObjects::new(&url, &settings, dataset.clone(), watch)?),
-                Some(journal) => {
-                    let pending = PendingObjects::new(&url, &settings, dataset.clone(), journal, watch)?;
-                    uploads = Some(pending.detached());
-                    Box::new(pending)
-                }
-            };
+            let objects = DatasetObjects::new(&url, &settings, dataset.clone(), watch)?;
+            let objects = Box::new(objects);
             Ok(parquet_dataset::DatasetWriter::over(
                 objects, schema, dataset, options,
             )?)
         })?;
-        Ok(Self {
-            written: writer.written(),
-            dataset: Turns::new(writer),
-            rows: RowState::default(),
-            detached: uploads,
-        })
+        Ok(Self::of(writer, Detached::default()))
     }
 
     /// Writes all batches of an object with the Arrow `PyCapsule` interface.
@@ -228,8 +245,7 @@ impl DatasetWriter {
     /// The uploads whose completion is left to another process, once the writer is closed.
     #[getter]
     fn uploads(&self) -> Vec<UploadTuple> {
-        let uploads = self.detached.iter().flat_map(Detached::uploads);
-        uploads.map(tuple_of).collect()
+        self.uploads.uploads().into_iter().map(tuple_of).collect()
     }
 
     /// The files that were written, as dicts; `None` before all are complete.

@@ -1,12 +1,15 @@
 //! The class `ObjectFolder`: a prefix of an object store, as the jobs of Spark use it.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use object_sink::{Failure as Refused, Folder, Found, Location, PendingUpload};
 use parquet_writer::WriteError;
 use pyo3::prelude::*;
 
+use crate::dataset::{DatasetWriter, FolderOptions};
 use crate::errors::Failure;
+use crate::options::Options;
 use crate::turn::{detached, watch};
 
 /// An upload as Python has it: the object's name, the upload's id, its parts, and the object's size.
@@ -54,7 +57,7 @@ fn errors(py: Python<'_>, failed: Vec<(String, Refused)>) -> Vec<(String, PyErr)
 /// A prefix of an object store. It belongs to the process that made it.
 #[pyclass(module = "spillway._native", frozen)]
 pub(crate) struct ObjectFolder {
-    folder: Folder,
+    folder: Arc<Folder>,
 }
 
 #[pymethods]
@@ -64,7 +67,7 @@ impl ObjectFolder {
         let options: Vec<_> = storage_options.into_iter().collect();
         detached(py, || {
             let location = Location::new(url, &options)?;
-            let folder = Folder::open(&location, watch)?;
+            let folder = Arc::new(Folder::open(&location, watch)?);
             Ok(Self { folder })
         })
     }
@@ -86,29 +89,43 @@ impl ObjectFolder {
     fn exists(&self, py: Python<'_>, folder: &str) -> PyResult<bool> {
         detached(py, || {
             let found = self.folder.find(folder, |_| true).map_err(failure)?;
-            Ok(found.is_some() || (!folder.is_empty() && self.folder.size(folder).map_err(failure)?.is_some()))
+            Ok(found.is_some()
+                || (!folder.is_empty() && self.folder.size(folder).map_err(failure)?.is_some()))
         })
     }
 
     /// The bodies of objects; `None` for those that are not there.
     fn read(&self, py: Python<'_>, names: Vec<String>) -> PyResult<Vec<Option<Vec<u8>>>> {
-        detached(py, || self.folder.read(&names).map_err(failure))
+        detached(py, move || self.folder.read(&names).map_err(failure))
     }
 
     /// The bytes of objects; `None` for those that are not there.
     fn sizes(&self, py: Python<'_>, names: Vec<String>) -> PyResult<Vec<Option<u64>>> {
-        detached(py, || self.folder.sizes(&names).map_err(failure))
+        detached(py, move || self.folder.sizes(&names).map_err(failure))
     }
 
     /// Writes an object, and replaces one of its name.
-    fn write(&self, py: Python<'_>, name: &str, body: Vec<u8>) -> PyResult<()> {
-        detached(py, || self.folder.write(name, &body).map_err(failure))
+    fn write(&self, py: Python<'_>, name: &str, body: &[u8]) -> PyResult<()> {
+        detached(py, || self.folder.write(name, body).map_err(failure))
     }
 
     /// Deletes objects; one that is gone is no error. Returns those that may still be there, with the errors.
     fn delete(&self, py: Python<'_>, names: Vec<String>) -> PyResult<Vec<(String, PyErr)>> {
-        let failed = detached(py, || Ok(self.folder.delete_each(&names)))?;
+        let failed = detached(py, move || Ok(self.folder.delete_each(&names)))?;
         Ok(errors(py, failed))
+    }
+
+    /// A writer of a dataset to the prefix that leaves the completions of its uploads to another process. Objects below
+    /// `journal` name the uploads.
+    fn writer(
+        &self,
+        py: Python<'_>,
+        schema: &Bound<'_, PyAny>,
+        dataset: FolderOptions,
+        options: Options<'_>,
+        journal: &str,
+    ) -> PyResult<DatasetWriter> {
+        DatasetWriter::detaching(py, Arc::clone(&self.folder), schema, dataset, options, journal)
     }
 
     /// Makes the objects of uploads appear.
@@ -127,7 +144,7 @@ impl ObjectFolder {
     /// Aborts uploads, by the names of their objects and their ids. Returns those that may still be there, with the
     /// errors.
     fn abort(&self, py: Python<'_>, uploads: Vec<(String, String)>) -> PyResult<Vec<(String, PyErr)>> {
-        let failed = detached(py, || Ok(self.folder.abort(&uploads)))?;
+        let failed = detached(py, move || Ok(self.folder.abort(&uploads)))?;
         Ok(errors(py, failed))
     }
 }

@@ -244,7 +244,7 @@ impl Naming {
 }
 
 /// The error of a URL, which is an argument of another name for a dataset than for a file.
-pub(crate) fn of_directory(error: WriteError) -> WriteError {
+fn of_directory(error: WriteError) -> WriteError {
     match error {
         WriteError::Option(fault) if fault.option.as_deref() == Some("destination") => {
             WriteError::Option(OptionFault {

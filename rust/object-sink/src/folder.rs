@@ -467,13 +467,16 @@ impl Folder {
                 future::ready(())
             });
         let ended = self.wait(all).err();
-        let failed = items.iter().zip(outcomes.into_inner()).filter_map(|(item, outcome)| {
-            let failure = match outcome {
-                Some(done) => done.err()?,
-                None => ended.clone()?,
-            };
-            Some((name(item).to_owned(), failure))
-        });
+        let failed = items
+            .iter()
+            .zip(outcomes.into_inner())
+            .filter_map(|(item, outcome)| {
+                let failure = match outcome {
+                    Some(done) => done.err()?,
+                    None => ended.clone()?,
+                };
+                Some((name(item).to_owned(), failure))
+            });
         failed.collect()
     }
 
@@ -532,7 +535,12 @@ impl Folder {
         })
     }
 
-    pub(crate) fn failure(&self, relative: &str, error: &object_store::Error, status: Option<u16>) -> Failure {
+    pub(crate) fn failure(
+        &self,
+        relative: &str,
+        error: &object_store::Error,
+        status: Option<u16>,
+    ) -> Failure {
         use object_store::Error::{
             NotFound, NotImplemented, NotSupported, PermissionDenied, Unauthenticated,
         };

@@ -274,10 +274,11 @@ impl Shared {
         let attend = || attend.get_or_init(self.attend)();
         let store = Arc::clone(&target.store);
         let request = Upload::begin(store, target.path.clone());
-        let upload = begin(&self.runtime, &attend, target, request).map_err(|Unbegun { error, upload }| {
-            self.given_up.extend(upload);
-            error
-        })?;
+        let upload =
+            begin(&self.runtime, &attend, target, request).map_err(|Unbegun { error, upload }| {
+                self.given_up.extend(upload);
+                error
+            })?;
         match self.note(&upload) {
             Ok(()) => Ok(upload),
             Err(error) => {
@@ -295,7 +296,11 @@ impl Shared {
         let name = upload.path().as_ref();
         let name = name.strip_prefix(&journal.root).unwrap_or(name);
         let body = format!("{}\n{}", upload.id(), name.trim_start_matches('/'));
-        let path = journal.target.path.clone().join(format!("{:05}", journal.written));
+        let path = journal
+            .target
+            .path
+            .clone()
+            .join(format!("{:05}", journal.written));
         journal.written += 1;
         let target = journal.target.clone();
         let written = self.wait(target.store.put(&path, PutPayload::from(body.into_bytes())))?;
@@ -525,7 +530,7 @@ mod tests {
     use object_store::memory::InMemory;
     use object_store::multipart::{MultipartStore, PartId};
     use object_store::path::Path;
-    use object_store::{MultipartId, PutResult};
+    use object_store::{MultipartId, ObjectStore, PutResult};
     use proptest::collection::vec;
     use proptest::prelude::*;
 

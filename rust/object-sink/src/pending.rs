@@ -13,8 +13,8 @@ use parquet_dataset::{DatasetOptions, Places, Published, SpreadFile, Storage, Un
 use parquet_writer::WriteError;
 use parquet_writer::sink::Sink;
 
-use crate::dataset::{Naming, of_directory};
-use crate::folder::{Failure, Folder, Location, MOST_FLYING, below};
+use crate::dataset::Naming;
+use crate::folder::{Failure, Folder, MOST_FLYING, below};
 use crate::held::HeldUploads;
 use crate::sink::Attend;
 use crate::upload::{PendingUpload, Upload};
@@ -34,30 +34,26 @@ impl Detached {
 
 /// The files of a dataset whose completion is left to another process. Nothing is checked about the prefix.
 pub struct PendingObjects {
-    folder: Folder,
+    folder: Arc<Folder>,
     uploads: HeldUploads,
     naming: Naming,
     detached: Detached,
 }
 
 impl PendingObjects {
-    /// The dataset that `url` names. Settings are those of [`crate::Target::new`]. Each upload is named in an object
-    /// below `journal`, a path below the dataset's, as [`HeldUploads::with_journal`] does. The function that `attend`
-    /// returns is called during every wait, and its error ends the wait.
+    /// A dataset in `folder`. Each upload is named in an object below `journal`, a path in the folder, as
+    /// [`HeldUploads::with_journal`] does. The function that `attend` returns is called during every wait, and its error
+    /// ends the wait.
     ///
     /// # Errors
-    /// [`WriteError::Option`] when the URL is none of a store, or a setting is not known; [`WriteError::Io`] when the
-    /// threads that drive requests cannot be started.
+    /// [`WriteError::Io`] when the threads that drive requests cannot be started.
     pub fn new(
-        url: &str,
-        settings: &[(String, String)],
+        folder: Arc<Folder>,
         options: DatasetOptions,
         journal: &str,
         attend: fn() -> Attend,
     ) -> Result<Self, WriteError> {
-        let location = Location::new(url, settings).map_err(of_directory)?;
-        let with_url = |error| WriteError::io(location.url(), error);
-        let folder = Folder::open(&location, attend)?;
+        let with_url = |error| WriteError::io(folder.url_of(journal), error);
         let target = folder.target(journal).map_err(with_url)?;
         let uploads = HeldUploads::new(attend).map_err(with_url)?;
         Ok(Self {
@@ -136,15 +132,19 @@ impl Folder {
     /// still be there, each with the reason.
     #[must_use]
     pub fn take_back(&self, uploads: &[PendingUpload]) -> Vec<(String, Failure)> {
-        self.each(uploads, |upload| upload.name.as_str(), |pending| async move {
-            let upload = self.resumed(pending)?;
-            // First, so that no late completion makes the object after it was deleted.
-            let (aborted, status) = with_status(upload.abort()).await;
-            let aborted = aborted.map_err(|error| self.failure(&pending.name, &error, status));
-            let (deleted, status) = with_status(upload.delete(&*self.store)).await;
-            deleted.map_err(|error| self.failure(&pending.name, &error, status))?;
-            aborted
-        })
+        self.each(
+            uploads,
+            |upload| upload.name.as_str(),
+            |pending| async move {
+                let upload = self.resumed(pending)?;
+                // First, so that no late completion makes the object after it was deleted.
+                let (aborted, status) = with_status(upload.abort()).await;
+                let aborted = aborted.map_err(|error| self.failure(&pending.name, &error, status));
+                let (deleted, status) = with_status(upload.delete(&*self.store)).await;
+                deleted.map_err(|error| self.failure(&pending.name, &error, status))?;
+                aborted
+            },
+        )
     }
 
     /// Aborts uploads, given by the names of their objects and their ids; one that is gone is no error. Returns the names
@@ -152,16 +152,20 @@ impl Folder {
     /// week.
     #[must_use]
     pub fn abort(&self, uploads: &[(String, String)]) -> Vec<(String, Failure)> {
-        self.each(uploads, |(name, _)| name.as_str(), |(name, id)| async move {
-            let pending = PendingUpload {
-                name: name.clone(),
-                id: id.clone(),
-                parts: Vec::new(),
-                bytes: 0,
-            };
-            let (aborted, status) = with_status(self.resumed(&pending)?.abort()).await;
-            aborted.map_err(|error| self.failure(name, &error, status))
-        })
+        self.each(
+            uploads,
+            |(name, _)| name.as_str(),
+            |(name, id)| async move {
+                let pending = PendingUpload {
+                    name: name.clone(),
+                    id: id.clone(),
+                    parts: Vec::new(),
+                    bytes: 0,
+                };
+                let (aborted, status) = with_status(self.resumed(&pending)?.abort()).await;
+                aborted.map_err(|error| self.failure(name, &error, status))
+            },
+        )
     }
 
     fn resumed(&self, pending: &PendingUpload) -> Result<Upload, Failure> {
