@@ -54,13 +54,12 @@ def uploads(
     try:
         options = pairs("--storage-option", storage_option or [])
         jobs = find_uploads(url, options)
-        dead = [job for job in jobs if job.idle >= older_than * _HOUR and not job.is_decided]
-        if abort:
-            abort_uploads(url, dead, options)
+        dead = [job for job in jobs if job.idle >= older_than * _HOUR]
+        aborted = abort_uploads(url, dead, options) if abort else []
     except (SpillwayError, OSError) as error:
         fail("uploads", reason(error))
     for job in jobs:
-        typer.echo(_line(job, is_aborted=abort and job in dead))
+        typer.echo(_line(job, is_aborted=job in aborted))
     if not jobs:
         typer.echo("no job has uploads there")
 

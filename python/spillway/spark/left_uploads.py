@@ -91,7 +91,7 @@ def _decided(storage: FolderStorage) -> set[str]:
 
 def abort_uploads(
     url: str, jobs: Sequence[JobUploads], storage_options: Mapping[str, str] | None = None
-) -> None:
+) -> list[JobUploads]:
     """Abort the uploads of jobs, and remove the jobs' folders. Files that are visible stay.
 
     A job that is under way all the same fails, and publishes nothing.
@@ -101,10 +101,14 @@ def abort_uploads(
         jobs: The jobs; one with `JobUploads.is_decided` is left alone.
         storage_options: Settings and credentials of the object store.
 
+    Returns:
+        The jobs whose uploads were aborted.
+
     Raises:
         OSError: An upload may still be there: calling it again goes on.
     """
     storage = FolderStorage(absolute(url), storage_options)
+    ended = []
     for job in jobs:
         if storage.objects is None or job.is_decided:
             continue
@@ -114,3 +118,5 @@ def abort_uploads(
         failed = abort_noted(storage.objects, [name for name in job.names if name != mark])
         for error in failed.values():
             raise error
+        ended.append(job)
+    return ended
