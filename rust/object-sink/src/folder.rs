@@ -343,8 +343,8 @@ impl Folder {
         })
     }
 
-    /// The objects and the folders directly in `folder`, by their names there. An empty object whose key ends in a slash
-    /// marks a folder.
+    /// The objects and the folders directly in `folder`, by their names there. An empty object whose key ends in a
+    /// slash marks a folder.
     ///
     /// # Errors
     /// A [`Failure`] if the store refuses, or does not answer.
@@ -447,8 +447,8 @@ impl Folder {
         self.each(relative, String::as_str, |relative| self.removed(relative))
     }
 
-    /// Does the same to many objects, some at a time, as far as that can be done. Returns the names of those to which it
-    /// may not have been done, each with the reason.
+    /// Does the same to many objects, some at a time, as far as that can be done. Returns the names of those to which
+    /// it may not have been done, each with the reason.
     pub(crate) fn each<'a, T, F: Future<Output = Result<(), Failure>>>(
         &self,
         items: &'a [T],

@@ -71,9 +71,9 @@ impl HeldUploads {
         })
     }
 
-    /// Names each upload, before its first part, in a small object of its own below `prefix`: the store's name of the
-    /// upload, a line feed, and the object's path below `root`. With it, whoever finds the uploads of a process that
-    /// was killed can abort them.
+    /// Names each upload, before its first part, in a small object of its own in the folder `target`: the store's name
+    /// of the upload, a line feed, and the object's path below `root`. With it, whoever finds the uploads of a process
+    /// that was killed can abort them.
     #[must_use]
     pub fn with_journal(self, target: Target, root: String) -> Self {
         lock(&self.shared).journal = Some(Journal {

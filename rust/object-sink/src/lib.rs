@@ -3,8 +3,8 @@
 //! [`Target`] parses a URL and its options. [`ObjectSink`] uploads in parts while the file is written, and completes
 //! the upload at its end; before that, readers see nothing. [`Folder`] is for data that consists of many objects, some
 //! of which may be created but never replaced. [`HeldUploads`] are uploads of many files that appear together, and
-//! [`DatasetObjects`] are those of a dataset. [`PendingObjects`] leave their completion to another process. [`watch`] records the date and the status of answers. [`scrub`] keeps
-//! secrets out of messages. [`runtime`] runs the requests.
+//! [`DatasetObjects`] are those of a dataset. [`PendingObjects`] leave their completion to another process. [`watch`]
+//! records the date and the status of answers. [`scrub`] keeps secrets out of messages. [`runtime`] runs the requests.
 
 mod dataset;
 mod folder;

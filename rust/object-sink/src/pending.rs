@@ -42,8 +42,8 @@ pub struct PendingObjects {
 
 impl PendingObjects {
     /// A dataset in `folder`. Each upload is named in an object below `journal`, a path in the folder, as
-    /// [`HeldUploads::with_journal`] does. The function that `attend` returns is called during every wait, and its error
-    /// ends the wait.
+    /// [`HeldUploads::with_journal`] does. The function that `attend` returns is called during every wait, and its
+    /// error ends the wait.
     ///
     /// # Errors
     /// [`WriteError::Io`] when the threads that drive requests cannot be started.
@@ -147,9 +147,9 @@ impl Folder {
         )
     }
 
-    /// Aborts uploads, given by the names of their objects and their ids; one that is gone is no error. Returns the names
-    /// of those that may still be there, each with the reason. Azure aborts no upload: it removes the blocks after a
-    /// week.
+    /// Aborts uploads, given by the names of their objects and their ids; one that is gone is no error. Returns the
+    /// names of those that may still be there, each with the reason. Azure aborts no upload: it removes the blocks
+    /// after a week.
     #[must_use]
     pub fn abort(&self, uploads: &[(String, String)]) -> Vec<(String, Failure)> {
         self.each(
