@@ -20,6 +20,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::journal::Journal;
 use crate::sink::{Attend, FAREWELL, Unbegun, begin, wait};
 use crate::tail::Tail;
 use crate::target::Target;
@@ -76,11 +77,7 @@ impl HeldUploads {
     /// that was killed can abort them.
     #[must_use]
     pub fn with_journal(self, target: Target, root: String) -> Self {
-        lock(&self.shared).journal = Some(Journal {
-            target,
-            root,
-            written: 0,
-        });
+        lock(&self.shared).journal = Some(Journal::new(target, root));
         self
     }
 
@@ -184,15 +181,6 @@ struct Shared {
     journal: Option<Journal>,
 }
 
-/// The objects that name uploads.
-struct Journal {
-    /// The folder of the objects.
-    target: Target,
-    /// The start of paths that is left out.
-    root: String,
-    written: usize,
-}
-
 /// A part under way.
 struct Flying {
     part: JoinHandle<object_store::Result<()>>,
@@ -293,17 +281,9 @@ impl Shared {
         let Some(journal) = &mut self.journal else {
             return Ok(());
         };
-        let name = upload.path().as_ref();
-        let name = name.strip_prefix(&journal.root).unwrap_or(name);
-        let body = format!("{}\n{}", upload.id(), name.trim_start_matches('/'));
-        let path = journal
-            .target
-            .path
-            .clone()
-            .join(format!("{:05}", journal.written));
-        journal.written += 1;
-        let target = journal.target.clone();
-        let written = self.wait(target.store.put(&path, PutPayload::from(body.into_bytes())))?;
+        let (path, body) = journal.entry(upload);
+        let target = journal.target().clone();
+        let written = self.wait(target.store.put(&path, body))?;
         written.map(|_| ()).map_err(|error| refusal(&target, &error))
     }
 

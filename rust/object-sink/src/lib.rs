@@ -9,6 +9,7 @@
 mod dataset;
 mod folder;
 mod held;
+mod journal;
 mod parts;
 mod pending;
 mod runtime;
