@@ -92,6 +92,8 @@ def test_a_file_costs_an_upload_of_one_part_and_no_copy(store: Bucket, proxied: 
         for each in of_files
     ]
     assert sorted(kinds) == ["is_begin", "is_begin", "is_completion", "is_completion", "is_part", "is_part"]
+    # The mark of the job, and then all else that it has in the folder.
+    assert len([each for each in proxy.seen if each.method == "POST" and each.path.endswith("?delete")]) == 2
 
 
 def test_a_large_file_goes_in_parts_of_eight_mebibytes(store: Bucket, proxied: Callable[..., Proxy]) -> None:

@@ -1,6 +1,7 @@
 //! A prefix of an object store: its objects are read, listed, created, replaced and deleted by their relative paths.
 
 use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::ops::Range;
 use std::pin::pin;
@@ -444,7 +445,30 @@ impl Folder {
     /// Deletes objects, as far as that can be done. Returns those that may still be there, each with the reason.
     #[must_use]
     pub fn delete_each(&self, relative: &[String]) -> Vec<(String, Failure)> {
-        self.each(relative, String::as_str, |relative| self.removed(relative))
+        let gone = self.delete_together(relative);
+        let rest = relative.iter().filter(|name| !gone.contains(*name)).cloned();
+        let rest: Vec<_> = rest.collect();
+        self.each(&rest, String::as_str, |name| self.removed(name))
+    }
+
+    /// Deletes objects, many by one request where the store has such a request, up to the first failure. Returns those
+    /// that are gone for certain.
+    fn delete_together(&self, relative: &[String]) -> HashSet<String> {
+        let paths = relative
+            .iter()
+            .filter_map(|name| Some((self.path_of(name).ok()?, name)));
+        let names: HashMap<_, _> = paths.collect();
+        let all: Vec<_> = names.keys().cloned().map(Ok).collect();
+        let deleted = self.store.delete_stream(stream::iter(all).boxed());
+        let gone = RefCell::new(HashSet::new());
+        let noted = deleted.for_each(|done| {
+            let name = done.ok().and_then(|path| names.get(&path));
+            gone.borrow_mut().extend(name.map(|name| (*name).clone()));
+            future::ready(())
+        });
+        // Of an end that the caller asks for, the requests that follow are told.
+        let _ = self.wait(noted);
+        gone.into_inner()
     }
 
     /// Does the same to many objects, some at a time, as far as that can be done. Returns the names of those to which
