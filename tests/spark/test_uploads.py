@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from spillway.cli.app import app
 from spillway.errors import OptionError
 from spillway.spark.folder_job import FolderJob
+from spillway.spark.folder_storage import FolderStorage
 from spillway.spark.left_uploads import find_uploads
 from spillway.spark.scratch import choose_scratch
 from spillway.spark.stream_jobs import FolderBatch, batch_of
@@ -253,6 +254,20 @@ def test_a_commit_that_was_killed_half_way_is_told_and_its_files_stay(
     assert "1 uploads aborted" in said
     assert "1 files are visible" in said
     assert (ids(store), left(store)) == ([1], [])
+
+
+@pytest.mark.parametrize(
+    ("url", "options"),
+    [
+        ("gs://bucket/to", {"google_skip_signature": "true"}),
+        ("az://container/to", {"azure_storage_account_name": "me", "azure_storage_account_key": "c2VjcmV0"}),
+        ("abfss://container@me.dfs.core.windows.net/to", {"azure_storage_account_key": "c2VjcmV0"}),
+    ],
+)
+def test_folders_of_every_store_take_the_settings_of_other_writers(url: str, options: dict[str, str]) -> None:
+    assert not FolderStorage(url, options).is_local
+    with pytest.raises(OptionError, match="does not know"):
+        FolderStorage(url, {**options, "aws_region": "eu"})
 
 
 def test_uploads_of_a_path_are_refused(tmp_path: Path) -> None:
