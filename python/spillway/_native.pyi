@@ -22,6 +22,7 @@ __all__ = [
     "DeltaSchema",
     "DeltaTable",
     "Digest",
+    "ObjectFolder",
     "RowSource",
     "Writer",
     "await_tidying",
@@ -91,6 +92,9 @@ class DatasetFileDict(TypedDict):
     partition: dict[str, str | None]
     file: dict[str, Any]
 
+# The name of an object, the id of its upload, its parts and its bytes.
+_Upload: TypeAlias = tuple[str, str, list[str], int]
+
 @final
 class DatasetWriter:
     def __new__(
@@ -113,7 +117,33 @@ class DatasetWriter:
     @property
     def left(self) -> list[str]: ...
     @property
+    def uploads(self) -> list[_Upload]: ...
+    @property
     def result(self) -> list[DatasetFileDict] | None: ...
+
+# Aliases, as a method of the class is called list.
+_Names: TypeAlias = list[str]
+_Objects: TypeAlias = list[tuple[str, int, int]]
+_Bodies: TypeAlias = list[bytes | None]
+_Sizes: TypeAlias = list[int | None]
+_Failed: TypeAlias = list[tuple[str, OSError]]
+
+@final
+class ObjectFolder:
+    def __new__(cls, url: str, storage_options: dict[str, str]) -> ObjectFolder: ...
+    def list(self, folder: str) -> _Objects: ...
+    def children(self, folder: str) -> tuple[_Objects, _Names]: ...
+    def exists(self, folder: str) -> bool: ...
+    def read(self, names: _Names) -> _Bodies: ...
+    def sizes(self, names: _Names) -> _Sizes: ...
+    def write(self, name: str, body: bytes) -> None: ...
+    def delete(self, names: _Names) -> _Failed: ...
+    def writer(
+        self, schema: object, dataset: DatasetOptions, options: WriterOptions, journal: str
+    ) -> DatasetWriter: ...
+    def complete(self, uploads: Sequence[_Upload]) -> None: ...
+    def take_back(self, uploads: Sequence[_Upload]) -> _Failed: ...
+    def abort(self, uploads: Sequence[tuple[str, str]]) -> _Failed: ...
 
 @final
 class RowSource:

@@ -25,6 +25,7 @@ COMMANDS = [
     "race",
     "report",
     "tune",
+    "uploads",
     "validate",
     "write",
 ]

@@ -24,7 +24,6 @@ from spillway.errors import (
     SpillwayError,
     UnknownOptionError,
 )
-from spillway.spark import storage
 from spillway.spark.driver import _of_another_python, driver_of
 from spillway.spark.folder_storage import FolderStorage
 from spillway.spark.options import parsed
@@ -37,6 +36,8 @@ from ..stores.server import Proxy, minio
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from spillway.spark.folder_job import Staged
 
     from ..stores.server import Bucket, Request
 
@@ -76,11 +77,6 @@ def test_a_folder_in_which_a_store_was_probed_counts_as_empty(tmp_path: Path) ->
     assert not job.exists()
     (tmp_path / "file").touch()
     assert job.exists()
-
-
-def test_an_escaped_url_is_one_place_for_pyarrow_and_the_native_module() -> None:
-    _, path = storage.filesystem_of("s3://bucket/a%20b", {"region": "us-east-1"})
-    assert path == "bucket/a b"
 
 
 def hidden(path: Path) -> list[str]:
@@ -377,8 +373,8 @@ def test_a_failure_while_files_are_published_brings_all_back(
     results = [job.write(rows(2), 0, 0), job.write(rows(3), 1, 1)]
     publish = type(job)._publish
 
-    def half(self: Job, storage: FolderStorage, places: dict[str, str]) -> None:
-        publish(self, storage, dict(list(places.items())[:1]))
+    def half(self: Job, storage: FolderStorage, staged: list[Staged]) -> None:
+        publish(self, storage, staged[:1])
         raise OSError("on purpose")
 
     monkeypatch.setattr(type(job), "_publish", half)
@@ -423,11 +419,11 @@ def test_an_undo_that_fails_names_the_files_that_stay(
     results = [job.write(rows(1), 0, 0), job.write(rows(2), 1, 1)]
     publish = type(job)._publish
 
-    def stuck(self: Job, storage: FolderStorage, places: dict[str, str]) -> None:
-        publish(self, storage, places)
-        for place in places.values():
+    def stuck(self: Job, storage: FolderStorage, staged: list[Staged]) -> None:
+        publish(self, storage, staged)
+        for each in staged:
             # What has become a folder cannot be removed as a file.
-            file = Path(storage.root, place)
+            file = Path(storage.root, each.place)
             file.unlink()
             (file / "inside").mkdir(parents=True)
         raise OSError("on purpose")
@@ -809,7 +805,6 @@ def test_an_unknown_option_is_refused_with_the_one_that_is_meant(
         ({"metadata": "{"}, "is not JSON"),
         ({"compression": "lzo"}, "choose one of"),
         ({"path": "hdfs://host/folder"}, "nothing is written to hdfs:"),
-        ({"path": "gs://bucket/folder", "table": "parquet"}, "write a Delta table"),
     ],
 )
 def test_a_value_that_is_not_accepted_is_refused(options: dict[str, str], message: str) -> None:
@@ -836,9 +831,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
 
 
 def keys(store: Bucket, folder: str) -> list[str]:
-    """Names of objects below a folder; pyarrow leaves empty objects for folders."""
-    found = [key.removeprefix(f"{folder}/") for key in store.keys() if key.startswith(f"{folder}/")]  # noqa: SIM118 - a bucket is no mapping
-    return sorted(key for key in found if key and not key.endswith("/"))
+    """Names of objects below a folder."""
+    return sorted(key.removeprefix(f"{folder}/") for key in store.keys() if key.startswith(f"{folder}/"))  # noqa: SIM118 - a bucket is no mapping
 
 
 @pytest.mark.parametrize("partition_by", [(), ("day",)])
@@ -866,39 +860,23 @@ def test_a_folder_on_s3_appears_at_its_commit(store: Bucket, partition_by: tuple
 
 
 @pytest.mark.parametrize("end", ["commit", "abort"])
-def test_an_upload_that_outlives_its_job_is_removed(
-    store: Bucket, monkeypatch: pytest.MonkeyPatch, end: str
-) -> None:
+def test_an_upload_that_outlives_its_job_is_removed(store: Bucket, end: str) -> None:
     folder = f"late-{end}"
     job = begun(f"s3://{store.name}/{folder}", storage_options=store.options())
     other = begun(f"s3://{store.name}/{folder}", storage_options=store.options())
     counting = [job.write(rows(1), 0, 0)]
-    upload = FolderStorage.upload
 
-    def overtaken(*arguments: Any) -> None:
+    def overtaken() -> Iterator[pa.RecordBatch]:
+        yield from rows(1)
         job.commit(counting) if end == "commit" else job.abort()
-        upload(*arguments)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(FolderStorage, "upload", overtaken)
-        with pytest.raises(FileNotFoundError, match="the job has ended"):
-            job.write(rows(1), 0, 1)
+    with pytest.raises(FileNotFoundError, match="the job has ended"):
+        job.write(overtaken(), 0, 1)
     left = [key for key in keys(store, folder) if key.startswith("_spillway_jobs/")]
     # The end of one job leaves the other's mark.
     assert left == [f"_spillway_jobs/{other.id}/_job"]
     other.commit([other.write(rows(2), 0, 0)])
     assert not any(key.startswith("_spillway_jobs/") for key in keys(store, folder))
-
-
-@pytest.mark.parametrize("given", [{}, {"max_file_bytes": 1 << 20}])
-def test_no_file_on_s3_outgrows_what_a_move_takes(given: dict[str, int]) -> None:
-    """Without a limit of the caller, a file ends before the size that S3 copies at once."""
-    options: dict[str, Any] = {"table": "parquet", "overwrite": False, "options": {}, **given}
-    job = job_of(Target.of("s3://bucket/folder", SCHEMA, **options))
-    assert job.target.limits == (given or {"max_file_bytes": 4 << 30})
-    assert job_of(Target.of("/folder", SCHEMA, **options)).target.limits == given
-    with pytest.raises(OptionError, match="moves no file of more than 5 GB"):
-        job_of(Target.of("s3://bucket/folder", SCHEMA, **{**options, "max_file_bytes": 5 << 30}))
 
 
 def test_a_commit_that_another_one_overtakes_on_s3_loses_neither(store: Bucket) -> None:

@@ -18,6 +18,7 @@ from spillway.cli import (
     race,
     report,
     tune,
+    uploads,
     validate,
     write,
 )
@@ -59,5 +60,6 @@ app.command()(pipeline.pipeline)
 app.command()(race.race)
 app.command()(report.report)
 app.command()(tune.tune)
+app.command()(uploads.uploads)
 app.command()(validate.validate)
 app.command()(write.write)

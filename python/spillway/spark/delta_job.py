@@ -14,8 +14,7 @@ from spillway import _native
 from spillway.delta.table import _app_transaction, _place
 from spillway.errors import OptionError, SpillwayError, TableExistsError, TableNotFoundError
 from spillway.spark import touched
-from spillway.spark.folder_storage import FolderStorage
-from spillway.spark.location import is_local
+from spillway.spark.scratch import choose_scratch
 from spillway.spark.write_job import Clock, Job, SparkWriteResult, TaskResult, claimed, peeked
 from spillway.writer import WriterOptions
 
@@ -63,10 +62,9 @@ class DeltaJob(Job):
         self.partition_columns = tuple(present)
         self._check(table)
         storage = self._storage()
-        if storage is not None:
-            self._made = not storage.exists()
-            # A store without conditional PUT is refused before the first row.
-            storage.create_once(f"{self._folder}/{_UNDER_WAY}", b"")
+        self._made = not storage.exists()
+        # A store without conditional PUT is refused before the first row.
+        storage.create_once(f"{self._folder}/{_UNDER_WAY}", b"")
 
     def _check(self, table: spillway.delta.Table) -> None:
         """Let the appends of the tasks and of the commit refuse what they do not accept."""
@@ -97,6 +95,7 @@ class DeltaJob(Job):
 
     def write(self, batches: Iterable[pa.RecordBatch], task: int, attempt: int) -> TaskResult:  # noqa: ARG002 - files have names of their own
         self.check_executor()
+        choose_scratch()
         filled = peeked(batches)
         if filled is None:
             return TaskResult()
@@ -124,10 +123,7 @@ class DeltaJob(Job):
         )
 
     def claim(self) -> None:
-        storage = self._storage()
-        # Two commits of the same files are one: the log names a file once, whoever adds it again.
-        if storage is not None:
-            claimed(storage, f"{self._folder}/{_CLAIM}", self.target.path)
+        claimed(self._storage(), f"{self._folder}/{_CLAIM}", self.target.path)
 
     def commit(self, results: Sequence[TaskResult]) -> SparkWriteResult:
         try:
@@ -192,9 +188,8 @@ class DeltaJob(Job):
             keep = set(self._open()._native.known_paths(self._folder))  # noqa: SLF001 - one package
         except TableNotFoundError:
             self._remove_strays(keep=())
-            storage = self._storage()
-            if storage is not None and self._made:
-                storage.remove_if_empty("")
+            if self._made:
+                self._storage().remove_if_empty("")
             return
         except (SpillwayError, OSError) as error:
             _log.warning("files of the job %s stay in %s: %s", self.id, self.target.path, error)
@@ -214,31 +209,19 @@ class DeltaJob(Job):
 
     def _mark(self, name: str) -> None:
         """Mark in the job's folder that its commit was tried: another process may be the one that aborts."""
-        storage = self._storage()
-        if storage is not None:
-            storage.mark(f"{self._folder}/{name}")
+        self._storage().mark(f"{self._folder}/{name}")
 
     def _unmark(self, name: str) -> None:
-        storage = self._storage()
-        if storage is not None:
-            for mark, error in storage.discard([f"{self._folder}/{name}"]).items():
-                # An abort takes it for a commit whose outcome is unknown, and leaves all files.
-                _log.warning("%s stays in %s: %s", mark, self.target.path, error)
+        for mark, error in self._storage().discard([f"{self._folder}/{name}"]).items():
+            # An abort takes it for a commit whose outcome is unknown, and leaves all files.
+            _log.warning("%s stays in %s: %s", mark, self.target.path, error)
 
     def _is_marked(self, name: str) -> bool:
-        storage = self._storage()
-        return storage is None or storage.has(f"{self._folder}/{name}")
+        return self._storage().has(f"{self._folder}/{name}")
 
     @property
     def _folder(self) -> str:
         return f"spillway-{self.id}"
-
-    def _storage(self) -> FolderStorage | None:
-        """The table's folder; None where files of lost attempts wait for a vacuum."""
-        path = self.target.path
-        if not (is_local(path) or path.startswith("s3://")):
-            return None
-        return FolderStorage(path, self.target.storage_options)
 
     def _table(self) -> spillway.delta.Table:
         """The table that is written to: the one that is there, or the planned one."""
@@ -293,11 +276,8 @@ class DeltaJob(Job):
 
         What cannot be removed is logged: no reader sees it.
         """
-        storage = self._storage()
-        if storage is None:
-            return
         try:
-            storage.remove_but(self._folder, {unquote(name) for name in keep})
+            self._storage().remove_but(self._folder, {unquote(name) for name in keep})
         except OSError as error:
             _log.warning("files of attempts that do not count stay in %s: %s", self.target.path, error)
 

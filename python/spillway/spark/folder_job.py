@@ -1,4 +1,4 @@
-"""The job that writes a folder of files: hidden until the driver moves them to their places."""
+"""The job that writes a folder of files: hidden until the driver makes them appear."""
 
 from __future__ import annotations
 
@@ -6,26 +6,28 @@ import contextlib
 import logging
 import secrets
 import tempfile
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 import spillway.delta
 from spillway.errors import OptionError, TableNotFoundError
 from spillway.spark.folder_contents import check_listed_elsewhere, replaced_files
-from spillway.spark.folder_storage import FolderStorage
+from spillway.spark.scratch import choose_scratch
+from spillway.spark.uploads import Upload, UploadingWriter, abort_noted
 from spillway.spark.write_job import Clock, Job, SparkWriteResult, TaskResult, claimed, peeked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     import pyarrow as pa
 
+    from spillway import _native
+    from spillway.spark.folder_storage import FolderStorage
     from spillway.spark.settings import Settings
     from spillway.spark.write_job import Target
 
-__all__ = ["STAGING", "SUCCESS", "FolderJob", "in_folders_of", "place_of"]
+__all__ = ["MARK", "STAGING", "SUCCESS", "FolderJob", "Staged", "in_folders_of", "staged_files"]
 
 #: The folder of jobs inside the destination. Spark, pyarrow and Hive read no folder that begins with `_`.
 #: `_temporary` is Hadoop's: its committer removes that whole folder when a job of Spark's own ends.
@@ -33,7 +35,7 @@ STAGING = "_spillway_jobs"
 #: The folder in which the native module looks if a store has conditional PUTs.
 _ANNOUNCEMENTS = "_spillway"
 #: The file that is in a job's folder while the job is under way.
-_MARK = "_job"
+MARK = "_job"
 #: The file that is there once a commit was begun that may be begun twice.
 _CLAIM = "_commit"
 SUCCESS = "_SUCCESS"
@@ -41,26 +43,48 @@ SUCCESS = "_SUCCESS"
 _LEFT = (STAGING, "_temporary")
 #: Names of files that a message shows.
 _SHOWN = 5
-#: Bytes of a file on S3, which copies no object of more than 5 GB by one request. The rest is for the rows
-#: by which a file may exceed its limit.
-_MOST_ON_S3 = 4 << 30
 
 _log = logging.getLogger("spillway.spark")
 
 
+class Staged(NamedTuple):
+    """A file of a task, which no reader sees yet.
+
+    Attributes:
+        name: Its name in the folder of the job: behind the folder of the attempt it is that of its place.
+        upload: The upload to the place, in an object store.
+    """
+
+    name: str
+    upload: Upload | None = None
+
+    @property
+    def attempt(self) -> str:
+        """The folder of the attempt that wrote it."""
+        return self.name.partition("/")[0]
+
+    @property
+    def place(self) -> str:
+        """Its place, relative to the destination."""
+        return self.name.partition("/")[2]
+
+
 class FolderJob(Job):
-    """Tasks write into ``_spillway_jobs/JOB/TASK-ATTEMPT/`` in the destination; the commit moves the files.
+    """Tasks write files that no reader sees, and the commit makes those of one attempt of each task appear.
 
-    A killed or repeated attempt leaves its files in the job's folder, which the end of the job removes. An
-    attempt that outlives its job finds no mark, removes its files, and fails. A driver that is killed while
-    it moves files leaves some of them in their places, without ``_SUCCESS``: an earlier one goes first.
+    Locally a task writes into ``_spillway_jobs/JOB/TASK-ATTEMPT/`` in the destination, and the commit moves
+    the files. In an object store it uploads them to their places, but does not complete the uploads: the
+    commit does. Small objects in the same folder name the uploads, so that the end of the job finds and
+    aborts those of attempts that do not count.
 
-    Raises:
-        OptionError: ``max_file_bytes`` is more than S3 copies.
+    A killed or repeated attempt leaves its files or uploads to the end of the job, which removes the job's
+    folder. An attempt that outlives its job finds no mark, removes what it wrote, and fails. A driver that is
+    killed in the middle of a commit leaves some of the files in their places, without ``_SUCCESS``: an
+    earlier one goes first. `spillway uploads` aborts the uploads that a killed driver left.
     """
 
     def __init__(self, target: Target) -> None:
-        super().__init__(_limited(target))
+        super().__init__(target)
         # None until something may have been made.
         self._made: bool | None = None
         self._has_partitions = False
@@ -119,7 +143,7 @@ class FolderJob(Job):
         """Make the job's folder, which is the sign that the job is under way."""
         storage = self._storage()
         self._made = not storage.exists()
-        storage.mark(f"{self._staging}/{_MARK}")
+        storage.mark(f"{self._staging}/{MARK}")
 
     def exists(self) -> bool:
         own = {*_LEFT, _ANNOUNCEMENTS}
@@ -127,6 +151,7 @@ class FolderJob(Job):
 
     def write(self, batches: Iterable[pa.RecordBatch], task: int, attempt: int) -> TaskResult:
         self.check_executor()
+        choose_scratch()
         filled = peeked(batches)
         storage = self._storage()
         self._check_under_way(storage)
@@ -135,7 +160,11 @@ class FolderJob(Job):
         # A driver that was started again counts its attempts from the beginning.
         name = f"{task:05d}-{attempt}-{secrets.token_hex(4)}"
         try:
-            written = self._placed(filled, storage, f"{task:05d}", name)
+            if storage.objects is None:
+                folder = Path(storage.root, self._staging, name)
+                written = self._written(filled, folder, f"{task:05d}", name)
+            else:
+                written = self._uploaded(filled, storage.objects, f"{task:05d}", name)
             # The job may have ended since, and then nobody else removes the files.
             self._check_under_way(storage)
         except BaseException:
@@ -143,27 +172,18 @@ class FolderJob(Job):
             raise
         return written
 
-    def _placed(
-        self, batches: Iterable[pa.RecordBatch], storage: FolderStorage, task: str, name: str
-    ) -> TaskResult:
-        """Write the files of an attempt into the job's folder."""
-        if storage.is_local:
-            return self._written(batches, Path(storage.root, self._staging, name), task, name)
-        with tempfile.TemporaryDirectory(prefix="spillway-") as scratch:
-            written = self._written(batches, Path(scratch, name), task, name)
-            self._check_under_way(storage)
-            storage.upload(Path(scratch), written.files, self._staging)
-        return written
-
     def _discard(self, storage: FolderStorage, name: str) -> None:
         """Remove what an attempt wrote, and folders of the job in which nothing is left."""
         with contextlib.suppress(OSError):
-            storage.remove_folder(f"{self._staging}/{name}")
+            if storage.is_local:
+                storage.remove_folder(f"{self._staging}/{name}")
+            else:
+                self._abort_uploads(storage, f"{self._staging}/{name}")
         storage.remove_if_empty(self._staging, STAGING)
 
     def _check_under_way(self, storage: FolderStorage) -> None:
         """Refuse to write for a job that was committed or aborted."""
-        if not storage.has(f"{self._staging}/{_MARK}"):
+        if not storage.has(f"{self._staging}/{MARK}"):
             message = (
                 f"{storage.root}/{self._staging} is gone: the job has ended, or this machine does not see "
                 "the driver's folder"
@@ -171,34 +191,45 @@ class FolderJob(Job):
             raise FileNotFoundError(message)
 
     def _written(self, batches: Iterable[pa.RecordBatch], folder: Path, task: str, name: str) -> TaskResult:
-        clock = Clock()
-        with self._writer(folder, task) as writer:
-            for batch in batches:
-                with clock:
-                    writer.write(batch)
-            with clock:
-                writer.close()
-        result = writer.result
+        """Write the files of an attempt into the job's folder."""
+        writer = self._writer(folder, task)
+        seconds = _filled(writer, batches)
         # Its paths are resolved.
         inside = folder.resolve()
-        relative = (file.path.resolve().relative_to(inside).as_posix() for file in result.files)
+        relative = (Path(file.path).resolve().relative_to(inside).as_posix() for file in writer.result.files)
         return TaskResult(
-            rows=result.rows,
-            size=result.bytes,
+            rows=writer.result.rows,
+            size=writer.result.bytes,
             files=tuple(f"{name}/{path}" for path in relative),
-            seconds=clock.seconds,
+            seconds=seconds,
+        )
+
+    def _uploaded(
+        self, batches: Iterable[pa.RecordBatch], objects: _native.ObjectFolder, task: str, name: str
+    ) -> TaskResult:
+        """Upload the files of an attempt to their places, but for the completions."""
+        journal = f"{self._staging}/{name}"
+        writer = UploadingWriter(objects, self.target.schema, journal=journal, **self._options(task))
+        seconds = _filled(writer, batches)
+        return TaskResult(
+            rows=writer.result.rows,
+            size=writer.result.bytes,
+            files=tuple(f"{name}/{upload.name}" for upload in writer.uploads),
+            seconds=seconds,
+            uploads=tuple(writer.uploads),
         )
 
     def _writer(self, folder: Path, task: str) -> spillway.DatasetWriter:
+        return spillway.DatasetWriter(folder, self.target.schema, **self._options(task))
+
+    def _options(self, task: str) -> dict[str, Any]:
         target = self.target
-        return spillway.DatasetWriter(
-            folder,
-            target.schema,
-            partition_by=target.partition_by,
-            basename_template=f"part-{task}-{self.id}.c{{i:03d}}.parquet",
+        return {
+            "partition_by": target.partition_by,
+            "basename_template": f"part-{task}-{self.id}.c{{i:03d}}.parquet",
             **target.limits,
             **target.options,
-        )
+        }
 
     def claim(self) -> None:
         claimed(self._storage(), f"{self._staging}/{_CLAIM}", self.target.path)
@@ -207,17 +238,16 @@ class FolderJob(Job):
         storage = self._storage()
         old = replaced_files(storage) if self.target.overwrite else []
         self._check_staged(storage, results)
-        staged = [name for result in results for name in result.files]
-        places = {name: place_of(name) for name in staged}
+        staged = staged_files(results)
         if self.replaces_touched(results):
-            old = in_folders_of(old, places.values())
+            old = in_folders_of(old, (each.place for each in staged))
         empty = None if staged or self.target.partition_by else f"part-00000-{self.id}.c000.parquet"
         was_complete = storage.has(SUCCESS)
         is_published = False
         try:
             if was_complete:
                 storage.remove([SUCCESS])
-            self._publish(storage, places)
+            self._publish(storage, staged)
             if empty is not None:
                 self._write_empty(storage, empty)
             is_published = True
@@ -227,26 +257,29 @@ class FolderJob(Job):
             left = _left(storage, old, error) if is_published else old
             if left is not None and len(left) == len(old):
                 # Nothing of before was removed.
-                new = [*places.values(), *([empty] if empty else [])]
-                self._take_back(storage, new, error, was_complete=was_complete)
+                stay = self._withdrawn(storage, staged, [empty] if empty else [])
+                self._report(storage, stay, error, was_complete=was_complete)
                 raise
             if left is None or left or not isinstance(error, OSError):
                 count = "an unknown number" if left is None else str(len(left))
                 error.add_note(
-                    f"{storage.root} has all new rows, and {count} of {len(old)} old files: overwrite it "
-                    "again"
+                    f"{storage} has all new rows, and {count} of {len(old)} old files: overwrite it again"
                 )
                 raise
             _log.warning("all rows are in %s, without _SUCCESS: %s", storage, error)
-        self._end(storage)
+        self._end(storage, {each.attempt for each in staged})
         return self.summary(results, None, len(staged))
 
     def _check_staged(self, storage: FolderStorage, results: Sequence[TaskResult]) -> None:
-        """Refuse to publish files that are not as their tasks left them.
+        """Refuse to publish local files that are not as their tasks left them.
+
+        A store checks the parts of an upload itself.
 
         Raises:
             OSError: A file is gone, or has another size.
         """
+        if not storage.is_local:
+            return
         found = {
             each.name.removeprefix(f"{self._staging}/"): each.size
             for each in storage.listed(self._staging, recursive=True)
@@ -269,11 +302,20 @@ class FolderJob(Job):
                 raise OSError(message)
 
     @staticmethod
-    def _take_back(
-        storage: FolderStorage, names: Sequence[str], failure: BaseException, *, was_complete: bool
+    def _withdrawn(
+        storage: FolderStorage, staged: Sequence[Staged], others: Sequence[str]
+    ) -> dict[str, OSError]:
+        """Remove what a commit that failed has published; return the errors of files that stay."""
+        if storage.objects is None:
+            return storage.discard([*(each.place for each in staged), *others, SUCCESS])
+        stay = dict(storage.objects.take_back([each.upload for each in staged if each.upload]))
+        return {**stay, **storage.discard([*others, SUCCESS])}
+
+    @staticmethod
+    def _report(
+        storage: FolderStorage, stay: dict[str, OSError], failure: BaseException, *, was_complete: bool
     ) -> None:
-        """Remove what a commit that failed has published, and note on its error what cannot be undone."""
-        stay = storage.discard([*names, SUCCESS])
+        """Note on the error of a commit that was undone what cannot be undone."""
         stay.pop(SUCCESS, None)
         if stay:
             failure.add_note(
@@ -287,15 +329,26 @@ class FolderJob(Job):
             except OSError as error:
                 failure.add_note(f"{storage} had {SUCCESS}, which could not be made again: {error}")
 
-    def _publish(self, storage: FolderStorage, places: dict[str, str]) -> None:
-        """Move files of the job to their places."""
-        storage.move({f"{self._staging}/{name}": place for name, place in places.items()})
+    def _publish(self, storage: FolderStorage, staged: Sequence[Staged]) -> None:
+        """Move files of the job to their places, or complete their uploads."""
+        if storage.objects is None:
+            storage.move({f"{self._staging}/{each.name}": each.place for each in staged})
+            return
+        try:
+            storage.objects.complete([each.upload for each in staged if each.upload])
+        except FileNotFoundError as error:
+            error.add_note(
+                "an upload of a task is gone: a lifecycle rule of the bucket that aborts uploads has to "
+                "leave them more days than a job takes"
+            )
+            raise
 
     def _write_empty(self, storage: FolderStorage, name: str) -> None:
         """Write a file without rows: it holds the schema."""
+        target = self.target
         place = f"{storage.root}/{name}"
-        options = self.target.options
-        with spillway.ParquetWriter(place, self.target.schema, filesystem=storage.files, **options):
+        settings = None if storage.is_local else dict(target.storage_options or {})
+        with spillway.ParquetWriter(place, target.schema, storage_options=settings, **target.options):
             pass
 
     def _remove_old(self, storage: FolderStorage, old: Sequence[str]) -> None:
@@ -310,33 +363,46 @@ class FolderJob(Job):
         if self._made:
             storage.remove_if_empty("")
 
-    def _end(self, storage: FolderStorage) -> None:
+    def _end(self, storage: FolderStorage, counted: Collection[str] = ()) -> None:
         """Remove the job's folder, and locally that of all jobs if no other is under way.
 
         What cannot be removed is logged: no reader sees it, and the rows have been decided about.
+
+        Args:
+            storage: The destination.
+            counted: The attempts whose uploads are complete; those of others are aborted.
         """
+        place = f"{storage}/{self._staging}"
         try:
             # First the mark: attempts that begin from here on refuse to write.
-            with contextlib.suppress(FileNotFoundError):
-                storage.files.delete_file(f"{storage.root}/{self._staging}/{_MARK}")
-            storage.remove_folder(self._staging)
-            storage.remove_if_empty(STAGING)
+            storage.remove([f"{self._staging}/{MARK}"])
+            if storage.is_local:
+                storage.remove_folder(self._staging)
+                storage.remove_if_empty(STAGING)
+            else:
+                self._abort_uploads(storage, self._staging, counted)
         except OSError as error:
-            place = f"{storage.root}/{self._staging}"
             _log.warning("files of a job that has ended stay in %s: %s", place, error)
 
-    def _storage(self) -> FolderStorage:
-        return FolderStorage(self.target.path, self.target.storage_options)
+    def _abort_uploads(self, storage: FolderStorage, folder: str, counted: Collection[str] = ()) -> None:
+        """Abort the uploads that are named below a folder of the job, and remove these names.
+
+        Raises:
+            OSError: An upload may still be there: then the store still has its name.
+        """
+        if storage.objects is None:
+            return
+        names = [each.name for each in storage.listed(folder, recursive=True)]
+        # Another attempt of a micro-batch may have made the mark again.
+        ended = [name for name in names if name.split("/")[2] in {MARK, *counted}]
+        stray = sorted(set(names) - set(ended))
+        for error in {**abort_noted(storage.objects, stray), **storage.discard(ended)}.values():
+            raise error
 
     @property
     def _staging(self) -> str:
         """The job's folder inside the destination."""
         return f"{STAGING}/{self.id}"
-
-
-def place_of(staged: str) -> str:
-    """Return the name that a file of a task gets: its own, behind the folder of the attempt."""
-    return staged.partition("/")[2]
 
 
 def in_folders_of(old: Iterable[str], new: Iterable[str]) -> list[str]:
@@ -352,6 +418,27 @@ def _folder_of(name: str) -> str:
     return unquote(name.rpartition("/")[0])
 
 
+def staged_files(results: Iterable[TaskResult]) -> list[Staged]:
+    """Return the files of the attempts that count."""
+    found = []
+    for result in results:
+        uploads = result.uploads or (None,) * len(result.files)
+        found += [Staged(name, upload) for name, upload in zip(result.files, uploads, strict=True)]
+    return found
+
+
+def _filled(writer: spillway.DatasetWriter, batches: Iterable[pa.RecordBatch]) -> float:
+    """Write batches and close the writer; return the seconds inside it."""
+    clock = Clock()
+    with writer:
+        for batch in batches:
+            with clock:
+                writer.write(batch)
+        with clock:
+            writer.close()
+    return clock.seconds
+
+
 def _left(storage: FolderStorage, old: Sequence[str], failure: BaseException) -> list[str] | None:
     """Return which old files are still there; None where that is not known, as the error then notes."""
     try:
@@ -365,17 +452,3 @@ def _shown(names: Sequence[str]) -> str:
     """The first of some names."""
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more
-
-
-def _limited(target: Target) -> Target:
-    """Give files on S3 a limit below the size at which they could not be moved to their places."""
-    if not target.path.startswith("s3://"):
-        return target
-    given = target.limits.get("max_file_bytes", _MOST_ON_S3)
-    if given > _MOST_ON_S3:
-        message = (
-            f"max_file_bytes={given} is not accepted for a folder on S3, which moves no file of more than "
-            f"5 GB: choose {_MOST_ON_S3} or less, or write a Delta table, whose files are not moved"
-        )
-        raise OptionError(message, "max_file_bytes")
-    return replace(target, limits={**target.limits, "max_file_bytes": given})

@@ -1,4 +1,4 @@
-"""The storage of a folder of files: what a job does there, in calls that mean the same locally and on S3."""
+"""The storage of a folder of files: what a job does there, in the same calls locally and in a store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from spillway import _native
 from spillway.spark.location import is_local
-from spillway.spark.storage import filesystem_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -47,48 +46,53 @@ class FolderStorage:
     """A folder that files are written to. Names are relative to it, with ``/`` between their parts.
 
     Args:
-        path: An absolute path, or ``s3://bucket/folder``.
+        path: An absolute path, or the URL of a prefix of an object store.
         storage_options: Settings and credentials of the object store.
 
     Raises:
-        OptionError: It is in an object store that folders of files are not written to.
+        OptionError: The URL is none of a store, or an option is not known.
 
     Attributes:
-        files: Its file system.
-        root: Its path there.
-        is_local: True for a path of this machine.
+        root: The path or URL.
+        objects: The prefix of the object store; None for a path of this machine.
     """
 
     def __init__(self, path: str, storage_options: Mapping[str, str] | None) -> None:
-        self.files, self.root = filesystem_of(path, storage_options)
-        self.is_local = is_local(path)
-        self._url = path
+        self.root = path
         self._options = dict(storage_options or {})
+        self.objects = None if is_local(path) else _native.ObjectFolder(path, self._options)
 
     def __str__(self) -> str:
-        return self._url
+        return self.root
+
+    @property
+    def is_local(self) -> bool:
+        """True for a path of this machine."""
+        return self.objects is None
 
     def exists(self) -> bool:
-        """Return True if the folder is there; on S3, if anything is in it."""
-        from pyarrow import fs
-
-        return bool(self.files.get_file_info(self.root).type != fs.FileType.NotFound)
+        """Return True if the folder is there; in a store, if anything is in it."""
+        return Path(self.root).exists() if self.objects is None else self.objects.exists("")
 
     def has(self, name: str) -> bool:
         """Return True if there is a file of this name."""
-        return bool(self.files.get_file_info(self._path(name)).is_file)
+        if self.objects is None:
+            return Path(self._path(name)).is_file()
+        return self.objects.sizes([name]) != [None]
 
     def present(self, names: Sequence[str]) -> list[str]:
         """Return those names of which there is a file."""
-        infos = self.files.get_file_info([self._path(name) for name in names]) if names else []
-        return [name for name, info in zip(names, infos, strict=True) if info.is_file]
+        if self.objects is None:
+            return [name for name in names if Path(self._path(name)).is_file()]
+        sizes = self.objects.sizes(list(names))
+        return [name for name, size in zip(names, sizes, strict=True) if size is not None]
 
     def any_of(self, names: Sequence[str]) -> list[str]:
         """Return those names of which there is a file or a folder."""
-        from pyarrow import fs
-
-        found = self._at_once(lambda name: self.files.get_file_info(self._path(name)).type, names)
-        return [name for name, kind in zip(names, found, strict=True) if kind != fs.FileType.NotFound]
+        if self.objects is None:
+            return [name for name in names if Path(self._path(name)).exists()]
+        found = self._at_once(self.objects.exists, names)
+        return [name for name, is_there in zip(names, found, strict=True) if is_there]
 
     def listed(
         self, folder: str = "", *, recursive: bool = False, enters: Callable[[str], bool] | None = None
@@ -99,116 +103,97 @@ class FolderStorage:
 
         Args:
             folder: The folder; without it, the root, which may be a link.
-            recursive: True if what is in its folders is listed, too.
+            recursive: True if what is in its folders is listed, too. In a store, the folders themselves are
+                not listed then, but for those that have an object as their mark.
             enters: Says for the name of a folder if it is looked into. An object store is listed whole.
         """
-        if self.is_local:
+        if self.objects is None:
             return list(_entries(Path(self.root), folder, enters or (lambda _: True), recursive=recursive))
-        from pyarrow import fs
-
-        selector = fs.FileSelector(self._path(folder), allow_not_found=True, recursive=recursive)
-        infos = self.files.get_file_info(selector)
-        return [
-            Entry(
-                PurePosixPath(info.path).relative_to(self.root).as_posix(),
-                "file" if info.is_file else "folder",
-                info.size or 0,
-            )
-            for info in infos
-        ]
+        folders: list[str] = []
+        if recursive:
+            found = self.objects.list(folder)
+        else:
+            found, folders = self.objects.children(folder)
+        inside = f"{folder}/" if folder else ""
+        entries = [Entry(inside + name, "folder", 0) for name in folders]
+        entries += [Entry(inside + name, "file", size) for name, size, _ in found if name]
+        return _with_marks(self.objects, entries)
 
     def read(self, name: str) -> bytes:
         """Return a whole file."""
-        with self.files.open_input_stream(self._path(name)) as stream:
-            return bytes(stream.read())
+        if self.objects is None:
+            return Path(self._path(name)).read_bytes()
+        (body,) = self.objects.read([name])
+        if body is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self._path(name))
+        return body
 
     def mark(self, name: str) -> None:
         """Make an empty file, with the folders that it lies in."""
-        path = self._path(name)
-        if self.is_local:
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
-        with self.files.open_output_stream(path) as mark:
-            mark.write(b"")
+        if self.objects is not None:
+            self.objects.write(name, b"")
+            return
+        path = Path(self._path(name))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"")
 
     def create_once(self, name: str, content: bytes) -> bool:
         """Make a file that appears whole, unless there is one; return False if there is.
 
-        S3 decides by a conditional PUT, a local file system by a hard link. Where there are no hard links,
-        two that make the file at once may both believe that they did.
+        A store decides by a conditional PUT, a local file system by a hard link. Where there are no hard
+        links, two that make the file at once may both believe that they did.
 
         Args:
             name: The name of the file.
-            content: Bytes that nobody else writes: where an answer of S3 is lost, they tell whose file it is.
+            content: Bytes that nobody else writes: where an answer of a store is lost, they tell whose file
+                it is.
 
         Raises:
-            OSError: It is not certain who made the file, or S3 replaces what it should only create.
+            OSError: It is not certain who made the file, or the store replaces what it should only create.
         """
         if self.is_local:
             return _linked_once(Path(self._path(name)), content)
-        return _native.create_object(self._url, name, content, self._options)
+        return _native.create_object(self.root, name, content, self._options)
 
     def move(self, places: Mapping[str, str]) -> None:
-        """Move files to other names. On S3 they are copied, and then deleted."""
-        if self.is_local:
-            for folder in {place.rpartition("/")[0] for place in places.values()}:
-                Path(self._path(folder)).mkdir(parents=True, exist_ok=True)
-        self._at_once(lambda name: self.files.move(self._path(name), self._path(places[name])), list(places))
-
-    def upload(self, scratch: Path, names: Sequence[str], folder: str) -> None:
-        """Copy files of this machine into a folder, by their names."""
-        from pyarrow import fs
-
-        local = fs.LocalFileSystem()
-
-        def upload(name: str) -> None:
-            fs.copy_files(
-                str(scratch / name),
-                self._path(f"{folder}/{name}"),
-                source_filesystem=local,
-                destination_filesystem=self.files,
-            )
-
-        self._at_once(upload, names)
+        """Move local files to other names."""
+        for folder in {place.rpartition("/")[0] for place in places.values()}:
+            Path(self._path(folder)).mkdir(parents=True, exist_ok=True)
+        self._at_once(lambda name: Path(self._path(name)).replace(self._path(places[name])), list(places))
 
     def remove(self, names: Sequence[str]) -> None:
         """Remove files, and locally the folders that only they were in; one that is gone is no error.
 
         A local file is gone, too, if a folder below the root has become a link.
         """
-        self._at_once(self._remove_listed, names)
-        if self.is_local:
-            self._remove_empty({Path(self._path(name)).parent for name in names})
+        if self.objects is not None:
+            for _, error in self.objects.delete(list(names)):
+                raise error
+            return
+        self._at_once(lambda name: _unlink_below(self.root, name), names)
+        self._remove_empty({Path(self._path(name)).parent for name in names})
 
     def discard(self, names: Sequence[str]) -> dict[str, OSError]:
         """Remove files of one's own as far as that can be done; return the errors of those that stay."""
+        if self.objects is not None:
+            return dict(self.objects.delete(list(names)))
         failed: dict[str, OSError] = {}
 
         def discard(name: str) -> None:
             try:
-                self._remove_one(name)
+                Path(self._path(name)).unlink(missing_ok=True)
             except OSError as error:
                 failed[name] = error
 
         self._at_once(discard, names)
-        if self.is_local:
-            self._remove_empty({Path(self._path(name)).parent for name in names})
+        self._remove_empty({Path(self._path(name)).parent for name in names})
         return failed
-
-    def _remove_listed(self, name: str) -> None:
-        if self.is_local:
-            _unlink_below(self.root, name)
-        else:
-            self._remove_one(name)
-
-    def _remove_one(self, name: str) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            self.files.delete_file(self._path(name))
 
     def remove_but(self, folder: str, keep: Collection[str]) -> None:
         """Remove the files of a folder but those to keep, and local folders in which nothing is left."""
         found = self.listed(folder, recursive=True)
         strays = [each.name for each in found if each.kind == "file" and each.name not in keep]
-        self._at_once(self._remove_listed, strays)
+        self.remove(strays)
         folders = [each.name for each in found if each.kind == "folder"]
         self.remove_if_empty(*sorted(folders, key=len, reverse=True), folder)
 
@@ -218,9 +203,8 @@ class FolderStorage:
         Raises:
             OSError: Something is left.
         """
-        if not self.is_local:
-            with contextlib.suppress(FileNotFoundError):
-                self.files.delete_dir(self._path(folder))
+        if self.objects is not None:
+            self.remove([each.name for each in self.listed(folder, recursive=True)])
             return
         local = Path(self._path(folder))
         for _ in range(_TRIES - 1):
@@ -255,6 +239,15 @@ class FolderStorage:
         """Do the same to many files, some at a time; raise what the first failure raised."""
         with ThreadPoolExecutor(_THREADS) as pool:
             return list(pool.map(work, names))
+
+
+def _with_marks(objects: _native.ObjectFolder, entries: Sequence[Entry]) -> list[Entry]:
+    """Tell empty objects whose keys end in a slash from files: consoles and Hadoop mark folders so."""
+    empty = [each.name for each in entries if each.kind == "file" and not each.size]
+    sizes = objects.sizes(empty)
+    # The listing leaves the slash out, and nothing has the name without it.
+    marks = {name for name, size in zip(empty, sizes, strict=True) if size is None}
+    return [each._replace(kind="folder") if each.name in marks else each for each in entries]
 
 
 def _entries(root: Path, top: str, enters: Callable[[str], bool], *, recursive: bool) -> Iterator[Entry]:

@@ -19,7 +19,8 @@ import spillway.delta
 from spillway.errors import TableNotFoundError
 from spillway.spark.delta_job import DeltaJob, nullable
 from spillway.spark.folder_contents import replaced_files
-from spillway.spark.folder_job import SUCCESS, FolderJob, in_folders_of, place_of
+from spillway.spark.folder_job import SUCCESS, FolderJob, Staged, in_folders_of, staged_files
+from spillway.spark.uploads import Upload
 from spillway.spark.write_job import SparkWriteResult, TaskResult
 
 if TYPE_CHECKING:
@@ -81,9 +82,7 @@ class DeltaBatch(DeltaJob):
             )
 
     def _remove(self, names: Sequence[str]) -> None:
-        storage = self._storage()
-        if storage is not None and names:
-            storage.remove([unquote(name) for name in names])
+        self._storage().remove([unquote(name) for name in names])
 
     def _check_under_way(self) -> None:
         """Let every attempt write: the commit of the batch, or of its replay, finds all its files."""
@@ -93,8 +92,9 @@ class FolderBatch(FolderJob):
     """A micro-batch of a folder: its manifest decides which files it has, before one of them is seen.
 
     ``_spillway_sink/QUERY/BATCH.json`` is written once. Whoever commits the batch again, after a kill, moves
-    the files that the manifest names, and discards those of the replay. Of two drivers that commit it at
-    once, one makes the manifest and the other reads it: by a hard link, or on S3 by a conditional PUT.
+    the files that the manifest names, or completes the uploads that it names, and discards those of the
+    replay. Of two drivers that commit it at once, one makes the manifest and the other reads it: by a hard
+    link, or in a store by a conditional PUT.
     """
 
     def __init__(self, target: Target, query: str, batch: int) -> None:
@@ -133,19 +133,19 @@ class FolderBatch(FolderJob):
             return SparkWriteResult(0, 0, 0, None, 0.0)
         # What an overwrite refuses is refused before anything is decided.
         present = replaced_files(storage) if self.target.overwrite else []
-        manifest = self._decided(storage, results)
-        self._fulfil(storage, manifest["files"])
-        wanted = set(manifest["files"].values())
-        if manifest.get("replaces_touched"):
+        staged, replaces_touched = self._decided(storage, results)
+        self._fulfil(storage, staged)
+        wanted = {each.place for each in staged}
+        if replaces_touched:
             present = in_folders_of(present, wanted)
         self._remove_old(storage, [name for name in present if name not in wanted])
         storage.mark(self._done)
-        self._end(storage)
+        self._end(storage, {each.attempt for each in staged})
         self._forget(storage)
-        return self.summary(results, None, len(manifest["files"]))
+        return self.summary(results, None, len(staged))
 
-    def _decided(self, storage: FolderStorage, results: Sequence[TaskResult]) -> dict[str, Any]:
-        """The manifest of the batch, which is written unless it was before.
+    def _decided(self, storage: FolderStorage, results: Sequence[TaskResult]) -> tuple[list[Staged], bool]:
+        """What the manifest of the batch names, which is written unless it was before.
 
         Raises:
             OSError: A file of a task is not as the task left it: no manifest names it, and a replay writes it
@@ -161,13 +161,16 @@ class FolderBatch(FolderJob):
             if not storage.has(name):
                 raise
             return self._parsed(storage, name)
-        manifest = {
+        staged = staged_files(results)
+        manifest: dict[str, Any] = {
             "form": 1,
             "query": self._query,
             "batch": self._batch,
             "rows": sum(result.rows for result in results),
             # The name of a file in the job's folder, and that of its place.
-            "files": {name: place_of(name) for result in results for name in result.files},
+            "files": {each.name: each.place for each in staged},
+            # What completes the upload to the place, by the same names.
+            "uploads": {each.name: each.upload._asdict() for each in staged if each.upload},
             "replaces_touched": self.replaces_touched(results),
             # Two drivers write different manifests, even of no files.
             "commit": secrets.token_hex(8),
@@ -175,44 +178,58 @@ class FolderBatch(FolderJob):
         if not storage.create_once(name, json.dumps(manifest, indent=1).encode()):
             _log.info("another driver decided about batch %d of %s", self._batch, self._query)
             return self._parsed(storage, name)
-        return manifest
+        return staged, manifest["replaces_touched"]
 
-    def _fulfil(self, storage: FolderStorage, wanted: dict[str, str]) -> None:
-        """Move the files that are not in their places yet."""
-        # Until it is in its place, a file is in the job's folder.
-        staged = {f"{self._staging}/{name}": name for name in wanted}
-        waiting = [staged[name] for name in storage.present(list(staged))]
-        self._publish(storage, {name: wanted[name] for name in waiting})
-        moved = [place for name, place in wanted.items() if name not in set(waiting)]
-        there = set(storage.present(moved))
-        missing = sorted(set(moved) - there)
+    def _fulfil(self, storage: FolderStorage, staged: list[Staged]) -> None:
+        """Make the files appear that have not yet."""
+        if storage.is_local:
+            # Until it is in its place, a file is in the job's folder.
+            in_folder = {f"{self._staging}/{each.name}": each for each in staged}
+            waiting = {name: in_folder.pop(name) for name in storage.present(list(in_folder))}
+            self._publish(storage, list(waiting.values()))
+            self._check_there(storage, [each.place for each in in_folder.values()])
+            return
+        try:
+            # An upload that was completed before is no error.
+            self._publish(storage, staged)
+        except FileNotFoundError:
+            self._check_there(storage, [each.place for each in staged])
+            raise
+
+    def _check_there(self, storage: FolderStorage, places: list[str]) -> None:
+        """Refuse to go on with a batch of which a file is gone for good."""
+        there = set(storage.present(places))
+        missing = sorted(set(places) - there)
         if missing:
             manifest = f"{storage.root}/{self._name(self._batch)}"
             in_place = f", and the files in their places, whose names contain {self.id}" if there else ""
+            where = f"in {self._staging}" if storage.is_local else "uploaded"
             message = (
-                f"{manifest}.json names {len(missing)} files that are neither in {self._staging} nor in "
+                f"{manifest}.json names {len(missing)} files that are neither {where} nor in "
                 f"their places, such as {missing[0]}: somebody removed them before the batch was complete. "
                 f"To let the query write the batch again, delete {manifest}.json{in_place}; to go on without "
                 f"its rows, create an empty file {manifest}.done. Then start the query again"
             )
             raise FileNotFoundError(message)
 
-    def _parsed(self, storage: FolderStorage, name: str) -> dict[str, Any]:
-        """The manifest of this name.
+    def _parsed(self, storage: FolderStorage, name: str) -> tuple[list[Staged], bool]:
+        """The files that the manifest of this name has, and if they replace those of their partitions alone.
 
         Raises:
             OSError: It is damaged.
         """
         try:
             found: dict[str, Any] = json.loads(storage.read(name))
-            dict(found["files"])
+            names = list(dict(found["files"]))
+            uploads = {name: Upload(**each) for name, each in found.get("uploads", {}).items()}
+            staged = [Staged(name, uploads.get(name)) for name in names]
+            return staged, bool(found.get("replaces_touched"))
         except (ValueError, KeyError, TypeError) as error:
             message = (
                 f"{storage.root}/{name} is damaged ({error}). To let the query write the batch again, delete "
                 f"it and all files whose names contain {self.id}, and start the query again"
             )
             raise OSError(message) from error
-        return found
 
     def _forget(self, storage: FolderStorage) -> None:
         """Remove the manifest of a batch that no replay comes to."""

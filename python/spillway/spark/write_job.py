@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import spillway
 from spillway import _native
 from spillway.errors import OptionError, SpillwayError, TableNotFoundError
+from spillway.spark.folder_storage import FolderStorage
 from spillway.spark.location import absolute, check_default
 from spillway.spark.settings import Settings
 from spillway.writer import WriterOptions
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from spillway.spark.folder_storage import FolderStorage
+    from spillway.spark.uploads import Upload
     from spillway.types import Condition
 
 __all__ = [
@@ -211,6 +212,7 @@ class TaskResult:
         seconds: Seconds inside the native writer.
         part: The part of a Delta append.
         partition_overwrite: What Spark told the task of the session's overwrite mode.
+        uploads: The uploads of the files, in an object store: the commit completes them.
     """
 
     rows: int = 0
@@ -219,6 +221,7 @@ class TaskResult:
     seconds: float = 0.0
     part: bytes | None = None
     partition_overwrite: str | None = None
+    uploads: tuple[Upload, ...] = ()
 
 
 class Clock:
@@ -253,8 +256,19 @@ class Job:
 
     def __init__(self, target: Target) -> None:
         self.target = target
+        self._folder_storage: FolderStorage | None = None
         self.id = uuid.uuid4().hex
         self._versions = (spillway.__version__, platform.python_version_tuple()[:2])
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Clients of a store belong to their process.
+        return {**self.__dict__, "_folder_storage": None}
+
+    def _storage(self) -> FolderStorage:
+        """The folder of the destination."""
+        if self._folder_storage is None:
+            self._folder_storage = FolderStorage(self.target.path, self.target.storage_options)
+        return self._folder_storage
 
     def begin(self) -> None:
         """Check what can be checked before the first row, and make what tasks need.

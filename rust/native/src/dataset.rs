@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_schema::SchemaRef;
-use object_sink::DatasetObjects;
+use object_sink::{DatasetObjects, Detached, Folder, PendingObjects};
 use parquet_dataset::{DatasetInput, DatasetOptions, DatasetResult, Existing};
 use parquet_writer::Batch;
 use pyo3::prelude::*;
@@ -14,6 +14,7 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::arrow::{Source, schema_from};
 use crate::errors::Failure;
+use crate::object_folder::{UploadTuple, tuple_of};
 use crate::options::{Options, describe};
 use crate::rows::{self, RowState, TakesRows};
 use crate::turn::{Takes, Turns, check_signals, detached, interruptible, watch};
@@ -97,6 +98,39 @@ pub(crate) struct DatasetWriter {
     dataset: Turns<parquet_dataset::DatasetWriter>,
     written: Arc<AtomicU64>,
     rows: RowState,
+    uploads: Detached,
+}
+
+impl DatasetWriter {
+    /// A writer to a prefix that leaves the completions of its uploads to another process.
+    pub fn detaching(
+        py: Python<'_>,
+        folder: Arc<Folder>,
+        schema: &Bound<'_, PyAny>,
+        dataset: FolderOptions,
+        options: Options<'_>,
+        journal: &str,
+    ) -> PyResult<Self> {
+        let options = options.validated(py)?;
+        let dataset = dataset.validated(py)?;
+        let schema = schema_from(schema)?;
+        detached(py, || {
+            let objects = PendingObjects::new(folder, dataset.clone(), journal, watch)?;
+            let uploads = objects.detached();
+            let objects = Box::new(objects);
+            let writer = parquet_dataset::DatasetWriter::over(objects, Some(schema), dataset, options)?;
+            Ok(Self::of(writer, uploads))
+        })
+    }
+
+    fn of(writer: parquet_dataset::DatasetWriter, uploads: Detached) -> Self {
+        Self {
+            written: writer.written(),
+            dataset: Turns::new(writer),
+            rows: RowState::default(),
+            uploads,
+        }
+    }
 }
 
 #[pymethods]
@@ -129,11 +163,7 @@ impl DatasetWriter {
                 objects, schema, dataset, options,
             )?)
         })?;
-        Ok(Self {
-            written: writer.written(),
-            dataset: Turns::new(writer),
-            rows: RowState::default(),
-        })
+        Ok(Self::of(writer, Detached::default()))
     }
 
     /// Writes all batches of an object with the Arrow `PyCapsule` interface.
@@ -210,6 +240,12 @@ impl DatasetWriter {
             self.dataset
                 .take(|dataset| Ok(dataset.left().iter().map(text).collect()))
         })
+    }
+
+    /// The uploads whose completion is left to another process, once the writer is closed.
+    #[getter]
+    fn uploads(&self) -> Vec<UploadTuple> {
+        self.uploads.uploads().into_iter().map(tuple_of).collect()
     }
 
     /// The files that were written, as dicts; `None` before all are complete.

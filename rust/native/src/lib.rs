@@ -13,6 +13,7 @@ mod encryption;
 mod errors;
 mod file_object;
 mod inspect;
+mod object_folder;
 mod options;
 mod rows;
 mod turn;
@@ -36,6 +37,8 @@ mod _native {
     use crate::encryption::check_encryption;
     #[pymodule_export]
     use crate::inspect::inspect;
+    #[pymodule_export]
+    use crate::object_folder::ObjectFolder;
     #[pymodule_export]
     use crate::options::{check_options, writer_options};
     #[pymodule_export]

@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use crate::folder::{Failure, FailureKind, Folder, Location};
 use crate::held::{HeldUploads, Incomplete};
-use crate::sink::{Attend, Refusal};
+use crate::sink::Attend;
 use crate::target::Target;
 
 const SUFFIX: &str = ".parquet";
@@ -28,10 +28,7 @@ pub struct DatasetObjects {
     folder: Folder,
     uploads: HeldUploads,
     options: DatasetOptions,
-    /// A part of the names of all files of this writer, and of no others.
-    mark: String,
-    /// The next number of a file, by its partition's folder.
-    numbers: HashMap<PathBuf, u64>,
+    naming: Naming,
     /// The paths of files below the prefix by their URLs, where `_metadata` lists them.
     names: HashMap<PathBuf, String>,
     url: String,
@@ -56,9 +53,8 @@ impl DatasetObjects {
         let dataset = Self {
             folder: Folder::open(&location, attend)?,
             uploads: HeldUploads::new(attend).map_err(with_url)?,
+            naming: Naming::new(options.clone()),
             options,
-            mark: Uuid::new_v4().to_string(),
-            numbers: HashMap::new(),
             names: HashMap::new(),
             url: location.url().to_owned(),
         };
@@ -169,13 +165,14 @@ impl DatasetObjects {
 
     /// Deletes files that gave way to new ones.
     fn remove(&self, old: &[String]) -> Option<WriteError> {
-        let (left, failure) = self.folder.delete_each(old);
-        let failure = failure.filter(|_| left > 0)?;
+        let failed = self.folder.delete_each(old);
+        let left = failed.len();
+        let (_, failure) = failed.into_iter().next()?;
         let message = format!(
             "all new files are there, and {left} of {} old ones may be, too, so that readers see the rows of both: delete \
              those whose names lack {}, or write the dataset again with existing=\"overwrite\". The reason: {}",
             old.len(),
-            self.mark,
+            self.naming.mark,
             failure.message
         );
         Some(self.refusal(failure.kind, message))
@@ -190,7 +187,7 @@ impl DatasetObjects {
             "{} of {files} files may be there, and could not be removed: delete those whose names hold {} before the rows \
              are written again. The reason: {error}",
             left.len(),
-            self.mark
+            self.naming.mark
         );
         Unpublished {
             error: self.refusal(FailureKind::Lost, message),
@@ -204,12 +201,45 @@ impl DatasetObjects {
     }
 
     fn refusal(&self, kind: FailureKind, message: String) -> WriteError {
-        let kind = match kind {
-            FailureKind::Missing => io::ErrorKind::NotFound,
-            FailureKind::Denied => io::ErrorKind::PermissionDenied,
-            FailureKind::Refused | FailureKind::Throttled | FailureKind::Lost => io::ErrorKind::Other,
-        };
-        WriteError::io(&self.url, io::Error::new(kind, Refusal { message }))
+        WriteError::io(&self.url, Failure { message, kind }.into())
+    }
+}
+
+/// The names of a writer's files.
+pub(crate) struct Naming {
+    options: DatasetOptions,
+    /// A part of the names of all files of this writer, and of no others.
+    mark: String,
+    /// The next number of a file, by its partition's folder.
+    numbers: HashMap<PathBuf, u64>,
+}
+
+impl Naming {
+    pub fn new(options: DatasetOptions) -> Self {
+        Self {
+            options,
+            mark: Uuid::new_v4().to_string(),
+            numbers: HashMap::new(),
+        }
+    }
+
+    /// The path of the next file in a folder, and the target by which it is uploaded.
+    ///
+    /// # Errors
+    /// [`WriteError`] if no object can have the path.
+    pub fn next(&mut self, folder: &Folder, inside: &Path) -> Result<(String, Target), WriteError> {
+        let number = self.numbers.entry(inside.to_path_buf()).or_default();
+        let name = self.options.marked_name(*number, &self.mark);
+        *number += 1;
+        let relative = inside.join(name);
+        let relative = relative
+            .to_str()
+            .ok_or_else(|| WriteError::schema("the name of a partition is not UTF-8"))?;
+        let url = folder.url_of(relative);
+        let target = folder
+            .target(relative)
+            .map_err(|error| WriteError::io(&url, error))?;
+        Ok((relative.to_owned(), Target { url, ..target }))
     }
 }
 
@@ -252,25 +282,10 @@ fn table_of(name: &str) -> Option<&str> {
 
 impl Places for DatasetObjects {
     fn open(&mut self, folder: &Path) -> Result<(PathBuf, Box<dyn Sink>), WriteError> {
-        let number = self.numbers.entry(folder.to_path_buf()).or_default();
-        let name = self.options.marked_name(*number, &self.mark);
-        *number += 1;
-        let relative = folder.join(name);
-        let relative = relative
-            .to_str()
-            .ok_or_else(|| WriteError::schema("the name of a partition is not UTF-8"))?;
-        let target = self
-            .folder
-            .target(relative)
-            .map_err(|error| WriteError::io(&self.url, error))?;
-        let url = self.folder.url_of(relative);
-        let target = Target {
-            url: url.clone(),
-            ..target
-        };
-        let url = PathBuf::from(url);
+        let (relative, target) = self.naming.next(&self.folder, folder)?;
+        let url = PathBuf::from(&target.url);
         if self.options.has_metadata_file() {
-            self.names.insert(url.clone(), relative.to_owned());
+            self.names.insert(url.clone(), relative);
         }
         Ok((url, Box::new(self.uploads.sink(target))))
     }

@@ -1,6 +1,7 @@
 //! A prefix of an object store: its objects are read, listed, created, replaced and deleted by their relative paths.
 
 use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::ops::Range;
 use std::pin::pin;
@@ -16,8 +17,9 @@ use tokio::time::timeout;
 
 use crate::runtime;
 use crate::scrub::Secrets;
-use crate::sink::{ATTEND_EVERY, Attend, with_cause};
+use crate::sink::{ATTEND_EVERY, Attend, Refusal, with_cause};
 use crate::target::{Address, REQUEST_TIME, Target};
+use crate::upload::Client;
 use crate::watch::{Watcher, with_answer, with_status};
 
 /// The time after which the outcome of a creation counts as unknown. It is enough for the 4 MB of the largest commit at
@@ -28,7 +30,7 @@ const CREATE_TIME: &str = "40s";
 const REMOVAL_TIME: Duration = Duration::from_secs(10);
 
 /// The most requests of one operation at a time.
-const MOST_FLYING: usize = 32;
+pub(crate) const MOST_FLYING: usize = 32;
 
 /// A folder of an object store, as a URL and options name it. No client is made of it yet.
 #[derive(Clone)]
@@ -67,6 +69,18 @@ pub struct Failure {
     pub message: String,
     /// The consequence for the caller.
     pub kind: FailureKind,
+}
+
+impl From<Failure> for io::Error {
+    fn from(failure: Failure) -> Self {
+        let kind = match failure.kind {
+            FailureKind::Missing => io::ErrorKind::NotFound,
+            FailureKind::Denied => io::ErrorKind::PermissionDenied,
+            FailureKind::Refused | FailureKind::Throttled | FailureKind::Lost => io::ErrorKind::Other,
+        };
+        let Failure { message, .. } = failure;
+        Self::new(kind, Refusal { message })
+    }
 }
 
 /// The consequence of a failure for the caller.
@@ -122,11 +136,11 @@ pub struct Listed {
 pub struct Folder {
     address: Address,
     /// A client that repeats a request when its answer was lost.
-    store: Arc<dyn ObjectStore>,
+    pub(crate) store: Arc<dyn Client>,
     /// A client that sends each request once. A repeated creation may find the object that it created itself, and a
     /// repeated write may bring back an object that was deleted.
-    once: Arc<dyn ObjectStore>,
-    path: Path,
+    once: Arc<dyn Client>,
+    pub(crate) path: Path,
     url: String,
     secrets: Secrets,
     attend: fn() -> Attend,
@@ -330,6 +344,27 @@ impl Folder {
         })
     }
 
+    /// The objects and the folders directly in `folder`, by their names there. An empty object whose key ends in a
+    /// slash marks a folder.
+    ///
+    /// # Errors
+    /// A [`Failure`] if the store refuses, or does not answer.
+    pub fn children(&self, folder: &str) -> Result<(Vec<Found>, Vec<String>), Failure> {
+        let prefix = self.path_of(folder)?;
+        let (listed, status) = self.wait(with_status(self.store.list_with_delimiter(Some(&prefix))))?;
+        let listed = listed.map_err(|error| self.failure(folder, &error, status))?;
+        let found = listed.objects.into_iter().filter_map(|object| {
+            Some(Found {
+                name: below(&prefix, &object.location).filter(|name| !name.is_empty())?,
+                modified: object.last_modified.timestamp_millis(),
+                bytes: object.size,
+            })
+        });
+        let folders = listed.common_prefixes.iter();
+        let folders = folders.filter_map(|folder| below(&prefix, folder));
+        Ok((found.collect(), folders.collect()))
+    }
+
     /// The path in `folder` of one object under it for which `wanted` holds; none where there is no such object.
     ///
     /// # Errors
@@ -407,26 +442,66 @@ impl Folder {
         self.wait(stream::iter(requests).buffered(MOST_FLYING).try_collect())?
     }
 
-    /// Deletes objects, as far as that can be done. Returns the number of those that may still be there, and the first
-    /// failure.
+    /// Deletes objects, as far as that can be done. Returns those that may still be there, each with the reason.
     #[must_use]
-    pub fn delete_each(&self, relative: &[String]) -> (usize, Option<Failure>) {
-        let (gone, first) = (Cell::new(0), RefCell::new(None));
-        let requests = relative.iter().map(|relative| self.removed(relative));
+    pub fn delete_each(&self, relative: &[String]) -> Vec<(String, Failure)> {
+        let gone = self.delete_together(relative);
+        let rest = relative.iter().filter(|name| !gone.contains(*name)).cloned();
+        let rest: Vec<_> = rest.collect();
+        self.each(&rest, String::as_str, |name| self.removed(name))
+    }
+
+    /// Deletes objects, many by one request where the store has such a request, up to the first failure. Returns those
+    /// that are gone for certain.
+    fn delete_together(&self, relative: &[String]) -> HashSet<String> {
+        let paths = relative
+            .iter()
+            .filter_map(|name| Some((self.path_of(name).ok()?, name)));
+        let names: HashMap<_, _> = paths.collect();
+        let all: Vec<_> = names.keys().cloned().map(Ok).collect();
+        let deleted = self.store.delete_stream(stream::iter(all).boxed());
+        let gone = RefCell::new(HashSet::new());
+        let noted = deleted.for_each(|done| {
+            let name = done.ok().and_then(|path| names.get(&path));
+            gone.borrow_mut().extend(name.map(|name| (*name).clone()));
+            future::ready(())
+        });
+        // Of an end that the caller asks for, the requests that follow are told.
+        let _ = self.wait(noted);
+        gone.into_inner()
+    }
+
+    /// Does the same to many objects, some at a time, as far as that can be done. Returns the names of those to which
+    /// it may not have been done, each with the reason.
+    pub(crate) fn each<'a, T, F: Future<Output = Result<(), Failure>>>(
+        &self,
+        items: &'a [T],
+        name: impl Fn(&T) -> &str,
+        work: impl Fn(&'a T) -> F,
+    ) -> Vec<(String, Failure)> {
+        let outcomes: RefCell<Vec<_>> = RefCell::new(items.iter().map(|_| None).collect());
+        let requests = items.iter().enumerate().map(|(index, item)| {
+            let request = work(item);
+            async move { (index, request.await) }
+        });
         let all = stream::iter(requests)
             .buffer_unordered(MOST_FLYING)
-            .for_each(|done| {
-                match done {
-                    Ok(()) => gone.set(gone.get() + 1),
-                    Err(failure) => {
-                        first.borrow_mut().get_or_insert(failure);
-                    }
-                }
+            .for_each(|(index, outcome)| {
+                outcomes.borrow_mut()[index] = Some(outcome);
                 future::ready(())
             });
-        let waited = self.wait(all);
-        let failure = first.into_inner().or(waited.err());
-        (relative.len() - gone.get(), failure)
+        let ended = self.wait(all).err();
+        let failed = items
+            .iter()
+            .zip(outcomes.into_inner())
+            .filter_map(|(item, outcome)| {
+                let failure = match outcome {
+                    Some(done) => done.err()?,
+                    None => ended.clone()?,
+                };
+                Some((name(item).to_owned(), failure))
+            });
+        failed.collect()
     }
 
     /// Deletes objects, roughly in this order, as far as that can be done; returns the number of deleted ones.
@@ -452,7 +527,7 @@ impl Folder {
     }
 
     /// Waits for a request, and calls `attend` meanwhile.
-    fn wait<T>(&self, request: impl Future<Output = T>) -> Result<T, Failure> {
+    pub(crate) fn wait<T>(&self, request: impl Future<Output = T>) -> Result<T, Failure> {
         let mut request = pin!(request);
         let mut attend = None;
         loop {
@@ -472,7 +547,7 @@ impl Folder {
     }
 
     /// An object's key, which is the path unchanged.
-    fn path_of(&self, relative: &str) -> Result<Path, Failure> {
+    pub(crate) fn path_of(&self, relative: &str) -> Result<Path, Failure> {
         let whole = if self.path.is_root() {
             relative.to_owned()
         } else {
@@ -484,7 +559,12 @@ impl Folder {
         })
     }
 
-    fn failure(&self, relative: &str, error: &object_store::Error, status: Option<u16>) -> Failure {
+    pub(crate) fn failure(
+        &self,
+        relative: &str,
+        error: &object_store::Error,
+        status: Option<u16>,
+    ) -> Failure {
         use object_store::Error::{
             NotFound, NotImplemented, NotSupported, PermissionDenied, Unauthenticated,
         };
@@ -511,8 +591,8 @@ impl Folder {
     }
 }
 
-/// An object's path below a prefix; empty for an object that marks the prefix as a folder.
-fn below(prefix: &Path, object: &Path) -> Option<String> {
+/// The path of an object below a prefix; empty for an object that marks the prefix as a folder.
+pub(crate) fn below(prefix: &Path, object: &Path) -> Option<String> {
     let name = object.as_ref().strip_prefix(prefix.as_ref())?;
     Some(name.trim_start_matches('/').to_owned())
 }

@@ -12,16 +12,19 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::{StreamExt, stream};
-use object_store::{MultipartUpload, ObjectStoreExt, PutPayload};
+use object_store::path::Path as Key;
+use object_store::{ObjectStoreExt, PutPayload};
 use parquet_writer::WriteError;
 use parquet_writer::sink::Sink;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::journal::Journal;
 use crate::sink::{Attend, FAREWELL, Unbegun, begin, wait};
 use crate::tail::Tail;
 use crate::target::Target;
+use crate::upload::{PendingUpload, Upload};
 use crate::{parts, runtime};
 
 /// Bytes of the parts under way, in all uploads together. A part that is larger goes alone.
@@ -63,9 +66,19 @@ impl HeldUploads {
                 waiting_bytes: 0,
                 held: Vec::new(),
                 given_up: Vec::new(),
+                journal: None,
             })),
             process: std::process::id(),
         })
+    }
+
+    /// Names each upload, before its first part, in a small object of its own in the folder `target`: the store's name
+    /// of the upload, a line feed, and the object's path below `root`. With it, whoever finds the uploads of a process
+    /// that was killed can abort them.
+    #[must_use]
+    pub fn with_journal(self, target: Target, root: String) -> Self {
+        lock(&self.shared).journal = Some(Journal::new(target, root));
+        self
     }
 
     /// A sink for one object. Its commit only ends the upload of its parts. No request is made before the first part is
@@ -120,6 +133,28 @@ impl HeldUploads {
     }
 }
 
+impl HeldUploads {
+    /// Leaves the completion of all committed sinks to another process. `name` gives an object's name from its path.
+    ///
+    /// # Errors
+    /// [`WriteError::Io`] with the URL of an object of which the store refused a part.
+    pub fn detach(
+        &mut self,
+        name: impl Fn(&Key) -> Option<String>,
+    ) -> Result<Vec<PendingUpload>, WriteError> {
+        let mut shared = lock(&self.shared);
+        shared.land_all()?;
+        let pending = shared.held.iter().map(|held| {
+            let name = name(held.upload.path())?;
+            held.upload.pending(name)
+        });
+        let pending: Option<Vec<_>> = pending.collect();
+        let pending = pending.ok_or_else(|| WriteError::schema("a part of an upload has not arrived"))?;
+        shared.held.clear();
+        Ok(pending)
+    }
+}
+
 impl Drop for HeldUploads {
     fn drop(&mut self) {
         // A forked child only inherited them, and perhaps a lock that nobody opens.
@@ -142,7 +177,8 @@ struct Shared {
     waiting_bytes: usize,
     held: Vec<Held>,
     /// Uploads to be aborted.
-    given_up: Vec<Box<dyn MultipartUpload>>,
+    given_up: Vec<Upload>,
+    journal: Option<Journal>,
 }
 
 /// A part under way.
@@ -154,7 +190,7 @@ struct Flying {
 
 /// An upload that lacks its completion alone.
 struct Held {
-    upload: Box<dyn MultipartUpload>,
+    upload: Upload,
     target: Target,
     state: State,
     /// The store's answer to the completion, if it did not make the object appear.
@@ -175,32 +211,23 @@ impl Held {
     /// Completes the upload. Returns true if the object has appeared.
     async fn complete(&mut self) -> bool {
         self.state = State::Sent;
-        let Err(error) = self.upload.complete().await else {
-            self.state = State::Appeared;
-            return true;
-        };
-        // The answer to a completion may be lost. The completion that is sent again finds no upload then.
-        if self.target.store.head(&self.target.path).await.is_ok() {
-            self.state = State::Appeared;
-            return true;
+        match self.upload.complete(&*self.target.store).await {
+            Ok(()) => self.state = State::Appeared,
+            Err(error) => self.refusal = Some(refusal(&self.target, &error)),
         }
-        self.refusal = Some(refusal(&self.target, &error));
-        false
+        self.state == State::Appeared
     }
 
     /// Removes the object, or the upload. Returns true if that is certain.
     async fn undo(&mut self) -> bool {
         // Before the object, so that no late completion makes one after that.
-        let aborted = self.state == State::Appeared || is_gone(&self.upload.abort().await);
+        let aborted = self.state == State::Appeared || self.upload.abort().await.is_ok();
         if self.state == State::Waiting {
             // An upload that is left is invisible.
             self.state = State::Gone;
             return aborted;
         }
-        let (store, path) = (&self.target.store, &self.target.path);
-        // Whoever may not delete an object may still see that there is none.
-        let deleted = is_gone(&store.delete(path).await)
-            || matches!(store.head(path).await, Err(object_store::Error::NotFound { .. }));
+        let deleted = self.upload.delete(&*self.target.store).await.is_ok();
         if aborted && deleted {
             self.state = State::Gone;
         }
@@ -211,10 +238,6 @@ impl Held {
 /// The error of an object, by its own name: it may be found out while another one is written.
 fn refusal(target: &Target, error: &object_store::Error) -> io::Error {
     io::Error::other(WriteError::io(&target.url, target.refusal(error)))
-}
-
-fn is_gone(done: &object_store::Result<()>) -> bool {
-    matches!(done, Ok(()) | Err(object_store::Error::NotFound { .. }))
 }
 
 /// The error of uploads that have not all appeared: that of a completion, else that of the wait.
@@ -234,13 +257,34 @@ impl Shared {
         wait(&self.runtime, &|| attend.get_or_init(self.attend)(), request)
     }
 
-    fn begin(&mut self, target: &Target) -> io::Result<Box<dyn MultipartUpload>> {
+    fn begin(&mut self, target: &Target) -> io::Result<Upload> {
         let attend = OnceCell::new();
         let attend = || attend.get_or_init(self.attend)();
-        begin(&self.runtime, &attend, target).map_err(|Unbegun { error, upload }| {
-            self.given_up.extend(upload);
-            error
-        })
+        let store = Arc::clone(&target.store);
+        let request = Upload::begin(store, target.path.clone());
+        let upload =
+            begin(&self.runtime, &attend, target, request).map_err(|Unbegun { error, upload }| {
+                self.given_up.extend(upload);
+                error
+            })?;
+        match self.note(&upload) {
+            Ok(()) => Ok(upload),
+            Err(error) => {
+                self.given_up.push(upload);
+                Err(error)
+            }
+        }
+    }
+
+    /// Names an upload in the journal.
+    fn note(&mut self, upload: &Upload) -> io::Result<()> {
+        let Some(journal) = &mut self.journal else {
+            return Ok(());
+        };
+        let (path, body) = journal.entry(upload);
+        let target = journal.target().clone();
+        let written = self.wait(target.store.put(&path, body))?;
+        written.map(|_| ()).map_err(|error| refusal(&target, &error))
     }
 
     /// Waits until another part of so many bytes may be under way.
@@ -330,7 +374,7 @@ impl Shared {
         let uploads = held
             .map(|held| held.upload)
             .chain(std::mem::take(&mut self.given_up));
-        self.clean_up(uploads.map(|mut upload| async move { is_gone(&upload.abort().await) }));
+        self.clean_up(uploads.map(|upload| async move { upload.abort().await.is_ok() }));
     }
 }
 
@@ -342,7 +386,7 @@ pub struct HeldSink {
     shown: PathBuf,
     tail: Tail,
     parts: usize,
-    upload: Option<Box<dyn MultipartUpload>>,
+    upload: Option<Upload>,
     process: u32,
     done: bool,
 }
@@ -461,13 +505,12 @@ impl Drop for HeldSink {
 
 #[cfg(test)]
 mod tests {
-    use std::error::Error;
-
     use async_trait::async_trait;
     use futures_util::TryStreamExt;
     use object_store::memory::InMemory;
+    use object_store::multipart::{MultipartStore, PartId};
     use object_store::path::Path;
-    use object_store::{ObjectStore, PutResult, UploadPart};
+    use object_store::{MultipartId, ObjectStore, PutResult};
     use proptest::collection::vec;
     use proptest::prelude::*;
 
@@ -482,7 +525,7 @@ mod tests {
 
     fn target(store: &Arc<InMemory>, name: &str) -> Target {
         Target {
-            store: Arc::clone(store) as Arc<dyn ObjectStore>,
+            store: Arc::<InMemory>::clone(store),
             path: Path::from(name),
             url: format!("s3://bucket/{name}"),
             secrets: Secrets::default(),
@@ -535,31 +578,47 @@ mod tests {
         }
     }
 
-    /// An upload whose completion is refused.
+    /// A store that refuses completions.
     #[derive(Debug)]
-    struct Refused {
+    struct Refusing {
         /// A store that makes the object all the same: its answer is lost.
-        makes: Option<(Arc<InMemory>, Path)>,
+        makes: Option<Arc<InMemory>>,
     }
 
     #[async_trait]
-    impl MultipartUpload for Refused {
-        fn put_part(&mut self, _: PutPayload) -> UploadPart {
-            Box::pin(async { Ok(()) })
+    impl MultipartStore for Refusing {
+        async fn create_multipart(&self, _: &Path) -> object_store::Result<MultipartId> {
+            Ok("1".into())
         }
 
-        async fn complete(&mut self) -> object_store::Result<PutResult> {
-            if let Some((store, path)) = &self.makes {
-                store.put(path, PutPayload::from_static(b"made")).await?;
-            }
-            let source: Box<dyn Error + Send + Sync> = "no answer".into();
-            Err(object_store::Error::Generic {
-                store: "test",
-                source,
+        async fn put_part(
+            &self,
+            _: &Path,
+            _: &MultipartId,
+            _: usize,
+            _: PutPayload,
+        ) -> object_store::Result<PartId> {
+            Ok(PartId {
+                content_id: String::new(),
             })
         }
 
-        async fn abort(&mut self) -> object_store::Result<()> {
+        async fn complete_multipart(
+            &self,
+            path: &Path,
+            _: &MultipartId,
+            _: Vec<PartId>,
+        ) -> object_store::Result<PutResult> {
+            if let Some(store) = &self.makes {
+                store.put(path, PutPayload::from_static(b"made")).await?;
+            }
+            Err(object_store::Error::Generic {
+                store: "test",
+                source: "no answer".into(),
+            })
+        }
+
+        async fn abort_multipart(&self, _: &Path, _: &MultipartId) -> object_store::Result<()> {
             Ok(())
         }
     }
@@ -571,9 +630,15 @@ mod tests {
             sink.write_all(name.as_bytes()).unwrap();
             sink.commit().unwrap();
         }
-        let makes = is_made.then(|| (Arc::clone(store), Path::from("c")));
+        let makes = is_made.then(|| Arc::clone(store));
+        let pending = PendingUpload {
+            name: "c".into(),
+            id: "1".into(),
+            parts: vec![String::new()],
+            bytes: 4,
+        };
         lock(&uploads.shared).held.push(Held {
-            upload: Box::new(Refused { makes }),
+            upload: Upload::resume(Arc::new(Refusing { makes }), Path::from("c"), &pending),
             target: target(store, "c"),
             state: State::Waiting,
             refusal: None,
@@ -597,5 +662,36 @@ mod tests {
         let mut uploads = with_refused(&store, true);
         uploads.complete().unwrap();
         assert_eq!(objects(&uploads, &store).len(), 3);
+    }
+
+    #[test]
+    fn a_detached_upload_is_invisible_until_another_process_completes_it() {
+        let (store, mut uploads) = (Arc::new(InMemory::new()), uploads());
+        let journal = target(&store, "jobs/1");
+        uploads = uploads.with_journal(journal, "folder".into());
+        let mut sink = uploads.sink(target(&store, "folder/a"));
+        sink.write_all(b"rows").unwrap();
+        sink.commit().unwrap();
+        let below = |path: &Path| path.as_ref().strip_prefix("folder/").map(ToOwned::to_owned);
+        let pending = uploads.detach(below).unwrap();
+        assert_eq!(pending.len(), 1);
+        let (name, id) = ("folder/a".to_owned(), &pending[0].id);
+        let noted = ("jobs/1/00000".to_owned(), format!("{id}\na").into_bytes());
+        assert_eq!(objects(&uploads, &store), vec![noted.clone()]);
+        let runtime = lock(&uploads.shared).runtime.clone();
+        // Nothing aborts it when the process ends.
+        drop(uploads);
+        let resumed = Upload::resume(
+            Arc::<InMemory>::clone(&store),
+            Path::from("folder/a"),
+            &pending[0],
+        );
+        for _ in 0..2 {
+            runtime.block_on(resumed.complete(&*store)).unwrap();
+        }
+        let uploads = self::uploads();
+        assert_eq!(objects(&uploads, &store), vec![(name, b"rows".to_vec()), noted]);
+        runtime.block_on(resumed.delete(&*store)).unwrap();
+        assert!(runtime.block_on(resumed.complete(&*store)).is_err());
     }
 }

@@ -87,7 +87,9 @@ impl ObjectSink {
     }
 
     fn begin(&mut self) -> io::Result<()> {
-        match begin(&self.runtime, &*self.attend, &self.target) {
+        let (store, path) = (Arc::clone(&self.target.store), self.target.path.clone());
+        let request = async move { store.put_multipart(&path).await };
+        match begin(&self.runtime, &*self.attend, &self.target, request) {
             Ok(upload) => {
                 self.upload = Some(upload);
                 Ok(())
@@ -171,20 +173,20 @@ pub(crate) fn wait<T>(
 }
 
 /// An upload that could not be begun, or that nobody waited for.
-pub(crate) struct Unbegun {
+pub(crate) struct Unbegun<U> {
     pub error: io::Error,
     /// The upload, where the store began it all the same: it has to be aborted.
-    pub upload: Option<Box<dyn MultipartUpload>>,
+    pub upload: Option<U>,
 }
 
-/// Begins an upload.
-pub(crate) fn begin(
+/// Waits for a request that begins an upload.
+pub(crate) fn begin<U: Send + 'static>(
     runtime: &Handle,
     attend: &dyn Fn() -> io::Result<()>,
     target: &Target,
-) -> Result<Box<dyn MultipartUpload>, Unbegun> {
-    let (store, path) = (Arc::clone(&target.store), target.path.clone());
-    let mut begun = runtime.spawn(async move { store.put_multipart(&path).await });
+    request: impl Future<Output = object_store::Result<U>> + Send + 'static,
+) -> Result<U, Unbegun<U>> {
+    let mut begun = runtime.spawn(request);
     match wait(runtime, attend, async { (&mut begun).await? }) {
         Ok(done) => done.map_err(|error| Unbegun {
             error: target.refusal(&error),

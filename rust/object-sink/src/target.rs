@@ -9,11 +9,12 @@ use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::client::{HttpConnector, ReqwestConnector};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::path::Path;
-use object_store::{ClientConfigKey, ObjectStore, ObjectStoreScheme, RetryConfig};
+use object_store::{ClientConfigKey, ObjectStoreScheme, RetryConfig};
 use parquet_writer::WriteError;
 use url::Url;
 
 use crate::scrub::Secrets;
+use crate::upload::Client;
 
 /// The time limit of one request: enough for a part of 8 MiB at one megabit per second.
 pub(crate) const REQUEST_TIME: &str = "70s";
@@ -37,7 +38,7 @@ const FOR_TABLES_ONLY: [&str; 9] = [
 /// An object that can be written.
 #[derive(Clone)]
 pub struct Target {
-    pub(crate) store: Arc<dyn ObjectStore>,
+    pub(crate) store: Arc<dyn Client>,
     pub(crate) path: Path,
     /// The URL as it may be shown.
     pub(crate) url: String,
@@ -152,7 +153,7 @@ impl Address {
         retry: RetryConfig,
         time: &str,
         connector: impl HttpConnector,
-    ) -> Result<Arc<dyn ObjectStore>, WriteError> {
+    ) -> Result<Arc<dyn Client>, WriteError> {
         let settings = self.settings.iter().cloned();
         store(&self.scheme, &self.url, settings, retry, time, connector).map_err(|error| {
             let message = format!("storage_options do not open {}: {error}", self.shown);
@@ -314,7 +315,7 @@ fn store(
     retry: RetryConfig,
     time: &str,
     connector: impl HttpConnector,
-) -> object_store::Result<Arc<dyn ObjectStore>> {
+) -> object_store::Result<Arc<dyn Client>> {
     crate::runtime::choose_cryptography();
     let url = url.as_str();
     // First, so that a caller's own counts.
