@@ -20,11 +20,17 @@ from spillway.bench.worker import row_input
 ROWS = 12_000
 FORMS = {"rows": row_input.dicts, "rows-json": row_input.dicts_from_json, "ndjson": row_input.ndjson}
 NAMES = {
-    **{"spillway": spillway, "pa": pa, "pq": pq, "pl": pl, "pd": pd},
-    **{"duckdb": duckdb, "arro3": arro3, "datafusion": datafusion},
+    "spillway": spillway,
+    "pa": pa,
+    "pq": pq,
+    "pl": pl,
+    "pd": pd,
+    "duckdb": duckdb,
+    "arro3": arro3,
+    "datafusion": datafusion,
 }
-# Frames for rows, DuckDB's files in memory, pandas' types for fastparquet and sessions of Spark take more than a
-# user wants to read.
+# Frames for rows, DuckDB's files in memory, the types of pandas for fastparquet and sessions of Spark
+# take more than a user wants to read.
 LONG = {
     *("polars-rows", "polars-ndjson", "pyarrow-ndjson", "duckdb-ndjson"),
     *("fastparquet", "spark-parquet", "spark-delta"),

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pandas as pd
-import pyarrow as pa
 
 from spillway.backends.protocol import BATCHES_AND_TABLE
 from spillway.backends.retain import Gathered
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pyarrow as pa
 
     from spillway.backends.protocol import Mode, Settings, Sink
 
