@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import arro3.io
+import datafusion
 import duckdb
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,9 +19,22 @@ from spillway.bench.worker import row_input
 
 ROWS = 12_000
 FORMS = {"rows": row_input.dicts, "rows-json": row_input.dicts_from_json, "ndjson": row_input.ndjson}
-NAMES = {"spillway": spillway, "pa": pa, "pq": pq, "pl": pl, "duckdb": duckdb, "arro3": arro3}
-# Frames for rows, DuckDB's files in memory and sessions of Spark take more than a user wants to read.
-LONG = {"polars-rows", "polars-ndjson", "pyarrow-ndjson", "duckdb-ndjson", "spark-parquet", "spark-delta"}
+NAMES = {
+    "spillway": spillway,
+    "pa": pa,
+    "pq": pq,
+    "pl": pl,
+    "pd": pd,
+    "duckdb": duckdb,
+    "arro3": arro3,
+    "datafusion": datafusion,
+}
+# Frames for rows, DuckDB's files in memory, the types of pandas for fastparquet and sessions of Spark
+# take more than a user wants to read.
+LONG = {
+    *("polars-rows", "polars-ndjson", "pyarrow-ndjson", "duckdb-ndjson"),
+    *("fastparquet", "spark-parquet", "spark-delta"),
+}
 CELLS = [(name, mode) for name in backends.names() for mode in sorted(backends.modes(name))]
 
 

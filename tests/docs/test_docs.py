@@ -19,6 +19,7 @@ import spillway
 import spillway.delta
 from spillway.cli.app import app
 
+from ..counts import SOAK
 from .pages import ROOT, blocks_of, check, pages
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ pytestmark = pytest.mark.timeout(900)
 RUNNER = Path(__file__).with_name("pages.py")
 # That of Spark is run by tests/spark, where a JVM may start.
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.stem != "spark_reads")
-PLUGIN = ROOT / "examples" / "backend_plugin"
+# A soak downloads the libraries of the last two: 150 and 50 MB.
+PLUGINS = ("backend_plugin", *(("backend_chdb", "backend_daft") if SOAK else ()))
 # Blocks below "not run: REASON". One more is a decision.
 NOT_RUN = 16
 # A JVM may start in some tests alone, which run those that say so; the last two compare runs of their own.
@@ -88,28 +90,36 @@ def test_an_example_runs(example: Path, tmp_path: Path, store: dict[str, str]) -
     assert done.stdout
 
 
-def test_the_example_of_a_backend_is_measured(tmp_path: Path) -> None:
-    project = tomllib.loads((PLUGIN / "pyproject.toml").read_text())["project"]
-    points = project["entry-points"]["spillway.backends"]
-    info = tmp_path / "spillway_flat-0.1.0.dist-info"
+@pytest.mark.parametrize("folder", PLUGINS)
+def test_the_example_of_a_backend_is_measured(tmp_path: Path, folder: str) -> None:
+    plugin = ROOT / "examples" / folder
+    project = tomllib.loads((plugin / "pyproject.toml").read_text())["project"]
+    (backend, target), *_ = project["entry-points"]["spillway.backends"].items()
+    mode = "batches" if folder == "backend_plugin" else "table"
+    info = tmp_path / f"{target.partition(':')[0]}-0.1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 0.1.0\n")
-    lines = [f"{name} = {target}\n" for name, target in points.items()]
-    (info / "entry_points.txt").write_text("[spillway.backends]\n" + "".join(lines))
-    path = os.pathsep.join([str(PLUGIN), str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    bench = "spillway bench --backend pyarrow-flat --rows 1000 --samples 1 --memory none --no-trace"
-    done = run(
-        tmp_path,
-        *bench.split(),
-        "--mode",
-        "batches",
-        "--validate",
-        "pyarrow",
-        environment={"PYTHONPATH": path},
-    )
+    (info / "entry_points.txt").write_text(f"[spillway.backends]\n{backend} = {target}\n")
+    libraries = tmp_path / "libraries"
+    if mode == "table":
+        install(libraries, backend)
+    path = os.pathsep.join([str(plugin), str(tmp_path), str(libraries), os.environ.get("PYTHONPATH", "")])
+    bench = f"spillway bench --backend {backend} --mode {mode} --rows 1000 --samples 1"
+    options = "--memory none --no-trace --validate pyarrow"
+    done = run(tmp_path, *bench.split(), *options.split(), environment={"PYTHONPATH": path})
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     (samples,) = tmp_path.glob("runs/*/samples.jsonl")
-    assert json.loads(samples.read_text())["cell"]["backend"] == "pyarrow-flat"
+    sample = json.loads(samples.read_text())
+    assert sample["cell"]["backend"] == backend
+    (checked,) = tmp_path.glob("runs/*/validation.jsonl")
+    assert json.loads(checked.read_text())["outcome"] == "ok"
+
+
+def install(folder: Path, backend: str) -> None:
+    """Install an example's library without pyarrow, of which the bench has one."""
+    packages = {"chdb": ("chdb", "chdb-core"), "daft": ("daft", "tqdm")}[backend]
+    command = (sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-deps", "--target", str(folder))
+    subprocess.run([*command, *packages], check=True)
 
 
 def test_every_block_runs_or_says_why_not() -> None:

@@ -25,7 +25,8 @@ def call_of(backend: str, mode: str, settings: Settings) -> str | None:
     """Python that writes `path` as the backend does; None for backends whose code does not fit a few lines.
 
     `table` is a `pyarrow.Table`, `batches` are record batches of `schema`, `chunks` are lists of dicts or
-    bytes of NDJSON. `pa`, `pq` and `pl` stand for pyarrow, pyarrow.parquet and polars.
+    bytes of NDJSON. `pa`, `pq`, `pl` and `pd` stand for pyarrow, pyarrow.parquet, polars
+    and pandas.
     """
     lines = _CALLS.get((backend, "batches" if mode == "batches-retained" else mode))
     return None if lines is None else "\n".join(lines(_Options(settings)))
@@ -173,6 +174,36 @@ def _arro3_tuned(source: str, first: str) -> Callable[[_Options], _Lines]:
     ]
 
 
+def _datafusion(options: _Options) -> _Lines:
+    return [
+        *_call(
+            "options = datafusion.ParquetWriterOptions",
+            [
+                *(text.replace('"lz4"', '"lz4_raw"') for text in options.codec),
+                f"max_row_group_size={options.settings.row_group_rows}",
+                f"allow_single_file_parallelism={options.settings.threads > 1}",
+            ],
+        ),
+        "config = datafusion.SessionConfig().with_target_partitions(1)",
+        "frame = datafusion.SessionContext(config).from_arrow(table)",
+        "frame.write_parquet(path, options)",
+    ]
+
+
+def _pandas(options: _Options) -> _Lines:
+    return [
+        "frame = table.to_pandas(types_mapper=pd.ArrowDtype)",
+        *_call(
+            "frame.to_parquet",
+            [
+                *("path", 'engine="pyarrow"', "index=False"),
+                *(text.replace('"uncompressed"', "None") for text in options.codec),
+                f"row_group_size={options.settings.row_group_rows}",
+            ],
+        ),
+    ]
+
+
 _CHOOSE = "from spillway.backends.tuned_encodings import choose_encodings"
 _TEXT_FOR_TIMES = (
     "from spillway.backends.pyarrow import with_text_for_times",
@@ -218,4 +249,8 @@ _CALLS: dict[tuple[str, str], Callable[[_Options], _Lines]] = {
     ("arro3", "batches"): _arro3(_READER),
     ("arro3-tuned", "table"): _arro3_tuned("table", "table.to_batches()[:1]"),
     ("arro3-tuned", "batches"): _arro3_tuned(_READER, "batches[:1]"),
+    ("datafusion", "table"): _datafusion,
+    ("datafusion", "batches"): lambda options: [_TABLE, *_datafusion(options)],
+    ("pandas", "table"): _pandas,
+    ("pandas", "batches"): lambda options: [_TABLE, *_pandas(options)],
 }

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spillway.backends.protocol import BATCHES_AND_TABLE
-from spillway.backends.retain import retained
+from spillway.backends.retain import Gathered, retained
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from spillway.backends.protocol import Mode, Settings
+    from spillway.backends.protocol import Mode, Settings, Sink
     from spillway.backends.tuned_encodings import EncodingChoice
 
 __all__ = [
@@ -56,8 +56,8 @@ class PyarrowBuffered:
     def version(self) -> str:
         return pa.__version__
 
-    def open(self, path: Path, schema: pa.Schema, settings: Settings) -> _Buffer:
-        return _Buffer(path, schema, settings)
+    def open(self, path: Path, schema: pa.Schema, settings: Settings) -> Sink:
+        return Gathered(schema, settings, lambda table: _write_table(table, path, settings))
 
 
 class PyarrowStreamingTuned:
@@ -120,30 +120,8 @@ class _Stream:
         self._writer.close()
 
 
-class _Buffer:
-    def __init__(self, path: Path, schema: pa.Schema, settings: Settings) -> None:
-        self._path = path
-        self._schema = schema
-        self._settings = settings
-        self._batches: list[pa.RecordBatch] = []
-        self._table: pa.Table | None = None
-
-    def write(self, data: pa.RecordBatch | pa.Table) -> None:
-        if isinstance(data, pa.Table):
-            self._table = data
-        else:
-            self._batches.append(retained(data, self._settings))
-
-    def close(self) -> None:
-        table = self._table
-        if table is None:
-            table = pa.Table.from_batches(self._batches, self._schema)
-        pq.write_table(
-            table,
-            self._path,
-            row_group_size=self._settings.row_group_rows,
-            **_compression(self._settings),
-        )
+def _write_table(table: pa.Table, path: Path, settings: Settings) -> None:
+    pq.write_table(table, path, row_group_size=settings.row_group_rows, **_compression(settings))
 
 
 class _RowGroups:

@@ -78,6 +78,11 @@ _BUILT_IN = {
     # Each of their samples starts a JVM, which takes longer than all others together.
     "spark-parquet": _BuiltIn("spark", "SparkParquet", "pyspark", "pyspark", extra="spark", asked=True),
     "spark-delta": _BuiltIn("spark", "SparkDelta", "pyspark", "pyspark", extra="spark", asked=True),
+    "fastparquet": _BuiltIn(
+        "fastparquet", "Fastparquet", "fastparquet", "fastparquet", extra="peers", asked=True
+    ),
+    "datafusion": _BuiltIn("datafusion", "DataFusion", "datafusion", "datafusion", extra="peers", asked=True),
+    "pandas": _BuiltIn("pandas", "Pandas", "pandas", "pandas", extra="peers", asked=True),
 }
 
 
