@@ -28,10 +28,10 @@ from spillway.harness.environment import describe_run, refuse_debug_build
 from spillway.harness.records import new_run_id, write_json
 from spillway.harness.redaction import redact
 from spillway.race import committers
-from spillway.race.cell import quantile
 from spillway.race.check import check
 from spillway.race.location import Location
 from spillway.race.plan import Cell, Options
+from spillway.race.quantiles import quantile
 from spillway.race.record import SCHEMA_VERSION
 from spillway.race.workload import rows
 

@@ -113,7 +113,6 @@ def _wait(name: str, percent: int, which: str) -> _Measure:
 _MEASURES = (
     _Measure("appends/s", itemgetter("appends_per_second"), itemgetter("appends_per_second")),
     _wait("median", 50, "median"),
-    _wait("p99", 99, "p99"),
     _wait("longest", 100, "longest"),
     _Measure("versions", lambda race: race["table"]["versions"], itemgetter("versions")),
     _Measure("attempts", itemgetter("attempts"), itemgetter("attempts")),
@@ -177,7 +176,6 @@ def _unit(name: str) -> str:
 _GRID = (
     "appends/s",
     "median wait, s",
-    "p99, s",
     "longest, s",
     "versions/s",
     "appends a version",
@@ -201,7 +199,7 @@ def _flow(report: Report) -> list[str]:
     charged = sum(requests[kind] for kind in ("list", "conditional_put", "put_intent", "put_data"))
     return [
         _figure(report["appends_per_second"]),
-        *(_figure(waits[which]) for which in ("median", "p99", "longest")),
+        *(_figure(waits[which]) for which in ("median", "longest")),
         _figure(report["versions"] / report["seconds"]),
         _figure(report["appends"] / versions),
         _figure(report["attempts"] / versions),
@@ -219,7 +217,7 @@ def _bursts(reports: Sequence[Report]) -> str:
             _label(report),
             _figure(report["seconds"]),
             _figure(report["appends_per_second"]),
-            *(_figure(report["wait_seconds"][which]) for which in ("median", "p99")),
+            _figure(report["wait_seconds"]["median"]),
             f"{report['versions']:,}",
             f"{report['attempts']:,}",
             f"{report['most_lost']:,}",
@@ -232,7 +230,6 @@ def _bursts(reports: Sequence[Report]) -> str:
         "all in s",
         "appends/s",
         "median wait, s",
-        "p99, s",
         "versions",
         "attempts",
         "most races lost",
@@ -249,7 +246,7 @@ def _changes(reports: Sequence[Report]) -> str:
             _label(report),
             _figure(report["appends_per_second"]),
             f"{report['appends_per_second'] / base:.2f}",
-            *(_figure(report["wait_seconds"][which]) for which in ("median", "p99")),
+            _figure(report["wait_seconds"]["median"]),
             _figure(report["versions"] / report["seconds"]),
             _figure(report["attempts"] / max(1, report["versions"])),
             _figure(report["usd_a_million"]),
@@ -261,7 +258,6 @@ def _changes(reports: Sequence[Report]) -> str:
         "appends/s",
         "times",
         "median wait, s",
-        "p99, s",
         "versions/s",
         "attempts a version",
         "USD per million appends",

@@ -6,10 +6,10 @@ import pytest
 
 from spillway.errors import MissingExtraError, OptionError
 from spillway.race import committers
-from spillway.race.cell import quantile
 from spillway.race.limits import reason_to_skip
 from spillway.race.location import Location
 from spillway.race.plan import Cell, Options, parse_spread, plan_cells
+from spillway.race.quantiles import quantile
 from spillway.race.targets import TARGETS, target_cells
 
 

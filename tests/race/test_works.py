@@ -105,7 +105,7 @@ def test_the_report_of_deletes_tells_the_work_and_the_rule(deletes: Path) -> Non
     (head,) = [line for line in report.splitlines() if line.startswith("| committer")]
     columns = [cell.strip() for cell in head.strip("|").split("|")]
     assert {"committed", "conflicts", "rows left", "lost", "doubled", "deletes/s", "versions"} <= set(columns)
-    assert {"wait p50 s", "p99 s", "longest s", "all answered s", "attempts a delete"} <= set(columns)
+    assert {"service p50 s", "longest service s", "all answered s", "attempts a delete"} <= set(columns)
     page = (ROOT / "docs" / "guide" / "reading-a-report.md").read_text()
     assert set(columns) <= set(re.findall(r"`([^`]+)`", page))
 

@@ -51,6 +51,15 @@ def race(  # noqa: PLR0913 - one argument per option of the command
         float | None,
         typer.Option(help="Seconds for which each writer appends again and again, in place of --appends."),
     ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            help="Appends per second that are due, of all writers together: an open loop. Needs --seconds. "
+            "Arrivals are a Poisson process by --seed; each writer has an equal share, and one that is late "
+            "starts at once. Response times count from when it was due. By default the loop is closed, "
+            "and a writer starts when its last append was answered, which measures throughput alone."
+        ),
+    ] = None,
     noise: Annotated[
         bool, typer.Option("--noise", help="Have a process write and sync beside, on the disk of the tables.")
     ] = False,
@@ -112,7 +121,7 @@ def race(  # noqa: PLR0913 - one argument per option of the command
     samples: Annotated[
         int, typer.Option(help="Races of each cell: 5 for a rough figure, 12 for one to quote.")
     ] = 1,
-    seed: Annotated[int, typer.Option(help="Of the order of races.")] = 1,
+    seed: Annotated[int, typer.Option(help="Of the order of races, and of the arrivals of --rate.")] = 1,
     targets: Annotated[
         bool,
         typer.Option(
@@ -136,6 +145,7 @@ def race(  # noqa: PLR0913 - one argument per option of the command
     spillway race --writers 1024 --spread processes:64;
     spillway race --writers 1 --appends 200;
     spillway race --writers 64 --spread processes --seconds 60 --committers spillway;
+    spillway race --writers 16 --rate 200 --seconds 30 --committers spillway,delta-rs-retry;
     spillway race --workloads merge,append-only,batched:1000 --writers 50;
     spillway race --work delete --writers 100 --rows 500 --committers row-level,file-level;
     spillway race --work update --writers 1000 --rows 1 --table-rows 1000000 --committers row-level;
@@ -167,6 +177,7 @@ def race(  # noqa: PLR0913 - one argument per option of the command
             spread=spread,
             seconds=seconds,
             noise=noise,
+            rate=rate,
             samples=samples,
             seed=seed,
             time_limit=time_limit,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections import Counter
 from contextlib import contextmanager
@@ -16,6 +15,8 @@ from spillway.harness.host import HostWatch
 from spillway.race.check import Verdict
 from spillway.race.done_tables import creation_seconds
 from spillway.race.effects import merged
+from spillway.race.open_loop import Responses
+from spillway.race.quantiles import percentiles
 from spillway.race.record import SCHEMA_VERSION
 from spillway.race.worker_processes import WorkerProcesses
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from spillway.race.record import Compactions, ErrorCount, Measures, Outcome, RaceRecord
     from spillway.race.wording import Step
 
-__all__ = ["Race", "quantile"]
+__all__ = ["Race"]
 
 # Opening a table costs a thread milliseconds and a process half a second of a core.
 _READY_SECONDS = 120.0
@@ -42,7 +43,6 @@ _CREATE_SECONDS = 60.0
 _CHECK_SECONDS = 600.0
 # The optimiser ends the compaction that it is at when the last writer is done.
 _LAST_COMPACTION_SECONDS = 60.0
-_QUANTILES = tuple(range(101))
 _MOST_ERRORS = 5
 
 
@@ -50,6 +50,8 @@ _MOST_ERRORS = 5
 class _Heard:
     """Messages of a race's writers, added up."""
 
+    # In an open loop alone.
+    responses: Responses | None = None
     begun: float = 0.0
     ended: float = 0.0
     ready: int = 0
@@ -84,11 +86,16 @@ class _Heard:
 
     def unsettled(self, cell: Cell) -> int:
         """Operations without an answer. A writer that goes on for a time has one under way."""
+        if self.responses is not None:
+            return self.responses.unanswered
         if cell.expected is None:
             return cell.writers - len(self.finished)
         return cell.expected - self.settled
 
-    def _note(self, message: dict[str, Any]) -> None:
+    def _note(self, message: dict[str, Any], *, acknowledged: bool = False) -> None:
+        if self.responses is not None:
+            at = message["at"] - self.begun
+            self.responses.answer(message["writer"], message["number"], at, acknowledged=acknowledged)
         if message["last"]:
             self.finished.add(message["writer"])
         self.since[message["writer"]] = message["at"]
@@ -116,7 +123,7 @@ class _Heard:
             self.conflicts[message["operation"], message["conflict"]] += 1
             self.refused.append((message["writer"], message["number"]))
         else:
-            self._note(message)
+            self._note(message, acknowledged=True)
             self.acknowledged.append((message["writer"], message["number"]))
             self.waits.append(message["at"] - message["left"])
             self.each_second[int(message["at"] - self.begun)] += 1
@@ -135,6 +142,7 @@ class Race:
 
     Attributes:
         run_id: The run's name.
+        seed: The seed of the run.
         location: The folder or bucket for tables.
         scratch: A folder on the disk that tables are on, or None.
         time_limit: Seconds after which a race is stopped. Those for which writers go on come before them.
@@ -144,6 +152,7 @@ class Race:
     """
 
     run_id: str
+    seed: int
     location: Location
     scratch: Path | None
     time_limit: float
@@ -169,7 +178,8 @@ class Race:
                 creation = creation_seconds(self.scratch)
             watch, begun = HostWatch(), time.monotonic()
             with self._noise(cell, location):
-                heard, problem, stalled = self._race(cell, location)
+                # Of the block: all committers of a block have the same arrivals.
+                heard, problem, stalled = self._race(cell, location, f"{self.seed}-{slot.block}")
             host = watch.read()
             process_seconds = time.monotonic() - begun
             self.progress.checking(slot)
@@ -224,10 +234,13 @@ class Race:
                 raise SpillwayError(f"no noise can be made: {noise.wait() or 'it is not ready in time'}")
             yield
 
-    def _race(self, cell: Cell, location: Location) -> tuple[_Heard, str | None, bool]:
+    def _race(self, cell: Cell, location: Location, seed: str) -> tuple[_Heard, str | None, bool]:
         """Run the writers; return their messages, the problem of a process, and True if time ran out."""
-        heard = _Heard()
-        jobs = [self._job("write", cell, location, process=process) for process in range(cell.processes)]
+        heard = _Heard(None if cell.rate is None else Responses(cell, seed))
+        jobs = [
+            self._job("write", cell, location, process=process, seed=seed)
+            for process in range(cell.processes)
+        ]
         if cell.kind.optimizes:
             jobs.append(self._job("optimize", cell, location, process=cell.processes))
         patience = (
@@ -310,9 +323,9 @@ def _measures(cell: Cell, heard: _Heard, limit: float | None) -> Measures:
     count = len(heard.acknowledged)
     seconds = limit if limit is not None else (heard.ended - heard.begun if count else None)
     answered = limit if limit is not None else (heard.answered - heard.begun if heard.settled else None)
-    waiting = [] if limit is None else heard.waiting(cell, heard.begun + limit)
-    waits = sorted(heard.waits + [max(0.0, wait) for wait in waiting])
-    quantiles = [round(quantile(waits, percent / 100), 6) for percent in _QUANTILES] if waits else None
+    # In an open loop what was not answered may not have begun: it counts as a response alone.
+    is_cut = limit is not None and heard.responses is None
+    waiting = heard.waiting(cell, heard.begun + (limit or 0.0)) if is_cut else []
     return {
         "acknowledged": count,
         "still_waiting": unsettled,
@@ -325,7 +338,7 @@ def _measures(cell: Cell, heard: _Heard, limit: float | None) -> Measures:
         "most_lost": heard.most_lost,
         "effects": heard.effects,
         "processor_seconds": heard.processor,
-        "wait_seconds": quantiles,
+        "wait_seconds": percentiles(heard.waits + [max(0.0, wait) for wait in waiting]),
         "errors": _most_common(heard.errors),
         "failed": heard.errors.total(),
         "conflicts": [
@@ -333,6 +346,7 @@ def _measures(cell: Cell, heard: _Heard, limit: float | None) -> Measures:
             for (operation, conflict), number in sorted(heard.conflicts.items())
         ],
         "compactions": _compactions(heard) if cell.kind.optimizes else None,
+        "open_loop": None if heard.responses is None else heard.responses.measured(limit),
     }
 
 
@@ -347,8 +361,3 @@ def _compactions(heard: _Heard) -> Compactions:
 
 def _most_common(errors: Counter[str]) -> list[ErrorCount]:
     return [{"error": text, "count": number} for text, number in errors.most_common(_MOST_ERRORS)]
-
-
-def quantile(ordered: list[float], share: float) -> float:
-    """The value that `share` of the ordered ones do not exceed."""
-    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]

@@ -155,6 +155,7 @@ def _place(setting: Setting) -> str:
         *([setting.partitions] if setting.partitions is not None else []),
         setting.spread,
         *(["noise"] if setting.noise else []),
+        *([f"{setting.rate:g}a-second"] if setting.rate is not None else []),
     ]
     return "-".join(part.replace(":", "").replace(" ", "-").replace(",", "") for part in parts)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
@@ -45,6 +46,7 @@ class Cell:
         file_rows: Rows that the table has before the race, in one file for each partition.
         seconds: The time for which each writer appends again and again, in place of a number of appends.
         noise: True if a process beside writes and syncs all the time, on the disk of the table.
+        rate: Appends that are due in a second, of all writers together; null in a closed loop.
     """
 
     committer: Annotated[str, Keywords(enum=list(committers.NAMES))]
@@ -58,6 +60,7 @@ class Cell:
     file_rows: int = field(default=0, metadata=LATER)
     seconds: float | None = field(default=None, metadata=LATER)
     noise: bool = field(default=False, metadata=LATER)
+    rate: float | None = field(default=None, metadata=LATER)
 
     @property
     def expected(self) -> int | None:
@@ -91,6 +94,8 @@ class Cell:
         operations = "" if self.appends == 1 else f" x {self.appends:,} {self.kind.noun}s"
         if self.seconds is not None:
             operations = f" for {self.seconds:g} s"
+        if self.rate is not None:
+            operations += f" at {self.rate:g} appends/s"
         noise = " beside noise" if self.noise else ""
         writers = counted(self.writers, "writer")
         return f"{self.committer}, {self.workload or self.work}, {writers}{spread}{operations}{noise}"
@@ -114,7 +119,7 @@ class Options:
         table_rows: Rows that the table has before the race: of any work but appends, where it has none.
         spread: "threads", "processes" (one for each writer) or "processes:N".
         samples: Races of each cell.
-        seed: Of the order of races.
+        seed: Of the order of races, and of the arrivals of appends with `rate`.
         time_limit: Seconds after which a race is stopped; with `seconds`, after these.
     """
 
@@ -129,6 +134,7 @@ class Options:
     spread: str = "threads"
     seconds: float | None = None
     noise: bool = False
+    rate: float | None = None
     samples: int = 1
     seed: int = 1
     time_limit: float = 60.0
@@ -170,6 +176,8 @@ class Options:
             raise OptionError(f"--seconds takes seconds above 0, not {self.seconds:g}")
         if self.seconds is not None and self.appends != 1:
             raise OptionError("--appends and --seconds both say when a writer is done: leave one out")
+        if self.rate is not None:
+            self._require_rate(self.rate)
         if self.table_rows is not None:
             raise OptionError(
                 "--table-rows goes with rows that are changed: leave it out with --work append, whose tables "
@@ -180,7 +188,15 @@ class Options:
         if not self.workloads:
             raise OptionError(f"--workloads names none: choose from {joined(WORKLOADS)}")
 
+    def _require_rate(self, rate: float) -> None:
+        if self.seconds is None:
+            raise OptionError("--rate needs the time for which appends are due: say --seconds too")
+        if not 0 < rate < math.inf:
+            raise OptionError(f"--rate takes appends per second above 0, not {rate:g}")
+
     def _require_changes(self) -> None:
+        if self.rate is not None:
+            raise OptionError(f"--rate goes with --work append: leave it out with --work {self.work}")
         for option, given in (("--workloads", self.workloads), ("--partitions", self.partitions)):
             if given:
                 raise OptionError(f"{option} goes with --work append: leave it out with --work {self.work}")
@@ -254,6 +270,7 @@ def _appends(options: Options) -> list[Cell]:
             appends=options.appends,
             partitions=partitions,
             seconds=options.seconds,
+            rate=options.rate,
         )
         for workload, partitions, writers, committer in itertools.product(
             options.workloads, options.partitions, options.writers, options.committers

@@ -7,6 +7,7 @@ from spillway.harness.records import RecordSchema
 from spillway.harness.schema import Instant, Keywords
 from spillway.race.check import Verdict
 from spillway.race.effects import EffectTimes
+from spillway.race.open_loop import OpenLoop
 from spillway.race.plan import Cell
 
 __all__ = [
@@ -76,11 +77,12 @@ class Measures(TypedDict):
         effects: The times of what committers did, of all processes, by its kind; null where nobody counts.
         processor_seconds: Processor time of the writers' processes from the start to their last answer; null
             where none of them came to its end.
-        wait_seconds: Waits from handing over all rows to the acknowledgement: quantiles 0 to 100 %.
+        wait_seconds: Service times, from handing over all rows to the acknowledgement: quantiles 0 to 100 %.
         errors: The errors that were raised most.
         failed: Operations that ended with an error.
         conflicts: Conflicts, which are no errors, by kind of operation.
         compactions: The calls of the optimiser; null where the work has none.
+        open_loop: The rates and the response times; null in a closed loop.
     """
 
     acknowledged: int
@@ -99,6 +101,7 @@ class Measures(TypedDict):
     failed: int
     conflicts: NotRequired[list[_ConflictCount]]
     compactions: NotRequired[Compactions | None]
+    open_loop: NotRequired[OpenLoop | None]
 
 
 class RaceRecord(Measures):

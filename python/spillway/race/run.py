@@ -113,6 +113,7 @@ def hold_races(  # noqa: PLR0913 - options, by keyword only
                 cleanup.callback(_remove_if_empty, scratch)
         race = Race(
             run_id=run_id,
+            seed=options.seed,
             location=location,
             scratch=scratch,
             time_limit=options.time_limit,

@@ -45,6 +45,7 @@ class Setting:
     file_rows: int
     seconds: float | None = None
     noise: bool = False
+    rate: float | None = None
 
     @classmethod
     def of(cls, cell: Cell) -> Setting:
@@ -67,6 +68,7 @@ class Setting:
             cell.file_rows,
             cell.seconds,
             cell.noise,
+            cell.rate,
         )
 
     @property
@@ -89,6 +91,10 @@ class Setting:
         each = f"one {self.kind.noun} each" if self.appends == 1 else many
         if self.seconds is not None:
             each = f"{self.kind.noun}s for {self.seconds:g} s, in sequence"
+        if self.rate is not None:
+            each = (
+                f"open loop: {self.rate:g} {self.kind.noun}s/s are due for {self.seconds:g} s, of all writers"
+            )
         noise = ", beside a process that writes and syncs" if self.noise else ""
         return f"{self.name}, {rows}, {each}, {self.table_words}, {self.spread}{noise}"
 
@@ -134,8 +140,21 @@ class CellSummary(CellOfRun[Setting]):
         return max((value for race in self.races if (value := metric(race)) is not None), default=None)
 
     def wait(self, percent: int) -> float | None:
-        """The wait that so many out of a hundred writers do not exceed."""
+        """The service time that so many out of a hundred operations do not exceed."""
         return self.median(lambda race: race["wait_seconds"] and race["wait_seconds"][percent])
+
+    def response(self, percent: int) -> float | None:
+        """The response time that so many out of a hundred appends do not exceed; None in a closed loop."""
+        return self.median(lambda race: (_open(race).get("response_seconds") or {percent: None})[percent])
+
+    @property
+    def is_overloaded(self) -> bool:
+        """True if the offered rate was not sustained in a race."""
+        return any(not _open(race).get("sustained", True) for race in self.races)
+
+
+def _open(race: dict[str, Any]) -> dict[str, Any]:
+    return race.get("open_loop") or {}
 
 
 class RunSummary(RunOfCells[CellSummary, Setting]):
@@ -175,6 +194,12 @@ class RunSummary(RunOfCells[CellSummary, Setting]):
             warnings.append(
                 "one race a cell shows no spread: --samples 5 for a rough figure, 12 for one to quote"
             )
+        warnings += [
+            f"{each.cell.words}: the offered rate was not sustained. The backlog grew to the end of the"
+            " schedule, so response times say how long the race was, not how fast the committer is"
+            for each in self.cells
+            if each.is_overloaded
+        ]
         if (
             self.environment["store"] == "local disk"
             and len({each.cell.committer for each in self.cells}) > 1
@@ -201,6 +226,7 @@ def read_run(folder: Path) -> RunSummary:
             each.setting.partitions or "",
             each.cell.processes > 1,
             each.cell.appends,
+            each.cell.rate or 0.0,
             each.cell.writers,
             committers.able(each.cell.work).index(each.cell.committer),
         )

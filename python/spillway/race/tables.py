@@ -110,8 +110,18 @@ def _most_lost(cell: CellSummary) -> str | None:
 
 
 def _wait(percent: int) -> Callable[[CellSummary], str | None]:
+    return _cut(lambda cell: cell.wait(percent))
+
+
+def _response(percent: int) -> Callable[[CellSummary], str | None]:
+    return _cut(lambda cell: cell.response(percent))
+
+
+def _cut(of: Callable[[CellSummary], float | None]) -> Callable[[CellSummary], str | None]:
+    """A time, with a sign where the time limit cut it short."""
+
     def text(cell: CellSummary) -> str | None:
-        value = cell.wait(percent)
+        value = of(cell)
         if value is None:
             return None
         # Whoever still waited at the limit would have waited longer than that.
@@ -119,6 +129,10 @@ def _wait(percent: int) -> Callable[[CellSummary], str | None]:
         return f"> {seconds(value)}" if limit is not None and value >= limit else seconds(value)
 
     return text
+
+
+def _open(name: str) -> Callable[[dict[str, Any]], float | None]:
+    return lambda race: (race.get("open_loop") or {}).get(name)
 
 
 def _conflicts(cell: CellSummary) -> str:
@@ -153,6 +167,14 @@ def _columns(setting: Setting) -> list[_Column]:
         ("failed compactions", _compactions("failed")),
     ]
     answered = ("all answered s", _of(lambda race: race.get("answered_seconds"), seconds))
+    open_loop: list[_Column] = [
+        ("offered/s", _of(_open("offered_per_second"), speed)),
+        ("achieved/s", _of(_open("achieved_per_second"), speed)),
+        ("sustained", lambda cell: "no" if cell.is_overloaded else "yes"),
+        ("response p50 s", _response(50)),
+        ("response p99 s", _response(99)),
+        ("longest response s", _response(100)),
+    ]
     least: list[_Column] = [("least in 1 s", _least_in_a_second)]
     return [
         ("committed", _committed),
@@ -160,12 +182,12 @@ def _columns(setting: Setting) -> list[_Column]:
         *(optimiser if setting.kind.optimizes else []),
         ("lost", _most("lost")),
         ("doubled", _most("doubled")),
+        *(open_loop if setting.rate is not None else []),
         (f"{setting.kind.noun}s/s", _of(lambda race: race["appends_per_second"], speed)),
         *(least if setting.seconds is not None else []),
         ("rows/s", _of(lambda race: race["rows_per_second"], speed)),
-        ("wait p50 s", _wait(50)),
-        ("p99 s", _wait(99)),
-        ("longest s", _wait(100)),
+        ("service p50 s", _wait(50)),
+        ("longest service s", _wait(100)),
         ("in all s", _of(lambda race: race["seconds"], seconds)),
         *([answered] if setting.work != "append" else []),
         ("versions", _of(lambda race: race["table"]["versions"], _count)),

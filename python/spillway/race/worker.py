@@ -26,6 +26,7 @@ from spillway.harness.redaction import redact
 from spillway.race import committers
 from spillway.race.check import check
 from spillway.race.location import Location
+from spillway.race.open_loop import arrivals
 from spillway.race.plan import FILE_ROWS, Cell
 from spillway.race.worker_processes import START
 from spillway.race.works import WORKS
@@ -62,7 +63,7 @@ class _Race:
     def say(self, **message: Any) -> None:
         os.write(self._results, (json.dumps(message) + "\n").encode())
 
-    def write(self, location: Location, process: int) -> None:
+    def write(self, location: Location, process: int, seed: str) -> None:
         """Open the table for each writer, wait for the start, and work."""
         committer = committers.load(self._cell.committer)
         self._warm_up(committer, location.for_warming_up().below(str(process)))
@@ -71,7 +72,8 @@ class _Race:
         for number in self._cell.share(process):
             writer = committer.writer(location, self._cell)
             # A daemon: when the race is called off, nobody waits for it.
-            work = (committer, writer, number)
+            due = None if self._cell.rate is None else arrivals(self._cell, number, seed)
+            work = (committer, writer, number, due)
             threads.append(threading.Thread(target=self._run, args=work, daemon=True))
             threads[-1].start()
             self._ready.acquire()
@@ -132,14 +134,18 @@ class _Race:
     def _operation(self, name: int, number: int) -> Operation:
         return WORKS[self._cell.work].operation(self._cell, name, number)
 
-    def _run(self, committer: Committer, writer: Writer, name: int) -> None:
+    def _run(self, committer: Committer, writer: Writer, name: int, due: list[float] | None = None) -> None:
+        """Operate again and again: at the times that are due, or else when the last operation is answered."""
         first = self._operation(name, 0)
         self._ready.release()
         self._gate.wait()
         # Of the race, not of this process, which heard of the start a little later.
         until = self._begun + (self._cell.seconds or 0.0)
-        for number in itertools.count():
+        for number in itertools.count() if due is None else range(len(due)):
             operation = self._operation(name, number) if number else first
+            if due is not None:
+                # Who is late starts at once: nothing that was due is left out.
+                time.sleep(max(0.0, self._begun + due[number] - time.monotonic()))
             told: dict[str, Any]
             try:
                 receipt = operation.run(writer)
@@ -147,7 +153,12 @@ class _Race:
             except BaseException as error:  # noqa: BLE001 - whatever a library raises is what it did, a panic too
                 told = {**_told(committer, operation, error)}
             at = time.monotonic()
-            last = at >= until if self._cell.expected is None else number + 1 == self._cell.appends
+            if due is not None:
+                last = number + 1 == len(due)
+            elif self._cell.expected is None:
+                last = at >= until
+            else:
+                last = number + 1 == self._cell.appends
             self.say(writer=name, number=number, at=at, last=last, **told)
             if last:
                 return
@@ -200,7 +211,7 @@ def main() -> None:
     if job["role"] == "create":
         committers.load(cell.committer).create(location, cell)
     elif job["role"] == "write":
-        race.write(location, job["process"])
+        race.write(location, job["process"], job["seed"])
     elif job["role"] == "noise":
         _make_noise(race, location.uri)
     elif job["role"] == "optimize":
