@@ -12,9 +12,11 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import AnalysisException, IllegalArgumentException
+from pyspark.sql.types import LongType, StructField, StructType
 
 import spillway.spark
 from spillway.errors import SpillwayError
+from spillway.spark.source import DefaultSource
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,9 +58,36 @@ def test_the_package_is_imported_without_pyspark() -> None:
 
 
 def test_an_old_pyspark_is_refused(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyspark.__version__", "3.5.1")
-    with pytest.raises(SpillwayError, match=r"PySpark 3\.5\.1 has no data sources that write Arrow"):
+    monkeypatch.delattr("pyspark_spillway.DefaultSource")
+    with pytest.raises(SpillwayError, match=r"has no data sources that take Arrow batches, and 4\.0 is"):
         spillway.spark.register(spark)
+
+
+# What the look-up of Spark does with each module of such a name, in a Spark that lacks a class.
+LOOK_UP = """
+import sys
+from pyspark.sql import datasource
+delattr(datasource, sys.argv[1])
+import pyspark_spillway
+print(hasattr(pyspark_spillway, "DefaultSource"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("lacking", "found"), [("DataSourceStreamArrowWriter", "True"), ("DataSourceArrowWriter", "False")]
+)
+def test_the_look_up_of_a_spark_that_lacks_a_class_raises_nothing(lacking: str, found: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LOOK_UP, lacking], check=False, capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == (f"{found}\n", "")
+
+
+def test_a_stream_of_spark_4_0_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delattr("pyspark.sql.datasource.DataSourceStreamArrowWriter")
+    source = DefaultSource({"path": str(tmp_path)})
+    with pytest.raises(SpillwayError, match=r"4\.1 is the oldest that has them"):
+        source.streamWriter(StructType([StructField("id", LongType())]), overwrite=False)
 
 
 def test_an_append_adds_and_an_overwrite_replaces(

@@ -35,7 +35,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     return pa.schema(fields)
 
 
-def _converted(data_type: DataType, path: str) -> pa.DataType:  # noqa: PLR0911 - one for each kind of type
+def _converted(data_type: DataType, path: str) -> pa.DataType:
     import pyarrow as pa
     from pyspark.sql import types
 
@@ -54,8 +54,6 @@ def _converted(data_type: DataType, path: str) -> pa.DataType:  # noqa: PLR0911 
             return _struct(data_type, path)
         case types.UserDefinedType():
             return _converted(data_type.sqlType(), path)
-        case types.TimeType():
-            return pa.time64("us")
     name = type(data_type).__name__
     if name not in _SIMPLE:
         raise SchemaError(
@@ -93,6 +91,7 @@ _SIMPLE: dict[str, Callable[[Any], pa.DataType]] = {
     "VarcharType": lambda pa: pa.string(),
     "BinaryType": lambda pa: pa.binary(),
     "DateType": lambda pa: pa.date32(),
+    "TimeType": lambda pa: pa.time64("us"),
     "TimestampType": lambda pa: pa.timestamp("us", "UTC"),
     "TimestampNTZType": lambda pa: pa.timestamp("us"),
 }

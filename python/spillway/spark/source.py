@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyspark
+from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 
-from spillway.errors import OptionError
+from spillway.errors import OptionError, SpillwayError
 from spillway.spark.options import parsed
 from spillway.spark.schema import arrow_schema
 from spillway.spark.settings import of_environment, of_task
-from spillway.spark.stream import SpillwayStreamWriter
 from spillway.spark.write import attempt_number, partition_number
 from spillway.spark.write_job import Job, Target, TaskResult, job_of, messages_of
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-__all__ = ["DefaultSource", "SpillwayWriter", "TaskMessage"]
+    from spillway.spark.stream import SpillwayStreamWriter
 
-_log = logging.getLogger("spillway.spark")
+__all__ = ["DefaultSource", "SpillwayWriter", "TaskMessage"]
 
 
 class DefaultSource(DataSource):
@@ -73,7 +73,16 @@ class DefaultSource(DataSource):
         Raises:
             OptionError: As `writer`; or ``app_id`` is given, which is the id of the query.
             SchemaError: As `writer`.
+            SpillwayError: This Spark is 4.0, whose streams give no Arrow batches to Python.
         """
+        if not hasattr(datasource, "DataSourceStreamArrowWriter"):
+            raise SpillwayError(
+                f"PySpark {pyspark.__version__} has no streaming sinks that take Arrow batches, and 4.1 is "
+                'the oldest that has them: update Spark, or write each micro-batch by format("spillway") in '
+                "foreachBatch"
+            )
+        from spillway.spark.stream import SpillwayStreamWriter
+
         return SpillwayStreamWriter(self._target(schema, overwrite=overwrite))
 
     def _target(self, schema: StructType, *, overwrite: bool) -> Target:
