@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from spillway.errors import SchemaError
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import DataType, StructType
 
-__all__ = ["arrow_schema"]
+__all__ = ["arrow_schema", "exchanged_schema"]
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
@@ -33,6 +34,19 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     if not fields:
         raise SchemaError("the DataFrame has no column, and a Parquet file has one at least")
     return pa.schema(fields)
+
+
+def exchanged_schema(schema: StructType) -> pa.Schema:
+    """Return the schema in which PySpark gives rows to Python, with timestamps in UTC.
+
+    Unlike `arrow_schema`, it has a type for each of Spark's, those that no file holds among them.
+    """
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    # Up to Spark 4.1 it is always UTC.
+    zone: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
+    exchanged: pa.Schema = to_arrow_schema(schema, **zone)
+    return exchanged
 
 
 def _converted(data_type: DataType, path: str) -> pa.DataType:

@@ -18,6 +18,7 @@ import pyspark
 import spillway
 from spillway.spark import local_session, stop_session
 from spillway.spark.master import require_spark
+from spillway.spark.schema import exchanged_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -99,6 +100,12 @@ def stream(session: SparkSession, folder: Path) -> Any:
     return ids(session, sink)
 
 
+def times(session: SparkSession, folder: Path) -> Any:  # noqa: ARG001 - as of all ways
+    """The type of an instant in rows that Spark gives to Python, which the pipeline compares with files'."""
+    instants = session.sql("select timestamp_micros(0) as at")
+    return str(exchanged_schema(instants.schema).field("at").type)
+
+
 WAYS: list[Callable[[SparkSession, Path], Any]] = [
     generated,
     generated_delta,
@@ -106,6 +113,7 @@ WAYS: list[Callable[[SparkSession, Path], Any]] = [
     by_format_delta,
     registered,
     stream,
+    times,
 ]
 
 

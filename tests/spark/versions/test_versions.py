@@ -96,3 +96,7 @@ def test_what_a_spark_lacks_is_said_with_the_oldest_that_has_it(ran: Ran) -> Non
         assert "4.0 is the oldest" in ran.answers["registered"]["error"]
     elif ran.minor < (4, 1):
         assert "4.1 is the oldest" in ran.answers["stream"]["error"]
+
+
+def test_instants_come_from_spark_in_utc(ran: Ran) -> None:
+    assert ran.answers["times"] == "timestamp[us, tz=UTC]"
