@@ -12,7 +12,8 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import AnalysisException, IllegalArgumentException
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql import Row
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 import spillway.spark
 from spillway.errors import SpillwayError
@@ -248,3 +249,37 @@ def test_write_logs_what_it_committed(
     assert (done.rows, done.files, done.version) == (3, 3, None)
     message = caplog.messages[-1]
     assert message.startswith(f"3 rows, {done.bytes} bytes in 3 files of 3 tasks committed to {tmp_path}/to")
+
+
+def test_spark_reads_back_comments_lengths_and_its_own_types(spark: SparkSession, tmp_path: Path) -> None:
+    fields = [
+        StructField("id", LongType(), metadata={"comment": "the key, ü"}),
+        StructField("code", StringType(), metadata={"__CHAR_VARCHAR_TYPE_STRING": "varchar(5)"}),
+        StructField("at", StructType([StructField("x", LongType(), metadata={"comment": "left"})])),
+        StructField("day", StringType()),
+    ]
+    frame = spark.createDataFrame([(1, "ab", (2,), "d1")], StructType(fields))
+    written(frame, tmp_path / "to", partition_by="day", metadata='{"mine": "kept"}')
+    read = spark.read.parquet(str(tmp_path / "to"))
+    assert read.schema.fields[:3] == fields[:3]
+    assert [tuple(row) for row in read.collect()] == [(1, "ab", Row(x=2), "d1")]
+    file = next((tmp_path / "to").rglob("*.parquet"))
+    metadata = pq.read_metadata(file).metadata
+    assert metadata[b"mine"] == b"kept"
+    told = json.loads(metadata[b"org.apache.spark.sql.parquet.row.metadata"])
+    assert [field["name"] for field in told["fields"]] == ["id", "code", "at"]
+
+
+@pytest.mark.parametrize(
+    "columns", [["id a", "id A"], ["struct(id a, id A) s"], ["map('k', struct(id a, id A)) m"]]
+)
+def test_names_that_differ_in_case_alone_are_for_case_sensitive_sessions(
+    spark: SparkSession, tmp_path: Path, columns: list[str]
+) -> None:
+    insensitive = spark.newSession()
+    insensitive.conf.set("spark.sql.caseSensitive", "false")
+    with pytest.raises(Exception, match="differ in their case alone"):
+        written(insensitive.range(3).selectExpr(*columns), tmp_path / "refused")
+    assert not list((tmp_path / "refused").rglob("*.parquet"))
+    written(spark.range(3).selectExpr(*columns), tmp_path / "to")
+    assert spark.read.parquet(str(tmp_path / "to")).count() == 3

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from spillway.errors import SchemaError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Iterable
 
     import pyarrow as pa
     from pyspark.sql.types import DataType, StructType
 
-__all__ = ["arrow_schema", "exchanged_schema"]
+__all__ = ["arrow_schema", "check_names", "exchanged_schema", "row_metadata"]
+
+_ROW_METADATA = "org.apache.spark.sql.parquet.row.metadata"
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
@@ -47,6 +50,43 @@ def exchanged_schema(schema: StructType) -> pa.Schema:
     zone: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
     exchanged: pa.Schema = to_arrow_schema(schema, **zone)
     return exchanged
+
+
+def row_metadata(schema: StructType, *, without: Collection[str] = ()) -> dict[str, str]:
+    """Return the metadata of a file by which Spark reads back its own types, comments and lengths.
+
+    Spark's Parquet reader takes the schema of a file from there. Other readers take no notice of it.
+
+    Args:
+        schema: The schema of the frame.
+        without: Columns that are not in the files: those that partition them.
+    """
+    kept = [field.jsonValue() for field in schema.fields if field.name not in without]
+    return {_ROW_METADATA: json.dumps({"type": "struct", "fields": kept}, separators=(",", ":"))}
+
+
+def check_names(fields: Iterable[pa.Field[Any]], path: str = "") -> None:
+    """Refuse names that differ in their case alone, which Spark does not read unless it is case-sensitive.
+
+    Args:
+        fields: A schema, or the fields of a type.
+        path: The column that they are in, with a dot after it.
+
+    Raises:
+        SchemaError: There are two such fields side by side, at any depth.
+    """
+    seen: dict[str, str] = {}
+    for field in fields:
+        other = seen.setdefault(field.name.lower(), field.name)
+        if other != field.name:
+            column = f"{path}{field.name}"
+            raise SchemaError(
+                f"the columns {path}{other} and {column} differ in their case alone, and Spark cannot read "
+                "both: rename one, or set spark.sql.caseSensitive to true, for readers, too",
+                column,
+            )
+        inner = (field.type.field(number) for number in range(field.type.num_fields))
+        check_names(inner, f"{path}{field.name}.")
 
 
 def _converted(data_type: DataType, path: str) -> pa.DataType:

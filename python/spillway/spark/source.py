@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyspark
@@ -11,7 +11,7 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterComm
 
 from spillway.errors import OptionError, SpillwayError
 from spillway.spark.options import parsed
-from spillway.spark.schema import arrow_schema
+from spillway.spark.schema import arrow_schema, check_names, row_metadata
 from spillway.spark.settings import of_environment, of_task
 from spillway.spark.write import attempt_number, partition_number
 from spillway.spark.write_job import Job, Target, TaskResult, job_of, messages_of
@@ -86,12 +86,17 @@ class DefaultSource(DataSource):
         return SpillwayStreamWriter(self._target(schema, overwrite=overwrite))
 
     def _target(self, schema: StructType, *, overwrite: bool) -> Target:
-        return Target.of(
+        target = Target.of(
             schema=arrow_schema(schema),
             overwrite=overwrite,
             settings=of_environment(),
             **parsed(self.options),
         )
+        if target.table == "delta":  # its log has the schema
+            return target
+        of_spark = row_metadata(schema, without=target.partition_by)
+        given = target.options.get("metadata") or {}
+        return replace(target, options={**target.options, "metadata": {**of_spark, **given}})
 
 
 @dataclass
@@ -113,8 +118,11 @@ class SpillwayWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:  # type: ignore[override]  # PySpark overrides it so too
         """Write the rows of a task."""
-        self._job.check_task(of_task())
+        settings = of_task()
+        self._job.check_task(settings)
         schema = self._job.target.schema
+        if not settings.is_case_sensitive:
+            check_names(schema)
         # Spark's timestamps have the time zone of the session. The conversion copies nothing.
         batches = (batch.cast(schema) for batch in iterator)
         return TaskMessage(self._job.write(batches, partition_number(), attempt_number()))
