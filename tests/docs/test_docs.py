@@ -38,6 +38,7 @@ NOT_RUN = 16
 ELSEWHERE = (
     "tests/spark/test_guide.py",
     "tests/spark/test_bench.py",
+    "tests/spark/test_pack_elsewhere.py",
     "tests/delta/test_spark_changes.py",
     "tests/bench/test_pytest_plugin.py",
     "tests/bench/test_pythons.py",
