@@ -33,7 +33,7 @@ RUNNER = Path(__file__).with_name("pages.py")
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.stem != "spark_reads")
 PLUGIN = ROOT / "examples" / "backend_plugin"
 # Blocks below "not run: REASON". One more is a decision.
-NOT_RUN = 16
+NOT_RUN = 17
 # A JVM may start in some tests alone, which run those that say so; the last two compare runs of their own.
 ELSEWHERE = (
     "tests/spark/test_guide.py",
