@@ -17,6 +17,10 @@ REMAP := --remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)=/cargo --remap-p
 # tests compiles anew what it imports.
 unexport PYTHONPATH PYTHONHOME CONDA_PREFIX PYTHONDONTWRITEBYTECODE
 
+# The versions of Spark that are supported. Every run of the tests has the one that is quickest to install beside the locked
+# one, a soak has all of them.
+SPARKS := 3.5 4.0 4.1 4.2 4.3
+
 RUST_SOURCES := Cargo.toml Cargo.lock rust-toolchain.toml $(shell find rust -name '*.rs' -o -name Cargo.toml)
 BENCH_OPTIONS ?=
 RACE_OPTIONS ?=
@@ -68,7 +72,7 @@ peers: setup ## Run the Parquet tests that pyarrow ships over this writer, and o
 
 soak: export SPILLWAY_TESTS := soak
 soak: export PROPTEST_CASES := 10000
-soak: test ## Run every test, at the counts of the acceptance lines (hours)
+soak: $(SPARKS:%=.build/spark-%) test ## Run every test, at the counts of the acceptance lines (hours)
 
 lint: .build/environment ## Format, lints and types of Python: what needs nothing compiled
 	cargo fmt --all --check
@@ -143,6 +147,8 @@ lock: .build/environment ## Renew the hashed locks of both languages
 	cargo update --manifest-path examples/external_backend_rust/Cargo.toml
 	$(BIN)/uv pip compile -q -U requirements/uv.in -o requirements/uv.txt $(LOCK_OPTIONS)
 	$(BIN)/uv pip compile -q -U --all-extras --group dev pyproject.toml -o requirements/dev.txt $(LOCK_OPTIONS)
+	for version in $(SPARKS); do echo "pyspark==$$version.*" | \
+		$(BIN)/uv pip compile -q -U - -o requirements/spark-$$version.txt $(LOCK_OPTIONS); done
 LOCK_OPTIONS := --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--custom-compile-command "make lock"
 
@@ -152,7 +158,7 @@ setup: .build/module
 # nobody debugs it.
 MINIO := v0.0.0-20260212201848-7aac2a2c5b7c
 
-setup-tests: .build/minio-$(MINIO) .build/bytecode .build/spark.jsa
+setup-tests: .build/minio-$(MINIO) .build/bytecode .build/spark.jsa .build/spark-$(firstword $(SPARKS))
 
 clean: ## Remove what was built (not the runs)
 	rm -rf .build .venv target dist
@@ -181,6 +187,13 @@ clean: ## Remove what was built (not the runs)
 # Python workers of Spark start from it. It is in the environment's own archives of PySpark.
 .build/bytecode: tests/spark/bytecode.py .build/environment
 	$(BIN)/python -m tests.spark.bytecode
+	@touch $@
+
+# PySpark and py4j alone: programs have them in front of what the environment has.
+.build/spark-%: requirements/spark-%.txt | .build/environment
+	rm -rf $@ $@.part
+	$(BIN)/uv pip install -q --require-hashes --python $(BIN)/python --target $@.part -r $<
+	mv $@.part $@
 	@touch $@
 
 # Classes that JVMs of tests start from. It is made by the module that is there: not anew with each.

@@ -86,6 +86,7 @@ GROUPS = {
         "spark/test_other_python.py",
         "spark/test_overtaken.py",
         "spark/test_pack.py",
+        "spark/versions/*",
     ),
     # Those that share a session without it.
     "spark": (

@@ -35,12 +35,13 @@ EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.stem
 # A soak downloads the libraries of the last two: 150 and 50 MB.
 PLUGINS = ("backend_plugin", *(("backend_chdb", "backend_daft") if SOAK else ()))
 # Blocks below "not run: REASON". One more is a decision.
-NOT_RUN = 16
+NOT_RUN = 17
 # A JVM may start in some tests alone, which run those that say so; the last two compare runs of their own.
 ELSEWHERE = (
     "tests/spark/test_guide.py",
     "tests/spark/test_bench.py",
     "tests/spark/test_uploads.py",
+    "tests/spark/test_pack_elsewhere.py",
     "tests/delta/test_spark_changes.py",
     "tests/bench/test_pytest_plugin.py",
     "tests/bench/test_pythons.py",

@@ -197,13 +197,13 @@ def test_absent_java_is_one_clear_error(tmp_path: Path) -> None:
 
 
 def test_another_pyspark_is_one_clear_error(tmp_path: Path) -> None:
-    found_first = tmp_path / "site" / "pyspark-3.5.0.dist-info"
+    found_first = tmp_path / "site" / "pyspark-3.4.0.dist-info"
     found_first.mkdir(parents=True)
-    (found_first / "METADATA").write_text("Metadata-Version: 2.1\nName: pyspark\nVersion: 3.5.0\n")
+    (found_first / "METADATA").write_text("Metadata-Version: 2.1\nName: pyspark\nVersion: 3.4.0\n")
     said = refused(tmp_path, "--rows", "10", "--to", "out", PYTHONPATH=str(found_first.parent))
-    assert (
-        said
-        == "spillway pipeline: PySpark 3.5.0 is installed, and 4.2 is needed: pip install 'spillway[spark]'"
+    assert said == (
+        "spillway pipeline: PySpark 3.4.0 is installed, and 3.5 to 4.3 is needed: "
+        "pip install 'spillway[spark]'"
     )
 
 

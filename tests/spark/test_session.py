@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import spillway
-from spillway.errors import JavaError
+from spillway.errors import JavaError, SpillwayError
+from spillway.spark import local_session
 from spillway.spark.java import find_java
 
 from ..counts import SOAK
@@ -107,6 +108,12 @@ def test_a_java_home_without_java_is_named(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(JavaError, match="which holds no bin/java"):
         find_java()
+
+
+def test_delta_is_refused_on_a_spark_that_it_has_no_release_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyspark.__version__", "4.3.0")
+    with pytest.raises(SpillwayError, match=r"no release of Delta is known for PySpark 4\.3\.0"):
+        local_session("no-delta", delta=True)
 
 
 @pytest.mark.spark

@@ -12,9 +12,12 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import AnalysisException, IllegalArgumentException
+from pyspark.sql import Row
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 import spillway.spark
 from spillway.errors import SpillwayError
+from spillway.spark.source import DefaultSource
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,9 +59,36 @@ def test_the_package_is_imported_without_pyspark() -> None:
 
 
 def test_an_old_pyspark_is_refused(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyspark.__version__", "3.5.1")
-    with pytest.raises(SpillwayError, match=r"PySpark 3\.5\.1 has no data sources that write Arrow"):
+    monkeypatch.delattr("pyspark_spillway.DefaultSource")
+    with pytest.raises(SpillwayError, match=r"has no data sources that take Arrow batches, and 4\.0 is"):
         spillway.spark.register(spark)
+
+
+# What the look-up of Spark does with each module of such a name, in a Spark that lacks a class.
+LOOK_UP = """
+import sys
+from pyspark.sql import datasource
+delattr(datasource, sys.argv[1])
+import pyspark_spillway
+print(hasattr(pyspark_spillway, "DefaultSource"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("lacking", "found"), [("DataSourceStreamArrowWriter", "True"), ("DataSourceArrowWriter", "False")]
+)
+def test_the_look_up_of_a_spark_that_lacks_a_class_raises_nothing(lacking: str, found: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LOOK_UP, lacking], check=False, capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == (f"{found}\n", "")
+
+
+def test_a_stream_of_spark_4_0_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delattr("pyspark.sql.datasource.DataSourceStreamArrowWriter")
+    source = DefaultSource({"path": str(tmp_path)})
+    with pytest.raises(SpillwayError, match=r"4\.1 is the oldest that has them"):
+        source.streamWriter(StructType([StructField("id", LongType())]), overwrite=False)
 
 
 def test_an_append_adds_and_an_overwrite_replaces(
@@ -219,3 +249,37 @@ def test_write_logs_what_it_committed(
     assert (done.rows, done.files, done.version) == (3, 3, None)
     message = caplog.messages[-1]
     assert message.startswith(f"3 rows, {done.bytes} bytes in 3 files of 3 tasks committed to {tmp_path}/to")
+
+
+def test_spark_reads_back_comments_lengths_and_its_own_types(spark: SparkSession, tmp_path: Path) -> None:
+    fields = [
+        StructField("id", LongType(), metadata={"comment": "the key, ü"}),
+        StructField("code", StringType(), metadata={"__CHAR_VARCHAR_TYPE_STRING": "varchar(5)"}),
+        StructField("at", StructType([StructField("x", LongType(), metadata={"comment": "left"})])),
+        StructField("day", StringType()),
+    ]
+    frame = spark.createDataFrame([(1, "ab", (2,), "d1")], StructType(fields))
+    written(frame, tmp_path / "to", partition_by="day", metadata='{"mine": "kept"}')
+    read = spark.read.parquet(str(tmp_path / "to"))
+    assert read.schema.fields[:3] == fields[:3]
+    assert [tuple(row) for row in read.collect()] == [(1, "ab", Row(x=2), "d1")]
+    file = next((tmp_path / "to").rglob("*.parquet"))
+    metadata = pq.read_metadata(file).metadata
+    assert metadata[b"mine"] == b"kept"
+    told = json.loads(metadata[b"org.apache.spark.sql.parquet.row.metadata"])
+    assert [field["name"] for field in told["fields"]] == ["id", "code", "at"]
+
+
+@pytest.mark.parametrize(
+    "columns", [["id a", "id A"], ["struct(id a, id A) s"], ["map('k', struct(id a, id A)) m"]]
+)
+def test_names_that_differ_in_case_alone_are_for_case_sensitive_sessions(
+    spark: SparkSession, tmp_path: Path, columns: list[str]
+) -> None:
+    insensitive = spark.newSession()
+    insensitive.conf.set("spark.sql.caseSensitive", "false")
+    with pytest.raises(Exception, match="differ in their case alone"):
+        written(insensitive.range(3).selectExpr(*columns), tmp_path / "refused")
+    assert not list((tmp_path / "refused").rglob("*.parquet"))
+    written(spark.range(3).selectExpr(*columns), tmp_path / "to")
+    assert spark.read.parquet(str(tmp_path / "to")).count() == 3

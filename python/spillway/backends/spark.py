@@ -15,7 +15,7 @@ import pyspark
 from spillway.backends.protocol import BATCHES_AND_TABLE
 from spillway.backends.retain import retained
 from spillway.errors import OptionError, SpillwayError
-from spillway.spark.session import DELTA_VERSION, quiet_log, start_session, stop_session
+from spillway.spark.session import delta_release, quiet_log, start_session, stop_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,7 +108,7 @@ class SparkDelta(SparkParquet):
     _format = "delta"
 
     def version(self) -> str:
-        return f"{DELTA_VERSION} on Spark {super().version()}"
+        return f"{delta_release()[1]} on Spark {super().version()}"
 
 
 class _Sink:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from spillway._native import Digest, digest
 from spillway._wording import and_joined, counted
+from spillway.spark.schema import exchanged_schema
 from spillway.validation.normalize import (
     LossyValueError,
     SchemaDiffersError,
@@ -71,12 +72,8 @@ def check_rows(
         parts: The checksums of each partition, by which a file that differs is found.
         row_bytes: The average size of a row in Arrow's layout.
     """
-    from pyspark.sql.pandas.types import to_arrow_schema
-
     try:
-        plan = plan_reader(
-            normal_schema(schema), to_arrow_schema(frame.schema, timezone="UTC"), engine="spark"
-        )
+        plan = plan_reader(normal_schema(schema), exchanged_schema(frame.schema), engine="spark")
     except SchemaDiffersError as error:
         return Checked(0, None, str(error))
     with _batches_uncut(frame.sparkSession, uncut=row_bytes <= _NARROW_ROW_BYTES):

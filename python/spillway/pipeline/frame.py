@@ -13,19 +13,9 @@ from spillway.spark.write import attempt_number, partition_number
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyspark.sql import DataFrame
-
     from spillway.spark.write_job import Job, TaskResult
 
-__all__ = ["FrameTask", "frame_schema"]
-
-
-def frame_schema(frame: DataFrame) -> pa.Schema:
-    """The schema of a frame's rows as they come to Python."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    schema: pa.Schema = to_arrow_schema(frame.schema, timezone="UTC")
-    return schema
+__all__ = ["FrameTask"]
 
 
 class FrameTask:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from spillway._native import Digest
 from spillway.pipeline.check import READER, check_rows
-from spillway.pipeline.frame import FrameTask, frame_schema
+from spillway.pipeline.frame import FrameTask
 from spillway.pipeline.rows import LineitemRows, count_lineitem
 from spillway.pipeline.summary import summarise
 from spillway.pipeline.tally import Tallied, Tally
 from spillway.spark.driver import driver_of
 from spillway.spark.run import run, tasks_of_frame, tasks_of_partitions
+from spillway.spark.schema import exchanged_schema
 from spillway.spark.settings import of_session
 from spillway.spark.write import MakingTask, sorted_for
 from spillway.spark.write_job import Target, job_of
@@ -129,7 +130,7 @@ class Steps:
         from pyspark.sql import DataFrame
 
         rows = self._rows
-        schema = frame_schema(rows) if isinstance(rows, DataFrame) else rows.schema
+        schema = exchanged_schema(rows.schema) if isinstance(rows, DataFrame) else rows.schema
 
         def plan() -> Job:
             self._job = self._job_of(schema)

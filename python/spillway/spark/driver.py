@@ -14,6 +14,7 @@ import uuid
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from spillway.errors import SpillwayError
+from spillway.spark.workers import missing_on_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -156,7 +157,7 @@ def _in_a_sentence(cancel: Callable[[], object]) -> Iterator[None]:
         _cancelled(cancel)
         if (interrupt := _interrupt_behind(error)) is not None:
             raise interrupt from error
-        if (explained := _of_another_python(error)) is not None:
+        if (explained := _of_another_python(error) or missing_on_workers(error)) is not None:
             raise explained from error
         raise
 

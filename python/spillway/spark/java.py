@@ -14,7 +14,7 @@ from spillway.errors import JavaError
 __all__ = ["OLDEST", "Java", "find_java"]
 
 OLDEST = 17
-"""The oldest Java that this Spark runs on."""
+"""The oldest Java that all supported versions of Spark run on."""
 
 _REMEDY = f"Spark needs Java {OLDEST} or newer: install one, and put it on PATH or set JAVA_HOME"
 

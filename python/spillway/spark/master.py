@@ -10,7 +10,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING
 
 from spillway._wording import counted
-from spillway.errors import JavaError, MissingExtraError, OptionError
+from spillway.errors import MissingExtraError, OptionError, SpillwayError
 from spillway.spark.session import start_session
 
 if TYPE_CHECKING:
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["cores_of", "open_session", "require_spark"]
 
-_SPARK = "4.2"
+#: The oldest and the newest Spark that tests run.
+_TESTED = ("3.5", "4.3")
 _CONNECT_SECONDS = 10.0
 _ATTEMPTS = 4
 _ON_THIS_MACHINE = {"--master": "with --master 'local[*]'"}
@@ -32,16 +33,22 @@ def require_spark() -> None:
 
     Raises:
         MissingExtraError: It is not installed.
-        OptionError: It is another one.
+        OptionError: It is one that no test runs.
     """
     try:
         version = metadata.version("pyspark")
     except metadata.PackageNotFoundError as error:
         raise MissingExtraError("pyspark", "spark", "run Spark") from error
-    if not version.startswith(f"{_SPARK}."):
+    oldest, newest = _TESTED
+    if not _minor(oldest) <= _minor(version) <= _minor(newest):
         raise OptionError(
-            f"PySpark {version} is installed, and {_SPARK} is needed: pip install 'spillway[spark]'"
+            f"PySpark {version} is installed, and {oldest} to {newest} is needed: "
+            "pip install 'spillway[spark]'"
         )
+
+
+def _minor(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")[:2]))
 
 
 def cores_of(master: str, option: str = "--master") -> int | None:
@@ -99,6 +106,7 @@ def open_session(  # noqa: PLR0913 - each is one thing to say about a session
         OptionError: The master does not answer.
         JavaError: There is no Java, or Spark does not start.
         MissingExtraError: PySpark is not installed.
+        SpillwayError: No release of Delta is for this Spark.
     """
     require_spark()
     cores = cores_of(master, option)
@@ -118,7 +126,7 @@ def open_session(  # noqa: PLR0913 - each is one thing to say about a session
     try:
         return start_session({**own, **settings}, on=on, delta=delta, loopback=loopback, say=say)
     except Exception as error:
-        if cores is not None or isinstance(error, (JavaError, MissingExtraError)):
+        if cores is not None or isinstance(error, SpillwayError):
             raise
         said = " ".join(str(error).split())[:300]
         raise OptionError(f"{option} {master} took no application: {said}") from error

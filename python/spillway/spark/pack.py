@@ -7,16 +7,19 @@ import gzip
 import logging
 import os
 import re
+import shutil
+import subprocess
+import sys
 import tarfile
 import tempfile
 import time
 from dataclasses import dataclass
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spillway.errors import MissingExtraError, OptionError
+from spillway.errors import MissingExtraError, OptionError, SpillwayError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -31,8 +34,13 @@ _FOLDER = "spillway-packed"
 _MODULES = ("spillway", "pyspark_spillway")
 # Spark's workers exchange batches by pyarrow alone; rows and pandas are not in the path of these batches.
 _NEEDED = "pyarrow"
-# pyarrow's own tests and C++ headers are many files, and read by no executor.
-_UNUSED = frozenset({"tests", "include", "__pycache__"})
+# pyarrow's own tests and C++ headers are many files, and read by no executor; the others say where on this
+# machine a package came from.
+_UNUSED = frozenset({"tests", "include", "__pycache__", "direct_url.json", "uv_cache.json"})
+_MANYLINUX = re.compile(r"manylinux_2_(\d+)_(\w+)")
+_PYTHON = re.compile(r"3\.\d+")
+# The oldest C library that pip is told of for a platform: wheels of this project are built for it.
+_OLDEST_GLIBC = 17
 _PACKAGE = re.compile(r"[A-Za-z0-9][\w.-]*")
 # Most of it is machine code, which higher levels hardly make smaller, and somebody waits for the archive.
 _LEVEL = 1
@@ -77,14 +85,26 @@ class Packed:
         return {"PYTHONPATH": os.pathsep.join([*map(str, self.folders), *inherited])}
 
 
-def pack(
-    path: str | os.PathLike[str], *, also: Sequence[str] = (), say: Callable[[str], None] | None = None
+def pack(  # noqa: PLR0913 - what is packed, and for which machines
+    path: str | os.PathLike[str],
+    *,
+    wheel: str | os.PathLike[str] | None = None,
+    python: str | None = None,
+    platform: str | None = None,
+    also: Sequence[str] = (),
+    say: Callable[[str], None] | None = None,
 ) -> Packed:
-    """Pack this Spillway, and the pyarrow that it finds, into an archive for executors.
+    """Pack Spillway and pyarrow into an archive for executors.
 
-    Its modules are compiled for machines like this one: executors need the same processor architecture, the
-    same minor version of Python, and a C library that is not older than the wheels ask for. The archive
-    appears at its path when it is complete. The same packages make the same bytes.
+    Without a wheel, this Spillway is packed, with the pyarrow that it finds. Its modules are compiled for
+    machines like this one: executors need the same processor architecture, the same minor version of Python,
+    and a C library that is not older than the wheels ask for.
+
+    With a wheel of Spillway, pip, or uv where there is no pip, gets the rest from its package index, for
+    the executors' Python and platform: nothing needs to be installed for those here. The pyarrow is of the
+    version that is installed here, if there is one.
+
+    The archive appears at its path when it is complete. The same packages make the same bytes.
 
     >>> from pyspark.sql import SparkSession  # doctest: +SKIP
     >>> packed = spillway.spark.pack("spillway.tar.gz")  # doctest: +SKIP
@@ -93,13 +113,20 @@ def pack(
 
     Args:
         path: The archive to write, ``.tar.gz``; what is there already is replaced.
-        also: Names of other installed packages that executors need, such as ``"numpy"``; not what those need.
+        wheel: A wheel of Spillway for the executors.
+        python: The executors' minor version of Python, such as ``"3.12"``; this Python's by default.
+        platform: The executors' platform, by the tag of its wheels: ``"manylinux_2_28_aarch64"`` is Linux on
+            64-bit Arm with glibc 2.28 or later. By default this machine's.
+        also: Other packages that executors need, such as ``"numpy"``: the names of installed ones, without
+            what those need; with a wheel any requirements, which bring what they need.
         say: Told in one line what is being waited for; by default the log is.
 
     Raises:
         MissingExtraError: pyarrow, or one of the others, is not installed.
-        OptionError: The name does not end in ``.tar.gz`` or ``.tgz``, by which Spark knows how to unpack it.
-        FileNotFoundError: The folder of the archive is missing.
+        OptionError: The name does not end in ``.tar.gz`` or ``.tgz``, by which Spark knows how to unpack it;
+            or `wheel` is no wheel of Spillway; or `python` or `platform` are not accepted, or have no wheel.
+        FileNotFoundError: The folder of the archive is missing, or the wheel is.
+        SpillwayError: There is neither pip nor uv, or a package has no wheel for the executors.
     """
     say = say or _log.info
     destination = Path(path).absolute()
@@ -111,14 +138,145 @@ def pack(
         )
     if not destination.parent.is_dir():
         raise FileNotFoundError(f"{destination.parent} is no folder: create it, or pack into another one")
-    members = _members(also)
+    if wheel is None:
+        for name, value in (("python", python), ("platform", platform)):
+            if value is not None:
+                message = f"{name} goes with a wheel of Spillway: give wheel, or leave {name} out"
+                raise OptionError(message, name)
+        members = _members(also)
+        return _packed(destination, members, _folders(members), say)
+    with tempfile.TemporaryDirectory(prefix="spillway-pack-") as site:
+        _install(Path(site), _checked(wheel), also, _target(python, platform), say)
+        found: dict[str, Path] = {}
+        for package in distributions(path=[site]):
+            found.update(_of_distribution(package))
+        return _packed(destination, found, _folders(_own()), say)
+
+
+def _packed(
+    destination: Path, members: dict[str, Path], folders: tuple[Path, ...], say: Callable[[str], None]
+) -> Packed:
     say(f"packing {len(members)} files into {destination}; this takes some seconds")
     started = time.monotonic()
     _write(destination, members)
     size = destination.stat().st_size
     say(f"packed {size / 1e6:.0f} MB after {time.monotonic() - started:.0f} s")
-    folders = dict.fromkeys(Path(str(source)[: -len(name) - 1]) for name, source in members.items())
-    return Packed(destination, tuple(folders), len(members), size)
+    return Packed(destination, folders, len(members), size)
+
+
+def _folders(members: dict[str, Path]) -> tuple[Path, ...]:
+    """The folders that modules are in, by their names below these."""
+    return tuple(dict.fromkeys(Path(str(source)[: -len(name) - 1]) for name, source in members.items()))
+
+
+@dataclass(frozen=True)
+class _Target:
+    """The executors' Python and platform.
+
+    Args:
+        python: The minor version of Python.
+        glibc: The minor version of the C library; None for this machine's.
+        architecture: The processor's, as tags of wheels have it; None for this machine's.
+    """
+
+    python: str
+    glibc: int | None
+    architecture: str | None
+
+    def of_pip(self) -> list[str]:
+        """The options of ``pip install``."""
+        options = ["--python-version", self.python]
+        if self.glibc is not None:
+            # Older releases of pip know no tag of an older C library but those that they are given.
+            tags = [
+                f"manylinux_2_{minor}_{self.architecture}"
+                for minor in range(self.glibc, _OLDEST_GLIBC - 1, -1)
+            ]
+            for tag in (*tags, f"manylinux2014_{self.architecture}"):
+                options += ["--platform", tag]
+        return options
+
+    def of_uv(self) -> list[str]:
+        """The options of ``uv pip install``."""
+        options = ["--python-version", self.python]
+        if self.glibc is not None:
+            options += ["--python-platform", f"{self.architecture}-manylinux_2_{self.glibc}"]
+        return options
+
+    def __str__(self) -> str:
+        on = "this machine" if self.glibc is None else f"{self.architecture} with glibc 2.{self.glibc}"
+        return f"Python {self.python} on {on}"
+
+
+def _target(python: str | None, platform: str | None) -> _Target:
+    """Check the names of a Python and a platform.
+
+    Raises:
+        OptionError: One is not accepted.
+    """
+    if python is not None and _PYTHON.fullmatch(python) is None:
+        raise OptionError(f'python={python!r} is not accepted: give a minor version, as "3.12"', "python")
+    match = None if platform is None else _MANYLINUX.fullmatch(platform)
+    if platform is not None and (match is None or int(match[1]) < _OLDEST_GLIBC):
+        raise OptionError(
+            f"platform={platform!r} is not accepted: give the tag of wheels for Linux with glibc "
+            f'2.{_OLDEST_GLIBC} or later, such as "manylinux_2_28_x86_64" or "manylinux_2_28_aarch64"',
+            "platform",
+        )
+    own = ".".join(map(str, sys.version_info[:2]))
+    return _Target(python or own, int(match[1]) if match else None, match[2] if match else None)
+
+
+def _checked(wheel: str | os.PathLike[str]) -> Path:
+    """The path of a wheel of this project.
+
+    Raises:
+        OptionError: It is another file.
+        FileNotFoundError: It is not there.
+    """
+    path = Path(wheel).absolute()
+    if not (path.name.startswith("spillway-") and path.name.endswith(".whl")):
+        raise OptionError(f"wheel={str(wheel)!r} is no wheel of Spillway: give spillway-....whl", "wheel")
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is not there: build it by `make dist`, or download it")
+    return path
+
+
+def _install(
+    site: Path, wheel: Path, also: Sequence[str], target: _Target, say: Callable[[str], None]
+) -> None:
+    """Install a wheel and what executors need with it into a folder.
+
+    Raises:
+        SpillwayError: There is no installer, or it failed.
+    """
+    try:
+        pyarrow = f"{_NEEDED}=={version(_NEEDED)}"
+    except PackageNotFoundError:
+        pyarrow = _NEEDED
+    say(f"getting {', '.join([pyarrow, *also])} for {target}")
+    command = [*_installer(target), "--quiet", "--only-binary", ":all:", "--target", str(site)]
+    done = subprocess.run([*command, str(wheel), pyarrow, *also], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        said = " ".join(done.stderr.split())[-1000:]
+        raise SpillwayError(f"the packages for {target} were not to be had: {said}")
+
+
+def _installer(target: _Target) -> list[str]:
+    """The command of pip, or of uv, that installs for a target.
+
+    Raises:
+        SpillwayError: There is neither.
+    """
+    if find_spec("pip") is not None:
+        return [sys.executable, "-m", "pip", "install", "--no-compile", *target.of_pip()]
+    uv = [sys.executable, "-m", "uv"] if find_spec("uv") is not None else [shutil.which("uv") or ""]
+    if uv == [""]:
+        raise SpillwayError(
+            f"neither pip nor uv is there, one of which gets pyarrow for {target}: {sys.executable} -m "
+            "ensurepip installs pip"
+        )
+    return [*uv, "pip", "install", "--python", sys.executable, *target.of_uv()]
 
 
 def requirements(names: Sequence[str]) -> list[str]:
@@ -159,6 +317,14 @@ def _members(also: Sequence[str]) -> dict[str, Path]:
     return found
 
 
+def _own() -> dict[str, Path]:
+    """The files of this project's modules and of pyarrow, as far as they are installed here."""
+    found = dict(_of_modules())
+    with contextlib.suppress(PackageNotFoundError):
+        found.update(_of_distribution(distribution(_NEEDED)))
+    return found
+
+
 def _of_modules() -> Iterator[tuple[str, Path]]:
     """The files of this project's modules: those that were imported, however they were installed."""
     for module in _MODULES:
@@ -177,7 +343,8 @@ def _of_distribution(package: Distribution) -> Iterator[tuple[str, Path]]:
     """The files of an installed package, by its record, without programs beside the modules."""
     for file in package.files or ():
         located = Path(str(package.locate_file(file)))
-        if ".." not in file.parts and not _UNUSED & set(file.parts) and located.is_file():
+        is_module = not {"..", "bin"} & set(file.parts[:1]) and not _UNUSED & set(file.parts)
+        if is_module and located.is_file():
             yield file.as_posix(), located
 
 

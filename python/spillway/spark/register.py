@@ -5,24 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spillway.errors import MissingExtraError, SpillwayError
+from spillway.spark.workers import check_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["register"]
 
-_OLDEST = (4, 1)
-
 
 def register(session: SparkSession) -> None:
     """Make ``format("spillway")`` known to a session.
 
     Spark 4 finds it by itself where the driver's Python has this package: this is for sessions in which that
-    look-up is off or came too early, as for a package that was installed while Spark ran.
+    look-up is off or came too early, as for a package that was installed while Spark ran. It also tells why
+    Spark does not find the format: with a local master it asks the Python of workers.
 
     Raises:
         MissingExtraError: PySpark is not installed.
-        SpillwayError: PySpark is too old for data sources that take Arrow batches.
+        SpillwayError: PySpark is older than 4.0, the first with data sources that take Arrow batches; or the
+            Python that a local master starts for workers has another minor version than this one, or finds
+            no Spillway or no pyarrow.
 
     Example:
         >>> spillway.spark.register(session)  # doctest: +SKIP
@@ -32,12 +34,19 @@ def register(session: SparkSession) -> None:
         import pyspark
     except ModuleNotFoundError as error:
         raise MissingExtraError("pyspark", "spark", "write from Spark") from error
-    found = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
-    if found < _OLDEST:
-        raise SpillwayError(
-            f"PySpark {pyspark.__version__} has no data sources that write Arrow batches: "
-            f"{'.'.join(map(str, _OLDEST))} is the oldest that has them: pip install 'spillway[spark]'"
-        )
-    from spillway.spark.source import DefaultSource
+    import pyspark_spillway
 
-    session.dataSource.register(DefaultSource)
+    if not hasattr(pyspark_spillway, "DefaultSource"):
+        raise SpillwayError(
+            f"PySpark {pyspark.__version__} has no data sources that take Arrow batches, and 4.0 is the "
+            "oldest that has them: write by spillway.spark.write, or update Spark"
+        )
+    check_workers(session)
+    from pyspark.errors import AnalysisException
+
+    try:
+        session.dataSource.register(pyspark_spillway.DefaultSource)
+    except AnalysisException as error:
+        # Spark 4.0 takes no source whose name its look-up has found.
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from spillway.errors import SchemaError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Iterable
 
     import pyarrow as pa
     from pyspark.sql.types import DataType, StructType
 
-__all__ = ["arrow_schema"]
+__all__ = ["arrow_schema", "check_names", "exchanged_schema", "row_metadata"]
+
+_ROW_METADATA = "org.apache.spark.sql.parquet.row.metadata"
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
@@ -35,7 +39,57 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     return pa.schema(fields)
 
 
-def _converted(data_type: DataType, path: str) -> pa.DataType:  # noqa: PLR0911 - one for each kind of type
+def exchanged_schema(schema: StructType) -> pa.Schema:
+    """Return the schema in which PySpark gives rows to Python, with timestamps in UTC.
+
+    Unlike `arrow_schema`, it has a type for each of Spark's, those that no file holds among them.
+    """
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    # Up to Spark 4.1 it is always UTC.
+    zone: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
+    exchanged: pa.Schema = to_arrow_schema(schema, **zone)
+    return exchanged
+
+
+def row_metadata(schema: StructType, *, without: Collection[str] = ()) -> dict[str, str]:
+    """Return the metadata of a file by which Spark reads back its own types, comments and lengths.
+
+    Spark's Parquet reader takes the schema of a file from there. Other readers take no notice of it.
+
+    Args:
+        schema: The schema of the frame.
+        without: Columns that are not in the files: those that partition them.
+    """
+    kept = [field.jsonValue() for field in schema.fields if field.name not in without]
+    return {_ROW_METADATA: json.dumps({"type": "struct", "fields": kept}, separators=(",", ":"))}
+
+
+def check_names(fields: Iterable[pa.Field[Any]], path: str = "") -> None:
+    """Refuse names that differ in their case alone, which Spark does not read unless it is case-sensitive.
+
+    Args:
+        fields: A schema, or the fields of a type.
+        path: The column that they are in, with a dot after it.
+
+    Raises:
+        SchemaError: There are two such fields side by side, at any depth.
+    """
+    seen: dict[str, str] = {}
+    for field in fields:
+        other = seen.setdefault(field.name.lower(), field.name)
+        if other != field.name:
+            column = f"{path}{field.name}"
+            raise SchemaError(
+                f"the columns {path}{other} and {column} differ in their case alone, and Spark cannot read "
+                "both: rename one, or set spark.sql.caseSensitive to true, for readers, too",
+                column,
+            )
+        inner = (field.type.field(number) for number in range(field.type.num_fields))
+        check_names(inner, f"{path}{field.name}.")
+
+
+def _converted(data_type: DataType, path: str) -> pa.DataType:
     import pyarrow as pa
     from pyspark.sql import types
 
@@ -54,8 +108,6 @@ def _converted(data_type: DataType, path: str) -> pa.DataType:  # noqa: PLR0911 
             return _struct(data_type, path)
         case types.UserDefinedType():
             return _converted(data_type.sqlType(), path)
-        case types.TimeType():
-            return pa.time64("us")
     name = type(data_type).__name__
     if name not in _SIMPLE:
         raise SchemaError(
@@ -93,6 +145,7 @@ _SIMPLE: dict[str, Callable[[Any], pa.DataType]] = {
     "VarcharType": lambda pa: pa.string(),
     "BinaryType": lambda pa: pa.binary(),
     "DateType": lambda pa: pa.date32(),
+    "TimeType": lambda pa: pa.time64("us"),
     "TimestampType": lambda pa: pa.timestamp("us", "UTC"),
     "TimestampNTZType": lambda pa: pa.timestamp("us"),
 }

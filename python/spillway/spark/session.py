@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import spillway
-from spillway.errors import JavaError, MissingExtraError
+from spillway.errors import JavaError, MissingExtraError, SpillwayError
 from spillway.spark.java import find_java
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-__all__ = ["DELTA_VERSION", "local_session", "quiet_log", "start_session", "stop_session"]
+__all__ = ["delta_release", "local_session", "quiet_log", "start_session", "stop_session"]
 
 _log = logging.getLogger(__name__)
 
@@ -44,12 +44,16 @@ _KEPT_MEMORY = {
     "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(256 << 20),
 }
 
-DELTA_VERSION = "4.4.0"
-"""The version of Delta that sessions with ``delta=True`` have."""
+# The last release of Delta for each Spark, by the artifact of its jar.
+_DELTA_RELEASES = {
+    "3.5": ("delta-spark_2.12", "3.3.2"),
+    "4.0": ("delta-spark_4.0_2.13", "4.4.0"),
+    "4.1": ("delta-spark_4.1_2.13", "4.4.0"),
+    "4.2": ("delta-spark_4.2_2.13", "4.4.0"),
+}
 
 # Delta's own two jars are all that PySpark's lack; what else they name, PySpark has in newer versions.
 _DELTA = {
-    "spark.jars.packages": f"io.delta:delta-spark_4.2_2.13:{DELTA_VERSION}",
     "spark.jars.excludes": "org.*:*,com.*:*,io.delta:delta-kernel*,io.delta:*unity*,io.unitycatalog:*",
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -84,6 +88,7 @@ def local_session(  # noqa: PLR0913 - each is one thing to say about a session
     Raises:
         MissingExtraError: PySpark or pandas is not installed.
         JavaError: There is no Java, it is too old, or the JVM does not start.
+        SpillwayError: With ``delta=True``, no release of Delta is for this Spark.
     """
     on = f"{cores} core{'' if cores == 1 else 's'}"
     return start_session(
@@ -121,6 +126,7 @@ def start_session(  # noqa: PLR0913 - as `local_session`
     Raises:
         MissingExtraError: As `local_session`.
         JavaError: As `local_session`.
+        SpillwayError: As `local_session`.
     """
     say = say or _log.info
     try:
@@ -129,17 +135,14 @@ def start_session(  # noqa: PLR0913 - as `local_session`
     except ModuleNotFoundError as error:
         raise MissingExtraError(error.name or "pyspark", "spark", "run Spark") from error
     java = find_java().program
+    of_delta = {"spark.jars.packages": "io.delta:{}:{}".format(*delta_release()), **_DELTA} if delta else {}
     say(f"starting Spark on {on}; this takes some ten seconds")
     started = time.monotonic()
     given = settings.get("spark.local.dir")
     scratch = None if given else tempfile.mkdtemp(prefix="spillway-spark-")
     context = None
     try:
-        pinned = (
-            _settings(str(scratch or given).split(",")[0])
-            | (_LOOPBACK if loopback else {})
-            | (_DELTA if delta else {})
-        )
+        pinned = _settings(str(scratch or given).split(",")[0]) | (_LOOPBACK if loopback else {}) | of_delta
         context = _start_context(
             {**pinned, **settings}, java, scratch, loopback=loopback, own_group=own_group
         )
@@ -176,6 +179,24 @@ def stop_session(session: SparkSession | SparkContext) -> None:
             _end(process)
         if scratch is not None:
             shutil.rmtree(scratch, ignore_errors=True)
+
+
+def delta_release() -> tuple[str, str]:
+    """The artifact and the version of Delta that sessions with ``delta=True`` have.
+
+    Raises:
+        SpillwayError: There is none for this Spark.
+    """
+    import pyspark
+
+    release = _DELTA_RELEASES.get(".".join(pyspark.__version__.split(".")[:2]))
+    if release is None:
+        known = list(_DELTA_RELEASES)
+        raise SpillwayError(
+            f"no release of Delta is known for PySpark {pyspark.__version__}: sessions with delta=True need "
+            f"PySpark {known[0]} to {known[-1]}; spillway.delta writes and reads tables without Delta's jars"
+        )
+    return release
 
 
 def quiet_log() -> str:

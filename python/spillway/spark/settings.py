@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Settings", "of_environment", "of_session", "of_task"]
 
 _OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
+_CASE_SENSITIVE = "spark.sql.caseSensitive"
 _DEFAULT_FS = "fs.defaultFS"
 #: The setting, and its name in Hadoop 1, which Hadoop still reads.
 _DEFAULT_NAMES = (_DEFAULT_FS, "fs.default.name")
@@ -42,12 +43,14 @@ class Settings:
         source: The place that `default_fs` is from.
         folder: The folder of relative paths.
         partition_overwrite: ``"static"`` or ``"dynamic"``: what ``mode("overwrite")`` replaces.
+        is_case_sensitive: True if names that differ in their case alone are two.
     """
 
     default_fs: str | None = None
     source: str = ""
     folder: str | None = None
     partition_overwrite: str | None = None
+    is_case_sensitive: bool | None = None
 
     def check_path(self, path: str) -> None:
         """Refuse a path that Spark resolves to another place than this process.
@@ -76,6 +79,7 @@ def of_session(session: SparkSession) -> Settings:
         source="the session",
         folder=system.getProperty("user.dir"),
         partition_overwrite=_mode(session.conf.get(_OVERWRITE_MODE)),
+        is_case_sensitive=_is_true(session.conf.get(_CASE_SENSITIVE)),
     )
 
 
@@ -90,7 +94,13 @@ def of_task() -> Settings:
     found = ((context.getLocalProperty(name), name) for name in names)
     here = of_environment()
     default, source = next(((value, name) for value, name in found if value), (here.default_fs, here.source))
-    return Settings(default, source, partition_overwrite=_mode(context.getLocalProperty(_OVERWRITE_MODE)))
+    return Settings(
+        default,
+        source,
+        partition_overwrite=_mode(context.getLocalProperty(_OVERWRITE_MODE)),
+        # A session that has the default says nothing.
+        is_case_sensitive=_is_true(context.getLocalProperty(_CASE_SENSITIVE)),
+    )
 
 
 def of_environment() -> Settings:
@@ -134,3 +144,7 @@ def _default_in(file: Path) -> str | None:
 
 def _mode(text: str | None) -> str | None:
     return text.lower() if text else None
+
+
+def _is_true(text: str | None) -> bool:
+    return text is not None and text.lower() == "true"

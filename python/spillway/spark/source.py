@@ -6,15 +6,16 @@ import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import pyspark
+from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 
-from spillway.errors import OptionError
+from spillway.errors import OptionError, SpillwayError
 from spillway.spark.options import parsed
-from spillway.spark.schema import arrow_schema
+from spillway.spark.schema import arrow_schema, check_names
 from spillway.spark.settings import of_environment, of_task
-from spillway.spark.stream import SpillwayStreamWriter
 from spillway.spark.write import FrameTask
-from spillway.spark.write_job import Job, Target, TaskResult, job_of, messages_of
+from spillway.spark.write_job import Job, Target, TaskResult, described, job_of, messages_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from pyspark.sql.types import StructType
+
+    from spillway.spark.stream import SpillwayStreamWriter
 
 __all__ = ["DefaultSource", "SpillwayWriter", "TaskMessage"]
 
@@ -75,16 +78,26 @@ class DefaultSource(DataSource):
         Raises:
             OptionError: As `writer`; or ``app_id`` is given, which is the id of the query.
             SchemaError: As `writer`.
+            SpillwayError: This Spark is 4.0, whose streams give no Arrow batches to Python.
         """
+        if not hasattr(datasource, "DataSourceStreamArrowWriter"):
+            raise SpillwayError(
+                f"PySpark {pyspark.__version__} has no streaming sinks that take Arrow batches, and 4.1 is "
+                'the oldest that has them: update Spark, or write each micro-batch by format("spillway") in '
+                "foreachBatch"
+            )
+        from spillway.spark.stream import SpillwayStreamWriter
+
         return SpillwayStreamWriter(self._target(schema, overwrite=overwrite))
 
     def _target(self, schema: StructType, *, overwrite: bool) -> Target:
-        return Target.of(
+        target = Target.of(
             schema=arrow_schema(schema),
             overwrite=overwrite,
             settings=of_environment(),
             **parsed(self.options),
         )
+        return described(target, schema)
 
 
 @dataclass
@@ -118,6 +131,8 @@ class SpillwayWriter(DataSourceArrowWriter):
             return TaskMessage(TaskResult())
         told = of_task()
         self._job.check_task(told)
+        if not told.is_case_sensitive:
+            check_names(self._job.target.schema)
         (result,) = FrameTask(self._job)(iterator)
         # The process that commits has no session to ask.
         return TaskMessage(replace(result, partition_overwrite=told.partition_overwrite))

@@ -12,6 +12,7 @@ from spillway.errors import OptionError, SpillwayError
 from spillway.spark.folder_job import FolderJob
 from spillway.spark.folder_storage import FolderStorage
 from spillway.spark.location import is_local
+from spillway.spark.schema import check_names
 from spillway.spark.settings import of_task
 from spillway.spark.stream_jobs import SINK, batch_of
 from spillway.spark.write import attempt_number, partition_number
@@ -74,7 +75,10 @@ class SpillwayStreamWriter(DataSourceStreamArrowWriter):
         schema = self._target.schema
         batches = (batch.cast(schema) for batch in iterator)
         job = batch_of(self._target, query, batch)
-        job.check_task(of_task())
+        settings = of_task()
+        job.check_task(settings)
+        if not settings.is_case_sensitive:
+            check_names(schema)
         return BatchMessage(job.write(batches, partition_number(), attempt_number()), query)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name

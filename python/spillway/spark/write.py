@@ -10,9 +10,10 @@ from spillway.errors import OptionError
 from spillway.spark.driver import driver_of, is_connect
 from spillway.spark.location import scheme_of
 from spillway.spark.run import check_mode, run, tasks_of_frame, tasks_of_partitions
-from spillway.spark.schema import arrow_schema
+from spillway.spark.schema import arrow_schema, check_names
 from spillway.spark.settings import of_session, of_task
-from spillway.spark.write_job import Job, SparkWriteResult, Target, TaskResult, job_of
+from spillway.spark.workers import check_workers
+from spillway.spark.write_job import Job, SparkWriteResult, Target, TaskResult, described, job_of
 from spillway.writer import WriterOptions
 
 if TYPE_CHECKING:
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
+    from spillway.spark.settings import Settings
     from spillway.types import Condition, SortKey, WriteMode, WriterKeywords
 
 __all__ = [
@@ -96,7 +99,7 @@ def write(  # noqa: PLR0913 - what a write is
         SchemaError: The rows do not fit the table, or cannot be written.
         FileExistsError: There is something at `path`, and ``mode="error"``.
         CommitConflict: The Delta table was changed by another transaction that is in the way.
-        SpillwayError: Executors run another minor version of Python than the driver.
+        SpillwayError: The Python of executors has no Spillway, no pyarrow or another minor version.
         pyspark.errors.PySparkException: A task failed more often than Spark repeats it; nothing is written.
 
     Example:
@@ -110,6 +113,7 @@ def write(  # noqa: PLR0913 - what a write is
         session,
         path,
         arrow_schema(df.schema),
+        rows=df.schema,
         table=table,
         overwrite=mode == "overwrite",
         partition_by=partition_by,
@@ -221,7 +225,13 @@ def write_generated(  # noqa: PLR0913 - what a write is
 
 
 def plan_of(
-    session: SparkSession, path: str, schema: pa.Schema, *, options: Mapping[str, Any], **target: Any
+    session: SparkSession,
+    path: str,
+    schema: pa.Schema,
+    *,
+    options: Mapping[str, Any],
+    rows: StructType | None = None,
+    **target: Any,
 ) -> Callable[[], Job]:
     """Check what can be checked without the destination, and return what makes the job where it is visible.
 
@@ -230,25 +240,33 @@ def plan_of(
         path: The destination.
         schema: The schema of the rows.
         options: The fields of `WriterOptions`.
+        rows: Spark's schema of the rows of a DataFrame.
         **target: The other arguments of `Target.of`.
 
     Raises:
         OptionError: A value is not accepted; or the path is relative, and the session one of Spark Connect.
+        SpillwayError: The Python of Spark's workers cannot write.
     """
     WriterOptions(**options)
+    check_workers(session)
     if not is_connect(session):
-        return partial(_planned, path, schema, settings=of_session(session), options=options, **target)
+        return partial(_planned, path, schema, of_session(session), rows, options=options, **target)
     if scheme_of(path) is None and not path.startswith("/"):
         message = (
             f"the relative path {path!r} means nothing to the server of Spark Connect: write it absolute"
         )
         raise OptionError(message, "path")
-    return partial(_planned, path, schema, settings=None, options=options, **target)
+    return partial(_planned, path, schema, None, rows, options=options, **target)
 
 
-def _planned(path: str, schema: pa.Schema, **target: Any) -> Job:
-    target["settings"] = target["settings"] or of_task()
-    return job_of(Target.of(path, schema, **target))
+def _planned(
+    path: str, schema: pa.Schema, known: Settings | None, rows: StructType | None, **given: Any
+) -> Job:
+    settings = known or of_task()
+    if not settings.is_case_sensitive:
+        check_names(schema)
+    target = Target.of(path, schema, settings=settings, **given)
+    return job_of(target if rows is None else described(target, rows))
 
 
 def sorted_for(job: Job, df: DataFrame) -> DataFrame:

@@ -16,6 +16,7 @@ from spillway import _native
 from spillway.errors import OptionError, SpillwayError, TableNotFoundError
 from spillway.spark.folder_storage import FolderStorage
 from spillway.spark.location import absolute, check_default
+from spillway.spark.schema import row_metadata
 from spillway.spark.settings import Settings
 from spillway.writer import WriterOptions
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     import pyarrow as pa
+    from pyspark.sql.types import StructType
 
     from spillway.spark.uploads import Upload
     from spillway.types import Condition
@@ -35,6 +37,7 @@ __all__ = [
     "Target",
     "TaskResult",
     "claimed",
+    "described",
     "job_of",
     "messages_of",
     "peeked",
@@ -185,6 +188,15 @@ class Target:
             where=where if where is None or isinstance(where, str) else tuple(where),
             partition_overwrite=partition_overwrite or known.partition_overwrite,
         )
+
+
+def described(target: Target, schema: StructType) -> Target:
+    """Let the files of a folder have Spark's own schema of their rows; the log of a Delta table has it."""
+    if target.table == "delta":
+        return target
+    of_spark = row_metadata(schema, without=target.partition_by)
+    given = target.options.get("metadata") or {}
+    return replace(target, options={**target.options, "metadata": {**of_spark, **given}})
 
 
 def _kind(path: str, table: str | None, storage_options: Mapping[str, str] | None) -> TableKind:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from spillway._native import Digest
+from spillway.spark.schema import exchanged_schema
 from spillway.validation.compare import Finding, describe, lossy, schema_differs, unreadable
 from spillway.validation.normalize import LossyValueError, SchemaDiffersError, plan_reader
 from spillway.validation.source import empty_digest
@@ -100,13 +101,12 @@ class SparkReader:
         return PySparkException, Py4JJavaError
 
     def _plan(self, path: Path, source_rows: SourceRows) -> _Planned:
-        from pyspark.sql.pandas.types import to_arrow_schema
         from pyspark.sql.types import StructType
 
         if path not in self._schemas:
             self._schemas[path] = self._session.read.parquet(str(path)).schema
         schema = StructType([field for field in self._schemas[path] if field.name not in source_rows.without])
-        seen = to_arrow_schema(schema, timezone="UTC")
+        seen = exchanged_schema(schema)
         return _Planned(path, source_rows, schema, plan_reader(source_rows.plan.schema, seen, engine="spark"))
 
     def _check_together(self, group: Sequence[_Planned]) -> dict[Path, Finding]:
