@@ -15,8 +15,16 @@ from spillway.delta.table import _app_transaction, _place
 from spillway.errors import OptionError, SpillwayError, TableExistsError, TableNotFoundError
 from spillway.spark import touched
 from spillway.spark.folder_storage import FolderStorage
-from spillway.spark.location import is_local
-from spillway.spark.write_job import Clock, Job, SparkWriteResult, TaskResult, claimed, peeked
+from spillway.spark.location import is_local, unquoted
+from spillway.spark.write_job import (
+    Clock,
+    Job,
+    SparkWriteResult,
+    StagedFile,
+    TaskResult,
+    claimed,
+    peeked,
+)
 from spillway.writer import WriterOptions
 
 if TYPE_CHECKING:
@@ -122,6 +130,11 @@ class DeltaJob(Job):
             seconds=clock.seconds,
             part=part,
         )
+
+    def staged(self, result: TaskResult) -> list[StagedFile]:
+        root = unquoted(self.target.path)
+        adds = [] if result.part is None else json.loads(result.part)["adds"]
+        return [StagedFile(f"{root}/{unquote(add['path'])}", add["partitionValues"]) for add in adds]
 
     def claim(self) -> None:
         storage = self._storage()

@@ -15,7 +15,16 @@ import spillway.delta
 from spillway.errors import OptionError, TableNotFoundError
 from spillway.spark.folder_contents import check_listed_elsewhere, replaced_files
 from spillway.spark.folder_storage import FolderStorage
-from spillway.spark.write_job import Clock, Job, SparkWriteResult, TaskResult, claimed, peeked
+from spillway.spark.location import unquoted
+from spillway.spark.write_job import (
+    Clock,
+    Job,
+    SparkWriteResult,
+    StagedFile,
+    TaskResult,
+    claimed,
+    peeked,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -37,6 +46,8 @@ _MARK = "_job"
 #: The file that is there once a commit was begun that may be begun twice.
 _CLAIM = "_commit"
 SUCCESS = "_SUCCESS"
+#: The value of a null in the name of a partition's folder.
+_NULL = "__HIVE_DEFAULT_PARTITION__"
 #: What is left of jobs that failed, this package's or Hadoop's, and no content of a folder.
 _LEFT = (STAGING, "_temporary")
 #: Names of files that a message shows.
@@ -200,6 +211,10 @@ class FolderJob(Job):
             **target.options,
         )
 
+    def staged(self, result: TaskResult) -> list[StagedFile]:
+        root = f"{unquoted(self.target.path)}/{self._staging}"
+        return [StagedFile(f"{root}/{name}", _partition_of(place_of(name))) for name in result.files]
+
     def claim(self) -> None:
         claimed(self._storage(), f"{self._staging}/{_CLAIM}", self.target.path)
 
@@ -337,6 +352,13 @@ class FolderJob(Job):
 def place_of(staged: str) -> str:
     """Return the name that a file of a task gets: its own, behind the folder of the attempt."""
     return staged.partition("/")[2]
+
+
+def _partition_of(name: str) -> dict[str, str | None]:
+    """The values of partition columns that the name of a file has."""
+    pairs = (part.partition("=") for part in name.split("/")[:-1])
+    values = {unquote(column): unquote(value) for column, _, value in pairs}
+    return {column: None if value == _NULL else value for column, value in values.items()}
 
 
 def in_folders_of(old: Iterable[str], new: Iterable[str]) -> list[str]:
