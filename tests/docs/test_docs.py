@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 # A page is many programs in turn: a busy machine takes minutes for it.
 pytestmark = pytest.mark.timeout(900)
 RUNNER = Path(__file__).with_name("pages.py")
-# That of Spark is run by tests/spark, where a JVM may start.
-EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.stem != "spark_reads")
+# Those of Spark are run by tests/spark and tests/pipeline, where a JVM may start.
+EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if not path.stem.startswith("spark_"))
 PLUGIN = ROOT / "examples" / "backend_plugin"
 # Blocks below "not run: REASON". One more is a decision.
-NOT_RUN = 16
+NOT_RUN = 21
 # A JVM may start in some tests alone, which run those that say so; the last two compare runs of their own.
 ELSEWHERE = (
     "tests/spark/test_guide.py",
