@@ -22,7 +22,7 @@ from spillway.pipeline.plan import parse_rows
 from spillway.pipeline.report import read_record
 
 _TOLERANCE = 1.10
-_STAGES = ("write", "validate", "summarise")
+_STAGES = ("write", "audit", "summarise")
 
 
 def main() -> int:

@@ -11,6 +11,8 @@ expect, so that ``except ValueError`` and ``except OSError`` work as they do els
     ├── ClosedError(ValueError)       the writer is closed or was aborted
     ├── NotArrowError(TypeError)      the object has no Arrow PyCapsule interface
     ├── CorruptFileError(ValueError)  a file is not Parquet, or is truncated or damaged
+    ├── CheckFailedError(ValueError)  rows of a pipeline fail a check; it says which, and how many rows
+    ├── AuditError                    files of a pipeline are not as they were written; nothing is published
     ├── JavaError(RuntimeError)       there is no Java for Spark, it is too old, or it does not start
     ├── MissingExtraError(ImportError)  an optional dependency is not installed; the message names the extra
     └── DeltaError                    anything about a Delta table
@@ -40,10 +42,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 __all__ = [
     "AppendOnlyError",
+    "AuditError",
+    "CheckFailedError",
     "ClosedError",
     "CommitConflict",
     "CommitTimeoutError",
@@ -157,6 +161,23 @@ class NotArrowError(SpillwayError, TypeError):
 
 class CorruptFileError(SpillwayError, ValueError):
     """The file is not Parquet, or it is truncated or damaged."""
+
+
+class CheckFailedError(SpillwayError, ValueError):
+    """Rows of a pipeline fail a check: nothing is published.
+
+    Args:
+        message: The whole report.
+        counts: The rows that fail, by the names of the checks that they fail.
+    """
+
+    def __init__(self, message: str = "", counts: Mapping[str, int] | None = None) -> None:
+        super().__init__(message)
+        self.counts = dict(counts or {})
+
+
+class AuditError(SpillwayError):
+    """What Spark reads from the files of a pipeline is not what was written: nothing is published."""
 
 
 class JavaError(SpillwayError, RuntimeError):

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 # A page is many programs in turn: a busy machine takes minutes for it.
 pytestmark = pytest.mark.timeout(900)
 RUNNER = Path(__file__).with_name("pages.py")
-# That of Spark is run by tests/spark, where a JVM may start.
-EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.stem != "spark_reads")
+# Those of Spark are run by tests/spark and tests/pipeline, where a JVM may start.
+EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if not path.stem.startswith("spark_"))
 # A soak downloads the libraries of the last two: 150 and 50 MB.
 PLUGINS = ("backend_plugin", *(("backend_chdb", "backend_daft") if SOAK else ()))
 # Blocks below "not run: REASON". One more is a decision.
-NOT_RUN = 17
+NOT_RUN = 22
 # A JVM may start in some tests alone, which run those that say so; the last two compare runs of their own.
 ELSEWHERE = (
     "tests/spark/test_guide.py",

@@ -85,7 +85,7 @@ def test_a_pipeline_from_its_options_to_its_report_with_a_task_killed(tmp_path: 
     assert program.returncode == 0, err
     assert "Traceback" not in err
     assert (scratch / "mine").exists()
-    for line in ("Spark 4", "writing 80,000 rows of logs: 4 tasks in", "validated: spark-vectorized read"):
+    for line in ("Spark 4", "writing 80,000 rows of logs: ", "audited: spark-vectorized read"):
         assert line in out
     files = {each for each in to.rglob("*.parquet") if "_delta_log" not in each.parts}
     if table == "delta":
@@ -100,9 +100,16 @@ def test_a_pipeline_from_its_options_to_its_report_with_a_task_killed(tmp_path: 
     record, report = run_of(tmp_path)
     assert (record["outcome"], record["seed"], record["cell"]["partitions"]) == ("ok", 3, 4)
     assert {each["stage"]: each["failed"] for each in record["tasks"]}["write"] >= 1
-    assert [phase["phase"] for phase in record["phases"]] == ["start", "write", "validate", "summarise"]
+    assert [phase["phase"] for phase in record["phases"]] == [
+        "start",
+        "read",
+        "write",
+        "audit",
+        "summarise",
+        "publish",
+    ]
     assert record["output"]["files"] == len(files) - 1 == 4
-    assert record["validation"]["rows"] == record["summary"]["rows"] == 80_000  # without those of before
+    assert record["audit"]["rows"] == record["summary"]["rows"] == 80_000  # without those of before
     assert record["driver"]["python_peak_bytes"] > record["driver"]["python_growth_bytes"]
     assert record["driver"]["jvm_peak_bytes"] > record["driver"]["jvm_live_bytes"] > 0
     assert str(tmp_path) not in json.dumps(record) + report
@@ -229,8 +236,11 @@ def test_another_pyspark_is_one_clear_error(tmp_path: Path) -> None:
         ),
         (["--rows", "10", "--to", "out", "--conf", "secret"], "--conf takes NAME=VALUE"),
         (["--to", "out", "--input", "absent.csv"], "absent.csv: no such file or folder"),
-        (["--to", "out", "--input", "file"], "is of no known format"),
-        (["--to", "out", "--input", "rows.arrow"], "which Spark does not read: give Parquet, CSV or NDJSON"),
+        (["--to", "out", "--input", "rows.arrow"], "is of no known format: give Parquet, CSV or NDJSON"),
+        (["--to", "out", "--input", "rows.csv", "--check", "id"], "is no check: write not_null(id)"),
+        (["--to", "out", "--input", "rows.csv", "--transform", "absent:f"], "No module named 'absent'"),
+        (["--to", "out", "--input", "rows.csv", "--bad-rows", "skip"], "choose one of 'fail', 'drop'"),
+        (["--to", "out", "--rows", "10", "--check", "not_null(id)"], "are for --input"),
         (["--to", "out", "--input", "rows.csv", "--rows", "10"], "of --input all rows are written"),
     ],
     ids=lambda each: " ".join(each[2:]) if isinstance(each, list) else None,

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from spillway import datasets
 from spillway.errors import OptionError
-from spillway.pipeline.destination import Destination
 from spillway.pipeline.plan import MOST_ROWS, parse_rows, partition_bounds, partitions_for
 from spillway.pipeline.rows import GeneratedRows, LineitemRows, count_lineitem
 from spillway.pipeline.run import Options
+from spillway.spark import Sink
 from spillway.spark.master import cores_of
 
 from ..counts import examples
@@ -91,8 +91,5 @@ def test_parts_of_lineitem_in_turn_are_its_first_rows() -> None:
 
 def test_options_do_not_show_their_secrets() -> None:
     secrets = {"spark.hadoop.fs.s3a.secret.key": "secret"}
-    options = Options("logs", "out", rows=1, settings=secrets, storage_options=secrets)
-    destination = Destination(
-        "s3://bucket/out", "s3://bucket/out", "parquet", "error", (), secrets, is_new=True, is_folder=False
-    )
-    assert "secret" not in repr(options) + repr(destination)
+    options = Options("out", rows=1, settings=secrets, storage_options=secrets)
+    assert "secret" not in repr(options) + repr(Sink("s3://bucket/out", storage_options=secrets))

@@ -18,8 +18,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 import spillway.delta
 import spillway.spark
 from spillway.errors import OptionError
-from spillway.pipeline.destination import Destination
-from spillway.pipeline.steps import Steps
+from spillway.spark import Pipeline, Sink
 from spillway.spark.source import DefaultSource
 from spillway.spark.stream import SpillwayStreamWriter
 from spillway.spark.write_job import Target
@@ -107,8 +106,6 @@ def test_a_path_that_spark_takes_elsewhere_is_refused(
     with pytest.raises(OptionError) as caught:
         target(path)
     assert caught.value.option == "path"
-    with pytest.raises(OptionError):
-        Destination.of(str(path), table=None, mode="error", partition_by=(), storage_options={})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -116,8 +113,6 @@ def test_a_path_that_spark_takes_elsewhere_is_refused(
 def test_forms_of_a_local_path_are_one_place(tmp_path: Path, path: str) -> None:
     place = tmp_path / "to"
     assert target(path.format(place)).path == str(place)
-    known = Destination.of(path.format(place), table=None, mode="error", partition_by=(), storage_options={})
-    assert (known.is_local, known.is_new) == (True, True)
 
 
 CORE_SITE = "<configuration><property><name>{}</name><value>\n {} </value></property></configuration>"
@@ -242,9 +237,8 @@ def test_a_bare_path_is_refused_by_the_default_of_the_session(
         source.save(str(to))
     with pytest.raises(OptionError, match=r"resolves it against fs\.defaultFS"):
         spillway.spark.write_generated(spark, make, 1, str(to), schema=SCHEMA)
-    destination = Destination.of(str(to), table=None, mode="error", partition_by=(), storage_options={})
     with pytest.raises(OptionError, match=r"resolves it against fs\.defaultFS"):
-        Steps(spark, frame(spark, 1), destination, {}).write()
+        Pipeline(source=frame(spark, 1), sink=Sink(str(to))).run(spark)
     assert list(tmp_path.iterdir()) == []
     source.save(f"file:{to}")
     spillway.spark.write_generated(spark, make, 1, f"file:{to}", schema=SCHEMA, mode="append")
@@ -281,8 +275,8 @@ def test_a_dynamic_overwrite_replaces_the_partitions_with_new_rows_however_it_is
     made: Any = {"schema": SCHEMA, "mode": "overwrite", **options}
     spillway.spark.write_generated(spark, make, 1, to, **made)
     assert ids(tmp_path / "to") == [0, 1, 2, 2]
-    destination = Destination.of(to, table=None, mode="overwrite", partition_by=("day",), storage_options={})
-    Steps(spark, frame(spark, 2), destination, {}).write()
+    sink = Sink(to, mode="overwrite", partition_by="day")
+    Pipeline(source=frame(spark, 2), sink=sink).run(spark)
     assert ids(tmp_path / "to") == [0, 1, 2]
     # Without new rows there is nothing to replace; and what the option says goes before the session.
     frame(spark, 1).where("id < 0").write.format("spillway").options(**options).mode("overwrite").save(to)

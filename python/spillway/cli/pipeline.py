@@ -1,9 +1,9 @@
-"""``spillway pipeline``: make, write, validate and summarise rows on Spark."""
+"""``spillway pipeline``: read, check, write, audit and publish rows on Spark."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,7 +23,6 @@ from spillway.cli.options import Delimiter, Encoding, Out  # noqa: TC001 - typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from spillway.datasets import FileSource
     from spillway.harness.report.table import Table
     from spillway.pipeline.run import Finished
 
@@ -49,8 +48,40 @@ def pipeline(  # noqa: PLR0913 - one argument per option of the command
     input: Annotated[  # noqa: A002 - the option's name
         str | None,
         typer.Option(
-            help="Your own rows instead: a file, a folder or a quoted glob of Parquet, CSV or NDJSON, read "
-            "by Spark; text may be compressed (.gz, .bz2)."
+            help="Your own rows instead: a file, a folder, a quoted glob or a URL of Parquet, CSV or NDJSON, "
+            "read by Spark; text may be compressed (.gz, .bz2)."
+        ),
+    ] = None,
+    schema: Annotated[
+        str | None,
+        typer.Option(help="The columns of CSV or NDJSON, as 'id INT, name STRING'; inferred without it."),
+    ] = None,
+    multi_line: Annotated[
+        bool, typer.Option("--multi-line", help="Values of CSV may have line breaks: one task for each file.")
+    ] = False,
+    transform: Annotated[
+        str | None,
+        typer.Option(help="MODULE:FUNCTION that takes the DataFrame of the input and returns another."),
+    ] = None,
+    check: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="'not_null(id)', 'between(latency_ms, 0, 60000)' or 'unique(day, id)', as often as needed."
+        ),
+    ] = None,
+    bad_rows: Annotated[
+        str, typer.Option(help="For rows that fail not_null or between: fail, drop or quarantine.")
+    ] = "fail",
+    audit: Annotated[
+        str, typer.Option(help="Files that Spark reads back before they are published: full, sample or none.")
+    ] = "full",
+    run_id: Annotated[
+        str | None, typer.Option(help="The run's name: its rows are there once, however often it is run.")
+    ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            help="The rows of a Delta table that are replaced, such as \"day = DATE '2026-11-27'\"."
         ),
     ] = None,
     delimiter: Delimiter = None,
@@ -76,8 +107,12 @@ def pipeline(  # noqa: PLR0913 - one argument per option of the command
         str | None, typer.Option(help="parquet or delta; by default what is there, else parquet.")
     ] = None,
     mode: Annotated[
-        str, typer.Option(help="For a destination that is there: error, append or overwrite.")
-    ] = "error",
+        str | None,
+        typer.Option(
+            help="For a destination that is there: error, append or overwrite; error without it, and "
+            "overwrite with --where."
+        ),
+    ] = None,
     partition_by: Annotated[
         str, typer.Option(help="Columns that rows are stored apart by, separated by commas.")
     ] = "",
@@ -98,39 +133,51 @@ def pipeline(  # noqa: PLR0913 - one argument per option of the command
     ] = None,
     out: Out = Path("runs/pipeline"),
 ) -> None:
-    """Make rows on Spark's executors, write, commit, validate and summarise them.
+    """Read or make rows on Spark, check and write them, audit the files, and publish them.
 
-    Rows are the same for a seed, whatever the partitions. They are written by
-    Spillway's writer where they are made, and committed once. Then Spark reads
-    everything back, and the checksums have to be those made where the rows
-    were. Record and report are left in a new folder below --out.
+    Spillway's writer writes the rows on executors. Before any reader sees them,
+    Spark reads the files back, and the checksums have to be those taken while
+    they were written. A run that fails publishes nothing. Record and report
+    are left in a new folder below --out.
 
-    Exit status 0: what was written is what was made.
-    Exit status 1: it is not, or a stage failed.
+    Exit status 0: it was published.
+    Exit status 1: a check, the audit or a stage failed, and nothing was published.
     Exit status 2: it cannot be run as asked. 130: interrupted.
 
     Examples:
     spillway pipeline --rows 1M --to logs;
     spillway pipeline --rows 10M --master spark://HOST:7077 --table delta --to /shared/logs;
-    spillway pipeline --input 'days/*.csv' --to days.parquet
+    spillway pipeline --input 'days/*.csv' --check 'not_null(id)' --bad-rows quarantine --to days
     """
     from rich.console import Console
 
     from spillway.errors import SpillwayError
     from spillway.pipeline.progress import Progress
     from spillway.pipeline.run import Options, run_pipeline
+    from spillway.spark.pipeline.checks import parse_check
 
     console = Console()
     with first_interrupt_alone(), termination_as_interrupt() as end_what_was_begun:
         try:
             options = Options(
-                source=_source(dataset, input, delimiter, encoding),
+                dataset=dataset,
+                input=input,
+                schema=schema,
+                multi_line=multi_line,
+                delimiter=delimiter,
+                encoding=encoding,
+                transform=_function(transform),
+                checks=tuple(parse_check(text) for text in check or ()),
+                bad_rows=bad_rows,  # type: ignore[arg-type]  # checked by Options
+                audit=audit,  # type: ignore[arg-type]  # checked by Options
+                run_id=run_id,
+                where=where,
                 rows=_rows(rows),
                 seed=seed,
                 to=to,
                 master=master,
                 table=table,  # type: ignore[arg-type]  # checked by Options
-                mode=mode,  # type: ignore[arg-type]  # checked by Options
+                mode=mode or ("error" if where is None else "overwrite"),  # type: ignore[arg-type]  # as above
                 partitions=partitions,
                 partition_by=tuple(listed(partition_by)),
                 codec=codec,
@@ -186,21 +233,29 @@ def _problem(finished: Finished) -> str:
     if record["outcome"] == "interrupted":
         left = "nothing was committed" if record["output"] is None else "the rows were committed, and stay"
         return f"interrupted in the stage {record['died_in']}: {left}"
-    if record["validation"] is not None and record["validation"]["problem"] is not None:
-        return f"what was written is not what was made: {record['validation']['problem']}"
     left = "" if record["output"] is None else "; the rows were committed, and stay"
     return f"{finished.error}{left}"
 
 
-def _source(dataset: str, own: str | None, delimiter: str | None, encoding: str | None) -> str | FileSource:
-    from spillway.datasets import FileSource, TextOptions
+def _function(name: str | None) -> Any:
+    """The function of a name such as ``module:function``, from this folder or what is installed."""
+    import importlib
+    import sys
+
     from spillway.errors import OptionError
 
-    if own is not None:
-        return FileSource(own, TextOptions(delimiter, encoding))
-    if delimiter is not None or encoding is not None:
-        raise OptionError("--delimiter and --encoding say how to read --input, which is not given")
-    return dataset
+    if name is None:
+        return None
+    module, colon, function = name.partition(":")
+    if not colon:
+        raise OptionError(f"--transform {name}: write MODULE:FUNCTION")
+    sys.path.insert(0, "")
+    try:
+        return getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise OptionError(f"--transform {name}: {error}") from error
+    finally:
+        sys.path.remove("")
 
 
 def _rows(text: str | None) -> int | None:

@@ -36,6 +36,8 @@ class Cell:
         partitions: Tasks that make rows; null where Spark cuts files.
         table: "parquet": a folder of files; "delta": a Delta table.
         mode: The treatment of a destination that is there: "error", "append" or "overwrite".
+        bad_rows: What becomes of rows that fail a check.
+        audit: What is read back: "full", "sample" or "none".
         partition_by: Columns that rows are stored apart by.
         codec: The codec of pages.
         level: Its level; null for the codec's own.
@@ -49,6 +51,8 @@ class Cell:
     partitions: int | None
     table: Table
     mode: Mode
+    bad_rows: Literal["fail", "drop", "quarantine"]
+    audit: Literal["full", "sample", "none"]
     partition_by: list[str]
     codec: str
     level: int | None

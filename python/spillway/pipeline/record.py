@@ -10,13 +10,14 @@ from spillway.pipeline.driver import DriverMemory
 from spillway.pipeline.plan import Cell
 from spillway.pipeline.summary import RowSummary
 
-__all__ = ["PIPELINE", "SCHEMA", "SCHEMA_VERSION", "Outcome", "Output", "PipelineRecord", "Validation"]
+__all__ = ["PIPELINE", "READER", "SCHEMA", "SCHEMA_VERSION", "Outcome", "Output", "PipelineRecord"]
 
 PIPELINE = "pipeline.jsonl"
-SCHEMA_VERSION: Literal[1] = 1
+SCHEMA_VERSION: Literal[2] = 2
+READER = "spark-vectorized"
 
 Outcome = Literal["ok", "wrong_output", "failed", "interrupted"]
-Stage = Literal["start", "read", "count", "write", "validate", "summarise"]
+Stage = Literal["start", "read", "count", "write", "audit", "summarise", "publish"]
 
 
 class StageLength(TypedDict):
@@ -27,11 +28,11 @@ class StageLength(TypedDict):
 
 
 class Throughput(TypedDict):
-    """The speed of making, checking and writing the rows.
+    """The speed of the stage in which rows are read or made, checked and written.
 
     Attributes:
         megabytes_per_second: Megabytes of Arrow data.
-        make_seconds: The time that making the rows took, summed over tasks.
+        make_seconds: The time that tasks waited for rows, summed over them.
     """
 
     rows_per_second: float
@@ -67,22 +68,36 @@ class StageTasks(TypedDict):
     failed: int
 
 
-class Validation(TypedDict):
-    """The reading of what was written.
+class Checks(TypedDict):
+    """The rows that were checked.
+
+    Attributes:
+        rows_read: Rows after the transformation.
+        rows_dropped: Rows that failed a check, and were left out.
+        rows_quarantined: Rows that failed a check, and are in the table next to the destination.
+        failed: Rows that failed each check, by its name.
+    """
+
+    rows_read: int
+    rows_dropped: int
+    rows_quarantined: int
+    failed: dict[str, int]
+
+
+class Audit(TypedDict):
+    """The reading of what was written, before it was published.
 
     Attributes:
         reader: The reader, as `spillway validate` names it.
-        rows: The rows that it read.
-        row_checksum: The checksum of whole rows, whatever their order; null where they could not be compared.
-        expected_checksum: The one made where the rows were made.
-        problem: The difference; null without one.
+        files: The files that it read.
+        rows: Their rows.
+        row_checksum: The checksum of these rows, whatever their order; null where none was read.
     """
 
     reader: str
+    files: int
     rows: int
     row_checksum: str | None
-    expected_checksum: str
-    problem: str | None
 
 
 class PipelineRecord(TypedDict):
@@ -93,17 +108,17 @@ class PipelineRecord(TypedDict):
         seed: The seed of generated rows.
         started_at: The time in UTC.
         cell: The rows and what is made of them.
-        outcome: "ok"; "wrong_output": what Spark read differs from what was made; "failed"; "interrupted".
+        outcome: "ok"; "wrong_output": what Spark read differs from what was written; "failed"; "interrupted".
         died_in: The stage in which it failed or was interrupted.
         process_seconds: The whole pipeline, from before Spark starts.
         phases: The stages that were over, in their order.
-        tasks: Their tasks.
+        tasks: Their tasks; those of "write" are all from the writing to the publication.
         output: The files; null if nothing was committed.
         driver: The memory of the driver; null if Spark did not start.
         host: The driver's host during the run.
     """
 
-    schema_version: Literal[1]
+    schema_version: Literal[2]
     run_id: str
     seed: Signed
     started_at: Annotated[str, Keywords(format="date-time")]
@@ -116,7 +131,8 @@ class PipelineRecord(TypedDict):
     tasks: list[StageTasks]
     throughput: Throughput | None
     output: Output | None
-    validation: Validation | None
+    checks: Checks | None
+    audit: Audit | None
     summary: RowSummary | None
     driver: DriverMemory | None
     host: HostReading

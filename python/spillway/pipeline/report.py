@@ -27,18 +27,21 @@ __all__ = ["read_record", "tables", "warnings", "write_report"]
 
 _STAGES = {
     "start": "start Spark",
-    "read": "look at the files",
+    "read": "plan the rows",
     "count": "count parts of lineitem",
-    "write": "make, digest, write, commit",
-    "validate": "validate",
+    "write": "make, check, digest, write",
+    "audit": "audit",
     "summarise": "summarise",
+    "publish": "publish",
 }
+#: Stages whose time is one of rows.
+_BY_ROW = ("count", "write", "audit", "summarise")
 _LEGEND = (
-    "*us a row* is the time of the stage over its rows. The validating stage reads every row back with "
-    "Spark's vectorized reader, and compares counts, nulls, minima, maxima and checksums of each column, and "
-    "the checksum of whole rows, with those made where the rows were made. Percentiles are within a "
-    "ten-thousandth of the ranks. With a local master the JVM runs the tasks too, and its peak is not the "
-    "driver's alone. MB is 10^6 bytes."
+    "*us a row* is the time of the stage over its rows. The audit reads rows back with Spark's vectorized "
+    "reader before they are published, and compares counts, nulls, minima, maxima and checksums of each "
+    "column, and the checksum of whole rows, with those taken while they were written. Percentiles are "
+    "within a ten-thousandth of the ranks. With a local master the JVM runs the tasks too, and its peak is "
+    "not the driver's alone. MB is 10^6 bytes."
 )
 
 
@@ -120,7 +123,7 @@ def _outcome(record: dict[str, Any]) -> list[str]:
     if speed is not None:
         rate = f"{speed['megabytes_per_second']:,.0f} MB/s of Arrow data"
         lines.append(f"{speed['rows_per_second']:,.0f} rows/s, {rate}.")
-    lines += _validation(record["validation"], output)
+    lines += _checks(record["checks"]) + _audit(record)
     if driver is not None:
         python, jvm = driver["python_peak_bytes"] / 1e6, driver["jvm_peak_bytes"] / 1e6
         growth, live = driver["python_growth_bytes"] / 1e6, driver["jvm_live_bytes"] / 1e6
@@ -131,15 +134,23 @@ def _outcome(record: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _validation(found: dict[str, Any] | None, output: dict[str, Any] | None) -> list[str]:
-    if found is None:
-        return [] if output is None else ["Not validated."]
-    if found["problem"] is not None:
-        return [f"**Wrong output**, as {found['reader']} reads it: {found['problem']}."]
-    checksum = found["row_checksum"]
+def _checks(found: dict[str, Any] | None) -> list[str]:
+    if found is None or not found["failed"]:
+        return []
+    lines = [f"{name}: {counted(rows, 'row')} failed." for name, rows in found["failed"].items()]
+    dropped, kept = found["rows_dropped"], found["rows_quarantined"]
     return [
-        f"Validated: {found['reader']} read the {counted(found['rows'], 'row')} that were made ({checksum})."
+        *lines,
+        f"Of {counted(found['rows_read'], 'row')}, {dropped:,} were dropped and {kept:,} quarantined.",
     ]
+
+
+def _audit(record: dict[str, Any]) -> list[str]:
+    found = record["audit"]
+    if found is None or not found["files"]:
+        return ["Not audited."] if record["output"] is not None else []
+    rows, files = counted(found["rows"], "row"), counted(found["files"], "file")
+    return [f"Audited before publication: {found['reader']} read {rows} of {files} as they were written."]
 
 
 def _stages(record: dict[str, Any]) -> Table:
@@ -150,7 +161,11 @@ def _stages(record: dict[str, Any]) -> Table:
         name, seconds = phase["phase"], phase["seconds"]
         known = tasks.get(name)
         counts = ("", "") if known is None else (f"{known['tasks']:,}", f"{known['failed']:,}")
-        speeds = (f"{rows / seconds:,.0f}", f"{seconds / rows * 1e6:,.2f}") if known and rows else ("", "")
+        speeds = (
+            (f"{rows / seconds:,.0f}", f"{seconds / rows * 1e6:,.2f}")
+            if name in _BY_ROW and rows
+            else ("", "")
+        )
         lines.append([Entry(text) for text in (_STAGES[name], f"{seconds:,.1f}", *speeds, *counts)])
     header = ("stage", "seconds", "rows/s", "us a row", "tasks", "failed attempts")
     return Table("Stages", header, lines, [])

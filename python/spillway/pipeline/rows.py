@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from spillway import datasets
 from spillway.datasets.lineitem import LINEITEM_SCHEMA, open_lineitem
@@ -13,23 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
+    from pyspark.sql import SparkSession
 
-__all__ = ["GeneratedRows", "LineitemRows", "RowSource", "count_lineitem"]
-
-
-class RowSource(Protocol):
-    """The rows of a dataset by partition. It is pickled, and called on executors."""
-
-    @property
-    def partitions(self) -> int:
-        """The number of partitions."""
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The schema of all rows."""
-
-    def make(self, number: int) -> Iterator[pa.RecordBatch]:
-        """The rows of one partition."""
+__all__ = ["GeneratedRows", "LineitemRows", "count_lineitem", "count_rows"]
 
 
 @dataclass(frozen=True)
@@ -98,3 +84,10 @@ def count_lineitem(rows: int, partitions: int, number: int) -> int:
     """The rows of one part of lineitem."""
     with open_lineitem(rows, part=number, parts=partitions) as stream:
         return stream.rows or 0
+
+
+def count_rows(session: SparkSession, rows: int, partitions: int) -> LineitemRows:
+    """The rows of lineitem, whose parts are counted on executors."""
+    numbers = session.sparkContext.parallelize(range(partitions), partitions)
+    counts = numbers.map(lambda number: count_lineitem(rows, partitions, number)).collect()
+    return LineitemRows(rows, tuple(counts))

@@ -1,51 +1,57 @@
-"""One pipeline from its options to its folder: rows made, written, validated, summarised, recorded."""
+"""One pipeline from its options to its folder: rows made or read, published by `Pipeline`, and recorded."""
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from glob import glob
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from spillway import datasets
+from spillway import datasets, delta
 from spillway._wording import counted, shortened
-from spillway.datasets import FileSource
 from spillway.datasets.lineitem import LINEITEM
-from spillway.errors import OptionError
+from spillway.errors import AuditError, OptionError, SpillwayError, TableNotFoundError
 from spillway.harness import records
 from spillway.harness.disk import on_disk, run_folder
 from spillway.harness.environment import describe_run
 from spillway.harness.host import HostWatch
 from spillway.harness.redaction import redact
-from spillway.pipeline.destination import Destination
 from spillway.pipeline.driver import DriverWatch
-from spillway.pipeline.input import find_input, read_input
 from spillway.pipeline.jobs import StageRunner
 from spillway.pipeline.plan import MODES, Cell, partitions_for
-from spillway.pipeline.record import PIPELINE, SCHEMA, SCHEMA_VERSION
-from spillway.pipeline.rows import GeneratedRows
-from spillway.pipeline.steps import Steps, Written, count_rows
+from spillway.pipeline.record import PIPELINE, READER, SCHEMA, SCHEMA_VERSION
+from spillway.pipeline.rows import GeneratedRows, count_rows
+from spillway.pipeline.summary import summarise
+from spillway.spark.location import absolute, is_local, scheme_of
 from spillway.spark.master import cores_of, open_session, require_spark
 from spillway.spark.pack import pack
+from spillway.spark.pipeline.input import format_of, read_path
+from spillway.spark.pipeline.run import Pipeline, Run
+from spillway.spark.pipeline.sink import Sink
 from spillway.spark.session import stop_session
 from spillway.writer import WriterOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
+    from spillway.pipeline.jobs import Tasks
     from spillway.pipeline.plan import Mode, Table
     from spillway.pipeline.progress import Progress
     from spillway.pipeline.record import Outcome, PipelineRecord, Stage
-    from spillway.pipeline.rows import RowSource
+    from spillway.pipeline.rows import LineitemRows
+    from spillway.pipeline.summary import RowSummary
+    from spillway.spark.pipeline.checks import Check
+    from spillway.spark.pipeline.result import PipelineResult
+    from spillway.spark.pipeline.run import Audit, BadRows
 
 __all__ = ["Finished", "Options", "run_pipeline"]
-
-Result = TypeVar("Result")
 
 _MESSAGE = 500
 _TIDYING = "interrupted: Spark is being stopped, and what was begun is removed"
@@ -57,7 +63,18 @@ class Options:
     """The options of a pipeline.
 
     Attributes:
-        source: A dataset's name, or the user's own files.
+        dataset: A dataset's name, whose rows are made where no input is given.
+        input: The user's own files: a path or URL that Spark reads.
+        schema: The columns of text files, in Spark's DDL; None to infer them.
+        multi_line: True if values of CSV may have line breaks.
+        delimiter: What separates the values of CSV.
+        encoding: The encoding of text.
+        transform: Makes of the frame that was read the one that is written.
+        checks: The checks of rows.
+        bad_rows: What becomes of rows that fail one.
+        audit: What is read back before it is published.
+        run_id: The name of the run.
+        where: The rows of a Delta table that are replaced.
         rows: The number of rows of a dataset.
         seed: Its seed.
         to: The destination: a folder or a URL.
@@ -76,8 +93,19 @@ class Options:
         pack: True if executors get this package and what it needs as an archive.
     """
 
-    source: str | FileSource
     to: str
+    dataset: str = "logs"
+    input: str | None = None
+    schema: str | None = None
+    multi_line: bool = False
+    delimiter: str | None = None
+    encoding: str | None = None
+    transform: Callable[[DataFrame], DataFrame] | None = None
+    checks: tuple[Check, ...] = ()
+    bad_rows: BadRows = "fail"
+    audit: Audit = "full"
+    run_id: str | None = None
+    where: str | None = None
     rows: int | None = None
     seed: int = 1
     master: str = "local[*]"
@@ -106,21 +134,29 @@ class Options:
             raise OptionError(f"--table {self.table!r}: choose from parquet, delta")
         if self.partitions is not None and self.partitions < 1:
             raise OptionError(f"--partitions {self.partitions}: at least 1 is needed")
-        if isinstance(self.source, FileSource):
+        self._check_source()
+        if cores_of(self.master) is not None and self.pack:
+            raise OptionError(f"--pack is for executors elsewhere, and those of {self.master} are here")
+        if self.pack and self.dataset == LINEITEM and self.input is None:
+            raise OptionError("--pack holds no program that makes lineitem: install tpchgen-cli on executors")
+        WriterOptions(**self.writer_options)
+        self.pipeline(None)
+
+    def _check_source(self) -> None:
+        """Check the rows that are made or read."""
+        if self.input is not None:
             if self.rows is not None or self.partitions is not None:
                 raise OptionError(
                     "--rows and --partitions are for a dataset: of --input all rows are written"
                 )
-        elif not datasets.is_dataset(self.source):
+            _check_input(self.input)
+        elif not datasets.is_dataset(self.dataset):
             known = ", ".join((*datasets.names(), LINEITEM, "wide:N"))
-            raise OptionError(f"--dataset {self.source}: choose from {known}, or name files with --input")
+            raise OptionError(f"--dataset {self.dataset}: choose from {known}, or name files with --input")
         elif self.rows is None:
-            raise OptionError(f"--rows is needed: the dataset {self.source} has no end")
-        if cores_of(self.master) is not None and self.pack:
-            raise OptionError(f"--pack is for executors elsewhere, and those of {self.master} are here")
-        if self.pack and self.source == LINEITEM:
-            raise OptionError("--pack holds no program that makes lineitem: install tpchgen-cli on executors")
-        WriterOptions(**self.writer_options)
+            raise OptionError(f"--rows is needed: the dataset {self.dataset} has no end")
+        elif self.checks or self.transform is not None or self.schema is not None:
+            raise OptionError("--check, --transform and --schema are for --input: a dataset is made as it is")
 
     @property
     def writer_options(self) -> dict[str, Any]:
@@ -138,15 +174,55 @@ class Options:
             return None
         return self.partitions or partitions_for(self.rows, cores_of(self.master) or _CLUSTER_CORES)
 
-    def cell(self, destination: Destination) -> Cell:
+    def pipeline(self, rows: GeneratedRows | LineitemRows | None) -> Pipeline:
+        """The pipeline; of these rows where no input is given.
+
+        Raises:
+            OptionError: An option has a value that is not accepted.
+        """
+        source: Any = rows
+        if rows is None:
+            source = self._read
+        return Pipeline(
+            source=source,
+            transform=self.transform,
+            checks=self.checks,
+            bad_rows=self.bad_rows,
+            audit=self.audit,
+            run_id=self.run_id,
+            sink=Sink(
+                self.to,
+                table=self.table,
+                mode=self.mode,
+                partition_by=self.partition_by,
+                where=self.where,
+                max_file_bytes=self.max_file_bytes,
+                storage_options=self.storage_options or None,
+                **self.writer_options,
+            ),
+        )
+
+    def _read(self, session: SparkSession) -> DataFrame:
+        return read_path(
+            session,
+            self.input or "",
+            schema=self.schema,
+            multi_line=self.multi_line,
+            delimiter=self.delimiter,
+            encoding=self.encoding,
+        )
+
+    def cell(self, table: Table) -> Cell:
         """The part of them that a record has: no paths, no names of hosts, no credentials."""
         cores = cores_of(self.master)
         return Cell(
-            source="files" if isinstance(self.source, FileSource) else self.source,
+            source=self.dataset if self.input is None else "files",
             rows=self.rows,
             partitions=self.tasks,
-            table=destination.table,
+            table=table,
             mode=self.mode,
+            bad_rows=self.bad_rows,
+            audit=self.audit,
             partition_by=list(self.partition_by),
             codec=self.codec,
             level=self.level,
@@ -172,7 +248,7 @@ class Finished:
 
 
 def run_pipeline(options: Options, *, out: Path, progress: Progress) -> Finished:
-    """Make, write, validate and summarise rows on Spark; leave a record in a new folder below `out`.
+    """Run a pipeline on Spark, and leave a record in a new folder below `out`.
 
     Ctrl-C before the commit leaves neither files nor a version; after it the rows stay.
 
@@ -183,26 +259,19 @@ def run_pipeline(options: Options, *, out: Path, progress: Progress) -> Finished
         KeyboardInterrupt: Ctrl-C came before there was anything to record.
         OSError: The user's files cannot be read.
     """
-    require_spark()
-    if isinstance(options.source, FileSource):
-        find_input(options.source)
-    destination = Destination.of(
-        options.to,
-        table=options.table,
-        mode=options.mode,
-        partition_by=options.partition_by,
-        storage_options=options.storage_options,
-    )
+    if not _is_submitted():
+        require_spark()
+    table = _kind(options)
     run_id = records.new_run_id()
     folder = out / run_id
     with ExitStack() as stack:
         stack.enter_context(on_disk(out))
         stack.enter_context(run_folder(folder, worth=PIPELINE))
         stack.callback(progress.stop)
-        cell = options.cell(destination)
+        cell = options.cell(table)
         environment = describe_run(run_id, cell, schema_version=SCHEMA_VERSION)
         records.write_json(folder / records.ENVIRONMENT, environment)
-        run = _Run(run_id, options, destination, cell, progress)
+        run = _Run(run_id, options, cell, progress)
         stack.callback(run.tidy)  # after Spark has stopped
         try:
             run.start(stack)
@@ -219,130 +288,125 @@ def run_pipeline(options: Options, *, out: Path, progress: Progress) -> Finished
 class _Run:
     """A run and what is known of it so far."""
 
-    def __init__(
-        self, run_id: str, options: Options, destination: Destination, cell: Cell, progress: Progress
-    ) -> None:
-        self._run_id, self._options, self._destination, self._cell = run_id, options, destination, cell
-        self._progress = progress
+    def __init__(self, run_id: str, options: Options, cell: Cell, progress: Progress) -> None:
+        self._run_id, self._options, self._cell, self._progress = run_id, options, cell, progress
         self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
         self._began = time.perf_counter()
         self._host = HostWatch()
         self._phases: list[dict[str, Any]] = []
         self._tasks: list[dict[str, Any]] = []
-        self._steps: Steps | None = None
-        self._written: Written | None = None
-        self._found: dict[str, Any] = {"validation": None, "summary": None}
+        self._run: Run | None = None
+        self._result: PipelineResult | None = None
+        self._summary: RowSummary | None = None
         self._stage: Stage = "start"
         self.error: BaseException | None = None
 
     def start(self, stack: ExitStack) -> None:
-        """Start Spark; leaving the stack stops it."""
+        """Take the session that is there, or start Spark, which leaving the stack stops."""
+        self._session = _session_of_submit() or self._started(stack)
+        self._driver = DriverWatch(self._session)
+        self._runner = StageRunner(self._session, self._progress)
+        self._phases.append({"phase": "start", "seconds": time.perf_counter() - self._began})
+
+    def _started(self, stack: ExitStack) -> SparkSession:
         options = self._options
         settings = dict(options.settings)
         if options.pack:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="spillway-pack-"))
             archive = pack(Path(folder, "spillway.tar.gz"), also=["numpy"], say=self._progress.say)
             settings = {**archive.settings, **settings}
-        self._session = open_session(
+        session = open_session(
             options.master,
             name="spillway-pipeline",
             memory=options.memory,
-            delta=self._destination.table == "delta",
+            delta=False,
             settings=settings,
             say=self._progress.say,
         )
-        stack.callback(stop_session, self._session)
-        self._driver = DriverWatch(self._session)
-        self._runner = StageRunner(self._session, self._progress)
-        self._phases.append({"phase": "start", "seconds": time.perf_counter() - self._began})
+        stack.callback(stop_session, session)
+        return session
 
     def tidy(self) -> None:
-        """Remove what is left of a write that was not committed."""
-        if self._written is None and self._steps is not None:
-            self._steps.forget()
+        """Remove what tasks that were under way at the end have left of a write that was not published."""
+        if self._run is None or self._run.published is not None:
+            return
+        for job in self._run.jobs:
+            with suppress(OSError, SpillwayError):
+                job.abort()
 
     def work(self) -> None:
         """Go through all stages, up to the first that fails or is interrupted."""
         try:
             rows = self._rows()
-            self._steps = steps = Steps(
-                self._session,
-                rows,
-                self._destination,
-                self._options.writer_options,
-                max_file_bytes=self._options.max_file_bytes,
-            )
-            written = self._write(steps)
-            self._validate(steps, written)
-            summary = self._do("summarise", "summarising with Spark SQL", lambda: steps.summarise(written))
-            self._found["summary"] = summary
+            look = self._look if self._options.input is None else None
+            self._run = run = Run(self._options.pipeline(rows), self._session, look)
+            self._result = self._published(run)
         except KeyboardInterrupt as error:
             self._progress.say(_TIDYING)
             self.error = error
         except Exception as error:  # noqa: BLE001  # whatever it is, it ends in the record and on the terminal
             self.error = error
 
-    def _rows(self) -> RowSource | DataFrame:
-        options = self._options
-        if isinstance(options.source, FileSource):
-            source = options.source
-            files = find_input(source)
-            return self._do("read", "looking at the files", lambda: read_input(self._session, source, files))
-        rows, tasks = options.rows or 0, options.tasks or 1
-        if options.source == LINEITEM:
-            return self._do(
-                "count",
-                "counting the rows of lineitem's parts",
-                lambda: count_rows(self._session, rows, tasks),
-            )
-        return GeneratedRows(options.source, options.seed, rows, tasks)
+    def _look(self, frame: DataFrame) -> None:
+        """Sum up the rows of the demo."""
+        self._summary = summarise(frame)
 
-    def _write(self, steps: Steps) -> Written:
+    def _rows(self) -> GeneratedRows | LineitemRows | None:
+        options = self._options
+        if options.input is not None:
+            return None
+        rows, tasks = options.rows or 0, options.tasks or 1
+        if options.dataset != LINEITEM:
+            return GeneratedRows(options.dataset, options.seed, rows, tasks)
+        self._stage = "count"
+        started = time.perf_counter()
+        counting = "counting the rows of lineitem's parts"
+        found, counted_by = self._runner.run(counting, lambda: count_rows(self._session, rows, tasks))
+        self._ended("count", counting, counted_by, time.perf_counter() - started)
+        return found
+
+    def _published(self, run: Run) -> PipelineResult:
         cell = self._cell
         what = "the files' rows" if cell.rows is None else f"{counted(cell.rows, 'row')} of {cell.source}"
-
-        def write() -> Written:
-            # Noted by the thread that commits: an interrupt reaches only the thread that waits for it.
-            self._written = written = steps.write()
-            return written
-
-        written = self._do("write", f"writing {what}", write)
-        output = written.output
-        version = "" if output["version"] is None else f", version {output['version']}"
-        self._progress.say(
-            f"committed {counted(output['rows'], 'row')} in {counted(output['files'], 'file')}, "
-            f"{output['bytes'] / 1e6:,.1f} MB{version}"
-        )
-        return written
-
-    def _validate(self, steps: Steps, written: Written) -> None:
-        self._found["validation"] = found = self._do(
-            "validate", "validating by an independent reading", lambda: steps.validate(written)
-        )
-        if found["problem"] is None:
-            self._progress.say(
-                f"validated: {found['reader']} read the {counted(found['rows'], 'row')} that were made"
-            )
-
-    def _do(self, stage: Stage, title: str, work: Callable[[], Result]) -> Result:
-        self._stage = stage
+        title = f"writing {what}"
         started = time.perf_counter()
-        result, tasks = self._runner.run(title, work)
-        seconds = time.perf_counter() - started
-        self._phases.append({"phase": stage, "seconds": seconds})
+        self._stage = "write"
+        try:
+            result, tasks = self._runner.run(title, run.result)
+        except BaseException:
+            self._stage = run.stage  # type: ignore[assignment]  # the names are those of the record
+            raise
+        finally:
+            self._phases += [{"phase": stage, "seconds": spent} for stage, spent in run.seconds.items()]
+        self._ended("write", title, tasks, time.perf_counter() - started)
+        version = "" if result.version is None else f", version {result.version}"
+        if result.repeated:
+            self._progress.say(f"the run {result.run_id} was published before: nothing was done")
+            return result
+        if result.audit.files:
+            self._progress.say(
+                f"audited: {READER} read {counted(result.audit.rows, 'row')} as they were written"
+            )
+        for name, rows in result.checks.items():
+            self._progress.say(f"{name}: {counted(rows, 'row')} failed")
+        self._progress.say(
+            f"published {counted(result.rows_written, 'row')} in {counted(result.files, 'file')}, "
+            f"{result.bytes / 1e6:,.1f} MB{version}"
+        )
+        return result
+
+    def _ended(self, stage: Stage, title: str, tasks: Tasks, seconds: float) -> None:
+        if stage == "count":
+            self._phases.append({"phase": stage, "seconds": seconds})
         self._tasks.append({"stage": stage, "tasks": tasks.total, "failed": tasks.failed})
         self._progress.ended(f"{title}: {counted(tasks.total, 'task')} in {seconds:,.1f} s")
-        return result
 
     def record(self) -> PipelineRecord:
         """The record of what was done."""
         outcome = self._outcome()
-        ended = outcome in {"failed", "interrupted"}
         driver = None
-        with suppress(Exception):  # of a JVM that is gone there is nothing to read
+        with suppress(Exception):  # of a JVM that is gone, or that is not this process's, there is nothing
             driver = self._driver.read()
-        seconds = {each["phase"]: each["seconds"] for each in self._phases}
-        written = self._written
         return {
             "schema_version": SCHEMA_VERSION,
             "run_id": self._run_id,
@@ -350,26 +414,108 @@ class _Run:
             "started_at": self._started_at,
             "cell": asdict(self._cell),
             "outcome": outcome,
-            "died_in": self._stage if ended else None,
-            "error": self._failure() if outcome == "failed" else None,
+            "died_in": None if outcome == "ok" else self._stage,
+            "error": self._failure() if outcome in {"failed", "wrong_output"} else None,
             "process_seconds": time.perf_counter() - self._began,
-            "phases": self._phases,  # type: ignore[typeddict-item]  # made above, and checked against the schema
-            "tasks": self._tasks,  # type: ignore[typeddict-item]  # as above
-            "throughput": written.throughput(seconds["write"]) if written and "write" in seconds else None,
-            "output": written.output if written else None,
-            "validation": self._found["validation"],
-            "summary": self._found["summary"],
+            "phases": self._phases,
+            "tasks": self._tasks,
+            **self._figures(),  # type: ignore[typeddict-item]  # as above
+            "summary": self._summary,
             "driver": driver,
             "host": self._host.read(),
         }
 
+    def _figures(self) -> dict[str, Any]:
+        """What is known of a run that was published."""
+        done = self._run.published if self._run is not None else None
+        figures: dict[str, Any] = dict.fromkeys(("throughput", "output", "checks", "audit"))
+        if done is not None:
+            figures["output"] = asdict(done)
+        result = self._result
+        if result is not None:
+            figures["checks"] = {
+                "rows_read": result.rows_read,
+                "rows_dropped": result.rows_dropped,
+                "rows_quarantined": result.rows_quarantined,
+                "failed": dict(result.checks),
+            }
+            audit = result.audit
+            figures["audit"] = {
+                "reader": READER,
+                "files": audit.files,
+                "rows": audit.rows,
+                "row_checksum": audit.row_checksum,
+            }
+        if result is not None and not result.repeated:
+            seconds = result.seconds["write"]
+            figures["throughput"] = {
+                "rows_per_second": result.rows_written / seconds,
+                "megabytes_per_second": result.arrow_bytes / 1e6 / seconds,
+                "arrow_bytes": result.arrow_bytes,
+                "make_seconds": result.make_seconds,
+            }
+        return figures
+
     def _outcome(self) -> Outcome:
         if isinstance(self.error, KeyboardInterrupt):
             return "interrupted"
-        if self.error is not None:
-            return "failed"
-        return "ok" if self._found["validation"]["problem"] is None else "wrong_output"
+        if self.error is None:
+            return "ok"
+        return "wrong_output" if isinstance(self.error, AuditError) else "failed"
 
     def _failure(self) -> Any:
         message = redact(shortened(str(self.error)))[:_MESSAGE]
         return {"type": type(self.error).__name__, "message": message}
+
+
+def _is_submitted() -> bool:
+    """Return True under ``spark-submit``, which has started a JVM for this process."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _session_of_submit() -> SparkSession | None:
+    """The session of ``spark-submit``, or the one that this process has; None without."""
+    from pyspark.sql import SparkSession
+
+    if _is_submitted():
+        return SparkSession.builder.getOrCreate()
+    return SparkSession.getActiveSession()
+
+
+def _check_input(path: str) -> None:
+    """Refuse files that are not there, or that Spark does not read.
+
+    Raises:
+        OptionError: The suffix is that of another format.
+        FileNotFoundError: There is nothing of this name.
+    """
+    format_of(path)
+    if scheme_of(path) is None and not glob(path):  # noqa: PTH207 - absolute patterns, too
+        raise FileNotFoundError(f"{path}: no such file or folder")
+
+
+def _kind(options: Options) -> Table:
+    """The kind of the destination, which is looked at before Spark starts.
+
+    Raises:
+        OptionError: It is there, and the mode is "error"; or it is no folder, or another kind of table.
+    """
+    location = absolute(options.to)
+    path = Path(location) if is_local(location) else None
+    if path is not None and path.exists() and not path.is_dir():
+        raise OptionError(f"--to {options.to} is a file: name a folder")
+    try:
+        delta.open(location, storage_options=options.storage_options or None)
+    except TableNotFoundError:
+        is_table = False
+    else:
+        is_table = True
+    if is_table and options.table == "parquet":
+        raise OptionError(f"--to {options.to} is a Delta table: --table delta writes to it")
+    is_full = is_table or (path is not None and path.is_dir() and any(path.iterdir()))
+    if options.mode == "error" and options.run_id is None and is_full:
+        raise OptionError(
+            f"--to {options.to} exists: choose another place, or say with --mode append or overwrite what "
+            f"becomes of what is there"
+        )
+    return options.table or ("delta" if is_table else "parquet")

@@ -1,8 +1,12 @@
-"""Spillway on Spark: the writer on executors, the archive that brings it there, and a local session."""
+"""Spillway on Spark: the writer on executors, pipelines, the archive for executors, and a local session."""
 
 from __future__ import annotations
 
 from spillway.spark.pack import Packed, pack
+from spillway.spark.pipeline.checks import between, not_null, unique
+from spillway.spark.pipeline.result import PipelineResult
+from spillway.spark.pipeline.run import Pipeline
+from spillway.spark.pipeline.sink import Sink
 from spillway.spark.register import register
 from spillway.spark.session import local_session, stop_session
 from spillway.spark.write import write, write_generated
@@ -12,11 +16,17 @@ from spillway.spark.write_job import SparkWriteResult
 
 __all__ = [
     "Packed",
+    "Pipeline",
+    "PipelineResult",
+    "Sink",
     "SparkWriteResult",
+    "between",
     "local_session",
+    "not_null",
     "pack",
     "register",
     "stop_session",
+    "unique",
     "write",
     "write_generated",
 ]

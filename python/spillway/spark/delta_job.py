@@ -14,8 +14,17 @@ from spillway import _native
 from spillway.delta.table import _app_transaction, _place
 from spillway.errors import OptionError, SpillwayError, TableExistsError, TableNotFoundError
 from spillway.spark import touched
+from spillway.spark.location import unquoted
 from spillway.spark.scratch import choose_scratch
-from spillway.spark.write_job import Clock, Job, SparkWriteResult, TaskResult, claimed, peeked
+from spillway.spark.write_job import (
+    Clock,
+    Job,
+    SparkWriteResult,
+    StagedFile,
+    TaskResult,
+    claimed,
+    peeked,
+)
 from spillway.writer import WriterOptions
 
 if TYPE_CHECKING:
@@ -121,6 +130,11 @@ class DeltaJob(Job):
             seconds=clock.seconds,
             part=part,
         )
+
+    def staged(self, result: TaskResult) -> list[StagedFile]:
+        root = unquoted(self.target.path)
+        adds = [] if result.part is None else json.loads(result.part)["adds"]
+        return [StagedFile(f"{root}/{unquote(add['path'])}", add["partitionValues"]) for add in adds]
 
     def claim(self) -> None:
         claimed(self._storage(), f"{self._folder}/{_CLAIM}", self.target.path)

@@ -13,9 +13,18 @@ from urllib.parse import unquote
 import spillway.delta
 from spillway.errors import OptionError, TableNotFoundError
 from spillway.spark.folder_contents import check_listed_elsewhere, replaced_files
+from spillway.spark.location import unquoted
 from spillway.spark.scratch import choose_scratch
 from spillway.spark.uploads import Upload, UploadingWriter, abort_noted
-from spillway.spark.write_job import Clock, Job, SparkWriteResult, TaskResult, claimed, peeked
+from spillway.spark.write_job import (
+    Clock,
+    Job,
+    SparkWriteResult,
+    StagedFile,
+    TaskResult,
+    claimed,
+    peeked,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -39,6 +48,8 @@ MARK = "_job"
 #: The file that is there once a commit was begun that may be begun twice.
 _CLAIM = "_commit"
 SUCCESS = "_SUCCESS"
+#: The value of a null in the name of a partition's folder.
+_NULL = "__HIVE_DEFAULT_PARTITION__"
 #: What is left of jobs that failed, this package's or Hadoop's, and no content of a folder.
 _LEFT = (STAGING, "_temporary")
 #: Names of files that a message shows.
@@ -102,6 +113,12 @@ class FolderJob(Job):
                 readers see, or replace partitions that Spark's overwrite mode keeps.
         """
         target = self.target
+        if self.readable and not self._storage().is_local:
+            message = (
+                f"{target.path} is a folder in an object store, whose files cannot be read before they are "
+                'published: choose table="delta", or audit="none" and no unique()'
+            )
+            raise OptionError(message, "audit")
         with tempfile.TemporaryDirectory() as scratch:
             self._writer(Path(scratch, "check"), "check").abort()
         storage = self._storage()
@@ -230,6 +247,12 @@ class FolderJob(Job):
             **target.limits,
             **target.options,
         }
+
+    def staged(self, result: TaskResult) -> list[StagedFile]:
+        root = f"{unquoted(self.target.path)}/{self._staging}"
+        return [
+            StagedFile(f"{root}/{each.name}", _partition_of(each.place)) for each in staged_files([result])
+        ]
 
     def claim(self) -> None:
         claimed(self._storage(), f"{self._staging}/{_CLAIM}", self.target.path)
@@ -403,6 +426,13 @@ class FolderJob(Job):
     def _staging(self) -> str:
         """The job's folder inside the destination."""
         return f"{STAGING}/{self.id}"
+
+
+def _partition_of(name: str) -> dict[str, str | None]:
+    """The values of partition columns that the name of a file has."""
+    pairs = (part.partition("=") for part in name.split("/")[:-1])
+    values = {unquote(column): unquote(value) for column, _, value in pairs}
+    return {column: None if value == _NULL else value for column, value in values.items()}
 
 
 def in_folders_of(old: Iterable[str], new: Iterable[str]) -> list[str]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from spillway._destination import OBJECT_STORES
 from spillway.errors import OptionError
 
-__all__ = ["absolute", "check_default", "is_local", "scheme_of"]
+__all__ = ["absolute", "check_default", "is_local", "scheme_of", "unquoted"]
 
 _S3 = ("s3", "s3a", "s3n")
 #: Object stores as Hadoop or the native module spells them.
@@ -86,6 +86,11 @@ def _advice(text: str, scheme: str) -> str:
     if scheme.lower() == "dbfs":
         return f"{known}. On Databricks, choose a volume, /Volumes/catalog/schema/volume/folder"
     return known if "/" in text else f"{known}. For a relative path with a colon, write ./{text}"
+
+
+def unquoted(path: str) -> str:
+    """Return an absolute location with nothing escaped, as Hadoop and Spark write it."""
+    return path if is_local(path) else unquote(path)
 
 
 def is_local(path: str) -> bool:

@@ -9,7 +9,7 @@ import secrets
 import time
 import uuid
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import spillway
 from spillway import _native
@@ -34,6 +34,7 @@ __all__ = [
     "Clock",
     "Job",
     "SparkWriteResult",
+    "StagedFile",
     "Target",
     "TaskResult",
     "claimed",
@@ -225,6 +226,7 @@ class TaskResult:
         part: The part of a Delta append.
         partition_overwrite: What Spark told the task of the session's overwrite mode.
         uploads: The uploads of the files, in an object store: the commit completes them.
+        digest: The checksums of the rows, where an audit asks for them.
     """
 
     rows: int = 0
@@ -234,6 +236,19 @@ class TaskResult:
     part: bytes | None = None
     partition_overwrite: str | None = None
     uploads: tuple[Upload, ...] = ()
+    digest: bytes | None = None
+
+
+class StagedFile(NamedTuple):
+    """A file of a task before the commit.
+
+    Args:
+        path: Its absolute path, or its URL, with nothing escaped.
+        partition: The values of the columns that it is stored by, as text; None for a null.
+    """
+
+    path: str
+    partition: Mapping[str, str | None]
 
 
 class Clock:
@@ -261,9 +276,11 @@ class Job:
         target: The destination.
         is_new_only: True if the job may create its destination, and add to no other.
         partition_columns: The columns that rows are stored apart by, when `begin` was called.
+        readable: True if the files of tasks have to be readable before the commit.
     """
 
     is_new_only = False
+    readable = False
     partition_columns: tuple[str, ...] = ()
 
     def __init__(self, target: Target) -> None:
@@ -311,6 +328,10 @@ class Job:
             task: The number of the task, which is that of its partition.
             attempt: The number of the attempt, which no other attempt of the job has.
         """
+        raise NotImplementedError
+
+    def staged(self, result: TaskResult) -> list[StagedFile]:
+        """Return the files of an attempt where they are before the commit, for a job that is `readable`."""
         raise NotImplementedError
 
     def commit(self, results: Sequence[TaskResult]) -> SparkWriteResult:

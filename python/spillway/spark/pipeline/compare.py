@@ -1,4 +1,4 @@
-"""The check of what was written: an independent reading by Spark, by checksums made where its rows are."""
+"""The comparison of rows as Spark reads them with checksums of those that were written."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from spillway._native import Digest, digest
 from spillway._wording import and_joined, counted
-from spillway.spark.schema import exchanged_schema
+from spillway.spark.schema import arrow_schema
 from spillway.validation.normalize import (
     LossyValueError,
     SchemaDiffersError,
@@ -28,13 +28,14 @@ if TYPE_CHECKING:
 
     from spillway.validation.normalize import Plan
 
-__all__ = ["Checked", "check_rows", "same_rows"]
+__all__ = ["FILE", "Checked", "changed_settings", "check_rows", "same_rows"]
 
-READER = "spark-vectorized"
+#: The column of the file that a row was read from.
+FILE = "_spillway_file"
 _ANSWER = "file string, lossy string, digest binary"
 _ANSWER_TYPES: dict[str, pa.DataType] = {"file": pa.string(), "lossy": pa.string(), "digest": pa.binary()}
-_BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
-_NO_CUT = str(2**31 - 1)
+#: Has Spark cut batches by rows alone.
+_UNCUT = {"spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1)}
 # To cut batches by bytes, Spark sums up the buffers of all columns at every row. Narrow rows fit anyway.
 _NARROW_ROW_BYTES = 4096
 _SHOWN = 3
@@ -42,7 +43,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class Checked:
-    """The outcome of the check.
+    """The outcome of the comparison.
 
     Attributes:
         rows: The rows that were read.
@@ -66,35 +67,41 @@ def check_rows(
     """Compare rows as Spark reads them with the checksums of those that were made.
 
     Args:
-        frame: The rows that were written.
+        frame: The rows that were written, whose last column `FILE` has their files.
         schema: The schema of the rows that were made.
         expected: Their checksums.
         parts: The checksums of each partition, by which a file that differs is found.
         row_bytes: The average size of a row in Arrow's layout.
     """
+    rows = frame.drop(FILE)
     try:
-        plan = plan_reader(normal_schema(schema), exchanged_schema(frame.schema), engine="spark")
+        plan = plan_reader(normal_schema(schema), arrow_schema(rows.schema), engine="spark")
     except SchemaDiffersError as error:
         return Checked(0, None, str(error))
-    with _batches_uncut(frame.sparkSession, uncut=row_bytes <= _NARROW_ROW_BYTES):
+    with changed_settings(frame.sparkSession, _UNCUT if row_bytes <= _NARROW_ROW_BYTES else {}):
         return _compare(frame, plan, expected, parts)
 
 
 @contextmanager
-def _batches_uncut(session: SparkSession, *, uncut: bool) -> Iterator[None]:
-    """Have Spark cut batches by rows alone."""
-    if uncut:
-        session.conf.set(_BATCH_BYTES, _NO_CUT)
+def changed_settings(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Change settings of a session for a block."""
+    before: dict[str, Any] = {name: session.conf.get(name, None) for name in settings}
     try:
+        for name, value in settings.items():
+            session.conf.set(name, value)
         yield
     finally:
-        if uncut:
-            session.conf.unset(_BATCH_BYTES)
+        for name, value in before.items():
+            if value is None:
+                session.conf.unset(name)
+            else:
+                session.conf.set(name, value)
 
 
 def _compare(frame: DataFrame, plan: Plan, expected: Digest, parts: Sequence[Digest]) -> Checked:
     # By place: a name may have dots, or be there twice.
-    found = _digests(frame.toDF(*(f"c{place}" for place in range(len(plan.schema)))), plan, by_file=False)
+    rows = frame.drop(FILE)
+    found = _digests(rows.toDF(*(f"c{place}" for place in range(len(plan.schema)))), plan, by_file=False)
     total = empty_digest(plan.schema)
     for part, lossy in found.values():
         if lossy:
@@ -135,12 +142,8 @@ def _difference(
 
 def _suspects(frame: DataFrame, plan: Plan, parts: Sequence[Digest]) -> list[str]:
     """Names of files whose rows are no partition's; none where files and partitions do not correspond."""
-    from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
-
-    numbered = [
-        F.col(f"`{name.replace('`', '``')}`").alias(f"c{at}") for at, name in enumerate(frame.columns)
-    ]
-    found = _digests(frame.select(*numbered, F.col("_metadata.file_path")), plan, by_file=True)
+    by_place = frame.toDF(*(f"c{place}" for place in range(len(frame.columns))))
+    found = _digests(by_place, plan, by_file=True)
     known = {part.row_checksum for part in parts}
     named = [file.rpartition("/")[2] for file, (each, _) in found.items() if each.row_checksum not in known]
     return sorted(named) if len(named) < len(found) or len(found) == 1 else []

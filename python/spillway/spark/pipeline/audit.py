@@ -1,0 +1,202 @@
+"""The audit of a pipeline: files that are not published yet, read back by Spark."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from spillway._native import Digest
+from spillway._wording import counted
+from spillway.errors import AuditError, CheckFailedError
+from spillway.spark.location import is_local
+from spillway.spark.pipeline.checks import column_of
+from spillway.spark.pipeline.compare import FILE, changed_settings, check_rows
+from spillway.validation.normalize import plan_source
+from spillway.validation.source import empty_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from spillway.spark.pipeline.checks import Unique
+    from spillway.spark.write_job import Job, StagedFile, TaskResult
+
+__all__ = ["SAMPLED", "AuditOutcome", "Staged"]
+
+#: Of so many tasks with files, a sample reads one.
+SAMPLED = 10
+_SHOWN = 3
+#: Delta refuses to read files below a table as plain Parquet.
+_FORMAT_CHECK = {"spark.databricks.delta.formatCheck.enabled": "false"}
+#: The text of a timestamp in a partition's name is in UTC.
+_UTC = {"spark.sql.session.timeZone": "UTC"}
+
+
+@dataclass(frozen=True)
+class AuditOutcome:
+    """The reading of files before they were published.
+
+    Args:
+        kind: ``"full"``, ``"sample"`` or ``"none"``.
+        files: The files that were read.
+        rows: Their rows.
+        row_checksum: The checksum of these rows, whatever their order, which is the one taken while they were
+            written; None where no file was read.
+    """
+
+    kind: str
+    files: int = 0
+    rows: int = 0
+    row_checksum: str | None = None
+
+
+class Staged:
+    """The files of a job before the commit, as Spark reads them.
+
+    Args:
+        session: The session that reads them.
+        job: The job.
+        results: The results of its tasks.
+        schema: Spark's schema of the rows; None where the files say it.
+    """
+
+    def __init__(
+        self, session: SparkSession, job: Job, results: Sequence[TaskResult], schema: StructType | None
+    ) -> None:
+        self._session = session
+        self._job = job
+        self._schema = schema
+        self._results = [result for result in results if result.files]
+
+    def audited(self, kind: str, arrow_bytes: int) -> AuditOutcome:
+        """Compare the rows of files with the checksums that tasks took while they wrote them.
+
+        Args:
+            kind: ``"full"`` for all files; ``"sample"`` for all files of every tenth task that has any, from
+                the first on; ``"none"``.
+            arrow_bytes: The size of all rows in Arrow's layout.
+
+        Raises:
+            AuditError: They differ.
+        """
+        chosen = self._results[:: SAMPLED if kind == "sample" else 1]
+        if kind == "none" or not chosen:
+            return AuditOutcome(kind)
+        schema = self._job.target.schema
+        parts = [Digest.from_bytes(result.digest) for result in chosen if result.digest is not None]
+        expected = empty_digest(plan_source(schema).schema)
+        for part in parts:
+            expected = expected.merge(part)
+        files = [file for result in chosen for file in self._job.staged(result)]
+        rows = sum(result.rows for result in self._results)
+        with self._read(files) as frame:
+            found = check_rows(frame, schema, expected, parts=parts, row_bytes=arrow_bytes / max(1, rows))
+        if found.problem is not None:
+            message = (
+                f"what Spark reads is not what was written to {self._job.target.path}: {found.problem}. "
+                "Nothing was published"
+            )
+            raise AuditError(message)
+        return AuditOutcome(kind, len(files), found.rows, found.row_checksum)
+
+    def check_unique(self, check: Unique) -> None:
+        """Refuse rows that have the same values in the columns of a check.
+
+        Raises:
+            CheckFailedError: There are some.
+        """
+        from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+
+        files = [file for result in self._results for file in self._job.staged(result)]
+        if not files:
+            return
+        names = self._job.target.schema.names
+        columns = [column_of(names, name, check.name) for name in check.columns]
+        with self._read(files) as frame:
+            keys = [F.col(_quoted(name)).alias(f"k{place}") for place, name in enumerate(columns)]
+            filled = frame.select(*keys).dropna("any")
+            twice = filled.groupBy(*filled.columns).count().where("count > 1")
+            total = twice.agg(F.sum("count"), F.count("count")).first()
+            rows, values = (0, 0) if total is None else (total[0] or 0, total[1])
+            shown = twice.orderBy(F.desc("count"), *filled.columns).limit(_SHOWN).collect() if rows else []
+        if rows:
+            some = "; ".join(
+                f"{counted(row['count'], 'row')} with {', '.join(map(repr, row[:-1]))}" for row in shown
+            )
+            message = (
+                f"{check.name}: {counted(rows, 'row')} share {counted(values, 'value')}, such as {some}. "
+                "Nothing was published"
+            )
+            raise CheckFailedError(message, {check.name: rows})
+
+    @contextlib.contextmanager
+    def rows(self) -> Iterator[DataFrame]:
+        """All rows that are staged."""
+        files = [file for result in self._results for file in self._job.staged(result)]
+        with self._read(files) as frame:
+            yield frame.drop(FILE)
+
+    @contextlib.contextmanager
+    def _read(self, files: Sequence[StagedFile]) -> Iterator[DataFrame]:
+        """The rows of files, in the order of their columns, and their files in a last column `FILE`."""
+        schema = self._job.target.schema
+        timed = any(pa.types.is_timestamp(schema.field(name).type) for name in self._job.partition_columns)
+        with changed_settings(self._session, {**_FORMAT_CHECK, **(_UTC if timed else {})}):
+            yield self._frame(files)
+
+    def _frame(self, files: Sequence[StagedFile]) -> DataFrame:
+        from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+        from pyspark.sql.pandas.types import from_arrow_schema
+        from pyspark.sql.types import StructType
+
+        arrow = self._job.target.schema
+        partitions = self._job.partition_columns
+        schema = self._schema or (from_arrow_schema(arrow, prefer_timestamp_ntz=True) if partitions else None)
+        reader = self._session.read
+        if schema is not None:
+            reader = reader.schema(StructType([each for each in schema if each.name not in partitions]))
+        frame = reader.parquet(*(_literal(_of_hadoop(file.path)) for file in files))
+        own = [F.col(_quoted(name)) for name in arrow.names if name not in partitions]
+        frame = frame.select(*own, F.regexp_replace("_metadata.file_path", "^[^:]+:/*", "").alias(FILE))
+        if not partitions:
+            return frame
+        # Files of several attempts have no folder in common below which all folders are of partitions.
+        by_path = {_tail(_of_hadoop(file.path)): file.partition for file in files}
+        keys = [f"_spillway_p{place}" for place in range(len(partitions))]
+        rows = [
+            (url, *(by_path[unquote(url)][name] for name in partitions))
+            for url in map(_tail, frame.inputFiles())
+        ]
+        values = self._session.createDataFrame(rows, ", ".join(f"{name} string" for name in (FILE, *keys)))
+        assert schema is not None  # noqa: S101 - there are partition columns
+        typed = {
+            name: F.col(key).cast(schema[name].dataType) for name, key in zip(partitions, keys, strict=True)
+        }
+        columns = [typed[name].alias(name) if name in typed else F.col(_quoted(name)) for name in arrow.names]
+        return frame.join(F.broadcast(values), FILE).select(*columns, FILE)
+
+
+def _of_hadoop(path: str) -> str:
+    """The location as Spark spells it."""
+    # Without a scheme it would be a path on Hadoop's default file system.
+    return f"file:{path}" if is_local(path) else path.replace("s3://", "s3a://", 1)
+
+
+def _literal(path: str) -> str:
+    """The pattern that stands for this path alone."""
+    return "".join(f"\\{each}" if each in "{}[]*?\\" else each for each in path)
+
+
+def _tail(url: str) -> str:
+    """What is behind the scheme, however many slashes there are."""
+    return url.partition(":")[2].lstrip("/")
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

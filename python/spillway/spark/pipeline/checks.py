@@ -1,0 +1,142 @@
+"""Checks of a pipeline: conditions on each row, and conditions on all rows of a run together."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from spillway.errors import OptionError, SchemaError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column
+
+__all__ = ["Check", "RowCheck", "Unique", "between", "column_of", "not_null", "parse_check", "unique"]
+
+
+@dataclass(frozen=True)
+class RowCheck:
+    """A condition that each row meets.
+
+    Attributes:
+        name: The check as it is written, such as ``not_null(id)``.
+        column: The column that it looks at.
+        bounds: The least and the greatest value; None if the column only has to have a value.
+    """
+
+    name: str
+    column: str
+    bounds: tuple[Any, Any] | None = None
+
+    def failed(self, column: Column) -> Column:
+        """The condition of rows that fail the check; null for rows about which it says nothing."""
+        return column.isNull() if self.bounds is None else ~column.between(*self.bounds)
+
+
+@dataclass(frozen=True)
+class Unique:
+    """The condition that no two rows have the same values in some columns.
+
+    Attributes:
+        name: The check as it is written, such as ``unique(id)``.
+        columns: The columns.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+
+
+Check = RowCheck | Unique
+
+
+def not_null(column: str) -> RowCheck:
+    """Check that each row has a value in a column.
+
+    Args:
+        column: The column's name.
+
+    Example:
+        >>> spillway.spark.not_null("id").name
+        'not_null(id)'
+    """
+    return RowCheck(f"not_null({column})", column)
+
+
+def between(column: str, low: Any, high: Any) -> RowCheck:
+    """Check that each value of a column is between two others, which it may equal.
+
+    A null passes, as in SQL: `not_null` refuses it. NaN is greater than any number, as Spark has it.
+
+    Args:
+        column: The column's name.
+        low: The least value: a number, a string, a date or a datetime, which Spark compares with the column.
+        high: The greatest value.
+
+    Example:
+        >>> spillway.spark.between("latency_ms", 0, 60_000).name
+        'between(latency_ms, 0, 60000)'
+    """
+    return RowCheck(f"between({column}, {low}, {high})", column, (low, high))
+
+
+def unique(*columns: str) -> Unique:
+    """Check that no two rows of a run have the same values in some columns.
+
+    Rows with a null in one of them are not compared, as in SQL. Rows of earlier runs are not looked at.
+
+    Args:
+        *columns: The names of the columns.
+
+    Raises:
+        OptionError: No column is named.
+
+    Example:
+        >>> spillway.spark.unique("day", "id").name
+        'unique(day, id)'
+    """
+    if not columns:
+        raise OptionError("unique() names no column: name one or several", "checks")
+    return Unique(f"unique({', '.join(columns)})", columns)
+
+
+_CHECKS = {"not_null": not_null, "between": between, "unique": unique}
+
+
+def parse_check(text: str) -> Check:
+    """Read a check as it is written on a command line: ``between(latency_ms, 0, 60000)``.
+
+    Columns are bare names, or strings in quotes; the other arguments are literals of Python.
+
+    Raises:
+        OptionError: It is no check.
+    """
+    try:
+        call = ast.parse(text.strip(), mode="eval").body
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and not call.keywords):
+            raise ValueError("it is no call")  # noqa: TRY301 - all that is wrong ends in one message
+        make: Any = _CHECKS[call.func.id]
+        given = [each.id if isinstance(each, ast.Name) else ast.literal_eval(each) for each in call.args]
+        check: Check = make(*given)
+    except (SyntaxError, ValueError, KeyError, TypeError) as error:
+        message = (
+            f"{text!r} is no check: write not_null(id), between(latency_ms, 0, 60000) or unique(day, id)"
+        )
+        raise OptionError(message, "checks") from error
+    return check
+
+
+def column_of(names: Sequence[str], wanted: str, check: str) -> str:
+    """Return the column that a check means, whatever the case of its letters.
+
+    Raises:
+        SchemaError: There is none, or several.
+    """
+    found = [name for name in names if name == wanted]
+    found = found or [name for name in names if name.lower() == wanted.lower()]
+    if len(found) != 1:
+        some = "no column" if not found else f"{len(found)} columns"
+        message = f"{check}: the rows have {some} {wanted!r}; they have {', '.join(map(repr, names))}"
+        raise SchemaError(message, wanted)
+    return found[0]

@@ -1,0 +1,415 @@
+"""`Pipeline`: a source, a transformation, checks and a destination, run on the session that a user has."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import uuid
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+
+from spillway._wording import counted
+from spillway.errors import CheckFailedError, OptionError
+from spillway.spark.driver import answers_of, driver_of, is_connect
+from spillway.spark.pipeline.checks import RowCheck, Unique, column_of
+from spillway.spark.pipeline.input import read_path
+from spillway.spark.pipeline.result import PipelineResult
+from spillway.spark.run import run, tasks_of_partitions
+from spillway.spark.schema import arrow_schema
+from spillway.spark.write import sorted_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from spillway.spark.driver import Driver
+    from spillway.spark.pipeline.audit import AuditOutcome, Staged
+    from spillway.spark.pipeline.checks import Check
+    from spillway.spark.pipeline.sink import Sink
+    from spillway.spark.pipeline.tasks import Answer
+    from spillway.spark.write_job import Job, SparkWriteResult, TaskResult
+
+__all__ = ["MadeRows", "Pipeline", "Run"]
+
+_BAD_ROWS = ("fail", "drop", "quarantine")
+_AUDITS = ("full", "sample", "none")
+#: The bits of a number of 64, without its sign.
+_MOST_CHECKS = 63
+
+BadRows = Literal["fail", "drop", "quarantine"]
+Audit = Literal["full", "sample", "none"]
+
+
+class MadeRows(Protocol):
+    """Rows that executors make, by partition. It is pickled."""
+
+    @property
+    def partitions(self) -> int:
+        """The number of partitions."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of all rows."""
+
+    def make(self, number: int) -> Iterable[pa.RecordBatch]:
+        """The rows of one partition."""
+
+
+class Pipeline:
+    """A pipeline from a source to a destination: it writes, audits, and then publishes.
+
+    Tasks read the source, apply the transformation, check each row, take checksums, and write files that no
+    reader sees. Spark's own Parquet reader then reads these files back, and must find the same checksums; and
+    checks of all rows together are made on them. Only then the files are published, all at once. A run that
+    fails publishes nothing.
+
+    Args:
+        source: A function that takes the session and returns a DataFrame; a DataFrame; or a path or URL of
+            Parquet, CSV or NDJSON that Spark reads.
+        transform: Takes the DataFrame of the source, and returns the one that is written.
+        checks: `not_null`, `between` and `unique`.
+        bad_rows: What becomes of rows that fail `not_null` or `between`: ``"fail"`` fails the run, ``"drop"``
+            leaves them out, and ``"quarantine"`` appends them to a table of the sink's kind, at the sink's
+            path with ``__quarantine`` added. It is published before the destination.
+        audit: ``"full"`` reads all files back, ``"sample"`` all files of every tenth task that has any, and
+            ``"none"`` none.
+        sink: The destination.
+        run_id: The name of the run. A run of this name that is run again, after whatever failure, leaves its
+            rows there once; one that was published does nothing.
+
+    Raises:
+        OptionError: An option has a value that is not accepted.
+
+    Example:
+        >>> from spillway.spark import Pipeline, Sink, between, not_null
+        >>> result = Pipeline(  # doctest: +SKIP
+        ...     source="raw/2026-11-27/*.csv",
+        ...     checks=[not_null("id"), between("latency_ms", 0, 60_000)],
+        ...     bad_rows="quarantine",
+        ...     sink=Sink("/lake/events", table="delta"),
+        ...     run_id="2026-11-27",
+        ... ).run(spark)
+    """
+
+    def __init__(  # noqa: PLR0913 - what a pipeline is
+        self,
+        *,
+        source: Callable[[SparkSession], DataFrame] | DataFrame | str,
+        sink: Sink,
+        transform: Callable[[DataFrame], DataFrame] | None = None,
+        checks: Sequence[Check] = (),
+        bad_rows: BadRows = "fail",
+        audit: Audit = "full",
+        run_id: str | None = None,
+    ) -> None:
+        for name, value, accepted in (("bad_rows", bad_rows, _BAD_ROWS), ("audit", audit, _AUDITS)):
+            if value not in accepted:
+                message = f"{name}={value!r} is not accepted: choose one of {', '.join(map(repr, accepted))}"
+                raise OptionError(message, name, accepted)
+        self.source, self.transform, self.sink = source, transform, sink
+        self.row_checks = [check for check in checks if isinstance(check, RowCheck)]
+        self.set_checks = [check for check in checks if isinstance(check, Unique)]
+        if len(self.row_checks) + len(self.set_checks) < len(checks):
+            strange = next(check for check in checks if not isinstance(check, (RowCheck, Unique)))
+            raise OptionError(f"{strange!r} is no check: use not_null, between or unique", "checks")
+        if len(self.row_checks) > _MOST_CHECKS:
+            message = f"{len(self.row_checks)} checks of rows are not accepted: give {_MOST_CHECKS} at most"
+            raise OptionError(message, "checks")
+        if run_id == "":
+            raise OptionError("run_id is empty: give the run's name, or leave it out", "run_id")
+        self.bad_rows: BadRows = bad_rows
+        self.audit: Audit = audit
+        self.run_id = run_id
+
+    def run(self, spark: SparkSession) -> PipelineResult:
+        """Run the pipeline on a session, which it neither starts nor stops.
+
+        Args:
+            spark: The session; of Spark Connect, too.
+
+        Returns:
+            Counts of what was read, written and refused, and the outcome of the audit.
+
+        Raises:
+            CheckFailedError: Rows fail a check of all rows together; or of each row, and `bad_rows` is
+                ``"fail"``. Nothing is published.
+            AuditError: Spark reads something else than was written. Nothing is published.
+            SchemaError: A check names a column that the rows do not have; or they do not fit the destination.
+            OptionError: As `spillway.spark.write`.
+            FileExistsError: There is something at the destination, and its mode is ``"error"``.
+            SpillwayError: As `spillway.spark.write`.
+            pyspark.errors.PySparkException: Spark cannot read the source, or a task failed more often than
+                Spark repeats it. Nothing is published.
+        """
+        return Run(self, spark).result()
+
+    def rows(self, spark: SparkSession) -> _Rows:
+        """The rows as they are planned."""
+        source: Any = self.source
+        # A column of a frame may have the name, too.
+        if hasattr(type(source), "make"):
+            if self.row_checks or self.transform is not None:
+                raise OptionError("rows that executors make have no checks and no transformation", "checks")
+            return _Rows(None, source, source.schema, None)
+        if isinstance(source, str):
+            frame: Any = read_path(spark, source)
+        else:
+            frame = source(spark) if callable(source) else source
+        if self.transform is not None:
+            frame = self.transform(frame)
+        if frame.isStreaming:
+            message = "the source is a stream: read it by spark.read, or write it by format('spillway')"
+            raise OptionError(message, "source")
+        return _Rows(frame, None, arrow_schema(frame.schema), frame.schema)
+
+
+class _Rows(NamedTuple):
+    """The rows of a run: a frame, or what executors make; and their schema."""
+
+    frame: DataFrame | None
+    made: MadeRows | None
+    schema: pa.Schema
+    spark_schema: StructType | None
+
+
+class _NothingToKeepError(Exception):
+    """No row failed a check: the table of such rows stays as it is."""
+
+
+class Run:
+    """One run of a pipeline.
+
+    Args:
+        pipeline: The pipeline.
+        session: Its session.
+        look: Called with all rows that are about to be published.
+
+    Attributes:
+        jobs: The jobs that were begun.
+        published: What was published; None before.
+        stage: The stage that the run is in.
+        seconds: The time of each stage that is over.
+    """
+
+    def __init__(
+        self, pipeline: Pipeline, session: SparkSession, look: Callable[[DataFrame], None] | None = None
+    ) -> None:
+        self._pipeline, self._session, self._look = pipeline, session, look
+        self._driver: Driver = driver_of(session)
+        self._answers: list[Answer] | None = None
+        self._audited: AuditOutcome | None = None
+        self._run_id = pipeline.run_id or uuid.uuid4().hex
+        self.jobs: list[Job] = []
+        self.published: SparkWriteResult | None = None
+        self.stage = "read"
+        self.seconds: dict[str, float] = {}
+
+    def result(self) -> PipelineResult:
+        """Run it, and return its result. The errors are those of `Pipeline.run`."""
+        pipeline = self._pipeline
+        sink = pipeline.sink
+        with self._staged("read", "plans its rows"):
+            rows = pipeline.rows(self._session)
+            for check in self._set_checks:
+                for name in check.columns:
+                    column_of(rows.schema.names, name, check.name)
+            plan = sink.plan(self._session, rows.schema, rows.spark_schema, pipeline.run_id)
+        started = time.perf_counter()
+        self.published = run(
+            partial(_job, plan, readable=self._reads),
+            partial(self._written, rows),
+            sink.mode,
+            self._driver,
+            audit=partial(self._accept, rows),
+        )
+        if self._answers is not None:
+            spent = sum(seconds for stage, seconds in self.seconds.items() if stage != "read")
+            self.seconds["publish"] = time.perf_counter() - started - spent
+        return self._summary(self.published)
+
+    @property
+    def _reads(self) -> bool:
+        """True if files are read before they are published."""
+        return self._pipeline.audit != "none" or bool(self._set_checks) or self._look is not None
+
+    @property
+    def _set_checks(self) -> Sequence[Unique]:
+        return self._pipeline.set_checks
+
+    @property
+    def _row_checks(self) -> Sequence[RowCheck]:
+        return self._pipeline.row_checks
+
+    def _written(self, rows: _Rows, job: Job) -> list[TaskResult]:
+        """Write the rows; those that failed a check are published when the others were audited."""
+        self.jobs.append(job)
+        if self._pipeline.bad_rows == "quarantine" and self._row_checks:
+            self._write_both(rows, job)
+        if self._answers is None:
+            # There is no quarantine, or it has the rows of this run already.
+            self._answers = self._tasks(rows, job, None)
+        return [answer.result for answer in self._answers]
+
+    def _write_both(self, rows: _Rows, job: Job) -> None:
+        """Write the rows, and publish those that failed a check."""
+        from spillway.spark.pipeline.tasks import quarantine_schema
+
+        pipeline = self._pipeline
+        plan = pipeline.sink.plan_quarantine(
+            self._session, quarantine_schema(rows.schema), job.target.table, pipeline.run_id
+        )
+
+        def tasks(quarantine: Job) -> list[TaskResult]:
+            self.jobs.append(quarantine)
+            self._answers = answers = self._tasks(rows, job, quarantine)
+            return [answer.quarantined for answer in answers if answer.quarantined is not None]
+
+        def audit(quarantine: Job, results: Sequence[TaskResult]) -> None:
+            self._accept(rows, job, [answer.result for answer in self._answers or ()])
+            if not any(result.rows for result in results):
+                raise _NothingToKeepError
+            self._audit(self._files(quarantine, results, None))
+
+        with contextlib.suppress(_NothingToKeepError):
+            run(partial(_job, plan, readable=self._reads), tasks, "append", self._driver, audit=audit)
+
+    def _tasks(self, rows: _Rows, job: Job, quarantine: Job | None) -> list[Answer]:
+        from spillway.spark.pipeline.tasks import CheckedTask, MadeTask
+
+        digests = self._pipeline.audit != "none"
+        with self._staged("write", f"writes to {job.target.path}"):
+            if rows.made is not None:
+                task = MadeTask(job, rows.made.make, digests=digests)
+                context = self._session.sparkContext
+                answers: list[Any] = tasks_of_partitions(context, rows.made.partitions, task)  # type: ignore[arg-type]  # what the task returns
+                return answers
+            assert rows.frame is not None  # noqa: S101 - one of both is there
+            checks = [
+                RowCheck(check.name, column_of(rows.schema.names, check.column, check.name), check.bounds)
+                for check in self._row_checks
+            ]
+            frame = sorted_for(job, _flagged(rows.frame, checks))
+            work = CheckedTask(job, checks, quarantine, self._run_id, digests=digests)
+            return answers_of(frame, work)
+
+    def _accept(self, rows: _Rows, job: Job, results: Sequence[TaskResult]) -> None:
+        """Refuse rows that fail a check, and files that are not as they were written."""
+        if self._audited is not None:
+            return
+        self._refuse_bad_rows()
+        staged = self._files(job, results, rows.spark_schema)
+        self._audited = self._audit(staged)
+        with self._staged("audit", f"checks {job.target.path}"):
+            for check in self._set_checks:
+                staged.check_unique(check)
+        if self._look is not None and any(result.rows for result in results):
+            with self._staged("summarise", f"sums up {job.target.path}"), staged.rows() as frame:
+                self._look(frame)
+        self.stage = "publish"
+
+    def _files(self, job: Job, results: Sequence[TaskResult], schema: StructType | None) -> Staged:
+        from spillway.spark.pipeline.audit import Staged
+
+        return Staged(self._session, job, results, schema)
+
+    def _audit(self, staged: Staged) -> AuditOutcome:
+        kind = self._pipeline.audit
+        with self._staged("audit", f"audits {self._pipeline.sink.path}"):
+            return staged.audited(kind, sum(answer.arrow_bytes for answer in self._answers or ()))
+
+    def _refuse_bad_rows(self) -> None:
+        if self._pipeline.bad_rows != "fail":
+            return
+        counts = {name: rows for name, rows in self._counts().items() if rows}
+        if not counts:
+            return
+        said = []
+        for place, check in enumerate(self._row_checks):
+            if check.name in counts:
+                found = [value for answer in self._answers or () for value in answer.examples[place]]
+                shown = "null" if check.bounds is None else ", ".join(found[:3])
+                said.append(
+                    f"{check.name}: {counted(counts[check.name], 'row')} in which {check.column} is {shown}"
+                )
+        raise CheckFailedError(f"{'; '.join(said)}. Nothing was published", counts)
+
+    def _counts(self) -> dict[str, int]:
+        """The rows that failed each check of rows."""
+        checks: list[Check] = [*self._row_checks, *self._set_checks]
+        counts = dict.fromkeys((check.name for check in checks), 0)
+        for answer in self._answers or ():
+            for check, rows in zip(self._row_checks, answer.failed, strict=False):
+                counts[check.name] += rows
+        return counts
+
+    def _summary(self, done: SparkWriteResult) -> PipelineResult:
+        from spillway.spark.pipeline.audit import AuditOutcome
+
+        pipeline, answers = self._pipeline, self._answers or []
+        read = sum(answer.read for answer in answers)
+        bad = read - sum(answer.result.rows for answer in answers)
+        keeps = pipeline.bad_rows == "quarantine"
+        return PipelineResult(
+            run_id=self._run_id,
+            repeated=self._answers is None and pipeline.run_id is not None,
+            rows_read=read,
+            rows_written=done.rows,
+            rows_dropped=0 if keeps else bad,
+            rows_quarantined=bad if keeps else 0,
+            checks=self._counts(),
+            files=done.files,
+            bytes=done.bytes,
+            version=done.version,
+            audit=self._audited or AuditOutcome(pipeline.audit),
+            arrow_bytes=sum(answer.arrow_bytes for answer in answers),
+            make_seconds=sum(answer.seconds for answer in answers),
+            writer_seconds=done.writer_seconds,
+            seconds=self.seconds,
+        )
+
+    @contextlib.contextmanager
+    def _staged(self, stage: str, does: str) -> Iterator[None]:
+        """Take the time of a block, and describe its jobs in Spark's UI."""
+        self.stage = stage
+        started = time.perf_counter()
+        with _described(self._session, f"spillway pipeline {self._run_id}: {does}"):
+            yield
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - started
+
+
+def _job(plan: Callable[[], Job], *, readable: bool) -> Job:
+    """The job of a plan, whose files can be read before it commits if they have to be."""
+    job = plan()
+    job.readable = readable
+    return job
+
+
+def _flagged(frame: DataFrame, checks: Sequence[RowCheck]) -> DataFrame:
+    """The frame with a last column that has a bit for each check that a row fails."""
+    from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+
+    if not checks:
+        return frame
+    flags = F.lit(0).cast("long")
+    for place, check in enumerate(checks):
+        column = F.col("`" + check.column.replace("`", "``") + "`")
+        flags = flags + F.when(check.failed(column), F.lit(1 << place)).otherwise(F.lit(0)).cast("long")
+    return frame.select("*", flags.alias("_spillway_failed"))
+
+
+@contextlib.contextmanager
+def _described(session: SparkSession, text: str) -> Iterator[None]:
+    """Describe the jobs of a block; Spark Connect describes operations itself."""
+    if is_connect(session):
+        yield
+        return
+    context = session.sparkContext
+    before = context.getLocalProperty("spark.job.description")
+    context.setLocalProperty("spark.job.description", text)
+    try:
+        yield
+    finally:
+        context.setLocalProperty("spark.job.description", before)  # type: ignore[arg-type]  # null unsets it

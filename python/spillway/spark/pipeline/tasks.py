@@ -1,0 +1,203 @@
+"""The work of a pipeline's tasks: rows are checked, their checksums taken, and written, in one pass."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spillway._native import digest
+from spillway.spark.write import attempt_number, partition_number
+from spillway.validation.normalize import plan_source
+from spillway.validation.source import empty_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from spillway.spark.pipeline.checks import RowCheck
+    from spillway.spark.write_job import Job, TaskResult
+
+__all__ = ["Answer", "CheckedTask", "MadeTask", "quarantine_schema"]
+
+#: Values that an error shows of each check.
+_SHOWN = 3
+#: Bytes of rows that failed a check which a task holds in memory.
+_MOST_HELD = 16 << 20
+
+
+class Answer(NamedTuple):
+    """What a task did.
+
+    Attributes:
+        result: Its files.
+        quarantined: Its files of rows that failed a check.
+        read: Rows that it was given.
+        failed: Rows that failed, for each check.
+        examples: Some values that failed, for each check.
+        arrow_bytes: The size of the rows that were written, in Arrow's layout.
+        seconds: The time that it waited for rows.
+    """
+
+    result: TaskResult
+    quarantined: TaskResult | None = None
+    read: int = 0
+    failed: tuple[int, ...] = ()
+    examples: tuple[tuple[str, ...], ...] = ()
+    arrow_bytes: int = 0
+    seconds: float = 0.0
+
+
+def quarantine_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema of rows that failed a check: theirs, the names of the checks, and the run."""
+    names = pa.field("_failed_checks", pa.list_(pa.field("element", pa.string())))
+    return pa.schema([*schema, names, pa.field("_run_id", pa.string())])
+
+
+class _Tally:
+    """Rows as they pass, their checksums and their size."""
+
+    def __init__(self, schema: pa.Schema, *, digests: bool) -> None:
+        self._plan = plan_source(schema)
+        self._found = empty_digest(self._plan.schema) if digests else None
+        self.arrow_bytes = 0
+        self.seconds = 0.0
+
+    def passed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The same batches."""
+        rows = iter(batches)
+        while True:
+            started = time.perf_counter()
+            batch = next(rows, None)
+            self.seconds += time.perf_counter() - started
+            if batch is None:
+                return
+            if self._found is not None and batch.num_rows:
+                made = digest(self._plan.apply(batch), first_row=self._found.rows)
+                self._found = self._found.merge(made)
+            self.arrow_bytes += batch.nbytes
+            yield batch
+
+    def of(self, result: TaskResult) -> TaskResult:
+        """The result of the rows that passed, with their checksums."""
+        return result if self._found is None else replace(result, digest=self._found.to_bytes())
+
+
+class MadeTask:
+    """A task that makes its rows, and writes them.
+
+    Args:
+        job: The job.
+        make: Returns the rows of the partition with this number.
+        digests: True if checksums are taken.
+    """
+
+    def __init__(self, job: Job, make: Callable[[int], Iterable[pa.RecordBatch]], *, digests: bool) -> None:
+        self._job, self._make, self._digests = job, make, digests
+
+    def __call__(self, number: int) -> Answer:
+        """Write the partition of this number."""
+        tally = _Tally(self._job.target.schema, digests=self._digests)
+        result = tally.of(self._job.write(tally.passed(self._make(number)), number, attempt_number()))
+        return Answer(result, None, result.rows, (), (), tally.arrow_bytes, tally.seconds)
+
+
+class CheckedTask:
+    """A task that writes the rows of its partition of a frame that pass all checks.
+
+    The last column of the frame has a bit for each check that the row fails. Without a check there is none.
+
+    Args:
+        job: The job.
+        checks: The checks of rows.
+        quarantine: The job of the rows that fail; None to leave them out.
+        run_id: The name of the run.
+        digests: True if checksums are taken.
+    """
+
+    def __init__(
+        self, job: Job, checks: Sequence[RowCheck], quarantine: Job | None, run_id: str, *, digests: bool
+    ) -> None:
+        self._job, self._checks, self._quarantine = job, tuple(checks), quarantine
+        self._run_id, self._digests = run_id, digests
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Answer]:
+        """Write the rows."""
+        schema = self._job.target.schema
+        split = _Split(self._checks, schema)
+        tally = _Tally(schema, digests=self._digests)
+        task, attempt = partition_number(), attempt_number()
+        with tempfile.SpooledTemporaryFile(max_size=_MOST_HELD) as file:
+            keep: Any = None
+            if self._quarantine is not None:
+                keep = pa.ipc.new_stream(file, quarantine_schema(schema))
+            good = tally.passed(split.good(batches, keep, self._run_id))
+            result = tally.of(self._job.write(good, task, attempt))
+            quarantined = None
+            if self._quarantine is not None:
+                keep.close()
+                file.seek(0)
+                bad = _Tally(quarantine_schema(schema), digests=self._digests)
+                rows: Any = pa.ipc.open_stream(file)
+                quarantined = bad.of(self._quarantine.write(bad.passed(rows), task, attempt))
+        examples = tuple(tuple(each) for each in split.examples)
+        yield Answer(
+            result,
+            quarantined,
+            split.read,
+            tuple(split.failed),
+            examples,
+            tally.arrow_bytes,
+            tally.seconds,
+        )
+
+
+class _Split:
+    """Rows that pass all checks apart from those that fail one."""
+
+    def __init__(self, checks: Sequence[RowCheck], schema: pa.Schema) -> None:
+        self._checks, self._schema = checks, schema
+        self.read = 0
+        self.failed = [0] * len(checks)
+        self.examples: list[list[str]] = [[] for _ in checks]
+
+    def good(
+        self,
+        batches: Iterable[pa.RecordBatch],
+        keep: Any,
+        run_id: str,
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows that pass; those that fail go to `keep`, with what they failed."""
+        names = self._schema.names
+        for batch in batches:
+            self.read += batch.num_rows
+            # Spark's timestamps have the time zone of the session. The conversion copies nothing.
+            rows = batch.select(list(range(len(names)))).rename_columns(names).cast(self._schema)
+            if self._checks:
+                flags = batch.column(len(names))
+                passes = pc.equal(flags, pa.scalar(0, flags.type))
+                bad = rows.filter(pc.invert(passes))
+                if bad.num_rows:
+                    self._note(bad, flags.filter(pc.invert(passes)), keep, run_id)
+                    rows = rows.filter(passes)
+            yield rows
+
+    def _note(self, bad: pa.RecordBatch, flags: Any, keep: Any, run_id: str) -> None:
+        masks = flags.to_pylist()
+        for place, check in enumerate(self._checks):
+            where = [row for row, mask in enumerate(masks) if mask >> place & 1]
+            self.failed[place] += len(where)
+            shown = self.examples[place]
+            column = bad.column(self._schema.get_field_index(check.column))
+            shown += [str(column[row].as_py()) for row in where[: _SHOWN - len(shown)]]
+        if keep is None:
+            return
+        names = [
+            [check.name for place, check in enumerate(self._checks) if mask >> place & 1] for mask in masks
+        ]
+        schema = quarantine_schema(self._schema)
+        more = [pa.array(names, schema.field("_failed_checks").type), pa.array([run_id] * len(masks))]
+        keep.write_batch(pa.RecordBatch.from_arrays([*bad.columns, *more], schema=schema))
