@@ -146,7 +146,8 @@ lock: .build/environment ## Renew the hashed locks of both languages
 	cargo update
 	cargo update --manifest-path examples/external_backend_rust/Cargo.toml
 	$(BIN)/uv pip compile -q -U requirements/uv.in -o requirements/uv.txt $(LOCK_OPTIONS)
-	$(BIN)/uv pip compile -q -U --all-extras --group dev pyproject.toml -o requirements/dev.txt $(LOCK_OPTIONS)
+	$(BIN)/uv pip compile -q -U --all-extras --group dev pyproject.toml -o requirements/dev.txt \
+		--excludes requirements/excludes.in $(LOCK_OPTIONS)
 	for version in $(SPARKS); do echo "pyspark==$$version.*" | \
 		$(BIN)/uv pip compile -q -U - -o requirements/spark-$$version.txt $(LOCK_OPTIONS); done
 LOCK_OPTIONS := --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

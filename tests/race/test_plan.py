@@ -88,6 +88,31 @@ def test_what_cannot_be_run_is_refused(changes: dict[str, object], words: str) -
         options(**changes)
 
 
+@pytest.mark.parametrize(("name", "package"), [("lance", "pylance"), ("pyiceberg", "pyiceberg")])
+def test_a_missing_library_of_another_format_names_its_extra(
+    name: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(MissingExtraError, match=rf"{package} is needed .* 'spillway\[peers\]'"):
+        committers.load(name)
+    cell = Cell(committer=name, workload="append-only", writers=1)
+    assert reason_to_skip(cell) == f"{package} is not installed: pip install 'spillway[peers]'"
+
+
+@pytest.mark.parametrize("name", committers.OWN_TABLES)
+def test_tables_of_another_format_race_where_they_are_named_by_appends_alone(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: True)
+    assert name not in committers.usual("append")
+    (cell,) = plan_cells(options(committers=(name,)))
+    assert reason_to_skip(cell) is None
+    (cell,) = plan_cells(options(committers=(name,), workloads=("merge",)))
+    assert reason_to_skip(cell) == "it merges no schemas"
+    with pytest.raises(OptionError, match="for appends only"):
+        options(committers=(name,), work="delete", workloads=(), partitions=())
+
+
 def test_a_missing_library_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(MissingExtraError, match=r"pip install 'spillway\[race\]'"):

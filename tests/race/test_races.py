@@ -148,6 +148,24 @@ def test_the_report_says_what_is_synced_and_what_was_published(finished: Path) -
         assert f"(figures/{figure.name})" in report
 
 
+def test_the_report_says_no_more_of_a_table_of_another_format_than_was_checked(
+    finished: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(finished, tmp_path / "run")
+    found = records.read_lines(folder / RACES)
+    of_lance = found[0] | {"cell": found[0]["cell"] | {"committer": "lance"}}
+    of_lance["table"] = found[0]["table"] | {"rows": {"lance": 3}}
+    own = "Tables of lance are no Delta tables: every row was counted by lance alone."
+    for committers_of, records_of in (("both", [*found, of_lance]), ("one", [of_lance])):
+        (folder / RACES).unlink()
+        for each in records_of:
+            records.append(folder / RACES, each)
+        text = write_report(read_run(folder), []).read_text()
+        assert own in text
+        assert ("log was contiguous" in text) == (committers_of == "both")
+        assert ("counted by delta-rs and by polars" in text) == (committers_of == "both")
+
+
 def test_the_report_of_a_wrong_table_says_so_first(finished: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(finished, tmp_path / "run")
     (record, *_) = records.read_lines(folder / RACES)

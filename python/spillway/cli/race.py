@@ -70,7 +70,8 @@ def race(  # noqa: PLR0913 - one argument per option of the command
             "the same, sharing files. put-if-absent: each writer alone, in plain Python. delta-rs: deltalake "
             "as it is. delta-rs-retry: with back-off around it. Of any work: row-level: spillway.delta with "
             "deletion vectors. file-level: without. partition-level: that with a partition for each writer. "
-            "delta-rs. By default the first five with --work append, otherwise the last four."
+            "delta-rs. By default the first five with --work append, otherwise the last four. lance, "
+            "pyiceberg: of appends on a local disk, to a table of their own kind; only where they are named."
         ),
     ] = None,
     workloads: Annotated[

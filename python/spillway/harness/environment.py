@@ -43,6 +43,8 @@ _LIBRARIES = (
     "pandas",
     "pyspark",
     "deltalake",
+    "pylance",
+    "pyiceberg",
 )
 CHECKED_BUILD = "SPILLWAY_ALLOW_CHECKED_BUILD"
 _MALLOC_VARIABLES = (

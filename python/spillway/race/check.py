@@ -1,10 +1,14 @@
-"""The check of a table after a race: its log, action by action, and its rows as two engines read them."""
+"""The check of a table after a race: its log, action by action, and its rows as two engines read them.
+
+A table that is no Delta table is read by its committer's library alone.
+"""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from spillway.race import committers
 from spillway.race.appended import AppendedRows
 from spillway.race.changed import ChangedRows
 from spillway.race.log import replay
@@ -12,7 +16,9 @@ from spillway.race.readers import READERS
 from spillway.race.wording import named
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
 
     from spillway.race.location import Location
     from spillway.race.plan import Cell
@@ -59,21 +65,14 @@ def check(
         acknowledged: The operations that writers were told are committed.
         refused: Those that writers were told have a conflict.
     """
-    log = replay(location.files())
-    verdict = Verdict(versions=max(0, log.newest - cell.first_version), problems=log.problems)
+    verdict = Verdict()
     known = set(acknowledged)
     if len(known) != len(acknowledged):
         verdict.problems.append(f"{cell.kind.one_operation} was acknowledged twice")
     expected = AppendedRows(cell) if cell.only_appends else ChangedRows(cell)
     findings = []
-    for name, read in READERS.items():
-        try:
-            found = read(location, log)
-        except ModuleNotFoundError:  # a reader less
-            continue
-        except BaseException as error:  # noqa: BLE001 - a table that cannot be read is a finding, a panic too
-            verdict.problems.append(f"{name} cannot read the table: {type(error).__name__}: {error}")
-            continue
+    read = _read_own if cell.committer in committers.OWN_TABLES else _read_delta
+    for name, found in read(location, cell, verdict):
         verdict.rows[name] = found.num_rows
         findings.append(expected.sort_out(found))
         verdict.problems += [f"{name} {fault}" for fault in expected.faults(found)]
@@ -97,3 +96,34 @@ def check(
         if steps:
             verdict.problems.append(f"{words}: {named(steps, cell.kind.noun)}")
     return verdict
+
+
+def _read_delta(location: Location, cell: Cell, verdict: Verdict) -> Iterator[tuple[str, pa.Table]]:
+    """All rows by each reader's name. Versions and faults of the log are added to the verdict."""
+    log = replay(location.files())
+    verdict.versions = max(0, log.newest - cell.first_version)
+    verdict.problems += log.problems
+    for name, read in READERS.items():
+        try:
+            found = read(location, log)
+        except ModuleNotFoundError:  # a reader less
+            continue
+        except BaseException as error:  # noqa: BLE001 - a table that cannot be read is a finding, a panic too
+            verdict.problems.append(_unread(name, error))
+            continue
+        yield name, found
+
+
+def _read_own(location: Location, cell: Cell, verdict: Verdict) -> Iterator[tuple[str, pa.Table]]:
+    """The same of a table that is no Delta table: its one reader is the library that wrote it."""
+    try:
+        own = committers.load_own(cell.committer).found(location)
+    except BaseException as error:  # noqa: BLE001 - as of a Delta table
+        verdict.problems.append(_unread(cell.committer, error))
+        return
+    verdict.versions = own.versions
+    yield own.reader, own.rows
+
+
+def _unread(reader: str, error: BaseException) -> str:
+    return f"{reader} cannot read the table: {type(error).__name__}: {error}"

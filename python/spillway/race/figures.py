@@ -20,7 +20,7 @@ __all__ = ["charts", "draw_figures"]
 
 _MEDIAN, _LONGEST = 50, 100
 _DOTTED = (0, (1, 1.5))
-_PEERS = ("put-if-absent", "delta-rs", "delta-rs-retry")
+_PEERS = ("put-if-absent", "delta-rs", "delta-rs-retry", *committers.OWN_TABLES)
 
 
 def draw_figures(run: RunSummary) -> list[Figure]:

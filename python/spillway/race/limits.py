@@ -24,6 +24,7 @@ _MARKS = "row-level"
 _MAPS_PER_THREAD = 2
 _SPARE_MAPS = 5_000
 _MOST_PROCESSES = 512
+_MERGES_NONE = ("put-if-absent", *committers.OWN_TABLES)
 
 
 def reason_to_skip(cell: Cell) -> str | None:
@@ -31,7 +32,7 @@ def reason_to_skip(cell: Cell) -> str | None:
     absent = committers.missing(cell.committer)
     if absent is not None:
         return absent
-    if cell.committer == "put-if-absent" and cell.merges:
+    if cell.committer in _MERGES_NONE and cell.merges:
         return "it merges no schemas"
     if cell.committer == "partition-level" and cell.partitions != "own":
         return "its writers have a partition each: --partitions own"

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["all_tables", "write_report"]
 
 _APPENDS = (
-    "Medians over the races of a cell. *Committed* is what two readers found in the table afterwards, "
+    "Medians over the races of a cell. *Committed* is what all readers found in the table afterwards, "
     "whole and once; *lost* are appends that were acknowledged and not found, *doubled* those of which a "
     "row was there again. A *service* time begins when all rows are handed over (the end of the `with` "
     "block, or the call) and ends with the acknowledgement: the file is written in it. It is of appends "
@@ -40,10 +40,10 @@ _APPENDS = (
     "no 99th percentile. With a rate (an open loop) a *response* time counts from the moment at which the "
     "append was due by the schedule. *Offered* are appends that were due, and *achieved* those that were "
     "acknowledged by the end of the schedule, over its seconds. *Attempts* are tries to write a version for "
-    "each append that was acknowledged; of delta-rs-retry they are calls, each of which retries inside. "
-    "*Most races lost* is the worst that one append met. Outcomes: *stalled* means that the time was up "
-    "(`>` marks waits that were cut short by it), *incomplete* that writers gave up with an error, "
-    "*failed* that a process died, *wrong_output* that the table is not what the writers were told."
+    "each append that was acknowledged; of delta-rs-retry and pyiceberg they are calls, each of which "
+    "retries inside. *Most races lost* is the worst that one append met. Outcomes: *stalled* means that "
+    "the time was up (`>` marks waits that were cut short by it), *incomplete* that writers gave up with an "
+    "error, *failed* that a process died, *wrong_output* that the table is not what the writers were told."
 )
 _CHANGES = (
     "Each race begins with a table of one file, of which the writers have rows in turns; with "
@@ -115,11 +115,29 @@ def _wrong(run: RunSummary) -> str:
     races = [race for each in run.cells for race in each.races]
     if not races:
         return "No race was over."
-    readers = sorted(set.intersection(*(set(race["table"]["rows"]) for race in races)))
-    return (
-        "After each race the log was contiguous, had no file twice and named none that is not there; every "
-        f"row was counted by {' and by '.join(readers)}."
-    )
+    sentences = []
+    if delta := _readers(run, [name for name in committers.NAMES if name not in committers.OWN_TABLES]):
+        sentences.append(
+            "After each race of Delta tables the log was contiguous, had no file twice and named none that "
+            f"is not there; every row was counted by {' and by '.join(delta)}."
+        )
+    sentences += [
+        f"Tables of {name} are no Delta tables: every row was counted by {' and by '.join(readers)} alone."
+        for name in committers.OWN_TABLES
+        if (readers := _readers(run, [name]))
+    ]
+    return " ".join(sentences)
+
+
+def _readers(run: RunSummary, names: Sequence[str]) -> list[str]:
+    """The readers that counted the rows of all races of these committers; none if there was no race."""
+    found = [
+        set(race["table"]["rows"])
+        for each in run.cells
+        if each.cell.committer in names
+        for race in each.races
+    ]
+    return sorted(set.intersection(*found)) if found else []
 
 
 def _who(run: RunSummary) -> str:

@@ -12,8 +12,10 @@ from spillway.errors import OptionError, SpillwayError
 from spillway.harness import records
 from spillway.harness.disk import require_disk
 from spillway.harness.environment import describe_run, refuse_debug_build
+from spillway.harness.options import joined
 from spillway.harness.redaction import redact
 from spillway.harness.schedule import Slot, schedule
+from spillway.race import committers
 from spillway.race.cell import Race
 from spillway.race.done_tables import DoneTables
 from spillway.race.limits import reason_to_skip
@@ -83,6 +85,11 @@ def hold_races(  # noqa: PLR0913 - options, by keyword only
         location.files()  # which says what is missing
         if any(cell.noise for cell in cells):
             raise OptionError("--noise is on the disk of the tables: leave it out with --store s3://...")
+        local = [name for name in committers.OWN_TABLES if any(cell.committer == name for cell in cells)]
+        if local:
+            raise OptionError(
+                f"--committers {joined(local)}: on a local disk only; leave out --store s3://... or them"
+            )
     skipped = {cell: reason for cell in cells if (reason := reason_to_skip(cell)) is not None}
     able = [cell for cell in cells if cell not in skipped]
     if not able:

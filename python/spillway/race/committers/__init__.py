@@ -9,12 +9,26 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from spillway.errors import MissingExtraError, SpillwayError
 
 if TYPE_CHECKING:
-    from spillway.race.committers.protocol import Committer
+    from spillway.race.committers.protocol import Committer, OwnTables
 
-__all__ = ["APPENDS", "NAMES", "SYNCED", "able", "load", "missing", "partitions", "usual", "what"]
+__all__ = [
+    "APPENDS",
+    "NAMES",
+    "OWN_TABLES",
+    "SYNCED",
+    "able",
+    "load",
+    "load_own",
+    "missing",
+    "partitions",
+    "usual",
+    "what",
+]
 
 APPENDS = ("spillway", "spillway-coalesce", "put-if-absent", "delta-rs", "delta-rs-retry")
 """Those that are compared where writers only append."""
+OWN_TABLES = ("lance", "pyiceberg")
+"""Those that append to tables on a local disk which are no Delta tables. They race where they are named."""
 _CHANGES = ("row-level", "file-level", "partition-level", "delta-rs")
 # Whose conflicts are by partition.
 _BY_PARTITION = "partition-level"
@@ -26,10 +40,15 @@ class _Entry(NamedTuple):
     requires: str
     what: str
     synced: str
+    extra: str = "race"
 
 
 _SPILLWAY = "data files, their folders and the log are synced before a commit is acknowledged"
 _DELTA_RS = "nothing is synced on a local disk: a crash of the machine may lose what was acknowledged"
+_LANCE = "nothing is synced: a crash of the machine may lose what was acknowledged"
+_PYICEBERG = "SQLite syncs the catalogue, and nobody syncs the files that it names: a crash may lose them"
+# Distributions by their modules.
+_PACKAGES = {"deltalake": "deltalake", "lance": "pylance", "pyiceberg": "pyiceberg"}
 _ENTRIES = {
     "spillway": _Entry(
         "spillway",
@@ -90,6 +109,23 @@ _ENTRIES = {
         "the same, with a partition for each writer, and so a file",
         _SPILLWAY,
     ),
+    "lance": _Entry(
+        "lance",
+        "Lance",
+        "lance",
+        "`lance.write_dataset` in append mode with its defaults, to a table of Lance: retries inside",
+        _LANCE,
+        "peers",
+    ),
+    "pyiceberg": _Entry(
+        "iceberg",
+        "PyIceberg",
+        "pyiceberg",
+        "`Table.append` with its defaults, to a table of Iceberg in a SQL catalogue on SQLite: 4 retries "
+        "inside, called again after up to 0.1 s, then twice that, up to 10 s, while others are in the way",
+        _PYICEBERG,
+        "peers",
+    ),
 }
 NAMES = tuple(_ENTRIES)
 SYNCED = {name: entry.synced for name, entry in _ENTRIES.items()}
@@ -125,18 +161,27 @@ def load(name: str) -> Committer:
     reason = missing(name)
     entry = _ENTRIES[name]
     if reason is not None:
-        if entry.requires == "deltalake":
-            raise MissingExtraError("deltalake", "race", f"run the committer {name!r}")
+        if (package := _PACKAGES.get(entry.requires)) is not None:
+            raise MissingExtraError(package, entry.extra, f"run the committer {name!r}")
         raise SpillwayError(f"committer {name!r} cannot run: {reason}")
     module = importlib.import_module(f"spillway.race.committers.{entry.module}")
     return cast("Committer", getattr(module, entry.attribute)())
 
 
+def load_own(name: str) -> OwnTables:
+    """The same of one of `OWN_TABLES`.
+
+    Raises:
+        MissingExtraError: Its library is not installed.
+    """
+    return cast("OwnTables", load(name))
+
+
 def missing(name: str) -> str | None:
     """The reason why a committer cannot run here, or None. Libraries are looked for, not imported."""
-    requires = _ENTRIES[name].requires
-    if importlib.util.find_spec(requires) is not None:
+    entry = _ENTRIES[name]
+    if importlib.util.find_spec(entry.requires) is not None:
         return None
-    if requires == "deltalake":
-        return "deltalake is not installed: pip install 'spillway[race]'"
+    if (package := _PACKAGES.get(entry.requires)) is not None:
+        return f"{package} is not installed: pip install 'spillway[{entry.extra}]'"
     return "the native module is not built: run maturin develop --release, or install the wheel"

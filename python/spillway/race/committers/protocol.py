@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from spillway.race.location import Location
     from spillway.race.plan import Cell
 
-__all__ = ["Change", "Committer", "Receipt", "Tally", "Writer"]
+__all__ = ["Change", "Committer", "OwnTable", "OwnTables", "Receipt", "Tally", "Writer"]
 
 
 class Receipt(NamedTuple):
@@ -42,6 +42,20 @@ class Tally(NamedTuple):
     attempts: int
     most_lost: int
     effects: Mapping[str, EffectTimes]
+
+
+class OwnTable(NamedTuple):
+    """A table that is no Delta table, after the race.
+
+    Attributes:
+        reader: The name of the library that has read it.
+        versions: Versions after those that made the table.
+        rows: All rows.
+    """
+
+    reader: str
+    versions: int
+    rows: pa.Table
 
 
 class Change(Protocol):
@@ -84,3 +98,10 @@ class Committer(Protocol):
 
     def tally(self) -> Tally | None:
         """The counts of the process at the end."""
+
+
+class OwnTables(Committer, Protocol):
+    """A committer to tables that are no Delta tables: its own library reads them afterwards."""
+
+    def found(self, location: Location) -> OwnTable:
+        """Read the table, to which nothing is written any more."""

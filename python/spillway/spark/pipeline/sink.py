@@ -96,7 +96,7 @@ class Sink:
     def plan(
         self, session: SparkSession, schema: pa.Schema, rows: StructType | None, run_id: str | None
     ) -> Callable[[], Job]:
-        """Return what makes the job that writes the rows, which have Spark's own schema where it made them."""
+        """Return what makes the job; `rows` is Spark's own schema of rows that it makes."""
         from spillway.spark.write import plan_of
 
         return plan_of(session, self.path, schema, rows=rows, run_id=run_id, **self._kept, **self._target)

@@ -1,0 +1,58 @@
+"""The committer of Lance: `lance.write_dataset` in append mode, whose commits retry inside."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import lance
+
+from spillway.race.committers.protocol import OwnTable, Receipt
+from spillway.race.workload import schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from spillway.race.committers.protocol import Change, Tally
+    from spillway.race.location import Location
+    from spillway.race.plan import Cell
+
+__all__ = ["Lance"]
+
+
+class Lance:
+    """Appends by the library's call with its defaults."""
+
+    def create(self, location: Location, cell: Cell) -> None:  # noqa: ARG002 - Lance has no partitions
+        """Make an empty table."""
+        lance.write_dataset(schema().empty_table(), location.uri)
+
+    def writer(self, location: Location, cell: Cell) -> _Writer:  # noqa: ARG002 - all cells are alike to it
+        """Open the table."""
+        return _Writer(lance.dataset(location.uri))
+
+    def conflict(self, error: BaseException) -> str | None:  # noqa: ARG002 - appends have no conflict
+        """None: appends do not contradict each other."""
+        return None
+
+    def tally(self) -> Tally | None:
+        """None: Lance keeps no count."""
+        return None
+
+    def found(self, location: Location) -> OwnTable:
+        """The table as Lance reads it."""
+        table = lance.dataset(location.uri)
+        return OwnTable("lance", table.version - 1, table.to_table())
+
+
+class _Writer:
+    def __init__(self, table: lance.LanceDataset) -> None:
+        self._table = table
+
+    def append(self, rows: pa.Table) -> Receipt:
+        left = time.monotonic()
+        self._table = lance.write_dataset(rows, self._table, mode="append")
+        return Receipt(left, None)
+
+    def change(self, change: Change) -> Receipt:
+        raise NotImplementedError("Lance takes part in races of appends alone")
