@@ -912,3 +912,12 @@ def test_a_table_on_s3_has_no_file_of_a_lost_attempt(store: Bucket) -> None:
     assert (done.version, done.rows) == (0, 2)
     assert len([key for key in keys(store, "table") if key.endswith(".parquet")]) == 1
     assert not any("_committing" in key for key in keys(store, "table"))
+
+
+def test_files_that_an_audit_could_not_read_are_refused_before_a_row_is_written() -> None:
+    """The uploads to a folder in a store are invisible until they are completed."""
+    options: Any = {"table": "parquet", "overwrite": False, "options": {}}
+    job = job_of(Target.of("s3://bucket/to", SCHEMA, storage_options={"aws_region": "here"}, **options))
+    job.readable = True
+    with pytest.raises(OptionError, match="audit"):
+        job.begin()
