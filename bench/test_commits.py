@@ -55,6 +55,7 @@ def race(request: pytest.FixtureRequest) -> Iterator[Race]:
             keep=False,
             progress=progress,
             done=done,
+            seed=1,
         )
         done.remove()
 
