@@ -21,7 +21,7 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterComm
 
 from spillway import datasets
 from spillway.harness.host import SampleWatch, read_load
-from spillway.spark import local_session, register, stop_session, write_generated
+from spillway.spark import local_session, register, stop_session, write, write_generated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -164,6 +164,8 @@ def from_dataframe(frame: DataFrame) -> dict[str, Callable[[str], object]]:
         return write
 
     return {
+        "write": lambda path: write(frame, path),
+        "write, delta": lambda path: write(frame, path, table="delta"),
         "spillway": to("spillway"),
         "spillway, delta": to("spillway", table="delta"),
         "pyarrow": to("pyarrow"),
@@ -210,8 +212,8 @@ def from_executors(session: SparkSession, rows: int) -> dict[str, Callable[[str]
         return session.range(0, PARTITIONS, 1, PARTITIONS).mapInArrow(consumed, "rows long").collect()
 
     return {
-        "spillway.spark.write": lambda path: write_generated(session, make, PARTITIONS, path, schema=schema),
-        "spillway.spark.write, delta": lambda path: write_generated(
+        "write_generated": lambda path: write_generated(session, make, PARTITIONS, path, schema=schema),
+        "write_generated, delta": lambda path: write_generated(
             session, make, PARTITIONS, path, schema=schema, table="delta"
         ),
         "spark parquet": lambda path: frame().write.format("parquet").save(path),
