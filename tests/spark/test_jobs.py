@@ -921,3 +921,23 @@ def test_files_that_an_audit_could_not_read_are_refused_before_a_row_is_written(
     job.readable = True
     with pytest.raises(OptionError, match="audit"):
         job.begin()
+
+
+def test_a_table_whose_files_an_audit_could_not_compare_is_refused_before_a_row_is_written(
+    tmp_path: Path,
+) -> None:
+    """The writer converts to the table's types, and an audit would read others than were handed over."""
+    spillway.delta.create(tmp_path / "to", pa.schema({"day": pa.string(), "id": pa.float64()}))
+    job = job_of(Target.of(str(tmp_path / "to"), SCHEMA, table="delta", overwrite=False, options={}))
+    job.readable = True
+    with pytest.raises(SchemaError, match="audit"):
+        job.begin()
+    assert data_files(tmp_path / "to") == set()
+
+
+def test_a_run_that_is_repeated_leaves_the_mark_of_another_write_alone(tmp_path: Path) -> None:
+    job = begun(tmp_path / "to", run_id="run")
+    job.commit([job.write(rows(1), 0, 0)])
+    (tmp_path / "to" / "_SUCCESS").unlink()
+    assert begun(tmp_path / "to", run_id="run").is_repeated()
+    assert not (tmp_path / "to" / "_SUCCESS").exists()

@@ -52,7 +52,7 @@ class ProcessSetting:
     cold: bool = False
 
     def changes(self, threads: int) -> bool:
-        """Return true if a process that is pinned to so many cores could take more time than it may."""
+        """Return true if a process pinned to this number of cores could exceed its processor quota."""
         return self.cores is None or self.cores < threads
 
 

@@ -140,11 +140,11 @@ class CellSummary(CellOfRun[Setting]):
         return max((value for race in self.races if (value := metric(race)) is not None), default=None)
 
     def wait(self, percent: int) -> float | None:
-        """The service time that so many out of a hundred operations do not exceed."""
+        """The percentile of service times, in seconds."""
         return self.median(lambda race: race["wait_seconds"] and race["wait_seconds"][percent])
 
     def response(self, percent: int) -> float | None:
-        """The response time that so many out of a hundred appends do not exceed; None in a closed loop."""
+        """The percentile of response times, in seconds; None in a closed loop."""
         return self.median(lambda race: (_open(race).get("response_seconds") or {percent: None})[percent])
 
     @property

@@ -12,7 +12,14 @@ import pyarrow as pa
 import spillway.delta
 from spillway import _native
 from spillway.delta.table import _app_transaction, _place
-from spillway.errors import OptionError, SpillwayError, TableExistsError, TableNotFoundError
+from spillway.errors import (
+    OptionError,
+    SchemaError,
+    SpillwayError,
+    TableExistsError,
+    TableNotFoundError,
+    UnsupportedTableError,
+)
 from spillway.spark import touched
 from spillway.spark.location import unquoted
 from spillway.spark.scratch import choose_scratch
@@ -69,11 +76,38 @@ class DeltaJob(Job):
             )
             raise OptionError(message, "partition_by", present)
         self.partition_columns = tuple(present)
+        if self.readable:
+            self._check_readable(table)
         self._check(table)
         storage = self._storage()
         self._made = not storage.exists()
         # A store without conditional PUT is refused before the first row.
         storage.create_once(f"{self._folder}/{_UNDER_WAY}", b"")
+
+    def _check_readable(self, table: spillway.delta.Table) -> None:
+        """Refuse a table whose files would not have the columns of the rows as an audit looks for them.
+
+        Raises:
+            SchemaError: The table has another type for a column, which the writer converts to.
+            UnsupportedTableError: Its files have other names for its columns.
+        """
+        advice = 'or run the pipeline with audit="none" and no unique()'
+        if table.properties.get("delta.columnMapping.mode", "none") != "none":
+            raise UnsupportedTableError(
+                f"{self.target.path} maps its columns to other names in files, by which an audit does not yet "
+                f"find them: write another table, {advice}"
+            )
+        schema: Any = table.schema  # what pa.schema takes, and its stubs do not
+        types = {field.name: field.type for field in pa.schema(schema)}
+        for field in self.target.schema:
+            own = types.get(field.name, field.type)
+            # Types with fields differ in what may be null, which no file shows.
+            if own != field.type and not pa.types.is_nested(own):
+                raise SchemaError(
+                    f"the column {field.name} is {field.type}, and in {self.target.path} it is {own}: cast "
+                    f"it in transform, {advice}",
+                    field.name,
+                )
 
     def _check(self, table: spillway.delta.Table) -> None:
         """Let the appends of the tasks and of the commit refuse what they do not accept."""

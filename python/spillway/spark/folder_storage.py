@@ -50,7 +50,7 @@ class FolderStorage:
         storage_options: Settings and credentials of the object store.
 
     Raises:
-        OptionError: The URL is none of a store, or an option is not known.
+        OptionError: The URL does not name an object store, or an option is unknown.
 
     Attributes:
         root: The path or URL.

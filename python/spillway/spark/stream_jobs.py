@@ -265,10 +265,13 @@ class FolderRun(FolderBatch):
 
     def is_repeated(self) -> bool:
         storage = self._storage()
-        if storage.has(self._manifest):
-            super().commit(())
-            storage.mark(SUCCESS)
-        return storage.has(self._done)
+        if storage.has(self._done):
+            return True
+        if not storage.has(self._manifest):
+            return False
+        super().commit(())
+        storage.mark(SUCCESS)
+        return True
 
     def commit(self, results: Sequence[TaskResult]) -> SparkWriteResult:
         storage = self._storage()
