@@ -94,8 +94,8 @@ class DeltaJob(Job):
         advice = 'or run the pipeline with audit="none" and no unique()'
         if table.properties.get("delta.columnMapping.mode", "none") != "none":
             raise UnsupportedTableError(
-                f"{self.target.path} maps its columns to other names in files, by which an audit does not yet "
-                f"find them: write another table, {advice}"
+                f"{self.target.path} maps its columns to other names in files, by which an audit does not "
+                f"find them yet: write another table, {advice}"
             )
         schema: Any = table.schema  # what pa.schema takes, and its stubs do not
         types = {field.name: field.type for field in pa.schema(schema)}
