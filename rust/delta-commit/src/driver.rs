@@ -16,11 +16,11 @@ use crate::error::{CommitError, Result};
 use crate::intent::World;
 use crate::log::{Effect, Event, LogStore, PutOutcome, StoreError, Time, Version, perform};
 use crate::machine::{CommitStats, Machine, Start, Submission, Verdict};
-use crate::process::PerProcess;
 use crate::settle::{Outcome, Token};
 use crate::tidying;
 use crate::timings::{EffectKind, Timings};
 use crate::transaction::{MemberId, Transaction};
+use per_process::PerProcess;
 
 mod posted;
 mod precedence;

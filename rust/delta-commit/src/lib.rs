@@ -23,7 +23,6 @@ pub mod merge;
 pub mod passed_over;
 pub mod path;
 pub mod predicate;
-mod process;
 pub mod row_ids;
 #[doc(hidden)]
 pub mod rules;
@@ -46,7 +45,6 @@ pub use intent::{CLOCK_MARGIN, LIFETIME, WINDOW, World, announced_files};
 pub use log::{LogStore, Version};
 pub use machine::{CommitStats, Machine, Start, Submission, Verdict};
 pub use merge::{Marked, Marks, Merge, MergeRequest};
-pub use process::PerProcess;
 pub use settle::{Outcome, Token};
 pub use tidying::{await_tidying, is_own_thread};
 pub use timings::{EffectKind, EffectTimes, Timings};

@@ -6,7 +6,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use crate::process::PerProcess;
+use per_process::PerProcess;
 
 static UNDER_WAY: PerProcess<UnderWay> = PerProcess::new();
 

@@ -7,8 +7,9 @@ use delta_commit::log::{
     BEFORE_FIRST, Bundles, Digest, IntentEntry, Listing, LogStore, PutOutcome, Standing, StoreError,
     StoreErrorKind, UnsyncedFile, Version, standing_of_missing, version_file, version_shown_by_file,
 };
-use delta_commit::{PerProcess, path};
+use delta_commit::path;
 use object_sink::{Created, Failure, FailureKind};
+use per_process::PerProcess;
 use serde_json::Value;
 
 use crate::objects::{Clients, LOG};

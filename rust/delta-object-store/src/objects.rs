@@ -10,10 +10,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use delta_commit::LogStore;
 use delta_commit::log::{StoreError, StoreErrorKind};
-use delta_table::{Ages, PerProcess, Place, Result, StoredFile, StoredFiles};
+use delta_table::{Ages, Place, Result, StoredFile, StoredFiles};
 use object_sink::{Attend, Created, Folder, Location, ObjectSink};
 use parquet_writer::sink::Sink;
 use parquet_writer::{OptionFault, WriteError};
+use per_process::PerProcess;
 use uuid::Uuid;
 
 use crate::log::{ObjectLog, error};

@@ -62,7 +62,6 @@ pub use append::{Answer, Append, AppendOptions, Reply, Step, Wait, check_options
 pub use conditions::{Condition, Conditions, Scalar, check_condition};
 pub use constraints::PendingConstraint;
 pub use create::{CreateMode, CreateOptions};
-pub use delta_commit::PerProcess;
 pub use error::{Result, TableError};
 pub use fit::check_type;
 pub use head::Head;

@@ -11,9 +11,10 @@ use bytes::Bytes;
 use delta_commit::actions::{Action, Metadata};
 use delta_commit::log::{BEFORE_FIRST, StoreError, StoreErrorKind};
 use delta_commit::{
-    BootTime, CommitError, CommitStats, Committer, Outcome, Patience, PerProcess, Posted, Precedence, Start,
-    Token, Transaction, Version,
+    BootTime, CommitError, CommitStats, Committer, Outcome, Patience, Posted, Precedence, Start, Token,
+    Transaction, Version,
 };
+use per_process::PerProcess;
 use serde_json::Value;
 
 use crate::checkpoint;

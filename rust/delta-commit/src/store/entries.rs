@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use super::sync::{Identity, lock};
-use crate::process::PerProcess;
+use per_process::PerProcess;
 
 /// The most entries that are remembered: some megabytes. Above that all are forgotten, and synced again.
 const MOST: usize = 1 << 14;

@@ -15,7 +15,7 @@ use std::thread;
 use std::time::SystemTime;
 
 use crate::log::{StoreError, StoreErrorKind};
-use crate::process::PerProcess;
+use per_process::PerProcess;
 
 /// The most threads of a process that sync beside their callers. A device does several syncs at the price of one.
 const HELPERS: usize = 7;

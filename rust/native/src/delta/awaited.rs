@@ -9,8 +9,9 @@ use std::thread;
 use std::time::Instant;
 
 use delta_commit::{Patience, Version};
-use delta_table::{Answer, PerProcess, Reply, Step, TableError, Wait};
+use delta_table::{Answer, Reply, Step, TableError, Wait};
 use parquet_writer::WriteError;
+use per_process::PerProcess;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
