@@ -89,7 +89,7 @@ ELSEWHERE: dict[str, Spelling] = {
     "partitioning": Spelling("pyarrow", "partition_by", _PARTS),
     "partitioning_flavor": Spelling("pyarrow", note="folders are named as Hive and Spark name them"),
     "file_options": Spelling("pyarrow", note="each option is a keyword argument"),
-    "use_threads": Spelling("pyarrow", "threads", "as a number; the file is the same with any"),
+    "use_threads": Spelling("pyarrow", "threads", "as a number, by default all cores; the file is the same"),
     "preserve_order": Spelling("pyarrow", note="rows stay in their order"),
     "max_partitions": Spelling(
         "pyarrow", note="there is no limit to partitions; max_open_files bounds the open files"

@@ -222,7 +222,7 @@ class WriterKeywords(TypedDict, total=False):
     dictionary_page_bytes: int
     content_defined_chunking: bool | Sequence[int]
     memory_limit: int | str | None
-    threads: int
+    threads: int | None
     dictionary: bool | Mapping[ColumnPath, bool]
     encoding: Encoding | Mapping[ColumnPath, Encoding]
     bloom_filter: bool | Sequence[ColumnPath] | Mapping[ColumnPath, float]

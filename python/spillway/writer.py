@@ -88,8 +88,10 @@ class WriterOptions:
             Not in it: the caller's batches, bloom filters of an encrypted file, and the metadata of column
             chunks, some 1.4 KiB each, where it is more than an eighth. A file object that keeps what it is
             given keeps it.
-        threads: Threads that encode columns, the caller's among them. The file is the same, bit for bit, with
-            any number of them. Fewer work where ``memory_limit`` has no room for their compressors.
+        threads: Threads that encode columns, the caller's among them. ``None`` is as many as the process may
+            use by its affinity and its control groups, one more for each 8 MB of values that a call has to
+            encode; the writers of a process share them. A number is taken as it is. The file is the same, bit
+            for bit, with any number. Fewer work where ``memory_limit`` has no room for their compressors.
         dictionary: ``False`` forbids dictionaries, a mapping forbids them by column. A key is a column's
             dotted path as Parquet has it (``"tags.list.element"``), or a tuple of its parts where names have
             dots. Columns that are not named get a dictionary where their first page says that it pays.
@@ -153,7 +155,7 @@ class WriterOptions:
     dictionary_page_bytes: int = 2 << 20
     content_defined_chunking: bool | Sequence[int] = False
     memory_limit: int | str | None = None
-    threads: int = 1
+    threads: int | None = None
     dictionary: bool | Mapping[ColumnPath, bool] = True
     encoding: Encoding | Mapping[ColumnPath, Encoding] = "auto"
     bloom_filter: bool | Sequence[ColumnPath] | Mapping[ColumnPath, float] = False

@@ -7,10 +7,8 @@ import json
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from textwrap import dedent
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +20,9 @@ from hypothesis import strategies as st
 import spillway
 
 from ..counts import count, examples
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 # Writes the same batch again and again, and tells by how much the high-water mark of resident memory rose.
 MEASURE = """
@@ -177,27 +178,6 @@ def test_the_limit_alone_decides_about_bytes(table: pa.Table, piece: int, thread
     written = bytes_of(table, piece, memory_limit=limit, threads=threads)
     assert written == bytes_of(table, table.num_rows, memory_limit=limit)
     assert pq.ParquetFile(io.BytesIO(written)).read().equals(table)
-
-
-def most_threads(table: pa.Table, **options: Any) -> int:
-    """The most threads that write `table` at once."""
-    tasks = Path("/proc/self/task")
-    before, most = set(tasks.iterdir()), 0
-    with ThreadPoolExecutor(1) as pool:
-        written = pool.submit(bytes_of, table, table.num_rows, **options)
-        while not written.done():
-            most = max(most, len(set(tasks.iterdir()) - before))
-        written.result()
-    return most
-
-
-def test_fewer_threads_work_where_there_is_no_room_for_the_compressors_of_all(table: pa.Table) -> None:
-    long = pa.concat_tables([table] * 8)
-    wide = pa.table({f"{name}{n}": long[name] for n in range(4) for name in "nw"})
-    # Not all of four are seen at one moment on a busy machine.
-    assert most_threads(wide, threads=4) > 1
-    assert most_threads(wide, threads=4, memory_limit="256MB") > 1
-    assert most_threads(wide, threads=4, memory_limit="4MB") == 1
 
 
 def test_pages_shrink_with_the_limit(table: pa.Table, tmp_path: Path) -> None:

@@ -46,12 +46,11 @@ class _Options:
 
     @property
     def spillway(self) -> list[str]:
-        threads, codec = self.settings.threads, self.codec
+        codec = self.codec
         usual = _SPILLWAY_LEVELS.get(self.settings.codec) == self.settings.level
         return [
             *(codec[:1] if usual else codec),
             *self._row_group("row_group_rows"),
-            *([] if threads == 1 else [f"threads={threads}"]),
         ]
 
     @property

@@ -90,7 +90,8 @@ def _keywords(settings: Settings, **options: Any) -> WriterKeywords:
             "compression": settings.codec,
             "compression_level": settings.level,
             "row_group_rows": settings.row_group_rows,
-            "threads": settings.threads,
+            # More than one are found by affinity, as users have it: small files have no helpers.
+            "threads": 1 if settings.threads == 1 else None,
             **options,
         },
     )

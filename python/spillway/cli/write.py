@@ -110,8 +110,11 @@ def write(  # noqa: PLR0913 - one argument per option of the command
         str, typer.Option(help="Columns that get a bloom filter, separated by commas.")
     ] = "",
     threads: Annotated[
-        int, typer.Option(help="Threads that encode; the file is the same with any number.")
-    ] = 1,
+        int | None,
+        typer.Option(
+            help="Threads that encode, by default all cores that it may use; the file is the same with any."
+        ),
+    ] = None,
     storage_option: Annotated[
         list[str] | None,
         typer.Option(

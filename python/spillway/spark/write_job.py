@@ -180,7 +180,7 @@ class Target:
             partition_by=(partition_by,) if isinstance(partition_by, str) else tuple(partition_by),
             limits={name: value for name, value in limits.items() if value is not None},
             storage_options=storage,
-            options=dict(options),
+            options={"threads": 1, **options},  # a task has a core of its executor
             app_id=app_id,
             app_version=app_version,
             run_id=run_id,

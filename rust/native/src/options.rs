@@ -23,7 +23,7 @@ pub(crate) struct Options<'py> {
     dictionary_page_bytes: i64,
     content_defined_chunking: Bound<'py, PyAny>,
     memory_limit: Option<Bound<'py, PyAny>>,
-    threads: i64,
+    threads: Option<i64>,
     dictionary: Bound<'py, PyAny>,
     encoding: Bound<'py, PyAny>,
     bloom_filter: Bound<'py, PyAny>,

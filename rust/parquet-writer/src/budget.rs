@@ -9,6 +9,7 @@ use parquet_encode::dictionary::Limits;
 use crate::choose::{DICTIONARY_BYTES, PAGE_ROWS};
 use crate::error::{Result, WriteError};
 use crate::feed;
+use crate::helpers::{self, Threads};
 use crate::pages::Window;
 
 /// The least bytes of a page, however small the limit.
@@ -151,18 +152,29 @@ impl Budget {
         self.value_bytes.is_some()
     }
 
-    /// The same with room for the compressors of further threads, and the number of threads that there is room for.
-    /// They come out of the share of finished pages, which changes no byte of the file.
-    pub fn on_threads(self, threads: usize) -> (Self, usize) {
+    /// The same with room for the compressors of further threads, and the threads that there is room for. They come out
+    /// of the share of finished pages, which changes no byte of the file: out of all of it for a number that the caller
+    /// gave, else out of half, since small batches are encoded by one thread.
+    pub fn on_threads(self, threads: Threads) -> (Self, Threads) {
         if self.compressors == 0 {
             return (self, threads);
         }
-        let further = (threads - 1).min(self.resident / self.compressors);
+        let further = |threads: usize, room: usize| (threads - 1).min(room / self.compressors);
+        let (further, threads) = match threads {
+            Threads::Exactly(threads) => {
+                let further = further(threads, self.resident);
+                (further, Threads::Exactly(1 + further))
+            }
+            Threads::UpTo(most) => {
+                let further = further(most.min(helpers::cores()), self.resident / 2);
+                (further, Threads::UpTo(1 + further))
+            }
+        };
         let budget = Self {
             resident: self.resident - further * self.compressors,
             ..self
         };
-        (budget, 1 + further)
+        (budget, threads)
     }
 }
 
@@ -260,14 +272,19 @@ mod tests {
     #[test]
     fn further_threads_take_their_compressors_from_finished_pages() {
         let (of_one, _) = budget(64 << 20).unwrap();
-        let (of_two, threads) = of_one.on_threads(2);
+        let (of_two, threads) = of_one.on_threads(Threads::Exactly(2));
         assert_eq!(
             (threads, of_two.resident),
-            (2, of_one.resident - of_one.compressors)
+            (Threads::Exactly(2), of_one.resident - of_one.compressors)
         );
-        let (of_many, threads) = of_one.on_threads(64);
-        assert!(threads < 64, "{threads} threads");
+        let (of_many, threads) = of_one.on_threads(Threads::Exactly(64));
+        assert!(threads.most() < 64, "{threads:?}");
         assert!(of_many.resident < of_one.compressors);
-        assert_eq!(Budget::UNLIMITED.on_threads(64), (Budget::UNLIMITED, 64));
+        for threads in [Threads::Exactly(64), Threads::UpTo(64)] {
+            assert_eq!(
+                Budget::UNLIMITED.on_threads(threads),
+                (Budget::UNLIMITED, threads)
+            );
+        }
     }
 }

@@ -22,6 +22,7 @@ use crate::encryption::{self, FileCipher};
 use crate::error::{Result, WriteError};
 use crate::feed::{Carry, Feed, Pace, Rows, Run, SAMPLE_ROWS};
 use crate::footer;
+use crate::helpers::Threads;
 use crate::integrity;
 use crate::limits;
 use crate::metadata_text;
@@ -688,12 +689,12 @@ impl OpenFile {
     }
 
     /// Has the row group encode, and notes the memory that it takes.
-    fn metered(&mut self, encode: impl FnOnce(&mut RowGroup, &Meter<'_>) -> Result<()>) -> Result<()> {
+    fn metered(&mut self, encode: impl FnOnce(&mut RowGroup, &Arc<Meter>) -> Result<()>) -> Result<()> {
         let other = self.waiting_bytes();
         let Some(row_group) = &mut self.row_group else {
             return Ok(());
         };
-        let meter = Meter::new(&self.pages, other);
+        let meter = Arc::new(Meter::new(Arc::clone(&self.pages), other));
         let encoded = encode(row_group, &meter);
         self.peak = self.peak.max(meter.peak());
         encoded
@@ -778,10 +779,10 @@ impl OpenFile {
         Ok(())
     }
 
-    fn close_row_group(&mut self, threads: usize, patience: &mut Patience<'_>) -> Result<()> {
+    fn close_row_group(&mut self, threads: Threads, patience: &mut Patience<'_>) -> Result<()> {
         let other = self.waiting_bytes();
         if let Some(row_group) = self.row_group.take() {
-            let meter = Meter::new(&self.pages, other);
+            let meter = Arc::new(Meter::new(Arc::clone(&self.pages), other));
             let closed = row_group.close(&mut self.file, threads, &meter, patience);
             self.peak = self.peak.max(meter.peak());
             let closed = closed?;

@@ -7,6 +7,7 @@ use crate::choose::{DICTIONARY_BYTES, PAGE_ROWS};
 use crate::chunker::ChunkSizes;
 use crate::encryption::{Encryption, MOST_ORDINALS};
 use crate::error::{OptionFault, Result, WriteError};
+use crate::helpers::Threads;
 use crate::names::is_path;
 use crate::pages::{self, Compressor};
 
@@ -234,8 +235,9 @@ pub struct OptionInput {
     pub content_defined_chunking: Option<(i64, i64)>,
     /// All that a writer may keep in memory; `None` for as much as it needs.
     pub memory_limit: Option<Amount>,
-    /// Threads that encode columns, the caller's among them.
-    pub threads: i64,
+    /// Threads that encode columns, the caller's among them; `None` for as many as the process has cores for, where
+    /// they are worth it.
+    pub threads: Option<i64>,
     /// The columns that may have a dictionary.
     pub dictionary: DictionaryRule,
     /// The encodings of columns.
@@ -278,7 +280,7 @@ impl Default for OptionInput {
             dictionary_page_bytes: as_input(DICTIONARY_BYTES),
             content_defined_chunking: None,
             memory_limit: None,
-            threads: 1,
+            threads: None,
             dictionary: DictionaryRule::All(true),
             encoding: EncodingRule::All("auto".into()),
             bloom_filter: BloomRule::All(None),
@@ -314,7 +316,7 @@ pub struct WriterOptions {
     pub(crate) chunk_sizes: Option<ChunkSizes>,
     pub(crate) memory_limit: Option<usize>,
     pub(crate) budget: Budget,
-    pub(crate) threads: usize,
+    pub(crate) threads: Threads,
     pub(crate) dictionary: DictionaryRule,
     pub(crate) encoding: EncodingRule<NamedEncoding>,
     pub(crate) bloom_filter: BloomRule,
@@ -368,7 +370,7 @@ impl WriterOptions {
                 page_rows: within("page_rows", input.page_rows, MAX_ROW_GROUP_ROWS)?,
                 ..Budget::UNLIMITED
             },
-            threads: within("threads", input.threads, MAX_THREADS)?,
+            threads: threads(input.threads)?,
             dictionary: dictionary(input.dictionary)?,
             encoding: encoding(input.encoding)?,
             bloom_filter: bloom_filter(input.bloom_filter)?,
@@ -597,6 +599,12 @@ fn within(option: &str, value: i64, highest: i64) -> Result<usize> {
     Err(WriteError::Option(
         OptionFault::new(option, message).accepting(&[range(1, highest)]),
     ))
+}
+
+fn threads(threads: Option<i64>) -> Result<Threads> {
+    threads.map_or(Ok(Threads::UpTo(usize::MAX)), |threads| {
+        Ok(Threads::Exactly(within("threads", threads, MAX_THREADS)?))
+    })
 }
 
 fn chunk_sizes((least, most): (i64, i64)) -> Result<ChunkSizes> {

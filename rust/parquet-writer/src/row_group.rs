@@ -6,10 +6,9 @@
 //! in the file before the next column is encoded: only pages of rows before wait for others.
 
 use std::cmp::Reverse;
-use std::panic::resume_unwind;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use arrow_array::Array;
@@ -21,16 +20,20 @@ use crate::column::{EncodedChunk, FieldEncoder, Preserved};
 use crate::dictionaries::Given;
 use crate::error::{Result, WriteError};
 use crate::feed::{Position, Rows, Run};
+use crate::helpers::{Busy, Threads};
 use crate::integrity;
 use crate::normalize;
 use crate::pages::Pages;
+use crate::side_by_side::{Pause, side_by_side};
 use crate::sink::Output;
 use crate::size_checks::SizeChecks;
 
 /// Time between two calls of the caller's check.
-const CHECK_EVERY: Duration = if cfg!(test) { Duration::ZERO } else { WAIT };
-/// The longest time that the calling thread waits for others at a stretch.
-const WAIT: Duration = Duration::from_millis(50);
+const CHECK_EVERY: Duration = if cfg!(test) {
+    Duration::ZERO
+} else {
+    Duration::from_millis(50)
+};
 /// The part of one thread's work above which a column is large.
 const LARGE: usize = 8;
 
@@ -62,18 +65,18 @@ impl<'a> Patience<'a> {
 }
 
 /// The memory of a writer, counted while columns are encoded.
-pub(crate) struct Meter<'a> {
+pub(crate) struct Meter {
     /// The finished pages, and what else is in memory.
-    pages: &'a Pages,
+    pages: Arc<Pages>,
     other: usize,
     /// Memory of all encoders, and of what closed ones leave until the row group ends.
     encoders: AtomicUsize,
     peak: AtomicUsize,
 }
 
-impl<'a> Meter<'a> {
+impl Meter {
     /// `other` bytes are held beside encoders and pages.
-    pub fn new(pages: &'a Pages, other: usize) -> Self {
+    pub fn new(pages: Arc<Pages>, other: usize) -> Self {
         Self {
             pages,
             other,
@@ -139,7 +142,8 @@ struct Columns {
 
 /// Input that waits for its encoders.
 enum Input {
-    Rows(Rows),
+    /// Rows and the bytes of their values.
+    Rows(Rows, u64),
     /// A dictionary that the rows behind it come with.
     Dictionary(Given),
 }
@@ -179,10 +183,10 @@ impl RowGroup {
 
     /// Takes rows, which wait until [`Self::encode`] or [`Self::close`].
     pub fn take(&mut self, run: Run) {
-        self.checks
-            .add(run.weight + self.row_bytes * run.rows.count as u64);
+        let bytes = run.weight + self.row_bytes * run.rows.count as u64;
+        self.checks.add(bytes);
         self.position = run.after;
-        self.columns.waiting.push(Input::Rows(run.rows));
+        self.columns.waiting.push(Input::Rows(run.rows, bytes));
         if run.check
             && let Some(weight) = self.checks.begin_look()
         {
@@ -204,8 +208,13 @@ impl RowGroup {
         self.checks.is_full(encoded)
     }
 
-    /// Encodes the rows that wait, one column after the other.
-    pub fn encode(&mut self, threads: usize, meter: &Meter<'_>, patience: &mut Patience<'_>) -> Result<()> {
+    /// Encodes the rows that wait, one column after the other or side by side.
+    pub fn encode(
+        &mut self,
+        threads: Threads,
+        meter: &Arc<Meter>,
+        patience: &mut Patience<'_>,
+    ) -> Result<()> {
         if self.columns.waiting.is_empty() {
             return Ok(());
         }
@@ -217,7 +226,7 @@ impl RowGroup {
     }
 
     /// Encodes the rows that the look is about, if that was not taken.
-    pub fn look(&mut self, threads: usize, meter: &Meter<'_>, patience: &mut Patience<'_>) -> Result<()> {
+    pub fn look(&mut self, threads: Threads, meter: &Arc<Meter>, patience: &mut Patience<'_>) -> Result<()> {
         let Some(look) = self.look.take() else {
             return Ok(());
         };
@@ -229,8 +238,8 @@ impl RowGroup {
     fn encode_first(
         &mut self,
         look: Look,
-        threads: usize,
-        meter: &Meter<'_>,
+        threads: Threads,
+        meter: &Arc<Meter>,
         patience: &mut Patience<'_>,
     ) -> Result<()> {
         let behind = self.columns.waiting.split_off(look.inputs);
@@ -243,26 +252,34 @@ impl RowGroup {
 
     fn encode_waiting(
         &mut self,
-        threads: usize,
-        meter: &Meter<'_>,
+        threads: Threads,
+        meter: &Arc<Meter>,
         patience: &mut Patience<'_>,
     ) -> Result<()> {
-        let columns = &self.columns;
-        let tasks = self.encoders.iter_mut().enumerate();
-        if threads == 1 {
-            for (index, encoder) in tasks {
+        let columns = self.columns.take();
+        let wanted = threads.for_values(columns.bytes());
+        if wanted.helpers == 0 {
+            let _busy = Busy::caller();
+            for (index, encoder) in self.encoders.iter_mut().enumerate() {
                 columns.feed(index, encoder.as_mut(), meter, &mut || patience.check())?;
             }
-        } else {
-            let tasks = large_first(tasks, threads, |(index, encoder)| {
-                columns.effort(*index, encoder.as_ref())
-            });
-            let work = |(index, encoder): (usize, &mut Box<dyn FieldEncoder>), pause: Pause<'_>| {
-                columns.feed(index, encoder.as_mut(), meter, pause)
-            };
-            on_threads(tasks, threads, patience, work, &mut || Ok(()))?;
+            return Ok(());
         }
-        self.columns.waiting.clear();
+        let tasks = std::mem::take(&mut self.encoders).into_iter().enumerate();
+        let tasks = large_first(tasks, 1 + wanted.helpers, |(index, encoder)| {
+            columns.effort(*index, encoder.as_ref())
+        });
+        let mut encoders = BTreeMap::new();
+        let meter = Arc::clone(meter);
+        let work = move |(index, mut encoder): Task, pause: Pause<'_>| {
+            columns.feed(index, encoder.as_mut(), &meter, pause)?;
+            Ok((index, encoder))
+        };
+        side_by_side(tasks, wanted, patience, work, &mut |(index, encoder)| {
+            encoders.insert(index, encoder);
+            Ok(())
+        })?;
+        self.encoders = encoders.into_values().collect();
         Ok(())
     }
 
@@ -281,12 +298,12 @@ impl RowGroup {
     pub fn close(
         self,
         file: &mut SerializedFileWriter<Output>,
-        threads: usize,
-        meter: &Meter<'_>,
+        threads: Threads,
+        meter: &Arc<Meter>,
         patience: &mut Patience<'_>,
     ) -> Result<Vec<Closed>> {
         meter.note(0, self.tracked_bytes());
-        let columns = &self.columns;
+        let columns = self.columns;
         let mut row_group = file.next_row_group()?;
         let mut leaves = Vec::new();
         let stages = &meter.pages.stages;
@@ -300,26 +317,34 @@ impl RowGroup {
         };
         meter.pages.store.make_room_for_a_chunk();
         let tasks = self.encoders.into_iter().enumerate();
-        if threads == 1 {
+        let wanted = threads.for_values(columns.bytes());
+        if wanted.helpers == 0 {
+            let _busy = Busy::caller();
             for (index, encoder) in tasks {
                 columns.finish(index, encoder, meter, &mut || patience.check(), &mut append)?;
             }
         } else {
-            let finished = Finished::new(tasks.len());
-            let tasks = large_first(tasks, threads, |(index, encoder)| {
+            let tasks = large_first(tasks, 1 + wanted.helpers, |(index, encoder)| {
                 columns.effort(*index, encoder.as_ref())
             });
-            let work = |(index, encoder): (usize, Box<dyn FieldEncoder>), pause: Pause<'_>| {
+            let meter = Arc::clone(meter);
+            let work = move |(index, encoder): Task, pause: Pause<'_>| {
                 let mut chunks = Vec::new();
-                columns.finish(index, encoder, meter, pause, &mut |chunk| {
+                columns.finish(index, encoder, &meter, pause, &mut |chunk| {
                     chunks.push(chunk);
                     Ok(())
                 })?;
-                finished.put(index, chunks);
-                Ok(())
+                Ok((index, chunks))
             };
-            on_threads(tasks, threads, patience, work, &mut || {
-                finished.take_next(&mut append)
+            // The chunks of a column wait for those of the columns before it.
+            let (mut finished, mut next) = (BTreeMap::new(), 0);
+            side_by_side(tasks, wanted, patience, work, &mut |(index, chunks)| {
+                finished.insert(index, chunks);
+                while let Some(chunks) = finished.remove(&next) {
+                    next += 1;
+                    chunks.into_iter().try_for_each(&mut append)?;
+                }
+                Ok(())
             })?;
         }
         row_group.close()?;
@@ -327,13 +352,34 @@ impl RowGroup {
     }
 }
 
+/// A column and its encoder.
+type Task = (usize, Box<dyn FieldEncoder>);
+
 impl Columns {
+    /// The same with all that waits, of which nothing is left here.
+    fn take(&mut self) -> Self {
+        Self {
+            declared: Arc::clone(&self.declared),
+            carried: Arc::clone(&self.carried),
+            waiting: std::mem::take(&mut self.waiting),
+        }
+    }
+
+    /// Bytes of the values that wait.
+    fn bytes(&self) -> u64 {
+        let bytes = |input: &Input| match input {
+            Input::Rows(_, bytes) => *bytes,
+            Input::Dictionary(_) => 0,
+        };
+        self.waiting.iter().map(bytes).sum()
+    }
+
     /// Encodes what waits of one column.
     fn feed(
         &self,
         index: usize,
         encoder: &mut dyn FieldEncoder,
-        meter: &Meter<'_>,
+        meter: &Meter,
         pause: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()> {
         let mut held = encoder.tracked_bytes();
@@ -342,7 +388,7 @@ impl Columns {
                 continue;
             }
             meter.pages.stages.encoders.time(|| match input {
-                Input::Rows(rows) => self.encode(index, rows, encoder),
+                Input::Rows(rows, _) => self.encode(index, rows, encoder),
                 Input::Dictionary(given) => encoder.preserve(given.place.within, &given.values),
             })?;
             let now = encoder.tracked_bytes();
@@ -365,7 +411,7 @@ impl Columns {
         &self,
         index: usize,
         mut encoder: Box<dyn FieldEncoder>,
-        meter: &Meter<'_>,
+        meter: &Meter,
         pause: &mut dyn FnMut() -> Result<()>,
         each: &mut dyn FnMut(EncodedChunk) -> Result<()>,
     ) -> Result<()> {
@@ -390,7 +436,7 @@ impl Columns {
     /// The work that a column makes, in bytes: those that it took so far, or has before it is encoded.
     fn effort(&self, index: usize, encoder: &dyn FieldEncoder) -> usize {
         let first = self.waiting.iter().find_map(|input| match input {
-            Input::Rows(rows) => Some(rows.column(index).get_buffer_memory_size()),
+            Input::Rows(rows, _) => Some(rows.column(index).get_buffer_memory_size()),
             Input::Dictionary(_) => None,
         });
         match usize::try_from(encoder.encoded_bytes()) {
@@ -399,42 +445,6 @@ impl Columns {
             Err(_) => usize::MAX,
         }
     }
-}
-
-/// The finished chunks of columns that have not all come to the file.
-struct Finished {
-    columns: Vec<Mutex<Option<Vec<EncodedChunk>>>>,
-    /// The column that comes next.
-    next: AtomicUsize,
-}
-
-impl Finished {
-    fn new(columns: usize) -> Self {
-        Self {
-            columns: (0..columns).map(|_| Mutex::new(None)).collect(),
-            next: AtomicUsize::new(0),
-        }
-    }
-
-    fn put(&self, column: usize, chunks: Vec<EncodedChunk>) {
-        *lock(&self.columns[column]) = Some(chunks);
-    }
-
-    /// Calls `each` with the chunks that come next, as far as they are finished. Only one thread may call it.
-    fn take_next(&self, each: &mut dyn FnMut(EncodedChunk) -> Result<()>) -> Result<()> {
-        while let Some(column) = self.columns.get(self.next.load(Ordering::Relaxed)) {
-            let Some(chunks) = lock(column).take() else {
-                break;
-            };
-            self.next.fetch_add(1, Ordering::Relaxed);
-            chunks.into_iter().try_for_each(&mut *each)?;
-        }
-        Ok(())
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The tasks in an order that keeps all threads busy: first those that are a large part of one thread's work, then the
@@ -447,144 +457,4 @@ fn large_first<T>(tasks: impl Iterator<Item = T>, threads: usize, effort: impl F
     let large = all / threads / LARGE;
     tasks.sort_by_key(|(effort, _)| Reverse(if *effort > large { *effort } else { 0 }));
     tasks.into_iter().map(|(_, task)| task).collect()
-}
-
-/// The function that tasks must call now and then.
-type Pause<'a> = &'a mut dyn FnMut() -> Result<()>;
-
-/// Runs the tasks in their order, each on the next free thread. Tasks are given a function to call now and then, which
-/// ends them when another one failed or the caller has no patience. `between` is called on this thread after each task,
-/// now and then while it waits for others, and when all are done.
-fn on_threads<T: Send>(
-    tasks: Vec<T>,
-    threads: usize,
-    patience: &mut Patience<'_>,
-    work: impl Fn(T, Pause<'_>) -> Result<()> + Sync,
-    between: Pause<'_>,
-) -> Result<()> {
-    let threads = threads.min(tasks.len());
-    let tasks = Mutex::new(tasks.into_iter());
-    let next = || lock(&tasks).next();
-    let stop = AtomicBool::new(false);
-    let first_error = Mutex::new(None);
-    let fail = |error| {
-        lock(&first_error).get_or_insert(error);
-        stop.store(true, Ordering::Relaxed);
-    };
-    let work_off = |pause: Pause<'_>, after: Pause<'_>| {
-        let mut pause = || {
-            if stop.load(Ordering::Relaxed) {
-                return Err(WriteError::Interrupted);
-            }
-            pause()
-        };
-        while let Some(task) = next() {
-            if let Err(error) = work(task, &mut pause).and_then(|()| after()) {
-                fail(error);
-                break;
-            }
-        }
-    };
-    let (done, each_done) = mpsc::channel();
-    std::thread::scope(|scope| {
-        let work_off = &work_off;
-        let other = |done: mpsc::Sender<()>| {
-            move || {
-                work_off(&mut || Ok(()), &mut || {
-                    // This thread listens until all others are done.
-                    let _ = done.send(());
-                    Ok(())
-                });
-            }
-        };
-        let others: Vec<_> = (1..threads)
-            .map_while(|_| {
-                std::thread::Builder::new()
-                    .spawn_scoped(scope, other(done.clone()))
-                    .ok()
-            })
-            .collect();
-        drop(done);
-        work_off(&mut || patience.check(), &mut *between);
-        while each_done.recv_timeout(WAIT) != Err(RecvTimeoutError::Disconnected) {
-            if stop.load(Ordering::Relaxed) {
-                continue;
-            }
-            if let Err(error) = patience.check().and_then(|()| between()) {
-                fail(error);
-            }
-        }
-        for other in others {
-            other.join().unwrap_or_else(|panic| resume_unwind(panic));
-        }
-    });
-    let failed = first_error.into_inner().unwrap_or_else(PoisonError::into_inner);
-    failed.map_or_else(between, Err)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Barrier;
-
-    use super::*;
-
-    /// Steps after which a task gives up.
-    const ENOUGH: usize = 10_000;
-
-    /// Runs two tasks on two threads, of which that of the other thread lasts until `pause` or `is_over` ends it, and
-    /// returns an error if nothing does.
-    fn on_two(
-        patience: &mut Patience<'_>,
-        is_over: impl Fn() -> bool + Sync,
-        between: Pause<'_>,
-    ) -> Result<()> {
-        let (both, here) = (Barrier::new(2), std::thread::current().id());
-        let work = |(), pause: Pause<'_>| {
-            both.wait();
-            if std::thread::current().id() == here {
-                return Ok(());
-            }
-            for _ in 0..ENOUGH {
-                if is_over() {
-                    return Ok(());
-                }
-                pause()?;
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            Err(WriteError::Closed("nothing ended the task".into()))
-        };
-        on_threads(vec![(), ()], 2, patience, work, between)
-    }
-
-    #[test]
-    fn a_caller_without_patience_ends_what_another_thread_does() {
-        let mut never = || false;
-        let ended = on_two(&mut Patience::new(&mut never), || false, &mut || Ok(()));
-        assert!(matches!(ended, Err(WriteError::Interrupted)), "{ended:?}");
-    }
-
-    #[test]
-    fn finished_chunks_are_passed_on_while_another_thread_works() {
-        let (calls, mut always) = (AtomicUsize::new(0), || true);
-        let between = &mut || {
-            calls.fetch_add(1, Ordering::Relaxed);
-            Ok(())
-        };
-        let is_over = || calls.load(Ordering::Relaxed) > 1;
-        on_two(&mut Patience::new(&mut always), is_over, between).unwrap();
-    }
-
-    #[test]
-    fn what_fails_while_another_thread_works_ends_it() {
-        let (mut calls, mut always) = (0, || true);
-        let between = &mut || {
-            calls += 1;
-            if calls < 2 {
-                return Ok(());
-            }
-            Err(WriteError::Closed("the disk is full".into()))
-        };
-        let ended = on_two(&mut Patience::new(&mut always), || false, between);
-        assert_eq!(ended.unwrap_err().to_string(), "the disk is full");
-    }
 }

@@ -84,7 +84,8 @@ class _Writer:
     def __init__(self, table: spillway.delta.Table, cell: Cell, *, coalesce: bool) -> None:
         self._table = table
         merge: dict[str, Any] = {"schema_mode": "merge"} if cell.merges else {}
-        self._options = {"coalesce": coalesce, **merge}
+        # Writers of a race are many, as its other committers' are.
+        self._options = {"coalesce": coalesce, "threads": 1, **merge}
 
     def append(self, rows: pa.Table) -> Receipt:
         with self._table.append(timeout=None, **self._options) as append:

@@ -149,7 +149,7 @@ proptest! {
         cuts.sort_unstable();
         let whole = written(&batch, &[], &options);
         prop_assert_eq!(&written(&batch, &cuts, &options), &whole);
-        let options = OptionInput { threads, ..options };
+        let options = OptionInput { threads: Some(threads), ..options };
         prop_assert_eq!(&written_together(&batch, &cuts, last, &options), &whole);
         prop_assert_eq!(read(whole), without_views(&batch));
     }

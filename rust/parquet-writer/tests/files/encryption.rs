@@ -135,7 +135,7 @@ proptest! {
         let options = OptionInput {
             row_group_rows,
             page_bytes,
-            threads,
+            threads: Some(threads),
             page_checksums,
             dictionary: parquet_writer::DictionaryRule::All(dictionaries),
             bloom_filter: BloomRule::All(filters.then_some(0.01)),

@@ -205,7 +205,7 @@ fn holds_its_limit(batch: &RecordBatch, piece: usize, codec: &str, limit: i64) -
     prop_assert_eq!(&bytes, &whole);
     for threads in [1, 3] {
         let input = OptionInput {
-            threads,
+            threads: Some(threads),
             ..input.clone()
         };
         let (last, result) = write_last(batch, input, spill());
@@ -263,7 +263,7 @@ fn a_table_with_less_than_row_group_bytes_spills_nothing() {
         // The shape of 1,048,576 such rows and 128 MiB.
         let input = OptionInput {
             row_group_bytes: 16 << 20,
-            threads,
+            threads: Some(threads),
             ..OptionInput::default()
         };
         let (_, result) = write_last(&batch, input, Some(folder.path().to_path_buf()));
