@@ -54,6 +54,14 @@ def said_by(program: str, *arguments: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("threads", [2, 3, 16])
+def test_one_long_column_is_the_same_with_any_number_of_threads(table: pa.Table, threads: int) -> None:
+    # Pages so small that idle threads compress many of them.
+    long = pa.concat_tables([table.select(["text"])] * 4)
+    options: dict[str, Any] = {"page_bytes": 8_192, "page_checksums": True}
+    assert file_of([long], **options, threads=threads) == file_of([long], **options, threads=1)
+
+
+@pytest.mark.parametrize("threads", [2, 3, 16])
 def test_the_file_is_the_same_with_any_number_of_threads(
     table: pa.Table, threads: int, tmp_path: Path
 ) -> None:

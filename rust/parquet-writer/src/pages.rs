@@ -10,11 +10,12 @@ mod page_store;
 mod tally;
 
 use std::borrow::Cow;
+use std::fmt;
 use std::io::Read;
-use std::iter::Chain;
+use std::iter::{Chain, Flatten};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use std::{option, vec};
 
 use bytes::Bytes;
@@ -31,6 +32,7 @@ use parquet_encode::page_header::{self as encode, Content};
 
 use crate::encryption::{ChunkCipher, FileCipher, Module};
 use crate::error::{Result, WriteError};
+use crate::side_by_side::Crew;
 use crate::stages::Stages;
 use match_strategy::MatchStrategy;
 use page_store::{PageRead, StoredPage};
@@ -43,6 +45,8 @@ const BYTES_WORTH_ONE: usize = 80;
 const BYTES_BEFORE_STRATEGY: usize = 256 << 10;
 /// Bytes of a dictionary page above which match parameters are chosen for it.
 const DICTIONARY_BYTES_FOR_FINDER: usize = 64 << 10;
+/// The longest time that a chunk waits for its pages before it looks for one that no thread has begun.
+const WAIT: Duration = Duration::from_millis(50);
 /// Bytes of a block of a bloom filter, after the format's `BloomFilter.md`.
 const FILTER_BLOCK_BYTES: usize = 32;
 
@@ -71,6 +75,17 @@ pub(crate) struct Pages {
     /// The compressors of all chunks, and their window where memory is limited.
     compressors: Tally,
     window: Option<Window>,
+    /// The threads that encode chunks at the moment, where there are several.
+    crew: Crews,
+}
+
+#[derive(Default)]
+struct Crews(Mutex<Option<Arc<dyn Crew>>>);
+
+impl fmt::Debug for Crews {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Crews").finish_non_exhaustive()
+    }
 }
 
 impl Pages {
@@ -89,6 +104,7 @@ impl Pages {
             filter_bytes: AtomicUsize::new(0),
             compressors: Tally::default(),
             window: None,
+            crew: Crews::default(),
         }
     }
 
@@ -108,6 +124,16 @@ impl Pages {
     /// The same, encrypted.
     pub fn with_cipher(self, cipher: Option<Arc<FileCipher>>) -> Self {
         Self { cipher, ..self }
+    }
+
+    /// Has idle threads of this crew compress pages, until there is another one or none. Where memory is limited, each
+    /// thread has the pages of its own column alone.
+    pub fn introduce(&self, crew: Option<Arc<dyn Crew>>) {
+        *lock(&self.crew.0) = crew.filter(|_| self.window.is_none());
+    }
+
+    fn crew(&self) -> Option<Arc<dyn Crew>> {
+        lock(&self.crew.0).clone()
     }
 
     /// Notes the ordinal of the row group that chunks belong to from here on.
@@ -140,6 +166,7 @@ impl Pages {
             leaf,
             row_group: self.row_group.load(Ordering::Relaxed),
             state: Arc::default(),
+            added: Arc::default(),
         }
     }
 
@@ -204,6 +231,8 @@ pub(crate) struct ChunkPages {
     leaf: usize,
     row_group: usize,
     state: Arc<Mutex<Chunk>>,
+    /// Notified when a page was added by another thread.
+    added: Arc<Condvar>,
 }
 
 /// The parts of a page that are encrypted by themselves.
@@ -217,7 +246,10 @@ enum Part {
 struct Chunk {
     dictionary: Option<Page>,
     dictionary_entries: usize,
-    data: Vec<Page>,
+    /// The data pages; `None` for those that other threads compress.
+    data: Vec<Option<Page>>,
+    /// The number of pages that other threads compress.
+    elsewhere: usize,
     /// Bytes as they go to the file.
     finished: u64,
     /// Bytes of data pages before compression.
@@ -268,7 +300,12 @@ impl ChunkPages {
 
     /// The chunk's metadata with the sizes and places of the pages as they go to the file, dictionary first.
     pub fn settle(&self, mut close: ColumnCloseResult) -> Result<ColumnCloseResult> {
+        self.await_pages();
         let chunk = lock(&self.state);
+        if chunk.data.iter().any(Option::is_none) {
+            // The thread that had to compress it says why it could not.
+            return Err(WriteError::Interrupted);
+        }
         let dictionary_bytes = chunk.dictionary.as_ref().map_or(0, |page| u64::from(page.bytes));
         if !self.has_statistics() {
             close.metadata = close.metadata.into_builder().clear_statistics().build()?;
@@ -282,7 +319,8 @@ impl ChunkPages {
             let bytes = filter.num_blocks() * FILTER_BLOCK_BYTES;
             self.pages.filter_bytes.fetch_add(bytes, Ordering::Relaxed);
         }
-        let all = || chunk.dictionary.iter().chain(&chunk.data);
+        let data = || chunk.data.iter().flatten();
+        let all = || chunk.dictionary.iter().chain(data());
         let uncompressed = all().map(Page::uncompressed).sum();
         close.bytes_written = chunk.finished;
         close.metadata = close
@@ -296,7 +334,7 @@ impl ChunkPages {
             .build()?;
         if let Some(index) = &mut close.offset_index {
             let mut offset = dictionary_bytes;
-            for (location, page) in index.page_locations.iter_mut().zip(&chunk.data) {
+            for (location, page) in index.page_locations.iter_mut().zip(data()) {
                 location.offset = signed(offset)?;
                 location.compressed_page_size = i32::try_from(page.bytes).map_err(too_large)?;
                 offset += u64::from(page.bytes);
@@ -355,39 +393,111 @@ impl ChunkPages {
             })
     }
 
-    /// Adds a page: `fill` appends its body and returns its kind.
-    pub fn add<'a>(&self, fill: &mut dyn FnMut(&mut Vec<u8>) -> Content<'a>) -> Result<()> {
-        self.pages
-            .filled(self.codec(), fill, |content, body, compressor| {
-                let started = Instant::now();
-                let strategy = self.strategy(content, body, compressor)?;
-                let compressed = compressor.compress_with(strategy, body)?;
-                self.pages.stages.compress.add(started.elapsed());
-                let cipher = self.cipher()?;
-                let stored = match &cipher {
-                    Some(cipher) => Cow::Owned(self.sealed(cipher, content, Part::Body, compressed)?),
-                    None => Cow::Borrowed(compressed),
+    /// Adds a page: `fill` appends its body and returns its kind. An idle thread may compress it, unless its size must
+    /// be known `at_once`.
+    pub fn add<'a>(&self, at_once: bool, fill: &mut dyn FnMut(&mut Vec<u8>) -> Content<'a>) -> Result<()> {
+        let crew = self.pages.crew().filter(|crew| !at_once && crew.is_idle());
+        let add = |content: Content<'a>, body: &[u8], compressor: &mut Compressor| {
+            let stages = &self.pages.stages;
+            let strategy = stages
+                .compress
+                .time(|| self.strategy(content, body, compressor))?;
+            let place = self.next_place(content);
+            if let (Some(crew), Some(place), Content::Data { values, encoding, .. }) = (&crew, place, content)
+            {
+                let content = Content::Data {
+                    values,
+                    encoding,
+                    statistics: None,
                 };
-                let header = encode::PageHeader {
-                    uncompressed_size: body.len(),
-                    compressed_size: stored.len(),
-                    crc: self.checksum(&stored),
-                    content,
-                };
-                let mut header_bytes = Vec::with_capacity(32);
-                header
-                    .write(&mut header_bytes)
-                    .map_err(|error| WriteError::Encode(error.to_string()))?;
-                if let Some(cipher) = &cipher {
-                    header_bytes = self.sealed(cipher, content, Part::Header, &header_bytes)?;
-                }
-                let entries = match content {
-                    Content::Dictionary { entries, .. } => Some(entries),
-                    Content::Data { .. } => None,
-                };
-                self.push(self.page(&header_bytes, &stored, body.len())?, entries);
-                Ok(())
-            })
+                let page = Elsewhere::new(self, content, strategy, place);
+                let mut body = body.to_vec();
+                let errand = crew.hand_over(Box::new(move || page.add(&mut body)));
+                return errand.map_or(Ok(()), |errand| errand());
+            }
+            self.add_body(content, place, body, (strategy, compressor))
+        };
+        self.pages.filled(self.codec(), fill, add)
+    }
+
+    /// The place of the next data page.
+    fn next_place(&self, content: Content<'_>) -> Option<usize> {
+        let Content::Data { .. } = content else {
+            return None;
+        };
+        let chunk = &mut *lock(&self.state);
+        let before = chunk.data.capacity();
+        chunk.data.push(None);
+        let page = size_of::<Option<Page>>();
+        self.note_metadata(before * page, chunk.data.capacity() * page);
+        Some(chunk.data.len() - 1)
+    }
+
+    /// Adds a page at its place, or the dictionary page.
+    fn add_body(
+        &self,
+        content: Content<'_>,
+        place: Option<usize>,
+        body: &[u8],
+        (strategy, compressor): (MatchStrategy, &mut Compressor),
+    ) -> Result<()> {
+        let compressed = self
+            .pages
+            .stages
+            .compress
+            .time(|| compressor.compress_with(strategy, body))?;
+        let cipher = self.cipher()?;
+        let stored = match &cipher {
+            Some(cipher) => Cow::Owned(sealed(cipher, place, Part::Body, compressed)?),
+            None => Cow::Borrowed(compressed),
+        };
+        let header = encode::PageHeader {
+            uncompressed_size: body.len(),
+            compressed_size: stored.len(),
+            crc: self.checksum(&stored),
+            content,
+        };
+        let mut header_bytes = Vec::with_capacity(32);
+        header
+            .write(&mut header_bytes)
+            .map_err(|error| WriteError::Encode(error.to_string()))?;
+        if let Some(cipher) = &cipher {
+            header_bytes = sealed(cipher, place, Part::Header, &header_bytes)?;
+        }
+        let page = self.page(&header_bytes, &stored, body.len())?;
+        let mut chunk = lock(&self.state);
+        chunk.finished += u64::from(page.bytes);
+        match (content, place) {
+            (Content::Dictionary { entries, .. }, _) => {
+                chunk.dictionary_entries = entries;
+                chunk.dictionary = Some(page);
+            }
+            (Content::Data { .. }, Some(place)) => chunk.data[place] = Some(page),
+            (Content::Data { .. }, None) => chunk.data.push(Some(page)),
+        }
+        Ok(())
+    }
+
+    /// Waits for the pages that other threads compress.
+    fn await_pages(&self) {
+        let crew = self.pages.crew();
+        loop {
+            if lock(&self.state).elsewhere == 0 {
+                return;
+            }
+            // What no thread has begun may be one of them.
+            if crew.as_ref().is_some_and(|crew| crew.help()) {
+                continue;
+            }
+            let chunk = lock(&self.state);
+            if chunk.elsewhere > 0 {
+                drop(
+                    self.added
+                        .wait_timeout(chunk, WAIT)
+                        .unwrap_or_else(PoisonError::into_inner),
+                );
+            }
+        }
     }
 
     /// The cipher of the chunk, where the column is encrypted.
@@ -395,23 +505,6 @@ impl ChunkPages {
         match &self.pages.cipher {
             Some(file) => file.chunk(self.row_group, self.leaf),
             None => Ok(None),
-        }
-    }
-
-    /// A part of the next page, encrypted.
-    fn sealed(
-        &self,
-        cipher: &ChunkCipher,
-        content: Content<'_>,
-        part: Part,
-        plain: &[u8],
-    ) -> Result<Vec<u8>> {
-        let next = || lock(&self.state).data.len();
-        match (content, part) {
-            (Content::Dictionary { .. }, Part::Header) => cipher.seal(Module::DictionaryPageHeader, plain),
-            (Content::Dictionary { .. }, Part::Body) => cipher.seal(Module::DictionaryPage, plain),
-            (Content::Data { .. }, Part::Header) => cipher.seal_page(Module::DataPageHeader, next(), plain),
-            (Content::Data { .. }, Part::Body) => cipher.seal_page(Module::DataPage, next(), plain),
         }
     }
 
@@ -452,19 +545,53 @@ impl ChunkPages {
             uncompressed_bytes: short(uncompressed_bytes)?,
         })
     }
+}
 
-    fn push(&self, page: Page, dictionary_entries: Option<usize>) {
-        let mut chunk = lock(&self.state);
-        chunk.finished += u64::from(page.bytes);
-        if let Some(entries) = dictionary_entries {
-            chunk.dictionary_entries = entries;
-            chunk.dictionary = Some(page);
-        } else {
-            let before = chunk.data.capacity();
-            chunk.data.push(page);
-            let now = chunk.data.capacity();
-            self.note_metadata(before * size_of::<Page>(), now * size_of::<Page>());
+/// A part of a data page at its place, or of the dictionary page, encrypted.
+fn sealed(cipher: &ChunkCipher, place: Option<usize>, part: Part, plain: &[u8]) -> Result<Vec<u8>> {
+    match (place, part) {
+        (None, Part::Header) => cipher.seal(Module::DictionaryPageHeader, plain),
+        (None, Part::Body) => cipher.seal(Module::DictionaryPage, plain),
+        (Some(place), Part::Header) => cipher.seal_page(Module::DataPageHeader, place, plain),
+        (Some(place), Part::Body) => cipher.seal_page(Module::DataPage, place, plain),
+    }
+}
+
+/// A data page that another thread compresses.
+struct Elsewhere {
+    chunk: ChunkPages,
+    content: Content<'static>,
+    strategy: MatchStrategy,
+    place: usize,
+}
+
+impl Elsewhere {
+    fn new(chunk: &ChunkPages, content: Content<'static>, strategy: MatchStrategy, place: usize) -> Self {
+        lock(&chunk.state).elsewhere += 1;
+        Self {
+            chunk: chunk.clone(),
+            content,
+            strategy,
+            place,
         }
+    }
+
+    fn add(&self, body: &mut Vec<u8>) -> Result<()> {
+        let chunk = &self.chunk;
+        let fill = &mut |out: &mut Vec<u8>| std::mem::swap(out, body);
+        chunk.pages.stages.encoders.time(|| {
+            chunk.pages.filled(chunk.codec(), fill, |(), body, compressor| {
+                chunk.add_body(self.content, Some(self.place), body, (self.strategy, compressor))
+            })
+        })
+    }
+}
+
+/// Also where it was not added: its chunk finds no page at its place.
+impl Drop for Elsewhere {
+    fn drop(&mut self) {
+        lock(&self.chunk.state).elsewhere -= 1;
+        self.chunk.added.notify_all();
     }
 }
 
@@ -492,10 +619,14 @@ impl ChunkReader for ChunkPages {
         }
         let mut chunk = lock(&self.state);
         let data = std::mem::take(&mut chunk.data);
-        self.note_metadata(data.capacity() * size_of::<Page>(), 0);
+        self.note_metadata(data.capacity() * size_of::<Option<Page>>(), 0);
         Ok(ChunkRead {
             chunk: self.clone(),
-            pages: chunk.dictionary.take().into_iter().chain(data),
+            pages: chunk
+                .dictionary
+                .take()
+                .into_iter()
+                .chain(data.into_iter().flatten()),
             current: None,
         })
     }
@@ -514,7 +645,7 @@ impl Length for ChunkPages {
 /// See [`ChunkPages::get_read`].
 pub(crate) struct ChunkRead {
     chunk: ChunkPages,
-    pages: Chain<option::IntoIter<Page>, vec::IntoIter<Page>>,
+    pages: Chain<option::IntoIter<Page>, Flatten<vec::IntoIter<Option<Page>>>>,
     current: Option<PageRead>,
 }
 

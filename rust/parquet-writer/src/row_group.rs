@@ -270,12 +270,17 @@ impl RowGroup {
             columns.effort(*index, encoder.as_ref())
         });
         let mut encoders = BTreeMap::new();
+        let pages = Arc::clone(&meter.pages);
+        let introduce = |crew| pages.introduce(crew);
         let meter = Arc::clone(meter);
         let work = move |(index, mut encoder): Task, pause: Pause<'_>| {
             columns.feed(index, encoder.as_mut(), &meter, pause)?;
             Ok((index, encoder))
         };
-        side_by_side(tasks, wanted, patience, work, &mut |(index, encoder)| {
+        side_by_side(tasks, wanted, &introduce, patience, work, &mut |(
+            index,
+            encoder,
+        )| {
             encoders.insert(index, encoder);
             Ok(())
         })?;
@@ -306,14 +311,14 @@ impl RowGroup {
         let columns = self.columns;
         let mut row_group = file.next_row_group()?;
         let mut leaves = Vec::new();
-        let stages = &meter.pages.stages;
+        let pages = Arc::clone(&meter.pages);
         let mut append = |mut chunk: EncodedChunk| {
             leaves.push(Closed {
                 distinct: chunk.distinct,
                 preserved: chunk.preserved.take(),
                 choice: chunk.choice,
             });
-            stages.write.time(|| chunk.append_to(&mut row_group))
+            pages.stages.write.time(|| chunk.append_to(&mut row_group))
         };
         meter.pages.store.make_room_for_a_chunk();
         let tasks = self.encoders.into_iter().enumerate();
@@ -338,7 +343,11 @@ impl RowGroup {
             };
             // The chunks of a column wait for those of the columns before it.
             let (mut finished, mut next) = (BTreeMap::new(), 0);
-            side_by_side(tasks, wanted, patience, work, &mut |(index, chunks)| {
+            let introduce = |crew| pages.introduce(crew);
+            side_by_side(tasks, wanted, &introduce, patience, work, &mut |(
+                index,
+                chunks,
+            )| {
                 finished.insert(index, chunks);
                 while let Some(chunks) = finished.remove(&next) {
                     next += 1;

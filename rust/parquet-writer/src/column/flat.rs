@@ -353,7 +353,9 @@ impl FlatEncoder {
         let before = self.pages.bytes();
         let Self { values, levels, .. } = self;
         let mut encoding = PageEncoding::Plain;
-        self.pages.add(&mut |out| {
+        // A contest weighs each page.
+        let is_weighed = self.contest.is_some();
+        self.pages.add(is_weighed, &mut |out| {
             levels.encode(entries, nulls, out);
             encoding = values.encode(index_width, out);
             Content::Data {
@@ -499,7 +501,7 @@ impl FieldEncoder for FlatEncoder {
             ..
         } = *self;
         if let Some((page, entries)) = values.dictionary() {
-            pages.add(&mut |out| {
+            pages.add(true, &mut |out| {
                 out.extend_from_slice(page);
                 Content::Dictionary {
                     entries,
