@@ -1,20 +1,21 @@
 //! Appends Python objects to builders.
 //!
-//! Most cells have their column's own type, and a built-in class that is not a subclass. For those the stable ABI is
-//! called directly, without counting references. All others become a [`Bound`] object first.
+//! Most cells have a built-in class that is not a subclass, and are read as `usual` has it. All others become a
+//! [`Bound`] object first.
 
 use std::ffi::c_char;
 
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::{
-    PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMemoryView, PyString, PyTuple, PyType,
+    PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMemoryView, PyString, PyTuple,
 };
 use pyo3::{ffi, intern};
 use rows::{Column, Extra, Fields, MapValues, Misfit, Scalar, Values};
 
 use crate::rows::classes::{Classes, is_missing};
 use crate::rows::clock::Clock;
+use crate::rows::usual::BuiltIn;
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
 const SECONDS_PER_DAY: i128 = 86_400;
@@ -47,7 +48,7 @@ impl Fault {
     }
 
     #[cold]
-    fn in_field(self, name: &str) -> Self {
+    pub(super) fn in_field(self, name: &str) -> Self {
         match self {
             Self::Misfit(misfit) => Self::Misfit(misfit.in_field(name)),
             raised @ Self::Raised(_) => raised,
@@ -63,45 +64,14 @@ impl Fault {
     }
 }
 
-/// A key and a value that a dict lent.
-#[derive(Clone, Copy)]
-pub(crate) struct Cell {
-    key: *mut ffi::PyObject,
-    value: *mut ffi::PyObject,
-}
-
-/// Prefetches an object, and the start of its text, into the cache.
-#[inline]
-fn prefetch(object: *mut ffi::PyObject) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let start = object.cast::<i8>();
-        // SAFETY: a hint about an address that is never read by it.
-        #[expect(unsafe_code, reason = "rows out of the cache take half of the time with it")]
-        unsafe {
-            _mm_prefetch::<_MM_HINT_T0>(start);
-            _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(56));
-        }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = object;
-}
-
 type Done = Result<(), Fault>;
 
 /// The classes of cells by address, and the handling of keys.
 pub(crate) struct Reader<'py> {
-    py: Python<'py>,
+    pub(super) py: Python<'py>,
     classes: &'static Classes,
-    none: *mut ffi::PyObject,
-    yes: *mut ffi::PyObject,
-    no: *mut ffi::PyObject,
-    text: *mut ffi::PyTypeObject,
-    int: *mut ffi::PyTypeObject,
-    float: *mut ffi::PyTypeObject,
-    datetime: *mut ffi::PyTypeObject,
-    clock: Clock,
+    pub(super) built_in: BuiltIn,
+    pub(super) clock: Clock,
     extra: Extra,
     /// The keys whose addresses the builders remember, kept alive.
     keys: Vec<Py<PyAny>>,
@@ -110,17 +80,10 @@ pub(crate) struct Reader<'py> {
 impl<'py> Reader<'py> {
     pub fn new(py: Python<'py>, extra: Extra) -> PyResult<Self> {
         let classes = Classes::get(py)?;
-        let address = |class: Bound<'py, PyType>| class.as_ptr().cast::<ffi::PyTypeObject>();
         Ok(Self {
             py,
             classes,
-            none: py.None().as_ptr(),
-            yes: PyBool::new(py, true).as_ptr(),
-            no: PyBool::new(py, false).as_ptr(),
-            text: address(py.get_type::<PyString>()),
-            int: address(py.get_type::<PyInt>()),
-            float: address(py.get_type::<PyFloat>()),
-            datetime: classes.datetime.as_ptr().cast(),
+            built_in: BuiltIn::new(py, classes),
             clock: Clock::new(classes),
             extra,
             keys: Vec::new(),
@@ -162,38 +125,8 @@ impl<'py> Reader<'py> {
         Ok(fields.fill(len, found)?)
     }
 
-    /// Appends a row that was gathered, if all of its cells are usual ones. No Python code may run between gathering
-    /// and appending, so that borrowed references stay valid.
-    #[inline]
-    pub fn gathered(&mut self, cells: &[Cell], fields: &mut Fields, len: usize) -> Result<bool, Fault> {
-        let (mut place, mut found) = (0, 0);
-        for Cell { key, value } in cells {
-            let index = match fields.keys.expected(place) {
-                Some((index, slot)) if slot.token == *key as usize => {
-                    place += 1;
-                    index
-                }
-                _ => match self.other_key(*key, fields, &mut place)? {
-                    Some(index) => index,
-                    None => continue,
-                },
-            };
-            let column = &mut fields.columns[index];
-            if column.len() != len {
-                return Err(Misfit::new("the key comes twice").in_field(column.name()).into());
-            }
-            match self.usual_cell(column, *value) {
-                Ok(true) => found += 1,
-                Ok(false) => return Ok(false),
-                Err(fault) => return Err(fault.in_field(column.name())),
-            }
-        }
-        fields.fill(len, found)?;
-        Ok(true)
-    }
-
     /// Finds the column of a key whose object is not the one that came here last.
-    fn other_key(
+    pub(super) fn other_key(
         &mut self,
         key: *mut ffi::PyObject,
         fields: &mut Fields,
@@ -250,7 +183,7 @@ impl<'py> Reader<'py> {
 
     /// The text of a str. It is valid as long as the str, so until other Python code runs.
     #[inline]
-    fn utf8<'a>(&self, text: *mut ffi::PyObject) -> Result<&'a str, Fault> {
+    pub(super) fn utf8<'a>(&self, text: *mut ffi::PyObject) -> Result<&'a str, Fault> {
         let mut size = 0;
         // SAFETY: `text` is a str; what it lends is UTF-8, lives with it, and is `size` bytes long.
         #[expect(unsafe_code, reason = "the text is copied once, into the builder")]
@@ -284,75 +217,6 @@ impl<'py> Reader<'py> {
         }
         let cell = self.bound(cell);
         self.slow_cell(column, &cell)
-    }
-
-    /// Appends a cell if it has its column's own class. No Python code runs meanwhile.
-    #[inline]
-    fn usual_cell(&self, column: &mut Column, cell: *mut ffi::PyObject) -> Result<bool, Fault> {
-        if cell == self.none {
-            column.push_null()?;
-            return Ok(true);
-        }
-        // SAFETY: the container holds the cell.
-        #[expect(unsafe_code, reason = "one look at the class")]
-        let class = unsafe { ffi::Py_TYPE(cell) };
-        let done = match &mut column.values {
-            Values::Text(text) if class == self.text => {
-                text.push(self.utf8(cell)?)?;
-                true
-            }
-            Values::I64(values) if class == self.int => self.push_int(values, cell),
-            Values::I32(values) if class == self.int => self.push_int(values, cell),
-            Values::I16(values) if class == self.int => self.push_int(values, cell),
-            Values::I8(values) if class == self.int => self.push_int(values, cell),
-            Values::F64(values) if class == self.float => {
-                // SAFETY: the cell is a float, so this cannot fail.
-                #[expect(unsafe_code, reason = "as for every cell")]
-                values.push(unsafe { ffi::PyFloat_AsDouble(cell) });
-                true
-            }
-            Values::Bool(values) if cell == self.yes || cell == self.no => {
-                values.push(cell == self.yes);
-                true
-            }
-            Values::Timestamp(unit, zoned, values) if class == self.datetime => {
-                match self.clock.ticks(cell, *unit, *zoned) {
-                    Some(ticks) => {
-                        values.push(ticks);
-                        true
-                    }
-                    None => false,
-                }
-            }
-            _ => false,
-        };
-        if done {
-            column.count();
-        }
-        Ok(done)
-    }
-
-    #[inline]
-    fn push_int<T: TryFrom<i64>>(&self, values: &mut Vec<T>, cell: *mut ffi::PyObject) -> bool {
-        match self.short_int(cell).map(T::try_from) {
-            Some(Ok(value)) => {
-                values.push(value);
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// An int within 64 bits.
-    #[inline]
-    fn short_int(&self, int: *mut ffi::PyObject) -> Option<i64> {
-        // SAFETY: the cell is an int; an overflow is an exception, which is taken back.
-        #[expect(unsafe_code, reason = "as for every cell")]
-        let value = unsafe { ffi::PyLong_AsLongLong(int) };
-        if value == -1 && PyErr::take(self.py).is_some() {
-            return None;
-        }
-        Some(value)
     }
 
     /// Appends a cell of any class.
@@ -573,21 +437,6 @@ impl<'py> Reader<'py> {
             return self.slow_cell(column, &value);
         }
         Err(unfit(&column.values, cell))
-    }
-}
-
-/// Collects the addresses of a row's keys and values, and prefetches the objects into the cache.
-#[inline]
-pub(crate) fn gather(dict: &Bound<'_, PyDict>, cells: &mut Vec<Cell>) {
-    cells.clear();
-    let mut position = 0;
-    let (mut key, mut value) = (std::ptr::null_mut(), std::ptr::null_mut());
-    // SAFETY: `dict` is a dict and lives as long as this loop, in which nothing else runs.
-    #[expect(unsafe_code, reason = "as in `dict`")]
-    while unsafe { ffi::PyDict_Next(dict.as_ptr(), &raw mut position, &raw mut key, &raw mut value) } != 0 {
-        prefetch(key);
-        prefetch(value);
-        cells.push(Cell { key, value });
     }
 }
 

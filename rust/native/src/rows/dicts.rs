@@ -9,8 +9,9 @@ use pyo3::types::{PyBytes, PyDict, PyIterator, PyList, PyString};
 use rows::{Misfit, RowError, Rows, Shape, Visitor as _};
 
 use crate::errors::Failure;
-use crate::rows::cells::{Cell, Fault, Reader, class_of, gather};
+use crate::rows::cells::{Fault, Reader, class_of};
 use crate::rows::intake::{Intake, Rules};
+use crate::rows::usual::{Cell, gather};
 use crate::rows::{Kept, SAMPLE_ROWS, TakesRows, guess};
 
 /// The number of rows between two looks for signals. Other threads may run then, too.

@@ -21,6 +21,7 @@ mod guess;
 mod intake;
 mod lines;
 mod one;
+mod usual;
 
 use intake::Rules;
 use lines::Source;
