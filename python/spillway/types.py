@@ -91,9 +91,10 @@ Existing: TypeAlias = Literal["error", "append", "overwrite"]
 """The fate of files that are in the folder of a dataset before."""
 
 OnError: TypeAlias = Literal["raise", "skip"] | Callable[[RowError], object]
-"""The treatment of bad rows: the call raises and keeps no row, or it goes on without them.
+"""The treatment of bad rows: the call raises, or it goes on without them.
 
-A callable is called with each of them."""
+A call that raises keeps no row of a list, a tuple or bytes, and the rows before the bad one of another
+iterable or a file. A callable is called with each bad row."""
 
 Extra: TypeAlias = Literal["error", "ignore"]
 """The treatment of keys that the schema does not have: the row is bad, or the key is passed over."""

@@ -415,8 +415,9 @@ class ParquetWriter(WithBlock):
 
         Args:
             rows: A list, or any iterable, of dicts.
-            on_error: ``"raise"`` raises for the first bad row and keeps no row of this call; so it holds them
-                all, as Arrow columns, until the last is good. ``"skip"`` leaves bad rows out and keeps the
+            on_error: ``"raise"`` raises for the first bad row. Of a list or a tuple no row is kept then, so
+                they are held, as Arrow columns, until the last is good; other iterables are written as they
+                come, and the rows before the bad one are kept. ``"skip"`` leaves bad rows out and keeps the
                 good ones; a callable does the same and is called with a `RowError` for each bad row.
             extra: ``"ignore"`` passes over keys that the schema does not have; ``"error"`` makes the row bad.
 
@@ -456,7 +457,7 @@ class ParquetWriter(WithBlock):
 
         Args:
             source: UTF-8 bytes, or a file object opened for reading bytes.
-            on_error: As in `write_rows`; one chunk or one file is a call.
+            on_error: As in `write_rows`: bytes as a list, of which no row is kept, a file as other iterables.
             extra: As in `write_rows`.
 
         Returns:

@@ -380,11 +380,11 @@ def test_what_an_iterable_raises_comes_through() -> None:
         yield GOOD[0]
         raise OSError("the source ran dry")
 
-    for on_error, kept in (("raise", 0), ("skip", 1)):
+    for on_error in ("raise", "skip"):
         file = io.BytesIO()
         with spillway.ParquetWriter(file, SCHEMA) as writer, pytest.raises(OSError, match="ran dry"):
             writer.write_rows(rows(), on_error=on_error)  # type: ignore[arg-type]
-        assert pq.read_table(file).num_rows == kept
+        assert pq.read_table(file).num_rows == 1
 
 
 def test_an_interrupt_is_no_bad_value() -> None:

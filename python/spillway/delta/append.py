@@ -92,8 +92,9 @@ class Append(WithBlock):
 
         Args:
             rows: A list, or any iterable, of dicts.
-            on_error: ``"raise"`` raises for the first bad row and keeps no row of this call; so it holds them
-                all, as Arrow columns, until the last is good. ``"skip"`` leaves bad rows out and keeps the
+            on_error: ``"raise"`` raises for the first bad row. Of a list or a tuple no row is kept then, so
+                they are held, as Arrow columns, until the last is good; other iterables are written as they
+                come, and the rows before the bad one are kept. ``"skip"`` leaves bad rows out and keeps the
                 good ones; a callable does the same and is called with a `RowError` for each bad row.
             extra: ``"ignore"`` passes over keys that the schema does not have; ``"error"`` makes the row bad,
                 also with ``schema_mode="merge"``.
@@ -103,9 +104,8 @@ class Append(WithBlock):
 
         Raises:
             RowError: A row is bad and ``on_error`` is ``"raise"``.
-            ConstraintError: A constraint of the table is not true for a row. That is no bad row: with
-                ``"raise"`` no row of this call is kept, else those of the batches before, some thousands of
-                rows each.
+            ConstraintError: A constraint of the table is not true for a row. That is no bad row: of a list or
+                a tuple no row is kept with ``"raise"``, else those of batches before, some megabytes each.
             OptionError: ``on_error`` or ``extra`` is not accepted.
             SchemaError: As in `write`, where nothing of this call is kept while the append stays open.
             ClosedError: The append was committed, aborted or failed before.
@@ -138,7 +138,7 @@ class Append(WithBlock):
 
         Args:
             source: UTF-8 bytes, or a file object opened for reading bytes.
-            on_error: As in `write_rows`; one chunk or one file is a call.
+            on_error: As in `write_rows`: bytes as a list, of which no row is kept, a file as other iterables.
             extra: As in `write_rows`.
 
         Returns:

@@ -269,11 +269,6 @@ impl TakesRows for DatasetWriter {
         self.dataset
             .take(|dataset| interruptible(|go_on| dataset.write_whole(&batches, go_on)))
     }
-
-    fn put(&self, batch: &Batch) -> Result<(), Failure> {
-        self.dataset
-            .take(|dataset| interruptible(|go_on| dataset.write(batch, go_on)))
-    }
 }
 
 fn files<'py>(py: Python<'py>, result: &DatasetResult) -> PyResult<Bound<'py, PyList>> {

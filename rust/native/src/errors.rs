@@ -46,6 +46,14 @@ impl From<PyErr> for Failure {
 }
 
 impl Failure {
+    /// Adds rows of the same call that were written before to a row that the error names.
+    pub fn after(self, rows: u64) -> Self {
+        match self {
+            Self::Table(error) => Self::Table(error.after(rows)),
+            other => other,
+        }
+    }
+
     pub fn into_py(self, py: Python<'_>) -> PyErr {
         match self {
             Self::Python(error) => error,

@@ -220,14 +220,8 @@ impl TakesRows for Writer {
             if batches.len() > 1 {
                 file.check_all(&batches)?;
             }
-            let mut batches = batches.into_iter();
-            interruptible(|go_on| batches.try_for_each(|batch| file.write(&batch, go_on)))
+            interruptible(|go_on| file.write_all(&batches, go_on))
         })
-    }
-
-    fn put(&self, batch: &Batch) -> Result<(), Failure> {
-        self.file
-            .take(|file| interruptible(|go_on| file.write(batch, go_on)))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::error::{Misfit, UnsupportedColumn};
 use crate::keys::Keys;
 
 const MOST_ROWS: usize = 8192;
-const MOST_BYTES: usize = 32 << 20;
+const MOST_BYTES: usize = 8 << 20;
 /// The number of rows between two counts of bytes.
 const ROWS_BETWEEN_LOOKS: usize = 64;
 
@@ -149,8 +149,9 @@ impl Rows {
     #[inline]
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.count >= MOST_ROWS
-            || (self.count.is_multiple_of(ROWS_BETWEEN_LOOKS) && self.bytes() >= MOST_BYTES)
+        // The first rows are looked at one by one: a few large ones fill a batch.
+        let is_looked_at = self.count < ROWS_BETWEEN_LOOKS || self.count.is_multiple_of(ROWS_BETWEEN_LOOKS);
+        self.count >= MOST_ROWS || (is_looked_at && self.bytes() >= MOST_BYTES)
     }
 
     fn bytes(&self) -> usize {

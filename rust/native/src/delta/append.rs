@@ -67,12 +67,6 @@ impl TakesRows for RowCall<'_> {
             .append
             .take(|append| self.caller.wait(|_, go_on| append.write_whole(&batches, go_on)))
     }
-
-    fn put(&self, batch: &Batch) -> Result<(), Failure> {
-        self.append
-            .append
-            .take(|append| self.caller.wait(|_, go_on| append.write(batch, go_on)))
-    }
 }
 
 impl Drop for DeltaAppend {

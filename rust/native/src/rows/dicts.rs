@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use arrow_schema::SchemaRef;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyIterator, PyList, PyString};
+use pyo3::types::{PyBytes, PyDict, PyIterator, PyList, PyString, PyTuple};
 use rows::{Misfit, RowError, Rows, Shape, Visitor as _};
 
 use crate::errors::Failure;
@@ -190,7 +190,9 @@ pub(crate) fn write(
             inferred = Some(shape.clone());
             Ok(shape)
         })?;
-        let mut intake = Intake::new(writer, rules);
+        let data = data.bind(py);
+        let is_stream = !(data.is_instance_of::<PyList>() || data.is_instance_of::<PyTuple>());
+        let mut intake = Intake::new(writer, rules, is_stream);
         let mut reader = Reader::new(py, rules.extra)?;
         let outcome = walk(py, supply, rows, &mut reader, &mut intake, inferred.as_ref());
         rows.fields.forget_tokens();

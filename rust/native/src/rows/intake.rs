@@ -14,6 +14,8 @@ use crate::rows::TakesRows;
 use crate::turn::check_signals;
 
 const BETWEEN_SIGNALS: Duration = Duration::from_millis(50);
+/// Bytes of batches that are written together, which is faster than one by one.
+const TOGETHER_BYTES: usize = 8 << 20;
 
 /// The options of a call with rows.
 pub(crate) struct Rules {
@@ -60,9 +62,9 @@ impl Rules {
         Ok(Self { on_error, extra })
     }
 
-    /// Returns true if one bad row keeps every row of the call out.
-    pub fn is_all_or_nothing(&self) -> bool {
-        matches!(self.on_error, OnError::Raise)
+    /// Returns true if one bad row keeps every row of the call out. A bad row of a stream keeps those after it out.
+    pub fn is_all_or_nothing(&self, is_stream: bool) -> bool {
+        matches!(self.on_error, OnError::Raise) && !is_stream
     }
 }
 
@@ -78,50 +80,62 @@ fn not_accepted(value: &Bound<'_, PyAny>, option: &str, choice: &str, accepted: 
 pub(crate) struct Intake<'a> {
     writer: &'a dyn TakesRows,
     rules: &'a Rules,
-    /// The batches of a call that keeps all rows or none.
-    held: Vec<RecordBatch>,
+    all_or_nothing: bool,
+    /// Batches that are not written yet: all of them in a call that keeps all rows or none.
+    held: Vec<Batch>,
+    held_bytes: usize,
+    held_rows: u64,
     written: u64,
     looked: Instant,
 }
 
 impl<'a> Intake<'a> {
-    pub fn new(writer: &'a dyn TakesRows, rules: &'a Rules) -> Self {
+    /// The intake of a call. Rows of a stream, such as a file or an iterator, are not all in memory, and are not held.
+    pub fn new(writer: &'a dyn TakesRows, rules: &'a Rules, is_stream: bool) -> Self {
         Self {
             writer,
             rules,
+            all_or_nothing: rules.is_all_or_nothing(is_stream),
             held: Vec::new(),
+            held_bytes: 0,
+            held_rows: 0,
             written: 0,
             looked: Instant::now(),
         }
     }
 
-    /// Ends the call: writes the batches that were held and the rows in the builders. After an error, only a call that
-    /// skips bad rows keeps the good ones.
+    /// Ends the call: writes the batches that were held and the rows in the builders. After an error, a call that keeps
+    /// all rows or none keeps none, and any other the good ones before it.
     pub fn end(mut self, rows: &mut Rows, outcome: Result<(), Failure>) -> Result<u64, Failure> {
-        if outcome.is_err() && self.rules.is_all_or_nothing() {
+        if outcome.is_err() && self.all_or_nothing {
             rows.clear();
             return outcome.map(|()| 0);
         }
         rows.roll_back();
-        let rest = self.flush(rows);
+        let rest = self.last(rows);
         outcome.and(rest).map(|()| self.written)
     }
 
-    /// Writes the batches that were held and the rows in the builders: all of them, or none when one does not fit.
-    fn flush(&mut self, rows: &mut Rows) -> Result<(), Failure> {
-        let mut held = std::mem::take(&mut self.held);
+    fn last(&mut self, rows: &mut Rows) -> Result<(), Failure> {
         if rows.rows() > 0 {
-            held.push(rows.finish()?);
+            self.hold(rows.finish()?);
         }
-        let count: usize = held.iter().map(RecordBatch::num_rows).sum();
-        self.writer.put_all(held.into_iter().map(Batch::from).collect())?;
-        self.written += count as u64;
-        Ok(())
+        self.flush()
     }
 
-    fn write(&mut self, batch: RecordBatch) -> Result<(), Failure> {
-        let rows = batch.num_rows() as u64;
-        self.writer.put(&batch.into())?;
+    fn hold(&mut self, batch: RecordBatch) {
+        self.held_bytes += batch.get_array_memory_size();
+        self.held_rows += batch.num_rows() as u64;
+        self.held.push(batch.into());
+    }
+
+    /// Writes the batches that are held.
+    fn flush(&mut self) -> Result<(), Failure> {
+        let held = std::mem::take(&mut self.held);
+        let rows = std::mem::take(&mut self.held_rows);
+        self.held_bytes = 0;
+        let put = self.writer.put_all(held);
+        put.map_err(|failure| failure.after(self.written))?;
         self.written += rows;
         Ok(())
     }
@@ -145,11 +159,11 @@ impl Visitor for Intake<'_> {
     type Error = Failure;
 
     fn batch(&mut self, batch: RecordBatch) -> Result<(), Failure> {
-        if self.rules.is_all_or_nothing() {
-            self.held.push(batch);
+        self.hold(batch);
+        if self.all_or_nothing || self.held_bytes < TOGETHER_BYTES {
             return Ok(());
         }
-        self.write(batch)
+        self.flush()
     }
 
     fn bad_row(&mut self, error: RowError, line: &[u8]) -> Result<(), Failure> {

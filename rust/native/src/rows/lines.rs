@@ -75,15 +75,23 @@ pub(crate) fn write(
     source: Source,
     rules: Rules,
 ) -> Result<u64, Failure> {
-    // A call that keeps nothing leaves the unended line as it was.
-    let before = rules.is_all_or_nothing().then(|| kept.ndjson.clone());
+    let before = kept.ndjson.clone();
     let written = match source {
-        Source::Chunk(chunk) => write_chunk(writer, kept, schema, &chunk, &rules),
-        Source::File(file) => write_file(writer, kept, schema, &file, &rules),
+        Source::Chunk(chunk) => {
+            let written = write_chunk(writer, kept, schema, &chunk, &rules);
+            if written.is_err() && rules.is_all_or_nothing(false) {
+                kept.ndjson = before;
+            }
+            written
+        }
+        Source::File(file) => {
+            let written = write_file(writer, kept, schema, &file, &rules);
+            if written.is_err() {
+                kept.ndjson.leave_file(before);
+            }
+            written
+        }
     };
-    if let (Err(_), Some(before)) = (&written, before) {
-        kept.ndjson = before;
-    }
     if !kept.ndjson.is_mid_line() {
         // A callback may hold the writer.
         kept.rules = None;
@@ -106,7 +114,7 @@ fn write_chunk(
     }
     let mut ndjson = std::mem::take(&mut kept.ndjson);
     let rows = kept.builders(schema, || shape(&ndjson, chunk, false))?;
-    let mut intake = Intake::new(writer, rules);
+    let mut intake = Intake::new(writer, rules, false);
     let fed = ndjson.feed(chunk, 0, rows, rules.extra, &mut intake);
     let written = intake.end(rows, fed.map(|_| ()));
     kept.ndjson = ndjson;
@@ -135,7 +143,7 @@ fn write_file(
         return Ok(0);
     }
     let rows = kept.builders(schema, || shape(&ndjson, &head, ended))?;
-    let mut intake = Intake::new(writer, rules);
+    let mut intake = Intake::new(writer, rules, true);
     let mut outcome = ndjson.feed(&head, 0, rows, rules.extra, &mut intake);
     while let (Ok(row), false) = (&outcome, ended) {
         outcome = match read(file) {
@@ -165,7 +173,7 @@ pub(crate) fn write_tail(
     };
     let mut ndjson = std::mem::take(&mut kept.ndjson);
     let rows = kept.builders(schema, || shape(&ndjson, &[], true))?;
-    let mut intake = Intake::new(writer, &rules);
+    let mut intake = Intake::new(writer, &rules, false);
     let outcome = ndjson.finish(0, rows, rules.extra, &mut intake);
     let written = intake.end(rows, outcome.map(|_| ()));
     ndjson.drop_tail();

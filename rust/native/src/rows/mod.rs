@@ -48,14 +48,8 @@ pub(crate) trait TakesRows: Sync {
     /// Writes batches, or none of them when one does not fit.
     ///
     /// # Errors
-    /// As [`Self::put`].
+    /// A batch does not fit, or the writer fails.
     fn put_all(&self, batches: Vec<Batch>) -> Result<(), Failure>;
-
-    /// Writes one batch.
-    ///
-    /// # Errors
-    /// The batch does not fit, or the writer fails.
-    fn put(&self, batch: &Batch) -> Result<(), Failure>;
 }
 
 /// The state that a writer keeps between calls with rows. Each call has it exclusively from beginning to end.

@@ -91,6 +91,16 @@ impl Ndjson {
         self.tail.clear();
     }
 
+    /// Leaves a file that was not read to its end: drops the line that was begun there. If no line of the file ended,
+    /// the state is the one `before` it.
+    pub fn leave_file(&mut self, before: Self) {
+        if self.lines <= before.lines {
+            *self = before;
+        } else {
+            self.tail.clear();
+        }
+    }
+
     /// Parses the lines that end in `chunk`, and keeps the rest. `first_row` is the number of rows that this call has
     /// seen before. Returns the number that it has seen after.
     ///
@@ -109,17 +119,22 @@ impl Ndjson {
             return Ok(first_row);
         };
         let mut whole = &chunk[..=last];
-        let mut pass = Pass::new(rows, extra, visitor, first_row, self.lines);
+        let mut line = Vec::new();
         if !self.tail.is_empty() {
             let end = memchr::memchr(b'\n', whole).map_or(whole.len(), |end| end + 1);
             self.tail.extend_from_slice(&whole[..end]);
             whole = &whole[end..];
-            let line = std::mem::take(&mut self.tail);
-            pass.blocks(without_mark(&line, &mut self.begun))?;
+            line = std::mem::take(&mut self.tail);
         }
-        pass.blocks(without_mark(whole, &mut self.begun))?;
-        (self.lines, self.tail) = (pass.lines, chunk[last + 1..].to_vec());
-        Ok(pass.row)
+        let mut pass = Pass::new(rows, extra, visitor, first_row, self.lines);
+        let parsed = [line.as_slice(), whole]
+            .into_iter()
+            .try_for_each(|bytes| pass.blocks(without_mark(bytes, &mut self.begun)));
+        self.lines = pass.lines;
+        let row = pass.row;
+        parsed?;
+        self.tail.extend_from_slice(&chunk[last + 1..]);
+        Ok(row)
     }
 
     /// Parses the unended line at the end of the input.
@@ -135,9 +150,9 @@ impl Ndjson {
     ) -> Result<u64, V::Error> {
         let mut pass = Pass::new(rows, extra, visitor, first_row, self.lines);
         let line = std::mem::take(&mut self.tail);
-        pass.blocks(without_mark(&line, &mut self.begun))?;
+        let parsed = pass.blocks(without_mark(&line, &mut self.begun));
         self.lines = pass.lines;
-        Ok(pass.row)
+        parsed.map(|()| pass.row)
     }
 }
 

@@ -1,0 +1,155 @@
+"""Rows of files and iterators are written as they come; those of lists and bytes all, or none of them."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import spillway
+
+from ..counts import count, examples
+from ..faults.programs import run
+from .test_every_writer import BAD, FIELDS, GOOD, LATE, MANY, PLACES, Writer, written
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+def file_of(rows: list[Any]) -> io.BytesIO:
+    return io.BytesIO("".join(json.dumps(row) + "\n" for row in rows).encode())
+
+
+#: The forms of a call whose rows are all there, and of one whose rows come.
+WHOLE: dict[str, Callable[[Writer, list[Any]], int]] = {
+    "list": lambda writer, rows: writer.write_rows(rows),
+    "tuple": lambda writer, rows: writer.write_rows(tuple(rows)),
+    "bytes": lambda writer, rows: writer.write_ndjson(file_of(rows).getvalue()),
+}
+COMING: dict[str, Callable[[Writer, list[Any]], int]] = {
+    "iterator": lambda writer, rows: writer.write_rows(iter(rows)),
+    "file": lambda writer, rows: writer.write_ndjson(file_of(rows)),
+}
+
+
+@pytest.mark.parametrize("form", [*WHOLE, *COMING])
+@settings(max_examples=examples(0.1))
+@given(st.lists(GOOD | BAD, max_size=20))
+def test_a_bad_row_keeps_those_after_it_out_and_all_of_a_call_that_is_there(
+    form: str, rows: list[Any]
+) -> None:
+    def write(writer: Writer) -> tuple[int | None, int]:
+        try:
+            first = (WHOLE | COMING)[form](writer, rows)
+        except spillway.RowError as error:
+            return error.row, writer.write_rows([{"id": 7}])
+        return None, first
+
+    found = written(FIELDS, write)
+    bad, more = found["file"][0]
+    kept = len(rows) if bad is None else 0 if form in WHOLE else bad
+    assert all(said == found["file"] for said in found.values())
+    assert len(found["file"][1]) == kept + (more if bad is not None else 0)
+
+
+@pytest.mark.parametrize("form", COMING)
+@pytest.mark.parametrize("name", PLACES)
+def test_rows_before_a_late_bad_one_are_kept_and_the_writer_goes_on(
+    form: str, name: str, tmp_path: Path
+) -> None:
+    rows: list[dict[str, Any]] = [{"id": number, "name": "text" * 200} for number in range(MANY)]
+    rows[LATE] = {"id": "fifteen thousand"}
+    with PLACES[name].open(tmp_path, FIELDS) as writer:
+        with pytest.raises(spillway.RowError, match=f"row {LATE}"):
+            COMING[form](writer, rows)
+        assert COMING[form](writer, rows[LATE + 1 :]) == MANY - LATE - 1
+    assert PLACES[name].read(tmp_path)["id"].to_pylist() == [n for n in range(MANY) if n != LATE]
+
+
+@pytest.mark.parametrize("form", COMING)
+def test_a_row_that_breaks_a_constraint_is_named_by_its_place_after_the_rows_that_are_kept(
+    form: str, tmp_path: Path
+) -> None:
+    table = spillway.delta.create(tmp_path / "t", FIELDS)
+    table.add_constraint("small", f"id <> {LATE}")
+    rows = [{"id": number, "name": "text" * 200} for number in range(MANY)]
+    with table.append() as append, pytest.raises(spillway.errors.ConstraintError) as caught:
+        COMING[form](append, rows)
+    kept = pa.table(table.scan())["id"].to_pylist()
+    assert kept == list(range(len(kept)))
+    assert f"row {LATE - len(kept)} has id = {LATE}" in str(caught.value)
+    assert f"the first {len(kept)} of" in str(caught.value) or not kept
+
+
+class Breaking(io.BytesIO):
+    """A file that breaks off after its content."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        read = super().read(size)
+        if not read:
+            raise OSError("the disk is gone")
+        return read
+
+
+@pytest.mark.parametrize(("text", "rows"), [(b' 1}\n{"id": 2}\n{"id', [1, 2, 3]), (b" 1", [1, 3])])
+def test_a_line_that_a_broken_file_began_is_dropped_and_one_before_it_is_not(
+    text: bytes, rows: list[int]
+) -> None:
+    file = io.BytesIO()
+    with spillway.ParquetWriter(file, FIELDS) as writer:
+        writer.write_ndjson(b'{"id":')
+        with pytest.raises(OSError, match="the disk is gone"):
+            writer.write_ndjson(Breaking(text))
+        # The line goes on where none ended.
+        writer.write_ndjson(b'{"id": 3}\n' if len(rows) == 3 else b' 1}\n{"id": 3}\n')
+    assert pa.parquet.read_table(file)["id"].to_pylist() == rows
+
+
+# Reads rows that are made meanwhile, and tells by how much the high-water mark of resident memory rose.
+MEASURE = """
+    import json, sys
+    import pyarrow as pa, spillway
+    form, most, limit = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+    kinds = [pa.int64(), pa.string(), pa.float64(), pa.timestamp("us")] * 10
+    schema = pa.schema({f"c{i}": kind for i, kind in enumerate(kinds)})
+    def row(n):
+        values = (n * 7919 % 1_000_003, f"text number {n * 31 % 65_537}", n / 7, "2026-11-28T08:00:00.123456")
+        return {name: values[i % 4] for i, name in enumerate(schema.names)}
+    rows = [row(n) for n in range(2_000)]
+    block = "".join(json.dumps(row) + "\\n" for row in rows).encode()
+    times = most // len(block)
+    class File:
+        left = times
+        def read(self, size):
+            self.left -= 1
+            return block if self.left >= 0 else b""
+    def status(key):
+        return next(int(line.split()[1]) << 10 for line in open("/proc/self/status") if line.startswith(key))
+    with spillway.ParquetWriter("/dev/null", schema, memory_limit=limit) as writer:
+        before = status("VmRSS")
+        open("/proc/self/clear_refs", "w").write("5")
+        if form == "file":
+            written = writer.write_ndjson(File())
+        else:
+            written = writer.write_rows(row for _ in range(times) for row in rows)
+    assert written == times * len(rows)
+    print(json.dumps(status("VmHWM") - before))
+"""
+
+#: Bytes that wait beside the limit: rows on their way into a batch, and batches that are written together.
+BESIDE = 14_000_000
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+@pytest.mark.parametrize("form", COMING)
+def test_rows_that_come_take_little_more_memory_than_the_limit(form: str) -> None:
+    most = count(quick=40_000_000, ci=100_000_000, soak=1_000_000_000)
+    grown = run(MEASURE, form, str(most), "16MB")
+    assert grown <= 16_000_000 + BESIDE
