@@ -224,6 +224,7 @@ class WriterKeywords(TypedDict, total=False):
     content_defined_chunking: bool | Sequence[int]
     memory_limit: int | str | None
     threads: int | None
+    hold_batches: bool
     dictionary: bool | Mapping[ColumnPath, bool]
     encoding: Encoding | Mapping[ColumnPath, Encoding]
     bloom_filter: bool | Sequence[ColumnPath] | Mapping[ColumnPath, float]

@@ -85,13 +85,18 @@ class WriterOptions:
             and finished pages that do not fit wait in a temporary file without a name: in ``TMPDIR`` if that
             is set, else beside the file or, where it has no folder, where the system keeps such files. The
             bytes written depend on the limit, not on what was spilled. A value above the limit is refused.
-            Not in it: the caller's batches, bloom filters of an encrypted file, and the metadata of column
-            chunks, some 1.4 KiB each, where it is more than an eighth. A file object that keeps what it is
-            given keeps it.
+            Not in it: the caller's batches, unless they are held, bloom filters of an encrypted file, and the
+            metadata of column chunks, some 1.4 KiB each, where it is more than an eighth. A file object that
+            keeps what it is given keeps it.
         threads: Threads that encode columns, the caller's among them. ``None`` is as many as the process may
             use by its affinity and its control groups, one more for each 8 MB of values that a call has to
             encode; the writers of a process share them. A number is taken as it is. The file is the same, bit
             for bit, with any number. Fewer work where ``memory_limit`` has no room for their compressors.
+        hold_batches: ``True`` keeps references to the batches of `write` until they make a round of 100,000
+            rows or 64 MiB, which is then encoded column by column: small batches are written faster, as the
+            same bytes. Their buffers must not change until `flush` or `close` returns, and text in them that
+            is not UTF-8 may be reported by a later call. Under ``memory_limit`` what is held counts, and
+            takes of the memory for finished pages; the files of a dataset hold nothing then.
         dictionary: ``False`` forbids dictionaries, a mapping forbids them by column. A key is a column's
             dotted path as Parquet has it (``"tags.list.element"``), or a tuple of its parts where names have
             dots. Columns that are not named get a dictionary where their first page says that it pays.
@@ -156,6 +161,7 @@ class WriterOptions:
     content_defined_chunking: bool | Sequence[int] = False
     memory_limit: int | str | None = None
     threads: int | None = None
+    hold_batches: bool = False
     dictionary: bool | Mapping[ColumnPath, bool] = True
     encoding: Encoding | Mapping[ColumnPath, Encoding] = "auto"
     bloom_filter: bool | Sequence[ColumnPath] | Mapping[ColumnPath, float] = False
@@ -374,8 +380,8 @@ class ParquetWriter(WithBlock):
 
         A batch fits when names, order and logical types agree with the writer's schema: string, large string,
         string view and dictionary forms of one type are equal, and metadata is ignored. A batch that does not
-        fit is refused and the writer can go on; batches of the same stream before it are written. No
-        reference to the data is kept.
+        fit is refused and the writer can go on; batches of the same stream before it are written. When the
+        call returns, no buffer of the data is referenced any more, unless ``hold_batches`` is set.
 
         Args:
             data: Anything with ``__arrow_c_stream__`` (preferred) or ``__arrow_c_array__``.

@@ -80,6 +80,7 @@ _WRITER: dict[str, Callable[[str, str], Any]] = {
     "content_defined_chunking": _json_or_boolean,
     "memory_limit": _size,
     "threads": _integer,
+    "hold_batches": _boolean,
     "dictionary": _json_or_boolean,
     "encoding": _json_or_text,
     "bloom_filter": _json_or_boolean,

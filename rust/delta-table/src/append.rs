@@ -404,6 +404,19 @@ impl DataWriter {
         }
     }
 
+    /// Returns true if batches are held from call to call.
+    fn holds_batches(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.spread.holds_batches())
+    }
+
+    /// Encodes the rows that wait, where they make a round with those of the batches that were taken now.
+    fn encode_round(&mut self, taken: &[Batch], go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+        match &mut self.open {
+            Some(open) => Ok(open.spread.encode_round(taken, go_on)?),
+            None => Ok(()),
+        }
+    }
+
     /// Returns true if a batch failed of which rows were taken.
     fn is_torn(&self) -> bool {
         self.open.as_ref().is_some_and(|open| open.spread.is_torn())
@@ -803,25 +816,58 @@ impl Append {
         Ok(self.writer.schema())
     }
 
-    /// Writes batches, in each file one column of theirs after the other. Nothing is kept of the batches.
+    /// Writes batches, in each file one column of theirs after the other. Nothing is kept of the batches, unless the
+    /// options say that they may be held.
     ///
     /// # Errors
     /// As [`Self::write`]. The batches before one that does not fit are written; [`TableError::Constraint`] has the
     /// number of their rows.
     pub fn write_all(&mut self, batches: &[Batch], go_on: &mut dyn FnMut() -> bool) -> Result<()> {
-        let mut rows = 0;
-        let taken = batches.iter().try_for_each(|batch| {
-            let taken = self.take(batch, go_on).map_err(|error| error.after(rows));
-            rows += batch.rows() as u64;
-            taken
-        });
+        if self.writer.holds_batches() {
+            return self.hold_all(batches, go_on);
+        }
+        let taken = self.take_all(batches, go_on);
         if self.is_closed() {
             return taken;
         }
         self.encode(go_on).and(taken)
     }
 
-    /// Writes batches likewise, or none of them when one does not fit.
+    /// Writes batches likewise, which are held until they make a round with those of other calls. Their buffers must
+    /// stay as they are until [`Self::released`] returns them. Under a memory limit none are held.
+    ///
+    /// # Errors
+    /// As [`Self::write_all`]; nothing is held after an error. Text that is not valid may be found by a later call.
+    pub fn hold_all(&mut self, batches: &[Batch], go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+        let taken = self.take_all(batches, go_on);
+        if self.is_closed() {
+            return taken;
+        }
+        match taken {
+            Ok(()) => self.encode_round(batches, go_on),
+            refused => self.encode(go_on).and(refused),
+        }
+    }
+
+    /// The batches that were held and whose rows are encoded, or never will be. Their buffers are freed with them.
+    pub fn released(&mut self) -> Vec<Batch> {
+        match &mut self.writer.open {
+            Some(open) => open.spread.released(),
+            None => Vec::new(),
+        }
+    }
+
+    /// Takes batches, up to one that does not fit.
+    fn take_all(&mut self, batches: &[Batch], go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+        let mut rows = 0;
+        batches.iter().try_for_each(|batch| {
+            let taken = self.take(batch, go_on).map_err(|error| error.after(rows));
+            rows += batch.rows() as u64;
+            taken
+        })
+    }
+
+    /// Holds batches likewise, or none of them when one does not fit.
     ///
     /// # Errors
     /// As [`Self::write`]. Nothing of any of the batches was written where the append can go on. Rows that their file
@@ -847,12 +893,23 @@ impl Append {
             }
             taken?;
         }
-        self.encode(go_on)
+        self.encode_round(batches, go_on)
     }
 
     /// Encodes the rows that wait.
     fn encode(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
         let encoded = self.writer.encode(go_on);
+        self.or_fail(encoded)
+    }
+
+    /// Encodes the rows that wait, where they make a round.
+    fn encode_round(&mut self, taken: &[Batch], go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+        let encoded = self.writer.encode_round(taken, go_on);
+        self.or_fail(encoded)
+    }
+
+    /// Closes the append where rows could not be encoded.
+    fn or_fail(&mut self, encoded: Result<()>) -> Result<()> {
         if encoded.is_err() {
             self.fail();
         }

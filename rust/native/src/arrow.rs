@@ -66,6 +66,11 @@ impl Source {
         if self.in_memory { ARRAYS_TOGETHER } else { 1 }
     }
 
+    /// Returns true if each batch may be made when it is asked for. Nobody else needs it then.
+    pub fn is_made(&self) -> bool {
+        !self.in_memory
+    }
+
     /// The schema and the batches; the producer is called for both.
     pub fn open(self) -> Result<(SchemaRef, Batches), Failure> {
         let of_polars = self.of_polars;

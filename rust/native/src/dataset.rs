@@ -90,6 +90,10 @@ impl Takes for parquet_dataset::DatasetWriter {
     fn abort(&mut self) {
         Self::abort(self);
     }
+
+    fn released(&mut self) -> Vec<Batch> {
+        Self::released(self)
+    }
 }
 
 /// A folder of files that is being written. Any thread may use it, one at a time.
@@ -169,15 +173,22 @@ impl DatasetWriter {
     /// Writes all batches of an object with the Arrow `PyCapsule` interface.
     fn write(&self, data: &Bound<'_, PyAny>) -> PyResult<()> {
         let source = Source::take(data)?;
-        let together = source.arrays_together();
+        let (together, is_made) = (source.arrays_together(), source.is_made());
         detached(data.py(), || {
             let (schema, mut batches) = source.open()?;
             self.dataset
                 .take(|dataset| dataset.accept(&schema).map_err(Failure::from))?;
             loop {
                 let (gathered, more) = batches.gather(together);
-                self.dataset
-                    .take(|dataset| interruptible(|go_on| dataset.write_all(&gathered, go_on)))?;
+                self.dataset.take(|dataset| {
+                    interruptible(|go_on| {
+                        if is_made && matches!(more, Ok(true)) {
+                            dataset.hold_all(&gathered, go_on)
+                        } else {
+                            dataset.write_all(&gathered, go_on)
+                        }
+                    })
+                })?;
                 // Their producer is told when the writer is no longer locked.
                 drop(gathered);
                 if !more? {

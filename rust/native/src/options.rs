@@ -24,6 +24,7 @@ pub(crate) struct Options<'py> {
     content_defined_chunking: Bound<'py, PyAny>,
     memory_limit: Option<Bound<'py, PyAny>>,
     threads: Option<i64>,
+    hold_batches: bool,
     dictionary: Bound<'py, PyAny>,
     encoding: Bound<'py, PyAny>,
     bloom_filter: Bound<'py, PyAny>,
@@ -53,6 +54,7 @@ impl Options<'_> {
             content_defined_chunking: chunk_bytes(&self.content_defined_chunking)?,
             memory_limit: self.memory_limit.as_ref().map(amount).transpose()?,
             threads: self.threads,
+            hold_batches: self.hold_batches,
             dictionary: dictionary_rule(&self.dictionary)?,
             encoding: encoding_rule(&self.encoding)?,
             bloom_filter: bloom_rule(&self.bloom_filter)?,
@@ -230,6 +232,7 @@ pub(crate) fn writer_options(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         content_defined_chunking,
         memory_limit,
         threads,
+        hold_batches,
         dictionary,
         encoding,
         bloom_filter,
@@ -268,6 +271,7 @@ pub(crate) fn writer_options(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     describe_own(&options, "content_defined_chunking", content_defined_chunking)?;
     describe_own(&options, "memory_limit", memory_limit)?;
     describe_own(&options, "threads", threads)?;
+    describe_own(&options, "hold_batches", hold_batches)?;
     describe_own(&options, "dictionary", dictionary)?;
     describe_own(&options, "encoding", of_all(encoding))?;
     describe_own(&options, "bloom_filter", bloom_filter)?;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use object_sink::Attend;
-use parquet_writer::{FileWriter, WriteError};
+use parquet_writer::{Batch, FileWriter, WriteError};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
@@ -21,6 +21,9 @@ pub(crate) trait Takes: Send {
 
     /// Gives up what it writes.
     fn abort(&mut self);
+
+    /// The batches that it held and needs no more.
+    fn released(&mut self) -> Vec<Batch>;
 }
 
 impl Takes for FileWriter {
@@ -30,6 +33,10 @@ impl Takes for FileWriter {
 
     fn abort(&mut self) {
         Self::abort(self);
+    }
+
+    fn released(&mut self) -> Vec<Batch> {
+        Self::released(self)
     }
 }
 
@@ -76,12 +83,17 @@ impl<T: Takes> Turns<T> {
         // Also after a panic the turn is over.
         let done = catch_unwind(AssertUnwindSafe(|| work(&mut writer)));
         self.closed.store(writer.is_closed(), Ordering::Release);
-        self.turn.store(0, Ordering::Relaxed);
-        done.unwrap_or_else(|panic| {
+        let done = done.unwrap_or_else(|panic| {
             writer.abort();
             self.closed.store(true, Ordering::Release);
             Err(Failure::Panic(words_of(panic.as_ref())))
-        })
+        });
+        let released = writer.released();
+        self.turn.store(0, Ordering::Relaxed);
+        drop(writer);
+        // Their producer is told when the writer is no longer locked.
+        drop(released);
+        done
     }
 
     /// Aborts the writer. In a forked child it does nothing: the writer is its parent's.

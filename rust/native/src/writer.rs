@@ -178,19 +178,22 @@ impl Writer {
 }
 
 impl Writer {
-    /// Writes the batches of a source: those in memory together, which is faster, all others one by one.
+    /// Writes the batches of a source: those in memory together, which is faster. All others were made for this call:
+    /// they are held until they make a round, at most to its end.
     fn write_from(&self, source: Source, last: bool) -> Result<(), Failure> {
-        let together = source.arrays_together();
+        let (together, is_made) = (source.arrays_together(), source.is_made());
         let (schema, mut batches) = source.open()?;
         self.file
             .take(|file| file.accept(&schema).map_err(Failure::from))?;
         loop {
             let (gathered, more) = batches.gather(together);
-            let completes = last && matches!(more, Ok(false));
+            let ends = !matches!(more, Ok(true));
             self.file.take(|file| {
                 interruptible(|go_on| {
-                    if completes {
+                    if last && matches!(more, Ok(false)) {
                         file.write_last(&gathered, go_on)
+                    } else if is_made && !ends {
+                        file.hold_all(&gathered, go_on)
                     } else {
                         file.write_all(&gathered, go_on)
                     }
@@ -220,7 +223,7 @@ impl TakesRows for Writer {
             if batches.len() > 1 {
                 file.check_all(&batches)?;
             }
-            interruptible(|go_on| file.write_all(&batches, go_on))
+            interruptible(|go_on| file.hold_all(&batches, go_on))
         })
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
 use parquet_writer::sink::{Sink, Stream};
-use parquet_writer::{Batch, FileWriter, Fit, Weights, WriteError, WriteResult, WriterOptions};
+use parquet_writer::{Batch, FileWriter, Fit, Held, Weights, WriteError, WriteResult, WriterOptions};
 
 use crate::options::DatasetOptions;
 use crate::part::Part;
@@ -52,6 +52,8 @@ struct Finished {
 pub struct Prepared {
     options: DatasetOptions,
     writer_options: WriterOptions,
+    /// True if batches are held from call to call.
+    holds_batches: bool,
     fit: Fit,
     partitioner: Partitioner,
 }
@@ -78,6 +80,8 @@ impl Prepared {
             Some(bytes) => writer_options.for_files_of(bytes),
             None => writer_options,
         };
+        // Rows wait before they come to a file, whose size must be known now and then.
+        let (writer_options, holds_batches) = writer_options.without_holding();
         let fit = Fit::new(Arc::clone(schema), &writer_options)?.without(&options.partition_by);
         let partitioner = Partitioner::new(schema, &options.partition_by, values_in)?;
         // Options that name columns are held against the schema now, not when the first file is opened.
@@ -87,6 +91,7 @@ impl Prepared {
         Ok(Self {
             options,
             writer_options,
+            holds_batches,
             fit,
             partitioner,
         })
@@ -106,6 +111,7 @@ pub struct Spread<P> {
     clock: u64,
     /// True once a part of a batch was taken, and the rest was refused.
     is_torn: bool,
+    held: Held,
 }
 
 impl<P: Places> Spread<P> {
@@ -121,6 +127,7 @@ impl<P: Places> Spread<P> {
             opened: 0,
             clock: 0,
             is_torn: false,
+            held: Held::default(),
         }
     }
 
@@ -202,6 +209,41 @@ impl<P: Places> Spread<P> {
             })
             .collect::<Result<Plan, WriteError>>()
             .map(SpreadPlan)
+    }
+
+    /// Returns true if batches are held from call to call.
+    #[must_use]
+    pub fn holds_batches(&self) -> bool {
+        self.prepared.holds_batches
+    }
+
+    /// Encodes the rows that wait, where the batches that were taken since make a round; else they are held.
+    ///
+    /// # Errors
+    /// As [`Self::take`].
+    pub fn encode_round(
+        &mut self,
+        taken: &[Batch],
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<(), WriteError> {
+        drop(self.released());
+        if self.open.values().all(|part| part.waiting() == 0) {
+            return Ok(());
+        }
+        taken.iter().for_each(|batch| self.held.add(batch));
+        if self.held.is_round() {
+            self.encode(go_on)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The batches that were held and whose rows are encoded. Their buffers are freed with them.
+    pub fn released(&mut self) -> Vec<Batch> {
+        if self.open.values().any(|part| part.waiting() > 0) {
+            return Vec::new();
+        }
+        self.held.release()
     }
 
     /// Takes a batch that was checked and planned. Rows that need not be copied wait for [`Self::encode`], unless they

@@ -139,7 +139,7 @@ impl DatasetWriter {
 
     /// Writes batches. In each file, each column of theirs is encoded to its end before the next one, which is faster
     /// than batch by batch; the files are the same. Rows that have to be copied for their partition are encoded batch
-    /// by batch. Nothing is kept of the batches.
+    /// by batch. Nothing is kept of the batches, unless the options say that they may be held.
     ///
     /// # Errors
     /// As [`Self::write`]. The batches before one that does not fit are written.
@@ -148,14 +148,42 @@ impl DatasetWriter {
         batches: &[Batch],
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<(), WriteError> {
-        let taken = batches.iter().try_for_each(|batch| {
-            let plan = self.plan(batch)?;
-            self.take(batch, plan, go_on)
-        });
+        if matches!(&self.state, State::Open(dataset) if dataset.holds_batches()) {
+            return self.hold_all(batches, go_on);
+        }
+        let taken = self.take_all(batches, go_on);
         self.encode(go_on).and(taken)
     }
 
-    /// Writes batches likewise, or none of them when one does not fit.
+    /// Writes batches likewise, which are held until they make a round with those of other calls. Their buffers must
+    /// stay as they are until [`Self::released`] returns them. Under a memory limit none are held.
+    ///
+    /// # Errors
+    /// As [`Self::write_all`]; nothing is held after an error. Text that is not valid may be found by a later call.
+    pub fn hold_all(&mut self, batches: &[Batch], go_on: &mut dyn FnMut() -> bool) -> Result<(), WriteError> {
+        match self.take_all(batches, go_on) {
+            Ok(()) => self.encode_round(batches, go_on),
+            refused => self.encode(go_on).and(refused),
+        }
+    }
+
+    /// The batches that were held and whose rows are encoded, or never will be. Their buffers are freed with them.
+    pub fn released(&mut self) -> Vec<Batch> {
+        match &mut self.state {
+            State::Open(dataset) => dataset.released(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Takes batches, up to one that does not fit.
+    fn take_all(&mut self, batches: &[Batch], go_on: &mut dyn FnMut() -> bool) -> Result<(), WriteError> {
+        batches.iter().try_for_each(|batch| {
+            let plan = self.plan(batch)?;
+            self.take(batch, plan, go_on)
+        })
+    }
+
+    /// Holds batches likewise, or none of them when one does not fit.
     ///
     /// # Errors
     /// As [`Self::write`]. Nothing of any of the batches was written after [`WriteError::Schema`], unless the writer is
@@ -174,7 +202,7 @@ impl DatasetWriter {
         let plans = plans?;
         let mut planned = batches.iter().zip(plans);
         let taken = planned.try_for_each(|(batch, plan)| self.take(batch, plan, go_on));
-        self.encode(go_on).and(taken)
+        self.encode_round(batches, go_on).and(taken)
     }
 
     /// Makes the dataset one without a schema again: rows of which nothing is kept give none.
@@ -217,6 +245,16 @@ impl DatasetWriter {
             return Ok(());
         };
         let encoded = dataset.encode(go_on);
+        self.written.store(dataset.written(), Ordering::Relaxed);
+        self.settle(encoded)
+    }
+
+    /// Encodes the rows that wait, where they make a round.
+    fn encode_round(&mut self, taken: &[Batch], go_on: &mut dyn FnMut() -> bool) -> Result<(), WriteError> {
+        let State::Open(dataset) = &mut self.state else {
+            return Ok(());
+        };
+        let encoded = dataset.encode_round(taken, go_on);
         self.written.store(dataset.written(), Ordering::Relaxed);
         self.settle(encoded)
     }

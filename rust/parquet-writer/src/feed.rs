@@ -350,6 +350,11 @@ impl Carry {
         self.at.rows
     }
 
+    /// Returns true if it has rows of batches that may not be kept.
+    pub fn has_borrowed(&self) -> bool {
+        self.own < self.parts.len()
+    }
+
     /// The memory it holds.
     pub fn bytes(&self) -> usize {
         self.bytes

@@ -22,6 +22,7 @@ use crate::encryption::{self, FileCipher};
 use crate::error::{Result, WriteError};
 use crate::feed::{Carry, Feed, Pace, Rows, Run, SAMPLE_ROWS};
 use crate::footer;
+use crate::held::Held;
 use crate::helpers::Threads;
 use crate::integrity;
 use crate::limits;
@@ -73,6 +74,7 @@ pub struct FileWriter {
     progress: Arc<Progress>,
     between: Between,
     state: State,
+    held: Held,
 }
 
 enum State {
@@ -96,6 +98,7 @@ impl FileWriter {
             progress: Arc::default(),
             between: Between::new(),
             state,
+            held: Held::default(),
         };
         if let Some(schema) = schema {
             writer.open(&schema)?;
@@ -169,17 +172,44 @@ impl FileWriter {
 
     /// Writes batches. Each column of theirs is encoded to its end before the next one, which is faster than batch by
     /// batch; the bytes are the same. Columns that have to be converted are encoded batch by batch. Nothing is kept of
-    /// the batches.
+    /// the batches, unless the options say that they may be held.
     ///
     /// # Errors
     /// As [`Self::write`]. The batches before one that does not fit are written.
     pub fn write_all(&mut self, batches: &[Batch], go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+        if self.options.hold_batches {
+            return self.hold_all(batches, go_on);
+        }
         self.between.enter();
         let patience = &mut Patience::new(go_on);
         let taken = self.take_all(batches, patience);
         let written = self.encode(patience).and(taken);
         self.between.leave();
         written
+    }
+
+    /// Writes batches likewise, which are held until they make a round with those of other calls. Their buffers must
+    /// stay as they are until [`Self::released`] returns them. Under a memory limit, what is held counts.
+    ///
+    /// # Errors
+    /// As [`Self::write_all`]; nothing is held after an error. Text that is not valid may be found by a later call.
+    pub fn hold_all(&mut self, batches: &[Batch], go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+        self.between.enter();
+        let patience = &mut Patience::new(go_on);
+        let mut held = batches.iter().try_for_each(|batch| self.hold(batch, patience));
+        if held.is_err() {
+            held = self.encode(patience).and(held);
+        }
+        self.between.leave();
+        held
+    }
+
+    /// The batches that were held and whose rows are encoded, or never will be. Their buffers are freed with them.
+    pub fn released(&mut self) -> Vec<Batch> {
+        match &self.state {
+            State::Open(file) if file.waits() => Vec::new(),
+            _ => self.held.release(),
+        }
     }
 
     /// Writes the last batches and closes the file. The chunks of the last row group go into the file one by one. Pages
@@ -224,6 +254,26 @@ impl FileWriter {
     /// Takes batches, up to one that does not fit.
     fn take_all(&mut self, batches: &[Batch], patience: &mut Patience<'_>) -> Result<()> {
         batches.iter().try_for_each(|batch| self.take(batch, patience))
+    }
+
+    /// Takes a batch, and holds it while its rows wait for a round.
+    fn hold(&mut self, batch: &Batch, patience: &mut Patience<'_>) -> Result<()> {
+        drop(self.released());
+        self.take(batch, patience)?;
+        let State::Open(file) = &mut self.state else {
+            return Ok(());
+        };
+        if !file.waits() {
+            return Ok(());
+        }
+        self.held.add(batch);
+        // A batch that there is no memory for is encoded now, as it would be if none were held.
+        let is_held = file.pages.store.try_hold(self.held.bytes());
+        file.account();
+        if is_held && !self.held.is_round() {
+            return Ok(());
+        }
+        self.encode(patience)
     }
 
     /// Encodes the rows that wait.
@@ -685,7 +735,13 @@ impl OpenFile {
         self.carry.keep()?;
         self.metered(|row_group, meter| row_group.encode(options.threads, meter, patience))?;
         self.account();
+        self.pages.store.release_held();
         Ok(())
+    }
+
+    /// Returns true if rows wait whose batches are needed.
+    fn waits(&self) -> bool {
+        self.carry.has_borrowed() || self.row_group.as_ref().is_some_and(RowGroup::waits)
     }
 
     /// Has the row group encode, and notes the memory that it takes.
@@ -786,6 +842,7 @@ impl OpenFile {
             let closed = row_group.close(&mut self.file, threads, &meter, patience);
             self.peak = self.peak.max(meter.peak());
             let closed = closed?;
+            self.pages.store.release_held();
             let choices: Vec<_> = closed.iter().map(|leaf| leaf.choice).collect();
             self.dictionaries.put_back(closed);
             self.file.flush()?;

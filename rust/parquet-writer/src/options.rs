@@ -238,6 +238,8 @@ pub struct OptionInput {
     /// Threads that encode columns, the caller's among them; `None` for as many as the process has cores for, where
     /// they are worth it.
     pub threads: Option<i64>,
+    /// True if batches are held until they make a round: their buffers stay as they are.
+    pub hold_batches: bool,
     /// The columns that may have a dictionary.
     pub dictionary: DictionaryRule,
     /// The encodings of columns.
@@ -281,6 +283,7 @@ impl Default for OptionInput {
             content_defined_chunking: None,
             memory_limit: None,
             threads: None,
+            hold_batches: false,
             dictionary: DictionaryRule::All(true),
             encoding: EncodingRule::All("auto".into()),
             bloom_filter: BloomRule::All(None),
@@ -317,6 +320,7 @@ pub struct WriterOptions {
     pub(crate) memory_limit: Option<usize>,
     pub(crate) budget: Budget,
     pub(crate) threads: Threads,
+    pub(crate) hold_batches: bool,
     pub(crate) dictionary: DictionaryRule,
     pub(crate) encoding: EncodingRule<NamedEncoding>,
     pub(crate) bloom_filter: BloomRule,
@@ -371,6 +375,7 @@ impl WriterOptions {
                 ..Budget::UNLIMITED
             },
             threads: threads(input.threads)?,
+            hold_batches: input.hold_batches,
             dictionary: dictionary(input.dictionary)?,
             encoding: encoding(input.encoding)?,
             bloom_filter: bloom_filter(input.bloom_filter)?,
@@ -428,6 +433,17 @@ impl WriterOptions {
             file_bytes: bytes,
             ..self
         }
+    }
+
+    /// The same options for a writer that holds no batches, and whether these ask for it.
+    #[must_use]
+    pub fn without_holding(self) -> (Self, bool) {
+        let holds = self.hold_batches;
+        let options = Self {
+            hold_batches: false,
+            ..self
+        };
+        (options, holds)
     }
 
     /// The same options for rows in any order.

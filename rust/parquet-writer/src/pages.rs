@@ -182,7 +182,7 @@ impl Pages {
 
     /// Memory held for all chunks.
     pub fn tracked_bytes(&self) -> usize {
-        self.store.resident() + self.store.metadata() + self.compressors.peak()
+        self.store.resident() + self.store.metadata() + self.store.held() + self.compressors.peak()
     }
 
     /// Fills the body of a page in a shared buffer, and passes it on together with the compressor that owns the buffer.

@@ -1,7 +1,7 @@
 //! The row group being written.
 //!
 //! Rows wait until their row group ends, or until its size is checked, at most to the end of the call that they came
-//! with. Before the first check, the first of them are encoded, which says when that check is due. Each column is
+//! with, unless their batches are held. Before the first check, the first of them are encoded, which says when that check is due. Each column is
 //! encoded to its end before the next, so that its dictionary stays in the cache. Where the row group ends, a chunk is
 //! in the file before the next column is encoded: only pages of rows before wait for others.
 
@@ -195,6 +195,11 @@ impl RowGroup {
                 weight,
             });
         }
+    }
+
+    /// Returns true if rows wait to be encoded.
+    pub fn waits(&self) -> bool {
+        !self.columns.waiting.is_empty()
     }
 
     /// Returns true if rows wait whose encoded size must be known now.

@@ -45,6 +45,10 @@ impl Takes for Append {
     fn abort(&mut self) {
         Self::abort(self);
     }
+
+    fn released(&mut self) -> Vec<Batch> {
+        Self::released(self)
+    }
 }
 
 /// An append that takes rows from one thread, which can be interrupted.
@@ -96,7 +100,11 @@ impl DeltaAppend {
                 let (gathered, more) = batches.gather(rows.together);
                 self.append.take(|append| {
                     caller.wait(|_, go_on| {
-                        let written = append.write_all(&gathered, go_on);
+                        let written = if rows.is_made && matches!(more, Ok(true)) {
+                            append.hold_all(&gathered, go_on)
+                        } else {
+                            append.write_all(&gathered, go_on)
+                        };
                         written.map_err(|error| error.after(before))
                     })
                 })?;

@@ -111,6 +111,8 @@ pub(crate) struct RowSource {
     batches: Mutex<Option<Batches>>,
     /// The number of arrays that are written together.
     together: usize,
+    /// True if each batch may be made when it is asked for.
+    is_made: bool,
 }
 
 #[pymethods]
@@ -119,10 +121,11 @@ impl RowSource {
     #[new]
     fn new(data: &Bound<'_, PyAny>) -> PyResult<Self> {
         let source = Source::take(data)?;
-        let together = source.arrays_together();
+        let (together, is_made) = (source.arrays_together(), source.is_made());
         let (schema, batches) = detached(data.py(), || source.open())?;
         Ok(Self {
             together,
+            is_made,
             schema,
             batches: Mutex::new(Some(batches)),
         })

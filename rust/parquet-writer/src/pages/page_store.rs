@@ -16,6 +16,8 @@ pub(crate) struct PageStore {
     resident: AtomicUsize,
     /// Bytes of metadata that waits for the footer.
     metadata: AtomicUsize,
+    /// Bytes of batches that are held.
+    held: AtomicUsize,
     /// Bytes of pages that may be in memory.
     room: AtomicUsize,
     budget: Budget,
@@ -77,6 +79,7 @@ impl PageStore {
         Self {
             resident: AtomicUsize::new(0),
             metadata: AtomicUsize::new(0),
+            held: AtomicUsize::new(0),
             room: AtomicUsize::new(budget.resident),
             budget,
             spill,
@@ -97,6 +100,26 @@ impl PageStore {
     pub fn note_metadata(&self, before: usize, now: usize) {
         self.metadata.fetch_add(now, Ordering::Relaxed);
         self.metadata.fetch_sub(before, Ordering::Relaxed);
+    }
+
+    /// Bytes of batches that are held.
+    pub fn held(&self) -> usize {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// Holds `bytes` of batches from here on, if there is room. Under a limit, they take of the memory for pages.
+    pub fn try_hold(&self, bytes: usize) -> bool {
+        let waiting = self.resident() + self.metadata() + bytes;
+        if self.budget.is_limited() && waiting > self.room.load(Ordering::Relaxed) {
+            return false;
+        }
+        self.held.store(bytes, Ordering::Relaxed);
+        true
+    }
+
+    /// Notes that no batches are held any more.
+    pub fn release_held(&self) {
+        self.held.store(0, Ordering::Relaxed);
     }
 
     /// Bytes of pages that were written to the temporary file.
@@ -139,11 +162,12 @@ impl PageStore {
         Ok(StoredPage::Resident(page.into_boxed_slice()))
     }
 
-    /// Bytes of pages that may be in memory. Under a limit, metadata that waits for the footer takes of it.
+    /// Bytes of pages that may be in memory. Under a limit, metadata that waits for the footer takes of it, and so do
+    /// batches that are held.
     fn room(&self) -> usize {
         let room = self.room.load(Ordering::Relaxed);
         if self.budget.is_limited() {
-            room.saturating_sub(self.metadata())
+            room.saturating_sub(self.metadata() + self.held())
         } else {
             room
         }

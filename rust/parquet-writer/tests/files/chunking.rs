@@ -151,6 +151,9 @@ proptest! {
         prop_assert_eq!(&written(&batch, &cuts, &options), &whole);
         let options = OptionInput { threads: Some(threads), ..options };
         prop_assert_eq!(&written_together(&batch, &cuts, last, &options), &whole);
+        let options = OptionInput { hold_batches: true, ..options };
+        prop_assert_eq!(&written(&batch, &cuts, &options), &whole);
+        prop_assert_eq!(&written_together(&batch, &cuts, last, &options), &whole);
         prop_assert_eq!(read(whole), without_views(&batch));
     }
 

@@ -197,6 +197,16 @@ fn holds_its_limit(batch: &RecordBatch, piece: usize, codec: &str, limit: i64) -
         held <= limit.unsigned_abs(),
         "{held} bytes were kept, {limit} are allowed"
     );
+    let holding = OptionInput {
+        hold_batches: true,
+        ..input.clone()
+    };
+    let (held_back, held) = write(batch, piece, WriterOptions::new(holding).unwrap(), spill());
+    prop_assert!(
+        held <= limit.unsigned_abs(),
+        "{held} bytes were kept with batches, {limit} are allowed"
+    );
+    prop_assert_eq!(&bytes, &held_back);
     let (whole, held) = write(batch, batch.num_rows(), options(), spill());
     prop_assert!(
         held <= limit.unsigned_abs(),
@@ -217,6 +227,31 @@ fn holds_its_limit(batch: &RecordBatch, piece: usize, codec: &str, limit: i64) -
         prop_assert_eq!(&bytes, &last);
     }
     Ok(())
+}
+
+#[test]
+fn batches_are_held_until_they_make_a_round_and_then_returned() {
+    let rows = noise(5, 30_000, 3);
+    let batch = Batch::from(rows.clone());
+    let open = |hold_batches| {
+        let input = OptionInput {
+            hold_batches,
+            ..input(None)
+        };
+        open(&rows.schema(), input).unwrap()
+    };
+    let [mut plain, mut holding] = [false, true].map(open);
+    for returned in [0, 0, 0, 4, 0] {
+        plain.write(&batch, &mut || true).unwrap();
+        assert!(plain.released().is_empty());
+        holding.write(&batch, &mut || true).unwrap();
+        assert_eq!(holding.released().len(), returned);
+    }
+    holding.flush(&mut || true).unwrap();
+    assert_eq!(holding.released().len(), 1);
+    holding.write(&batch, &mut || true).unwrap();
+    holding.abort();
+    assert_eq!(holding.released().len(), 1);
 }
 
 #[test]
