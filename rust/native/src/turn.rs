@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use object_sink::Attend;
-use parquet_writer::{Batch, FileWriter, WriteError};
+use parquet_writer::{Batch, FileWriter, WriteError, was_much_freed};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
@@ -93,6 +93,9 @@ impl<T: Takes> Turns<T> {
         drop(writer);
         // Their producer is told when the writer is no longer locked.
         drop(released);
+        if was_much_freed() {
+            give_memory_back();
+        }
         done
     }
 
@@ -109,6 +112,19 @@ impl<T: Takes> Turns<T> {
         })
     }
 }
+
+/// Gives the free memory of the heap back to the system.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn give_memory_back() {
+    // SAFETY: any thread may call it at any time.
+    #[expect(unsafe_code, reason = "a function of the C library")]
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn give_memory_back() {}
 
 /// The words that a panic left.
 fn words_of(panic: &(dyn Any + Send)) -> String {

@@ -22,6 +22,7 @@ use crate::encryption::{self, FileCipher};
 use crate::error::{Result, WriteError};
 use crate::feed::{Carry, Feed, Pace, Rows, Run, SAMPLE_ROWS};
 use crate::footer;
+use crate::footprint::Footprint;
 use crate::held::Held;
 use crate::helpers::Threads;
 use crate::integrity;
@@ -554,6 +555,8 @@ struct OpenFile {
     cipher: Option<Arc<FileCipher>>,
     /// Bytes of the complete file, where that is encrypted.
     sealed_bytes: Option<u64>,
+    /// After all else: fields are dropped in this order.
+    footprint: Footprint,
 }
 
 impl OpenFile {
@@ -615,6 +618,7 @@ impl OpenFile {
             peak: 0,
             cipher,
             sealed_bytes: None,
+            footprint: Footprint::default(),
         })
     }
 
@@ -912,6 +916,7 @@ impl OpenFile {
         let encoders = self.row_group.as_ref().map_or(0, RowGroup::tracked_bytes);
         let held = encoders + self.pages.tracked_bytes() + self.waiting_bytes();
         self.peak = self.peak.max(held);
+        self.footprint.note(self.peak);
     }
 
     /// Memory of columns, of rows and dictionaries that wait for a row group, and of filters that wait for the end of
