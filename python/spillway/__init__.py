@@ -21,6 +21,7 @@ from spillway.errors import (
     UnknownOptionError,
 )
 from spillway.inspection import FileReport, inspect_file
+from spillway.memory import MemoryBudget
 from spillway.writer import (
     ColumnResult,
     ParquetWriter,
@@ -44,6 +45,7 @@ __all__ = [
     "DatasetWriter",
     "Encryption",
     "FileReport",
+    "MemoryBudget",
     "MissingExtraError",
     "NotArrowError",
     "OptionError",

@@ -1,7 +1,7 @@
 # Types of the compiled module; stubtest checks them against it.
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias, TypedDict, final, type_check_only
+from typing import Any, Literal, Self, TypeAlias, TypedDict, final, type_check_only
 
 from typing_extensions import disjoint_base
 
@@ -62,6 +62,18 @@ class OptionDict(TypedDict):
 
 def dataset_options() -> dict[str, OptionDict]: ...
 def writer_options() -> dict[str, OptionDict]: ...
+
+@disjoint_base
+class MemoryBudget:
+    def __new__(cls, limit: int | str, writers: int) -> Self: ...
+    @property
+    def limit(self) -> int: ...
+    @property
+    def writers(self) -> int: ...
+    @property
+    def share(self) -> int: ...
+    @property
+    def open_writers(self) -> int: ...
 
 @final
 class Writer:

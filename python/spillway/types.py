@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypedDict
 from spillway._destination import ArrowFileSystem, FsspecFileSystem
 from spillway.encryption import Encryption  # noqa: TC001 - the type of a field, looked up at run time
 from spillway.errors import RowError
+from spillway.memory import MemoryBudget  # noqa: TC001 - likewise
 
 __all__ = [
     "AppendKeywords",
@@ -222,7 +223,7 @@ class WriterKeywords(TypedDict, total=False):
     page_rows: int
     dictionary_page_bytes: int
     content_defined_chunking: bool | Sequence[int]
-    memory_limit: int | str | None
+    memory_limit: int | str | MemoryBudget | None
     threads: int | None
     hold_batches: bool
     dictionary: bool | Mapping[ColumnPath, bool]

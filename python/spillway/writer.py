@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyarrow.parquet import FileMetaData
 
     from spillway.encryption import Encryption
+    from spillway.memory import MemoryBudget
     from spillway.types import (
         ArrowArray,
         ArrowFileSystem,
@@ -81,13 +82,14 @@ class WriterOptions:
             level. It does not go with ``encryption``.
         memory_limit: All that the writer may keep in memory: rows that wait, dictionaries, pages, their
             metadata, compressors; an integer of bytes or text such as ``"16MB"`` (10^6) and ``"16MiB"``
-            (2^20). Pages are smaller then (a fourth of a column's share, 4 KiB at least), dictionaries too,
-            and finished pages that do not fit wait in a temporary file without a name: in ``TMPDIR`` if that
-            is set, else beside the file or, where it has no folder, where the system keeps such files. The
-            bytes written depend on the limit, not on what was spilled. A value above the limit is refused.
-            Not in it: the caller's batches, unless they are held, bloom filters of an encrypted file, and the
-            metadata of column chunks, some 1.4 KiB each, where it is more than an eighth. A file object that
-            keeps what it is given keeps it.
+            (2^20), or a `MemoryBudget`, of which each open file has a share as its limit. Pages are smaller
+            then (a fourth of a column's share, 4 KiB at least), dictionaries too, and finished pages that do
+            not fit wait in a temporary file without a name: in ``TMPDIR`` if that is set, else beside the
+            file or, where it has no folder, where the system keeps such files. The bytes written depend on
+            the limit, not on what was spilled. A value above the limit is refused. Not in it: the caller's
+            batches, unless they are held, bloom filters of an encrypted file, and the metadata of column
+            chunks, some 1.4 KiB each, where it is more than an eighth. A file object that keeps what it is
+            given keeps it.
         threads: Threads that encode columns, the caller's among them. ``None`` is as many as the process may
             use by its affinity and its control groups, one more for each 8 MB of values that a call has to
             encode; the writers of a process share them. A number is taken as it is. The file is the same, bit
@@ -159,7 +161,7 @@ class WriterOptions:
     page_rows: int = 32_768
     dictionary_page_bytes: int = 2 << 20
     content_defined_chunking: bool | Sequence[int] = False
-    memory_limit: int | str | None = None
+    memory_limit: int | str | MemoryBudget | None = None
     threads: int | None = None
     hold_batches: bool = False
     dictionary: bool | Mapping[ColumnPath, bool] = True
@@ -316,7 +318,8 @@ class ParquetWriter(WithBlock):
         **options: The fields of `WriterOptions`.
 
     Raises:
-        OptionError: An option has a value that is not accepted, or contradicts the destination.
+        OptionError: An option has a value that is not accepted, or contradicts the destination; or all files
+            of a `MemoryBudget` are open.
         SchemaError: The schema has a type that Parquet cannot hold.
         NotArrowError: ``schema`` is not an Arrow schema.
         OSError: The destination cannot be written. An object store is first asked when a part is full or the

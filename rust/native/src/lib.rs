@@ -13,6 +13,7 @@ mod encryption;
 mod errors;
 mod file_object;
 mod inspect;
+mod memory_budget;
 mod object_folder;
 mod options;
 mod rows;
@@ -37,6 +38,8 @@ mod _native {
     use crate::encryption::check_encryption;
     #[pymodule_export]
     use crate::inspect::inspect;
+    #[pymodule_export]
+    use crate::memory_budget::MemoryBudget;
     #[pymodule_export]
     use crate::object_folder::ObjectFolder;
     #[pymodule_export]

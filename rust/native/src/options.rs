@@ -10,6 +10,7 @@ use pyo3::types::{PyDict, PyMapping, PyString, PyTuple};
 
 use crate::encryption;
 use crate::errors::Failure;
+use crate::memory_budget::MemoryBudget;
 
 /// The attributes of a `spillway.WriterOptions`.
 #[derive(FromPyObject)]
@@ -138,11 +139,20 @@ fn chunk_bytes(value: &Bound<'_, PyAny>) -> PyResult<Option<(i64, i64)>> {
 }
 
 fn amount(value: &Bound<'_, PyAny>) -> PyResult<Amount> {
+    if let Ok(budget) = value.cast::<MemoryBudget>() {
+        return Ok(Amount::Share(budget.get().shared()));
+    }
+    let wrong = "memory_limit must be bytes as an int, text such as \"16MB\", or a MemoryBudget";
+    bytes_or_text(value, wrong)
+}
+
+/// An amount of memory of its own.
+pub(crate) fn bytes_or_text(value: &Bound<'_, PyAny>, wrong: &'static str) -> PyResult<Amount> {
     if value.is_instance_of::<PyString>() {
         return Ok(Amount::Text(value.extract()?));
     }
     let bytes = value.extract::<i64>().map_err(|error| {
-        let wrong = PyTypeError::new_err("memory_limit must be bytes as an int or text such as \"16MB\"");
+        let wrong = PyTypeError::new_err(wrong);
         wrong.set_cause(value.py(), Some(error));
         wrong
     });
@@ -251,6 +261,7 @@ pub(crate) fn writer_options(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let memory_limit = memory_limit.map(|amount| match amount {
         Amount::Bytes(bytes) => bytes.to_string(),
         Amount::Text(text) => text,
+        Amount::Share(budget) => budget.share().to_string(),
     });
     let dictionary = match dictionary {
         DictionaryRule::All(all) => Some(all),

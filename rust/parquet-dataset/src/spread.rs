@@ -87,7 +87,11 @@ impl Prepared {
         // Options that name columns are held against the schema now, not when the first file is opened.
         let nowhere = Stream::new(Box::new(std::io::sink()));
         let stored = Arc::clone(partitioner.stored());
-        FileWriter::new(Box::new(nowhere), Some(stored), writer_options.clone())?;
+        FileWriter::new(
+            Box::new(nowhere),
+            Some(stored),
+            writer_options.clone().for_a_check(),
+        )?;
         Ok(Self {
             options,
             writer_options,

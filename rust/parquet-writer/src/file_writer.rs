@@ -34,6 +34,7 @@ use crate::pages::{FilterPlan, PageStore, Pages};
 use crate::result::{self, WriteResult};
 use crate::row_group::{Meter, Patience, RowGroup};
 use crate::schema::FileSchema;
+use crate::shared_memory::Share;
 use crate::sink::{Output, Sink};
 use crate::size_checks::SizeChecks;
 use crate::sorting::{Sorting, Waiting};
@@ -76,6 +77,8 @@ pub struct FileWriter {
     between: Between,
     state: State,
     held: Held,
+    /// The share of a memory budget, until the file is open.
+    share: Option<Share>,
 }
 
 enum State {
@@ -91,8 +94,10 @@ impl FileWriter {
     ///
     /// # Errors
     /// [`WriteError::Schema`] when the schema cannot be written, [`WriteError::Option`] when an option names a column
-    /// that the schema does not have, [`WriteError::Io`] when the sink refuses.
+    /// that the schema does not have or all writers of a memory budget are open, [`WriteError::Io`] when the sink
+    /// refuses.
     pub fn new(sink: Box<dyn Sink>, schema: Option<SchemaRef>, options: WriterOptions) -> Result<Self> {
+        let share = options.memory_budget.as_ref().map(Share::take).transpose()?;
         let state = State::Unopened(Box::new(Output::new(sink)));
         let mut writer = Self {
             options,
@@ -100,6 +105,7 @@ impl FileWriter {
             between: Between::new(),
             state,
             held: Held::default(),
+            share,
         };
         if let Some(schema) = schema {
             writer.open(&schema)?;
@@ -382,6 +388,7 @@ impl FileWriter {
             State::Failed(_) => {}
         }
         self.state = State::Closed(None);
+        self.share = None;
     }
 
     fn open(&mut self, schema: &SchemaRef) -> Result<()> {
@@ -392,7 +399,9 @@ impl FileWriter {
             State::Failed("the file could not be started".into()),
         ) {
             State::Unopened(output) => {
-                self.state = State::Open(Box::new(OpenFile::start(*output, prepared, &self.options)?));
+                let share = self.share.take();
+                let file = OpenFile::start(*output, prepared, share, &self.options)?;
+                self.state = State::Open(Box::new(file));
                 Ok(())
             }
             other => {
@@ -560,7 +569,12 @@ struct OpenFile {
 }
 
 impl OpenFile {
-    fn start(mut output: Output, prepared: Prepared, options: &WriterOptions) -> Result<Self> {
+    fn start(
+        mut output: Output,
+        prepared: Prepared,
+        share: Option<Share>,
+        options: &WriterOptions,
+    ) -> Result<Self> {
         let Prepared {
             schema,
             chooser,
@@ -572,7 +586,7 @@ impl OpenFile {
             cipher,
             ..
         } = prepared;
-        let store = PageStore::new(spill_directory(output.sink(), options), options.budget);
+        let store = PageStore::new(spill_directory(output.sink(), options), options.budget).with_share(share);
         let pages = Pages::new(store, codecs)
             .with_window(options.budget.window)
             .with_filters(filters)

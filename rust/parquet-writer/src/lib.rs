@@ -36,6 +36,7 @@ mod pages;
 mod result;
 mod row_group;
 mod schema;
+mod shared_memory;
 mod side_by_side;
 pub mod sink;
 mod size_checks;
@@ -65,5 +66,6 @@ pub use options::{
 };
 pub use result::{ColumnResult, WriteResult};
 pub use schema::{MOST_LEVELS, too_deep};
+pub use shared_memory::MemoryBudget;
 pub use stages::StageTimes;
 pub use weight::Weights;

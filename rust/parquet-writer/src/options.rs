@@ -1,5 +1,7 @@
 //! The writer's options, validated in this one place.
 
+use std::sync::Arc;
+
 use parquet::basic::{BrotliLevel, Compression, Encoding, GzipLevel, ZstdLevel};
 
 use crate::budget::{Budget, Room};
@@ -10,6 +12,7 @@ use crate::error::{OptionFault, Result, WriteError};
 use crate::helpers::Threads;
 use crate::names::is_path;
 use crate::pages::{self, Compressor};
+use crate::shared_memory::MemoryBudget;
 
 /// Rows of a row group unless bytes end it first.
 pub const DEFAULT_ROW_GROUP_ROWS: i64 = 1_048_576;
@@ -202,12 +205,14 @@ pub type StatisticsRule = ByColumn<bool>;
 pub type BloomRule = ByColumn<Option<f64>>;
 
 /// An amount of memory as a caller gives it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Amount {
     /// Bytes.
     Bytes(i64),
     /// A number with a unit: `"16MB"`, `"16MiB"`.
     Text(String),
+    /// A share of what several writers have together.
+    Share(Arc<MemoryBudget>),
 }
 
 /// The default false positive rate of a bloom filter.
@@ -318,6 +323,8 @@ pub struct WriterOptions {
     pub(crate) dictionary_page_bytes: usize,
     pub(crate) chunk_sizes: Option<ChunkSizes>,
     pub(crate) memory_limit: Option<usize>,
+    /// The budget of which the memory limit is a share.
+    pub(crate) memory_budget: Option<Arc<MemoryBudget>>,
     pub(crate) budget: Budget,
     pub(crate) threads: Threads,
     pub(crate) hold_batches: bool,
@@ -363,7 +370,15 @@ impl WriterOptions {
             row_group_bytes: within("row_group_bytes", input.row_group_bytes, i64::MAX)? as u64,
             file_bytes: u64::MAX,
             page_bytes: within("page_bytes", input.page_bytes, MAX_PAGE_BYTES)?,
-            memory_limit: input.memory_limit.as_ref().map(memory_limit).transpose()?,
+            memory_limit: input
+                .memory_limit
+                .as_ref()
+                .map(|limit| bytes_of_amount("memory_limit", limit))
+                .transpose()?,
+            memory_budget: match input.memory_limit {
+                Some(Amount::Share(budget)) => Some(budget),
+                _ => None,
+            },
             dictionary_page_bytes: within(
                 "dictionary_page_bytes",
                 input.dictionary_page_bytes,
@@ -444,6 +459,15 @@ impl WriterOptions {
             ..self
         };
         (options, holds)
+    }
+
+    /// The same options for a writer that takes no share of a memory budget: its schema and options are checked.
+    #[must_use]
+    pub fn for_a_check(self) -> Self {
+        Self {
+            memory_budget: None,
+            ..self
+        }
     }
 
     /// The same options for rows in any order.
@@ -649,16 +673,17 @@ const UNITS: [(&str, u64); 7] = [
     ("B", 1),
 ];
 
-/// Bytes of an amount of memory.
-fn memory_limit(amount: &Amount) -> Result<usize> {
+/// Bytes of an amount of memory that an option gives.
+pub(crate) fn bytes_of_amount(option: &str, amount: &Amount) -> Result<usize> {
     let (written, bytes) = match amount {
         Amount::Bytes(bytes) => (bytes.to_string(), u64::try_from(*bytes).ok()),
         Amount::Text(text) => (format!("{text:?}"), bytes_of(text)),
+        Amount::Share(budget) => (budget.share().to_string(), u64::try_from(budget.share()).ok()),
     };
     let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
     bytes.filter(|bytes| *bytes > 0).ok_or_else(|| {
-        WriteError::option("memory_limit", format!(
-            "memory_limit={written} is not accepted: give bytes from 1 up as an integer, or text with a unit such as \"16MB\" or \"16MiB\""
+        WriteError::option(option, format!(
+            "{option}={written} is not accepted: give bytes from 1 up as an integer, or text with a unit such as \"16MB\" or \"16MiB\""
         ))
     })
 }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::budget::Budget;
 use crate::error::{Result, WriteError};
+use crate::shared_memory::Share;
 
 /// Keeps pages until they are read, each once.
 #[derive(Debug)]
@@ -21,6 +22,8 @@ pub(crate) struct PageStore {
     /// Bytes of pages that may be in memory.
     room: AtomicUsize,
     budget: Budget,
+    /// The share of a budget of several writers: all that waits counts there.
+    share: Option<Share>,
     spill: Option<Spill>,
 }
 
@@ -82,8 +85,18 @@ impl PageStore {
             held: AtomicUsize::new(0),
             room: AtomicUsize::new(budget.resident),
             budget,
+            share: None,
             spill,
         }
+    }
+
+    /// The same with a share of a budget of several writers.
+    pub fn with_share(mut self, mut share: Option<Share>) -> Self {
+        if let Some(share) = &mut share {
+            share.leave(self.budget.resident);
+        }
+        self.share = share;
+        self
     }
 
     /// Bytes of pages in memory.
@@ -100,6 +113,7 @@ impl PageStore {
     pub fn note_metadata(&self, before: usize, now: usize) {
         self.metadata.fetch_add(now, Ordering::Relaxed);
         self.metadata.fetch_sub(before, Ordering::Relaxed);
+        self.note_shared(before, now);
     }
 
     /// Bytes of batches that are held.
@@ -113,13 +127,26 @@ impl PageStore {
         if self.budget.is_limited() && waiting > self.room.load(Ordering::Relaxed) {
             return false;
         }
-        self.held.store(bytes, Ordering::Relaxed);
+        let before = self.held();
+        let more = bytes.saturating_sub(before);
+        if self.share.as_ref().is_some_and(|share| !share.try_add(more)) {
+            return false;
+        }
+        self.held.store(before + more, Ordering::Relaxed);
         true
     }
 
     /// Notes that no batches are held any more.
     pub fn release_held(&self) {
-        self.held.store(0, Ordering::Relaxed);
+        let before = self.held.swap(0, Ordering::Relaxed);
+        self.note_shared(before, 0);
+    }
+
+    /// Notes what waits in the budget of several writers.
+    fn note_shared(&self, before: usize, now: usize) {
+        if let Some(share) = &self.share {
+            share.change(before, now);
+        }
     }
 
     /// Bytes of pages that were written to the temporary file.
@@ -153,13 +180,21 @@ impl PageStore {
         let length = header.len() + body.len();
         if let Some(spill) = &self.spill
             && length >= self.budget.smallest_spilled
-            && self.resident() + length > self.room()
+            && !self.has_room(length)
         {
             return spill.put(header, body).map_err(|error| spill.failed(error));
         }
         let page = [header, body].concat();
         self.resident.fetch_add(length, Ordering::Relaxed);
         Ok(StoredPage::Resident(page.into_boxed_slice()))
+    }
+
+    /// Returns true if a page of `length` bytes may be in memory, and takes that much of the budget of several writers.
+    fn has_room(&self, length: usize) -> bool {
+        match &self.share {
+            Some(share) => share.try_add(length),
+            None => self.resident() + length <= self.room(),
+        }
     }
 
     /// Bytes of pages that may be in memory. Under a limit, metadata that waits for the footer takes of it, and so do
@@ -181,6 +216,7 @@ impl PageStore {
             StoredPage::Resident(page) => {
                 buffer.copy_from_slice(&page[from.read..][..count]);
                 self.resident.fetch_sub(count, Ordering::Relaxed);
+                self.note_shared(count, 0);
             }
             StoredPage::Spilled(offset) => {
                 let spill = self.spill.as_ref();
