@@ -214,7 +214,6 @@ def _settings(scratch: str) -> dict[str, str]:
         "spark.sql.warehouse.dir": Path(scratch, "warehouse").absolute().as_uri(),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.caseSensitive": "true",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
         "spark.python.worker.reuse": "true",
         **_KEPT_MEMORY,
         "spark.log.structuredLogging.enabled": "false",
