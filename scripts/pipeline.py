@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from spillway.harness.report.table import Entry, Table, markdown_table
-from spillway.pipeline.plan import parse_rows
-from spillway.pipeline.report import read_record
+from spillway.spark.pipeline.report import read_record
+from spillway.spark.pipeline.rows import parse_rows
 
 _TOLERANCE = 1.10
 _STAGES = ("write", "audit", "summarise")

@@ -27,8 +27,8 @@ from spillway.bench.summary import RunSummary, read_run
 from spillway.harness.report.markdown import REPORT, document
 from spillway.harness.report.plots import Figure
 from spillway.harness.report.table import Entry, Table, markdown_table
-from spillway.pipeline import record as pipeline_record
 from spillway.race import record as race_record
+from spillway.spark.pipeline import record as pipeline_record
 
 if TYPE_CHECKING:
     from spillway.harness.records import RecordSchema

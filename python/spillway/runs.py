@@ -314,8 +314,8 @@ def _file_of(folder: Path, records: Records) -> tuple[str, RecordSchema]:
 def _kinds() -> Iterator[tuple[str, RecordSchema]]:
     """The file that has the records of each kind of run, and their schema."""
     from spillway.bench import record as bench  # noqa: PLC0415 - what is measured with is not needed to write
-    from spillway.pipeline import record as pipeline  # noqa: PLC0415
     from spillway.race import record as race  # noqa: PLC0415
+    from spillway.spark.pipeline import record as pipeline  # noqa: PLC0415
 
     yield bench.SAMPLES, bench.SCHEMA
     yield race.RACES, race.SCHEMA

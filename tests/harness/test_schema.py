@@ -13,8 +13,8 @@ from jsonschema import Draft202012Validator, ValidationError
 from spillway.bench import record as bench
 from spillway.harness import records
 from spillway.harness.schema import Keywords, Positive, Signed, schema_of
-from spillway.pipeline import record as pipeline
 from spillway.race import record as race
+from spillway.spark.pipeline import record as pipeline
 
 from ..counts import count
 

@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 from spillway import datasets
 from spillway.cli.app import app
 from spillway.harness import records
-from spillway.pipeline.record import PIPELINE, SCHEMA
+from spillway.spark.pipeline.record import PIPELINE, SCHEMA
 
 from ..counts import SOAK
 from .workers import kill_a_writer, lives

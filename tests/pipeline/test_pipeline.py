@@ -14,12 +14,13 @@ import pytest
 
 from spillway import datasets
 from spillway.errors import AuditError, CheckFailedError, OptionError, SchemaError
-from spillway.pipeline.rows import GeneratedRows, count_rows
-from spillway.pipeline.summary import summarise
 from spillway.spark import Pipeline, Sink, between, not_null, unique
 from spillway.spark.pipeline import audit
 from spillway.spark.pipeline.checks import parse_check
+from spillway.spark.pipeline.record import SCHEMA
+from spillway.spark.pipeline.rows import GeneratedRows, count_rows
 from spillway.spark.pipeline.run import Run
+from spillway.spark.pipeline.summary import summarise
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,7 +85,10 @@ def test_bad_rows_fail_the_run_are_dropped_or_are_quarantined(
 
     again = run("quarantine", "monday")
     assert (again.repeated, again.rows_written, ids(to), ids(bad)) == (True, 0, [1, 1], [2, 3, 4])
-    assert json.loads(json.dumps(kept.to_dict()))["rows_written"] == 1
+    SCHEMA.check(kept.record)
+    assert json.loads(json.dumps(kept.record)) == kept.record
+    assert (kept.record["run_id"], kept.record["checks"]["rows_quarantined"]) == ("monday", 3)
+    assert (kept.record["cell"]["table"], kept.record["cell"]["master"]) == (table, "local[2]")
 
 
 def test_a_quarantine_without_rows_is_not_made(spark: SparkSession, tmp_path: Path) -> None:

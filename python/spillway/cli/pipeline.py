@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from spillway.harness.report.table import Table
-    from spillway.pipeline.run import Finished
+    from spillway.spark.pipeline.command import Finished
 
 __all__ = ["pipeline"]
 
@@ -152,9 +152,9 @@ def pipeline(  # noqa: PLR0913 - one argument per option of the command
     from rich.console import Console
 
     from spillway.errors import SpillwayError
-    from spillway.pipeline.progress import Progress
-    from spillway.pipeline.run import Options, run_pipeline
     from spillway.spark.pipeline.checks import parse_check
+    from spillway.spark.pipeline.command import Options, run_pipeline
+    from spillway.spark.pipeline.progress import Progress
 
     console = Console()
     with first_interrupt_alone(), termination_as_interrupt() as end_what_was_begun:
@@ -204,7 +204,7 @@ def pipeline(  # noqa: PLR0913 - one argument per option of the command
 def _report(console: Console, finished: Finished) -> int:
     """Write the report from what is on disk and print what a user needs of it; the exit status."""
     from spillway.harness import records
-    from spillway.pipeline.report import read_record, tables, warnings, write_report
+    from spillway.spark.pipeline.report import read_record, tables, warnings, write_report
 
     record = read_record(finished.folder)
     report = write_report(finished.folder)
@@ -259,7 +259,7 @@ def _function(name: str | None) -> Any:
 
 
 def _rows(text: str | None) -> int | None:
-    from spillway.pipeline.plan import parse_rows
+    from spillway.spark.pipeline.rows import parse_rows
 
     return None if text is None else parse_rows(text)
 

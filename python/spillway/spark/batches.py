@@ -21,7 +21,7 @@ _BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 _BY_ROWS = {_BYTES: str(2**31 - 1), _RECORDS: "5000"}
 # The most rows that Spark puts in a batch by default. Who asks for larger ones keeps the limit of bytes.
 _USUAL_RECORDS = 10_000
-# Columns from which on the look costs more than a few per cent. Documents come in tables of fewer.
+# Documents, of which a few thousand may have gigabytes, come in tables of few columns.
 _FEWEST_COLUMNS = 8
 #: Types of values that may have megabytes.
 _WIDE = {"binary", "variant", "geometry", "geography", "udt"}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-__all__ = ["cores_of", "open_session", "require_spark"]
+__all__ = ["cores_of", "kind_of", "open_session", "require_spark"]
 
 #: The oldest and the newest Spark that tests run.
 _TESTED = ("3.5", "4.3")
@@ -70,6 +70,12 @@ def cores_of(master: str, option: str = "--master") -> int | None:
         f"{option} {master!r} is no address of a master: write local[*], local[4], spark://HOST:PORT, yarn "
         f"or k8s://https://HOST:PORT"
     )
+
+
+def kind_of(master: str) -> str:
+    """Return ``local`` with its cores, or the kind of a cluster without its hosts."""
+    match = _LOCAL.fullmatch(master)
+    return f"local[{_local_cores(match[1])}]" if match else master.partition(":")[0]
 
 
 def _local_cores(asked: str | None) -> int:

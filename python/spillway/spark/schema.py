@@ -14,9 +14,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import DataType, StructType
 
-__all__ = ["arrow_schema", "check_names", "exchanged_schema", "row_metadata"]
+__all__ = ["arrow_schema", "check_names", "exchanged_schema", "quoted", "row_metadata"]
 
 _ROW_METADATA = "org.apache.spark.sql.parquet.row.metadata"
+
+
+def quoted(name: str) -> str:
+    """Quote the name of a column as Spark's SQL does."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:

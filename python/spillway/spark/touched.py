@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from spillway.errors import OptionError
+from spillway.spark.schema import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -65,7 +66,7 @@ def _any_of(conditions: Sequence[str]) -> str:
 def _equals(column: str, value: str | None, schema: pa.Schema) -> str:
     from pyarrow import types
 
-    name = "`" + column.replace("`", "``") + "`"
+    name = quoted(column)
     if value is None:
         return f"{name} IS NULL"
     kind = schema.field(column).type

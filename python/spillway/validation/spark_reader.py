@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from spillway._native import Digest
-from spillway.spark.schema import exchanged_schema
+from spillway.spark.schema import exchanged_schema, quoted
 from spillway.validation.compare import Finding, describe, lossy, schema_differs, unreadable
 from spillway.validation.normalize import LossyValueError, SchemaDiffersError, plan_reader
 from spillway.validation.source import empty_digest
@@ -169,7 +169,7 @@ class SparkReader:
         frame = self._session.read.schema(schema).parquet(*[str(file.path) for file in group])
         origin = frame.metadataColumn("_metadata")
         number = F.substring_index(origin["file_name"], ".", 1).cast("int")
-        columns = [F.col(_quoted(name)).alias(f"c{index}") for index, name in enumerate(schema.names)]
+        columns = [F.col(quoted(name)).alias(f"c{index}") for index, name in enumerate(schema.names)]
         return frame.select(*columns, number.alias("file"), origin["row_index"].alias("place"))
 
 
@@ -206,10 +206,6 @@ def _said(error: BaseException) -> str:
     causes = [line for line in lines if line.startswith("Caused by:")]
     told = [line for line in lines if not line.startswith(("at ", "Caused by:", "JVM stacktrace", "..."))]
     return " ".join([type(error).__name__ + ":", *told[:3], *causes[-1:]])
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _read_row(data: bytes) -> pa.RecordBatch:

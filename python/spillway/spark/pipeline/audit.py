@@ -15,6 +15,7 @@ from spillway.errors import AuditError, CheckFailedError
 from spillway.spark.location import is_local
 from spillway.spark.pipeline.checks import column_of
 from spillway.spark.pipeline.compare import FILE, changed_settings, check_rows
+from spillway.spark.schema import quoted
 from spillway.validation.normalize import plan_source
 from spillway.validation.source import empty_digest
 
@@ -119,7 +120,7 @@ class Staged:
         names = self._job.target.schema.names
         columns = [column_of(names, name, check.name) for name in check.columns]
         with self._read(files) as frame:
-            keys = [F.col(_quoted(name)).alias(f"k{place}") for place, name in enumerate(columns)]
+            keys = [F.col(quoted(name)).alias(f"k{place}") for place, name in enumerate(columns)]
             filled = frame.select(*keys).dropna("any")
             twice = filled.groupBy(*filled.columns).count().where("count > 1")
             total = twice.agg(F.sum("count"), F.count("count")).first()
@@ -162,7 +163,7 @@ class Staged:
         if schema is not None:
             reader = reader.schema(StructType([each for each in schema if each.name not in partitions]))
         frame = reader.parquet(*(_literal(_of_hadoop(file.path)) for file in files))
-        own = [F.col(_quoted(name)) for name in arrow.names if name not in partitions]
+        own = [F.col(quoted(name)) for name in arrow.names if name not in partitions]
         frame = frame.select(*own, F.regexp_replace("_metadata.file_path", "^[^:]+:/*", "").alias(FILE))
         if not partitions:
             return frame
@@ -178,7 +179,7 @@ class Staged:
         typed = {
             name: F.col(key).cast(schema[name].dataType) for name, key in zip(partitions, keys, strict=True)
         }
-        columns = [typed[name].alias(name) if name in typed else F.col(_quoted(name)) for name in arrow.names]
+        columns = [typed[name].alias(name) if name in typed else F.col(quoted(name)) for name in arrow.names]
         return frame.join(F.broadcast(values), FILE).select(*columns, FILE)
 
 
@@ -196,7 +197,3 @@ def _literal(path: str) -> str:
 def _tail(url: str) -> str:
     """What is behind the scheme, however many slashes there are."""
     return url.partition(":")[2].lstrip("/")
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

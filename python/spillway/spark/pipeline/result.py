@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from spillway.spark.pipeline.audit import AuditOutcome
+    from spillway.spark.pipeline.record import Stage
 
 __all__ = ["PipelineResult"]
 
@@ -34,6 +35,8 @@ class PipelineResult:
         writer_seconds: The time inside the native writer, summed over tasks.
         seconds: The time of each stage: ``read`` until the rows are planned, ``write``, ``audit``,
             ``publish``.
+        record: The run as `spillway pipeline` records it, and as JSON can hold it. Its JSON Schema is in
+            ``results/schemas``.
     """
 
     run_id: str
@@ -50,8 +53,5 @@ class PipelineResult:
     arrow_bytes: int = field(repr=False)
     make_seconds: float = field(repr=False)
     writer_seconds: float = field(repr=False)
-    seconds: Mapping[str, float]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the result as JSON can hold it."""
-        return asdict(self)
+    seconds: Mapping[Stage, float]
+    record: Mapping[str, Any] = field(repr=False)

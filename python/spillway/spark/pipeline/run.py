@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 import uuid
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
@@ -15,7 +16,7 @@ from spillway.spark.pipeline.checks import RowCheck, Unique, column_of
 from spillway.spark.pipeline.input import read_path
 from spillway.spark.pipeline.result import PipelineResult
 from spillway.spark.run import run, tasks_of_partitions
-from spillway.spark.schema import arrow_schema
+from spillway.spark.schema import arrow_schema, quoted
 from spillway.spark.write import sorted_for
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from spillway.spark.driver import Driver
     from spillway.spark.pipeline.audit import AuditOutcome, Staged
     from spillway.spark.pipeline.checks import Check
+    from spillway.spark.pipeline.record import PipelineRecord, Stage
     from spillway.spark.pipeline.sink import Sink
     from spillway.spark.pipeline.tasks import Answer
     from spillway.spark.write_job import Job, SparkWriteResult, TaskResult
@@ -198,14 +200,17 @@ class Run:
         self, pipeline: Pipeline, session: SparkSession, look: Callable[[DataFrame], None] | None = None
     ) -> None:
         self._pipeline, self._session, self._look = pipeline, session, look
+        from spillway.spark.pipeline.record import RunWatch
+
+        self._watch = RunWatch()
         self._driver: Driver = driver_of(session)
         self._answers: list[Answer] | None = None
         self._audited: AuditOutcome | None = None
         self._run_id = pipeline.run_id or uuid.uuid4().hex
         self.jobs: list[Job] = []
         self.published: SparkWriteResult | None = None
-        self.stage = "read"
-        self.seconds: dict[str, float] = {}
+        self.stage: Stage = "read"
+        self.seconds: dict[Stage, float] = {}
 
     def result(self) -> PipelineResult:
         """Run it, and return its result. The errors are those of `Pipeline.run`."""
@@ -352,7 +357,7 @@ class Run:
         read = sum(answer.read for answer in answers)
         bad = read - sum(answer.result.rows for answer in answers)
         keeps = pipeline.bad_rows == "quarantine"
-        return PipelineResult(
+        result = PipelineResult(
             run_id=self._run_id,
             repeated=self._answers is None and pipeline.run_id is not None,
             rows_read=read,
@@ -368,10 +373,24 @@ class Run:
             make_seconds=sum(answer.seconds for answer in answers),
             writer_seconds=done.writer_seconds,
             seconds=self.seconds,
+            record={},
         )
+        return replace(result, record=self._record(result, done))
+
+    def _record(self, result: PipelineResult, done: SparkWriteResult) -> PipelineRecord:
+        from spillway.spark.pipeline.cell import cell_of
+
+        cell = cell_of(
+            self._pipeline,
+            source="files" if isinstance(self._pipeline.source, str) else "frame",
+            table="parquet" if done.version is None else "delta",
+            master=self._session.conf.get("spark.master", "connect") or "",
+        )
+        phases = list(self.seconds.items())
+        return self._watch.record(self._run_id, cell, phases, published=done, result=result)
 
     @contextlib.contextmanager
-    def _staged(self, stage: str, does: str) -> Iterator[None]:
+    def _staged(self, stage: Stage, does: str) -> Iterator[None]:
         """Take the time of a block, and describe its jobs in Spark's UI."""
         self.stage = stage
         started = time.perf_counter()
@@ -395,7 +414,7 @@ def _flagged(frame: DataFrame, checks: Sequence[RowCheck]) -> DataFrame:
         return frame
     flags = F.lit(0).cast("long")
     for place, check in enumerate(checks):
-        column = F.col("`" + check.column.replace("`", "``") + "`")
+        column = F.col(quoted(check.column))
         flags = flags + F.when(check.failed(column), F.lit(1 << place)).otherwise(F.lit(0)).cast("long")
     return frame.select("*", flags.alias("_spillway_failed"))
 

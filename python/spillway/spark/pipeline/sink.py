@@ -68,8 +68,10 @@ class Sink:
         replaces = where is not None or partition_overwrite is not None
         self.path = path
         self.mode: WriteMode = mode or ("overwrite" if replaces else "append")
+        self.partition_by = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+        self.max_file_bytes = max_file_bytes
         check_mode(self.mode)
-        WriterOptions(**options)
+        self.options = WriterOptions(**options)
         self._kept: dict[str, Any] = {
             "table": table,
             "storage_options": storage_options,
@@ -79,7 +81,7 @@ class Sink:
         }
         self._target: dict[str, Any] = {
             "overwrite": self.mode == "overwrite",
-            "partition_by": partition_by,
+            "partition_by": self.partition_by,
             "where": where,
             "partition_overwrite": partition_overwrite,
             "schema_mode": schema_mode,

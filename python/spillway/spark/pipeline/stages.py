@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from spillway.pipeline.progress import Progress
+    from spillway.spark.pipeline.progress import Progress
 
 __all__ = ["StageRunner", "Tasks"]
 

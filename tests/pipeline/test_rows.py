@@ -12,11 +12,18 @@ from hypothesis import strategies as st
 
 from spillway import datasets
 from spillway.errors import OptionError
-from spillway.pipeline.plan import MOST_ROWS, parse_rows, partition_bounds, partitions_for
-from spillway.pipeline.rows import GeneratedRows, LineitemRows, count_lineitem
-from spillway.pipeline.run import Options
 from spillway.spark import Sink
 from spillway.spark.master import cores_of
+from spillway.spark.pipeline.command import Options
+from spillway.spark.pipeline.rows import (
+    MOST_ROWS,
+    GeneratedRows,
+    LineitemRows,
+    count_lineitem,
+    parse_rows,
+    partition_bounds,
+    partitions_for,
+)
 
 from ..counts import examples
 

@@ -6,8 +6,7 @@ import os
 import tempfile
 import time
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
 from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,20 +18,19 @@ from spillway.errors import AuditError, OptionError, SpillwayError, TableNotFoun
 from spillway.harness import records
 from spillway.harness.disk import on_disk, run_folder
 from spillway.harness.environment import describe_run
-from spillway.harness.host import HostWatch
 from spillway.harness.redaction import redact
-from spillway.pipeline.driver import DriverWatch
-from spillway.pipeline.jobs import StageRunner
-from spillway.pipeline.plan import MODES, Cell, partitions_for
-from spillway.pipeline.record import PIPELINE, READER, SCHEMA, SCHEMA_VERSION
-from spillway.pipeline.rows import GeneratedRows, count_rows
-from spillway.pipeline.summary import summarise
 from spillway.spark.location import absolute, is_local, scheme_of
 from spillway.spark.master import cores_of, open_session, require_spark
 from spillway.spark.pack import pack
+from spillway.spark.pipeline.cell import cell_of
+from spillway.spark.pipeline.driver_memory import DriverWatch
 from spillway.spark.pipeline.input import format_of, read_path
+from spillway.spark.pipeline.record import PIPELINE, READER, SCHEMA, SCHEMA_VERSION, RunWatch
+from spillway.spark.pipeline.rows import GeneratedRows, count_rows, partitions_for
 from spillway.spark.pipeline.run import Pipeline, Run
 from spillway.spark.pipeline.sink import Sink
+from spillway.spark.pipeline.stages import StageRunner
+from spillway.spark.pipeline.summary import summarise
 from spillway.spark.session import stop_session
 from spillway.writer import WriterOptions
 
@@ -41,18 +39,21 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from spillway.pipeline.jobs import Tasks
-    from spillway.pipeline.plan import Mode, Table
-    from spillway.pipeline.progress import Progress
-    from spillway.pipeline.record import Outcome, PipelineRecord, Stage
-    from spillway.pipeline.rows import LineitemRows
-    from spillway.pipeline.summary import RowSummary
+    from spillway.spark.pipeline.cell import Cell
     from spillway.spark.pipeline.checks import Check
+    from spillway.spark.pipeline.progress import Progress
+    from spillway.spark.pipeline.record import Outcome, PipelineRecord, Stage, StageTasks
     from spillway.spark.pipeline.result import PipelineResult
+    from spillway.spark.pipeline.rows import LineitemRows
     from spillway.spark.pipeline.run import Audit, BadRows
+    from spillway.spark.pipeline.stages import Tasks
+    from spillway.spark.pipeline.summary import RowSummary
+    from spillway.spark.write_job import TableKind
+    from spillway.types import WriteMode
 
 __all__ = ["Finished", "Options", "run_pipeline"]
 
+_MODES = ("error", "append", "overwrite")
 _MESSAGE = 500
 _TIDYING = "interrupted: Spark is being stopped, and what was begun is removed"
 _CLUSTER_CORES = 8  # for the number of tasks, before any executor is known
@@ -109,8 +110,8 @@ class Options:
     rows: int | None = None
     seed: int = 1
     master: str = "local[*]"
-    table: Table | None = None
-    mode: Mode = "error"
+    table: TableKind | None = None
+    mode: WriteMode = "error"
     partitions: int | None = None
     partition_by: tuple[str, ...] = ()
     codec: str = "zstd"
@@ -128,8 +129,8 @@ class Options:
         Raises:
             OptionError: An option has a value that is not accepted.
         """
-        if self.mode not in MODES:
-            raise OptionError(f"--mode {self.mode!r}: choose from {', '.join(MODES)}")
+        if self.mode not in _MODES:
+            raise OptionError(f"--mode {self.mode!r}: choose from {', '.join(_MODES)}")
         if self.table not in {None, "parquet", "delta"}:
             raise OptionError(f"--table {self.table!r}: choose from parquet, delta")
         if self.partitions is not None and self.partitions < 1:
@@ -212,23 +213,15 @@ class Options:
             encoding=self.encoding,
         )
 
-    def cell(self, table: Table) -> Cell:
-        """The part of them that a record has: no paths, no names of hosts, no credentials."""
-        cores = cores_of(self.master)
-        return Cell(
+    def cell(self, table: TableKind) -> Cell:
+        """The part of them that a record has."""
+        return cell_of(
+            self.pipeline(None),
             source=self.dataset if self.input is None else "files",
+            table=table,
+            master=self.master,
             rows=self.rows,
             partitions=self.tasks,
-            table=table,
-            mode=self.mode,
-            bad_rows=self.bad_rows,
-            audit=self.audit,
-            partition_by=list(self.partition_by),
-            codec=self.codec,
-            level=self.level,
-            row_group_rows=self.row_group_rows,
-            max_file_bytes=self.max_file_bytes,
-            master=self.master.partition(":")[0] if cores is None else f"local[{cores}]",
         )
 
 
@@ -290,11 +283,9 @@ class _Run:
 
     def __init__(self, run_id: str, options: Options, cell: Cell, progress: Progress) -> None:
         self._run_id, self._options, self._cell, self._progress = run_id, options, cell, progress
-        self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
-        self._began = time.perf_counter()
-        self._host = HostWatch()
-        self._phases: list[dict[str, Any]] = []
-        self._tasks: list[dict[str, Any]] = []
+        self._watch = RunWatch()
+        self._phases: list[tuple[Stage, float]] = []
+        self._tasks: list[StageTasks] = []
         self._run: Run | None = None
         self._result: PipelineResult | None = None
         self._summary: RowSummary | None = None
@@ -306,7 +297,7 @@ class _Run:
         self._session = _session_of_submit() or self._started(stack)
         self._driver = DriverWatch(self._session)
         self._runner = StageRunner(self._session, self._progress)
-        self._phases.append({"phase": "start", "seconds": time.perf_counter() - self._began})
+        self._phases.append(("start", self._watch.seconds))
 
     def _started(self, stack: ExitStack) -> SparkSession:
         options = self._options
@@ -374,10 +365,10 @@ class _Run:
         try:
             result, tasks = self._runner.run(title, run.result)
         except BaseException:
-            self._stage = run.stage  # type: ignore[assignment]  # the names are those of the record
+            self._stage = run.stage
             raise
         finally:
-            self._phases += [{"phase": stage, "seconds": spent} for stage, spent in run.seconds.items()]
+            self._phases += run.seconds.items()
         self._ended("write", title, tasks, time.perf_counter() - started)
         version = "" if result.version is None else f", version {result.version}"
         if result.repeated:
@@ -397,7 +388,7 @@ class _Run:
 
     def _ended(self, stage: Stage, title: str, tasks: Tasks, seconds: float) -> None:
         if stage == "count":
-            self._phases.append({"phase": stage, "seconds": seconds})
+            self._phases.append((stage, seconds))
         self._tasks.append({"stage": stage, "tasks": tasks.total, "failed": tasks.failed})
         self._progress.ended(f"{title}: {counted(tasks.total, 'task')} in {seconds:,.1f} s")
 
@@ -407,54 +398,20 @@ class _Run:
         driver = None
         with suppress(Exception):  # of a JVM that is gone, or that is not this process's, there is nothing
             driver = self._driver.read()
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "run_id": self._run_id,
-            "seed": self._options.seed,
-            "started_at": self._started_at,
-            "cell": asdict(self._cell),
-            "outcome": outcome,
-            "died_in": None if outcome == "ok" else self._stage,
-            "error": self._failure() if outcome in {"failed", "wrong_output"} else None,
-            "process_seconds": time.perf_counter() - self._began,
-            "phases": self._phases,
-            "tasks": self._tasks,
-            **self._figures(),  # type: ignore[typeddict-item]  # as above
-            "summary": self._summary,
-            "driver": driver,
-            "host": self._host.read(),
-        }
-
-    def _figures(self) -> dict[str, Any]:
-        """What is known of a run that was published."""
-        done = self._run.published if self._run is not None else None
-        figures: dict[str, Any] = dict.fromkeys(("throughput", "output", "checks", "audit"))
-        if done is not None:
-            figures["output"] = asdict(done)
-        result = self._result
-        if result is not None:
-            figures["checks"] = {
-                "rows_read": result.rows_read,
-                "rows_dropped": result.rows_dropped,
-                "rows_quarantined": result.rows_quarantined,
-                "failed": dict(result.checks),
-            }
-            audit = result.audit
-            figures["audit"] = {
-                "reader": READER,
-                "files": audit.files,
-                "rows": audit.rows,
-                "row_checksum": audit.row_checksum,
-            }
-        if result is not None and not result.repeated:
-            seconds = result.seconds["write"]
-            figures["throughput"] = {
-                "rows_per_second": result.rows_written / seconds,
-                "megabytes_per_second": result.arrow_bytes / 1e6 / seconds,
-                "arrow_bytes": result.arrow_bytes,
-                "make_seconds": result.make_seconds,
-            }
-        return figures
+        return self._watch.record(
+            self._run_id,
+            self._cell,
+            self._phases,
+            outcome=outcome,
+            died_in=None if outcome == "ok" else self._stage,
+            error=self._failure() if outcome in {"failed", "wrong_output"} else None,
+            seed=self._options.seed,
+            tasks=self._tasks,
+            published=None if self._run is None else self._run.published,
+            result=self._result,
+            summary=self._summary,
+            driver=driver,
+        )
 
     def _outcome(self) -> Outcome:
         if isinstance(self.error, KeyboardInterrupt):
@@ -494,7 +451,7 @@ def _check_input(path: str) -> None:
         raise FileNotFoundError(f"{path}: no such file or folder")
 
 
-def _kind(options: Options) -> Table:
+def _kind(options: Options) -> TableKind:
     """The kind of the destination, which is looked at before Spark starts.
 
     Raises:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from spillway.pipeline.jobs import Tasks
+    from spillway.spark.pipeline.stages import Tasks
 
 __all__ = ["Progress"]
 

@@ -1,13 +1,14 @@
-"""Rows by partition: the calls that executors make them with."""
+"""Rows of the demo by partition: how many each has, and the calls that executors make them with."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spillway import datasets
 from spillway.datasets.lineitem import LINEITEM_SCHEMA, open_lineitem
-from spillway.pipeline.plan import partition_bounds
+from spillway.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,7 +16,24 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-__all__ = ["GeneratedRows", "LineitemRows", "count_lineitem", "count_rows"]
+__all__ = [
+    "MOST_ROWS",
+    "GeneratedRows",
+    "LineitemRows",
+    "count_lineitem",
+    "count_rows",
+    "parse_rows",
+    "partition_bounds",
+    "partitions_for",
+]
+
+# The most rows of a partition, so that no executor holds more, however many rows there are.
+MOST_ROWS = 500_000
+# A task of fewer rows would cost more to start than to run; several for each core show how far a stage is.
+_FEWEST_ROWS = 50_000
+_TASKS_PER_CORE = 4
+_COUNT = re.compile(r"(\d[\d_]*(?:\.\d+)?)([KM]?)", re.IGNORECASE)
+_UNITS = {"": 1, "K": 1_000, "M": 1_000_000}
 
 
 @dataclass(frozen=True)
@@ -91,3 +109,31 @@ def count_rows(session: SparkSession, rows: int, partitions: int) -> LineitemRow
     numbers = session.sparkContext.parallelize(range(partitions), partitions)
     counts = numbers.map(lambda number: count_lineitem(rows, partitions, number)).collect()
     return LineitemRows(rows, tuple(counts))
+
+
+def parse_rows(text: str) -> int:
+    """A number of rows: 250000, 250K, 1.5M.
+
+    Raises:
+        OptionError: It is no such number, or not a whole one above 0.
+    """
+    match = _COUNT.fullmatch(text.strip())
+    rows = float(match[1].replace("_", "")) * _UNITS[match[2].upper()] if match else 0
+    if rows < 1 or rows != int(rows):
+        raise OptionError(f"--rows {text!r}: give a whole number from 1 up, such as 250000, 250K or 1.5M")
+    return int(rows)
+
+
+def partitions_for(rows: int, cores: int) -> int:
+    """Tasks for rows: several for each core unless they became small, and none over `MOST_ROWS`."""
+    spread = min(cores * _TASKS_PER_CORE, max(1, rows // _FEWEST_ROWS))
+    return max(spread, -(-rows // MOST_ROWS), 1)
+
+
+def partition_bounds(rows: int, partitions: int, number: int) -> tuple[int, int]:
+    """The first row of a partition and that behind its last; borders fall between chunks if they can."""
+    chunks = -(-rows // datasets.CHUNK_ROWS)
+    if chunks < partitions:
+        return number * rows // partitions, (number + 1) * rows // partitions
+    start, stop = (at * chunks // partitions * datasets.CHUNK_ROWS for at in (number, number + 1))
+    return start, min(stop, rows)

@@ -4,6 +4,7 @@ import math
 from typing import TYPE_CHECKING, Annotated, NotRequired, TypedDict
 
 from spillway.harness.schema import Keywords
+from spillway.spark.schema import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -90,7 +91,7 @@ def _totals(columns: list[str]) -> list[str]:
     shares = f"array({', '.join(map(str, _SHARES))})"
     parts = ["count(*) as rows"]
     for at, name in enumerate(columns):
-        value = f"cast({_quoted(name)} as double)"
+        value = f"cast({quoted(name)} as double)"
         parts += [f"percentile_approx({value}, {shares}, {_ACCURACY}) as p{at}", f"max({value}) as m{at}"]
     return parts
 
@@ -109,7 +110,3 @@ def _numeric(frame: "DataFrame") -> list[str]:
     """The first numeric columns, but those of a name that another one has."""
     names = [name for name, kind in frame.dtypes if kind.startswith(_NUMERIC)]
     return [name for name in names if frame.columns.count(name) == 1][:_MOST_COLUMNS]
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -18,7 +18,7 @@ from spillway.harness.report.markdown import (
     write_document,
 )
 from spillway.harness.report.table import Entry, Table
-from spillway.pipeline.record import PIPELINE
+from spillway.spark.pipeline.record import PIPELINE
 
 if TYPE_CHECKING:
     from pathlib import Path
