@@ -14,6 +14,7 @@ import uuid
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from spillway.errors import SpillwayError
+from spillway.spark.batches import cut_by_rows
 from spillway.spark.workers import missing_on_workers
 
 if TYPE_CHECKING:
@@ -69,7 +70,9 @@ def answers_of(frame: DataFrame, task: Callable[[Iterator[pa.RecordBatch]], Iter
         for answer in task(batches):
             yield pa.record_batch({"result": pa.array([pickle.dumps(answer)], pa.binary())})
 
-    return [pickle.loads(bytes(row[0])) for row in frame.mapInArrow(pickled, _ANSWER).collect()]  # noqa: S301 - of this write's own tasks
+    with cut_by_rows(frame):
+        rows = frame.mapInArrow(pickled, _ANSWER).collect()
+    return [pickle.loads(bytes(row[0])) for row in rows]  # noqa: S301 - of this write's own tasks
 
 
 class _OfThisProcess:

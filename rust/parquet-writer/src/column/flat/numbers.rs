@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use parquet::file::statistics::{Statistics, ValueStatistics};
-use parquet_encode::dictionary::{Limits, NumberDictionary, UsedEntries, Word};
+use parquet_encode::dictionary::{Limits, NumberDictionary, Word};
 use parquet_encode::fixed::as_bytes;
 use parquet_encode::page_header::Encoding;
 use parquet_encode::{byte_stream_split, delta, plain, stats};
@@ -136,54 +136,6 @@ macro_rules! float {
 float!(f32, F32, Float);
 float!(f64, F64, Double);
 
-/// The range of the first values of a page that go through a dictionary.
-///
-/// Behind a dictionary of many entries it costs less to look at the values as they come than to find the entries that
-/// the page refers to.
-#[derive(Debug)]
-struct Noted<T> {
-    /// The values that were looked at; `None` once one of them was dropped.
-    values: Option<usize>,
-    range: Option<(T, T)>,
-    nans: u64,
-}
-
-impl<T> Default for Noted<T> {
-    fn default() -> Self {
-        Self {
-            values: Some(0),
-            range: None,
-            nans: 0,
-        }
-    }
-}
-
-impl<T: Number> Noted<T> {
-    /// Notes values that follow the first `before` of the page; values that follow others are not noted.
-    fn add(&mut self, before: usize, values: &[T], order: Order) {
-        if self.values != Some(before) {
-            return;
-        }
-        let (range, nans) = T::range(values, order);
-        let less = |left: &T, right: &T| T::compare(order)(left, right).is_lt();
-        self.range = match (self.range, range) {
-            (Some((least, most)), Some((min, max))) => Some((
-                if less(&min, &least) { min } else { least },
-                if less(&most, &max) { max } else { most },
-            )),
-            (known, new) => known.or(new),
-        };
-        self.nans += nans;
-        self.values = Some(before + values.len());
-    }
-
-    /// Least and greatest of the page's `count` values, and its NaN; `None` if not all of them were noted.
-    fn of(&self, count: usize) -> Option<(Option<(T, T)>, u64)> {
-        let range = self.range.filter(|_| self.nans == 0);
-        (self.values == Some(count)).then_some((range, self.nans))
-    }
-}
-
 /// Collects the values of a page: as indices with a dictionary, unchanged without one.
 #[derive(Debug)]
 pub(super) struct Numbers<T> {
@@ -194,8 +146,6 @@ pub(super) struct Numbers<T> {
     ranges: Ranges<T>,
     /// NaN in the pages that ended.
     nans: u64,
-    /// The range of the page's values, noted as they came.
-    noted: Noted<T>,
     rows: Vec<u32>,
     valid: Vec<T>,
     /// True until the first page has decided about the dictionary.
@@ -213,7 +163,6 @@ impl<T: Number> Numbers<T> {
             values: Vec::new(),
             ranges: Ranges::new(T::compare(order)),
             nans: 0,
-            noted: Noted::default(),
             rows: Vec::new(),
             valid: Vec::new(),
             undecided,
@@ -239,12 +188,7 @@ impl<T: Number> Numbers<T> {
     fn append_slots(&mut self, slots: &[T], piece: Piece<'_>) -> usize {
         let valid = piece.numbers(slots, &mut self.valid);
         if let Some(indexed) = self.indexed.as_mut().and_then(Indexed::while_active_mut) {
-            let before = indexed.indices.len();
-            let taken = indexed.dictionary.encode(valid, &mut indexed.indices);
-            if indexed.dictionary.len() > UsedEntries::FEW {
-                self.noted.add(before, &valid[..taken], self.order);
-            }
-            return taken;
+            return indexed.dictionary.encode(valid, &mut indexed.indices);
         }
         self.values.extend_from_slice(valid);
         valid.len()
@@ -279,9 +223,6 @@ impl<T: Number> Numbers<T> {
         let Some(indexed) = self.indexed.as_mut().and_then(Indexed::while_active_mut) else {
             return T::range(&self.values, self.order);
         };
-        if let Some(noted) = self.noted.of(indexed.indices.len()) {
-            return noted;
-        }
         let (dictionary, used) = indexed.used();
         let entries = dictionary.entries();
         self.valid.clear();
@@ -333,12 +274,7 @@ impl<T: Number> PageValues for Numbers<T> {
 
     fn drop_last(&mut self, count: usize) {
         match self.indexed.as_mut().and_then(Indexed::while_active_mut) {
-            Some(indexed) => {
-                indexed.drop_last(count, |_, _| {});
-                if count > 0 {
-                    self.noted.values = None;
-                }
-            }
+            Some(indexed) => indexed.drop_last(count, |_, _| {}),
             None => self.values.truncate(self.values.len().saturating_sub(count)),
         }
     }
@@ -451,7 +387,6 @@ impl<T: Number> PageValues for Numbers<T> {
         if let Some(indexed) = &mut self.indexed {
             indexed.finish();
         }
-        self.noted = Noted::default();
         self.values.clear();
         facts
     }
