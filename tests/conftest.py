@@ -99,6 +99,8 @@ GROUPS = {
         "pipeline/test_kills.py",
         "pipeline/test_pipeline.py",
         "pipeline/test_stages.py",
+        "pipeline/test_stream.py",
+        "spark/test_batches.py",
         "validation/test_good_files.py",
         "validation/test_planted_faults.py",
     ),

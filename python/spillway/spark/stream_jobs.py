@@ -252,7 +252,8 @@ class FolderRun(FolderBatch):
     """A write of a named run to a folder: once it is decided which files it has, it is not written again.
 
     A run that was killed after its manifest was made is completed by the next one of its name, which makes no
-    row. Before, the next one writes all rows, and what is left of the first goes with its folder.
+    row. Before, the next one writes all rows, and what is left of the first goes with its folder. Of a stream
+    each micro-batch is such a write.
 
     Args:
         target: The destination.
@@ -261,7 +262,7 @@ class FolderRun(FolderBatch):
 
     def __init__(self, target: Target, run_id: str) -> None:
         # The name becomes part of names of files, and may have any characters.
-        super().__init__(target, uuid.uuid5(_RUNS, run_id).hex, 0)
+        super().__init__(target, uuid.uuid5(_RUNS, run_id).hex, target.batch)
 
     def is_repeated(self) -> bool:
         storage = self._storage()

@@ -89,6 +89,7 @@ class Target:
         app_id: The application's id, for a Delta table.
         app_version: The application's version of these rows.
         run_id: The id of the run whose rows these are: its rows are in the destination once.
+        batch: The number of the run's micro-batch, where the run is a stream.
         schema_mode: ``"merge"`` adds columns to a Delta table.
         given: The path as the caller gave it.
         where: Conditions on the partition columns of a Delta table: the rows that an overwrite replaces.
@@ -106,6 +107,7 @@ class Target:
     app_id: str | None = None
     app_version: int | None = None
     run_id: str | None = None
+    batch: int = 0
     schema_mode: str | None = None
     given: str = ""
     where: str | tuple[Condition, ...] | None = None
@@ -126,6 +128,7 @@ class Target:
         app_id: str | None = None,
         app_version: int | None = None,
         run_id: str | None = None,
+        batch: int = 0,
         schema_mode: str | None = None,
         where: str | Sequence[Condition] | None = None,
         partition_overwrite: str | None = None,
@@ -184,6 +187,7 @@ class Target:
             app_id=app_id,
             app_version=app_version,
             run_id=run_id,
+            batch=batch,
             schema_mode=schema_mode,
             given=path,
             where=where if where is None or isinstance(where, str) else tuple(where),
@@ -417,7 +421,7 @@ def job_of(target: Target) -> Job:
 
     if target.table == "delta":
         if target.run_id is not None:
-            target = replace(target, app_id=target.run_id, app_version=0)
+            target = replace(target, app_id=target.run_id, app_version=target.batch)
         return DeltaJob(target)
     return FolderJob(target) if target.run_id is None else FolderRun(target, target.run_id)
 

@@ -52,14 +52,26 @@ class Cell:
 def cell_of(  # noqa: PLR0913 - what a pipeline does not say itself
     pipeline: "Pipeline",
     *,
-    source: str,
     table: TableKind,
     master: str,
+    source: str | None = None,
     rows: int | None = None,
     partitions: int | None = None,
 ) -> Cell:
-    """The part of a pipeline that a record has: no paths, no names of hosts, no credentials."""
+    """The part of a pipeline that a record has: no paths, no names of hosts, no credentials.
+
+    Args:
+        pipeline: The pipeline.
+        table: The kind of the destination.
+        master: The address of Spark's master.
+        source: The source, where the pipeline's own is none to name.
+        rows: The number of rows of a dataset.
+        partitions: Tasks that make rows.
+    """
     sink = pipeline.sink
+    if source is None:
+        is_stream = pipeline.checkpoint_location is not None
+        source = "stream" if is_stream else "files" if isinstance(pipeline.source, str) else "frame"
     codec = sink.options.compression
     return Cell(
         source=source,

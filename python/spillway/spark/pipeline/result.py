@@ -19,7 +19,7 @@ class PipelineResult:
     """A pipeline that was published.
 
     Args:
-        run_id: The name of the run.
+        run_id: The name of the run; of a stream, the id of its query.
         repeated: True if the destination had the rows of the run before: then nothing was done.
         rows_read: Rows after the transformation.
         rows_written: Rows that were published.
@@ -35,6 +35,7 @@ class PipelineResult:
         writer_seconds: The time inside the native writer, summed over tasks.
         seconds: The time of each stage: ``read`` until the rows are planned, ``write``, ``audit``,
             ``publish``.
+        batches: The results of the micro-batches of a stream, in their order: each was published by itself.
         record: The run as `spillway pipeline` records it, and as JSON can hold it. Its JSON Schema is in
             ``results/schemas``.
     """
@@ -54,4 +55,5 @@ class PipelineResult:
     make_seconds: float = field(repr=False)
     writer_seconds: float = field(repr=False)
     seconds: Mapping[Stage, float]
-    record: Mapping[str, Any] = field(repr=False)
+    batches: tuple[PipelineResult, ...] = field(default=(), repr=False)
+    record: Mapping[str, Any] = field(default_factory=dict, repr=False)

@@ -15,6 +15,7 @@ from spillway.spark.driver import answers_of, driver_of, is_connect
 from spillway.spark.pipeline.checks import RowCheck, Unique, column_of
 from spillway.spark.pipeline.input import read_path
 from spillway.spark.pipeline.result import PipelineResult
+from spillway.spark.pipeline.sink import RunName
 from spillway.spark.run import run, tasks_of_partitions
 from spillway.spark.schema import arrow_schema, quoted
 from spillway.spark.write import sorted_for
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from spillway.spark.pipeline.tasks import Answer
     from spillway.spark.write_job import Job, SparkWriteResult, TaskResult
 
-__all__ = ["MadeRows", "Pipeline", "Run"]
+__all__ = ["MadeRows", "MicroBatch", "Pipeline", "Run"]
 
 _BAD_ROWS = ("fail", "drop", "quarantine")
 _AUDITS = ("full", "sample", "none")
@@ -68,6 +69,11 @@ class Pipeline:
     checks of all rows together are made on them. Only then the files are published, all at once. A run that
     fails publishes nothing.
 
+    The source may be a stream (``spark.readStream``). Its query takes what is there (the trigger
+    ``availableNow``), and each micro-batch is such a run, keyed by the query's id and the batch's number: a
+    query that is killed and run again from its checkpoint leaves the rows of each batch there once. A batch
+    that fails publishes nothing and ends the query; those before it stay published.
+
     Args:
         source: A function that takes the session and returns a DataFrame; a DataFrame; or a path or URL of
             Parquet, CSV or NDJSON that Spark reads.
@@ -80,7 +86,9 @@ class Pipeline:
             ``"none"`` none.
         sink: The destination.
         run_id: The name of the run. A run of this name that is run again, after whatever failure, leaves its
-            rows there once; one that was published does nothing.
+            rows there once; one that was published does nothing. A stream has none.
+        checkpoint_location: The folder or URL of a stream's checkpoint, which Spark reads and writes. With
+            another one, a stream begins anew and adds its rows again.
 
     Raises:
         OptionError: An option has a value that is not accepted.
@@ -106,6 +114,7 @@ class Pipeline:
         bad_rows: BadRows = "fail",
         audit: Audit = "full",
         run_id: str | None = None,
+        checkpoint_location: str | None = None,
     ) -> None:
         for name, value, accepted in (("bad_rows", bad_rows, _BAD_ROWS), ("audit", audit, _AUDITS)):
             if value not in accepted:
@@ -125,6 +134,28 @@ class Pipeline:
         self.bad_rows: BadRows = bad_rows
         self.audit: Audit = audit
         self.run_id = run_id
+        self.checkpoint_location = checkpoint_location
+        if checkpoint_location is not None:
+            self._check_stream()
+
+    def _check_stream(self) -> None:
+        """Refuse what a stream cannot have.
+
+        Raises:
+            OptionError: There is such an option.
+        """
+        if self.run_id is not None:
+            message = (
+                "run_id goes without checkpoint_location: a stream's rows are known by the id of its query, "
+                "which its checkpoint keeps. Leave one of both out"
+            )
+            raise OptionError(message, "run_id")
+        if self.sink.mode != "append":
+            message = (
+                f'mode="{self.sink.mode}" is not accepted with checkpoint_location: each micro-batch would '
+                "replace the rows of the one before, or find them there. Let the sink append"
+            )
+            raise OptionError(message, "mode", ("append",))
 
     def run(self, spark: SparkSession) -> PipelineResult:
         """Run the pipeline on a session, which it neither starts nor stops.
@@ -144,7 +175,7 @@ class Pipeline:
             FileExistsError: There is something at the destination, and its mode is ``"error"``.
             SpillwayError: As `spillway.spark.write`.
             pyspark.errors.PySparkException: Spark cannot read the source, or a task failed more often than
-                Spark repeats it. Nothing is published.
+                Spark repeats it. Nothing is published; of a stream, nothing of the batch.
         """
         return Run(self, spark).result()
 
@@ -162,10 +193,13 @@ class Pipeline:
             frame = source(spark) if callable(source) else source
         if self.transform is not None:
             frame = self.transform(frame)
-        if frame.isStreaming:
-            message = "the source is a stream: read it by spark.read, or write it by format('spillway')"
-            raise OptionError(message, "source")
-        return _Rows(frame, None, arrow_schema(frame.schema), frame.schema)
+        if frame.isStreaming and self.checkpoint_location is None:
+            message = "the source is a stream: say checkpoint_location, or read it by spark.read"
+            raise OptionError(message, "checkpoint_location")
+        if not frame.isStreaming and self.checkpoint_location is not None:
+            message = "checkpoint_location is for a stream: read by spark.readStream, or leave it out"
+            raise OptionError(message, "checkpoint_location")
+        return _rows_of(frame)
 
 
 class _Rows(NamedTuple):
@@ -175,6 +209,24 @@ class _Rows(NamedTuple):
     made: MadeRows | None
     schema: pa.Schema
     spark_schema: StructType | None
+
+
+def _rows_of(frame: DataFrame) -> _Rows:
+    return _Rows(frame, None, arrow_schema(frame.schema), frame.schema)
+
+
+class MicroBatch(NamedTuple):
+    """A micro-batch of a stream.
+
+    Args:
+        frame: Its rows.
+        query: The id of the query.
+        number: Its number.
+    """
+
+    frame: DataFrame
+    query: str
+    number: int
 
 
 class _NothingToKeepError(Exception):
@@ -188,6 +240,7 @@ class Run:
         pipeline: The pipeline.
         session: Its session.
         look: Called with all rows that are about to be published.
+        batch: The micro-batch whose rows these are, in place of the pipeline's source.
 
     Attributes:
         jobs: The jobs that were begun.
@@ -197,7 +250,12 @@ class Run:
     """
 
     def __init__(
-        self, pipeline: Pipeline, session: SparkSession, look: Callable[[DataFrame], None] | None = None
+        self,
+        pipeline: Pipeline,
+        session: SparkSession,
+        look: Callable[[DataFrame], None] | None = None,
+        *,
+        batch: MicroBatch | None = None,
     ) -> None:
         self._pipeline, self._session, self._look = pipeline, session, look
         from spillway.spark.pipeline.record import RunWatch
@@ -206,7 +264,13 @@ class Run:
         self._driver: Driver = driver_of(session)
         self._answers: list[Answer] | None = None
         self._audited: AuditOutcome | None = None
-        self._run_id = pipeline.run_id or uuid.uuid4().hex
+        self._batch = batch
+        if batch is None:
+            self._name = RunName(pipeline.run_id)
+            self._run_id = pipeline.run_id or uuid.uuid4().hex
+        else:
+            self._name = RunName(batch.query, batch.number)
+            self._run_id = f"{batch.query}/{batch.number}"
         self.jobs: list[Job] = []
         self.published: SparkWriteResult | None = None
         self.stage: Stage = "read"
@@ -217,11 +281,16 @@ class Run:
         pipeline = self._pipeline
         sink = pipeline.sink
         with self._staged("read", "plans its rows"):
-            rows = pipeline.rows(self._session)
+            batch = self._batch
+            rows = pipeline.rows(self._session) if batch is None else _rows_of(batch.frame)
             for check in self._set_checks:
                 for name in check.columns:
                     column_of(rows.schema.names, name, check.name)
-            plan = sink.plan(self._session, rows.schema, rows.spark_schema, pipeline.run_id)
+            plan = sink.plan(self._session, rows.schema, rows.spark_schema, self._name)
+        if rows.frame is not None and rows.frame.isStreaming:
+            from spillway.spark.pipeline.stream import run_stream
+
+            return run_stream(pipeline, self._session, rows.frame, self._watch)
         started = time.perf_counter()
         self.published = run(
             partial(_job, plan, readable=self._reads),
@@ -264,7 +333,7 @@ class Run:
 
         pipeline = self._pipeline
         plan = pipeline.sink.plan_quarantine(
-            self._session, quarantine_schema(rows.schema), job.target.table, pipeline.run_id
+            self._session, quarantine_schema(rows.schema), job.target.table, self._name
         )
 
         def tasks(quarantine: Job) -> list[TaskResult]:
@@ -359,7 +428,7 @@ class Run:
         keeps = pipeline.bad_rows == "quarantine"
         result = PipelineResult(
             run_id=self._run_id,
-            repeated=self._answers is None and pipeline.run_id is not None,
+            repeated=self._answers is None and self._name.run_id is not None,
             rows_read=read,
             rows_written=done.rows,
             rows_dropped=0 if keeps else bad,
@@ -373,7 +442,6 @@ class Run:
             make_seconds=sum(answer.seconds for answer in answers),
             writer_seconds=done.writer_seconds,
             seconds=self.seconds,
-            record={},
         )
         return replace(result, record=self._record(result, done))
 
@@ -382,7 +450,6 @@ class Run:
 
         cell = cell_of(
             self._pipeline,
-            source="files" if isinstance(self._pipeline.source, str) else "frame",
             table="parquet" if done.version is None else "delta",
             master=self._session.conf.get("spark.master", "connect") or "",
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spillway._options import shows_options
 from spillway.spark.run import check_mode
@@ -19,7 +19,19 @@ if TYPE_CHECKING:
     from spillway.spark.write_job import Job
     from spillway.types import Condition, WriteMode, WriterKeywords
 
-__all__ = ["Sink"]
+__all__ = ["RunName", "Sink"]
+
+
+class RunName(NamedTuple):
+    """The name by which a destination knows the rows of a run.
+
+    Args:
+        run_id: The name of the run, or the id of a query; None for rows that are added each time.
+        batch: The number of a micro-batch.
+    """
+
+    run_id: str | None
+    batch: int = 0
 
 
 class Sink:
@@ -67,6 +79,7 @@ class Sink:
     ) -> None:
         replaces = where is not None or partition_overwrite is not None
         self.path = path
+        self.table = table
         self.mode: WriteMode = mode or ("overwrite" if replaces else "append")
         self.partition_by = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
         self.max_file_bytes = max_file_bytes
@@ -96,15 +109,16 @@ class Sink:
         return f"{self.path.rstrip('/')}__quarantine"
 
     def plan(
-        self, session: SparkSession, schema: pa.Schema, rows: StructType | None, run_id: str | None
+        self, session: SparkSession, schema: pa.Schema, rows: StructType | None, name: RunName
     ) -> Callable[[], Job]:
         """Return what makes the job; `rows` is Spark's own schema of rows that it makes."""
         from spillway.spark.write import plan_of
 
-        return plan_of(session, self.path, schema, rows=rows, run_id=run_id, **self._kept, **self._target)
+        named = name._asdict()
+        return plan_of(session, self.path, schema, rows=rows, **named, **self._kept, **self._target)
 
     def plan_quarantine(
-        self, session: SparkSession, schema: pa.Schema, table: str, run_id: str | None
+        self, session: SparkSession, schema: pa.Schema, table: str, name: RunName
     ) -> Callable[[], Job]:
         """Return what makes the job that appends the rows which failed a check."""
         from spillway.spark.write import plan_of
@@ -112,5 +126,11 @@ class Sink:
         merge = "merge" if table == "delta" else None
         kept = {**self._kept, "table": table, "options": {}}
         return plan_of(
-            session, self.quarantine, schema, overwrite=False, run_id=run_id, schema_mode=merge, **kept
+            session,
+            self.quarantine,
+            schema,
+            overwrite=False,
+            schema_mode=merge,
+            **name._asdict(),
+            **kept,
         )
