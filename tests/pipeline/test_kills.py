@@ -26,6 +26,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 __test__ = SOAK
 
 STAGES = ("before_write", "after_write", "after_audit", "between", "before_publish", "after_publish")
+WAYS = list(itertools.product(["parquet", "delta"], ["frame", "stream"]))
 
 #: Kills this process at a stage. The first commit is that of the quarantine, the second that of the sink.
 PROGRAM = """
@@ -77,7 +78,7 @@ def _rows(session: SparkSession) -> DataFrame:
     return session.range(0, 100, 1, 3).selectExpr("id", "id % 10 AS lat")
 
 
-@pytest.mark.parametrize("way", itertools.product(["parquet", "delta"], ["frame", "stream"]), ids="-".join)
+@pytest.mark.parametrize("way", WAYS, ids="-".join)
 @pytest.mark.parametrize("stage", STAGES)
 def test_rows_are_there_once_after_a_kill_and_a_repetition(
     spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest, stage: str, way: tuple[str, str]

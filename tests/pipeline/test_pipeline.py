@@ -12,8 +12,14 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from spillway import datasets
-from spillway.errors import AuditError, CheckFailedError, OptionError, SchemaError
+from spillway import datasets, delta
+from spillway.errors import (
+    AuditError,
+    CheckFailedError,
+    OptionError,
+    SchemaError,
+    UnsupportedTableError,
+)
 from spillway.spark import Pipeline, Sink, between, not_null, unique
 from spillway.spark.pipeline import audit
 from spillway.spark.pipeline.checks import parse_check
@@ -158,6 +164,53 @@ def test_rows_that_are_there_twice_fail_the_run(spark: SparkSession, tmp_path: P
     assert Pipeline(source=rows, sink=sink, checks=[unique("name")]).run(spark).rows_written == 4
 
 
+@pytest.mark.parametrize(("table", "partition_by"), [("delta", "day"), ("parquet", "day"), ("parquet", ())])
+def test_values_that_the_table_has_fail_the_run_where_it_is_asked(
+    spark: SparkSession, tmp_path: Path, table: Any, partition_by: Any
+) -> None:
+    to = tmp_path / "to"
+
+    def run(*numbers: int | None, day: str | None = "d0", **more: Any) -> Any:
+        rows = frame(spark, *((number, "a", 1, day) for number in numbers), tasks=1)
+        sink = Sink(str(to), **{"table": table, "partition_by": partition_by, **more})
+        checks = [unique("ID", in_table=True)]
+        return Pipeline(source=rows, sink=sink, checks=checks, audit="none").run(spark)
+
+    # Nothing is there yet; and nulls equal nothing.
+    run(1, 3, None)
+    run(4, None, day=None)
+    with pytest.raises(CheckFailedError, match=r"1 row already, such as 3\b") as failed:
+        run(3, 5, day="d1")
+    assert failed.value.counts == {"unique(ID, in_table=True)": 1}
+    run(5, day="d1")
+    # Rows that an overwrite replaces may come again.
+    overwrites: list[Any] = []
+    if partition_by:
+        overwrites = [{"partition_overwrite": "dynamic"}]
+    if table == "delta":
+        overwrites += [{"where": "day = 'd1'"}, {"where": [("day", "in", ["d1"])]}]
+    for given in overwrites:
+        run(5, day="d1", **given)
+    if overwrites:
+        with pytest.raises(CheckFailedError):
+            run(4, day="d1", **overwrites[-1])
+    assert sorted(filter(None, read(to)["id"].to_pylist())) == [1, 3, 4, 5]
+    run(4, 5, mode="overwrite")
+    assert ids(to) == [4, 5]
+
+
+def test_values_beside_rows_that_are_marked_as_deleted_need_delta(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    to = str(tmp_path / "to")
+    rows = frame(spark, (1, "a", 1), (2, "b", 2))
+    Pipeline(source=rows, sink=Sink(to, table="delta")).run(spark)
+    delta.open(to).set_properties({"delta.enableDeletionVectors": "true"})
+    delta.open(to).delete("id = 1")
+    with pytest.raises(UnsupportedTableError, match="Delta's jars"):
+        Pipeline(source=rows, sink=Sink(to), checks=[unique("id", in_table=True)]).run(spark)
+
+
 def test_a_backfill_replaces_the_rows_of_its_condition(spark: SparkSession, tmp_path: Path) -> None:
     to = str(tmp_path / "to")
     rows = frame(spark, (1, "a", 1, "d0"), (2, "b", 2, "d1"))
@@ -226,9 +279,22 @@ def test_checks_are_read_as_they_are_written() -> None:
         "between(lat, 0, 1.5)": between("lat", 0, 1.5),
         "between('a b', '2026-01-01', '2026-12-31')": between("a b", "2026-01-01", "2026-12-31"),
         "unique(day, id)": unique("day", "id"),
+        "unique(id, in_table=True)": unique("id", in_table=True),
     }
     assert {text: parse_check(text) for text in texts} == texts
-    for text in ("", "id", "not_null()", "between(lat, 0)", "unique()", "os.remove('x')", "absent(id)"):
+    for text in (
+        "",
+        "id",
+        "not_null()",
+        "between(lat, 0)",
+        "unique()",
+        "os.remove('x')",
+        "absent(id)",
+        "unique(id, in_table=1)",
+    ):
+        with pytest.raises(OptionError):
+            parse_check(text)
+    for text in ("unique(id, in_table=1)", "unique(id, table=True)", "not_null(id, in_table=True)"):
         with pytest.raises(OptionError):
             parse_check(text)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -12,9 +13,10 @@ import pyarrow as pa
 from spillway._native import Digest
 from spillway._wording import counted
 from spillway.errors import AuditError, CheckFailedError
-from spillway.spark.location import is_local
+from spillway.spark.location import unquoted
 from spillway.spark.pipeline.checks import column_of
 from spillway.spark.pipeline.compare import FILE, changed_settings, check_rows
+from spillway.spark.pipeline.present import of_hadoop, staying
 from spillway.spark.schema import quoted
 from spillway.validation.normalize import plan_source
 from spillway.validation.source import empty_digest
@@ -48,7 +50,7 @@ class AuditOutcome:
         files: The files that were read.
         rows: Their rows.
         row_checksum: The checksum of these rows, whatever their order, which is the one taken while they were
-            written; None where no file was read.
+            written; None where no file was read, and of a stream, whose micro-batches have theirs.
     """
 
     kind: str
@@ -126,15 +128,56 @@ class Staged:
             total = twice.agg(F.sum("count"), F.count("count")).first()
             rows, values = (0, 0) if total is None else (total[0] or 0, total[1])
             shown = twice.orderBy(F.desc("count"), *filled.columns).limit(_SHOWN).collect() if rows else []
-        if rows:
-            some = "; ".join(
-                f"{counted(row['count'], 'row')} with {', '.join(map(repr, row[:-1]))}" for row in shown
-            )
+            if rows:
+                some = "; ".join(
+                    f"{counted(row['count'], 'row')} with {', '.join(map(repr, row[:-1]))}" for row in shown
+                )
+                message = (
+                    f"{check.name}: {counted(rows, 'row')} share {counted(values, 'value')}, such as {some}. "
+                    "Nothing was published"
+                )
+                raise CheckFailedError(message, {check.name: rows})
+            if check.in_table:
+                self._check_absent(check, frame, filled, columns)
+
+    def _check_absent(self, check: Unique, rows: DataFrame, keys: DataFrame, columns: Sequence[str]) -> None:
+        """Refuse rows whose values the destination has already, in rows that stay there."""
+        from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+
+        partitions = self._job.partition_columns
+        names = [*columns, *(name for name in partitions if name not in columns)]
+        touched = None
+        if self._job.replaces_touched(self._results):
+            touched = rows.select(*(F.col(quoted(name)) for name in partitions)).distinct()
+        present = staying(self._session, self._job.target, touched, partial(self._columns, names))
+        if present is None:
+            return
+        old = present.select(*(F.col(quoted(name)).alias(f"k{at}") for at, name in enumerate(columns)))
+        both = keys.join(old, keys.columns, "left_semi").cache()
+        try:
+            count = both.count()
+            shown = both.orderBy(*both.columns).limit(_SHOWN).collect() if count else []
+        finally:
+            both.unpersist()
+        if count:
+            some = "; ".join(", ".join(map(repr, row)) for row in shown)
             message = (
-                f"{check.name}: {counted(rows, 'row')} share {counted(values, 'value')}, such as {some}. "
-                "Nothing was published"
+                f"{check.name}: {self._job.target.path} has the values of {counted(count, 'row')} already, "
+                f"such as {some}. Nothing was published"
             )
-            raise CheckFailedError(message, {check.name: rows})
+            raise CheckFailedError(message, {check.name: count})
+
+    def _columns(self, names: Sequence[str], files: Sequence[StagedFile] | None) -> DataFrame:
+        """Some columns of files, or of the folder that the destination is."""
+        from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+        from pyspark.sql.types import StructType
+
+        if files is not None:
+            return self._frame(files, names).drop(FILE)
+        schema = self._spark_schema()
+        folder = self._session.read.schema(StructType([schema[name] for name in names]))
+        path = _literal(of_hadoop(unquoted(self._job.target.path)))
+        return folder.parquet(path).select(*(F.col(quoted(name)) for name in names))
 
     @contextlib.contextmanager
     def rows(self) -> Iterator[DataFrame]:
@@ -151,24 +194,31 @@ class Staged:
         with changed_settings(self._session, {**_FORMAT_CHECK, **(_UTC if timed else {})}):
             yield self._frame(files)
 
-    def _frame(self, files: Sequence[StagedFile]) -> DataFrame:
-        from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+    def _spark_schema(self) -> StructType:
         from pyspark.sql.pandas.types import from_arrow_schema
+
+        schema = self._job.target.schema
+        return self._schema or from_arrow_schema(schema, prefer_timestamp_ntz=True)
+
+    def _frame(self, files: Sequence[StagedFile], names: Sequence[str] = ()) -> DataFrame:
+        """The rows of files: these columns, or those of the rows that were written."""
+        from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
         from pyspark.sql.types import StructType
 
-        arrow = self._job.target.schema
+        wanted = names or self._job.target.schema.names
         partitions = self._job.partition_columns
-        schema = self._schema or (from_arrow_schema(arrow, prefer_timestamp_ntz=True) if partitions else None)
         reader = self._session.read
+        schema = self._spark_schema() if names or partitions else self._schema
         if schema is not None:
-            reader = reader.schema(StructType([each for each in schema if each.name not in partitions]))
-        frame = reader.parquet(*(_literal(_of_hadoop(file.path)) for file in files))
-        own = [F.col(quoted(name)) for name in arrow.names if name not in partitions]
-        frame = frame.select(*own, F.regexp_replace("_metadata.file_path", "^[^:]+:/*", "").alias(FILE))
+            own = [each for each in schema if each.name in wanted and each.name not in partitions]
+            reader = reader.schema(StructType(own))
+        frame = reader.parquet(*(_literal(of_hadoop(file.path)) for file in files))
+        columns = [F.col(quoted(name)) for name in wanted if name not in partitions]
+        frame = frame.select(*columns, F.regexp_replace("_metadata.file_path", "^[^:]+:/*", "").alias(FILE))
         if not partitions:
             return frame
         # Files of several attempts have no folder in common below which all folders are of partitions.
-        by_path = {_tail(_of_hadoop(file.path)): file.partition for file in files}
+        by_path = {_tail(of_hadoop(file.path)): file.partition for file in files}
         keys = [f"_spillway_p{place}" for place in range(len(partitions))]
         rows = [
             (url, *(by_path[unquote(url)][name] for name in partitions))
@@ -179,14 +229,8 @@ class Staged:
         typed = {
             name: F.col(key).cast(schema[name].dataType) for name, key in zip(partitions, keys, strict=True)
         }
-        columns = [typed[name].alias(name) if name in typed else F.col(quoted(name)) for name in arrow.names]
+        columns = [typed[name].alias(name) if name in typed else F.col(quoted(name)) for name in wanted]
         return frame.join(F.broadcast(values), FILE).select(*columns, FILE)
-
-
-def _of_hadoop(path: str) -> str:
-    """The location as Spark spells it."""
-    # Without a scheme it would be a path on Hadoop's default file system.
-    return f"file:{path}" if is_local(path) else path.replace("s3://", "s3a://", 1)
 
 
 def _literal(path: str) -> str:

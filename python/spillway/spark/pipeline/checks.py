@@ -42,10 +42,12 @@ class Unique:
     Attributes:
         name: The check as it is written, such as ``unique(id)``.
         columns: The columns.
+        in_table: True if the rows that the sink has already count, too.
     """
 
     name: str
     columns: tuple[str, ...]
+    in_table: bool = False
 
 
 Check = RowCheck | Unique
@@ -81,13 +83,17 @@ def between(column: str, low: Any, high: Any) -> RowCheck:
     return RowCheck(f"between({column}, {low}, {high})", column, (low, high))
 
 
-def unique(*columns: str) -> Unique:
+def unique(*columns: str, in_table: bool = False) -> Unique:
     """Check that no two rows of a run have the same values in some columns.
 
-    Rows with a null in one of them are not compared, as in SQL. Rows of earlier runs are not looked at.
+    Rows with a null in one of them are not compared, as in SQL. Of a stream, the rows of each micro-batch are
+    compared.
 
     Args:
         *columns: The names of the columns.
+        in_table: True to compare them with the rows that the sink has, too, but for those that an overwrite
+            replaces. Spark reads them when the files are audited: what another writer commits between that
+            and the publication is not seen.
 
     Raises:
         OptionError: No column is named.
@@ -95,10 +101,13 @@ def unique(*columns: str) -> Unique:
     Example:
         >>> spillway.spark.unique("day", "id").name
         'unique(day, id)'
+        >>> spillway.spark.unique("id", in_table=True).name
+        'unique(id, in_table=True)'
     """
     if not columns:
         raise OptionError("unique() names no column: name one or several", "checks")
-    return Unique(f"unique({', '.join(columns)})", columns)
+    words = [*columns, *(["in_table=True"] if in_table else [])]
+    return Unique(f"unique({', '.join(words)})", columns, in_table)
 
 
 _CHECKS = {"not_null": not_null, "between": between, "unique": unique}
@@ -114,11 +123,14 @@ def parse_check(text: str) -> Check:
     """
     try:
         call = ast.parse(text.strip(), mode="eval").body
-        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and not call.keywords):
-            raise ValueError("it is no call")  # noqa: TRY301 - all that is wrong ends in one message
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)):
+            raise ValueError("it is no call")  # noqa: TRY301, TRY004 - all that is wrong ends in one message
         make: Any = _CHECKS[call.func.id]
         given = [each.id if isinstance(each, ast.Name) else ast.literal_eval(each) for each in call.args]
-        check: Check = make(*given)
+        named = {each.arg: ast.literal_eval(each.value) for each in call.keywords if each.arg}
+        if len(named) < len(call.keywords) or not isinstance(named.get("in_table", False), bool):
+            raise ValueError("in_table is True or False")  # noqa: TRY301 - as above
+        check: Check = make(*given, **named)
     except (SyntaxError, ValueError, KeyError, TypeError) as error:
         message = (
             f"{text!r} is no check: write not_null(id), between(latency_ms, 0, 60000) or unique(day, id)"
