@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from spillway.errors import (
 from spillway.spark import Pipeline, Sink, between, not_null, unique
 from spillway.spark.pipeline import audit
 from spillway.spark.pipeline.checks import parse_check
+from spillway.spark.pipeline.input import read_path
 from spillway.spark.pipeline.record import SCHEMA
 from spillway.spark.pipeline.rows import GeneratedRows, count_rows
 from spillway.spark.pipeline.run import Run
@@ -244,6 +246,31 @@ def test_a_path_and_a_transformation_are_read_by_the_session(spark: SparkSession
         pq.ParquetFile(next(tmp_path.glob("to/*.parquet"))).metadata.row_group(0).column(0).compression
         == "SNAPPY"
     )
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_records_that_spark_cannot_parse_follow_bad_rows(
+    spark: SparkSession, tmp_path: Path, table: Any
+) -> None:
+    (tmp_path / "in.json").write_text('{"id": 1, "lat": 5}\n{"id": 2, "lat\n{"id": 3, "lat": 99}\n')
+    schema = "id INT, _corrupt_record STRING, lat INT"
+    sink = Sink(str(tmp_path / "to"), table=table)
+
+    def run(bad_rows: Any) -> Any:
+        source = partial(read_path, path=str(tmp_path / "in.json"), schema=schema)
+        return Pipeline(source=source, sink=sink, checks=[between("lat", 0, 50)], bad_rows=bad_rows).run(
+            spark
+        )
+
+    with pytest.raises(CheckFailedError, match=r'_corrupt_record: 1 row .* \{"id": 2, "lat'):
+        run("fail")
+    kept = run("quarantine")
+    assert (kept.rows_written, kept.checks) == (1, {"_corrupt_record": 1, "between(lat, 0, 50)": 1})
+    assert read(tmp_path / "to").to_pylist() == [{"id": 1, "lat": 5}]
+    found = {row["_corrupt_record"]: row for row in read(tmp_path / "to__quarantine").to_pylist()}
+    assert found['{"id": 2, "lat']["_failed_checks"] == ["_corrupt_record"]
+    assert (found[None]["id"], found[None]["_failed_checks"]) == (3, ["between(lat, 0, 50)"])
+    assert run("drop").rows_dropped == 2
 
 
 def test_settings_of_the_session_are_as_before(spark: SparkSession, tmp_path: Path) -> None:

@@ -24,14 +24,19 @@ class RowCheck:
         name: The check as it is written, such as ``not_null(id)``.
         column: The column that it looks at.
         bounds: The least and the greatest value; None if the column only has to have a value.
+        is_corrupt: True for the column in which Spark's readers leave a record that they could not parse: it
+            must have no value.
     """
 
     name: str
     column: str
     bounds: tuple[Any, Any] | None = None
+    is_corrupt: bool = False
 
     def failed(self, column: Column) -> Column:
         """The condition of rows that fail the check; null for rows about which it says nothing."""
+        if self.is_corrupt:
+            return column.isNotNull()
         return column.isNull() if self.bounds is None else ~column.between(*self.bounds)
 
 

@@ -52,7 +52,10 @@ def read_path(  # noqa: PLR0913 - what there is to say about text
     delimiter: str | None = None,
     encoding: str | None = None,
 ) -> DataFrame:
-    """Read Parquet, CSV with a header, or NDJSON. A line that does not fit fails the run.
+    """Read Parquet, CSV with a header, or NDJSON.
+
+    A line that does not fit fails the run, unless the schema has a column for such lines:
+    ``_corrupt_record``, or what ``spark.sql.columnNameOfCorruptRecord`` says.
 
     Args:
         session: The session.
@@ -73,7 +76,10 @@ def read_path(  # noqa: PLR0913 - what there is to say about text
         # Columns that the first file lacks would be lost.
         reader = reader.option("mergeSchema", "true")
     else:
-        reader = reader.option("mode", "FAILFAST").option("encoding", encoding or "UTF-8")
+        corrupt = session.conf.get("spark.sql.columnNameOfCorruptRecord") or ""
+        keeps = schema is not None and re.search(rf"(?<!\w){re.escape(corrupt)}(?!\w)", schema) is not None
+        mode = "PERMISSIVE" if keeps else "FAILFAST"
+        reader = reader.option("mode", mode).option("encoding", encoding or "UTF-8")
     if form == "csv":
         tabs = ".tsv" in path.rpartition("/")[2].lower()
         reader = reader.options(

@@ -39,8 +39,10 @@ __all__ = ["MadeRows", "MicroBatch", "Pipeline", "Run"]
 
 _BAD_ROWS = ("fail", "drop", "quarantine")
 _AUDITS = ("full", "sample", "none")
-#: The bits of a number of 64, without its sign.
-_MOST_CHECKS = 63
+#: The bits of a number of 64, without its sign and that of records that could not be parsed.
+_MOST_CHECKS = 62
+#: The setting that names the column in which Spark's readers of text leave such records.
+_CORRUPT = "spark.sql.columnNameOfCorruptRecord"
 
 BadRows = Literal["fail", "drop", "quarantine"]
 Audit = Literal["full", "sample", "none"]
@@ -79,7 +81,9 @@ class Pipeline:
             Parquet, CSV or NDJSON that Spark reads.
         transform: Takes the DataFrame of the source, and returns the one that is written.
         checks: `not_null`, `between` and `unique`.
-        bad_rows: What becomes of rows that fail `not_null` or `between`: ``"fail"`` fails the run, ``"drop"``
+        bad_rows: What becomes of rows that fail `not_null` or `between`, or have a value in
+            ``_corrupt_record``, the column in which Spark's readers of CSV and JSON leave a record that they
+            cannot parse (it is not written to the sink): ``"fail"`` fails the run, ``"drop"``
             leaves them out, and ``"quarantine"`` appends them to a table of the sink's kind, at the sink's
             path with ``__quarantine`` added. It is published before the destination.
         audit: ``"full"`` reads all files back, ``"sample"`` all files of every tenth task that has any, and
@@ -186,7 +190,7 @@ class Pipeline:
         if hasattr(type(source), "make"):
             if self.row_checks or self.transform is not None:
                 raise OptionError("rows that executors make have no checks and no transformation", "checks")
-            return _Rows(None, source, source.schema, None)
+            return _Rows(None, source, source.schema, None, ())
         if isinstance(source, str):
             frame: Any = read_path(spark, source)
         else:
@@ -199,20 +203,41 @@ class Pipeline:
         if not frame.isStreaming and self.checkpoint_location is not None:
             message = "checkpoint_location is for a stream: read by spark.readStream, or leave it out"
             raise OptionError(message, "checkpoint_location")
-        return _rows_of(frame)
+        return _rows_of(frame, self.row_checks)
 
 
 class _Rows(NamedTuple):
-    """The rows of a run: a frame, or what executors make; and their schema."""
+    """The rows of a run: a frame, or what executors make; and their schema.
+
+    Args:
+        frame: The rows. Behind the columns that are written it has that of corrupt records, if there is one.
+        made: What executors make.
+        schema: The schema of the rows that are written.
+        spark_schema: The same as Spark has it.
+        checks: The checks of each row.
+        corrupt: The name of the column of corrupt records.
+    """
 
     frame: DataFrame | None
     made: MadeRows | None
     schema: pa.Schema
     spark_schema: StructType | None
+    checks: tuple[RowCheck, ...]
+    corrupt: str | None = None
 
 
-def _rows_of(frame: DataFrame) -> _Rows:
-    return _Rows(frame, None, arrow_schema(frame.schema), frame.schema)
+def _rows_of(frame: DataFrame, checks: Sequence[RowCheck]) -> _Rows:
+    """The rows of a frame, whose column of corrupt records is checked and not written."""
+    from pyspark.sql.types import StringType, StructType
+
+    name = frame.sparkSession.conf.get(_CORRUPT) or ""
+    found = [each for each in frame.schema if each.name == name and isinstance(each.dataType, StringType)]
+    if not found:
+        return _Rows(frame, None, arrow_schema(frame.schema), frame.schema, tuple(checks))
+    schema = StructType([each for each in frame.schema if each.name != name])
+    ordered = frame.select(*(quoted(each.name) for each in schema), quoted(name))
+    corrupt = RowCheck(name, name, is_corrupt=True)
+    return _Rows(ordered, None, arrow_schema(schema), schema, (corrupt, *checks), name)
 
 
 class MicroBatch(NamedTuple):
@@ -263,6 +288,7 @@ class Run:
         self._watch = RunWatch()
         self._driver: Driver = driver_of(session)
         self._answers: list[Answer] | None = None
+        self._row_checks: Sequence[RowCheck] = pipeline.row_checks
         self._audited: AuditOutcome | None = None
         self._batch = batch
         if batch is None:
@@ -282,7 +308,10 @@ class Run:
         sink = pipeline.sink
         with self._staged("read", "plans its rows"):
             batch = self._batch
-            rows = pipeline.rows(self._session) if batch is None else _rows_of(batch.frame)
+            rows = (
+                pipeline.rows(self._session) if batch is None else _rows_of(batch.frame, pipeline.row_checks)
+            )
+            self._row_checks = rows.checks
             for check in self._set_checks:
                 for name in check.columns:
                     column_of(rows.schema.names, name, check.name)
@@ -313,10 +342,6 @@ class Run:
     def _set_checks(self) -> Sequence[Unique]:
         return self._pipeline.set_checks
 
-    @property
-    def _row_checks(self) -> Sequence[RowCheck]:
-        return self._pipeline.row_checks
-
     def _written(self, rows: _Rows, job: Job) -> list[TaskResult]:
         """Write the rows; those that failed a check are published when the others were audited."""
         self.jobs.append(job)
@@ -333,7 +358,7 @@ class Run:
 
         pipeline = self._pipeline
         plan = pipeline.sink.plan_quarantine(
-            self._session, quarantine_schema(rows.schema), job.target.table, self._name
+            self._session, quarantine_schema(rows.schema, rows.corrupt), job.target.table, self._name
         )
 
         def tasks(quarantine: Job) -> list[TaskResult]:
@@ -361,12 +386,13 @@ class Run:
                 answers: list[Any] = tasks_of_partitions(context, rows.made.partitions, task)  # type: ignore[arg-type]  # what the task returns
                 return answers
             assert rows.frame is not None  # noqa: S101 - one of both is there
+            names = [*rows.schema.names, *([rows.corrupt] if rows.corrupt else [])]
             checks = [
-                RowCheck(check.name, column_of(rows.schema.names, check.column, check.name), check.bounds)
+                replace(check, column=column_of(names, check.column, check.name))
                 for check in self._row_checks
             ]
             frame = sorted_for(job, _flagged(rows.frame, checks))
-            work = CheckedTask(job, checks, quarantine, self._run_id, digests=digests)
+            work = CheckedTask(job, checks, quarantine, self._run_id, corrupt=rows.corrupt, digests=digests)
             return answers_of(frame, work)
 
     def _accept(self, rows: _Rows, job: Job, results: Sequence[TaskResult]) -> None:
@@ -404,7 +430,8 @@ class Run:
         for place, check in enumerate(self._row_checks):
             if check.name in counts:
                 found = [value for answer in self._answers or () for value in answer.examples[place]]
-                shown = "null" if check.bounds is None else ", ".join(found[:3])
+                is_null = check.bounds is None and not check.is_corrupt
+                shown = "null" if is_null else ", ".join(found[:3])
                 said.append(
                     f"{check.name}: {counted(counts[check.name], 'row')} in which {check.column} is {shown}"
                 )

@@ -112,7 +112,7 @@ def _summed(
         for stage, spent in each.seconds.items():
             seconds[stage] = seconds.get(stage, 0.0) + spent
         for name, rows in each.checks.items():
-            checks[name] += rows
+            checks[name] = checks.get(name, 0) + rows
     audits = [each.audit for each in done]
     sums = ("rows_read", "rows_written", "rows_dropped", "rows_quarantined", "files", "bytes")
     result = PipelineResult(

@@ -51,10 +51,16 @@ class Answer(NamedTuple):
     seconds: float = 0.0
 
 
-def quarantine_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema of rows that failed a check: theirs, the names of the checks, and the run."""
+def quarantine_schema(schema: pa.Schema, corrupt: str | None = None) -> pa.Schema:
+    """The schema of rows that failed a check: theirs, the names of the checks, and the run.
+
+    Args:
+        schema: The schema of the rows that are written.
+        corrupt: The name of the column of records that could not be parsed.
+    """
+    record = [pa.field(corrupt, pa.string())] if corrupt else []
     names = pa.field("_failed_checks", pa.list_(pa.field("element", pa.string())))
-    return pa.schema([*schema, names, pa.field("_run_id", pa.string())])
+    return pa.schema([*schema, *record, names, pa.field("_run_id", pa.string())])
 
 
 class _Tally:
@@ -109,38 +115,48 @@ class CheckedTask:
     """A task that writes the rows of its partition of a frame that pass all checks.
 
     The last column of the frame has a bit for each check that the row fails. Without a check there is none.
+    Before it, behind the columns that are written, may be that of corrupt records.
 
     Args:
         job: The job.
         checks: The checks of rows.
         quarantine: The job of the rows that fail; None to leave them out.
         run_id: The name of the run.
+        corrupt: The name of the column of records that could not be parsed.
         digests: True if checksums are taken.
     """
 
-    def __init__(
-        self, job: Job, checks: Sequence[RowCheck], quarantine: Job | None, run_id: str, *, digests: bool
+    def __init__(  # noqa: PLR0913 - what a task is told
+        self,
+        job: Job,
+        checks: Sequence[RowCheck],
+        quarantine: Job | None,
+        run_id: str,
+        *,
+        corrupt: str | None = None,
+        digests: bool,
     ) -> None:
         self._job, self._checks, self._quarantine = job, tuple(checks), quarantine
-        self._run_id, self._digests = run_id, digests
+        self._run_id, self._corrupt, self._digests = run_id, corrupt, digests
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Answer]:
         """Write the rows."""
         schema = self._job.target.schema
-        split = _Split(self._checks, schema)
+        bad_schema = quarantine_schema(schema, self._corrupt)
+        split = _Split(self._checks, schema, bad_schema)
         tally = _Tally(schema, digests=self._digests)
         task, attempt = partition_number(), attempt_number()
         with tempfile.SpooledTemporaryFile(max_size=_MOST_HELD) as file:
             keep: Any = None
             if self._quarantine is not None:
-                keep = pa.ipc.new_stream(file, quarantine_schema(schema))
+                keep = pa.ipc.new_stream(file, bad_schema)
             good = tally.passed(split.good(batches, keep, self._run_id))
             result = tally.of(self._job.write(good, task, attempt))
             quarantined = None
             if self._quarantine is not None:
                 keep.close()
                 file.seek(0)
-                bad = _Tally(quarantine_schema(schema), digests=self._digests)
+                bad = _Tally(bad_schema, digests=self._digests)
                 rows: Any = pa.ipc.open_stream(file)
                 quarantined = bad.of(self._quarantine.write(bad.passed(rows), task, attempt))
         examples = tuple(tuple(each) for each in split.examples)
@@ -158,8 +174,8 @@ class CheckedTask:
 class _Split:
     """Rows that pass all checks apart from those that fail one."""
 
-    def __init__(self, checks: Sequence[RowCheck], schema: pa.Schema) -> None:
-        self._checks, self._schema = checks, schema
+    def __init__(self, checks: Sequence[RowCheck], schema: pa.Schema, bad_schema: pa.Schema) -> None:
+        self._checks, self._schema, self._bad_schema = checks, schema, bad_schema
         self.read = 0
         self.failed = [0] * len(checks)
         self.examples: list[list[str]] = [[] for _ in checks]
@@ -177,11 +193,14 @@ class _Split:
             # Spark's timestamps have the time zone of the session. The conversion copies nothing.
             rows = batch.select(list(range(len(names)))).rename_columns(names).cast(self._schema)
             if self._checks:
-                flags = batch.column(len(names))
+                *corrupt, flags = batch.columns[len(names) :]
                 passes = pc.equal(flags, pa.scalar(0, flags.type))
-                bad = rows.filter(pc.invert(passes))
+                failed: Any = pc.invert(passes)
+                bad = rows.filter(failed)
                 if bad.num_rows:
-                    self._note(bad, flags.filter(pc.invert(passes)), keep, run_id)
+                    for record in corrupt:
+                        bad = bad.append_column(self._bad_schema.field(len(names)), record.filter(failed))
+                    self._note(bad, flags.filter(failed), keep, run_id)
                     rows = rows.filter(passes)
             yield rows
 
@@ -191,13 +210,13 @@ class _Split:
             where = [row for row, mask in enumerate(masks) if mask >> place & 1]
             self.failed[place] += len(where)
             shown = self.examples[place]
-            column = bad.column(self._schema.get_field_index(check.column))
+            column = bad.column(bad.schema.get_field_index(check.column))
             shown += [str(column[row].as_py()) for row in where[: _SHOWN - len(shown)]]
         if keep is None:
             return
         names = [
             [check.name for place, check in enumerate(self._checks) if mask >> place & 1] for mask in masks
         ]
-        schema = quarantine_schema(self._schema)
+        schema = self._bad_schema
         more = [pa.array(names, schema.field("_failed_checks").type), pa.array([run_id] * len(masks))]
         keep.write_batch(pa.RecordBatch.from_arrays([*bad.columns, *more], schema=schema))
