@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from pyspark import TaskContext
 
 from spillway.spark import write
+from spillway.spark.batches import without_limit
 from spillway.spark.driver import answers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
@@ -68,6 +69,20 @@ def test_rows_that_may_be_wide_are_cut_by_bytes_too(spark: SparkSession, change:
         "python": lambda: frame(spark).mapInArrow(lambda batches: batches, frame(spark).schema),
     }
     assert seen(rows[change]()) == (None, [10_000, 2_000])
+
+
+def test_rows_that_are_read_back_are_cut_by_rows_alone(spark: SparkSession) -> None:
+    """Also by `toLocalIterator`, whose jobs another thread of the JVM begins."""
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        list(batches)
+        context = TaskContext.get()
+        yield pa.record_batch({"limit": [context and context.getLocalProperty(BYTES)]})
+
+    rows = frame(spark, columns=1).mapInArrow(task, "limit string")
+    with without_limit(spark):
+        assert [row.limit for row in rows.toLocalIterator()] == [UNCUT]
+    assert [row.limit for row in rows.toLocalIterator()] == [None]
 
 
 def test_a_limit_that_the_session_sets_applies(spark: SparkSession) -> None:

@@ -1,4 +1,8 @@
-"""The Arrow batches in which Spark gives the rows of a DataFrame to the tasks of a write."""
+"""The Arrow batches in which Spark gives the rows of a DataFrame to Python.
+
+From 4.0 on Spark also cuts them by bytes (256 MB by default), for which it sums up the buffers of all columns
+at every row, unless the limit is 2^31 - 1: a third of all CPU time of a write of 52 columns.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +10,24 @@ import contextlib
 import re
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from spillway.spark.settings import changed_settings, is_connect
 
-    from pyspark.sql import DataFrame
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType
 
-__all__ = ["cut_by_rows"]
+__all__ = ["NARROW_ROW_BYTES", "cut_by_rows", "without_limit"]
+
+#: Bytes of a row in Arrow's layout, on average, of which ten thousand fit in memory without a limit.
+NARROW_ROW_BYTES = 4096
 
 _RECORDS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
-# Spark looks at the size of a batch at every row, unless the limit is this one. Half as many rows as its
-# default then stay below its 256 MB where rows have 50 KB on average.
-_BY_ROWS = {_BYTES: str(2**31 - 1), _RECORDS: "5000"}
+_WITHOUT_LIMIT = {_BYTES: str(2**31 - 1)}
+# Half as many rows as Spark's default stay below its limit of bytes where rows have 50 KB on average.
+_BY_ROWS = {**_WITHOUT_LIMIT, _RECORDS: "5000"}
 # The most rows that Spark puts in a batch by default. Who asks for larger ones keeps the limit of bytes.
 _USUAL_RECORDS = 10_000
 # Documents, of which a few thousand may have gigabytes, come in tables of few columns.
@@ -33,19 +42,35 @@ _OTHER_BATCHES = re.compile(r"Python|Pandas|InArrow|LogicalRDD")
 def cut_by_rows(frame: DataFrame) -> Iterator[None]:
     """Let Spark cut the batches of a frame of many narrow columns by rows alone, in jobs of this thread.
 
-    From 4.0 on Spark also cuts by bytes (256 MB by default), for which it sums up the buffers of all columns
-    at every row: a third of all CPU time of a write of 52 columns. The block has no effect for frames with
-    columns of binary values or few columns, for plans with other Python functions, and under Spark Connect.
+    The block has no effect for frames with columns of binary values or few columns, for plans with other
+    Python functions, and under Spark Connect.
     """
-    # Not settings of the session, which other threads have, too: tasks read local properties of their job, in
-    # whose place Spark puts what the session sets.
-    if not _is_narrow(frame):
+    if _is_narrow(frame):
+        with _for_jobs(frame.sparkSession, _BY_ROWS):
+            yield
+    else:
         yield
-        return
-    context = frame.sparkSession.sparkContext
-    before = {name: context.getLocalProperty(name) for name in _BY_ROWS}
+
+
+@contextlib.contextmanager
+def without_limit(session: SparkSession) -> Iterator[None]:
+    """Let Spark cut batches of rows that are known to be narrow by rows alone."""
+    change = changed_settings if is_connect(session) else _for_jobs
+    with change(session, _WITHOUT_LIMIT):
+        yield
+
+
+@contextlib.contextmanager
+def _for_jobs(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Change settings that tasks read for the jobs of this thread, where the session does not set them.
+
+    Tasks read local properties of their job. The session's own settings, which other threads have, too, stay
+    as they are, and Spark puts those that are set in the place of these.
+    """
+    context = session.sparkContext
+    before = {name: context.getLocalProperty(name) for name in settings}
     try:
-        for name, value in _BY_ROWS.items():
+        for name, value in settings.items():
             context.setLocalProperty(name, value)
         yield
     finally:
@@ -56,7 +81,7 @@ def cut_by_rows(frame: DataFrame) -> Iterator[None]:
 def _is_narrow(frame: DataFrame) -> bool:
     """Return True if batches of a few thousand rows take few bytes, as far as the plan tells."""
     session: Any = frame.sparkSession
-    if not hasattr(session, "_jsparkSession"):
+    if is_connect(session):
         return False
     leaves = list(_leaves(frame.schema))
     if len(leaves) < _FEWEST_COLUMNS or not _WIDE.isdisjoint(leaves):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from spillway.errors import SpillwayError
 from spillway.spark.batches import cut_by_rows
+from spillway.spark.settings import is_connect
 from spillway.spark.workers import missing_on_workers
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Driver", "answers_of", "driver_of", "is_connect"]
+__all__ = ["Driver", "answers_of", "driver_of"]
 
 _log = logging.getLogger("spillway.spark")
 
@@ -49,11 +50,6 @@ class Driver(Protocol):
 
     def cancelled_by_failure(self, description: str) -> contextlib.AbstractContextManager[None]:
         """Describe the jobs of a block in Spark's UI, and cancel them if an exception leaves it."""
-
-
-def is_connect(session: SparkSession) -> bool:
-    """Return True for the session of a client of Spark Connect."""
-    return not hasattr(session, "_jsparkSession")
 
 
 def driver_of(session: SparkSession) -> Driver:

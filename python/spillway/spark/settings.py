@@ -7,11 +7,12 @@ of the session that begins with ``spark.``, as local properties.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spillway.errors import OptionError
 from spillway.spark.location import check_default, scheme_of
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-__all__ = ["Settings", "of_environment", "of_session", "of_task"]
+__all__ = ["Settings", "changed_settings", "is_connect", "of_environment", "of_session", "of_task"]
 
 _OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 _CASE_SENSITIVE = "spark.sql.caseSensitive"
@@ -68,6 +69,27 @@ class Settings:
                 "working folder: write the absolute path"
             )
             raise OptionError(message, "path")
+
+
+def is_connect(session: SparkSession) -> bool:
+    """Return True for the session of a client of Spark Connect."""
+    return not hasattr(session, "_jsparkSession")
+
+
+@contextlib.contextmanager
+def changed_settings(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Change settings of a session for a block."""
+    before: dict[str, Any] = {name: session.conf.get(name, None) for name in settings}
+    try:
+        for name, value in settings.items():
+            session.conf.set(name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                session.conf.unset(name)
+            else:
+                session.conf.set(name, value)
 
 
 def of_session(session: SparkSession) -> Settings:

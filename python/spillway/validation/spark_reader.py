@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from spillway._native import Digest
+from spillway.spark.batches import NARROW_ROW_BYTES, without_limit
 from spillway.spark.schema import exchanged_schema, quoted
 from spillway.validation.compare import Finding, describe, lossy, schema_differs, unreadable
 from spillway.validation.normalize import LossyValueError, SchemaDiffersError, plan_reader
@@ -31,11 +33,6 @@ __all__ = ["SparkReader"]
 
 # Files of one job: enough to spread its fixed cost, few enough for the progress to move.
 _FILES_PER_JOB = 8
-# To cut batches by bytes, Spark sums up the buffers of all columns at every row, a quarter of the whole work.
-# Narrow rows need no such cut: ten thousand of them fit anyway.
-_NARROW_ROW_BYTES = 4096
-_BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
-_NO_CUT = str(2**31 - 1)
 _DIGESTS = "file int, lossy boolean, digest binary"
 _ROWS = "file int, row bigint, lossy boolean, batch binary"
 
@@ -124,15 +121,13 @@ class SparkReader:
         return {file.path: Finding(mismatches.get(file.path), share) for file in group}
 
     def _mismatches(self, group: Sequence[_Planned]) -> dict[Path, Mismatch]:
-        if all(_is_narrow(file.source_rows) for file in group):
-            self._session.conf.set(_BATCH_BYTES, _NO_CUT)
-        else:
-            self._session.conf.unset(_BATCH_BYTES)
-        found = self._digests(group)
-        differing = [file for file in group if found[file.path] != file.source_rows.digest]
-        if not differing:
-            return {}
-        rows = self._first_differences(differing)
+        is_narrow = all(_is_narrow(file.source_rows) for file in group)
+        with without_limit(self._session) if is_narrow else nullcontext():
+            found = self._digests(group)
+            differing = [file for file in group if found[file.path] != file.source_rows.digest]
+            if not differing:
+                return {}
+            rows = self._first_differences(differing)
         return {file.path: _judge(file, found[file.path], rows.get(file.path)) for file in differing}
 
     def _digests(self, group: Sequence[_Planned]) -> dict[Path, Digest | None]:
@@ -197,7 +192,7 @@ def _judge(file: _Planned, found: Digest | None, first: Any) -> Mismatch:
 def _is_narrow(source_rows: SourceRows) -> bool:
     # A dictionary's values may be repeated, so its rows are wider than their share of the batch.
     dictionaries = any(pa.types.is_dictionary(field.type) for field in source_rows.raw_schema)
-    return source_rows.row_bytes <= _NARROW_ROW_BYTES and not dictionaries
+    return source_rows.row_bytes <= NARROW_ROW_BYTES and not dictionaries
 
 
 def _said(error: BaseException) -> str:

@@ -15,9 +15,10 @@ from spillway._wording import counted
 from spillway.errors import AuditError, CheckFailedError
 from spillway.spark.location import unquoted
 from spillway.spark.pipeline.checks import column_of
-from spillway.spark.pipeline.compare import FILE, changed_settings, check_rows
+from spillway.spark.pipeline.compare import FILE, check_rows
 from spillway.spark.pipeline.present import of_hadoop, staying
 from spillway.spark.schema import quoted
+from spillway.spark.settings import changed_settings
 from spillway.validation.normalize import plan_source
 from spillway.validation.source import empty_digest
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from spillway._native import Digest, digest
 from spillway._wording import and_joined, counted
+from spillway.spark.batches import NARROW_ROW_BYTES, without_limit
 from spillway.spark.schema import arrow_schema
 from spillway.validation.normalize import (
     LossyValueError,
@@ -24,20 +25,16 @@ from spillway.validation.source import empty_digest
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from spillway.validation.normalize import Plan
 
-__all__ = ["FILE", "Checked", "changed_settings", "check_rows", "same_rows"]
+__all__ = ["FILE", "Checked", "check_rows", "same_rows"]
 
 #: The column of the file that a row was read from.
 FILE = "_spillway_file"
 _ANSWER = "file string, lossy string, digest binary"
 _ANSWER_TYPES: dict[str, pa.DataType] = {"file": pa.string(), "lossy": pa.string(), "digest": pa.binary()}
-#: Has Spark cut batches by rows alone.
-_UNCUT = {"spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1)}
-# To cut batches by bytes, Spark sums up the buffers of all columns at every row. Narrow rows fit anyway.
-_NARROW_ROW_BYTES = 4096
 _SHOWN = 3
 
 
@@ -78,24 +75,9 @@ def check_rows(
         plan = plan_reader(normal_schema(schema), arrow_schema(rows.schema), engine="spark")
     except SchemaDiffersError as error:
         return Checked(0, None, str(error))
-    with changed_settings(frame.sparkSession, _UNCUT if row_bytes <= _NARROW_ROW_BYTES else {}):
+    is_narrow = row_bytes <= NARROW_ROW_BYTES
+    with without_limit(frame.sparkSession) if is_narrow else nullcontext():
         return _compare(frame, plan, expected, parts)
-
-
-@contextmanager
-def changed_settings(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Change settings of a session for a block."""
-    before: dict[str, Any] = {name: session.conf.get(name, None) for name in settings}
-    try:
-        for name, value in settings.items():
-            session.conf.set(name, value)
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                session.conf.unset(name)
-            else:
-                session.conf.set(name, value)
 
 
 def _compare(frame: DataFrame, plan: Plan, expected: Digest, parts: Sequence[Digest]) -> Checked:

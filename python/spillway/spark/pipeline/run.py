@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from spillway._wording import counted
 from spillway.errors import CheckFailedError, OptionError
-from spillway.spark.driver import answers_of, driver_of, is_connect
+from spillway.spark.driver import answers_of, driver_of
 from spillway.spark.pipeline.checks import RowCheck, Unique, column_of
 from spillway.spark.pipeline.input import read_path
 from spillway.spark.pipeline.result import PipelineResult
 from spillway.spark.pipeline.sink import RunName
 from spillway.spark.run import run, tasks_of_partitions
 from spillway.spark.schema import arrow_schema, quoted
+from spillway.spark.settings import is_connect
 from spillway.spark.write import sorted_for
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from spillway.errors import OptionError
-from spillway.spark.driver import is_connect
 from spillway.spark.pipeline.audit import AuditOutcome
 from spillway.spark.pipeline.cell import cell_of
 from spillway.spark.pipeline.result import PipelineResult
 from spillway.spark.pipeline.run import MicroBatch, Run
+from spillway.spark.settings import is_connect
 from spillway.spark.write_job import SparkWriteResult
 
 if TYPE_CHECKING:
