@@ -20,7 +20,6 @@ OF_COMMANDS = {
     "cli",
     "datasets",
     "harness",
-    "pipeline",
     "race",
     "reading",
     "shell",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import deltalake
@@ -126,6 +129,37 @@ def test_a_check_that_fails_ends_the_stream_at_its_batch(spark: SparkSession, tm
     assert ids(flow.to) == [0]
     assert flow.run(spark, bad_rows="drop").rows_dropped == 1
     assert ids(flow.to) == [0]
+
+
+def test_ctrl_c_leaves_nothing_of_a_batch(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow = Stream(tmp_path, "delta")
+    flow.arrives(1, 2)
+    tasks, result, main = stream.Run._tasks, stream.Run.result, threading.get_ident()
+    ended: list[int] = []
+
+    def interrupted(self: Any, *given: Any) -> Any:
+        # Python's handler runs in the main thread, whose wait has to end for it.
+        signal.pthread_kill(main, signal.SIGINT)
+        time.sleep(0.5)
+        return tasks(self, *given)
+
+    def noted(self: Any) -> Any:
+        try:
+            return result(self)
+        finally:
+            ended.append(self._name.batch)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(stream.Run, "_tasks", interrupted)
+        patched.setattr(stream.Run, "result", noted)
+        with pytest.raises(KeyboardInterrupt):
+            flow.run(spark)
+        # The batch ended before the run did.
+        assert ended == [0, 0]
+    assert not flow.to.exists()
+    assert flow.run(spark).rows_written == 2
 
 
 def test_what_cannot_be_a_stream_is_refused(spark: SparkSession, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Driver", "answers_of", "driver_of"]
+__all__ = ["Driver", "answers_of", "driver_of", "interrupt_behind"]
 
 _log = logging.getLogger("spillway.spark")
 
@@ -154,7 +154,7 @@ def _in_a_sentence(cancel: Callable[[], object]) -> Iterator[None]:
         yield
     except BaseException as error:
         _cancelled(cancel)
-        if (interrupt := _interrupt_behind(error)) is not None:
+        if (interrupt := interrupt_behind(error)) is not None:
             raise interrupt from error
         if (explained := _of_another_python(error) or missing_on_workers(error)) is not None:
             raise explained from error
@@ -173,7 +173,7 @@ def _cancelled(cancel: Callable[[], object]) -> None:
             cancel()
 
 
-def _interrupt_behind(error: BaseException) -> KeyboardInterrupt | None:
+def interrupt_behind(error: BaseException) -> KeyboardInterrupt | None:
     """The Ctrl-C whose handling raised this error; none if there was none, or it is the error itself."""
     behind = error.__context__
     while behind is not None and not isinstance(behind, KeyboardInterrupt):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from spillway.errors import OptionError
+from spillway.spark.driver import interrupt_behind
 from spillway.spark.pipeline.audit import AuditOutcome
 from spillway.spark.pipeline.cell import cell_of
 from spillway.spark.pipeline.result import PipelineResult
@@ -38,6 +40,7 @@ def run_stream(
     Raises:
         OptionError: The session is one of Spark Connect, whose server would run the batches.
         Exception: What ended a micro-batch, or the query.
+        KeyboardInterrupt: Ctrl-C came: the query was stopped, and nothing of its batch was published.
     """
     if is_connect(session):
         message = (
@@ -52,13 +55,19 @@ def run_stream(
         query = writer.option("checkpointLocation", str(pipeline.checkpoint_location)).start()
         batches.query.set_result(str(query.id))
         query.awaitTermination()
-    except BaseException:
+    except BaseException as failure:
         if query is None:
             batches.query.cancel()
         else:
             with contextlib.suppress(Exception):  # what ended the query is the error to raise
                 query.stop()
-        if batches.error is not None:
+            # The thread of Spark ends before that of Python, which removes what was begun.
+            with batches.busy:
+                pass
+        interrupt = interrupt_behind(failure)
+        if interrupt is not None:
+            raise interrupt from failure
+        if batches.error is not None and isinstance(failure, Exception):
             # Spark's own error has it as text, with the stacks of both languages.
             raise batches.error from None
         raise
@@ -75,6 +84,7 @@ class _Batches:
         query: The id of the query, which is known once the query has started.
         done: The results of those that were published.
         error: What ended one.
+        busy: Held while one is published.
     """
 
     def __init__(self, pipeline: Pipeline) -> None:
@@ -82,19 +92,21 @@ class _Batches:
         self.query: Future[str] = Future()
         self.done: list[PipelineResult] = []
         self.error: BaseException | None = None
+        self.busy = threading.Lock()
 
     def publish(self, frame: DataFrame, number: int) -> None:
         """Write, audit and publish a micro-batch, unless it was published before."""
-        try:
-            batch = MicroBatch(frame, self.query.result(), number)
-            result = Run(self._pipeline, frame.sparkSession, batch=batch).result()
-            if result.repeated:
-                # Spark keeps the state of a query (of dropDuplicates, say) only of rows that were read.
-                frame.write.format("noop").mode("append").save()
-        except BaseException as error:
-            self.error = error
-            raise
-        self.done.append(result)
+        with self.busy:
+            try:
+                batch = MicroBatch(frame, self.query.result(), number)
+                result = Run(self._pipeline, frame.sparkSession, batch=batch).result()
+                if result.repeated:
+                    # Spark keeps the state of a query (of dropDuplicates, say) only of rows that were read.
+                    frame.write.format("noop").mode("append").save()
+            except BaseException as error:
+                self.error = error
+                raise
+            self.done.append(result)
 
 
 def _summed(
