@@ -16,9 +16,11 @@ import pyarrow as pa
 import pyspark
 
 import spillway
-from spillway.spark import local_session, stop_session
+from spillway.spark import Pipeline, Sink, local_session, stop_session, unique
 from spillway.spark.master import require_spark
 from spillway.spark.schema import exchanged_schema
+
+from ...counts import SOAK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -118,6 +120,18 @@ def stream(session: SparkSession, folder: Path) -> Any:
     return ids(session, sink)
 
 
+def by_pipeline(session: SparkSession, folder: Path) -> Any:
+    """A pipeline over a frame, and one over a stream that adds the same rows."""
+    source, to = folder / "source", folder / "to"
+    frame(session).write.parquet(str(source))
+    sink, checks = Sink(str(to), table="delta"), [unique("id", in_table=True)]
+    first = Pipeline(source=frame(session).where("id < 10"), sink=sink, checks=checks).run(session)
+    rows = session.readStream.schema("id long, word string").parquet(str(source)).where("id >= 10")
+    checkpoint = str(folder / "checkpoint")
+    done = Pipeline(source=rows, sink=sink, checks=checks, checkpoint_location=checkpoint).run(session)
+    return [first.version, done.version, first.audit.rows + done.audit.rows]
+
+
 def times(session: SparkSession, folder: Path) -> Any:  # noqa: ARG001 - as of all ways
     """The type of an instant in rows that Spark gives to Python, which the pipeline compares with files'."""
     instants = session.sql("select timestamp_micros(0) as at")
@@ -134,6 +148,7 @@ WAYS: list[Callable[[SparkSession, Path], Any]] = [
     registered,
     stream,
     times,
+    *([by_pipeline] if SOAK else []),
 ]
 
 

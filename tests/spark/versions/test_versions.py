@@ -100,6 +100,13 @@ def test_the_format_takes_streams_from_4_1_on(ran: Ran) -> None:
         assert ran.answers["stream"] == IDS
 
 
+if SOAK:
+
+    def test_a_pipeline_publishes_frames_and_streams(ran: Ran) -> None:
+        assert ran.answers["by_pipeline"] == [0, 1, ROWS]
+        assert delta_rows(ran.folder / "by_pipeline" / "to") == IDS
+
+
 def test_what_a_spark_lacks_is_said_with_the_oldest_that_has_it(ran: Ran) -> None:
     if ran.minor < (4, 0):
         assert "4.0 is the oldest" in ran.answers["registered"]["error"]
