@@ -11,6 +11,9 @@ pub struct UsedEntries {
 }
 
 impl UsedEntries {
+    /// Entries of a dictionary of which those that a page uses are found at next to no cost.
+    pub const FEW: usize = 64;
+
     /// Nothing used yet.
     #[must_use]
     pub fn new() -> Self {
@@ -24,7 +27,7 @@ impl UsedEntries {
     /// If an index is not below `entries`.
     pub fn of(&mut self, indices: &[u32], entries: usize) -> &[u32] {
         self.used.clear();
-        if entries <= 64 {
+        if entries <= Self::FEW {
             let mut bits = few(indices);
             while bits != 0 {
                 self.used.push(bits.trailing_zeros());

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use parquet::file::statistics::{Statistics, ValueStatistics};
-use parquet_encode::dictionary::{Limits, NumberDictionary, Word};
+use parquet_encode::dictionary::{Limits, NumberDictionary, UsedEntries, Word};
 use parquet_encode::fixed::as_bytes;
 use parquet_encode::page_header::Encoding;
 use parquet_encode::{byte_stream_split, delta, plain, stats};
@@ -136,6 +136,54 @@ macro_rules! float {
 float!(f32, F32, Float);
 float!(f64, F64, Double);
 
+/// The range of the first values of a page that go through a dictionary.
+///
+/// Behind a dictionary of many entries it costs less to look at the values as they come than to find the entries that
+/// the page refers to.
+#[derive(Debug)]
+struct Noted<T> {
+    /// The values that were looked at; `None` once one of them was dropped.
+    values: Option<usize>,
+    range: Option<(T, T)>,
+    nans: u64,
+}
+
+impl<T> Default for Noted<T> {
+    fn default() -> Self {
+        Self {
+            values: Some(0),
+            range: None,
+            nans: 0,
+        }
+    }
+}
+
+impl<T: Number> Noted<T> {
+    /// Notes values that follow the first `before` of the page; values that follow others are not noted.
+    fn add(&mut self, before: usize, values: &[T], order: Order) {
+        if self.values != Some(before) {
+            return;
+        }
+        let (range, nans) = T::range(values, order);
+        let less = |left: &T, right: &T| T::compare(order)(left, right).is_lt();
+        self.range = match (self.range, range) {
+            (Some((least, most)), Some((min, max))) => Some((
+                if less(&min, &least) { min } else { least },
+                if less(&most, &max) { max } else { most },
+            )),
+            (known, new) => known.or(new),
+        };
+        self.nans += nans;
+        self.values = Some(before + values.len());
+    }
+
+    /// Least and greatest of the page's `count` values, and its NaN; `None` if not all of them were noted.
+    fn of(&self, count: usize) -> Option<(Option<(T, T)>, u64)> {
+        let range = self.range.filter(|_| self.nans == 0);
+        (self.values == Some(count)).then_some((range, self.nans))
+    }
+}
+
 /// Collects the values of a page: as indices with a dictionary, unchanged without one.
 #[derive(Debug)]
 pub(super) struct Numbers<T> {
@@ -146,6 +194,8 @@ pub(super) struct Numbers<T> {
     ranges: Ranges<T>,
     /// NaN in the pages that ended.
     nans: u64,
+    /// The range of the page's values, noted as they came.
+    noted: Noted<T>,
     rows: Vec<u32>,
     valid: Vec<T>,
     /// True until the first page has decided about the dictionary.
@@ -163,6 +213,7 @@ impl<T: Number> Numbers<T> {
             values: Vec::new(),
             ranges: Ranges::new(T::compare(order)),
             nans: 0,
+            noted: Noted::default(),
             rows: Vec::new(),
             valid: Vec::new(),
             undecided,
@@ -188,7 +239,12 @@ impl<T: Number> Numbers<T> {
     fn append_slots(&mut self, slots: &[T], piece: Piece<'_>) -> usize {
         let valid = piece.numbers(slots, &mut self.valid);
         if let Some(indexed) = self.indexed.as_mut().and_then(Indexed::while_active_mut) {
-            return indexed.dictionary.encode(valid, &mut indexed.indices);
+            let before = indexed.indices.len();
+            let taken = indexed.dictionary.encode(valid, &mut indexed.indices);
+            if indexed.dictionary.len() > UsedEntries::FEW {
+                self.noted.add(before, &valid[..taken], self.order);
+            }
+            return taken;
         }
         self.values.extend_from_slice(valid);
         valid.len()
@@ -223,6 +279,9 @@ impl<T: Number> Numbers<T> {
         let Some(indexed) = self.indexed.as_mut().and_then(Indexed::while_active_mut) else {
             return T::range(&self.values, self.order);
         };
+        if let Some(noted) = self.noted.of(indexed.indices.len()) {
+            return noted;
+        }
         let (dictionary, used) = indexed.used();
         let entries = dictionary.entries();
         self.valid.clear();
@@ -274,7 +333,12 @@ impl<T: Number> PageValues for Numbers<T> {
 
     fn drop_last(&mut self, count: usize) {
         match self.indexed.as_mut().and_then(Indexed::while_active_mut) {
-            Some(indexed) => indexed.drop_last(count, |_, _| {}),
+            Some(indexed) => {
+                indexed.drop_last(count, |_, _| {});
+                if count > 0 {
+                    self.noted.values = None;
+                }
+            }
             None => self.values.truncate(self.values.len().saturating_sub(count)),
         }
     }
@@ -387,6 +451,7 @@ impl<T: Number> PageValues for Numbers<T> {
         if let Some(indexed) = &mut self.indexed {
             indexed.finish();
         }
+        self.noted = Noted::default();
         self.values.clear();
         facts
     }
@@ -436,4 +501,56 @@ fn append_direct<T: Number>(values: &[T], encoding: Encoding, out: &mut Vec<u8>)
 
 pub(super) fn mismatch() -> WriteError {
     WriteError::Encode("values of one physical type came where the column has another".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The range of a page that goes through a dictionary, and its values: pieces are added and the last values of some
+    /// are dropped, as where a row does not fit.
+    fn page(pieces: &[(Vec<f64>, usize)]) -> (Numbers<f64>, Vec<f64>) {
+        let mut numbers = Numbers::new(Order::Signed, Some(Limits::default()), Encoding::Plain, false);
+        let mut values: Vec<f64> = Vec::new();
+        for (piece, dropped) in pieces {
+            let rows = Piece {
+                start: 0,
+                rows: piece.len(),
+                validity: None,
+            };
+            numbers.append_slots(piece, rows);
+            numbers.drop_last(*dropped);
+            values.extend(piece);
+            values.truncate(values.len().saturating_sub(*dropped));
+        }
+        (numbers, values)
+    }
+
+    fn bits((range, nans): (Option<(f64, f64)>, u64)) -> (Option<(u64, u64)>, u64) {
+        (range.map(|(min, max)| (min.to_bits(), max.to_bits())), nans)
+    }
+
+    proptest! {
+        #[test]
+        fn the_range_of_a_page_is_that_of_its_values_however_they_came(
+            pieces in prop::collection::vec(
+                (
+                    prop::collection::vec(prop_oneof![40 => -500.0..500.0_f64, 1 => Just(-0.0), 1 => Just(0.0)], 0..200),
+                    prop_oneof![4 => Just(0_usize), 1 => 1..3_usize],
+                ),
+                1..6,
+            ),
+            nan in proptest::option::of(any::<prop::sample::Index>()),
+        ) {
+            let mut pieces = pieces;
+            if let Some(nan) = nan {
+                let place = nan.index(pieces.len());
+                pieces[place].0.insert(0, f64::NAN);
+            }
+            let (mut numbers, values) = page(&pieces);
+            prop_assert_eq!(bits(numbers.page_range()), bits(f64::range(&values, Order::Signed)));
+        }
+    }
 }
