@@ -20,6 +20,7 @@ mod ranges;
 mod run;
 mod source;
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -69,8 +70,8 @@ pub(super) struct FlatEncoder {
     scratch: Scratch,
     pages: ChunkPages,
     account: Account,
-    /// The bit widths of indices of up to 8 and of up to 16 bits, each chosen by trial on one page.
-    index_widths: [Option<u8>; 2],
+    /// The bit widths of indices, by class of the width that they need, each chosen by trial on one page.
+    index_widths: [Option<u8>; WHOLE_BYTES.len()],
     choice: Choice,
     /// A dictionary that pages go on to be weighed against.
     contest: Option<Contest>,
@@ -78,8 +79,13 @@ pub(super) struct FlatEncoder {
     cuts: Option<Cuts>,
 }
 
+/// Widths of indices in bits that may compress better in whole bytes, where a codec finds values that come again. Rows
+/// whose values are in order need them most.
+const WHOLE_BYTES: [(RangeInclusive<u8>, u8); 4] = [(4..=7, 8), (9..=12, 16), (13..=15, 16), (17..=23, 24)];
 /// The last indices of a page that widths are tried on.
 const INDICES_TRIED: usize = 4096;
+/// Indices of a page, of more than a byte, below which a trial takes longer than its result is worth.
+const FEWEST_INDICES: usize = 2048;
 
 /// Rows of the first page after which the chunk's encoding is decided.
 const ROWS_BEFORE_DECISION: usize = 20_000;
@@ -119,7 +125,7 @@ impl FlatEncoder {
             scratch: Scratch::default(),
             pages,
             account,
-            index_widths: [None; 2],
+            index_widths: [None; WHOLE_BYTES.len()],
             choice,
             contest: None,
             cuts: options.chunk_sizes.map(Cuts::new),
@@ -302,19 +308,18 @@ impl FlatEncoder {
 
     /// Chooses the least width of the page's indices in bits: whole bytes where those compress better, else 0.
     fn index_width(&mut self) -> Result<u8> {
-        let class = match self.values.index_width() {
-            Some(4..=7) => 0,
-            Some(13..=15) => 1,
-            _ => return Ok(0),
+        let width = self.values.index_width().unwrap_or_default();
+        let Some(class) = WHOLE_BYTES.iter().position(|(widths, _)| widths.contains(&width)) else {
+            return Ok(0);
         };
-        let whole_bytes = [8, 16][class];
-        if !self.pages.counts_symbols() {
+        let (whole_bytes, values) = (WHOLE_BYTES[class].1, self.page.entries - self.page.nulls);
+        if !self.pages.counts_symbols() || (whole_bytes > 8 && values < FEWEST_INDICES) {
             return Ok(0);
         }
         if let Some(width) = self.index_widths[class] {
             return Ok(width);
         }
-        let start = (self.page.entries - self.page.nulls).saturating_sub(INDICES_TRIED);
+        let start = values.saturating_sub(INDICES_TRIED);
         let size = |width| {
             self.pages.compressed_size_of(&mut |out| {
                 self.page.begin(start, &self.levels, out);

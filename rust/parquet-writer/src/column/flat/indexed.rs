@@ -243,7 +243,8 @@ pub(super) fn leave<D: Dictionary>(place: &mut Option<Indexed<D>>) {
 fn most_bits(bits: usize) -> usize {
     match bits {
         4..=8 => 8,
-        13..=16 => 16,
+        9..=16 => 16,
+        17..=24 => 24,
         bits => bits,
     }
 }
