@@ -8,14 +8,18 @@ use parquet_encode::page_header::Encoding as PageEncoding;
 
 use super::contest::{Contest, Indexed, Neighbours, Repeats};
 use super::page::PageValues;
-use super::{End, FlatEncoder, page_encoding};
-use crate::choose::{FEWEST_VALUES, Reason, Trial};
+use super::{End, FlatEncoder, ROWS_BEFORE_DECISION, page_encoding};
+use crate::choose::{FEWEST_VALUES, Growth, Reason, Trial};
 use crate::error::Result;
 
 /// Values of a full page below which each is large.
 const FEW_VALUES: usize = 8;
 /// Values of which none is the same as another where a dictionary is left at once.
 const VALUES_WITHOUT_REPEAT: usize = 1024;
+/// Bytes of a value in PLAIN below which text is short.
+const SHORT_TEXT: usize = 64;
+/// The share of different values among those of the first page above which a dictionary of short text is left at once.
+const MOSTLY_DIFFERENT: f64 = 0.6;
 /// Bytes of a page, before compression, that all candidates are tried on.
 const GLANCE_BYTES: usize = 16 << 10;
 /// Bytes of a page, before compression, that candidates which come close are tried on. In far fewer, repeats from
@@ -27,6 +31,9 @@ const CLOSE: std::ops::Range<f64> = 0.5..1.1;
 /// The weight of a direct encoding, as a multiple of the lightest, above which a glance rules it out. Repeats from far
 /// away make one of them lighter than a glance shows, mostly the plain one.
 const CLOSE_DIRECT: usize = 2;
+/// The cost of integers with a dictionary, as a share of that without, up to which they get one where more of them
+/// follow: looked up they take a third of the time in which a codec compresses them.
+const SHARE_OF_INTEGERS: f64 = 1.03;
 /// The shares at which text is tried on more bytes though no value hints at it: parts of values may repeat.
 const CLOSE_OF_TEXT: std::ops::Range<f64> = 0.8..1.0;
 /// Bytes of a page of text, before compression, that is tried whole: it costs little, and is mostly written so.
@@ -67,11 +74,25 @@ impl FlatEncoder {
     pub(super) fn look_at_first_piece(&mut self) {
         let values = self.page.entries - self.page.nulls;
         let open = self.choice.trial.is_some() && values >= VALUES_WITHOUT_REPEAT;
-        if open && !self.is_integer() && self.values.never_repeats() {
+        if open && !self.is_integer() && (self.values.never_repeats() || self.will_seldom_repeat(values)) {
             self.values.drop_dictionary();
         } else {
             self.values.rank();
         }
+    }
+
+    /// Returns true for short text of which most values will be different by the end of the first page: a dictionary of
+    /// them saves next to nothing, and takes longer than all else.
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    fn will_seldom_repeat(&self, values: usize) -> bool {
+        let is_short = || self.values.direct_bytes(PageEncoding::Plain) <= values * SHORT_TEXT;
+        let few_repeats = |repeats: Repeats| {
+            let [sampled, distinct, in_half] =
+                [repeats.values, repeats.distinct, repeats.distinct_in_half].map(|count| count as f64);
+            let page = ROWS_BEFORE_DECISION as f64;
+            Growth::new(sampled, distinct, in_half).distinct(page) > page * MOSTLY_DIFFERENT
+        };
+        self.is_text() && is_short() && self.values.repeats().is_some_and(few_repeats)
     }
 
     /// Decides by the first page how the chunk goes on, where that is open. Returns true if it decided.
@@ -105,7 +126,7 @@ impl FlatEncoder {
         }
         let repeats = repeats.filter(|repeats| repeats.distinct < repeats.values);
         let weights = self.weigh(trial, repeats, end)?;
-        self.settle(&weights);
+        self.settle(&weights, end);
         Ok(true)
     }
 
@@ -152,10 +173,15 @@ impl FlatEncoder {
         })
     }
 
-    fn settle(&mut self, weights: &Weights) {
+    fn settle(&mut self, weights: &Weights, end: End) {
         let (lightest, weight) = weights.lightest();
         let encoding = page_encoding(lightest);
-        let with = weights.with.filter(|_| weights.share < 1.0);
+        let most = if self.is_integer() && end == End::Page {
+            SHARE_OF_INTEGERS
+        } else {
+            1.0
+        };
+        let with = weights.with.filter(|_| weights.share < most);
         self.choice.dictionary = with.is_some();
         self.choice.reason = Some(Reason::Lightest);
         self.choice.encoding = lightest;
