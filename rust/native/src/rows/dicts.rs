@@ -220,6 +220,8 @@ fn walk<'py>(
                 } else {
                     // It is read again, one cell at a time.
                     rows.roll_back();
+                    // What runs then may change the rows that were gathered.
+                    ahead.rest();
                     Some(row)
                 }
             }
@@ -227,8 +229,6 @@ fn walk<'py>(
             Next::End => return Ok(()),
         };
         if let Some(row) = row {
-            // What runs now may change the rows that were gathered.
-            ahead.rest();
             match append(&row, rows, reader) {
                 Ok(()) => rows.commit(),
                 Err(fault) => refused(&row, index, rows, reader, intake, inferred, fault)?,
