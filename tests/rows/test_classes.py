@@ -41,12 +41,14 @@ TEXTS = st.one_of(
     st.text(max_size=40),
     st.text(st.characters(categories=["Cs"]), min_size=1, max_size=2),
 )
-INTEGERS = (
-    st.integers()
-    | st.integers(-(2**64), 2**64)
-    | st.integers(-(2**53) - 2, 2**53 + 2)
-    | st.integers(-200, 200)
-)
+#: The bounds of digits in memory, of types, and of what is exact as a float.
+BOUNDS = [
+    sign * (2**bits + more)
+    for bits in (0, 7, 15, 30, 31, 53, 60, 63)
+    for more in (-1, 0, 1)
+    for sign in (-1, 1)
+]
+INTEGERS = st.integers() | st.integers(-(2**64), 2**64) | st.sampled_from(BOUNDS)
 SCALARS = st.none() | st.booleans() | TEXTS | INTEGERS | st.floats() | st.binary(max_size=6)
 VALUES = st.one_of(
     SCALARS,

@@ -15,6 +15,7 @@ use rows::{Column, Extra, Fields, MapValues, Misfit, Scalar, Values};
 
 use crate::rows::classes::{Classes, is_missing};
 use crate::rows::clock::Clock;
+use crate::rows::layout::Layout;
 use crate::rows::usual::BuiltIn;
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
@@ -71,6 +72,7 @@ pub(crate) struct Reader<'py> {
     pub(super) py: Python<'py>,
     classes: &'static Classes,
     pub(super) built_in: BuiltIn,
+    pub(super) layout: Layout,
     pub(super) clock: Clock,
     extra: Extra,
     /// The keys whose addresses the builders remember, kept alive.
@@ -84,6 +86,7 @@ impl<'py> Reader<'py> {
             py,
             classes,
             built_in: BuiltIn::new(py, classes),
+            layout: Layout::get(py)?,
             clock: Clock::new(classes),
             extra,
             keys: Vec::new(),
@@ -133,23 +136,17 @@ impl<'py> Reader<'py> {
         place: &mut usize,
     ) -> Result<Option<usize>, Fault> {
         let token = key as usize;
-        if let Some((index, now)) = fields.keys.ahead(*place + 1, |slot| slot.token == token) {
-            *place = now + 1;
-            return Ok(Some(index));
-        }
-        // SAFETY: the dict holds the key, and nothing runs in between.
-        #[expect(unsafe_code, reason = "the address is tested for its class")]
-        let is_text = unsafe { ffi::PyUnicode_Check(key) } != 0;
-        if !is_text {
+        if !self.is_text(key) {
             return Err(Misfit::new("a key is not a str: keys are the names of fields").into());
         }
         let name = self.utf8(key)?;
+        // Rows of a parser have other key objects each time, in the same order.
         let expected = fields.keys.expected(*place).filter(|(_, slot)| slot.is(name));
         let found = match expected {
             Some((index, _)) => Some((index, *place)),
             None => fields
                 .keys
-                .ahead(*place + 1, |slot| slot.is(name))
+                .ahead(*place + 1, |slot| slot.token == token || slot.is(name))
                 .or_else(|| fields.keys.look_up(name, *place)),
         };
         if let Some((index, now)) = found {
@@ -184,6 +181,9 @@ impl<'py> Reader<'py> {
     /// The text of a str. It is valid as long as the str, so until other Python code runs.
     #[inline]
     pub(super) fn utf8<'a>(&self, text: *mut ffi::PyObject) -> Result<&'a str, Fault> {
+        if let Some(text) = self.layout.ascii(text) {
+            return Ok(text);
+        }
         let mut size = 0;
         // SAFETY: `text` is a str; what it lends is UTF-8, lives with it, and is `size` bytes long.
         #[expect(unsafe_code, reason = "the text is copied once, into the builder")]

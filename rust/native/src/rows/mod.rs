@@ -19,6 +19,7 @@ mod clock;
 mod dicts;
 mod guess;
 mod intake;
+mod layout;
 mod lines;
 mod one;
 mod usual;

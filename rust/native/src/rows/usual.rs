@@ -168,7 +168,7 @@ impl Reader<'_> {
             Values::I16(values) if class == built_in.int => self.push_int(values, cell),
             Values::I8(values) if class == built_in.int => self.push_int(values, cell),
             Values::F64(values) if class == built_in.float => {
-                values.push(float(cell));
+                values.push(self.float(cell));
                 true
             }
             Values::F64(values) if class == built_in.int => match self.short_int(cell) {
@@ -221,7 +221,7 @@ impl Reader<'_> {
                 None => return Ok(false),
             }
         } else if class == built_in.float {
-            Scalar::Float(float(cell))
+            Scalar::Float(self.float(cell))
         } else if class == built_in.bytes {
             Scalar::Bytes(bytes(cell))
         } else {
@@ -302,6 +302,9 @@ impl Reader<'_> {
     /// An int within 64 bits.
     #[inline]
     fn short_int(&self, int: *mut ffi::PyObject) -> Option<i64> {
+        if let Some(value) = self.layout.int(int) {
+            return Some(value);
+        }
         // SAFETY: the cell is an int; an overflow is an exception, which is taken back.
         #[expect(unsafe_code, reason = "as for every cell")]
         let value = unsafe { ffi::PyLong_AsLongLong(int) };
@@ -310,14 +313,27 @@ impl Reader<'_> {
         }
         Some(value)
     }
-}
 
-#[inline]
-fn float(float: *mut ffi::PyObject) -> f64 {
-    // SAFETY: the cell is a float, so this cannot fail.
-    #[expect(unsafe_code, reason = "as for every cell")]
-    unsafe {
-        ffi::PyFloat_AsDouble(float)
+    #[inline]
+    fn float(&self, float: *mut ffi::PyObject) -> f64 {
+        if let Some(value) = self.layout.float(float) {
+            return value;
+        }
+        // SAFETY: the cell is a float, so this cannot fail.
+        #[expect(unsafe_code, reason = "as for every cell")]
+        unsafe {
+            ffi::PyFloat_AsDouble(float)
+        }
+    }
+
+    /// Returns true if a key is a str, or of a subclass.
+    #[inline]
+    pub(super) fn is_text(&self, key: *mut ffi::PyObject) -> bool {
+        // SAFETY: the dict holds the key.
+        #[expect(unsafe_code, reason = "one look at the class")]
+        unsafe {
+            ffi::Py_TYPE(key) == self.built_in.text || ffi::PyUnicode_Check(key) != 0
+        }
     }
 }
 
