@@ -1,8 +1,8 @@
 //! The memory of all writers of the process, and whether much of it was freed.
 //!
-//! Writers that are open side by side leave a heap of holes when they are closed: the allocator gives none of it back to
-//! the system. 100 writers of 52 columns leave 1,000 MB. Giving it back costs a page fault for each page that is used
-//! again, so it is worth it only where the memory of all writers has fallen far below its peak.
+//! Writers that are open side by side leave a heap of holes when they are closed: the allocator gives none of it back
+//! to the system. 100 writers of 52 columns leave 1,000 MB. Giving it back costs a page fault for each page that is
+//! used again, so it is worth it only where the memory of all writers has fallen far below its peak.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,9 +1,10 @@
 //! The row group being written.
 //!
 //! Rows wait until their row group ends, or until its size is checked, at most to the end of the call that they came
-//! with, unless their batches are held. Before the first check, the first of them are encoded, which says when that check is due. Each column is
-//! encoded to its end before the next, so that its dictionary stays in the cache. Where the row group ends, a chunk is
-//! in the file before the next column is encoded: only pages of rows before wait for others.
+//! with, unless their batches are held. Before the first check, the first of them are encoded, which says when that
+//! check is due. Each column is encoded to its end before the next, so that its dictionary stays in the cache. Where
+//! the row group ends, a chunk is in the file before the next column is encoded: only pages of rows before wait for
+//! others.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -1,9 +1,9 @@
 //! A memory budget that the writers of a process share.
 //!
-//! Each writer cuts its pages by a fixed share, as if that were its limit: so its file depends on nothing but its rows and
-//! options. Seven eighths of a share are the writer's own. The last eighth is for finished pages, metadata and batches
-//! that wait, and of it all shares make one pool: a file that is being filled fast may use what others leave. What is in
-//! memory and what is spilled changes no byte.
+//! Each writer cuts its pages by a fixed share, as if that were its limit: so its file depends on nothing but its rows
+//! and options. Seven eighths of a share are the writer's own. The last eighth is for finished pages, metadata and
+//! batches that wait. The last eighths of all shares make one pool: a file that is being filled fast may use what
+//! others leave. What is in memory and what is spilled changes no byte.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
