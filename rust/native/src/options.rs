@@ -14,6 +14,7 @@ use crate::memory_budget::MemoryBudget;
 
 /// The attributes of a `spillway.WriterOptions`.
 #[derive(FromPyObject)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub(crate) struct Options<'py> {
     compression: Bound<'py, PyAny>,
     compression_level: Option<i64>,

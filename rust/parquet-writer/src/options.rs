@@ -220,6 +220,7 @@ pub const DEFAULT_FPP: f64 = 0.01;
 
 /// Options as a caller gives them: names and plain integers.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct OptionInput {
     /// The name of a codec in lower case, which may carry a level.
     pub compression: CompressionRule,
@@ -313,6 +314,7 @@ fn as_input(default: usize) -> i64 {
 
 /// Options that were found valid.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct WriterOptions {
     pub(crate) compression: CompressionRule<Compression>,
     pub(crate) row_group_rows: usize,
