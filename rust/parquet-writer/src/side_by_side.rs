@@ -63,7 +63,7 @@ pub(crate) fn side_by_side<T: Send + 'static, R: Send + 'static>(
     let board = Arc::new(Board::new(tasks));
     let work = Arc::new(work);
     introduce(Some(Arc::clone(&board) as _));
-    let ends = EndsOnDrop(&board, introduce);
+    let over = EndsOnDrop(&board, introduce);
     let done = (|| {
         loop {
             while board.has_work_for(helpers) && call(&caller, wanted.cores, &board, &work) {}
@@ -83,7 +83,7 @@ pub(crate) fn side_by_side<T: Send + 'static, R: Send + 'static>(
         }
         board.finished().into_iter().try_for_each(each)
     })();
-    drop(ends);
+    drop(over);
     while board.wait() {
         board.finished();
     }
@@ -271,8 +271,8 @@ impl<T, R> Board<T, R> {
         self.changed.notify_all();
     }
 
-    /// Does an errand, or waits until a helper has finished something or some time has passed. Returns false if there is
-    /// no helper at work.
+    /// Does an errand, or waits until a helper has finished something or some time has passed. Returns false if no
+    /// helper is at work.
     fn wait(&self) -> bool {
         let mut state = self.state();
         if state.helpers == 0 {
