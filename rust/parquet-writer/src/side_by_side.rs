@@ -105,7 +105,7 @@ fn call<T: Send + 'static, R: Send + 'static>(
 ) -> bool {
     let (their_board, work) = (Arc::clone(board), Arc::clone(work));
     board.state().helpers += 1;
-    let called = caller.call(cores, move |busy| {
+    let has_come = caller.call(cores, move |busy| {
         let is_spare = || !busy.is_beyond(cores);
         let outcome = catch_unwind(AssertUnwindSafe(|| their_board.serve(work.as_ref(), is_spare)));
         // What the tasks borrow from the caller is free before it goes on.
@@ -113,10 +113,10 @@ fn call<T: Send + 'static, R: Send + 'static>(
         let done: Done = Box::new(move || their_board.leave(outcome.err()));
         done
     });
-    if !called {
+    if !has_come {
         board.state().helpers -= 1;
     }
-    called
+    has_come
 }
 
 /// The tasks of one call, and what came of them.
