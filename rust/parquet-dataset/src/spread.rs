@@ -234,7 +234,9 @@ impl<P: Places> Spread<P> {
         if self.open.values().all(|part| part.waiting() == 0) {
             return Ok(());
         }
-        taken.iter().for_each(|batch| self.held.add(batch));
+        for batch in taken {
+            self.held.add(batch);
+        }
         if self.held.is_round() {
             self.encode(go_on)
         } else {
