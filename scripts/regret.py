@@ -129,8 +129,8 @@ class Column:
 class Regret:
     """The cost of `auto` over that of the best encodings of a table, as shares: 0.01 is one percent.
 
-    Bytes are held against the smallest encodings: those of the table, of its columns in the mean, and of the worst
-    column that has a hundredth of them. Time and cost are held against the encodings of the least cost.
+    Bytes are held against the smallest encodings: those of the table, of its columns in the mean, and of the
+    worst column that has a hundredth of them. Time and cost are held against the encodings of the least cost.
     `on_request` is what encodings would save that only some engines read.
     """
 
