@@ -11,7 +11,7 @@ import tempfile
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,7 +21,7 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterComm
 
 from spillway import datasets
 from spillway.harness.host import SampleWatch, read_load
-from spillway.spark import local_session, register, stop_session, write, write_generated
+from spillway.spark import Pipeline, Sink, local_session, register, stop_session, write, write_generated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -208,6 +208,17 @@ def from_executors(session: SparkSession, rows: int) -> dict[str, Callable[[str]
         numbers = session.range(0, PARTITIONS, 1, PARTITIONS)
         return numbers.mapInArrow(across, from_arrow_schema(schema))
 
+    def written(folder: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+        def write(iterator: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            _Pyarrow(folder).write(across(iterator))
+            return iter(())
+
+        return write
+
+    def by_pyarrow(path: str) -> None:
+        numbers = session.range(0, PARTITIONS, 1, PARTITIONS)
+        numbers.mapInArrow(written(path), "rows long").collect()
+
     def count(_: str) -> object:
         return session.range(0, PARTITIONS, 1, PARTITIONS).mapInArrow(consumed, "rows long").collect()
 
@@ -216,10 +227,41 @@ def from_executors(session: SparkSession, rows: int) -> dict[str, Callable[[str]
         "write_generated, delta": lambda path: write_generated(
             session, make, PARTITIONS, path, schema=schema, table="delta"
         ),
+        "pyarrow": by_pyarrow,
         "spark parquet": lambda path: frame().write.format("parquet").save(path),
         "spark delta": lambda path: frame().write.format("delta").save(path),
         "made alone": count,
     }
+
+
+def audited(session: SparkSession, frame: DataFrame) -> dict[str, Callable[[str], object]]:
+    """A write, and the same by pipelines that read back all of it, a part, or nothing."""
+
+    def pipeline(audit: Literal["full", "sample", "none"]) -> Callable[[str], object]:
+        def run(path: str) -> object:
+            return Pipeline(source=lambda _: frame, sink=Sink(path), audit=audit).run(session)
+
+        return run
+
+    return {
+        "write": lambda path: write(frame, path),
+        "pipeline, no audit": pipeline("none"),
+        "pipeline, sample": pipeline("sample"),
+        "pipeline, full": pipeline("full"),
+    }
+
+
+def test_an_audit_costs_a_part_of_the_write(
+    side_by_side: SideBySide, session: SparkSession, frame: DataFrame, rows: int
+) -> None:
+    writers = audited(session, frame)
+    side_by_side(
+        lambda writer: {"group": "audited", **taken(session, writers[writer], writer, rows)},
+        list(writers),
+        against="write",
+        rows=rows,
+        cores=CORES,
+    )
 
 
 def test_a_cached_dataframe_is_written_whole(

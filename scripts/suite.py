@@ -40,7 +40,12 @@ QUESTIONS = {
     "service": "A service at all times, six columns",
     "all": "All rows, all columns",
 }
-PLACES = {"dataframe": "A cached DataFrame", "made": "Rows made on executors"}
+# Groups of writes to Spark's files: their title, and the writer that the others are compared with.
+PLACES = {
+    "dataframe": ("A cached DataFrame", "spark parquet"),
+    "made": ("Rows made on executors", "spark parquet"),
+    "audited": ("A cached DataFrame, by pipelines that read back what they wrote", "write"),
+}
 
 Sample = dict[str, Any]
 Blocks = dict[int, Sample]
@@ -193,13 +198,16 @@ def _scan(run: Run, question: str, threads: int) -> list[str]:
 def _writes(run: Run) -> str:
     cores = run.environment["options"]["cores"]
     load = estimate([sample["load"] for sample in run.samples]).median
-    header = ("writer", "rows/s", "times Spark's own", "MB", "files")
     tables = []
-    for group, title in PLACES.items():
+    for group, (title, against) in PLACES.items():
         names = dict.fromkeys(sample["writer"] for sample in run.samples if sample["group"] == group)
         cells = {name: run.blocks(group=group, writer=name) for name in names}
+        if not cells:
+            continue
         ordered = sorted(cells, key=lambda name: _median(cells[name], "seconds"))
-        own = cells["spark parquet"]
+        own = cells[against]
+        of_own = "times Spark's own" if against == "spark parquet" else f"times {against}"
+        header = ("writer", "rows/s", of_own, "MB", "files")
         tables.append(_table(title, header, [_write(name, cells[name], own) for name in ordered]))
     text = _document(tables, [INTERVALS], run, f"Spark has {cores} cores of {machine(run.environment)}.")
     return f"{text}\nLoad of the host: {load:.1f} in the middle of the samples.\n"
