@@ -325,6 +325,15 @@ def threads(run: RunSummary) -> Iterator[Finding]:
     yield Finding("logs, 400K rows: speed of two threads", ratio, "one thread", (1.75, None))
 
 
+def two_cores(generated: RunSummary, real: RunSummary) -> Iterator[Finding]:
+    """Everyone's defaults where two cores are free."""
+    targets = {"logs": (2.6, 2.8), "lineitem": (2.3, 2.6), "cities": (1.4, 1.6)}
+    for name, bounds in targets.items():
+        found = Contest.of(cells(real) if name == "cities" else cells(generated, dataset=name))
+        what = f"{name}, {found.own.cell.rows:,} rows, two cores, everyone's defaults: speed"
+        yield found.speed(what, found.defaults, bounds)
+
+
 def peaks(run: RunSummary) -> Iterator[Finding]:
     """The growth of memory in one row group, by both measures."""
     for name in ("logs", "lineitem"):
@@ -420,6 +429,7 @@ FINDINGS: dict[tuple[str, ...], Callable[..., Iterator[Finding]]] = {
     ("nested",): nested,
     ("rows",): rows,
     ("threads",): threads,
+    ("two-cores", "two-cores-cities"): two_cores,
     ("peaks",): peaks,
     ("memory",): memory,
     ("gil",): gil,

@@ -88,6 +88,15 @@ JOBS: dict[str, tuple[str, ...]] = {
         QUOTED,
     ),
     "threads": ("--backend=spillway", "--cores=1,2", "--mode=table", "--rows=400000", QUOTED),
+    "two-cores": (
+        "--dataset=logs,lineitem",
+        f"--backend=spillway,{DEFAULTS}",
+        "--cores=2",
+        "--mode=table",
+        "--rows=400000",
+        QUOTED,
+    ),
+    "two-cores-cities": (f"--backend=spillway,{DEFAULTS}", "--cores=2", "--mode=table", QUOTED),
     # A control group is there only with a limit, and this one is above what these take. DuckDB is left out:
     # it takes twenty times the memory of the leanest.
     "peaks": (
@@ -151,7 +160,7 @@ def is_of_this_commit(folder: Path | None) -> bool:
 
 def of_job(job: str) -> list[str]:
     """The options of a job; those of a real table name its file, which is made if it is not there."""
-    tables = {JOB_OF_TABLE.format(name): name for name in corpus.TABLES}
+    tables = {JOB_OF_TABLE.format(name): name for name in corpus.TABLES} | {"two-cores-cities": "cities"}
     if job not in tables:
         return [*SHARED, *JOBS[job]]
     return [*SHARED, f"--input={corpus.stored_at(tables[job])}", *JOBS[job]]
