@@ -19,7 +19,7 @@ from spillway.harness.report.table import Entry
 from spillway.harness.statistics import estimate, paired_ratio, pooled_ratio
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from spillway.bench.summary import CellSummary, Metric, RunSummary
     from spillway.harness.statistics import Estimate
@@ -35,6 +35,8 @@ NOTE = (
 COLD = "cold"
 # The tables of ``scripts/corpus.py`` that tuning never looked at, and those with a bound of their own.
 UNSEEN = ("planes", "operations", "files", "characters")
+# Others that no rule was ever tuned on.
+UNTUNED = ("airfields", "zip-codes", "languages", "subdivisions", "temperatures", "claims")
 KNOWN = ("flights", "cities")
 # Of these only sizes are asked.
 SIZED = ("weather", "airports", "towns", "counties", "names", "transitions", "lines", "tokens")
@@ -260,8 +262,18 @@ def known(run: RunSummary, name: str, floor: float) -> Iterator[Finding]:
 
 def unseen(*runs: RunSummary) -> Iterator[Finding]:
     """Speed on the real tables that tuning never looked at: the mean of all, and the least."""
+    yield from of_tables("unseen", UNSEEN, runs)
+
+
+def untuned(*runs: RunSummary) -> Iterator[Finding]:
+    """Speed on the real tables that came after all tuning."""
+    yield from of_tables("newer", UNTUNED, runs)
+
+
+def of_tables(which: str, names: Sequence[str], runs: Sequence[RunSummary]) -> Iterator[Finding]:
+    """Speed on some tables: the mean of all, and the least."""
     for mode in ("table", "batches"):
-        contests = {name: Contest.of(cells(run, mode=mode)) for name, run in zip(UNSEEN, runs, strict=True)}
+        contests = {name: Contest.of(cells(run, mode=mode)) for name, run in zip(names, runs, strict=True)}
         pairs = {
             name: (each.fastest().by_block(wall), each.own.by_block(wall)) for name, each in contests.items()
         }
@@ -274,7 +286,7 @@ def unseen(*runs: RunSummary) -> Iterator[Finding]:
             f"{name} {ratios[name].median:.2f} ({each.fastest().cell.backend})"
             for name, each in contests.items()
         )
-        what = f"{len(UNSEEN)} unseen tables, {mode}: speed"
+        what = f"{len(names)} {which} tables, {mode}: speed"
         yield Finding(
             f"{what}, geometric mean",
             pooled_ratio([*pairs.values()]),
@@ -424,6 +436,7 @@ FINDINGS: dict[tuple[str, ...], Callable[..., Iterator[Finding]]] = {
     ("real-flights",): flights,
     ("real-cities",): cities,
     tuple(map(JOB_OF_TABLE.format, UNSEEN)): unseen,
+    tuple(map(JOB_OF_TABLE.format, UNTUNED)): untuned,
     tuple(map(JOB_OF_TABLE.format, REAL)): sizes,
     ("codecs",): codecs,
     ("nested",): nested,

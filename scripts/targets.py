@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import corpus
-from findings import COLD, FINDINGS, HEADER, JOB_OF_TABLE, KNOWN, NOTE, SIZED, UNSEEN
+from findings import COLD, FINDINGS, HEADER, JOB_OF_TABLE, KNOWN, NOTE, SIZED, UNSEEN, UNTUNED
 from spillway.bench.summary import read_run
 from spillway.harness.environment import git_state
 from spillway.harness.report.markdown import REPORT, checkout
@@ -60,7 +60,7 @@ JOBS: dict[str, tuple[str, ...]] = {
     ),
     **{
         JOB_OF_TABLE.format(name): (f"--backend=spillway,{DEFAULTS}", "--mode=table,batches", QUOTED)
-        for name in (*KNOWN, *UNSEEN)
+        for name in (*KNOWN, *UNSEEN, *UNTUNED)
     },
     # Sizes alone are quoted, which do not vary; the second sample would show if they did.
     **{

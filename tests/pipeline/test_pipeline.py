@@ -275,7 +275,6 @@ def test_records_that_spark_cannot_parse_follow_bad_rows(
 
 def test_settings_of_the_session_are_as_before(spark: SparkSession, tmp_path: Path) -> None:
     name = "spark.sql.execution.arrow.maxBytesPerBatch"
-    before = spark.conf.get(name)
     spark.conf.set(name, "123456")
     try:
         rows = spark.range(10).selectExpr("id", "timestamp_seconds(id) make")
@@ -283,7 +282,7 @@ def test_settings_of_the_session_are_as_before(spark: SparkSession, tmp_path: Pa
         assert spark.conf.get(name) == "123456"
         assert spark.sparkContext.getLocalProperty("spark.job.description") is None
     finally:
-        spark.conf.set(name, str(before))
+        spark.conf.unset(name)
 
 
 def test_what_cannot_be_a_pipeline_is_refused(spark: SparkSession, tmp_path: Path) -> None:

@@ -159,6 +159,7 @@ def test_ctrl_c_leaves_nothing_of_a_batch(
         # The batch ended before the run did.
         assert ended == [0, 0]
     assert not flow.to.exists()
+    spark.range(1).write.format("spillway").mode("append").save(str(tmp_path / "source"))
     assert flow.run(spark).rows_written == 2
 
 

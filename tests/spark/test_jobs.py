@@ -743,6 +743,7 @@ def test_every_option_of_the_writer_has_a_form_as_text() -> None:
         "sorting_columns": '[["id", "descending", "nulls_first"], "day"]',
         "sorting": "verify",
         "durable": "true",
+        "hold_batches": "true",
         "metadata": '{"a": "b"}',
     }
     # Keys have no place in options that Spark shows in plans.
@@ -771,6 +772,7 @@ def test_every_option_of_the_writer_has_a_form_as_text() -> None:
         "sorting_columns": [("id", "descending", "nulls_first"), "day"],
         "sorting": "verify",
         "durable": True,
+        "hold_batches": True,
         "metadata": {"a": "b"},
     }
     assert (given["max_file_rows"], given["partition_by"]) == (5, ["a", "b"])

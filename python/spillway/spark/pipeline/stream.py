@@ -65,6 +65,11 @@ def run_stream(
             with batches.busy:
                 pass
         interrupt = interrupt_behind(failure)
+        if interrupt is not None or isinstance(failure, KeyboardInterrupt):
+            with contextlib.suppress(Exception):  # the interrupt is the error to raise
+                # py4j goes on in another thread of the JVM after Ctrl-C, which has no active session until a
+                # frame is made of rows. Without one Spark finds no data source of Python.
+                session.createDataFrame([], "none int")
         if interrupt is not None:
             raise interrupt from failure
         if batches.error is not None and isinstance(failure, Exception):
