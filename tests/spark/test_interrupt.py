@@ -1,4 +1,4 @@
-"""Ctrl-C while executors write: the tasks end, and nothing is left."""
+"""Ctrl-C while executors write: the tasks end, nothing is left, and the session is good for other writes."""
 
 from __future__ import annotations
 
@@ -44,6 +44,8 @@ tracker = session.sparkContext.statusTracker()
 while tracker.getActiveJobsIds():
     time.sleep(0.02)
 print("cancelled", flush=True)
+session.range(1).write.format("spillway").mode("append").save(f"{to}-after")
+print("written", flush=True)
 stop_session(session)
 """
 
@@ -54,6 +56,6 @@ def test_ctrl_c_cancels_the_tasks_of_a_write_and_leaves_nothing(tmp_path: Path, 
     to = tmp_path / "to"
     command = [sys.executable, "-W", "ignore", "-c", PROGRAM, str(tmp_path / "begun"), str(to), table]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.stdout.split() == ["interrupted", "cancelled"], done.stderr
+    assert done.stdout.split() == ["interrupted", "cancelled", "written"], done.stderr
     assert done.returncode == 0, done.stderr
     assert not to.exists()

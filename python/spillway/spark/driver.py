@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Driver", "answers_of", "driver_of", "interrupt_behind"]
+__all__ = ["Driver", "activate", "answers_of", "driver_of", "interrupt_behind"]
 
 _log = logging.getLogger("spillway.spark")
 
@@ -77,7 +77,7 @@ class _OfThisProcess:
     may_repeat = False
 
     def __init__(self, session: SparkSession) -> None:
-        self._context = session.sparkContext
+        self._session, self._context = session, session.sparkContext
 
     def do(self, work: Callable[[], _Answer]) -> _Answer:
         return work()
@@ -93,6 +93,9 @@ class _OfThisProcess:
         try:
             with _in_a_sentence(lambda: context.cancelJobsWithTag(tag)):
                 yield
+        except KeyboardInterrupt:
+            activate(self._session)
+            raise
         finally:
             with _logged("a job's tag stays with the context"):
                 context.removeJobTag(tag)
@@ -171,6 +174,16 @@ def _cancelled(cancel: Callable[[], object]) -> None:
     except Exception:  # noqa: BLE001 - as in `_logged`
         with _logged("the tasks of a job that failed were not cancelled"):
             cancel()
+
+
+def activate(session: SparkSession) -> None:
+    """Have the session active again after Ctrl-C.
+
+    py4j goes on in another thread of the JVM then, which has no active session, and without one Spark finds
+    no data source of Python. A frame that is made of rows makes its session the active one.
+    """
+    with _logged("the session is not active after Ctrl-C"):
+        session.createDataFrame([], "none int")
 
 
 def interrupt_behind(error: BaseException) -> KeyboardInterrupt | None:

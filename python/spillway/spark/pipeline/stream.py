@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from spillway.errors import OptionError
-from spillway.spark.driver import interrupt_behind
+from spillway.spark.driver import activate, interrupt_behind
 from spillway.spark.pipeline.audit import AuditOutcome
 from spillway.spark.pipeline.cell import cell_of
 from spillway.spark.pipeline.result import PipelineResult
@@ -66,10 +66,7 @@ def run_stream(
                 pass
         interrupt = interrupt_behind(failure)
         if interrupt is not None or isinstance(failure, KeyboardInterrupt):
-            with contextlib.suppress(Exception):  # the interrupt is the error to raise
-                # py4j goes on in another thread of the JVM after Ctrl-C, which has no active session until a
-                # frame is made of rows. Without one Spark finds no data source of Python.
-                session.createDataFrame([], "none int")
+            activate(session)
         if interrupt is not None:
             raise interrupt from failure
         if batches.error is not None and isinstance(failure, Exception):
