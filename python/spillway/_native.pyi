@@ -22,6 +22,7 @@ __all__ = [
     "DeltaSchema",
     "DeltaTable",
     "Digest",
+    "MemoryBudget",
     "ObjectFolder",
     "RowSource",
     "Writer",
