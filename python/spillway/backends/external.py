@@ -7,6 +7,7 @@ reading from writing; the file it leaves is read back as any other.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -16,7 +17,7 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any, NoReturn, cast
 
 from spillway._parent import kill_with_parent
 from spillway.errors import OptionError, SpillwayError
@@ -143,7 +144,10 @@ class _Sink:
             env={**os.environ, **program.environment, **_request(path, settings)},
             preexec_fn=kill_with_parent,  # noqa: PLW1509 - one call into the kernel, before any thread
         )
-        self._writer = pa.ipc.new_stream(cast("Any", self._process.stdin), schema)
+        try:
+            self._writer = pa.ipc.new_stream(cast("Any", self._process.stdin), schema)
+        except OSError:
+            self._fail()
 
     def write(self, data: pa.RecordBatch | pa.Table) -> None:
         self._rows += data.num_rows
@@ -165,8 +169,12 @@ class _Sink:
             self._printed.seek(0)
             self.figures = _figures(self._name, self._printed.read().decode(errors="replace"), self._rows)
 
-    def _fail(self) -> None:
+    def _fail(self) -> NoReturn:
         """Say how the program ended, in its own last words."""
+        if self._process.stdin is not None:
+            # What it did not read cannot be written any more.
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
         status = self._process.wait()
         with self._printed, self._errors:
             self._errors.seek(0)
