@@ -188,6 +188,12 @@ def test_text_that_repeats_in_parts_gets_no_dictionary(rows: int) -> None:
     assert sizes["auto"] <= 1.01 * min(sizes.values())
 
 
+def test_sequences_that_come_again_get_no_dictionary() -> None:
+    """A codec finds them among values, and not among indices of 11 bits."""
+    codes = pa.array([f"{code * 7919 % 10_007:05d}" for code in range(1_201)] * 20)
+    assert not set(chosen(codes)) & {"RLE_DICTIONARY"}
+
+
 def test_sequences_that_come_again_are_found_among_indices() -> None:
     """A codec finds them among indices in whole bytes, and not among indices of 11 bits."""
     codes = pa.array([f"{code * 7919 % 10_007:05d}" for code in range(1_201)] * 20)

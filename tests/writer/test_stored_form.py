@@ -132,7 +132,7 @@ def test_no_page_has_more_rows(
 
 def test_a_page_may_have_more_rows_than_by_default(tmp_path: Path) -> None:
     path = tmp_path / "rows.parquet"
-    spillway.write_parquet(pa.table({"n": [7] * 80_000}), path, page_rows=80_000)
+    spillway.write_parquet(pa.table({"n": [7] * 100_000}), path, page_rows=100_000)
     (column,) = spillway.inspect_file(path).row_groups[0].columns
     assert column.data_pages == 1
 

@@ -313,7 +313,8 @@ impl FlatEncoder {
             return Ok(0);
         };
         let (whole_bytes, values) = (WHOLE_BYTES[class].1, self.page.entries - self.page.nulls);
-        if !self.pages.counts_symbols() || (whole_bytes > 8 && values < FEWEST_INDICES) {
+        let fits = values * usize::from(whole_bytes / 8) <= self.page_bytes;
+        if !self.pages.counts_symbols() || !fits || (whole_bytes > 8 && values < FEWEST_INDICES) {
             return Ok(0);
         }
         if let Some(width) = self.index_widths[class] {

@@ -109,13 +109,14 @@ pub(super) struct Indexed {
 
 impl Indexed {
     /// The cost with the dictionary, as a share of that in a direct encoding in which the page weighs `direct`, over
-    /// `values` values; `None` if nothing follows the page.
+    /// `values` values; `None` if nothing follows the page. `are_many` if values repeat so much that the dictionary
+    /// weighs nothing.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    pub fn share_of(&self, direct: usize, values: Option<f64>, integers: bool) -> f64 {
+    pub fn share_of(&self, direct: usize, values: Option<f64>, are_many: bool) -> f64 {
         let with = match values {
             None => (self.indices + self.dictionary + DICTIONARY_HEADER) as f64,
             // Both are small: what a look-up takes counts less than the error of the estimate.
-            Some(_) if self.repeats.are_many(integers) => self.indices as f64 * 0.8,
+            Some(_) if are_many => self.indices as f64 * 0.8,
             Some(values) => self.of_value(values) * self.repeats.values as f64,
         };
         with / direct.max(1) as f64

@@ -149,7 +149,12 @@ impl FlatEncoder {
         if end == End::Page && repeats.values < FEW_VALUES {
             return true;
         }
-        // A codec finds sequences that come again among values better than among packed indices.
+        self.are_many(repeats)
+    }
+
+    /// Returns true if values repeat so much that neither the page of their dictionary nor looking them up weighs
+    /// anything. That is not so for sequences that come again, which a codec finds among values as well.
+    fn are_many(&self, repeats: Repeats) -> bool {
         let in_sequence = |window| {
             let Neighbours { runs, sequences } = self.values.neighbours(window);
             (runs + sequences) * 4 > window * 3
@@ -243,8 +248,8 @@ impl FlatEncoder {
             rows.max(self.page.rows) as f64 * values as f64 / self.page.rows as f64
         });
         let lightest = direct.first().map_or(0, |(_, weight)| *weight);
-        let integers = self.is_integer();
-        let share = |with: &Indexed| with.share_of(lightest, expected, integers);
+        let are_many = repeats.is_some_and(|repeats| self.are_many(repeats));
+        let share = |with: &Indexed| with.share_of(lightest, expected, are_many);
         let plain = direct.iter().find(|(encoding, _)| *encoding == Encoding::PLAIN);
         let plain = plain.map_or(0, |(_, weight)| *weight);
         let with = repeats

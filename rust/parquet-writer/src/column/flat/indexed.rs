@@ -249,12 +249,20 @@ fn most_bits(bits: usize) -> usize {
     }
 }
 
+/// The bits that every page has room for. Those of other widths take whole bytes only in a page with room for them.
+fn bits_with_room(bits: usize) -> usize {
+    match bits {
+        9..=12 | 17..=23 => bits,
+        bits => most_bits(bits),
+    }
+}
+
 /// The number of indices that go into `page` bytes, for a dictionary with `entries` at the beginning of the page. Each
 /// index may bring a new entry.
 pub(super) fn index_capacity(entries: usize, page: usize) -> usize {
     // Behind the width and between the headers of runs.
     let room = page.saturating_sub(8 + page / 32) * 8;
-    let capacity = |bits: usize| room / most_bits(bits);
+    let capacity = |bits: usize| room / bits_with_room(bits);
     let wide_enough = |bits: &usize| entries + capacity(*bits) <= 1 << bits;
     (1..=31).find(wide_enough).map_or(room / 32, capacity)
 }
