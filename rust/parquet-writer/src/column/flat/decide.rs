@@ -42,6 +42,8 @@ const SMALL_PAGE: usize = 64 << 10;
 const NEIGHBOURS: usize = 8192;
 /// Values of a glance that are few.
 const VALUES_OF_A_GLANCE: usize = 256;
+/// Different values in a sequence that is long: their indices have more than a byte.
+const LONG_SEQUENCE: usize = 256;
 /// The number of values of which one that follows the same value as the time before makes sequences.
 const SEQUENTIAL: usize = 8;
 
@@ -149,17 +151,20 @@ impl FlatEncoder {
         if end == End::Page && repeats.values < FEW_VALUES {
             return true;
         }
-        self.are_many(repeats)
-    }
-
-    /// Returns true if values repeat so much that neither the page of their dictionary nor looking them up weighs
-    /// anything. That is not so for sequences that come again, which a codec finds among values as well.
-    fn are_many(&self, repeats: Repeats) -> bool {
+        // A codec finds sequences that come again among values better than among packed indices.
         let in_sequence = |window| {
             let Neighbours { runs, sequences } = self.values.neighbours(window);
             (runs + sequences) * 4 > window * 3
         };
         repeats.are_many(self.is_integer()) && !repeats.window().is_some_and(in_sequence)
+    }
+
+    /// Returns true if values repeat so much that neither the page of their dictionary nor looking them up weighs
+    /// anything. It does beside long sequences that come again, which are next to no bytes as values, too.
+    fn are_many(&self, repeats: Repeats) -> bool {
+        let in_long_sequences = |window| self.values.neighbours(window).sequences * 4 > window * 3;
+        let are_long = repeats.distinct > LONG_SEQUENCE && repeats.window().is_some_and(in_long_sequences);
+        repeats.are_many(self.is_integer()) && !are_long
     }
 
     /// Returns true if a codec may find more in the page than in a glance of it: parts of text, sequences of values
