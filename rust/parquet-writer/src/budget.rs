@@ -9,8 +9,8 @@ use parquet_encode::dictionary::Limits;
 use crate::choose::{DICTIONARY_BYTES, PAGE_ROWS};
 use crate::error::{Result, WriteError};
 use crate::feed;
-use crate::helpers::{self, Threads};
 use crate::pages::Window;
+use crate::thread_pool::{self, Threads};
 
 /// The least bytes of a page, however small the limit.
 const LEAST_PAGE: usize = 4 << 10;
@@ -166,7 +166,7 @@ impl Budget {
                 (further, Threads::Exactly(1 + further))
             }
             Threads::UpTo(most) => {
-                let further = further(most.min(helpers::cores()), self.resident / 2);
+                let further = further(most.min(thread_pool::cores()), self.resident / 2);
                 (further, Threads::UpTo(1 + further))
             }
         };

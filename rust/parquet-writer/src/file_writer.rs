@@ -24,7 +24,6 @@ use crate::feed::{Carry, Feed, Pace, Rows, Run, SAMPLE_ROWS};
 use crate::footer;
 use crate::footprint::Footprint;
 use crate::held::Held;
-use crate::helpers::Threads;
 use crate::integrity;
 use crate::limits;
 use crate::metadata_text;
@@ -40,6 +39,7 @@ use crate::size_checks::SizeChecks;
 use crate::sorting::{Sorting, Waiting};
 use crate::stages::Between;
 use crate::stored_schema::{StoredSchema, without_hidden};
+use crate::thread_pool::Threads;
 use crate::truncation;
 use crate::weight::{ROWS_TOGETHER, Weights};
 

@@ -21,7 +21,7 @@ mod fit;
 mod footer;
 mod footprint;
 mod held;
-mod helpers;
+
 mod int96;
 mod integrity;
 mod limits;
@@ -33,16 +33,18 @@ mod names;
 mod normalize;
 mod options;
 mod pages;
+mod parallel;
 mod result;
 mod row_group;
 mod schema;
 mod shared_memory;
-mod side_by_side;
+
 pub mod sink;
 mod size_checks;
 mod sorting;
 mod stages;
 mod stored_schema;
+mod thread_pool;
 mod thrift;
 mod truncation;
 mod weight;

@@ -9,10 +9,10 @@ use crate::choose::{DICTIONARY_BYTES, PAGE_ROWS};
 use crate::chunker::ChunkSizes;
 use crate::encryption::{Encryption, MOST_ORDINALS};
 use crate::error::{OptionFault, Result, WriteError};
-use crate::helpers::Threads;
 use crate::names::is_path;
 use crate::pages::{self, Compressor};
 use crate::shared_memory::MemoryBudget;
+use crate::thread_pool::Threads;
 
 /// Rows of a row group unless bytes end it first.
 pub const DEFAULT_ROW_GROUP_ROWS: i64 = 1_048_576;

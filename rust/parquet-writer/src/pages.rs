@@ -32,7 +32,7 @@ use parquet_encode::page_header::{self as encode, Content};
 
 use crate::encryption::{ChunkCipher, FileCipher, Module};
 use crate::error::{Result, WriteError};
-use crate::side_by_side::Crew;
+use crate::parallel::Subtasks;
 use crate::stages::Stages;
 use match_strategy::MatchStrategy;
 use page_store::{PageRead, StoredPage};
@@ -76,15 +76,15 @@ pub(crate) struct Pages {
     compressors: Tally,
     window: Option<Window>,
     /// The threads that encode chunks at the moment, where there are several.
-    crew: Crews,
+    subtasks: CurrentSubtasks,
 }
 
 #[derive(Default)]
-struct Crews(Mutex<Option<Arc<dyn Crew>>>);
+struct CurrentSubtasks(Mutex<Option<Arc<dyn Subtasks>>>);
 
-impl fmt::Debug for Crews {
+impl fmt::Debug for CurrentSubtasks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Crews").finish_non_exhaustive()
+        f.debug_struct("CurrentSubtasks").finish_non_exhaustive()
     }
 }
 
@@ -104,7 +104,7 @@ impl Pages {
             filter_bytes: AtomicUsize::new(0),
             compressors: Tally::default(),
             window: None,
-            crew: Crews::default(),
+            subtasks: CurrentSubtasks::default(),
         }
     }
 
@@ -126,14 +126,14 @@ impl Pages {
         Self { cipher, ..self }
     }
 
-    /// Has idle threads of this crew compress pages, until there is another one or none. Where memory is limited, each
+    /// Has idle threads compress pages as subtasks from here on; `None` ends that. Where memory is limited, each
     /// thread has the pages of its own column alone.
-    pub fn introduce(&self, crew: Option<Arc<dyn Crew>>) {
-        *lock(&self.crew.0) = crew.filter(|_| self.window.is_none());
+    pub fn set_subtasks(&self, subtasks: Option<Arc<dyn Subtasks>>) {
+        *lock(&self.subtasks.0) = subtasks.filter(|_| self.window.is_none());
     }
 
-    fn crew(&self) -> Option<Arc<dyn Crew>> {
-        lock(&self.crew.0).clone()
+    fn subtasks(&self) -> Option<Arc<dyn Subtasks>> {
+        lock(&self.subtasks.0).clone()
     }
 
     /// Notes the ordinal of the row group that chunks belong to from here on.
@@ -396,14 +396,18 @@ impl ChunkPages {
     /// Adds a page: `fill` appends its body and returns its kind. An idle thread may compress it, unless its size must
     /// be known `at_once`.
     pub fn add<'a>(&self, at_once: bool, fill: &mut dyn FnMut(&mut Vec<u8>) -> Content<'a>) -> Result<()> {
-        let crew = self.pages.crew().filter(|crew| !at_once && crew.is_idle());
+        let subtasks = self
+            .pages
+            .subtasks()
+            .filter(|subtasks| !at_once && subtasks.has_idle_thread());
         let add = |content: Content<'a>, body: &[u8], compressor: &mut Compressor| {
             let stages = &self.pages.stages;
             let strategy = stages
                 .compress
                 .time(|| self.strategy(content, body, compressor))?;
             let place = self.next_place(content);
-            if let (Some(crew), Some(place), Content::Data { values, encoding, .. }) = (&crew, place, content)
+            if let (Some(subtasks), Some(place), Content::Data { values, encoding, .. }) =
+                (&subtasks, place, content)
             {
                 let content = Content::Data {
                     values,
@@ -412,8 +416,8 @@ impl ChunkPages {
                 };
                 let page = Elsewhere::new(self, content, strategy, place);
                 let mut body = body.to_vec();
-                let errand = crew.hand_over(Box::new(move || page.add(&mut body)));
-                return errand.map_or(Ok(()), |errand| errand());
+                let refused = subtasks.submit(Box::new(move || page.add(&mut body)));
+                return refused.map_or(Ok(()), |refused| refused());
             }
             self.add_body(content, place, body, (strategy, compressor))
         };
@@ -480,13 +484,13 @@ impl ChunkPages {
 
     /// Waits for the pages that other threads compress.
     fn await_pages(&self) {
-        let crew = self.pages.crew();
+        let subtasks = self.pages.subtasks();
         loop {
             if lock(&self.state).elsewhere == 0 {
                 return;
             }
             // What no thread has begun may be one of them.
-            if crew.as_ref().is_some_and(|crew| crew.help()) {
+            if subtasks.as_ref().is_some_and(|subtasks| subtasks.run_one()) {
                 continue;
             }
             let chunk = lock(&self.state);

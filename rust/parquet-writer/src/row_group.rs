@@ -21,13 +21,13 @@ use crate::column::{EncodedChunk, FieldEncoder, Preserved};
 use crate::dictionaries::Given;
 use crate::error::{Result, WriteError};
 use crate::feed::{Position, Rows, Run};
-use crate::helpers::{Busy, Threads};
 use crate::integrity;
 use crate::normalize;
 use crate::pages::Pages;
-use crate::side_by_side::{Pause, side_by_side};
+use crate::parallel::{Pause, run_tasks};
 use crate::sink::Output;
 use crate::size_checks::SizeChecks;
+use crate::thread_pool::{ActiveThread, Threads};
 
 /// Time between two calls of the caller's check.
 const CHECK_EVERY: Duration = if cfg!(test) {
@@ -265,7 +265,7 @@ impl RowGroup {
         let columns = self.columns.take();
         let wanted = threads.for_values(columns.bytes());
         if wanted.helpers == 0 {
-            let _busy = Busy::caller();
+            let _active = ActiveThread::caller();
             for (index, encoder) in self.encoders.iter_mut().enumerate() {
                 columns.feed(index, encoder.as_mut(), meter, &mut || patience.check())?;
             }
@@ -277,13 +277,13 @@ impl RowGroup {
         });
         let mut encoders = BTreeMap::new();
         let pages = Arc::clone(&meter.pages);
-        let introduce = |crew| pages.introduce(crew);
+        let set_subtasks = |subtasks| pages.set_subtasks(subtasks);
         let meter = Arc::clone(meter);
         let work = move |(index, mut encoder): Task, pause: Pause<'_>| {
             columns.feed(index, encoder.as_mut(), &meter, pause)?;
             Ok((index, encoder))
         };
-        side_by_side(tasks, wanted, &introduce, patience, work, &mut |(
+        run_tasks(tasks, wanted, &set_subtasks, patience, work, &mut |(
             index,
             encoder,
         )| {
@@ -330,7 +330,7 @@ impl RowGroup {
         let tasks = self.encoders.into_iter().enumerate();
         let wanted = threads.for_values(columns.bytes());
         if wanted.helpers == 0 {
-            let _busy = Busy::caller();
+            let _active = ActiveThread::caller();
             for (index, encoder) in tasks {
                 columns.finish(index, encoder, meter, &mut || patience.check(), &mut append)?;
             }
@@ -349,8 +349,8 @@ impl RowGroup {
             };
             // The chunks of a column wait for those of the columns before it.
             let (mut finished, mut next) = (BTreeMap::new(), 0);
-            let introduce = |crew| pages.introduce(crew);
-            side_by_side(tasks, wanted, &introduce, patience, work, &mut |(
+            let set_subtasks = |subtasks| pages.set_subtasks(subtasks);
+            run_tasks(tasks, wanted, &set_subtasks, patience, work, &mut |(
                 index,
                 chunks,
             )| {

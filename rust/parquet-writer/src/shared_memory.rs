@@ -28,7 +28,7 @@ pub struct MemoryBudget {
 }
 
 impl MemoryBudget {
-    /// A budget of so many bytes for so many writers at a time.
+    /// A budget of `limit` bytes for at most `writers` open writers.
     ///
     /// # Errors
     /// [`WriteError::Option`] when one of the two is not accepted.

@@ -64,7 +64,7 @@ def cell_of(  # noqa: PLR0913 - what a pipeline does not say itself
         pipeline: The pipeline.
         table: The kind of the destination.
         master: The address of Spark's master.
-        source: The source, where the pipeline's own is none to name.
+        source: The name of the source in the record; by default that of the pipeline's source.
         rows: The number of rows of a dataset.
         partitions: Tasks that make rows.
     """

@@ -1,11 +1,10 @@
-//! Threads that help writers.
+//! The helper threads of a process, which its writers share.
 //!
-//! The process has a limited number of cores, whoever writes. So threads that encode are counted in one place, those of
-//! callers and helpers, and a writer without a number of its own gets helpers only while there are cores for them.
+//! All threads that encode are counted together, callers and helpers. Where `threads` is not given, a writer gets a
+//! helper only while the process has a core for it.
 //!
-//! A helper that has no work is kept for the next row group or file. A fixed pool, as of `rayon`, would start all its
-//! threads for the first file, and could not have those that `threads=` asks for beyond the cores: a writer would wait
-//! for the turn of helpers that it no longer needs.
+//! An idle helper waits for the next row group or file. A `rayon` pool has a fixed size: it would start all its threads
+//! for the first file, and could not run the extra ones that an explicit `threads` asks for.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -15,9 +14,9 @@ use std::time::Duration;
 
 use per_process::PerProcess;
 
-/// Bytes of values that are worth a helper.
+/// Bytes of values above which a helper pays off.
 const BYTES_FOR_A_HELPER: u64 = 8 << 20;
-/// The time after which a helper without work ends, and its stack and heap are free.
+/// The time after which an idle helper ends, which frees its stack and heap.
 const KEPT: Duration = if cfg!(test) {
     Duration::from_millis(100)
 } else {
@@ -30,14 +29,14 @@ static POOL: PerProcess<Pool> = PerProcess::new();
 /// The threads that a writer may use, the caller's among them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Threads {
-    /// As many as the caller asks for.
+    /// Exactly this many, as the caller asked for.
     Exactly(usize),
-    /// As many as the work is worth and the process has cores for, at most so many.
+    /// One per 8 MiB of values, limited by this number and by the cores of the process.
     UpTo(usize),
 }
 
 impl Threads {
-    /// The helpers for values of so many bytes.
+    /// The helpers to use for `bytes` of values.
     pub fn for_values(self, bytes: u64) -> Wanted {
         let Self::UpTo(threads) = self else {
             return Wanted {
@@ -69,7 +68,7 @@ pub(crate) fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The helpers that a piece of work is to have.
+/// The limits on the helpers of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Wanted {
     /// The most at once.
@@ -79,49 +78,50 @@ pub(crate) struct Wanted {
 }
 
 /// A thread that encodes, as long as this lives.
-pub(crate) struct Busy(&'static Pool);
+pub(crate) struct ActiveThread(&'static Pool);
 
-impl Busy {
+impl ActiveThread {
     /// The calling thread, which needs no core to be free.
     pub fn caller() -> Self {
         let pool = POOL.get_or_init(Pool::default);
-        pool.busy.fetch_add(1, Ordering::Relaxed);
+        pool.active.fetch_add(1, Ordering::Relaxed);
         Self(pool)
     }
 
-    /// A helper, if no more threads than `cores` encode with it.
+    /// A helper, if at most `cores` threads encode including it.
     fn helper(&self, cores: usize) -> Option<Self> {
-        let one_more = |busy| (busy < cores).then_some(busy + 1);
-        let busy = &self.0.busy;
-        busy.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more)
+        let one_more = |active| (active < cores).then_some(active + 1);
+        let active = &self.0.active;
+        active
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more)
             .is_ok()
             .then(|| Self(self.0))
     }
 
     /// Returns true if more threads than `cores` encode.
     pub fn is_beyond(&self, cores: usize) -> bool {
-        self.0.busy.load(Ordering::Relaxed) > cores
+        self.0.active.load(Ordering::Relaxed) > cores
     }
 
-    /// Has a helper do `work`, if there is a core and a thread for it. What `work` returns is called when the helper is
-    /// ready for other work and no longer counts.
+    /// Runs `work` on a helper, if a core and a thread are available. The function that `work` returns is called once
+    /// the helper is idle and no longer counted.
     pub fn call(&self, cores: usize, work: impl FnOnce(&Self) -> Done + Send + 'static) -> bool {
-        let Some(busy) = self.helper(cores) else {
+        let Some(active) = self.helper(cores) else {
             return false;
         };
         self.0.run(Box::new(move || {
-            let done = work(&busy);
+            let done = work(&active);
             Box::new(move || {
-                drop(busy);
+                drop(active);
                 done();
             })
         }))
     }
 }
 
-impl Drop for Busy {
+impl Drop for ActiveThread {
     fn drop(&mut self) {
-        self.0.busy.fetch_sub(1, Ordering::Relaxed);
+        self.0.active.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -133,7 +133,7 @@ type Work = Box<dyn FnOnce() -> Done + Send>;
 #[derive(Default)]
 struct Pool {
     /// The number of threads that encode.
-    busy: AtomicUsize,
+    active: AtomicUsize,
     /// Helpers without work, the last one to finish last: its stack is the warmest.
     idle: Mutex<Vec<Idle>>,
 }
@@ -206,10 +206,10 @@ mod tests {
 
     use super::*;
 
-    impl Busy {
+    impl ActiveThread {
         /// A calling thread of a pool of its own.
         fn of(pool: &'static Pool) -> Self {
-            pool.busy.fetch_add(1, Ordering::Relaxed);
+            pool.active.fetch_add(1, Ordering::Relaxed);
             Self(pool)
         }
     }
@@ -226,7 +226,7 @@ mod tests {
             for _ in 0..16 {
                 scope.spawn(|| {
                     start.wait();
-                    let caller = Busy::of(pool);
+                    let caller = ActiveThread::of(pool);
                     for _ in 0..50 {
                         let helping = Arc::clone(&helping);
                         caller.call(CORES, move |_| {
@@ -242,7 +242,7 @@ mod tests {
         });
         let most = helping.1.load(Ordering::Relaxed);
         assert!(most < CORES, "{most} helpers");
-        while pool.busy.load(Ordering::Relaxed) > 0 {
+        while pool.active.load(Ordering::Relaxed) > 0 {
             thread::yield_now();
         }
         let threads = pool.idle().len();
@@ -252,7 +252,7 @@ mod tests {
     #[test]
     fn a_helper_serves_again_and_ends_when_it_has_long_been_idle() {
         let pool: &'static Pool = Box::leak(Box::default());
-        let caller = Busy::of(pool);
+        let caller = ActiveThread::of(pool);
         let (sender, threads) = mpsc::channel();
         for _ in 0..3 {
             let sender = sender.clone();

@@ -1,10 +1,10 @@
-//! Tasks that several threads do.
+//! Runs tasks on the calling thread and on helper threads.
 //!
-//! The calling thread takes one task after the other, and so do its helpers. It also looks after the caller: whether
-//! the work should go on, and what the finished tasks gave, which it passes on as they come.
+//! The calling thread takes tasks from the same queue as the helpers. Between tasks it checks for interrupts and passes
+//! results on, as they come.
 //!
-//! A thread that finds no task left does errands for the tasks of others: pages that a long column has filled are
-//! compressed by whoever is idle. A task hands over what an idle thread takes at once, and does the rest itself.
+//! A thread that finds the queue empty runs subtasks of the tasks that are still running: full pages of a long column
+//! are compressed by idle threads. A task submits a subtask only while a thread is idle, and runs the others itself.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -14,80 +14,80 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::error::{Result, WriteError};
-use crate::helpers::{Busy, Done, Wanted};
 use crate::row_group::Patience;
+use crate::thread_pool::{ActiveThread, Done, Wanted};
 
 /// The longest time that the calling thread waits for others at a stretch.
 const WAIT: Duration = Duration::from_millis(50);
-/// The most threads that find something to do in one task: errands take about twice the time of the rest.
+/// The most threads that one task can use: its subtasks take about twice the time of the rest.
 const THREADS_FOR_A_TASK: usize = 3;
 
 /// The function that tasks must call now and then. It returns an error when they should end.
 pub(crate) type Pause<'a> = &'a mut dyn FnMut() -> Result<()>;
 
 /// A part of a task that another thread may do.
-pub(crate) type Errand = Box<dyn FnOnce() -> Result<()> + Send>;
+pub(crate) type Subtask = Box<dyn FnOnce() -> Result<()> + Send>;
 
-/// The threads that do the tasks of one call, as its tasks see them.
-pub(crate) trait Crew: Send + Sync {
+/// The subtasks of one call of [`run_tasks`].
+pub(crate) trait Subtasks: Send + Sync {
     /// Returns true if a thread has nothing to do.
-    fn is_idle(&self) -> bool;
+    fn has_idle_thread(&self) -> bool;
 
-    /// Gives an errand to an idle thread. Returns it if there is none.
-    fn hand_over(&self, errand: Errand) -> Option<Errand>;
+    /// Queues a subtask for an idle thread. Returns it if no thread is idle.
+    fn submit(&self, subtask: Subtask) -> Option<Subtask>;
 
-    /// Does an errand that was handed over and that no thread has begun. Returns false if there is none.
-    fn help(&self) -> bool;
+    /// Runs a queued subtask on the calling thread. Returns false if the queue is empty.
+    fn run_one(&self) -> bool;
 }
 
-/// Has tasks know of their crew, or forget it.
-pub(crate) type Introduce<'a> = &'a dyn Fn(Option<Arc<dyn Crew>>);
+/// Tells the tasks where to submit subtasks; `None` when the call ends.
+pub(crate) type SetSubtasks<'a> = &'a dyn Fn(Option<Arc<dyn Subtasks>>);
 
-/// Does the tasks in their order, each on the next free thread, and passes on what they return, in the order in which
-/// they end. The first error ends all tasks. A panic of a helper goes on in the calling thread.
+/// Runs tasks in order, each on the next free thread, and passes their results to `each` in the order in which they
+/// end. The first error ends all tasks. The panic of a helper is resumed in the calling thread.
 ///
 /// # Errors
-/// That of a task or of `each`, or [`WriteError::Interrupted`] when the caller's patience ends.
-pub(crate) fn side_by_side<T: Send + 'static, R: Send + 'static>(
+/// The first error of a task or of `each`, or [`WriteError::Interrupted`] when the caller's patience ends.
+pub(crate) fn run_tasks<T: Send + 'static, R: Send + 'static>(
     tasks: Vec<T>,
     wanted: Wanted,
-    introduce: Introduce<'_>,
+    set_subtasks: SetSubtasks<'_>,
     patience: &mut Patience<'_>,
     work: impl Fn(T, Pause<'_>) -> Result<R> + Send + Sync + 'static,
     each: &mut dyn FnMut(R) -> Result<()>,
 ) -> Result<()> {
-    let caller = Busy::caller();
+    let caller = ActiveThread::caller();
     let helpers = wanted
         .helpers
         .min((THREADS_FOR_A_TASK * tasks.len()).saturating_sub(1));
-    let board = Arc::new(Board::new(tasks));
+    let queue = Arc::new(TaskQueue::new(tasks));
     let work = Arc::new(work);
-    introduce(Some(Arc::clone(&board) as _));
-    let over = EndsOnDrop(&board, introduce);
+    set_subtasks(Some(Arc::clone(&queue) as _));
+    let over = EndsOnDrop(&queue, set_subtasks);
     let done = (|| {
         loop {
-            while board.has_work_for(helpers) && call(&caller, wanted.cores, &board, &work) {}
-            let Some(task) = board.next() else { break };
+            while queue.has_work_for(helpers) && call(&caller, wanted.cores, &queue, &work) {}
+            let Some(task) = queue.next() else { break };
             let result = work(task, &mut || {
-                board.go_on()?;
+                queue.go_on()?;
                 patience.check()
             })?;
-            board.end_task(None);
+            queue.end_task(None);
             each(result)?;
-            board.finished().into_iter().try_for_each(&mut *each)?;
+            queue.finished().into_iter().try_for_each(&mut *each)?;
         }
-        while board.wait() {
-            board.finished().into_iter().try_for_each(&mut *each)?;
-            board.go_on()?;
+        while queue.wait() {
+            queue.finished().into_iter().try_for_each(&mut *each)?;
+            queue.go_on()?;
             patience.check()?;
         }
-        board.finished().into_iter().try_for_each(each)
+        queue.finished().into_iter().try_for_each(each)
     })();
     drop(over);
-    while board.wait() {
-        board.finished();
+    while queue.wait() {
+        queue.finished();
     }
-    let mut state = board.state();
+    let mut state = queue.state();
     if let Some(panic) = state.panic.take() {
         drop(state);
         resume_unwind(panic);
@@ -96,31 +96,31 @@ pub(crate) fn side_by_side<T: Send + 'static, R: Send + 'static>(
     state.error.take().map_or(done, Err)
 }
 
-/// Has a helper take tasks. Returns false if there is none to be had.
+/// Has a helper take tasks. Returns false if no helper is available.
 fn call<T: Send + 'static, R: Send + 'static>(
-    caller: &Busy,
+    caller: &ActiveThread,
     cores: usize,
-    board: &Arc<Board<T, R>>,
+    queue: &Arc<TaskQueue<T, R>>,
     work: &Arc<impl Fn(T, Pause<'_>) -> Result<R> + Send + Sync + 'static>,
 ) -> bool {
-    let (their_board, work) = (Arc::clone(board), Arc::clone(work));
-    board.state().helpers += 1;
+    let (their_queue, work) = (Arc::clone(queue), Arc::clone(work));
+    queue.state().helpers += 1;
     let has_come = caller.call(cores, move |busy| {
         let is_spare = || !busy.is_beyond(cores);
-        let outcome = catch_unwind(AssertUnwindSafe(|| their_board.serve(work.as_ref(), is_spare)));
+        let outcome = catch_unwind(AssertUnwindSafe(|| their_queue.serve(work.as_ref(), is_spare)));
         // What the tasks borrow from the caller is free before it goes on.
         drop(work);
-        let done: Done = Box::new(move || their_board.leave(outcome.err()));
+        let done: Done = Box::new(move || their_queue.leave(outcome.err()));
         done
     });
     if !has_come {
-        board.state().helpers -= 1;
+        queue.state().helpers -= 1;
     }
     has_come
 }
 
-/// The tasks of one call, and what came of them.
-struct Board<T, R> {
+/// The tasks of one call, and their results.
+struct TaskQueue<T, R> {
     state: Mutex<State<T, R>>,
     changed: Condvar,
     is_over: AtomicBool,
@@ -136,24 +136,24 @@ struct State<T, R> {
     helpers: usize,
     /// Tasks that are not done.
     open: usize,
-    /// Errands that are handed over, and threads that wait for one.
-    errands: VecDeque<Errand>,
+    /// Queued subtasks, and the number of threads that wait for one.
+    subtasks: VecDeque<Subtask>,
     idle: usize,
 }
 
 /// What a helper does next.
 enum Step<T> {
     Task(T),
-    Errand(Errand),
+    Subtask(Subtask),
 }
 
-impl<T, R> Board<T, R> {
+impl<T, R> TaskQueue<T, R> {
     fn new(tasks: Vec<T>) -> Self {
         Self {
             state: Mutex::new(State {
                 open: tasks.len(),
                 tasks: tasks.into_iter(),
-                errands: VecDeque::new(),
+                subtasks: VecDeque::new(),
                 idle: 0,
                 finished: Vec::new(),
                 error: None,
@@ -173,7 +173,7 @@ impl<T, R> Board<T, R> {
         self.state().tasks.next()
     }
 
-    /// Returns true if one more helper of at most `helpers` would find a task beside the caller, or errands of one.
+    /// Returns true if one more helper of at most `helpers` would find a task beside the caller, or subtasks of one.
     fn has_work_for(&self, helpers: usize) -> bool {
         let state = self.state();
         state.helpers < helpers && state.tasks.len() > 0
@@ -191,7 +191,7 @@ impl<T, R> Board<T, R> {
         Ok(())
     }
 
-    /// Does tasks and errands on a helper, as long as tasks are open and the helper is spare.
+    /// Runs tasks and subtasks on a helper, as long as tasks are open and the helper is spare.
     fn serve(&self, work: &dyn Fn(T, Pause<'_>) -> Result<R>, is_spare: impl Fn() -> bool) {
         while let Some(step) = self.step(&is_spare) {
             match step {
@@ -199,7 +199,7 @@ impl<T, R> Board<T, R> {
                     Ok(result) => self.end_task(Some(result)),
                     Err(error) => self.fail(error),
                 },
-                Step::Errand(errand) => self.run(errand),
+                Step::Subtask(subtask) => self.run(subtask),
             }
         }
     }
@@ -211,8 +211,8 @@ impl<T, R> Board<T, R> {
             if self.go_on().is_err() {
                 return None;
             }
-            if let Some(errand) = state.errands.pop_front() {
-                return Some(Step::Errand(errand));
+            if let Some(subtask) = state.subtasks.pop_front() {
+                return Some(Step::Subtask(subtask));
             }
             if state.open == 0 || !is_spare() {
                 return None;
@@ -253,8 +253,8 @@ impl<T, R> Board<T, R> {
         self.changed.notify_all();
     }
 
-    fn run(&self, errand: Errand) {
-        if let Err(error) = errand() {
+    fn run(&self, subtask: Subtask) {
+        if let Err(error) = subtask() {
             self.fail(error);
         }
     }
@@ -271,7 +271,7 @@ impl<T, R> Board<T, R> {
         self.changed.notify_all();
     }
 
-    /// Does an errand, or waits until a helper has finished something or some time has passed. Returns false if no
+    /// Runs a subtask, or waits until a helper has finished something or some time has passed. Returns false if no
     /// helper is at work.
     fn wait(&self) -> bool {
         let mut state = self.state();
@@ -279,44 +279,44 @@ impl<T, R> Board<T, R> {
             return false;
         }
         if state.finished.is_empty() {
-            if state.errands.is_empty() {
+            if state.subtasks.is_empty() {
                 state = self.idle(state);
             }
-            let errand = state.errands.pop_front();
+            let subtask = state.subtasks.pop_front();
             drop(state);
-            if let Some(errand) = errand {
-                self.run(errand);
+            if let Some(subtask) = subtask {
+                self.run(subtask);
             }
         }
         true
     }
 }
 
-impl<T: Send, R: Send> Crew for Board<T, R> {
-    fn is_idle(&self) -> bool {
+impl<T: Send, R: Send> Subtasks for TaskQueue<T, R> {
+    fn has_idle_thread(&self) -> bool {
         let state = self.state();
-        state.idle > state.errands.len()
+        state.idle > state.subtasks.len()
     }
 
-    fn hand_over(&self, errand: Errand) -> Option<Errand> {
+    fn submit(&self, subtask: Subtask) -> Option<Subtask> {
         let mut state = self.state();
-        if state.idle <= state.errands.len() || self.go_on().is_err() {
-            return Some(errand);
+        if state.idle <= state.subtasks.len() || self.go_on().is_err() {
+            return Some(subtask);
         }
-        state.errands.push_back(errand);
+        state.subtasks.push_back(subtask);
         drop(state);
         self.changed.notify_all();
         None
     }
 
-    fn help(&self) -> bool {
-        let errand = self.state().errands.pop_front();
-        errand.map(|errand| self.run(errand)).is_some()
+    fn run_one(&self) -> bool {
+        let subtask = self.state().subtasks.pop_front();
+        subtask.map(|subtask| self.run(subtask)).is_some()
     }
 }
 
 /// Ends the tasks of helpers when the caller has ended, also by a panic.
-struct EndsOnDrop<'a, T, R>(&'a Board<T, R>, Introduce<'a>);
+struct EndsOnDrop<'a, T, R>(&'a TaskQueue<T, R>, SetSubtasks<'a>);
 
 impl<T, R> Drop for EndsOnDrop<'_, T, R> {
     fn drop(&mut self) {
@@ -355,7 +355,7 @@ mod tests {
             }
             other(pause)
         };
-        side_by_side(vec![(), ()], ONE_HELPER, &|_| {}, patience, work, each)
+        run_tasks(vec![(), ()], ONE_HELPER, &|_| {}, patience, work, each)
     }
 
     /// A task that lasts until `is_over` or the pause ends it, and returns an error if nothing does.
@@ -418,32 +418,32 @@ mod tests {
         assert_eq!(panicked.unwrap_err().downcast_ref::<&str>(), Some(&"a bug"));
     }
 
-    /// Has the only task hand over an errand, and lasts until its end.
-    fn with_errand(errand: impl Fn() -> Result<()> + Send + Sync + 'static) -> Result<()> {
-        let (crew, mut always) = (Arc::new(Mutex::new(None::<Arc<dyn Crew>>)), || true);
-        let (known, errand) = (Arc::clone(&crew), Arc::new(errand));
+    /// Has the only task submit a subtask, and lasts until its end.
+    fn with_errand(subtask: impl Fn() -> Result<()> + Send + Sync + 'static) -> Result<()> {
+        let (crew, mut always) = (Arc::new(Mutex::new(None::<Arc<dyn Subtasks>>)), || true);
+        let (known, subtask) = (Arc::clone(&crew), Arc::new(subtask));
         let done = Arc::new(AtomicBool::new(false));
         let work = move |(), pause: Pause<'_>| {
             let crew = known.lock().unwrap().clone().unwrap();
-            let (errand, is_done) = (Arc::clone(&errand), Arc::clone(&done));
-            let mut left: Option<Errand> = Some(Box::new(move || {
-                errand()?;
+            let (subtask, is_done) = (Arc::clone(&subtask), Arc::clone(&done));
+            let mut left: Option<Subtask> = Some(Box::new(move || {
+                subtask()?;
                 is_done.store(true, Ordering::Relaxed);
                 Ok(())
             }));
             for _ in 0..ENOUGH {
-                left = left.and_then(|errand| crew.hand_over(errand));
+                left = left.and_then(|subtask| crew.submit(subtask));
                 if done.load(Ordering::Relaxed) {
                     return Ok(());
                 }
                 pause()?;
                 thread::sleep(Duration::from_millis(1));
             }
-            Err(WriteError::Closed("nobody did the errand".into()))
+            Err(WriteError::Closed("nobody did the subtask".into()))
         };
-        let introduce = |members| *crew.lock().unwrap() = members;
+        let set_subtasks = |members| *crew.lock().unwrap() = members;
         let patience = &mut Patience::new(&mut always);
-        let ended = side_by_side(vec![()], ONE_HELPER, &introduce, patience, work, &mut Ok);
+        let ended = run_tasks(vec![()], ONE_HELPER, &set_subtasks, patience, work, &mut Ok);
         assert!(crew.lock().unwrap().is_none());
         ended
     }
@@ -468,7 +468,7 @@ mod tests {
                 let _ = &held;
                 Ok(())
             };
-            side_by_side(
+            run_tasks(
                 vec![(); 8],
                 ONE_HELPER,
                 &|_| {},
