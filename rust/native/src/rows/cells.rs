@@ -93,6 +93,33 @@ impl<'py> Reader<'py> {
         })
     }
 
+    /// The index of the column of a key; `None` for a key that is dropped. `place` is that of the expected key, and `len`
+    /// the number of rows before this one.
+    #[inline]
+    pub(super) fn column_of(
+        &mut self,
+        key: *mut ffi::PyObject,
+        fields: &mut Fields,
+        place: &mut usize,
+        len: usize,
+    ) -> Result<Option<usize>, Fault> {
+        let index = match fields.keys.expected(*place) {
+            Some((index, slot)) if slot.token == key as usize => {
+                *place += 1;
+                index
+            }
+            _ => match self.other_key(key, fields, place)? {
+                Some(index) => index,
+                None => return Ok(None),
+            },
+        };
+        let column = &fields.columns[index];
+        if column.len() != len {
+            return Err(Misfit::new("the key comes twice").in_field(column.name()).into());
+        }
+        Ok(Some(index))
+    }
+
     /// Appends a row, or a struct inside of one. `len` is the number of rows before it.
     pub fn dict(&mut self, dict: &Bound<'py, PyDict>, fields: &mut Fields, len: usize) -> Done {
         let (mut place, mut found) = (0, 0);
@@ -106,20 +133,10 @@ impl<'py> Reader<'py> {
         )]
         while unsafe { ffi::PyDict_Next(dict.as_ptr(), &raw mut position, &raw mut key, &raw mut value) } != 0
         {
-            let index = match fields.keys.expected(place) {
-                Some((index, slot)) if slot.token == key as usize => {
-                    place += 1;
-                    index
-                }
-                _ => match self.other_key(key, fields, &mut place)? {
-                    Some(index) => index,
-                    None => continue,
-                },
+            let Some(index) = self.column_of(key, fields, &mut place, len)? else {
+                continue;
             };
             let column = &mut fields.columns[index];
-            if column.len() != len {
-                return Err(Misfit::new("the key comes twice").in_field(column.name()).into());
-            }
             if let Err(fault) = self.cell(column, value) {
                 return Err(fault.in_field(column.name()));
             }

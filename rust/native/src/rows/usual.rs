@@ -4,7 +4,7 @@
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyType};
-use rows::{Column, Fields, Misfit, Scalar, Values};
+use rows::{Column, Fields, Scalar, Values};
 
 use crate::rows::cells::{Fault, Reader};
 use crate::rows::classes::Classes;
@@ -122,20 +122,10 @@ impl Reader<'_> {
     fn usual_row(&mut self, cells: impl Iterator<Item = Cell>, fields: &mut Fields, len: usize) -> Appended {
         let (mut place, mut found) = (0, 0);
         for Cell { key, value } in cells {
-            let index = match fields.keys.expected(place) {
-                Some((index, slot)) if slot.token == key as usize => {
-                    place += 1;
-                    index
-                }
-                _ => match self.other_key(key, fields, &mut place)? {
-                    Some(index) => index,
-                    None => continue,
-                },
+            let Some(index) = self.column_of(key, fields, &mut place, len)? else {
+                continue;
             };
             let column = &mut fields.columns[index];
-            if column.len() != len {
-                return Err(Misfit::new("the key comes twice").in_field(column.name()).into());
-            }
             match self.usual_cell(column, value) {
                 Ok(true) => found += 1,
                 Ok(false) if self.usual_nested(column, value)? => found += 1,
