@@ -1,7 +1,7 @@
 """The Arrow batches in which Spark gives the rows of a DataFrame to Python.
 
-From 4.0 on Spark also cuts them by bytes (256 MB by default), for which it sums up the buffers of all columns
-at every row, unless the limit is 2^31 - 1: a third of all CPU time of a write of 52 columns.
+From 4.0 on Spark also cuts them by bytes (64 MiB by default in 4.2 and 4.3). It sums up the buffers of all
+columns at every row for that, unless the limit is 2^31 - 1, which takes much of the time of wide tables.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NARROW_ROW_BYTES = 4096
 _RECORDS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 _WITHOUT_LIMIT = {_BYTES: str(2**31 - 1)}
-# Half as many rows as Spark's default stay below its limit of bytes where rows have 50 KB on average.
+# Half as many rows as Spark's default stay below its limit of bytes where rows have 13 KB on average.
 _BY_ROWS = {**_WITHOUT_LIMIT, _RECORDS: "5000"}
 # The most rows that Spark puts in a batch by default. Who asks for larger ones keeps the limit of bytes.
 _USUAL_RECORDS = 10_000
