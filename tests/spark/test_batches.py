@@ -12,7 +12,6 @@ from pyspark import TaskContext
 from spillway.spark import write
 from spillway.spark.batches import without_limit
 from spillway.spark.driver import answers_of
-from spillway.spark.settings import changed_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,12 +53,6 @@ def setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
         yield
     finally:
         spark.conf.unset(name)
-
-
-def test_a_setting_that_had_its_default_is_not_set_afterwards(spark: SparkSession) -> None:
-    with changed_settings(spark, {BYTES: UNCUT}):
-        assert spark.conf.get(BYTES) == UNCUT
-    assert BYTES not in spark.conf.getAll
 
 
 def test_narrow_rows_are_cut_by_rows_alone(spark: SparkSession) -> None:

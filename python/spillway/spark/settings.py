@@ -78,12 +78,8 @@ def is_connect(session: SparkSession) -> bool:
 
 @contextlib.contextmanager
 def changed_settings(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Change settings of a session for a block. Those that were not set are unset again, from Spark 4 on."""
-    # `get` returns the default of a setting that is not set.
-    was_set: Any = getattr(session.conf, "getAll", None)
-    before: dict[str, Any] = {
-        name: session.conf.get(name, None) if was_set is None else was_set.get(name) for name in settings
-    }
+    """Change settings of a session for a block."""
+    before: dict[str, Any] = {name: session.conf.get(name, None) for name in settings}
     try:
         for name, value in settings.items():
             session.conf.set(name, value)
