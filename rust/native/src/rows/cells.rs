@@ -93,7 +93,7 @@ impl<'py> Reader<'py> {
         })
     }
 
-    /// The index of the column of a key; `None` for a key that is dropped. `place` is that of the expected key, and `len`
+    /// The index of the column of a key; `None` for a key that is dropped. `place` is that of the expected key, `len`
     /// the number of rows before this one.
     #[inline]
     pub(super) fn column_of(
