@@ -39,6 +39,9 @@ DATASET = "logs"
 SEED = 1
 BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
+# Twelve blocks of a dozen writers take longer than what no other test may.
+pytestmark = pytest.mark.timeout(1800)
+
 
 class _Nothing(DataSourceArrowWriter):
     """Takes batches and writes none of them."""
