@@ -39,6 +39,7 @@ __all__ = [
     "inspect",
     "is_object",
     "row_hashes",
+    "spark_row_sums",
     "stop_telling_loops",
     "unfit_columns",
     "writer_options",
@@ -370,6 +371,7 @@ class Digest:
 
 def digest(data: object, *, first_row: int = 0, positions: str | None = None) -> Digest: ...
 def row_hashes(data: object) -> bytes: ...
+def spark_row_sums(data: object) -> tuple[int, int, int]: ...
 
 @type_check_only
 class ColumnChunkDict(TypedDict):

@@ -136,7 +136,7 @@ def test_a_file_that_changed_before_it_was_published_is_found(
     assert (done.audit.rows, done.audit.files) == (40, done.files)
     before = sorted(to.rglob("*.parquet"))
     damaged(monkeypatch, with_other_value)
-    with pytest.raises(AuditError, match="values differ in column 'name'"):
+    with pytest.raises(AuditError, match=r"the rows of .*parquet"):
         Pipeline(source=rows, sink=sink).run(spark)
     assert sorted(to.rglob("*.parquet")) == before
     # Without an audit it is not.

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from spillway.spark.row_sums import RowSums
     from spillway.spark.uploads import Upload
     from spillway.types import Condition
 
@@ -230,7 +231,7 @@ class TaskResult:
         part: The part of a Delta append.
         partition_overwrite: What Spark told the task of the session's overwrite mode.
         uploads: The uploads of the files, in an object store: the commit completes them.
-        digest: The checksums of the rows, where an audit asks for them.
+        sums: The sums of the hashes of the rows, where an audit asks for them.
     """
 
     rows: int = 0
@@ -240,7 +241,7 @@ class TaskResult:
     part: bytes | None = None
     partition_overwrite: str | None = None
     uploads: tuple[Upload, ...] = ()
-    digest: bytes | None = None
+    sums: RowSums | None = None
 
 
 class StagedFile(NamedTuple):

@@ -1,4 +1,4 @@
-//! Digests of Arrow data, for validation: `digest`, `row_hashes` and the class `Digest`.
+//! Digests of Arrow data, for validation: `digest`, `row_hashes`, `spark_row_sums` and the class `Digest`.
 
 use arrow_array::cast::AsArray;
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
@@ -95,6 +95,27 @@ pub(crate) fn row_hashes<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, P
         Ok(words)
     })?;
     Ok(PyBytes::new(data.py(), &words))
+}
+
+/// The rows of an Arrow stream, and the sums of the low and of the high 32 bits of their hashes in Spark.
+#[pyfunction]
+pub(crate) fn spark_row_sums(data: &Bound<'_, PyAny>) -> PyResult<(u64, u64, u64)> {
+    let reader = open_stream(data)?;
+    data.py().detach(|| {
+        let mut sums = (0, 0, 0);
+        for batch in reader {
+            let hashes =
+                row_digest::spark_row_hashes(&batch.map_err(|e| invalid(&e))?).map_err(|e| refused(&e))?;
+            for hash in hashes {
+                sums = (
+                    sums.0 + 1,
+                    sums.1 + (hash & u64::from(u32::MAX)),
+                    sums.2 + (hash >> 32),
+                );
+            }
+        }
+        Ok(sums)
+    })
 }
 
 fn digest_stream(

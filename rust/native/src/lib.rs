@@ -33,7 +33,7 @@ mod _native {
         unfit_columns,
     };
     #[pymodule_export]
-    use crate::digest::{Digest, digest, row_hashes};
+    use crate::digest::{Digest, digest, row_hashes, spark_row_sums};
     #[pymodule_export]
     use crate::encryption::check_encryption;
     #[pymodule_export]

@@ -8,6 +8,9 @@ pub enum Error {
     /// The type has no canonical encoding.
     #[error("type {0} has no canonical encoding: unions and run-end encoded arrays cannot be digested")]
     Unsupported(String),
+    /// Spark has no such type.
+    #[error("Spark has no type for {0}")]
+    NotInSpark(String),
     /// Two parts differ in their columns.
     #[error("parts of one digest must have the same columns: expected [{expected}], got [{actual}]")]
     ColumnsDiffer {

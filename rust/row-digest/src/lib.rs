@@ -35,8 +35,10 @@ mod digest;
 mod error;
 mod extremes;
 mod mixing;
+mod spark;
 mod types;
 
 pub use digest::{ColumnDigest, Digest, Positions, row_hashes};
 pub use error::Error;
 pub use extremes::Value;
+pub use spark::spark_row_hashes;

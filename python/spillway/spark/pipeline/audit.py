@@ -10,17 +10,14 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from spillway._native import Digest
-from spillway._wording import counted
+from spillway._wording import and_joined, counted
 from spillway.errors import AuditError, CheckFailedError
 from spillway.spark.location import unquoted
 from spillway.spark.pipeline.checks import column_of
-from spillway.spark.pipeline.compare import FILE, check_rows
 from spillway.spark.pipeline.present import of_hadoop, staying
+from spillway.spark.row_sums import RowSums, sums_by, sums_of_frame
 from spillway.spark.schema import quoted
 from spillway.spark.settings import changed_settings
-from spillway.validation.normalize import plan_source
-from spillway.validation.source import empty_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,6 +33,8 @@ __all__ = ["SAMPLED", "AuditOutcome", "Staged"]
 #: Of so many tasks with files, a sample reads one.
 SAMPLED = 10
 _SHOWN = 3
+#: The column of the file that a row was read from.
+_FILE = "_spillway_file"
 #: Delta refuses to read files below a table as plain Parquet.
 _FORMAT_CHECK = {"spark.databricks.delta.formatCheck.enabled": "false"}
 #: The text of a timestamp in a partition's name is in UTC.
@@ -78,13 +77,12 @@ class Staged:
         self._schema = schema
         self._results = [result for result in results if result.files]
 
-    def audited(self, kind: str, arrow_bytes: int) -> AuditOutcome:
-        """Compare the rows of files with the checksums that tasks took while they wrote them.
+    def audited(self, kind: str) -> AuditOutcome:
+        """Compare the rows of files with the sums that tasks took while they wrote them.
 
         Args:
             kind: ``"full"`` for all files; ``"sample"`` for all files of every tenth task that has any, from
                 the first on; ``"none"``.
-            arrow_bytes: The size of all rows in Arrow's layout.
 
         Raises:
             AuditError: They differ.
@@ -92,22 +90,35 @@ class Staged:
         chosen = self._results[:: SAMPLED if kind == "sample" else 1]
         if kind == "none" or not chosen:
             return AuditOutcome(kind)
-        schema = self._job.target.schema
-        parts = [Digest.from_bytes(result.digest) for result in chosen if result.digest is not None]
-        expected = empty_digest(plan_source(schema).schema)
-        for part in parts:
-            expected = expected.merge(part)
+        expected = sum((result.sums for result in chosen if result.sums is not None), RowSums())
         files = [file for result in chosen for file in self._job.staged(result)]
-        rows = sum(result.rows for result in self._results)
         with self._read(files) as frame:
-            found = check_rows(frame, schema, expected, parts=parts, row_bytes=arrow_bytes / max(1, rows))
-        if found.problem is not None:
-            message = (
-                f"what Spark reads is not what was written to {self._job.target.path}: {found.problem}. "
-                "Nothing was published"
-            )
-            raise AuditError(message)
-        return AuditOutcome(kind, len(files), found.rows, found.row_checksum)
+            found = sums_of_frame(frame)
+            if found != expected:
+                message = (
+                    f"what Spark reads is not what was written to {self._job.target.path}: "
+                    f"{self._difference(chosen, found, expected)}. Nothing was published"
+                )
+                raise AuditError(message)
+        return AuditOutcome(kind, len(files), found.rows, found.checksum)
+
+    def _difference(self, chosen: Sequence[TaskResult], found: RowSums, expected: RowSums) -> str:
+        """The difference in words: rows, and the files of tasks whose rows are not those that they wrote."""
+        said = []
+        if found.rows != expected.rows:
+            said.append(f"{counted(found.rows, 'row')} instead of {expected.rows:,}")
+        staged = [self._job.staged(result) for result in chosen]
+        with self._read([file for files in staged for file in files], by_file=True) as frame:
+            by_file = {unquote(url): sums for url, sums in sums_by(frame, _FILE).items()}
+        wrong = []
+        for result, files in zip(chosen, staged, strict=True):
+            names = [_tail(of_hadoop(file.path)) for file in files]
+            if sum((by_file.get(name, RowSums()) for name in names), RowSums()) != result.sums:
+                wrong += [name.rpartition("/")[2] for name in names]
+        if wrong:
+            more = f" and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
+            said.append(f"the rows of {and_joined(wrong[:_SHOWN])}{more} are others")
+        return "; ".join(said)
 
     def check_unique(self, check: Unique) -> None:
         """Refuse rows that have the same values in the columns of a check.
@@ -174,7 +185,7 @@ class Staged:
         from pyspark.sql.types import StructType
 
         if files is not None:
-            return self._frame(files, names).drop(FILE)
+            return self._frame(files, names)
         schema = self._spark_schema()
         folder = self._session.read.schema(StructType([schema[name] for name in names]))
         path = _literal(of_hadoop(unquoted(self._job.target.path)))
@@ -185,15 +196,15 @@ class Staged:
         """All rows that are staged."""
         files = [file for result in self._results for file in self._job.staged(result)]
         with self._read(files) as frame:
-            yield frame.drop(FILE)
+            yield frame
 
     @contextlib.contextmanager
-    def _read(self, files: Sequence[StagedFile]) -> Iterator[DataFrame]:
-        """The rows of files, in the order of their columns, and their files in a last column `FILE`."""
+    def _read(self, files: Sequence[StagedFile], *, by_file: bool = False) -> Iterator[DataFrame]:
+        """The rows of files in the order of their columns; if asked, with their files in a last column."""
         schema = self._job.target.schema
         timed = any(pa.types.is_timestamp(schema.field(name).type) for name in self._job.partition_columns)
         with changed_settings(self._session, {**_FORMAT_CHECK, **(_UTC if timed else {})}):
-            yield self._frame(files)
+            yield self._frame(files, by_file=by_file)
 
     def _spark_schema(self) -> StructType:
         from pyspark.sql.pandas.types import from_arrow_schema
@@ -201,7 +212,9 @@ class Staged:
         schema = self._job.target.schema
         return self._schema or from_arrow_schema(schema, prefer_timestamp_ntz=True)
 
-    def _frame(self, files: Sequence[StagedFile], names: Sequence[str] = ()) -> DataFrame:
+    def _frame(
+        self, files: Sequence[StagedFile], names: Sequence[str] = (), *, by_file: bool = False
+    ) -> DataFrame:
         """The rows of files: these columns, or those of the rows that were written."""
         from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
         from pyspark.sql.types import StructType
@@ -215,9 +228,10 @@ class Staged:
             reader = reader.schema(StructType(own))
         frame = reader.parquet(*(_literal(of_hadoop(file.path)) for file in files))
         columns = [F.col(quoted(name)) for name in wanted if name not in partitions]
-        frame = frame.select(*columns, F.regexp_replace("_metadata.file_path", "^[^:]+:/*", "").alias(FILE))
+        file = F.regexp_replace("_metadata.file_path", "^[^:]+:/*", "").alias(_FILE)
         if not partitions:
-            return frame
+            return frame.select(*columns, *([file] if by_file else []))
+        frame = frame.select(*columns, file)
         # Files of several attempts have no folder in common below which all folders are of partitions.
         by_path = {_tail(of_hadoop(file.path)): file.partition for file in files}
         keys = [f"_spillway_p{place}" for place in range(len(partitions))]
@@ -225,13 +239,13 @@ class Staged:
             (url, *(by_path[unquote(url)][name] for name in partitions))
             for url in map(_tail, frame.inputFiles())
         ]
-        values = self._session.createDataFrame(rows, ", ".join(f"{name} string" for name in (FILE, *keys)))
+        values = self._session.createDataFrame(rows, ", ".join(f"{name} string" for name in (_FILE, *keys)))
         assert schema is not None  # noqa: S101 - there are partition columns
         typed = {
             name: F.col(key).cast(schema[name].dataType) for name, key in zip(partitions, keys, strict=True)
         }
         columns = [typed[name].alias(name) if name in typed else F.col(quoted(name)) for name in wanted]
-        return frame.join(F.broadcast(values), FILE).select(*columns, FILE)
+        return frame.join(F.broadcast(values), _FILE).select(*columns, *([_FILE] if by_file else []))
 
 
 def _literal(path: str) -> str:

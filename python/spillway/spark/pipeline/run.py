@@ -379,10 +379,10 @@ class Run:
     def _tasks(self, rows: _Rows, job: Job, quarantine: Job | None) -> list[Answer]:
         from spillway.spark.pipeline.tasks import CheckedTask, MadeTask
 
-        digests = self._pipeline.audit != "none"
+        sums = self._pipeline.audit != "none"
         with self._staged("write", f"writes to {job.target.path}"):
             if rows.made is not None:
-                task = MadeTask(job, rows.made.make, digests=digests)
+                task = MadeTask(job, rows.made.make, sums=sums)
                 context = self._session.sparkContext
                 answers: list[Any] = tasks_of_partitions(context, rows.made.partitions, task)  # type: ignore[arg-type]  # what the task returns
                 return answers
@@ -393,7 +393,7 @@ class Run:
                 for check in self._row_checks
             ]
             frame = sorted_for(job, _flagged(rows.frame, checks))
-            work = CheckedTask(job, checks, quarantine, self._run_id, corrupt=rows.corrupt, digests=digests)
+            work = CheckedTask(job, checks, quarantine, self._run_id, corrupt=rows.corrupt, sums=sums)
             return answers_of(frame, work)
 
     def _accept(self, rows: _Rows, job: Job, results: Sequence[TaskResult]) -> None:
@@ -419,7 +419,7 @@ class Run:
     def _audit(self, staged: Staged) -> AuditOutcome:
         kind = self._pipeline.audit
         with self._staged("audit", f"audits {self._pipeline.sink.path}"):
-            return staged.audited(kind, sum(answer.arrow_bytes for answer in self._answers or ()))
+            return staged.audited(kind)
 
     def _refuse_bad_rows(self) -> None:
         if self._pipeline.bad_rows != "fail":

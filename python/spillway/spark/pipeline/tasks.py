@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spillway._native import digest
+from spillway.spark.row_sums import RowSums, sums_of_batch
 from spillway.spark.write import attempt_number, partition_number
-from spillway.validation.normalize import plan_source
-from spillway.validation.source import empty_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -64,11 +62,10 @@ def quarantine_schema(schema: pa.Schema, corrupt: str | None = None) -> pa.Schem
 
 
 class _Tally:
-    """Rows as they pass, their checksums and their size."""
+    """Rows as they pass, the sums of their hashes, and their size."""
 
-    def __init__(self, schema: pa.Schema, *, digests: bool) -> None:
-        self._plan = plan_source(schema)
-        self._found = empty_digest(self._plan.schema) if digests else None
+    def __init__(self, *, sums: bool) -> None:
+        self._sums = RowSums() if sums else None
         self.arrow_bytes = 0
         self.seconds = 0.0
 
@@ -81,15 +78,14 @@ class _Tally:
             self.seconds += time.perf_counter() - started
             if batch is None:
                 return
-            if self._found is not None and batch.num_rows:
-                made = digest(self._plan.apply(batch), first_row=self._found.rows)
-                self._found = self._found.merge(made)
+            if self._sums is not None:
+                self._sums += sums_of_batch(batch)
             self.arrow_bytes += batch.nbytes
             yield batch
 
     def of(self, result: TaskResult) -> TaskResult:
-        """The result of the rows that passed, with their checksums."""
-        return result if self._found is None else replace(result, digest=self._found.to_bytes())
+        """The result of the rows that passed, with their sums."""
+        return replace(result, sums=self._sums)
 
 
 class MadeTask:
@@ -98,15 +94,15 @@ class MadeTask:
     Args:
         job: The job.
         make: Returns the rows of the partition with this number.
-        digests: True if checksums are taken.
+        sums: True if the hashes of rows are summed up, for an audit.
     """
 
-    def __init__(self, job: Job, make: Callable[[int], Iterable[pa.RecordBatch]], *, digests: bool) -> None:
-        self._job, self._make, self._digests = job, make, digests
+    def __init__(self, job: Job, make: Callable[[int], Iterable[pa.RecordBatch]], *, sums: bool) -> None:
+        self._job, self._make, self._sums = job, make, sums
 
     def __call__(self, number: int) -> Answer:
         """Write the partition of this number."""
-        tally = _Tally(self._job.target.schema, digests=self._digests)
+        tally = _Tally(sums=self._sums)
         result = tally.of(self._job.write(tally.passed(self._make(number)), number, attempt_number()))
         return Answer(result, None, result.rows, (), (), tally.arrow_bytes, tally.seconds)
 
@@ -123,7 +119,7 @@ class CheckedTask:
         quarantine: The job of the rows that fail; None to leave them out.
         run_id: The name of the run.
         corrupt: The name of the column of records that could not be parsed.
-        digests: True if checksums are taken.
+        sums: True if the hashes of rows are summed up, for an audit.
     """
 
     def __init__(  # noqa: PLR0913 - what a task is told
@@ -134,17 +130,17 @@ class CheckedTask:
         run_id: str,
         *,
         corrupt: str | None = None,
-        digests: bool,
+        sums: bool,
     ) -> None:
         self._job, self._checks, self._quarantine = job, tuple(checks), quarantine
-        self._run_id, self._corrupt, self._digests = run_id, corrupt, digests
+        self._run_id, self._corrupt, self._sums = run_id, corrupt, sums
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Answer]:
         """Write the rows."""
         schema = self._job.target.schema
         bad_schema = quarantine_schema(schema, self._corrupt)
         split = _Split(self._checks, schema, bad_schema)
-        tally = _Tally(schema, digests=self._digests)
+        tally = _Tally(sums=self._sums)
         task, attempt = partition_number(), attempt_number()
         with tempfile.SpooledTemporaryFile(max_size=_MOST_HELD) as file:
             keep: Any = None
@@ -156,7 +152,7 @@ class CheckedTask:
             if self._quarantine is not None:
                 keep.close()
                 file.seek(0)
-                bad = _Tally(bad_schema, digests=self._digests)
+                bad = _Tally(sums=self._sums)
                 rows: Any = pa.ipc.open_stream(file)
                 quarantined = bad.of(self._quarantine.write(bad.passed(rows), task, attempt))
         examples = tuple(tuple(each) for each in split.examples)

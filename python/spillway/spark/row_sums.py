@@ -1,0 +1,170 @@
+"""Sums of the hashes of rows: of Arrow batches that tasks write, and of files that Spark reads.
+
+The hash of a row is Spark's own `xxhash64`, which Spark takes in the JVM: no row passes to Python to be
+audited. Because a null leaves that hash as it is, where the nulls are is hashed behind the values; the crate
+``row-digest`` has the rule in words, and computes the same of Arrow arrays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from spillway._native import spark_row_sums
+from spillway.spark.settings import changed_settings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
+
+__all__ = ["RowSums", "sums_by", "sums_of_batch", "sums_of_frame"]
+
+#: Columns without nesting whose nulls share a long.
+_COLUMNS_OF_A_WORD = 63
+#: Spark refuses maps, as equal ones may have their entries in another order. Those of a file keep theirs.
+_HASH_MAPS = {"spark.sql.legacy.allowHashOnMapType": "true"}
+
+
+@dataclass(frozen=True)
+class RowSums:
+    """Rows in any order.
+
+    Args:
+        rows: Their number.
+        low: The sum of the low 32 bits of their hashes.
+        high: The sum of the high 32 bits.
+    """
+
+    rows: int = 0
+    low: int = 0
+    high: int = 0
+
+    def __add__(self, other: RowSums) -> RowSums:
+        return RowSums(self.rows + other.rows, self.low + other.low, self.high + other.high)
+
+    @property
+    def checksum(self) -> str:
+        """Both sums as 32 hexadecimal digits."""
+        return f"{self.high:016x}{self.low:016x}"
+
+
+def sums_of_batch(batch: pa.RecordBatch) -> RowSums:
+    """The sums of rows of Arrow.
+
+    Raises:
+        ValueError: A column has a type that Spark does not have.
+    """
+    return RowSums(*spark_row_sums(batch))
+
+
+def sums_of_frame(frame: DataFrame) -> RowSums:
+    """The sums of rows that Spark reads."""
+    from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+
+    with changed_settings(frame.sparkSession, _HASH_MAPS):
+        rows = _hashed(frame).agg(*_sums(F.col("hash"))).collect()
+    return _read(rows[0])
+
+
+def sums_by(frame: DataFrame, key: str) -> dict[str, RowSums]:
+    """The sums of rows that Spark reads, by a column that is not hashed."""
+    from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+
+    with changed_settings(frame.sparkSession, _HASH_MAPS):
+        rows = _hashed(frame, key).groupBy("key").agg(*_sums(F.col("hash"))).collect()
+    return {row["key"]: _read(row) for row in rows}
+
+
+def _read(row: object) -> RowSums:
+    return RowSums(*(row[name] or 0 for name in ("rows", "low", "high")))  # type: ignore[index]  # a row of Spark
+
+
+def _sums(hashes: Column) -> list[Column]:
+    """Sums of halves: a sum of whole hashes would leave a long."""
+    from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+
+    low, high = hashes.bitwiseAND(0xFFFFFFFF), F.shiftrightunsigned(hashes, 32)
+    return [F.count(F.lit(1)).alias("rows"), F.sum(low).alias("low"), F.sum(high).alias("high")]
+
+
+def _hashed(frame: DataFrame, key: str | None = None) -> DataFrame:
+    """The hash of each row, and its key."""
+    from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+
+    # By place: a name may have dots, or be there twice.
+    numbered = frame.toDF(*(f"c{place}" for place in range(len(frame.columns))))
+    fields = [field for field, name in zip(numbered.schema, frame.columns, strict=True) if name != key]
+    columns = [(_comparable(F.col(field.name), field.dataType), field.dataType) for field in fields]
+    flat = [column for column, kind in columns if not _is_nested(kind)]
+    words = range(0, len(flat), _COLUMNS_OF_A_WORD)
+    nulls = [_bits(flat[first : first + _COLUMNS_OF_A_WORD]) for first in words]
+    shapes = [_shape(column, kind) for column, kind in columns if _is_nested(kind)]
+    wanted = [F.xxhash64(*(column for column, _ in columns), *nulls, *shapes).alias("hash")]
+    if key is not None:
+        wanted.append(F.col(f"c{frame.columns.index(key)}").alias("key"))
+    return numbered.select(*wanted)
+
+
+def _is_nested(kind: DataType) -> bool:
+    return kind.typeName() in {"array", "map", "struct"}
+
+
+def _comparable(column: Column, kind: DataType) -> Column:
+    """The column without collations: Spark hashes what they compare, not the text."""
+    plain = _without_collations(kind)
+    return column if plain is kind else column.cast(plain)
+
+
+def _without_collations(kind: DataType) -> DataType:
+    """The type with plain strings; the same object where there are no others."""
+    from pyspark.sql.types import ArrayType, MapType, StringType, StructField, StructType
+
+    if isinstance(kind, ArrayType):
+        element = _without_collations(kind.elementType)
+        return kind if element is kind.elementType else ArrayType(element, kind.containsNull)
+    if isinstance(kind, MapType):
+        key, value = _without_collations(kind.keyType), _without_collations(kind.valueType)
+        same = key is kind.keyType and value is kind.valueType
+        return kind if same else MapType(key, value, kind.valueContainsNull)
+    if isinstance(kind, StructType):
+        fields = [StructField(f.name, _without_collations(f.dataType), f.nullable) for f in kind.fields]
+        same = all(new.dataType is old.dataType for new, old in zip(fields, kind.fields, strict=True))
+        return kind if same else StructType(fields)
+    # Spark 3.5 has no collations.
+    if isinstance(kind, StringType) and getattr(kind, "collation", "UTF8_BINARY") != "UTF8_BINARY":
+        return StringType()
+    return kind
+
+
+def _bits(columns: list[Column]) -> Column:
+    """A long with a bit for each null."""
+    from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+
+    none = F.lit(0).cast("long")
+    bits = [
+        F.when(column.isNull(), F.lit(1 << place).cast("long")).otherwise(none)
+        for place, column in enumerate(columns)
+    ]
+    return reduce(lambda word, bit: word.bitwiseOR(bit), bits)
+
+
+def _shape(value: Column, kind: DataType) -> Column:
+    """The nulls and sizes of a value, as a value that has no null but for those of arrays."""
+    from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    def elements(array: Column, kind: DataType) -> Column:
+        return F.transform(array, lambda each: _shape(each, kind))
+
+    if isinstance(kind, StructType):
+        fields = [_shape(value.getField(each.name), each.dataType) for each in kind.fields]
+        return F.struct(value.isNull(), *fields)
+    size = F.when(value.isNull(), F.lit(-1)).otherwise(F.size(value))
+    if isinstance(kind, ArrayType):
+        return F.struct(size, elements(value, kind.elementType))
+    if isinstance(kind, MapType):
+        keys, values = F.map_keys(value), F.map_values(value)
+        return F.struct(size, elements(keys, kind.keyType), elements(values, kind.valueType))
+    return value.isNull()
