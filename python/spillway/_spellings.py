@@ -98,7 +98,7 @@ ELSEWHERE: dict[str, Spelling] = {
     "min_rows_per_group": Spelling("pyarrow", "row_group_rows", "which is exact"),
     "max_rows_per_group": Spelling("pyarrow", "row_group_rows", "which is exact"),
     "file_visitor": Spelling("pyarrow", note="the result has all files when the writer is closed"),
-    "existing_data_behavior": Spelling("pyarrow", "existing", _PARTS),
+    "existing_data_behavior": Spelling("pyarrow", "mode", _PARTS),
     "metadata_collector": Spelling(
         "pyarrow", "metadata_file", f"which writes _metadata; result.metadata is a file's own; {_PARTS}"
     ),
@@ -124,7 +124,6 @@ ELSEWHERE: dict[str, Spelling] = {
     "sinked_paths_callback": Spelling("polars", note="the result has all files when the writer is closed"),
     # Spark's DataFrameWriter and settings
     "path": Spelling("polars and Spark", "destination"),
-    "mode": Spelling("Spark", "existing", f"of a dataset: {_PARTS}"),
     "partitionBy": Spelling("Spark", "partition_by", _PARTS),
     "maxRecordsPerFile": Spelling("Spark", "max_file_rows", _PARTS),
     "spark.sql.files.maxRecordsPerFile": Spelling("Spark", "max_file_rows", _PARTS),

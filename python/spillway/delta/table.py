@@ -346,7 +346,7 @@ class Table:
             options,
             schema_mode == "merge",
             app_transaction,
-            None if replace is None else _conditions(replace, "predicate"),
+            None if replace is None else _conditions(replace, "where"),
             user_metadata,
             *limits,
             coalesce,
@@ -1121,7 +1121,7 @@ def write(  # noqa: PLR0913 - all in one call
     *,
     mode: WriteMode = "error",
     partition_by: str | Sequence[str] | None = None,
-    predicate: str | Sequence[Condition] = (),
+    where: str | Sequence[Condition] = (),
     schema_mode: SchemaMode | None = None,
     properties: Mapping[str, str] | None = None,
     timeout: float | None = _TIMEOUT,
@@ -1141,10 +1141,10 @@ def write(  # noqa: PLR0913 - all in one call
             them, it gets the types that the first 1,000 rows or the values ask for. Where it is made, and
             then a row is bad, the table stays, without rows: write to it with ``mode="append"``.
         mode: The treatment of a table that exists: ``"error"`` raises and changes nothing, ``"append"`` adds
-            the rows, ``"overwrite"`` puts them in the place of all rows, or of those that `predicate`
+            the rows, ``"overwrite"`` puts them in the place of all rows, or of those that `where`
             chooses, and ``"ignore"`` leaves the table as it is and writes nothing.
         partition_by: As `create`, for a table that is made.
-        predicate: The rows that are overwritten: conditions on partition columns, which the new rows must
+        where: The rows that are overwritten: conditions on partition columns, which the new rows must
             meet, such as ``"day = DATE '2026-11-20'"`` or ``[("day", "=", "2026-11-20")]``.
         schema_mode: ``"merge"`` adds columns that the table lacks. Dicts bring none: a key that the table
             lacks makes a row bad.
@@ -1175,12 +1175,10 @@ def write(  # noqa: PLR0913 - all in one call
     if mode not in {"append", "overwrite", "error", "ignore"}:
         message = f'mode={mode!r} is not accepted: choose one of "append", "overwrite", "error", "ignore"'
         raise OptionError(message, "mode", ["append", "overwrite", "error", "ignore"])
-    if predicate and mode != "overwrite":
-        raise OptionError(
-            'predicate says which rows are overwritten: it goes with mode="overwrite"', "predicate"
-        )
+    if where and mode != "overwrite":
+        raise OptionError('where says which rows are overwritten: it goes with mode="overwrite"', "where")
     # Before a table is made.
-    _conditions(predicate, "predicate")
+    _conditions(where, "where")
     writer_options = WriterOptions(**options) if options else _DEFAULTS
     _native.check_delta_options(writer_options)
     rows = opened(data)
@@ -1203,7 +1201,7 @@ def write(  # noqa: PLR0913 - all in one call
             return _there(open(uri, storage_options=storage_options), mode)
     with table._append(  # noqa: SLF001 - the same module
         schema_mode=schema_mode,
-        replace=predicate if mode == "overwrite" else None,
+        replace=where if mode == "overwrite" else None,
         timeout=timeout,
         user_metadata=user_metadata,
         options=writer_options,
