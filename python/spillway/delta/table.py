@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from spillway import _native
 from spillway._destination import OBJECT_STORES, local_path
-from spillway._options import shows_options
+from spillway._options import checks_arguments, shows_options
 from spillway.delta._expressions import Expressions, check_text, is_expression
 from spillway.delta._input import opened
 from spillway.delta._merging import check_clauses, prepared
@@ -135,6 +135,7 @@ class Table:
         """
         return [TableFile.of(file) for file in self._native.files(version)]
 
+    @checks_arguments
     def scan(
         self,
         columns: Sequence[str] | None = None,
@@ -179,6 +180,7 @@ class Table:
         names = None if columns is None else list(columns)
         return Scan(self._native.scan(names, _conditions(where, "where"), version))
 
+    @checks_arguments
     def changes(
         self,
         first_version: int,
@@ -236,6 +238,7 @@ class Table:
         """Return the ``app_version`` of an application's last append; None without one."""
         return self._native.transaction_version(app_id)
 
+    @checks_arguments
     @shows_options(WriterOptions)
     def append(  # noqa: PLR0913 - each is one thing to say about an append
         self,
@@ -371,6 +374,7 @@ class Table:
         status, version = self._native.outcome(token, timeout)
         return Outcome(status, version)
 
+    @checks_arguments
     def commit(  # noqa: PLR0913 - what a transaction is
         self,
         *,
@@ -446,6 +450,7 @@ class Table:
         given = [(column, "=", [value]) for column, value in values.items()]
         return self._committed("DELETE", self._native.delete(given, timeout))
 
+    @checks_arguments
     @shows_options(WriterOptions)
     def delete(
         self,
@@ -504,6 +509,7 @@ class Table:
         version, _, _, deleted = self._changed("DELETE", done)
         return Deletion(version, deleted)
 
+    @checks_arguments
     @shows_options(WriterOptions)
     def update(
         self,
@@ -582,6 +588,7 @@ class Table:
         found.check_types(pa.schema(given).empty_table(), given)
         return found
 
+    @checks_arguments
     @shows_options(WriterOptions)
     def merge(
         self,
@@ -804,6 +811,7 @@ class Table:
         """
         return self._committed("DROP CONSTRAINT", self._native.drop_constraint(name, timeout))
 
+    @checks_arguments
     @shows_options(WriterOptions)
     def optimize(
         self,
@@ -865,6 +873,7 @@ class Table:
         """
         return self._compact(where, options, user_metadata, timeout, target_file_bytes=target_file_bytes)
 
+    @checks_arguments
     @shows_options(WriterOptions)
     def purge(
         self,
@@ -924,6 +933,7 @@ class Table:
             self._committed("REORG" if purge else "OPTIMIZE", done.version)
         return done
 
+    @checks_arguments
     def vacuum(
         self,
         *,
@@ -977,6 +987,7 @@ class Table:
         """
         return self._committed("TRUNCATE", self._native.truncate(timeout))
 
+    @checks_arguments
     def restore(self, version: int, *, timeout: float | None = _TIMEOUT) -> int:
         """Make the table what it was at an older version.
 
@@ -1021,6 +1032,7 @@ class Table:
         return version
 
 
+@checks_arguments
 def create(  # noqa: PLR0913 - what a table is
     uri: str | os.PathLike[str],
     schema: ArrowSchema,
@@ -1092,6 +1104,7 @@ def _names(columns: str | Sequence[str] | None) -> list[str]:
     return [columns] if isinstance(columns, str) else list(columns or ())
 
 
+@checks_arguments
 def open(  # noqa: A001 - the word for it
     uri: str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None
 ) -> Table:
@@ -1114,6 +1127,7 @@ def _opened(uri: str, storage_options: Mapping[str, str] | None) -> Table:
     return open(uri, storage_options=storage_options)
 
 
+@checks_arguments
 @shows_options(WriterOptions)
 def write(  # noqa: PLR0913 - all in one call
     uri: str | os.PathLike[str],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from spillway._options import shows_options
+from spillway._options import checks_arguments, shows_options
 from spillway.errors import OptionError
 from spillway.spark.driver import driver_of
 from spillway.spark.location import scheme_of
@@ -39,6 +39,7 @@ __all__ = [
 ]
 
 
+@checks_arguments
 @shows_options(WriterOptions)
 def write(  # noqa: PLR0913 - what a write is
     df: DataFrame,
@@ -131,6 +132,7 @@ def write(  # noqa: PLR0913 - what a write is
     )
 
 
+@checks_arguments
 @shows_options(WriterOptions)
 def write_generated(  # noqa: PLR0913 - what a write is
     session: SparkSession,
