@@ -579,15 +579,35 @@ def test_merging_moves_only_what_can_be_moved(table: spillway.delta.Table) -> No
     assert read_deltalake(table.path)["note"].to_pylist() == [1, 1]
 
 
-def test_history_tells_who_did_what(table: spillway.delta.Table, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, "spillway.delta")
+def test_history_tells_who_did_what(table: spillway.delta.Table) -> None:
     append(table, batch("a", 1, 2), user_metadata="a note")
     (newest,) = table.history(1)
     assert newest.info["userMetadata"] == "a note"
     assert newest.info["operationMetrics"]["numOutputRows"] == "2"
     assert newest.info["isBlindAppend"] is True
-    assert "committed in version 1" in caplog.text
     assert deltalake.DeltaTable(table.path).history(1)[0]["userMetadata"] == "a note"
+
+
+def test_each_commit_is_logged_with_its_version_attempts_and_time(
+    table: spillway.delta.Table, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "spillway.delta")
+    append(table, batch("a", 1, 2))
+    with table.append() as other:
+        other.write(batch("a", 3))
+        append(table, batch("b", 4))
+    table.delete("id = 1")
+    table.optimize()
+    table.set_properties({"delta.appendOnly": "false"})
+    told = [record for record in caplog.records if "committed" in record.msg]
+    operations = ["append", "append", "append", "DELETE", "OPTIMIZE", "SET TBLPROPERTIES"]
+    assert [record.args[:3] for record in told] == [
+        (operation, table.path, version) for version, operation in enumerate(operations, 1)
+    ]
+    assert [record.levelname for record in told] == ["DEBUG"] * 3 + ["INFO"] * 3
+    attempts, seconds = zip(*(record.args[3:] for record in told), strict=True)
+    assert sum(attempts) == table.commit_stats().attempts >= len(operations)
+    assert all(0 < each < 60 for each in seconds)
 
 
 def test_a_table_travels_by_its_path(table: spillway.delta.Table) -> None:

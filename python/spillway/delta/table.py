@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import time
 from collections.abc import Iterable
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from spillway import _native
 from spillway._destination import OBJECT_STORES, local_path
 from spillway._options import checks_arguments, shows_options
+from spillway.delta._commit_log import BegunCommit
 from spillway.delta._expressions import Expressions, check_text, is_expression
 from spillway.delta._input import opened
 from spillway.delta._merging import check_clauses, prepared
@@ -60,8 +60,6 @@ if TYPE_CHECKING:
     )
 
 __all__ = ["Table", "create", "open", "write"]
-
-_log = logging.getLogger("spillway.delta")
 
 _TIMEOUT = 300.0
 _DEFAULTS = WriterOptions()
@@ -415,6 +413,7 @@ class Table:
         """
         read = read or ReadSet()
         now = time.time_ns() // 1_000_000
+        begun = self._begun()
         version = self._native.commit(
             [_added(file, now) for file in adds],
             list(removes),
@@ -426,7 +425,7 @@ class Table:
             user_metadata,
             timeout,
         )
-        return self._committed(operation, version)
+        return self._committed(operation, begun, version)
 
     def delete_partition(self, *, timeout: float | None = _TIMEOUT, **values: Value) -> int:
         """Remove all rows of the partitions that have these values; None is null.
@@ -448,7 +447,7 @@ class Table:
                 "delete_partition() without a column would remove every row: truncate() does that"
             )
         given = [(column, "=", [value]) for column, value in values.items()]
-        return self._committed("DELETE", self._native.delete(given, timeout))
+        return self._committed("DELETE", self._begun(), self._native.delete(given, timeout))
 
     @checks_arguments
     @shows_options(WriterOptions)
@@ -505,8 +504,9 @@ class Table:
             message = "delete() without a condition would delete every row: truncate() does that"
             raise OptionError(message, "where")
         writer_options = WriterOptions(**options) if options else _DEFAULTS
+        begun = self._begun()
         done = self._native.delete_rows(conditions, writer_options, user_metadata, timeout)
-        version, _, _, deleted = self._changed("DELETE", done)
+        version, _, _, deleted = self._changed("DELETE", begun, done)
         return Deletion(version, deleted)
 
     @checks_arguments
@@ -573,10 +573,11 @@ class Table:
         literals = {name: value for name, value in set.items() if not is_expression(value)}
         expressions = {name: value for name, value in set.items() if is_expression(value)}
         evaluate = [self._new_values(expressions)] if expressions else []
+        begun = self._begun()
         done = self._native.update_rows(
             conditions, literals, list(expressions), evaluate, writer_options, user_metadata, timeout
         )
-        version, _, updated, _ = self._changed("UPDATE", done)
+        version, _, updated, _ = self._changed("UPDATE", begun, done)
         return Update(version, updated)
 
     def _new_values(self, expressions: Mapping[str, pc.Expression]) -> Expressions:
@@ -670,14 +671,17 @@ class Table:
         collect = getattr(source, "toArrow", None)
         rows = _native.RowSource(source if collect is None else collect())
         given, evaluate = prepared(chosen, keys, self.schema, rows)
+        begun = self._begun()
         done = self._native.merge_rows(rows, keys, given, evaluate, writer_options, user_metadata, timeout)
-        return Merge(*self._changed("MERGE", done))
+        return Merge(*self._changed("MERGE", begun, done))
 
-    def _changed(self, operation: str, done: tuple[int, int, int, int, bool]) -> tuple[int, int, int, int]:
+    def _changed(
+        self, operation: str, begun: BegunCommit, done: tuple[int, int, int, int, bool]
+    ) -> tuple[int, int, int, int]:
         """The version of a change, and the rows that it inserted, updated and deleted."""
         version, inserted, updated, deleted, is_new = done
         if is_new:
-            self._committed(operation, version)
+            self._committed(operation, begun, version)
         return version, inserted, updated, deleted
 
     def cluster_by(self, columns: str | Sequence[str] | None, *, timeout: float | None = _TIMEOUT) -> int:
@@ -709,7 +713,7 @@ class Table:
             >>> table.clustering_columns
             ['host', 'latency']
         """
-        return self._committed("CLUSTER BY", self._native.cluster_by(_names(columns), timeout))
+        return self._committed("CLUSTER BY", self._begun(), self._native.cluster_by(_names(columns), timeout))
 
     def set_properties(
         self, properties: Mapping[str, str | None], *, timeout: float | None = _TIMEOUT
@@ -747,7 +751,9 @@ class Table:
             >>> table.properties
             {'delta.appendOnly': 'true'}
         """
-        return self._committed("SET TBLPROPERTIES", self._native.set_properties(dict(properties), timeout))
+        return self._committed(
+            "SET TBLPROPERTIES", self._begun(), self._native.set_properties(dict(properties), timeout)
+        )
 
     @property
     def constraints(self) -> dict[str, str]:
@@ -792,7 +798,9 @@ class Table:
             >>> table.constraints
             {'known_status': 'status BETWEEN 100 AND 599'}
         """
-        return self._committed("ADD CONSTRAINT", self._native.add_constraint(name, expression, timeout))
+        return self._committed(
+            "ADD CONSTRAINT", self._begun(), self._native.add_constraint(name, expression, timeout)
+        )
 
     def drop_constraint(self, name: str, *, timeout: float | None = _TIMEOUT) -> int:
         """Drop a CHECK constraint, also one that this library does not understand.
@@ -809,7 +817,7 @@ class Table:
             OptionError: The table has no such constraint.
             UnsupportedTableError: The table asks its writers for a feature that is not built.
         """
-        return self._committed("DROP CONSTRAINT", self._native.drop_constraint(name, timeout))
+        return self._committed("DROP CONSTRAINT", self._begun(), self._native.drop_constraint(name, timeout))
 
     @checks_arguments
     @shows_options(WriterOptions)
@@ -924,13 +932,14 @@ class Table:
     ) -> Compaction:
         conditions = _conditions(where, "where")
         writer_options = WriterOptions(**options) if options else _DEFAULTS
+        begun = self._begun()
         done = Compaction(
             *self._native.compact(
                 conditions, target_file_bytes, purge, writer_options, user_metadata, timeout
             )
         )
         if done.removed_files:
-            self._committed("REORG" if purge else "OPTIMIZE", done.version)
+            self._committed("REORG" if purge else "OPTIMIZE", begun, done.version)
         return done
 
     @checks_arguments
@@ -985,7 +994,7 @@ class Table:
             CommitConflict: A concurrent transaction added or removed rows.
             AppendOnlyError: The table has ``delta.appendOnly``.
         """
-        return self._committed("TRUNCATE", self._native.truncate(timeout))
+        return self._committed("TRUNCATE", self._begun(), self._native.truncate(timeout))
 
     @checks_arguments
     def restore(self, version: int, *, timeout: float | None = _TIMEOUT) -> int:
@@ -1001,7 +1010,7 @@ class Table:
                 partitioned, and has the feature ``clustering`` now, with which no table may be; or
                 ``delta.enableRowTracking`` was changed since.
         """
-        return self._committed("RESTORE", self._native.restore(version, timeout))
+        return self._committed("RESTORE", self._begun(), self._native.restore(version, timeout))
 
     def commit_stats(self) -> CommitStats:
         """Count the versions that this process tried to write, and wrote, since it opened the table first.
@@ -1026,8 +1035,12 @@ class Table:
         """
         return self._native.checkpoint()
 
-    def _committed(self, operation: str, version: int) -> int:
-        _log.info("%s committed in version %d", operation, version)
+    def _begun(self) -> BegunCommit:
+        return BegunCommit(self._native)
+
+    def _committed(self, operation: str, begun: BegunCommit, version: int) -> int:
+        """Log a commit, which began before `version` was there, and write a checkpoint where one is due."""
+        begun.ended(operation, version)
         _checkpoint_when_due(self._native, version)
         return version
 
