@@ -139,7 +139,9 @@ import-wheel: ## Write a file with a wheel of dist/ under the oldest C library t
 readme: setup ## Put the figures of the runs in results/ into the README, write the reports there anew, execute the notebooks
 	$(BIN)/python scripts/render.py
 
-docs: setup ## Build the site into .build/site; a warning is an error
+# The site asks the module for commands and signatures, and any does. A release module stays, so that `spillway doctor`
+# finds it; it is also the one to build where there is none.
+docs: $(if $(wildcard .build/module),.build/module,.build/release-module) ## Build the site into .build/site; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 lock: .build/environment ## Renew the hashed locks of both languages

@@ -26,9 +26,7 @@ def store() -> pyarrow.fs.FileSystem:
 def main() -> None:
     days = ["2026-11-21", "2026-11-22"]
     table = pa.table({"day": days * 5_000, "id": range(10_000)})
-    result = spillway.write_dataset(
-        table, "s3://bucket/visits-by-day", partition_by="day", existing="overwrite"
-    )
+    result = spillway.write_dataset(table, "s3://bucket/visits-by-day", partition_by="day", mode="overwrite")
     found = pyarrow.dataset.dataset("bucket/visits-by-day", filesystem=store(), partitioning="hive")
     assert found.count_rows() == result.rows == len(table)
     print(f"{result.rows:,} rows in {len(result.files)} objects: {[file.path for file in result.files]}")

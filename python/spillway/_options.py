@@ -13,7 +13,7 @@ from spillway._spellings import refusal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["checks_names", "refuse_unknown", "shows_options", "with_options"]
+__all__ = ["checks_arguments", "checks_names", "refuse_unknown", "shows_options", "with_options"]
 
 _Class = TypeVar("_Class", bound=type)
 _Callable = TypeVar("_Callable", bound="Callable[..., Any]")
@@ -33,6 +33,21 @@ def checks_names(options: _Class) -> _Class:
 
     options.__init__ = checked  # type: ignore[misc]
     return options
+
+
+def checks_arguments(function: _Callable) -> _Callable:
+    """Let a function refuse a keyword that is none of its parameters with `UnknownOptionError`."""
+    accepted = [name for name in inspect.signature(function).parameters if name != "self"]
+    known = frozenset(accepted)
+
+    @functools.wraps(function)
+    def checked(*positional: Any, **given: Any) -> Any:
+        for keyword in given:
+            if keyword not in known:
+                raise refusal(keyword, accepted, is_complete=True)
+        return function(*positional, **given)
+
+    return cast("_Callable", checked)
 
 
 def refuse_unknown(given: Iterable[str], *groups: type) -> None:

@@ -1,4 +1,4 @@
-"""Options as pyarrow, polars and Spark spell them, and what they are called here."""
+"""Options as other libraries spell them, and what they are called here."""
 
 from __future__ import annotations
 
@@ -11,21 +11,36 @@ from spillway.types import DatasetKeywords, WriterKeywords
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-__all__ = ["ELSEWHERE", "Spelling", "refusal"]
+__all__ = ["ELSEWHERE", "Spelling", "option_of", "refusal"]
 
 
 class Spelling(NamedTuple):
     """An option of another library.
 
     Args:
-        library: Where it is called so.
-        here: What to write instead; empty if there is nothing like it.
+        library: Where it is called so; empty if nowhere in particular.
+        here: What to write instead: the first of these that a function accepts. Empty if there is nothing
+            like it.
         note: What else is to be known; for an option that is not there, the reason.
     """
 
     library: str
-    here: str = ""
+    here: str | tuple[str, ...] = ""
     note: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All that may be written instead."""
+        return (self.here,) if isinstance(self.here, str) else self.here
+
+    def of(self, accepted: Collection[str]) -> str:
+        """What to write instead in a function that accepts these options."""
+        return next((name for name in self.names if option_of(name) in accepted), self.names[0])
+
+
+def option_of(here: str) -> str:
+    """The option of an argument that may have its value."""
+    return here.partition("=")[0]
 
 
 _STATISTICS = "for all columns, or a mapping {column: bool}"
@@ -33,11 +48,15 @@ _INT96 = 'timestamps="int96"'
 _SCHEMA = "give the schema the types and field ids to store, as schema="
 _FORMAT = "a file is always Parquet"
 _PARTS = "write_dataset() and DatasetWriter write folders"
+#: An option that says that folders are written.
+_FOLDERS = "basename_template"
+#: Options of folders that a table has as well.
+_OF_TABLES = ("mode", "partition_by")
 _FILTER = "bloom_filter={column: share of wrong answers}"
 
 ELSEWHERE: dict[str, Spelling] = {
     # pyarrow.parquet
-    "where": Spelling("pyarrow", "destination"),
+    "where": Spelling("pyarrow", ("destination", "directory")),
     "row_group_size": Spelling("pyarrow and polars", "row_group_rows"),
     "chunk_size": Spelling("pyarrow", "row_group_rows"),
     "version": Spelling(
@@ -82,11 +101,11 @@ ELSEWHERE: dict[str, Spelling] = {
     "writer_engine_version": Spelling("pyarrow", note="there is one writer"),
     "memory_pool": Spelling("pyarrow", note="memory_limit bounds what a writer keeps"),
     # pyarrow.dataset, and write_to_dataset
-    "base_dir": Spelling("pyarrow", "directory"),
-    "root_path": Spelling("pyarrow", "directory"),
+    "base_dir": Spelling("pyarrow", ("directory", "uri")),
+    "root_path": Spelling("pyarrow", ("directory", "uri")),
     "format": Spelling("pyarrow and Spark", note=_FORMAT),
-    "partition_cols": Spelling("pyarrow", "partition_by", _PARTS),
-    "partitioning": Spelling("pyarrow", "partition_by", _PARTS),
+    "partition_cols": Spelling("pyarrow", "partition_by"),
+    "partitioning": Spelling("pyarrow", "partition_by"),
     "partitioning_flavor": Spelling("pyarrow", note="folders are named as Hive and Spark name them"),
     "file_options": Spelling("pyarrow", note="each option is a keyword argument"),
     "use_threads": Spelling("pyarrow", "threads", "as a number, by default all cores; the file is the same"),
@@ -94,22 +113,20 @@ ELSEWHERE: dict[str, Spelling] = {
     "max_partitions": Spelling(
         "pyarrow", note="there is no limit to partitions; max_open_files bounds the open files"
     ),
-    "max_rows_per_file": Spelling("pyarrow", "max_file_rows", _PARTS),
+    "max_rows_per_file": Spelling("pyarrow", "max_file_rows"),
     "min_rows_per_group": Spelling("pyarrow", "row_group_rows", "which is exact"),
     "max_rows_per_group": Spelling("pyarrow", "row_group_rows", "which is exact"),
     "file_visitor": Spelling("pyarrow", note="the result has all files when the writer is closed"),
-    "existing_data_behavior": Spelling("pyarrow", "existing", _PARTS),
+    "existing_data_behavior": Spelling("pyarrow", "mode"),
     "metadata_collector": Spelling(
-        "pyarrow", "metadata_file", f"which writes _metadata; result.metadata is a file's own; {_PARTS}"
+        "pyarrow", "metadata_file", "which writes _metadata; result.metadata is a file's own"
     ),
     "create_dir": Spelling("pyarrow", note="the folder of a dataset is always made"),
     # polars
-    "file": Spelling("polars", "destination"),
+    "file": Spelling("polars", ("destination", "directory")),
     "use_pyarrow": Spelling("polars", note="there is one writer"),
     "pyarrow_options": Spelling("polars", note="there is one writer, and each option is a keyword argument"),
-    "partition_chunk_size_bytes": Spelling(
-        "polars", "max_file_bytes", f"which is a bound in the file; {_PARTS}"
-    ),
+    "partition_chunk_size_bytes": Spelling("polars", "max_file_bytes", "which is a bound in the file"),
     "credential_provider": Spelling("polars", "storage_options", "with the credentials themselves"),
     "field_overwrites": Spelling("polars", note=_SCHEMA),
     "arrow_schema": Spelling("polars", "schema"),
@@ -122,12 +139,73 @@ ELSEWHERE: dict[str, Spelling] = {
     "engine": Spelling("polars and pandas", note="there is one writer"),
     "optimizations": Spelling("polars", note="give the frame of .collect()"),
     "sinked_paths_callback": Spelling("polars", note="the result has all files when the writer is closed"),
+    # pandas, fastparquet, Daft
+    "if_exists": Spelling("pandas", "mode"),
+    "partition_on": Spelling("fastparquet", "partition_by"),
+    "write_mode": Spelling("Daft", "mode"),
+    # words of one library or another
+    "codec": Spelling("", "compression"),
+    "existing": Spelling("", "mode"),
+    "filter": Spelling("", "where"),
+    "overwrite": Spelling("", 'mode="overwrite"'),
+    # delta-rs, and polars over it
+    "table_or_uri": Spelling("delta-rs", "uri"),
+    "table_uri": Spelling("delta-rs", "uri"),
+    "target": Spelling("polars and delta-rs", ("uri", "version")),
+    "predicate": Spelling("delta-rs", ("where", "on")),
+    "partition_filters": Spelling("delta-rs", "where"),
+    "filters": Spelling("pyarrow and delta-rs", "where"),
+    "updates": Spelling("delta-rs", ("set", "values")),
+    "new_values": Spelling("delta-rs", "set"),
+    "configuration": Spelling("delta-rs", "properties"),
+    "target_file_size": Spelling(
+        "delta-rs", ("target_file_bytes", "max_file_bytes", 'properties={"delta.targetFileSize": "128mb"}')
+    ),
+    "target_size": Spelling("delta-rs", "target_file_bytes"),
+    "writer_properties": Spelling("delta-rs", note="each option is a keyword argument"),
+    "commit_properties": Spelling(
+        "delta-rs", "user_metadata", "which is a text; commits are repeated by themselves"
+    ),
+    "post_commithook_properties": Spelling(
+        "delta-rs", note="checkpoints and clean-up follow the properties of the table"
+    ),
+    "merge_schema": Spelling("delta-rs", 'schema_mode="merge"'),
+    "error_on_type_mismatch": Spelling("delta-rs", note="a value that its column cannot hold is refused"),
+    "raise_if_key_not_exists": Spelling("delta-rs", note="a property that is not known is refused"),
+    "source_alias": Spelling("delta-rs", note='the sides are named "source" and "target"'),
+    "target_alias": Spelling("delta-rs", note='the sides are named "source" and "target"'),
+    "streamed_exec": Spelling(
+        "delta-rs", note="the table is read as a stream, and the source is held in memory"
+    ),
+    "max_spill_size": Spelling("delta-rs", note="nothing is spilled to disk"),
+    "max_temp_directory_size": Spelling("delta-rs", note="nothing is spilled to disk"),
+    "max_concurrent_tasks": Spelling("delta-rs", "threads"),
+    "min_commit_interval": Spelling("delta-rs", note="a call makes one version"),
+    "retention_hours": Spelling("delta-rs", "retention", "as a timedelta"),
+    "enforce_retention_duration": Spelling("delta-rs", "enforce_retention"),
+    "full": Spelling("delta-rs", note="the folder is always listed"),
+    "keep_versions": Spelling("delta-rs", note="files are kept by the time for which versions need them"),
+    "starting_version": Spelling("delta-rs", "first_version"),
+    "ending_version": Spelling("delta-rs", "last_version"),
+    "starting_timestamp": Spelling("delta-rs", "first_version", "which history() has with its time"),
+    "ending_timestamp": Spelling("delta-rs", "last_version", "which history() has with its time"),
+    "allow_out_of_range": Spelling("delta-rs", note="versions that are not there are refused"),
+    "delta_write_options": Spelling("polars", note="each option is a keyword argument"),
+    "delta_merge_options": Spelling("polars", note="Table.merge() takes them"),
+    # delta-spark
+    "condition": Spelling("Spark", ("where", "on")),
+    "mergeSchema": Spelling("Spark", 'schema_mode="merge"'),
+    "overwriteSchema": Spelling("Spark", note='spillway.delta.create(mode="overwrite") replaces the schema'),
+    "replaceWhere": Spelling("Spark", "where"),
+    "partitionOverwriteMode": Spelling("Spark", "partition_overwrite"),
+    "txnAppId": Spelling("Spark", "app_id"),
+    "txnVersion": Spelling("Spark", "app_version"),
+    "userMetadata": Spelling("Spark", "user_metadata"),
     # Spark's DataFrameWriter and settings
-    "path": Spelling("polars and Spark", "destination"),
-    "mode": Spelling("Spark", "existing", f"of a dataset: {_PARTS}"),
-    "partitionBy": Spelling("Spark", "partition_by", _PARTS),
-    "maxRecordsPerFile": Spelling("Spark", "max_file_rows", _PARTS),
-    "spark.sql.files.maxRecordsPerFile": Spelling("Spark", "max_file_rows", _PARTS),
+    "path": Spelling("polars and Spark", ("destination", "directory", "uri")),
+    "partitionBy": Spelling("Spark", "partition_by"),
+    "maxRecordsPerFile": Spelling("Spark", "max_file_rows"),
+    "spark.sql.files.maxRecordsPerFile": Spelling("Spark", "max_file_rows"),
     "spark.sql.parquet.compression.codec": Spelling("Spark", "compression"),
     "spark.sql.parquet.outputTimestampType": Spelling("Spark", "timestamps", '"us", "ms" or "int96"'),
     "spark.sql.parquet.writeLegacyFormat": Spelling("Spark", note="the legacy format is not written"),
@@ -165,50 +243,58 @@ ELSEWHERE: dict[str, Spelling] = {
     "parquet.size.statistics.enabled": Spelling("Spark", note="sizes of values are not written"),
     "parquet.statistics.truncate.length": Spelling("Spark", note="long text has prefixes of 64 bytes"),
     "parquet.columnindex.truncate.length": Spelling("Spark", note="long text has prefixes of 64 bytes"),
-    "parquet.enable.summary-metadata": Spelling("Spark", "metadata_file", _PARTS),
-    "parquet.summary.metadata.level": Spelling(
-        "Spark", "metadata_file", f'True for what is "ALL" there; {_PARTS}'
-    ),
+    "parquet.enable.summary-metadata": Spelling("Spark", "metadata_file"),
+    "parquet.summary.metadata.level": Spelling("Spark", "metadata_file", 'True for what is "ALL" there'),
     "parquet.validation": Spelling("Spark", note="every batch is checked"),
     "parquet.write.support.class": Spelling("Spark", note="rows come as Arrow data"),
 }
 
 
-def refusal(name: str, accepted: Collection[str]) -> UnknownOptionError:
+def refusal(name: str, accepted: Collection[str], *, is_complete: bool = False) -> UnknownOptionError:
     """The error of a keyword that is no option, with the name that it has here.
 
     Args:
         name: The keyword.
         accepted: The options of the dataclass, or of the function, that refuses it.
+        is_complete: True if a function accepts no others; options of a dataclass come beside those of
+            functions.
     """
     if name in DatasetKeywords.__annotations__:
         return UnknownOptionError(f"{name} is an option of {_owner(name)}", name)
     spelling = ELSEWHERE.get(name.partition("#")[0])
     if spelling is None:
-        return _unlike_any(name, accepted)
+        return _unlike_any(name, accepted, is_complete=is_complete)
+    whose = f"is an option of {spelling.library}" if spelling.library else "is no option"
     if not spelling.here:
-        message = (
-            f"{name} is an option of {spelling.library}, and there is none like it here: {spelling.note}"
-        )
+        message = f"{name} {whose}, and there is none like it here: {spelling.note}"
         return UnknownOptionError(message, name)
-    is_folder = spelling.here == "destination" and "partition_by" in accepted
-    here = "directory" if is_folder else spelling.here
-    note = f" ({spelling.note})" if spelling.note else ""
-    return UnknownOptionError(
-        f"{name} is an option of {spelling.library}: here it is {here}{note}", name, (here,)
-    )
+    # Folders are written to what dataclasses of options do not name.
+    here = spelling.of({*accepted, "directory"} if _FOLDERS in accepted else accepted)
+    option = option_of(here)
+    is_known = option in accepted or option in DatasetKeywords.__annotations__
+    if is_complete and not is_known:
+        return _unlike_any(name, accepted, is_complete=is_complete)
+    notes = [spelling.note] if spelling.note else []
+    if (
+        option not in accepted
+        and option in DatasetKeywords.__annotations__.keys() - WriterKeywords.__annotations__
+    ):
+        notes.append(_PARTS)
+    note = f" ({'; '.join(notes)})" if notes else ""
+    return UnknownOptionError(f"{name} {whose}: here it is {here}{note}", name, (here,))
 
 
 def _owner(name: str) -> str:
     """The public names that take an option of ours."""
     if name in WriterKeywords.__annotations__:
         return "WriterOptions, and of everything that writes files"
-    return "DatasetOptions, DatasetWriter and write_dataset(), which write folders of files"
+    tables = "; and of spillway.delta.write()" if name in _OF_TABLES else ""
+    return f"DatasetOptions, DatasetWriter and write_dataset(), which write folders of files{tables}"
 
 
-def _unlike_any(name: str, accepted: Collection[str]) -> UnknownOptionError:
+def _unlike_any(name: str, accepted: Collection[str], *, is_complete: bool) -> UnknownOptionError:
     # The nearest of those that are accepted; else one of another dataclass, with its name.
-    for known in (accepted, DatasetKeywords.__annotations__):
+    for known in (accepted, () if is_complete else DatasetKeywords.__annotations__):
         for close in difflib.get_close_matches(name, known, n=1):
             of = "" if close in accepted else f", an option of {_owner(close)}"
             return UnknownOptionError(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         ArrowStream,
         Data,
         DatasetKeywords,
-        Existing,
+        DatasetMode,
         Extra,
         OnError,
         ReadableFile,
@@ -60,7 +60,7 @@ class DatasetOptions:
             Rows sorted by partition need one file at a time.
         basename_template: The names of files, with ``{i}`` or ``{i:05d}`` for the number of a file in its
             folder; it ends in ``.parquet``.
-        existing: ``"error"`` refuses a directory with anything in it but hidden files; ``"append"`` keeps
+        mode: ``"error"`` refuses a directory with anything in it but hidden files; ``"append"`` keeps
             what is there and counts on from it; ``"overwrite"`` counts on as well, and removes every other
             ``*.parquet`` file in and below the directory once all new ones are there. A reader that looks
             in between sees both; a process killed in between leaves both, and the same call puts it right.
@@ -70,7 +70,7 @@ class DatasetOptions:
         metadata_file: Write a file ``_metadata`` into the directory, with the footers of all files: the row
             groups, each with the path of its file. Readers such as `pyarrow.dataset.parquet_dataset` and Dask
             plan by it without opening the files. It is made of the files of one writer, so that it does not
-            go with ``existing="append"``, nor with ``encryption``, whose statistics it would show. A
+            go with ``mode="append"``, nor with ``encryption``, whose statistics it would show. A
             partitioned dataset without rows has none.
 
     Raises:
@@ -88,7 +88,7 @@ class DatasetOptions:
     max_file_rows: int | None = None
     max_open_files: int = 64
     basename_template: str = "part-{i:05d}.parquet"
-    existing: Existing = "error"
+    mode: DatasetMode = "error"
     metadata_file: bool = False
 
     def __post_init__(self) -> None:
@@ -155,7 +155,7 @@ class DatasetWriter(WithBlock):
     the uploads, and removes the files whose completion was carried out before it. A process that is killed
     leaves uploads that no reader sees, for the store's own rule to remove; killed during the completions, it
     leaves some files published. Names are unique to their writer: writers never replace each other's files.
-    With ``existing="error"`` the prefix is listed when the writer is opened and when it is closed; of two
+    With ``mode="error"`` the prefix is listed when the writer is opened and when it is closed; of two
     writers that are closed at the same moment both may succeed. The parts of all files take up to 24 MiB of
     memory beside `memory_limit`; what does not fit waits in temporary files.
 
@@ -176,7 +176,7 @@ class DatasetWriter(WithBlock):
             `directory` is a Delta table.
         SchemaError: The schema has a type that Parquet cannot hold.
         NotArrowError: ``schema`` is not an Arrow schema.
-        FileExistsError: There is something in `directory`, and ``existing="error"``.
+        FileExistsError: There is something in `directory`, and ``mode="error"``.
         OSError: The directory cannot be written, or the object store refuses or does not answer.
 
     Example:
@@ -346,9 +346,9 @@ class DatasetWriter(WithBlock):
                 dropped, the writer stays open.
             SchemaError: There was neither a schema nor a batch.
             ClosedError: The writer was aborted or failed before.
-            FileExistsError: Another writer was quicker, and ``existing="error"``.
+            FileExistsError: Another writer was quicker, and ``mode="error"``.
             OSError: As `write`. Files of `left_behind` may be in the object store all the same. Where there
-                is a `result`, all files have appeared, and old ones that ``existing="overwrite"`` was to
+                is a `result`, all files have appeared, and old ones that ``mode="overwrite"`` was to
                 remove from an object store are still there, too.
         """
         self._writer.close()

@@ -25,11 +25,11 @@ __all__ = [
     "CreateMode",
     "Data",
     "DatasetKeywords",
+    "DatasetMode",
     "Direction",
     "EffectName",
     "Encoding",
     "EncodingReason",
-    "Existing",
     "Extra",
     "FsspecFileSystem",
     "LazyFrame",
@@ -88,8 +88,8 @@ Encoding: TypeAlias = Literal[
 EncodingReason: TypeAlias = Literal["named", "only", "given", "repeats", "lightest", "full", "outweighed"]
 """The reason for the encodings of a column; see `ColumnResult`."""
 
-Existing: TypeAlias = Literal["error", "append", "overwrite"]
-"""The fate of files that are in the folder of a dataset before."""
+DatasetMode: TypeAlias = Literal["error", "append", "overwrite"]
+"""What to do with the files that are in the folder of a dataset already."""
 
 OnError: TypeAlias = Literal["raise", "skip"] | Callable[[RowError], object]
 """The treatment of bad rows: the call raises, or it goes on without them.
@@ -250,7 +250,7 @@ class DatasetKeywords(WriterKeywords, total=False):
     max_file_rows: int | None
     max_open_files: int
     basename_template: str
-    existing: Existing
+    mode: DatasetMode
     metadata_file: bool
 
 

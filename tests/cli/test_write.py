@@ -97,7 +97,7 @@ def test_an_interrupt_leaves_no_file(tmp_path: Path, output: str, form: str, num
 
 def test_an_interrupt_leaves_the_file_that_was_there(tmp_path: Path) -> None:
     (tmp_path / "out.parquet").write_bytes(b"old")
-    arguments = [tmp_path / "out.parquet", "--overwrite", "--memory", "4MB"]
+    arguments = [tmp_path / "out.parquet", "--mode", "overwrite", "--memory", "4MB"]
     with writing(*arguments, content=CONTENT["ndjson"]) as process:
         process.send_signal(signal.SIGINT)
         assert process.wait() == 130

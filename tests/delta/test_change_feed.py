@@ -67,7 +67,7 @@ class FeedModel(Model):
             return
         new = [row | {"part": part} for row in new]
         data = pa.Table.from_pylist(new, SCHEMA)
-        spillway.delta.write(table.path, data, mode="overwrite", predicate=[("part", "=", part)])
+        spillway.delta.write(table.path, data, mode="overwrite", where=[("part", "=", part)])
         self.replace(table, [row for row in self.rows if row["part"] == part], new)
 
     def replace(self, table: spillway.delta.Table, old: list[Row], new: list[Row]) -> None:

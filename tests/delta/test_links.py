@@ -221,9 +221,9 @@ def test_files_of_others_beside_unfinished_ones_stay(template: Path, tmp_path: P
     assert left == sorted(OLD)
 
 
-@pytest.mark.parametrize("existing", ["append", "overwrite"])
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
 @pytest.mark.parametrize("name", ["part=a", "part=b"])
-def test_a_dataset_is_not_written_through_a_link(tmp_path: Path, existing: str, name: str) -> None:
+def test_a_dataset_is_not_written_through_a_link(tmp_path: Path, mode: str, name: str) -> None:
     rows = pa.concat_tables([numbers(10, "a"), numbers(10, "b", 100)])
     root, victim = tmp_path / "d", tmp_path / "victim"
     spillway.write_dataset(rows, root, partition_by=["part"])
@@ -233,7 +233,7 @@ def test_a_dataset_is_not_written_through_a_link(tmp_path: Path, existing: str, 
     make_old(victim)
     before, own = state(victim), state(root)
     with pytest.raises(OSError, match=f"{name} is a symbolic link"):
-        spillway.write_dataset(rows, root, partition_by=["part"], existing=existing)  # type: ignore[arg-type]
+        spillway.write_dataset(rows, root, partition_by=["part"], mode=mode)  # type: ignore[arg-type]
     assert state(victim) == before
     assert {path: seen[3] for path, seen in state(root).items()} == {
         path: seen[3] for path, seen in own.items()
@@ -243,11 +243,11 @@ def test_a_dataset_is_not_written_through_a_link(tmp_path: Path, existing: str, 
 def test_a_dataset_may_be_linked_itself(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "d").symlink_to(tmp_path / "real")
-    for existing in ("append", "overwrite"):
+    for mode in ("append", "overwrite"):
         spillway.write_dataset(
             numbers(10),
             tmp_path / "d",
             partition_by=["part"],
-            existing=existing,  # type: ignore[arg-type]
+            mode=mode,  # type: ignore[arg-type]
         )
     assert ds.dataset(tmp_path / "real").count_rows() == 10

@@ -106,7 +106,7 @@ def delete_partition(table: spillway.delta.Table, _: Layout, part: str) -> None:
 
 def overwrite_partition(table: spillway.delta.Table, _: Layout, part: str) -> None:
     replacement = numbers(1, part, FIRST[part])
-    spillway.delta.write(table.path, replacement, mode="overwrite", predicate=f"part = '{part}'")
+    spillway.delta.write(table.path, replacement, mode="overwrite", where=f"part = '{part}'")
 
 
 def delete_a_row(table: spillway.delta.Table, _: Layout, part: str) -> None:

@@ -67,7 +67,7 @@ def test_every_operation_shows(tmp_path: Path, worker: Worker) -> None:
         append.write(pa.table({"day": ["c"], "id": [4], "note": ["x"]}))
     assert worker.sql(f"select id, note from {path} order by id") == [[2, None], [3, None], [4, "x"]]
     spillway.delta.write(
-        tmp_path / "t", pa.table({"day": ["b"], "id": [5]}), mode="overwrite", predicate=[("day", "=", "b")]
+        tmp_path / "t", pa.table({"day": ["b"], "id": [5]}), mode="overwrite", where=[("day", "=", "b")]
     )
     assert worker.sql(f"select id from {path} order by id") == [[3], [4], [5]]
     table.truncate()

@@ -189,7 +189,7 @@ def test_write_does_all_in_one_call(tmp_path: Path) -> None:
     uri = tmp_path / "t"
     assert spillway.delta.write(uri, batch("a", 1), partition_by="day") == 1
     assert spillway.delta.write(uri.as_uri(), iter_of(batch("b", 2)), mode="append") == 2
-    assert spillway.delta.write(uri, batch("b", 3), mode="overwrite", predicate=[("day", "=", "b")]) == 3
+    assert spillway.delta.write(uri, batch("b", 3), mode="overwrite", where=[("day", "=", "b")]) == 3
     assert ids(spillway.delta.open(uri)) == [1, 3]
     assert spillway.delta.write(uri, batch("c", 4), mode="overwrite") == 4
     assert ids(spillway.delta.open(uri)) == [4]
@@ -197,9 +197,9 @@ def test_write_does_all_in_one_call(tmp_path: Path) -> None:
     with pytest.raises(TableExistsError):
         spillway.delta.write(uri, batch("c", 5), mode="error")
     with pytest.raises(OptionError, match="outside of what they replace"):
-        spillway.delta.write(uri, batch("x", 5), mode="overwrite", predicate=[("day", "=", "b")])
+        spillway.delta.write(uri, batch("x", 5), mode="overwrite", where=[("day", "=", "b")])
     with pytest.raises(OptionError, match="partition columns alone"):
-        spillway.delta.write(uri, batch("x", 5), mode="overwrite", predicate=[("id", "=", 1)])
+        spillway.delta.write(uri, batch("x", 5), mode="overwrite", where=[("id", "=", 1)])
     assert ids(spillway.delta.open(uri)) == [4]
 
 
@@ -227,7 +227,7 @@ def test_a_table_that_somebody_makes_meanwhile_is_theirs(
 
 
 @pytest.mark.parametrize(
-    "predicate",
+    "where",
     [
         ["service = 'z'"],
         [("service", "=")],
@@ -237,21 +237,21 @@ def test_a_table_that_somebody_makes_meanwhile_is_theirs(
     ],
     ids=repr,
 )
-def test_a_predicate_that_is_no_list_of_conditions_is_refused(tmp_path: Path, predicate: Any) -> None:
+def test_a_where_that_is_no_list_of_conditions_is_refused(tmp_path: Path, where: Any) -> None:
     data = pa.table({"service": ["z"], "id": [1]})
-    accepted = r'predicate.*predicate=\[\("service", "=", "z"\)'
+    accepted = r'where.*where=\[\("service", "=", "z"\)'
     with pytest.raises(OptionError, match=accepted):
-        spillway.delta.write(tmp_path / "t", data, mode="overwrite", predicate=predicate)
+        spillway.delta.write(tmp_path / "t", data, mode="overwrite", where=where)
     assert not (tmp_path / "t").exists(), "a refused call leaves no table"
     spillway.delta.write(tmp_path / "t", data, partition_by="service")
     with pytest.raises(OptionError, match=accepted):
-        spillway.delta.write(tmp_path / "t", data, mode="overwrite", predicate=predicate)
-    with pytest.raises(OptionError, match=accepted.replace("predicate", "where")):
-        spillway.delta.open(tmp_path / "t").commit(read=spillway.delta.ReadSet(where=predicate))
+        spillway.delta.write(tmp_path / "t", data, mode="overwrite", where=where)
+    with pytest.raises(OptionError, match=accepted):
+        spillway.delta.open(tmp_path / "t").commit(read=spillway.delta.ReadSet(where=where))
     with pytest.raises(OptionError, match=r'"in" goes with a list'):
-        spillway.delta.write(tmp_path / "t", data, mode="overwrite", predicate=[("service", "in", "z")])
+        spillway.delta.write(tmp_path / "t", data, mode="overwrite", where=[("service", "in", "z")])
     accepted_form = [("service", "=", "z")]
-    assert spillway.delta.write(tmp_path / "t", data, mode="overwrite", predicate=accepted_form) == 2
+    assert spillway.delta.write(tmp_path / "t", data, mode="overwrite", where=accepted_form) == 2
 
 
 def test_write_changes_no_table_unasked(tmp_path: Path) -> None:
@@ -579,15 +579,35 @@ def test_merging_moves_only_what_can_be_moved(table: spillway.delta.Table) -> No
     assert read_deltalake(table.path)["note"].to_pylist() == [1, 1]
 
 
-def test_history_tells_who_did_what(table: spillway.delta.Table, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, "spillway.delta")
+def test_history_tells_who_did_what(table: spillway.delta.Table) -> None:
     append(table, batch("a", 1, 2), user_metadata="a note")
     (newest,) = table.history(1)
     assert newest.info["userMetadata"] == "a note"
     assert newest.info["operationMetrics"]["numOutputRows"] == "2"
     assert newest.info["isBlindAppend"] is True
-    assert "committed in version 1" in caplog.text
     assert deltalake.DeltaTable(table.path).history(1)[0]["userMetadata"] == "a note"
+
+
+def test_each_commit_is_logged_with_its_version_attempts_and_time(
+    table: spillway.delta.Table, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "spillway.delta")
+    append(table, batch("a", 1, 2))
+    with table.append() as other:
+        other.write(batch("a", 3))
+        append(table, batch("b", 4))
+    table.delete("id = 1")
+    table.optimize()
+    table.set_properties({"delta.appendOnly": "false"})
+    told = [record for record in caplog.records if "committed" in record.msg]
+    operations = ["append", "append", "append", "DELETE", "OPTIMIZE", "SET TBLPROPERTIES"]
+    assert [record.args[:3] for record in told] == [
+        (operation, table.path, version) for version, operation in enumerate(operations, 1)
+    ]
+    assert [record.levelname for record in told] == ["DEBUG"] * 3 + ["INFO"] * 3
+    attempts, seconds = zip(*(record.args[3:] for record in told), strict=True)
+    assert sum(attempts) == table.commit_stats().attempts >= len(operations)
+    assert all(0 < each < 60 for each in seconds)
 
 
 def test_a_table_travels_by_its_path(table: spillway.delta.Table) -> None:

@@ -567,11 +567,11 @@ def test_whole_files_are_chosen_by_text_over_partition_columns(tmp_path: Path) -
     table.delete("id = 3")
     assert table.purge(where="part IN ('a', 'b')").removed_files == 2
     written = spillway.delta.write(
-        table.path, numbers(3, "b"), mode="overwrite", predicate="part = 'b' OR part IS NULL"
+        table.path, numbers(3, "b"), mode="overwrite", where="part = 'b' OR part IS NULL"
     )
     assert (written, len(ids(table, "part = 'b'")), len(ids(table))) == (table.version, 3, 3 + 2 * 19)
     with pytest.raises(OptionError, match=r"outside of what they replace, \[\"\(part = 'b'\)\"\]"):
-        spillway.delta.write(table.path, numbers(3, "c"), mode="overwrite", predicate="part = 'b'")
+        spillway.delta.write(table.path, numbers(3, "c"), mode="overwrite", where="part = 'b'")
     place = r'at character 15, "id = 5": .* name partition columns alone, which are part'
     for call in (table.optimize, table.purge):
         with pytest.raises(OptionError, match=place) as refused:
@@ -579,10 +579,10 @@ def test_whole_files_are_chosen_by_text_over_partition_columns(tmp_path: Path) -
         assert refused.value.option == "where"
 
 
-def test_a_predicate_that_is_no_text_of_sql_makes_no_table(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match='predicate="part = " is not accepted') as refused:
-        spillway.delta.write(tmp_path / "t", numbers(3), mode="overwrite", predicate="part = ")
-    assert refused.value.option == "predicate"
+def test_a_where_that_is_no_text_of_sql_makes_no_table(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match='where="part = " is not accepted') as refused:
+        spillway.delta.write(tmp_path / "t", numbers(3), mode="overwrite", where="part = ")
+    assert refused.value.option == "where"
     assert not (tmp_path / "t").exists()
 
 

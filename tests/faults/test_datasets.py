@@ -33,7 +33,7 @@ FILL = """
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     caught = after = None
     writer = spillway.DatasetWriter(
-        folder, table.schema, partition_by="k", existing="append", compression="uncompressed",
+        folder, table.schema, partition_by="k", mode="append", compression="uncompressed",
         row_group_rows=10_000, max_file_rows=30_000,
     )
     try:
@@ -111,13 +111,13 @@ def _file(path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("existing", ["append", "overwrite"])
-def test_a_rename_that_fails_takes_back_those_before_it(tmp_path: Path, existing: str) -> None:
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_a_rename_that_fails_takes_back_those_before_it(tmp_path: Path, mode: str) -> None:
     """A file is in the way where the last partition's folder has to be."""
     spillway.write_dataset(pa.table({"k": [1, 2], "n": [1, 2]}), tmp_path / "d", partition_by="k")
     (tmp_path / "d" / "k=9").write_text("in the way")
     before = {name: _content(tmp_path / "d" / name) for name in names(tmp_path / "d")}
-    with spillway.DatasetWriter(tmp_path / "d", partition_by="k", existing=existing) as writer:
+    with spillway.DatasetWriter(tmp_path / "d", partition_by="k", mode=mode) as writer:
         writer.write(pa.table({"k": [1, 5, 9], "n": [3, 4, 5]}))
         with pytest.raises(OSError, match="k=9"):
             writer.close()
@@ -193,7 +193,7 @@ STEPS = """
     OLD, NEW = table({1: range(4), 2: range(4, 6)}), table({2: range(10, 14), 3: range(14, 16)})
     def overwrite(before_close=lambda: None):
         with spillway.DatasetWriter(
-            folder, partition_by="k", max_file_rows=2, existing="overwrite", durable=durable
+            folder, partition_by="k", max_file_rows=2, mode="overwrite", durable=durable
         ) as writer:
             writer.write(NEW)
             before_close()

@@ -150,6 +150,17 @@ def test_places_are_folders_or_buckets() -> None:
         Location.of("folder", {"AWS_REGION": "x"})
 
 
+def test_a_storage_option_that_checks_would_pass_over_is_refused() -> None:
+    with pytest.raises(OptionError, match="choose among AWS_"):
+        Location.of("s3://bucket", {"AWS_PROFILE": "x", "AWS_REGION": "here"})
+
+
+def test_storage_options_are_known_by_all_their_names() -> None:
+    names = ["AWS_ENDPOINT", "endpoint_url", "AWS_TOKEN", "aws_default_region", "AWS_ALLOW_HTTP"]
+    location = Location.of("s3://bucket", {name: f"of {name}" for name in names})
+    assert location.endpoint in {"of AWS_ENDPOINT", "of endpoint_url"}
+
+
 def test_the_targets_cover_both_stores_and_run_each_race_once() -> None:
     disk, s3 = target_cells("local disk"), target_cells("S3")
     assert len(disk) == len(set(disk)) == 9 + 7

@@ -108,8 +108,8 @@ def test_folders_globs_and_lists_of_files_are_one_stream_in_their_order(tmp_path
         (folder / f"{number}.{form}").write_bytes(encoded(form, part))
     listed = sorted(folder.iterdir())
     for inputs in ([folder], [folder / f"*.{form}"], listed):
-        assert written(*inputs, "--overwrite", tmp_path / "out.parquet").to_pylist() == rows_as(form)
-    backwards = written(*reversed(listed), "--overwrite", tmp_path / "out.parquet")
+        assert written(*inputs, "--mode", "overwrite", tmp_path / "out.parquet").to_pylist() == rows_as(form)
+    backwards = written(*reversed(listed), "--mode", "overwrite", tmp_path / "out.parquet")
     assert backwards["id"].to_pylist() == [*range(200, 300), *range(100, 200), *range(100)]
 
 
@@ -255,11 +255,16 @@ def test_text_of_another_encoding_is_read_with_its_name(tmp_path: Path) -> None:
     for form, text in {"csv": "a\nMüller\n", "ndjson": '{"a": "Müller"}\n'}.items():
         (tmp_path / f"rows.{form}").write_bytes(text.encode("latin-1"))
         result = written(
-            tmp_path / f"rows.{form}", "--encoding", "latin-1", "--overwrite", tmp_path / "out.parquet"
+            tmp_path / f"rows.{form}",
+            "--encoding",
+            "latin-1",
+            "--mode",
+            "overwrite",
+            tmp_path / "out.parquet",
         )
         assert result.to_pylist() == [{"a": "Müller"}]
         piped = written(
-            *("-", "--encoding", "latin-1", "--overwrite", tmp_path / "out.parquet"),
+            *("-", "--encoding", "latin-1", "--mode", "overwrite", tmp_path / "out.parquet"),
             stdin=text.encode("latin-1"),
         )
         assert piped.to_pylist() == [{"a": "Müller"}]

@@ -38,20 +38,22 @@ def delta_rows(place: Path) -> list[dict[str, object]]:
 
 def test_a_file_that_is_there_is_replaced_on_request_alone(rows: Path, out: Path) -> None:
     (out / "out.parquet").write_bytes(b"old")
-    assert f"{out / 'out.parquet'} is there already: say --overwrite" in refused(rows, out / "out.parquet")
+    assert f"{out / 'out.parquet'} is there already: say --mode overwrite" in refused(
+        rows, out / "out.parquet"
+    )
     assert (out / "out.parquet").read_bytes() == b"old"
-    assert written(rows, "--overwrite", out / "out.parquet").to_pylist() == ROWS
+    assert written(rows, "--mode", "overwrite", out / "out.parquet").to_pylist() == ROWS
 
 
 def test_a_folder_with_files_is_replaced_on_request_alone(rows: Path, out: Path) -> None:
     (out / "part-00000.parquet").write_bytes(b"old")
-    assert "is not empty: say --overwrite" in refused(rows, out, "--partition-by", "name")
+    assert "is not empty: say --mode overwrite" in refused(rows, out, "--partition-by", "name")
     assert names(out) == {"part-00000.parquet"}
-    assert run(rows, out, "--partition-by", "name", "--overwrite").exit_code == 0
+    assert run(rows, out, "--partition-by", "name", "--mode", "overwrite").exit_code == 0
     assert pq.read_table(out).num_rows == len(ROWS)
 
 
-@pytest.mark.parametrize("options", [[], ["--overwrite"]])
+@pytest.mark.parametrize("options", [[], ["--mode", "overwrite"]])
 def test_what_is_read_is_not_written(rows: Path, options: list[str]) -> None:
     assert "would be read and written" in refused(rows, rows, *options)
     assert "would be read and written" in refused(rows, rows.parent, "--partition-by", "name", *options)
@@ -61,9 +63,9 @@ def test_what_is_read_is_not_written(rows: Path, options: list[str]) -> None:
 
 def test_a_file_url_is_a_path(rows: Path, out: Path) -> None:
     (out / "out.parquet").write_bytes(b"old")
-    assert "is there already: say --overwrite" in refused(rows, f"file://{out}/out.parquet")
+    assert "is there already: say --mode overwrite" in refused(rows, f"file://{out}/out.parquet")
     assert (out / "out.parquet").read_bytes() == b"old"
-    assert "would be read and written" in refused(rows, f"FILE://{rows}", "--overwrite")
+    assert "would be read and written" in refused(rows, f"FILE://{rows}", "--mode", "overwrite")
     assert "would be read and written" in refused(rows, f"file://localhost{rows.parent}", "--to-delta")
     assert rows.read_bytes() == encoded("parquet")
     assert run(rows, f"file://{out}/new.parquet").exit_code == 0
@@ -111,7 +113,7 @@ def test_a_table_is_made_and_appended_to(rows: Path, out: Path) -> None:
     assert delta_rows(table) == ROWS
     assert run(rows, table, "--to-delta").exit_code == 0
     assert len(delta_rows(table)) == 2 * len(ROWS)
-    assert run(rows, table, "--to-delta", "--overwrite").exit_code == 0
+    assert run(rows, table, "--to-delta", "--mode", "overwrite").exit_code == 0
     assert delta_rows(table) == ROWS
     assert spillway.delta.open(table).partition_columns == ["name"]
 

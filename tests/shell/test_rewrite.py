@@ -358,7 +358,7 @@ def test_links_of_a_table_to_a_file_elsewhere_are_refused(tmp_path: Path, old: P
 def test_other_formats_and_other_options_are_refused(tmp_path: Path, old: Path) -> None:
     (tmp_path / "rows.csv").write_text("a\n1\n")
     assert "--rewrite is for Parquet files" in refused("--rewrite", tmp_path / "rows.csv")
-    assert "--overwrite does not go with --rewrite" in refused("--rewrite", old, "--overwrite")
+    assert "--mode does not go with --rewrite" in refused("--rewrite", old, "--mode", "overwrite")
 
 
 def test_what_is_left_of_a_file_is_said_in_bytes(old: Path) -> None:

@@ -788,7 +788,7 @@ def test_every_option_of_the_writer_has_a_form_as_text() -> None:
         ({"row_group_size": "5"}, "here it is row_group_rows"),
         ({"maxrecordsperfile": "5"}, "here it is max_file_rows"),
         ({"rowgroup_rows": "5"}, "row_group_rows is the nearest"),
-        ({"existing": "append"}, "DatasetWriter"),
+        ({"mode": "append"}, "DatasetWriter"),
     ],
 )
 def test_an_unknown_option_is_refused_with_the_one_that_is_meant(

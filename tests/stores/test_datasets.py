@@ -213,16 +213,16 @@ def test_what_no_reader_finds_in_a_prefix_is_in_nobodys_way(bucket: Bucket, key:
 
 
 def test_appending_adds_files_of_names_of_their_own(bucket: Bucket) -> None:
-    first = written(bucket, existing="append", max_file_rows=3)
-    second = written(bucket, existing="append", max_file_rows=3)
+    first = written(bucket, mode="append", max_file_rows=3)
+    second = written(bucket, mode="append", max_file_rows=3)
     names = [[Path(key_of(bucket, file.path)).name for file in result.files] for result in (first, second)]
     assert [[name[:11] for name in each] for each in names] == [["part-00000-", "part-00001-"]] * 2
     assert len({name for each in names for name in each}) == 4
     assert numbers(bucket) == sorted([1, 2, 3, 4] * 2)
 
 
-@pytest.mark.parametrize("existing", ["append", "error"])
-def test_writers_of_one_prefix_at_once_lose_nothing(bucket: Bucket, existing: Any) -> None:
+@pytest.mark.parametrize("mode", ["append", "error"])
+def test_writers_of_one_prefix_at_once_lose_nothing(bucket: Bucket, mode: Any) -> None:
     """Two that want it alone may both get it; rows are there if their writer was told so, and then alone."""
     done: list[int] = []
     together = threading.Barrier(4)
@@ -230,14 +230,14 @@ def test_writers_of_one_prefix_at_once_lose_nothing(bucket: Bucket, existing: An
     def write(number: int) -> None:
         table = pa.table({"k": [0, 1], "n": [10 * number, 10 * number + 1]})
         with spillway.DatasetWriter(
-            bucket.url("d"), storage_options=bucket.options(), partition_by="k", existing=existing
+            bucket.url("d"), storage_options=bucket.options(), partition_by="k", mode=mode
         ) as writer:
             writer.write(table)
             together.wait()
             try:
                 writer.close()
             except FileExistsError:
-                assert existing == "error"
+                assert mode == "error"
                 writer.abort()
             else:
                 done.append(number)
@@ -248,7 +248,7 @@ def test_writers_of_one_prefix_at_once_lose_nothing(bucket: Bucket, existing: An
     for thread in threads:
         thread.join()
     assert done
-    assert existing == "error" or len(done) == 4
+    assert mode == "error" or len(done) == 4
     assert numbers(bucket) == sorted(10 * number + each for number in done for each in (0, 1))
     assert bucket.uploads() == []
 
@@ -273,7 +273,7 @@ def test_overwriting_replaces_data_files_only_and_those_last(bucket: Bucket, fau
         bucket.put(key, b"mine")
     proxy = faulty(lambda _: None)
     with spillway.DatasetWriter(
-        bucket.url("d"), storage_options=proxied(proxy, bucket), existing="overwrite", **BY_DAY
+        bucket.url("d"), storage_options=proxied(proxy, bucket), mode="overwrite", **BY_DAY
     ) as writer:
         writer.write(pa.table({"day": ["mon"], "n": [5]}))
         assert numbers(bucket, "d/day=") == [1, 2, 3, 4]
@@ -288,7 +288,7 @@ def test_overwriting_replaces_data_files_only_and_those_last(bucket: Bucket, fau
 def test_its_metadata_lists_the_files_and_replaces_that_of_old_ones(bucket: Bucket) -> None:
     written(bucket, metadata_file=True, **BY_DAY)
     bucket.put("d/_common_metadata", b"of another tool")
-    result = written(bucket, existing="overwrite", metadata_file=True, **BY_DAY)
+    result = written(bucket, mode="overwrite", metadata_file=True, **BY_DAY)
     name = bucket.url("d/_metadata").removeprefix("s3://")
     found = ds.parquet_dataset(name, filesystem=store_of(bucket), partitioning="hive")
     urls = {bucket.url("").removeprefix("s3://") + key_of(bucket, file.path) for file in result.files}
@@ -296,14 +296,14 @@ def test_its_metadata_lists_the_files_and_replaces_that_of_old_ones(bucket: Buck
     assert sorted(found.to_table()["n"].to_pylist()) == [1, 2, 3, 4]
     assert "d/_common_metadata" not in set(bucket.keys())
     with pytest.raises(spillway.OptionError, match="_metadata lists the files"):
-        written(bucket, existing="append", **BY_DAY)
-    written(bucket, existing="overwrite", **BY_DAY)
+        written(bucket, mode="append", **BY_DAY)
+    written(bucket, mode="overwrite", **BY_DAY)
     assert "d/_metadata" not in set(bucket.keys())
 
 
 def test_its_metadata_goes_where_no_file_replaces_the_old_ones(bucket: Bucket) -> None:
     written(bucket, metadata_file=True, **BY_DAY)
-    written(bucket, TABLE.slice(0, 0), existing="overwrite", metadata_file=True, **BY_DAY)
+    written(bucket, TABLE.slice(0, 0), mode="overwrite", metadata_file=True, **BY_DAY)
     assert bucket.keys() == []
 
 
@@ -316,7 +316,7 @@ def test_metadata_that_the_store_refuses_leaves_old_files_and_is_an_error(
     writer = spillway.DatasetWriter(
         bucket.url("d"),
         storage_options=proxied(proxy, bucket),
-        existing="overwrite",
+        mode="overwrite",
         metadata_file=True,
         **BY_DAY,
     )
@@ -325,7 +325,7 @@ def test_metadata_that_the_store_refuses_leaves_old_files_and_is_an_error(
         writer.close()
     assert writer.result.rows == 4
     assert set(bucket.keys()) > set(before)
-    written(bucket, existing="overwrite", metadata_file=True, **BY_DAY)
+    written(bucket, mode="overwrite", metadata_file=True, **BY_DAY)
     assert numbers(bucket) == [1, 2, 3, 4]
 
 
@@ -336,9 +336,9 @@ def is_delete(request: Request) -> bool:
 
 def test_a_delta_table_is_no_place_for_a_dataset(bucket: Bucket) -> None:
     bucket.put("d/_delta_log/00000000000000000000.json", b"{}")
-    for existing in ("error", "append", "overwrite"):
+    for mode in ("error", "append", "overwrite"):
         with pytest.raises(spillway.OptionError, match="Delta table"):
-            written(bucket, existing=existing)
+            written(bucket, mode=mode)
 
 
 def test_an_overwrite_takes_no_file_of_a_delta_table_below(bucket: Bucket) -> None:
@@ -346,7 +346,7 @@ def test_an_overwrite_takes_no_file_of_a_delta_table_below(bucket: Bucket) -> No
     bucket.put("d/a/table/part-0.parquet", b"")
     before = bucket.keys()
     with pytest.raises(spillway.OptionError, match="a/table is a Delta table, and an overwrite of"):
-        written(bucket, existing="overwrite")
+        written(bucket, mode="overwrite")
     assert bucket.keys() == before
 
 
@@ -400,14 +400,14 @@ def test_a_missing_bucket_is_file_not_found(bucket: Bucket) -> None:
     assert no_secret(caught.value)
 
 
-@pytest.mark.parametrize("existing", ["error", "overwrite", "append"])
-def test_wrong_credentials_are_a_permission_error(bucket: Bucket, existing: Any) -> None:
+@pytest.mark.parametrize("mode", ["error", "overwrite", "append"])
+def test_wrong_credentials_are_a_permission_error(bucket: Bucket, mode: Any) -> None:
     with pytest.raises(PermissionError, match="InvalidAccessKeyId") as caught:
         spillway.write_dataset(
             TABLE,
             bucket.url("d"),
             storage_options=bucket.options(AWS_ACCESS_KEY_ID="nobodys-key"),
-            existing=existing,
+            mode=mode,
         )
     assert no_secret(caught.value)
     assert "nobodys-key" not in str(caught.value)
@@ -415,10 +415,10 @@ def test_wrong_credentials_are_a_permission_error(bucket: Bucket, existing: Any)
 
 def test_credentials_that_may_not_list_are_enough_to_append(bucket: Bucket, faulty: Faulty) -> None:
     proxy = faulty(lambda request: 403 if request.method == "GET" else None)
-    for existing in ("error", "overwrite"):
+    for mode in ("error", "overwrite"):
         with pytest.raises(PermissionError):
-            spillway.DatasetWriter(bucket.url("d"), storage_options=proxied(proxy, bucket), existing=existing)
-    spillway.write_dataset(TABLE, bucket.url("d"), storage_options=proxied(proxy, bucket), existing="append")
+            spillway.DatasetWriter(bucket.url("d"), storage_options=proxied(proxy, bucket), mode=mode)
+    spillway.write_dataset(TABLE, bucket.url("d"), storage_options=proxied(proxy, bucket), mode="append")
     assert numbers(bucket) == [1, 2, 3, 4]
 
 
@@ -537,9 +537,7 @@ def test_old_files_that_cannot_be_removed_are_counted_and_new_ones_stay(
     # That for all of them is refused, and then one of those for each.
     faults = [nth(1, is_delete, 403), nth(3, is_delete, 403)]
     proxy = faulty(lambda request: next(filter(None, [fault(request) for fault in faults]), None))
-    writer = spillway.DatasetWriter(
-        bucket.url("d"), storage_options=proxied(proxy, bucket), existing="overwrite"
-    )
+    writer = spillway.DatasetWriter(bucket.url("d"), storage_options=proxied(proxy, bucket), mode="overwrite")
     writer.write(pa.table({"n": [5, 6]}))
     with pytest.raises(PermissionError, match=r"all new files are there, and 1 of 3 old ones may be"):
         writer.close()
@@ -547,7 +545,7 @@ def test_old_files_that_cannot_be_removed_are_counted_and_new_ones_stay(
     assert writer.result.rows == 2
     assert len(bucket.keys()) == 2
     assert set(numbers(bucket)) > {5, 6}
-    written(bucket, pa.table({"n": [7]}), existing="overwrite")
+    written(bucket, pa.table({"n": [7]}), mode="overwrite")
     assert numbers(bucket) == [7]
 
 
@@ -559,7 +557,7 @@ UPLOAD = """
     rounds = 1000
     try:
         with spillway.DatasetWriter(
-            url, storage_options=options, partition_by="k", max_open_files=4, existing="append"
+            url, storage_options=options, partition_by="k", max_open_files=4, mode="append"
         ) as writer:
             for round in range(rounds):
                 writer.write(pa.table({"k": np.arange(8), "n": rng.integers(0, 9, 8)}))

@@ -49,9 +49,9 @@ def test_an_object_that_is_there_is_replaced_where_that_is_said_alone(bucket: Bu
     command = command_for(bucket, "a%20b/rows.parquet")
     refused = CliRunner().invoke(app, command, input=LINES)
     assert refused.exit_code == 2, refused.output
-    assert "is there already: say --overwrite" in " ".join(refused.stderr.split())
+    assert "is there already: say --mode overwrite" in " ".join(refused.stderr.split())
     assert bucket.read("a b/rows.parquet") == b"old"
-    done = CliRunner().invoke(app, [*command, "--overwrite"], input=LINES)
+    done = CliRunner().invoke(app, [*command, "--mode", "overwrite"], input=LINES)
     assert done.exit_code == 0, done.output
     assert rows_of(bucket, "a b/rows.parquet") == ROWS
 
@@ -79,13 +79,13 @@ def test_partitions_go_below_a_url_and_are_replaced_where_that_is_said_alone(buc
     assert ids_of(bucket) == [row["id"] for row in ROWS]
     refused = CliRunner().invoke(app, command, input=LINES)
     assert refused.exit_code == 2, refused.output
-    assert f"{bucket.url('days')} is not empty: say --overwrite" in " ".join(refused.stderr.split())
+    assert f"{bucket.url('days')} is not empty: say --mode overwrite" in " ".join(refused.stderr.split())
     assert bucket.keys() == keys
-    cut = CliRunner().invoke(app, [*command, "--overwrite"], input=LINES[:-5])
+    cut = CliRunner().invoke(app, [*command, "--mode", "overwrite"], input=LINES[:-5])
     assert cut.exit_code == 2, cut.output
     assert bucket.keys() == keys
     assert bucket.uploads() == []
-    done = CliRunner().invoke(app, [*command, "--overwrite"], input=LINES)
+    done = CliRunner().invoke(app, [*command, "--mode", "overwrite"], input=LINES)
     assert done.exit_code == 0, done.output
     assert not set(keys) & set(bucket.keys())
     assert ids_of(bucket) == [row["id"] for row in ROWS]

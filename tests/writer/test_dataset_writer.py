@@ -272,7 +272,7 @@ def test_keys_that_cannot_name_a_folder_are_refused_before_any_file(tmp_path: Pa
         ({"basename_template": "part.parquet"}, "the place of the file's number"),
         ({"basename_template": "{i}.pq"}, 'end in ".parquet"'),
         ({"basename_template": "_{i}.parquet"}, "readers pass over"),
-        ({"existing": "ignore"}, '"error", "append", "overwrite"'),
+        ({"mode": "ignore"}, '"error", "append", "overwrite"'),
         ({"compression": "lzo"}, "choose one of"),
     ],
 )
@@ -324,7 +324,7 @@ def test_files_appear_together_at_the_end(tmp_path: Path) -> None:
 
 def test_an_exception_in_the_block_leaves_nothing(tmp_path: Path) -> None:
     def fail(folder: Path) -> None:
-        with spillway.DatasetWriter(folder, partition_by="row", existing="append") as writer:
+        with spillway.DatasetWriter(folder, partition_by="row", mode="append") as writer:
             writer.write(noisy(100))
             raise RuntimeError("enough")
 
@@ -368,16 +368,16 @@ def test_a_folder_with_something_in_it_is_refused_unless_asked(tmp_path: Path) -
 def test_appending_counts_on_from_what_is_there(tmp_path: Path) -> None:
     table = noisy(250)
     for _ in range(2):
-        spillway.write_dataset(table, tmp_path / "d", max_file_rows=100, existing="append")
+        spillway.write_dataset(table, tmp_path / "d", max_file_rows=100, mode="append")
     (tmp_path / "d" / "part-00001.parquet").unlink()
-    result = spillway.write_dataset(table, tmp_path / "d", existing="append")
+    result = spillway.write_dataset(table, tmp_path / "d", mode="append")
     assert [file.path.name for file in result.files] == ["part-00006.parquet"]
     assert rows_of(tmp_path / "d").num_rows == 650
 
 
 def test_two_that_append_at_once_lose_nothing(tmp_path: Path) -> None:
-    first = spillway.DatasetWriter(tmp_path / "d", existing="append", max_file_rows=10)
-    second = spillway.DatasetWriter(tmp_path / "d", existing="append", max_file_rows=10)
+    first = spillway.DatasetWriter(tmp_path / "d", mode="append", max_file_rows=10)
+    second = spillway.DatasetWriter(tmp_path / "d", mode="append", max_file_rows=10)
     for writer in (first, second):
         writer.write(noisy(25))
     second.close()
@@ -405,7 +405,7 @@ def test_overwriting_replaces_data_files_only(tmp_path: Path) -> None:
     (folder / "k=2" / "note.txt").write_text("mine")
     (folder / "_keep.parquet").write_bytes(b"hidden from readers")
     new = pa.table({"k": [3], "n": [3]})
-    with spillway.DatasetWriter(folder, partition_by="k", existing="overwrite") as writer:
+    with spillway.DatasetWriter(folder, partition_by="k", mode="overwrite") as writer:
         writer.write(new)
         assert rows_of(folder).num_rows == 2
     assert names(folder) == [
@@ -421,20 +421,20 @@ def test_overwriting_takes_free_names_and_the_same_call_again_puts_it_right(tmp_
     folder = tmp_path / "d"
     spillway.write_dataset(noisy(25), folder, max_file_rows=10)
     for first in (3, 6):
-        spillway.write_dataset(noisy(25), folder, max_file_rows=10, existing="overwrite")
+        spillway.write_dataset(noisy(25), folder, max_file_rows=10, mode="overwrite")
         assert names(folder) == [f"part-{first + number:05d}.parquet" for number in range(3)]
     # As a process leaves it that was killed between the new files and the old ones.
-    spillway.write_dataset(noisy(25), folder, max_file_rows=10, existing="append")
+    spillway.write_dataset(noisy(25), folder, max_file_rows=10, mode="append")
     assert rows_of(folder).num_rows == 50
-    spillway.write_dataset(noisy(5), folder, existing="overwrite")
+    spillway.write_dataset(noisy(5), folder, mode="overwrite")
     assert rows_of(folder).num_rows == 5
 
 
 def test_a_delta_table_is_no_place_for_a_dataset(tmp_path: Path) -> None:
     (tmp_path / "_delta_log").mkdir()
-    for existing in ("error", "append", "overwrite"):
+    for mode in ("error", "append", "overwrite"):
         with pytest.raises(spillway.OptionError, match="Delta table"):
-            spillway.DatasetWriter(tmp_path, existing=existing)
+            spillway.DatasetWriter(tmp_path, mode=mode)
     assert names(tmp_path) == ["_delta_log"]
 
 
@@ -442,8 +442,8 @@ def test_an_overwrite_takes_no_file_of_a_delta_table_below(tmp_path: Path) -> No
     spillway.delta.write(tmp_path / "d" / "table", noisy(5))
     for path in (tmp_path / "d", tmp_path):
         with pytest.raises(spillway.OptionError, match=r"table is a Delta table, and an overwrite of"):
-            spillway.DatasetWriter(path, existing="overwrite")
-    with spillway.DatasetWriter(tmp_path, existing="append") as writer:
+            spillway.DatasetWriter(path, mode="overwrite")
+    with spillway.DatasetWriter(tmp_path, mode="append") as writer:
         writer.write(noisy(5))
     assert pa.table(spillway.delta.open(tmp_path / "d" / "table").scan()).num_rows == 5
 
@@ -451,7 +451,7 @@ def test_an_overwrite_takes_no_file_of_a_delta_table_below(tmp_path: Path) -> No
 def test_an_overwrite_replaces_partitions_of_a_column_that_begins_with_an_underscore(tmp_path: Path) -> None:
     for day in (1, 2):
         rows = pa.table({"_day": [day], "id": [day]})
-        spillway.write_dataset(rows, tmp_path, partition_by="_day", existing="overwrite")
+        spillway.write_dataset(rows, tmp_path, partition_by="_day", mode="overwrite")
     assert [folder.name for folder in tmp_path.iterdir()] == ["_day=2"]
 
 

@@ -133,8 +133,8 @@ TABLE = pa.table(FITS)
             (),
         ),
         (
-            lambda path: spillway.write_dataset(TABLE, path / "d", existing="ignore"),  # type: ignore[arg-type]
-            "existing",
+            lambda path: spillway.write_dataset(TABLE, path / "d", mode="ignore"),  # type: ignore[arg-type]
+            "mode",
             ("error", "append", "overwrite"),
         ),
         (lambda path: spillway.write_dataset(TABLE, path / "d", partition_by="x"), "partition_by", ()),

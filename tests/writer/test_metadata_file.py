@@ -161,10 +161,10 @@ def test_overwriting_replaces_it_and_removes_what_other_tools_left(tmp_path: Pat
     folder = tmp_path / "d"
     spillway.write_dataset(TABLE, folder, **LISTED)
     pq.write_metadata(TABLE.schema, folder / "_common_metadata")
-    result = spillway.write_dataset(TABLE.slice(1), folder, existing="overwrite", **LISTED)
+    result = spillway.write_dataset(TABLE.slice(1), folder, mode="overwrite", **LISTED)
     assert listed(folder) == {str(file.path.relative_to(folder)) for file in result.files}
     assert not (folder / "_common_metadata").exists()
-    spillway.write_dataset(TABLE, folder, existing="overwrite", partition_by="k")
+    spillway.write_dataset(TABLE, folder, mode="overwrite", partition_by="k")
     assert not (folder / "_metadata").exists()
     assert ds.dataset(folder).to_table().num_rows == 4
 
@@ -175,24 +175,24 @@ def test_a_name_that_is_taken_leaves_the_old_files_and_none_of_the_new_ones(tmp_
     (folder / "_metadata").mkdir()
     before = sorted(folder.rglob("*"))
     with pytest.raises(OSError, match="_metadata"):
-        spillway.write_dataset(TABLE, folder, existing="overwrite", **LISTED)
+        spillway.write_dataset(TABLE, folder, mode="overwrite", **LISTED)
     assert sorted(folder.rglob("*")) == before
 
 
 def test_files_that_it_would_not_list_are_refused(tmp_path: Path) -> None:
     spillway.write_dataset(TABLE, tmp_path / "d", **LISTED)
     with pytest.raises(spillway.OptionError, match=r"_metadata lists the files") as caught:
-        spillway.write_dataset(TABLE, tmp_path / "d", existing="append", partition_by="k")
-    assert caught.value.option == "existing"
-    with pytest.raises(spillway.OptionError, match=r"existing=.append. is not accepted"):
-        spillway.DatasetOptions(metadata_file=True, existing="append")
+        spillway.write_dataset(TABLE, tmp_path / "d", mode="append", partition_by="k")
+    assert caught.value.option == "mode"
+    with pytest.raises(spillway.OptionError, match=r"mode=.append. is not accepted"):
+        spillway.DatasetOptions(metadata_file=True, mode="append")
 
 
 def test_a_list_that_appears_during_an_append_is_seen_before_its_files_do(tmp_path: Path) -> None:
     folder = tmp_path / "d"
-    writer = spillway.DatasetWriter(folder, TABLE.schema, existing="append", partition_by="k")
+    writer = spillway.DatasetWriter(folder, TABLE.schema, mode="append", partition_by="k")
     writer.write(TABLE)
-    spillway.write_dataset(TABLE, folder, existing="overwrite", **LISTED)
+    spillway.write_dataset(TABLE, folder, mode="overwrite", **LISTED)
     with pytest.raises(spillway.OptionError, match=r"_metadata lists the files"):
         writer.close()
     assert ds.dataset(folder).to_table().num_rows == 4

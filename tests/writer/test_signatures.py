@@ -98,7 +98,7 @@ def test_literals_are_the_names_that_the_native_module_accepts() -> None:
     assert {name: list(get_args(literal)) for name, literal in literals.items()} == {
         name: native[name]["accepted"] for name in literals
     }
-    assert list(get_args(spillway.types.Existing)) == _native.dataset_options()["existing"]["accepted"]
+    assert list(get_args(spillway.types.DatasetMode)) == _native.dataset_options()["mode"]["accepted"]
 
 
 def rows_of_the_document() -> dict[str, tuple[str, str]]:

@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -21,7 +22,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import spillway
-from spillway._spellings import ELSEWHERE
+import spillway.spark
+from spillway._spellings import ELSEWHERE, option_of
+from spillway.cli.names import meant
 from spillway.types import DatasetKeywords, WriterKeywords
 
 WRITER = set(WriterKeywords.__annotations__)
@@ -30,11 +33,22 @@ DATASET = set(DatasetKeywords.__annotations__) - WRITER
 
 PEERS = {
     "pyarrow": [pq.write_table, pq.ParquetWriter, pq.write_to_dataset, ds.write_dataset],
-    "polars": [pl.DataFrame.write_parquet, pl.LazyFrame.sink_parquet],
+    "polars": [pl.DataFrame.write_parquet, pl.LazyFrame.sink_parquet, pl.DataFrame.write_delta],
+    "delta-rs": [
+        deltalake.write_deltalake,
+        deltalake.DeltaTable.create,
+        deltalake.DeltaTable.delete,
+        deltalake.DeltaTable.update,
+        deltalake.DeltaTable.merge,
+        deltalake.DeltaTable.vacuum,
+        deltalake.DeltaTable.load_cdf,
+        deltalake.table.TableOptimizer.compact,
+        deltalake.table.TableMerger.when_matched_update,
+    ],
     "Spark": [pyspark.sql.DataFrameWriter.parquet],
 }
 #: The rows themselves, and what gathers other keywords.
-NO_OPTIONS = {"self", "table", "data", "kwargs", "options"}
+NO_OPTIONS = {"self", "table", "data", "kwargs", "options", "args"}
 
 
 def parameters(function: Any) -> set[str]:
@@ -50,22 +64,38 @@ def settings_of_hadoop() -> set[str]:
 
 
 SPELT = sorted({name for functions in PEERS.values() for each in functions for name in parameters(each)})
-OURS = set(inspect.signature(spillway.write_parquet).parameters) | set(
-    inspect.signature(spillway.write_dataset).parameters
-)
+TABLE = spillway.delta.Table
+#: Functions that know all that they accept.
+COMPLETE: list[Any] = [
+    *(spillway.delta.create, spillway.delta.open, spillway.delta.write),
+    *(TABLE.scan, TABLE.changes, TABLE.append, TABLE.commit, TABLE.delete, TABLE.update, TABLE.merge),
+    *(TABLE.optimize, TABLE.purge, TABLE.vacuum, TABLE.restore),
+    *(spillway.delta.when_matched_update, spillway.delta.when_not_matched_insert),
+    *(spillway.delta.when_matched_delete, spillway.delta.when_not_matched_by_source_delete),
+    spillway.delta.when_not_matched_by_source_update,
+    *(spillway.spark.write, spillway.spark.write_generated),
+]
+OF_FILES = {
+    name
+    for function in (spillway.write_parquet, spillway.write_dataset)
+    for name in inspect.signature(function).parameters
+}
+OURS = OF_FILES | {name for function in COMPLETE for name in inspect.signature(function).parameters}
 
 
 @pytest.mark.parametrize("name", SPELT)
 def test_each_option_of_a_peer_is_one_of_ours_or_refused_with_a_reason(name: str) -> None:
-    assert (name in OURS) != (name in ELSEWHERE)
-    if name in OURS:
+    # A name may be another function's own.
+    assert name in ELSEWHERE or name in OURS
+    assert name not in ELSEWHERE or name not in OF_FILES
+    if name not in ELSEWHERE:
         return
     with pytest.raises(spillway.UnknownOptionError) as caught:
         spillway.WriterOptions(**{name: 1})
     spelling = ELSEWHERE[name]
     assert caught.value.option == name
     assert name in str(caught.value)
-    assert (spelling.here or spelling.note) in str(caught.value)
+    assert any(each in str(caught.value) for each in (*spelling.names, spelling.note) if each)
 
 
 @pytest.mark.parametrize("name", sorted(settings_of_hadoop()))
@@ -86,17 +116,77 @@ def test_what_a_spelling_leads_to_is_there(name: str) -> None:
     assert spelling.here or spelling.note
     if not spelling.here:
         return
-    option, _, value = spelling.here.partition("=")
-    assert option in OURS
-    if value and value != "{column: share of wrong answers}":
-        spillway.WriterOptions(**{option: value.strip('"')})
-    if option in DATASET:
-        assert "write_dataset() and DatasetWriter" in spelling.note
+    for here in spelling.names:
+        option, _, value = here.partition("=")
+        assert option in OURS
+        if option in WRITER and value and value != "{column: share of wrong answers}":
+            spillway.WriterOptions(**{option: value.strip('"')})
+    if option_of(spelling.names[0]) in DATASET:
+        with pytest.raises(spillway.UnknownOptionError, match=r"write_dataset\(\) and DatasetWriter"):
+            spillway.WriterOptions(**{name: 1})
+
+
+@pytest.mark.parametrize("function", COMPLETE, ids=lambda function: function.__qualname__)
+def test_a_function_leads_from_any_other_name_to_one_that_it_accepts(function: Any) -> None:
+    accepted = inspect.signature(function).parameters
+    for name, spelling in ELSEWHERE.items():
+        if name in accepted:
+            continue
+        with pytest.raises(spillway.UnknownOptionError) as caught:
+            function(**{name: 1})
+        assert caught.value.option == name
+        leads_to = [option_of(here) for here in spelling.names if option_of(here) in accepted]
+        if leads_to:
+            assert f"here it is {leads_to[0]}" in str(caught.value)
+            assert option_of(caught.value.accepted[0]) == leads_to[0]
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "here"),
+    [
+        (spillway.delta.write, "predicate", "where"),
+        (spillway.delta.write, "overwrite", 'mode="overwrite"'),
+        (TABLE.merge, "predicate", "on"),
+        (TABLE.update, "new_values", "set"),
+        (spillway.spark.write, "replaceWhere", "where"),
+        (spillway.write_dataset, "existing", "mode"),
+        (spillway.write_parquet, "codec", "compression"),
+    ],
+)
+def test_an_old_or_foreign_name_is_refused_with_the_one_that_is_meant(
+    function: Any, name: str, here: str
+) -> None:
+    arguments = [pa.table({"id": [1]}), io.BytesIO()] if function is spillway.write_parquet else []
+    if function is spillway.write_dataset:
+        arguments = [pa.table({"id": [1]}), "nowhere"]
+    with pytest.raises(spillway.UnknownOptionError, match=f"here it is {here}"):
+        function(*arguments, **{name: 1})
+
+
+@pytest.mark.parametrize(
+    ("given", "means"),
+    [
+        ("--overwrite", ["--mode overwrite"]),
+        ("--existing", ["--mode"]),
+        ("--compression", ["--codec"]),
+        ("--row-group-size", ["--row-group-rows"]),
+        ("--partition-cols", ["--partition-by"]),
+        ("--predicate", []),
+        ("--colour", []),
+    ],
+)
+def test_the_command_line_leads_from_other_names_to_its_own(given: str, means: list[str]) -> None:
+    assert meant(given, ["--mode", "--codec", "--row-group-rows", "--partition-by"]) == means
 
 
 def test_no_spelling_is_kept_that_no_library_has() -> None:
     settings = {"chunk_size", "coerce_timestamps", "compression_opts", "data_page_size", "field_overwrites"}
     settings |= {"metadata_collector"}  # of the keywords that write_to_dataset hands on
+    settings |= {"codec", "existing", "filter", "overwrite"}  # of no library in particular
+    settings |= {"if_exists", "partition_on", "write_mode", "filters", "source_alias", "target_alias"}
+    # Of delta-spark, which has them in strings.
+    settings |= {"condition", "mergeSchema", "overwriteSchema", "replaceWhere", "partitionOverwriteMode"}
+    settings |= {"txnAppId", "txnVersion", "userMetadata"}
     settings |= {"allow_truncated_timestamps", "engine", "format", "memory_pool", "maxRecordsPerFile"}
     known = set(SPELT) | settings_of_hadoop() | settings
     assert {name for name in ELSEWHERE if name not in known and not name.startswith("spark.sql.")} == set()

@@ -22,6 +22,7 @@ from spillway.cli import (
     validate,
     write,
 )
+from spillway.cli.names import WritingCommand
 
 __all__ = ["app"]
 
@@ -56,10 +57,10 @@ app.command()(compare.compare)
 app.command()(doctor.doctor)
 app.command()(export.export)
 app.command()(inspect.inspect)
-app.command()(pipeline.pipeline)
+app.command(cls=WritingCommand)(pipeline.pipeline)
 app.command()(race.race)
 app.command()(report.report)
 app.command()(tune.tune)
 app.command()(uploads.uploads)
 app.command()(validate.validate)
-app.command()(write.write)
+app.command(cls=WritingCommand)(write.write)

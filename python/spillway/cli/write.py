@@ -59,9 +59,14 @@ def write(  # noqa: PLR0913 - one argument per option of the command
             "value, before that goes.",
         ),
     ] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace what is at OUTPUT: a file, all files or all rows.")
-    ] = False,
+    mode: Annotated[
+        str | None,
+        typer.Option(
+            help="For an OUTPUT that is there: error, append (to a folder or a table) or overwrite (a file, "
+            "all files or all rows). Without it rows are appended to a table, and all else is refused.",
+            show_default=False,
+        ),
+    ] = None,
     memory: Annotated[
         str,
         typer.Option(
@@ -137,7 +142,7 @@ def write(  # noqa: PLR0913 - one argument per option of the command
     Formats are told by the first bytes, text by its name too; CSV and NDJSON
     may be compressed (.gz, .zst, .bz2, .lz4), and so may standard input. The
     output appears when it is complete. A file or an object that is there
-    already, or a folder with files, is refused without --overwrite.
+    already, or a folder with files, is refused without --mode.
 
     Columns of several files are matched by name. Lines of NDJSON that do not
     fit are named with their file, line and field, and rows of CSV with their
@@ -181,7 +186,7 @@ def write(  # noqa: PLR0913 - one argument per option of the command
                         {
                             "--partition-by": partition_by,
                             "--to-delta": to_delta,
-                            "--overwrite": overwrite,
+                            "--mode": mode,
                             "--schema": schema,
                             "--on-error": on_error != "raise",
                             "--format": format,
@@ -199,7 +204,7 @@ def write(  # noqa: PLR0913 - one argument per option of the command
                         schema=schema,
                         partition_by=tuple(listed(partition_by)),
                         to_delta=to_delta,
-                        overwrite=overwrite,
+                        mode=mode,
                         on_error=on_error,
                         storage_options=pairs("--storage-option", storage_option or []),
                         options=options,

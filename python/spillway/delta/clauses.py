@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from spillway._options import checks_arguments
 from spillway.delta._expressions import check_text, is_expression
 from spillway.errors import OptionError
 
@@ -67,6 +68,7 @@ class MergeClause:
         return self.name.endswith("_delete")
 
 
+@checks_arguments
 def when_matched_update(
     set: Sequence[str] | _Values | None = None,  # noqa: A002 - SQL's word
     *,
@@ -88,6 +90,7 @@ def when_matched_update(
     return MergeClause("when_matched_update", "matched", set, where)
 
 
+@checks_arguments
 def when_matched_delete(*, where: str | pc.Expression | None = None) -> MergeClause:
     """Delete rows of the table that a source row matches.
 
@@ -100,6 +103,7 @@ def when_matched_delete(*, where: str | pc.Expression | None = None) -> MergeCla
     return MergeClause("when_matched_delete", "matched", (), where)
 
 
+@checks_arguments
 def when_not_matched_insert(
     values: Sequence[str] | _Values | None = None, *, where: str | pc.Expression | None = None
 ) -> MergeClause:
@@ -117,6 +121,7 @@ def when_not_matched_insert(
     return MergeClause("when_not_matched_insert", "not_matched", values, where)
 
 
+@checks_arguments
 def when_not_matched_by_source_update(
     set: _Values,  # noqa: A002 - SQL's word
     *,
@@ -140,6 +145,7 @@ def when_not_matched_by_source_update(
     return MergeClause("when_not_matched_by_source_update", "not_matched_by_source", set, where)
 
 
+@checks_arguments
 def when_not_matched_by_source_delete(*, where: str | pc.Expression | None = None) -> MergeClause:
     """Delete rows of the table that no source row matches.
 

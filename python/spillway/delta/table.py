@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import time
 from collections.abc import Iterable
@@ -12,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from spillway import _native
 from spillway._destination import OBJECT_STORES, local_path
-from spillway._options import shows_options
+from spillway._options import checks_arguments, shows_options
+from spillway.delta._commit_log import BegunCommit
 from spillway.delta._expressions import Expressions, check_text, is_expression
 from spillway.delta._input import opened
 from spillway.delta._merging import check_clauses, prepared
@@ -60,8 +60,6 @@ if TYPE_CHECKING:
     )
 
 __all__ = ["Table", "create", "open", "write"]
-
-_log = logging.getLogger("spillway.delta")
 
 _TIMEOUT = 300.0
 _DEFAULTS = WriterOptions()
@@ -135,6 +133,7 @@ class Table:
         """
         return [TableFile.of(file) for file in self._native.files(version)]
 
+    @checks_arguments
     def scan(
         self,
         columns: Sequence[str] | None = None,
@@ -179,6 +178,7 @@ class Table:
         names = None if columns is None else list(columns)
         return Scan(self._native.scan(names, _conditions(where, "where"), version))
 
+    @checks_arguments
     def changes(
         self,
         first_version: int,
@@ -236,6 +236,7 @@ class Table:
         """Return the ``app_version`` of an application's last append; None without one."""
         return self._native.transaction_version(app_id)
 
+    @checks_arguments
     @shows_options(WriterOptions)
     def append(  # noqa: PLR0913 - each is one thing to say about an append
         self,
@@ -346,7 +347,7 @@ class Table:
             options,
             schema_mode == "merge",
             app_transaction,
-            None if replace is None else _conditions(replace, "predicate"),
+            None if replace is None else _conditions(replace, "where"),
             user_metadata,
             *limits,
             coalesce,
@@ -371,6 +372,7 @@ class Table:
         status, version = self._native.outcome(token, timeout)
         return Outcome(status, version)
 
+    @checks_arguments
     def commit(  # noqa: PLR0913 - what a transaction is
         self,
         *,
@@ -411,6 +413,7 @@ class Table:
         """
         read = read or ReadSet()
         now = time.time_ns() // 1_000_000
+        begun = self._begun()
         version = self._native.commit(
             [_added(file, now) for file in adds],
             list(removes),
@@ -422,7 +425,7 @@ class Table:
             user_metadata,
             timeout,
         )
-        return self._committed(operation, version)
+        return self._committed(operation, begun, version)
 
     def delete_partition(self, *, timeout: float | None = _TIMEOUT, **values: Value) -> int:
         """Remove all rows of the partitions that have these values; None is null.
@@ -444,8 +447,9 @@ class Table:
                 "delete_partition() without a column would remove every row: truncate() does that"
             )
         given = [(column, "=", [value]) for column, value in values.items()]
-        return self._committed("DELETE", self._native.delete(given, timeout))
+        return self._committed("DELETE", self._begun(), self._native.delete(given, timeout))
 
+    @checks_arguments
     @shows_options(WriterOptions)
     def delete(
         self,
@@ -500,10 +504,12 @@ class Table:
             message = "delete() without a condition would delete every row: truncate() does that"
             raise OptionError(message, "where")
         writer_options = WriterOptions(**options) if options else _DEFAULTS
+        begun = self._begun()
         done = self._native.delete_rows(conditions, writer_options, user_metadata, timeout)
-        version, _, _, deleted = self._changed("DELETE", done)
+        version, _, _, deleted = self._changed("DELETE", begun, done)
         return Deletion(version, deleted)
 
+    @checks_arguments
     @shows_options(WriterOptions)
     def update(
         self,
@@ -567,10 +573,11 @@ class Table:
         literals = {name: value for name, value in set.items() if not is_expression(value)}
         expressions = {name: value for name, value in set.items() if is_expression(value)}
         evaluate = [self._new_values(expressions)] if expressions else []
+        begun = self._begun()
         done = self._native.update_rows(
             conditions, literals, list(expressions), evaluate, writer_options, user_metadata, timeout
         )
-        version, _, updated, _ = self._changed("UPDATE", done)
+        version, _, updated, _ = self._changed("UPDATE", begun, done)
         return Update(version, updated)
 
     def _new_values(self, expressions: Mapping[str, pc.Expression]) -> Expressions:
@@ -582,6 +589,7 @@ class Table:
         found.check_types(pa.schema(given).empty_table(), given)
         return found
 
+    @checks_arguments
     @shows_options(WriterOptions)
     def merge(
         self,
@@ -663,14 +671,17 @@ class Table:
         collect = getattr(source, "toArrow", None)
         rows = _native.RowSource(source if collect is None else collect())
         given, evaluate = prepared(chosen, keys, self.schema, rows)
+        begun = self._begun()
         done = self._native.merge_rows(rows, keys, given, evaluate, writer_options, user_metadata, timeout)
-        return Merge(*self._changed("MERGE", done))
+        return Merge(*self._changed("MERGE", begun, done))
 
-    def _changed(self, operation: str, done: tuple[int, int, int, int, bool]) -> tuple[int, int, int, int]:
+    def _changed(
+        self, operation: str, begun: BegunCommit, done: tuple[int, int, int, int, bool]
+    ) -> tuple[int, int, int, int]:
         """The version of a change, and the rows that it inserted, updated and deleted."""
         version, inserted, updated, deleted, is_new = done
         if is_new:
-            self._committed(operation, version)
+            self._committed(operation, begun, version)
         return version, inserted, updated, deleted
 
     def cluster_by(self, columns: str | Sequence[str] | None, *, timeout: float | None = _TIMEOUT) -> int:
@@ -702,7 +713,7 @@ class Table:
             >>> table.clustering_columns
             ['host', 'latency']
         """
-        return self._committed("CLUSTER BY", self._native.cluster_by(_names(columns), timeout))
+        return self._committed("CLUSTER BY", self._begun(), self._native.cluster_by(_names(columns), timeout))
 
     def set_properties(
         self, properties: Mapping[str, str | None], *, timeout: float | None = _TIMEOUT
@@ -740,7 +751,9 @@ class Table:
             >>> table.properties
             {'delta.appendOnly': 'true'}
         """
-        return self._committed("SET TBLPROPERTIES", self._native.set_properties(dict(properties), timeout))
+        return self._committed(
+            "SET TBLPROPERTIES", self._begun(), self._native.set_properties(dict(properties), timeout)
+        )
 
     @property
     def constraints(self) -> dict[str, str]:
@@ -785,7 +798,9 @@ class Table:
             >>> table.constraints
             {'known_status': 'status BETWEEN 100 AND 599'}
         """
-        return self._committed("ADD CONSTRAINT", self._native.add_constraint(name, expression, timeout))
+        return self._committed(
+            "ADD CONSTRAINT", self._begun(), self._native.add_constraint(name, expression, timeout)
+        )
 
     def drop_constraint(self, name: str, *, timeout: float | None = _TIMEOUT) -> int:
         """Drop a CHECK constraint, also one that this library does not understand.
@@ -802,8 +817,9 @@ class Table:
             OptionError: The table has no such constraint.
             UnsupportedTableError: The table asks its writers for a feature that is not built.
         """
-        return self._committed("DROP CONSTRAINT", self._native.drop_constraint(name, timeout))
+        return self._committed("DROP CONSTRAINT", self._begun(), self._native.drop_constraint(name, timeout))
 
+    @checks_arguments
     @shows_options(WriterOptions)
     def optimize(
         self,
@@ -865,6 +881,7 @@ class Table:
         """
         return self._compact(where, options, user_metadata, timeout, target_file_bytes=target_file_bytes)
 
+    @checks_arguments
     @shows_options(WriterOptions)
     def purge(
         self,
@@ -915,15 +932,17 @@ class Table:
     ) -> Compaction:
         conditions = _conditions(where, "where")
         writer_options = WriterOptions(**options) if options else _DEFAULTS
+        begun = self._begun()
         done = Compaction(
             *self._native.compact(
                 conditions, target_file_bytes, purge, writer_options, user_metadata, timeout
             )
         )
         if done.removed_files:
-            self._committed("REORG" if purge else "OPTIMIZE", done.version)
+            self._committed("REORG" if purge else "OPTIMIZE", begun, done.version)
         return done
 
+    @checks_arguments
     def vacuum(
         self,
         *,
@@ -975,8 +994,9 @@ class Table:
             CommitConflict: A concurrent transaction added or removed rows.
             AppendOnlyError: The table has ``delta.appendOnly``.
         """
-        return self._committed("TRUNCATE", self._native.truncate(timeout))
+        return self._committed("TRUNCATE", self._begun(), self._native.truncate(timeout))
 
+    @checks_arguments
     def restore(self, version: int, *, timeout: float | None = _TIMEOUT) -> int:
         """Make the table what it was at an older version.
 
@@ -990,7 +1010,7 @@ class Table:
                 partitioned, and has the feature ``clustering`` now, with which no table may be; or
                 ``delta.enableRowTracking`` was changed since.
         """
-        return self._committed("RESTORE", self._native.restore(version, timeout))
+        return self._committed("RESTORE", self._begun(), self._native.restore(version, timeout))
 
     def commit_stats(self) -> CommitStats:
         """Count the versions that this process tried to write, and wrote, since it opened the table first.
@@ -1015,12 +1035,17 @@ class Table:
         """
         return self._native.checkpoint()
 
-    def _committed(self, operation: str, version: int) -> int:
-        _log.info("%s committed in version %d", operation, version)
+    def _begun(self) -> BegunCommit:
+        return BegunCommit(self._native)
+
+    def _committed(self, operation: str, begun: BegunCommit, version: int) -> int:
+        """Log a commit, which began before `version` was there, and write a checkpoint where one is due."""
+        begun.ended(operation, version)
         _checkpoint_when_due(self._native, version)
         return version
 
 
+@checks_arguments
 def create(  # noqa: PLR0913 - what a table is
     uri: str | os.PathLike[str],
     schema: ArrowSchema,
@@ -1092,6 +1117,7 @@ def _names(columns: str | Sequence[str] | None) -> list[str]:
     return [columns] if isinstance(columns, str) else list(columns or ())
 
 
+@checks_arguments
 def open(  # noqa: A001 - the word for it
     uri: str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None
 ) -> Table:
@@ -1114,6 +1140,7 @@ def _opened(uri: str, storage_options: Mapping[str, str] | None) -> Table:
     return open(uri, storage_options=storage_options)
 
 
+@checks_arguments
 @shows_options(WriterOptions)
 def write(  # noqa: PLR0913 - all in one call
     uri: str | os.PathLike[str],
@@ -1121,7 +1148,7 @@ def write(  # noqa: PLR0913 - all in one call
     *,
     mode: WriteMode = "error",
     partition_by: str | Sequence[str] | None = None,
-    predicate: str | Sequence[Condition] = (),
+    where: str | Sequence[Condition] = (),
     schema_mode: SchemaMode | None = None,
     properties: Mapping[str, str] | None = None,
     timeout: float | None = _TIMEOUT,
@@ -1141,10 +1168,10 @@ def write(  # noqa: PLR0913 - all in one call
             them, it gets the types that the first 1,000 rows or the values ask for. Where it is made, and
             then a row is bad, the table stays, without rows: write to it with ``mode="append"``.
         mode: The treatment of a table that exists: ``"error"`` raises and changes nothing, ``"append"`` adds
-            the rows, ``"overwrite"`` puts them in the place of all rows, or of those that `predicate`
+            the rows, ``"overwrite"`` puts them in the place of all rows, or of those that `where`
             chooses, and ``"ignore"`` leaves the table as it is and writes nothing.
         partition_by: As `create`, for a table that is made.
-        predicate: The rows that are overwritten: conditions on partition columns, which the new rows must
+        where: The rows that are overwritten: conditions on partition columns, which the new rows must
             meet, such as ``"day = DATE '2026-11-20'"`` or ``[("day", "=", "2026-11-20")]``.
         schema_mode: ``"merge"`` adds columns that the table lacks. Dicts bring none: a key that the table
             lacks makes a row bad.
@@ -1175,12 +1202,10 @@ def write(  # noqa: PLR0913 - all in one call
     if mode not in {"append", "overwrite", "error", "ignore"}:
         message = f'mode={mode!r} is not accepted: choose one of "append", "overwrite", "error", "ignore"'
         raise OptionError(message, "mode", ["append", "overwrite", "error", "ignore"])
-    if predicate and mode != "overwrite":
-        raise OptionError(
-            'predicate says which rows are overwritten: it goes with mode="overwrite"', "predicate"
-        )
+    if where and mode != "overwrite":
+        raise OptionError('where says which rows are overwritten: it goes with mode="overwrite"', "where")
     # Before a table is made.
-    _conditions(predicate, "predicate")
+    _conditions(where, "where")
     writer_options = WriterOptions(**options) if options else _DEFAULTS
     _native.check_delta_options(writer_options)
     rows = opened(data)
@@ -1203,7 +1228,7 @@ def write(  # noqa: PLR0913 - all in one call
             return _there(open(uri, storage_options=storage_options), mode)
     with table._append(  # noqa: SLF001 - the same module
         schema_mode=schema_mode,
-        replace=predicate if mode == "overwrite" else None,
+        replace=where if mode == "overwrite" else None,
         timeout=timeout,
         user_metadata=user_metadata,
         options=writer_options,

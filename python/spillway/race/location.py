@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import secrets
 import shutil
@@ -37,12 +38,16 @@ class Location:
         """The location that a user named.
 
         Raises:
-            OptionError: It is in a store that the race has no way to.
+            OptionError: It is in a store that the race has no way to; or the client of its checks does not
+                know a storage option.
         """
         if "://" in uri and not uri.startswith("s3://"):
             raise OptionError(f"--store {uri}: name a folder, or s3://BUCKET/PREFIX")
         if storage_options and "://" not in uri:
             raise OptionError("--storage-option goes with --store s3://...")
+        for name in storage_options:
+            if _short(name) not in _UNDERSTOOD:
+                raise OptionError(_unknown(name), "storage_options", sorted(_UNDERSTOOD))
         path = uri.rstrip("/") if "://" in uri else str(Path(uri).absolute())
         return cls(path, storage_options)
 
@@ -57,7 +62,7 @@ class Location:
         if self.is_local:
             return None
         given = _short_names(self.storage_options)
-        return given.get("endpoint_url") or given.get("endpoint") or os.environ.get("AWS_ENDPOINT_URL")
+        return given.get("endpoint_url") or os.environ.get("AWS_ENDPOINT_URL")
 
     def below(self, name: str) -> Location:
         """A location inside."""
@@ -85,9 +90,29 @@ class Location:
         return asdict(self)
 
 
+#: The storage options that the checks of a table go by, without ``aws_``, and other names of them.
+_OTHER_NAMES = {"endpoint": "endpoint_url", "token": "session_token", "default_region": "region"}
+_FOR_CHECKS = {"access_key_id", "secret_access_key", "session_token", "region", "endpoint_url"}
+#: Those for committers alone: the checks ask conditionally anyway, and a URL says if it is HTTP.
+_FOR_COMMITTERS = {"allow_http", "conditional_put", "copy_if_not_exists"}
+_UNDERSTOOD = _FOR_CHECKS | _FOR_COMMITTERS
+
+
+def _short(name: str) -> str:
+    """A storage option in lower case, without ``aws_``."""
+    short = name.lower().removeprefix("aws_")
+    return _OTHER_NAMES.get(short, short)
+
+
 def _short_names(storage_options: dict[str, str]) -> dict[str, str]:
-    """Storage options by their names in lower case, without ``aws_``."""
-    return {name.lower().removeprefix("aws_"): value for name, value in storage_options.items()}
+    return {_short(name): value for name, value in storage_options.items()}
+
+
+def _unknown(name: str) -> str:
+    names = [f"AWS_{each.upper()}" for each in sorted(_UNDERSTOOD)]
+    near = difflib.get_close_matches(f"AWS_{_short(name).upper()}", names, n=1)
+    hint = f"{near[0]} is the nearest" if near else f"choose among {', '.join(names)}"
+    return f"--storage-option {name} means nothing to the checks of a race: {hint}"
 
 
 def log_name(version: int) -> str:

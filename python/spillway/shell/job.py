@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from spillway._destination import local_path
 from spillway.errors import OptionError
 from spillway.reading.text import TextOptions
+from spillway.types import DatasetMode
 from spillway.writer import WriterOptions
 
 if TYPE_CHECKING:
@@ -115,7 +116,8 @@ class Job:
         schema: The columns of text; None infers them.
         partition_by: Columns that name folders.
         to_delta: True if `output` is a Delta table.
-        overwrite: True to replace what is at `output`.
+        mode: For what is at `output`: ``"error"`` refuses it, ``"append"`` adds to a folder or a table,
+            ``"overwrite"`` replaces it. By default rows are appended to a table, and all else is refused.
         on_error: The treatment of bad lines of NDJSON and of rows of CSV with another number of fields: the
             command fails, or goes on without them.
         storage_options: Settings of the object store.
@@ -134,7 +136,7 @@ class Job:
     schema: pa.Schema | None = None
     partition_by: tuple[str, ...] = ()
     to_delta: bool = False
-    overwrite: bool = False
+    mode: DatasetMode | None = None
     on_error: Literal["raise", "skip"] = "raise"
     storage_options: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -149,6 +151,12 @@ class Job:
         WriterOptions(**self.options)
         if self.on_error not in {"raise", "skip"}:
             raise OptionError(f"--on-error {self.on_error}: choose raise or skip")
+        if self.mode not in {None, *get_args(DatasetMode)}:
+            raise OptionError(f"--mode {self.mode}: choose error, append or overwrite")
+        if self.mode == "append" and not (self.partition_by or self.to_delta):
+            raise OptionError(
+                "--mode append: a Parquet file takes no more rows: say --partition-by COLUMN or --to-delta"
+            )
 
     @property
     def is_url(self) -> bool:

@@ -99,14 +99,14 @@ class FolderOutput:
 
     def __init__(self, job: Job, schema: pa.Schema) -> None:
         self._place = job.output
-        self._replaces_objects = job.overwrite and job.is_url
+        self._replaces_objects = job.mode == "overwrite" and job.is_url
         number, each = job.memory.open_files(_leaves(schema))
         self.writer = DatasetWriter(
             job.output,
             schema,
             storage_options=job.storage_options or None,
             partition_by=job.partition_by,
-            existing="overwrite" if job.overwrite else "error",
+            mode=job.mode or "error",
             max_open_files=number,
             memory_limit=each,
             **job.options,
@@ -130,7 +130,7 @@ class FolderOutput:
         if left := self.writer.left_behind:
             return f"{counted(len(left), 'file')} may be left: delete {', '.join(left)}"
         if self._replaces_objects and _is_done(self.writer):
-            return f"all rows are in {self._place}, and old ones may be: --overwrite again removes these"
+            return f"all rows are in {self._place}, and old ones may be: --mode overwrite again removes these"
         return _left(self.writer, self._place)
 
 
@@ -157,7 +157,7 @@ class TableOutput:
         self._made = _made(job) if is_new else None
         with self._unmade_on_error():
             self.writer = table._append(  # noqa: SLF001 - one package
-                replace=() if job.overwrite and not is_new else None,
+                replace=() if job.mode == "overwrite" and not is_new else None,
                 options=WriterOptions(memory_limit=limit, **job.options),
             )
             # A table without rows has its columns all the same.
@@ -216,6 +216,11 @@ def _table(job: Job, schema: pa.Schema) -> tuple[spillway.delta.Table, bool]:
         place, settings = _place(job.output, options)
         native = _native.DeltaTable.planned(place, plan, settings)
         return spillway.delta.Table(native, settings), True
+    if job.mode == "error":
+        raise OptionError(
+            f"{job.output} is a Delta table already: say --mode append to add the rows, or --mode overwrite "
+            f"to replace those that are there"
+        )
     if job.partition_by and list(job.partition_by) != table.partition_columns:
         there = ", ".join(table.partition_columns) or "no column"
         raise OptionError(
@@ -260,7 +265,7 @@ def open_output(job: Job, schema: pa.Schema) -> Output:
         return kind(job, schema)
     except FileExistsError as error:
         raise OptionError(
-            f"{job.output} is not empty: say --overwrite to replace its files, or name another place"
+            f"{job.output} is not empty: say --mode overwrite to replace its files, or name another place"
         ) from error
     except OptionError as error:
         if "memory_limit" not in str(error):
@@ -288,26 +293,28 @@ def check_output(job: Job, found: Found) -> None:
     if job.to_delta:
         return
     if job.partition_by:
-        if not job.overwrite and path.is_dir() and any(_visible(path.iterdir())):
+        if job.mode in {None, "error"} and path.is_dir() and any(_visible(path.iterdir())):
             raise OptionError(
-                f"{path} is not empty: say --overwrite to replace its files, or name another folder"
+                f"{path} is not empty: say --mode overwrite to replace its files, or name another folder"
             )
         return
     if path.is_dir():
         raise OptionError(
             f"{path} is a folder: name a file in it, or say --partition-by COLUMN or --to-delta"
         )
-    if path.is_file() and not job.overwrite:
-        raise OptionError(f"{path} is there already: say --overwrite to replace it, or name another file")
+    if path.is_file() and job.mode != "overwrite":
+        raise OptionError(
+            f"{path} is there already: say --mode overwrite to replace it, or name another file"
+        )
 
 
 def _check_url(job: Job) -> None:
     # A table and a prefix are looked at when they are opened.
     if job.to_delta or job.partition_by:
         return
-    if not job.overwrite and _is_object(job):
+    if job.mode != "overwrite" and _is_object(job):
         raise OptionError(
-            f"{job.output} is there already: say --overwrite to replace it, or name another object"
+            f"{job.output} is there already: say --mode overwrite to replace it, or name another object"
         )
 
 

@@ -143,10 +143,11 @@ class DeltaJob(Job):
         if filled is None:
             return TaskResult()
         self._check_under_way()
-        append = self._append(self._table())
+        table = self._table()
+        append = self._append(table)
         clock = Clock()
         try:
-            for batch in filled:
+            for batch in self._grouped(filled, table.partition_columns):
                 with clock:
                     append.write(batch)
             # An attempt that outlives the job removes its files.

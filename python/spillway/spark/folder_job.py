@@ -169,7 +169,7 @@ class FolderJob(Job):
     def write(self, batches: Iterable[pa.RecordBatch], task: int, attempt: int) -> TaskResult:
         self.check_executor()
         choose_scratch()
-        filled = peeked(batches)
+        filled = peeked(self._grouped(batches, self.target.partition_by))
         storage = self._storage()
         self._check_under_way(storage)
         if filled is None:

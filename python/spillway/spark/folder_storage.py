@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from spillway import _native
+from spillway.errors import OptionError
 from spillway.spark.location import is_local
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ class FolderStorage:
         storage_options: Settings and credentials of the object store.
 
     Raises:
-        OptionError: The URL does not name an object store, or an option is unknown.
+        OptionError: The URL does not name an object store, or an option is unknown; or there are options, and
+            the folder is a path.
 
     Attributes:
         root: The path or URL.
@@ -60,6 +62,11 @@ class FolderStorage:
     def __init__(self, path: str, storage_options: Mapping[str, str] | None) -> None:
         self.root = path
         self._options = dict(storage_options or {})
+        if self._options and is_local(path):
+            message = (
+                f"storage_options go with the URL of an object store, and {path} is none: leave them out"
+            )
+            raise OptionError(message, "storage_options")
         self.objects = None if is_local(path) else _native.ObjectFolder(path, self._options)
 
     def __str__(self) -> str:

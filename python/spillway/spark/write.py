@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from spillway._options import shows_options
+from spillway._options import checks_arguments, shows_options
 from spillway.errors import OptionError
 from spillway.spark.driver import driver_of
 from spillway.spark.location import scheme_of
@@ -39,6 +39,7 @@ __all__ = [
 ]
 
 
+@checks_arguments
 @shows_options(WriterOptions)
 def write(  # noqa: PLR0913 - what a write is
     df: DataFrame,
@@ -131,6 +132,7 @@ def write(  # noqa: PLR0913 - what a write is
     )
 
 
+@checks_arguments
 @shows_options(WriterOptions)
 def write_generated(  # noqa: PLR0913 - what a write is
     session: SparkSession,
@@ -272,16 +274,19 @@ def _planned(
 def sorted_for(job: Job, df: DataFrame) -> DataFrame:
     """Return the rows with columns by their places, sorted in each partition as the files of a job have them.
 
-    A task that had rows of many partitions in any order would have as many files open, or make many of them.
-    The columns are ``c0``, ``c1`` and so on, as `DataFrame.mapInArrow` finds none whose name has a dot.
+    The job notes it: tasks put rows of many partitions in order themselves where Spark does not. The columns
+    are ``c0``, ``c1`` and so on, as `DataFrame.mapInArrow` finds none whose name has a dot.
     """
     from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
     names = {name: f"c{place}" for place, name in enumerate(df.columns)}
-    keys: list[SortKey] = [*job.partition_columns, *job.target.options.get("sorting_columns", ())]
+    # Null and the empty string are one partition.
+    parts: list[SortKey] = [(name, "ascending", "nulls_first") for name in job.partition_columns]
+    keys: list[SortKey] = [*parts, *job.target.options.get("sorting_columns", ())]
     by_place = df.toDF(*(f"c{place}" for place in range(len(df.columns))))
     if not keys:
         return by_place
+    job.is_sorted = True
 
     def order(key: SortKey) -> Column:
         name, *told = (key,) if isinstance(key, str) else key

@@ -16,6 +16,7 @@ from spillway import _native
 from spillway.errors import OptionError, SpillwayError, TableNotFoundError
 from spillway.spark.folder_storage import FolderStorage
 from spillway.spark.location import absolute, check_default
+from spillway.spark.partition_groups import in_groups
 from spillway.spark.schema import row_metadata
 from spillway.spark.settings import Settings
 from spillway.writer import WriterOptions
@@ -282,10 +283,12 @@ class Job:
         is_new_only: True if the job may create its destination, and add to no other.
         partition_columns: The columns that rows are stored apart by, when `begin` was called.
         readable: True if the files of tasks have to be readable before the commit.
+        is_sorted: True if the rows of a task come sorted by the partition columns.
     """
 
     is_new_only = False
     readable = False
+    is_sorted = False
     partition_columns: tuple[str, ...] = ()
 
     def __init__(self, target: Target) -> None:
@@ -334,6 +337,14 @@ class Job:
             attempt: The number of the attempt, which no other attempt of the job has.
         """
         raise NotImplementedError
+
+    def _grouped(
+        self, batches: Iterable[pa.RecordBatch], partition_by: Sequence[str]
+    ) -> Iterable[pa.RecordBatch]:
+        """Return the rows of a task so that each of its partitions has one file, however many there are."""
+        if self.is_sorted:
+            return batches
+        return in_groups(batches, partition_by, spillway.DatasetOptions.max_open_files)
 
     def staged(self, result: TaskResult) -> list[StagedFile]:
         """Return the files of an attempt where they are before the commit, for a job that is `readable`."""

@@ -656,7 +656,7 @@ impl Basis {
         if let Some(conditions) = &options.replace {
             let table = shared.snapshot(look)?;
             table.check_removable("overwriting")?;
-            let choice = FileChoice::of(&table, conditions, "predicate")?;
+            let choice = FileChoice::of(&table, conditions, "where")?;
             let app_id = options.app_transaction.as_ref().map(|(app_id, _)| app_id);
             return Ok(Self {
                 head: Arc::clone(&table.head),
@@ -1388,7 +1388,7 @@ fn replace(transaction: &mut Transaction, head: &Head, replaced: &Replaced, writ
             continue;
         }
         return Err(TableError::option(
-            "predicate",
+            "where",
             format!(
                 "the rows for {:?} lie outside of what they replace, {}: leave them out, or append them",
                 add.path,

@@ -1,5 +1,7 @@
 //! Names that are like another one, for the errors of names that are not known.
 
+pub(crate) use strsim::levenshtein as distance;
+
 /// Of these names the ones that are most like another: two at most, which differ from it in case or in few letters.
 pub(crate) fn near<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let lower = name.to_lowercase();
@@ -25,30 +27,9 @@ pub(crate) fn nearest<'a>(
     like.into_iter().take(2).map(|(_, known)| known).collect()
 }
 
-/// The number of characters that come, go or change between two texts.
-pub(crate) fn distance(left: &str, right: &str) -> usize {
-    let mut row: Vec<usize> = (0..=right.chars().count()).collect();
-    for (above, a) in left.chars().enumerate() {
-        let mut diagonal = above;
-        row[0] = above + 1;
-        for (place, b) in right.chars().enumerate() {
-            let changed = diagonal + usize::from(a != b);
-            diagonal = row[place + 1];
-            row[place + 1] = changed.min(diagonal + 1).min(row[place] + 1);
-        }
-    }
-    row.last().copied().unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_distance_is_that_of_single_changes() {
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("", "abc"), 3);
-    }
 
     #[test]
     fn names_are_near_that_differ_in_case_or_in_few_letters() {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_schema::SchemaRef;
 use object_sink::{DatasetObjects, Detached, Folder, PendingObjects};
-use parquet_dataset::{DatasetInput, DatasetOptions, DatasetResult, Existing};
+use parquet_dataset::{DatasetInput, DatasetMode, DatasetOptions, DatasetResult};
 use parquet_writer::Batch;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
@@ -28,7 +28,7 @@ pub(crate) struct FolderOptions {
     max_file_rows: Option<i64>,
     max_open_files: i64,
     basename_template: String,
-    existing: String,
+    mode: String,
     metadata_file: bool,
 }
 
@@ -40,7 +40,7 @@ impl FolderOptions {
             max_file_rows: self.max_file_rows,
             max_open_files: self.max_open_files,
             basename_template: self.basename_template,
-            existing: self.existing,
+            mode: self.mode,
             metadata_file: self.metadata_file,
         };
         DatasetOptions::new(input).map_err(|error| Failure::from(error).into_py(py))
@@ -62,7 +62,7 @@ pub(crate) fn dataset_options(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         max_file_rows,
         max_open_files,
         basename_template,
-        existing,
+        mode,
         metadata_file,
     } = DatasetInput::default();
     let options = PyDict::new(py);
@@ -77,7 +77,7 @@ pub(crate) fn dataset_options(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     describe(&options, "max_file_rows", max_file_rows, &unlisted)?;
     describe(&options, "max_open_files", max_open_files, &unlisted)?;
     describe(&options, "basename_template", basename_template, &unlisted)?;
-    describe(&options, "existing", existing, &Existing::NAMES)?;
+    describe(&options, "mode", mode, &DatasetMode::NAMES)?;
     describe(&options, "metadata_file", metadata_file, &unlisted)?;
     Ok(options)
 }

@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use parquet_dataset::{
-    COMMON_METADATA_FILE, DELTA_LOG, DatasetOptions, Existing, Places, Published, SpreadFile, Storage,
+    COMMON_METADATA_FILE, DELTA_LOG, DatasetMode, DatasetOptions, Places, Published, SpreadFile, Storage,
     Unpublished, is_hidden, table_below, unlisted,
 };
 use parquet_writer::sink::Sink;
@@ -85,10 +85,10 @@ impl DatasetObjects {
     /// # Errors
     /// An error if the prefix cannot be listed, or has objects in it that the options do not allow.
     fn replaced(&self, has_files: bool) -> Result<Vec<String>, WriteError> {
-        match self.options.existing() {
-            Existing::Append => self.refuse_listed().map(|()| Vec::new()),
-            Existing::Error => self.refuse_taken().map(|()| Vec::new()),
-            Existing::Overwrite => self.old_files(has_files),
+        match self.options.mode() {
+            DatasetMode::Append => self.refuse_listed().map(|()| Vec::new()),
+            DatasetMode::Error => self.refuse_taken().map(|()| Vec::new()),
+            DatasetMode::Overwrite => self.old_files(has_files),
         }
     }
 
@@ -112,7 +112,7 @@ impl DatasetObjects {
             Err(failure) if failure.kind == FailureKind::Denied => Ok(()),
             Ok(Some(_)) => {
                 let place = self.folder.url_of(METADATA_FILE);
-                Err(WriteError::option("existing", unlisted(Path::new(&place))))
+                Err(WriteError::option("mode", unlisted(Path::new(&place))))
             }
             Err(failure) => Err(self.error(failure)),
         }
@@ -156,7 +156,7 @@ impl DatasetObjects {
         self.folder.write(METADATA_FILE, &bytes).map_err(|failure| {
             let message = format!(
                 "all new files are there, and {METADATA_FILE} does not list them; old files are there, too, if there were \
-                 any: write the dataset again with existing=\"overwrite\". The reason: {}",
+                 any: write the dataset again with mode=\"overwrite\". The reason: {}",
                 failure.message
             );
             self.refusal(failure.kind, message)
@@ -170,7 +170,7 @@ impl DatasetObjects {
         let (_, failure) = failed.into_iter().next()?;
         let message = format!(
             "all new files are there, and {left} of {} old ones may be, too, so that readers see the rows of both: delete \
-             those whose names lack {}, or write the dataset again with existing=\"overwrite\". The reason: {}",
+             those whose names lack {}, or write the dataset again with mode=\"overwrite\". The reason: {}",
             old.len(),
             self.naming.mark,
             failure.message

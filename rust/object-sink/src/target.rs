@@ -35,6 +35,68 @@ const FOR_TABLES_ONLY: [&str; 9] = [
     "mount_allow_unsafe_rename",
 ];
 
+/// Names that are suggested in the place of unknown ones, as the documents of `object_store` and delta-rs have them.
+const OF_S3: &[&str] = &[
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_REGION",
+    "AWS_ENDPOINT_URL",
+    "AWS_ALLOW_HTTP",
+    "AWS_SKIP_SIGNATURE",
+    "AWS_VIRTUAL_HOSTED_STYLE_REQUEST",
+    "AWS_CONDITIONAL_PUT",
+    "AWS_COPY_IF_NOT_EXISTS",
+    "AWS_ROLE_ARN",
+    "AWS_ROLE_SESSION_NAME",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_S3_EXPRESS",
+    "AWS_UNSIGNED_PAYLOAD",
+    "AWS_CHECKSUM_ALGORITHM",
+    "AWS_REQUEST_PAYER",
+    "AWS_SERVER_SIDE_ENCRYPTION",
+    "AWS_SSE_KMS_KEY_ID",
+];
+const OF_GOOGLE: &[&str] = &[
+    "GOOGLE_SERVICE_ACCOUNT",
+    "GOOGLE_SERVICE_ACCOUNT_KEY",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "GOOGLE_SKIP_SIGNATURE",
+];
+const OF_AZURE: &[&str] = &[
+    "AZURE_STORAGE_ACCOUNT_NAME",
+    "AZURE_STORAGE_ACCOUNT_KEY",
+    "AZURE_STORAGE_CLIENT_ID",
+    "AZURE_STORAGE_CLIENT_SECRET",
+    "AZURE_STORAGE_TENANT_ID",
+    "AZURE_STORAGE_SAS_KEY",
+    "AZURE_STORAGE_TOKEN",
+    "AZURE_STORAGE_ENDPOINT",
+    "AZURE_STORAGE_USE_EMULATOR",
+];
+const OF_CLIENTS: &[&str] = &[
+    "timeout",
+    "connect_timeout",
+    "max_retries",
+    "retry_timeout",
+    "allow_http",
+    "allow_invalid_certificates",
+    "proxy_url",
+    "user_agent",
+];
+/// Names that pyarrow, s3fs and boto have for settings of S3.
+const OTHER_NAMES: [(&str, &str); 9] = [
+    ("key", "AWS_ACCESS_KEY_ID"),
+    ("access_key", "AWS_ACCESS_KEY_ID"),
+    ("secret", "AWS_SECRET_ACCESS_KEY"),
+    ("secret_key", "AWS_SECRET_ACCESS_KEY"),
+    ("endpoint_override", "AWS_ENDPOINT_URL"),
+    ("region_name", "AWS_REGION"),
+    ("anon", "AWS_SKIP_SIGNATURE"),
+    ("anonymous", "AWS_SKIP_SIGNATURE"),
+    ("request_timeout", "timeout"),
+];
+
 /// An object that can be written.
 #[derive(Clone)]
 pub struct Target {
@@ -253,10 +315,15 @@ impl Given {
                     return Err(WriteError::option(
                         "storage_options",
                         format!(
-                            "storage_options has {name:?}, which {} does not know: names are those of delta-rs and \
-                         object_store, such as {}",
+                            "storage_options has {name:?}, which {} does not know: {}",
                             service(scheme),
-                            examples(scheme),
+                            nearest(scheme, &lower).map_or_else(
+                                || format!(
+                                    "names are those of delta-rs and object_store, such as {}",
+                                    examples(scheme)
+                                ),
+                                |near| format!("{near} is the nearest"),
+                            ),
                         ),
                     ));
                 }
@@ -264,6 +331,30 @@ impl Given {
         }
         Ok(given)
     }
+}
+
+/// The name that an unknown one, in lower case, most likely stands for.
+fn nearest(scheme: &ObjectStoreScheme, name: &str) -> Option<&'static str> {
+    let (of_service, prefix) = match scheme {
+        ObjectStoreScheme::AmazonS3 => (OF_S3, "aws_"),
+        ObjectStoreScheme::GoogleCloudStorage => (OF_GOOGLE, "google_"),
+        _ => (OF_AZURE, "azure_"),
+    };
+    let is_s3 = matches!(scheme, ObjectStoreScheme::AmazonS3);
+    if let Some((_, known)) = OTHER_NAMES.iter().find(|(other, _)| is_s3 && *other == name) {
+        return Some(known);
+    }
+    let plain = |name: &str| name.strip_prefix(prefix).unwrap_or(name).to_owned();
+    let name = plain(name);
+    let ranked = of_service.iter().chain(OF_CLIENTS).map(|known| {
+        let distance = strsim::damerau_levenshtein(&plain(&known.to_ascii_lowercase()), &name);
+        (distance, *known)
+    });
+    // One letter of three may be another.
+    ranked
+        .min()
+        .filter(|(distance, _)| *distance <= name.len() / 3)
+        .map(|(_, known)| known)
 }
 
 fn not_a_number(name: &str, value: &str) -> WriteError {
@@ -433,6 +524,26 @@ mod tests {
     }
 
     #[test]
+    fn names_that_are_suggested_are_known() {
+        for (scheme, names) in [
+            (ObjectStoreScheme::AmazonS3, OF_S3),
+            (ObjectStoreScheme::GoogleCloudStorage, OF_GOOGLE),
+            (ObjectStoreScheme::MicrosoftAzure, OF_AZURE),
+        ] {
+            for name in names.iter().chain(OF_CLIENTS) {
+                let value = if name.contains("retr") { "5" } else { "5s" };
+                assert!(Given::sort(&options(&[(name, value)]), &scheme).is_ok(), "{name}");
+            }
+        }
+        for (_, name) in OTHER_NAMES {
+            assert!(
+                knows(&ObjectStoreScheme::AmazonS3, &name.to_ascii_lowercase()),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
     fn options_are_known_by_their_names_in_either_case() {
         let pairs = [
             ("AWS_REGION", "eu-west-1"),
@@ -450,6 +561,25 @@ mod tests {
             message.contains("aws_reigon") && message.contains("AWS_REGION"),
             "{message}"
         );
+        for (url, unknown, near) in [
+            ("s3://bucket/a", "aws_reigon", "AWS_REGION"),
+            ("s3://bucket/a", "secret_acess_key", "AWS_SECRET_ACCESS_KEY"),
+            ("s3://bucket/a", "endpoint_override", "AWS_ENDPOINT_URL"),
+            ("s3://bucket/a", "time_out", "timeout"),
+            ("gs://bucket/a", "GOOGLE_SERVICE_ACOUNT", "GOOGLE_SERVICE_ACCOUNT"),
+            (
+                "az://container/a",
+                "azure_storage_acount_key",
+                "AZURE_STORAGE_ACCOUNT_KEY",
+            ),
+        ] {
+            let message = opened(url, &[(unknown, "x")]).unwrap_err().to_string();
+            assert!(message.ends_with(&format!("{near} is the nearest")), "{message}");
+        }
+        let message = opened("s3://bucket/a", &[("colour", "x")])
+            .unwrap_err()
+            .to_string();
+        assert!(message.contains("such as AWS_REGION"), "{message}");
         let message = opened("s3://bucket/a", &[("retry_timeout", "soon")])
             .unwrap_err()
             .to_string();

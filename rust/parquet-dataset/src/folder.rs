@@ -41,7 +41,7 @@ fn target<'a>(root: &'a Path, options: &'a DatasetOptions, durable: bool) -> Tar
     Target {
         root,
         template: &options.template,
-        existing: options.existing,
+        mode: options.mode,
         metadata_file: options.metadata_file,
         durable,
     }

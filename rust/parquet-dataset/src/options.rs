@@ -11,7 +11,7 @@ pub const DEFAULT_TEMPLATE: &str = "part-{i:05d}.parquet";
 
 /// The treatment of files that are in the folder already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Existing {
+pub enum DatasetMode {
     /// There must be none.
     Error,
     /// They stay; new files get the next free numbers.
@@ -20,7 +20,7 @@ pub enum Existing {
     Overwrite,
 }
 
-impl Existing {
+impl DatasetMode {
     /// The accepted names.
     pub const NAMES: [&'static str; 3] = ["error", "append", "overwrite"];
     const ALL: [Self; 3] = [Self::Error, Self::Append, Self::Overwrite];
@@ -40,7 +40,7 @@ pub struct DatasetInput {
     /// A name with `{i}` or `{i:05d}` for the file's number.
     pub basename_template: String,
     /// `error`, `append` or `overwrite`.
-    pub existing: String,
+    pub mode: String,
     /// Write the file `_metadata` beside the files.
     pub metadata_file: bool,
 }
@@ -53,7 +53,7 @@ impl Default for DatasetInput {
             max_file_rows: None,
             max_open_files: DEFAULT_MAX_OPEN_FILES,
             basename_template: DEFAULT_TEMPLATE.into(),
-            existing: "error".into(),
+            mode: "error".into(),
             metadata_file: false,
         }
     }
@@ -67,7 +67,7 @@ pub struct DatasetOptions {
     pub(crate) max_file_rows: Option<u64>,
     pub(crate) max_open_files: usize,
     pub(crate) template: Template,
-    pub(crate) existing: Existing,
+    pub(crate) mode: DatasetMode,
     pub(crate) metadata_file: bool,
 }
 
@@ -79,12 +79,12 @@ impl DatasetOptions {
     pub fn new(input: DatasetInput) -> Result<Self, WriteError> {
         let limit = |option, value: Option<i64>| value.map(|value| at_least_one(option, value)).transpose();
         let open = at_least_one("max_open_files", input.max_open_files)?;
-        let existing = existing(&input.existing)?;
-        if input.metadata_file && existing == Existing::Append {
+        let mode = mode(&input.mode)?;
+        if input.metadata_file && mode == DatasetMode::Append {
             return Err(WriteError::option(
                 "metadata_file",
-                "metadata_file=True with existing=\"append\" is not accepted: _metadata has to list the files that are \
-                 there, too. Choose existing=\"error\" or \"overwrite\"",
+                "metadata_file=True with mode=\"append\" is not accepted: _metadata has to list the files that are \
+                 there, too. Choose mode=\"error\" or \"overwrite\"",
             ));
         }
         Ok(Self {
@@ -94,15 +94,15 @@ impl DatasetOptions {
             max_open_files: usize::try_from(open).unwrap_or(usize::MAX),
             template: Template::parse(&input.basename_template)
                 .map_err(|message| WriteError::option("basename_template", message))?,
-            existing,
+            mode,
             metadata_file: input.metadata_file,
         })
     }
 
     /// The treatment of files that are there already.
     #[must_use]
-    pub fn existing(&self) -> Existing {
-        self.existing
+    pub fn mode(&self) -> DatasetMode {
+        self.mode
     }
 
     /// Returns true if the file `_metadata` is written beside the files.
@@ -140,12 +140,12 @@ fn distinct(columns: Vec<String>) -> Result<Vec<String>, WriteError> {
     Ok(columns)
 }
 
-fn existing(value: &str) -> Result<Existing, WriteError> {
-    Existing::NAMES
+fn mode(value: &str) -> Result<DatasetMode, WriteError> {
+    DatasetMode::NAMES
         .iter()
         .position(|name| *name == value)
-        .map(|place| Existing::ALL[place])
-        .ok_or_else(|| WriteError::Option(OptionFault::choose("existing", value, "", &Existing::NAMES)))
+        .map(|place| DatasetMode::ALL[place])
+        .ok_or_else(|| WriteError::Option(OptionFault::choose("mode", value, "", &DatasetMode::NAMES)))
 }
 
 #[cfg(test)]
@@ -167,16 +167,16 @@ mod tests {
             "max_file_bytes=0 is not accepted: give an integer from 1 up"
         );
         let message = refused(DatasetInput {
-            existing: "ignore".into(),
+            mode: "ignore".into(),
             ..DatasetInput::default()
         });
         assert!(message.contains("\"append\""));
         let message = refused(DatasetInput {
-            existing: "append".into(),
+            mode: "append".into(),
             metadata_file: true,
             ..DatasetInput::default()
         });
-        assert!(message.contains("metadata_file=True with existing=\"append\""));
+        assert!(message.contains("metadata_file=True with mode=\"append\""));
         let message = refused(DatasetInput {
             partition_by: vec!["a".into(), "b".into(), "a".into()],
             ..DatasetInput::default()

@@ -16,7 +16,7 @@ use beneath::Folder;
 use parquet_writer::{METADATA_FILE, WriteError, WriteResult, metadata_file};
 use tempfile::TempPath;
 
-use crate::options::Existing;
+use crate::options::DatasetMode;
 use crate::staging::Staging;
 use crate::template::{SUFFIX, Template};
 
@@ -42,7 +42,7 @@ pub(crate) struct Staged<'a> {
 pub(crate) struct Target<'a> {
     pub root: &'a Path,
     pub template: &'a Template,
-    pub existing: Existing,
+    pub mode: DatasetMode,
     pub metadata_file: bool,
     pub durable: bool,
 }
@@ -50,7 +50,7 @@ pub(crate) struct Target<'a> {
 /// Refuses a folder that the dataset must not be written to.
 ///
 /// # Errors
-/// [`WriteError::Io`] when there is something in it and `existing` is `error`; [`WriteError::Option`] for a Delta
+/// [`WriteError::Io`] when there is something in it and `mode` is `error`; [`WriteError::Option`] for a Delta
 /// table, whose log knows its files by name, for an overwrite of a folder with Delta tables below it, and for files
 /// beside a `_metadata` that would not list them.
 pub(crate) fn check_folder(target: Target<'_>) -> Result<(), WriteError> {
@@ -70,15 +70,15 @@ pub(crate) fn check_folder(target: Target<'_>) -> Result<(), WriteError> {
                 ),
             ));
         }
-        if target.existing == Existing::Append && name == METADATA_FILE {
-            return Err(WriteError::option("existing", unlisted(&target.root.join(name))));
+        if target.mode == DatasetMode::Append && name == METADATA_FILE {
+            return Err(WriteError::option("mode", unlisted(&target.root.join(name))));
         }
         let hidden = name.as_encoded_bytes().first() == Some(&b'.');
-        if target.existing == Existing::Error && !hidden {
+        if target.mode == DatasetMode::Error && !hidden {
             return Err(with_path(io::Error::from(io::ErrorKind::AlreadyExists)));
         }
     }
-    if target.existing == Existing::Overwrite {
+    if target.mode == DatasetMode::Overwrite {
         data_files(target.root)?;
     }
     Ok(())
@@ -89,7 +89,7 @@ pub(crate) fn check_folder(target: Target<'_>) -> Result<(), WriteError> {
 pub fn unlisted(place: &Path) -> String {
     format!(
         "{} lists the files that are there, and readers that go by it would miss new ones: delete it first, or choose \
-         existing=\"overwrite\"",
+         mode=\"overwrite\"",
         place.display()
     )
 }
@@ -145,13 +145,13 @@ impl Moves<'_> {
         target: Target<'_>,
         staging: &mut Staging,
     ) -> Result<Vec<PathBuf>, WriteError> {
-        let (old, summaries) = match target.existing {
-            Existing::Error | Existing::Append => {
+        let (old, summaries) = match target.mode {
+            DatasetMode::Error | DatasetMode::Append => {
                 // Again, because somebody else may have been quicker.
                 check_folder(target)?;
                 (Vec::new(), Vec::new())
             }
-            Existing::Overwrite => (data_files(target.root)?, summaries(target.root)),
+            DatasetMode::Overwrite => (data_files(target.root)?, summaries(target.root)),
         };
         let paths = files
             .iter()
@@ -200,7 +200,7 @@ impl Moves<'_> {
         let inner = self.make_folders(target.root, file.folder)?;
         let mut number = match self.next_numbers.get(&folder) {
             Some(next) => *next,
-            None if target.existing == Existing::Error => 0,
+            None if target.mode == DatasetMode::Error => 0,
             None => next_number(&folder, target.template)?,
         };
         let (from, staged) = opened(self.root, file.from).map_err(|error| WriteError::io(&folder, error))?;
@@ -212,8 +212,7 @@ impl Moves<'_> {
                 Ok(()) => break path,
                 // Another writer is about and took the number.
                 Err(error)
-                    if error.kind() == io::ErrorKind::AlreadyExists && target.existing != Existing::Error => {
-                }
+                    if error.kind() == io::ErrorKind::AlreadyExists && target.mode != DatasetMode::Error => {}
                 Err(error) => return Err(WriteError::io(path, error)),
             }
         };
@@ -365,7 +364,7 @@ pub fn table_below(table: &dyn fmt::Display, root: &dyn fmt::Display) -> WriteEr
         "directory",
         format!(
             "{table} is a Delta table, and an overwrite of {root} would remove its files. Choose another place, or \
-             existing=\"append\""
+             mode=\"append\""
         ),
     )
 }

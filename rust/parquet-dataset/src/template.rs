@@ -1,6 +1,6 @@
 //! The names of a folder's files.
 
-/// The suffix of every template. Readers and `existing="overwrite"` know data files by it.
+/// The suffix of every template. Readers and `mode="overwrite"` know data files by it.
 pub(crate) const SUFFIX: &str = ".parquet";
 
 /// Digits that a number can be padded to.
