@@ -445,7 +445,7 @@ impl<T: Number> PageValues for Numbers<T> {
             value_bytes: None,
         };
         if let Some(range) = range {
-            self.ranges.note(range, range);
+            self.ranges.note(range, Some(range));
         }
         if let Some(indexed) = &mut self.indexed {
             indexed.finish();
