@@ -155,7 +155,29 @@ def local_path(rest: str) -> str:
     return "/" + unquote(path)
 
 
-def open_on(filesystem: object, path: str) -> Destination:
+def _local(filesystem: object, path: str) -> str | None:
+    """Return the path on this machine that `path` on a file system means, if it is one of this machine's.
+
+    The native module writes it then: it gives a new file the mode and the owner of the one that it replaces.
+    """
+    kind = f"{type(filesystem).__module__}.{type(filesystem).__qualname__}"
+    inner: Any = filesystem
+    match kind:
+        case "pyarrow._fs.LocalFileSystem":
+            return path
+        case "pyarrow._fs.SubTreeFileSystem":
+            return _local(inner.base_fs, f"{inner.base_path.rstrip('/')}/{path}")
+        case "fsspec.implementations.local.LocalFileSystem":
+            place: str = inner._strip_protocol(path)  # noqa: SLF001 - each of its own methods begins with it
+            if inner.auto_mkdir:
+                inner.makedirs(inner._parent(place), exist_ok=True)  # noqa: SLF001 - as its `open` does
+            return place
+        case "fsspec.implementations.dirfs.DirFileSystem":
+            return _local(inner.fs, f"{inner.path}/{path}")
+    return None
+
+
+def open_on(filesystem: object, path: str) -> Destination | str:
     """Open a file on a file system of pyarrow or fsspec that appears when it is complete.
 
     It is written to a hidden sibling, which is moved; where an fsspec file can be held back by itself, as
@@ -166,12 +188,18 @@ def open_on(filesystem: object, path: str) -> Destination:
         path: The path on it.
 
     Returns:
-        What the writer fills.
+        What the writer fills, or the path on this machine where the file system is of this machine.
 
     Raises:
         TypeError: `filesystem` is neither.
+        OptionError: `path` names no file, or the file system can neither move files nor hold one back.
         OSError: The file system refuses.
     """
+    if path.endswith("/") or not path:
+        raise OptionError(f"destination {path!r} names no file: put its name after the last slash")
+    local = _local(filesystem, path)
+    if local is not None:
+        return local
     if isinstance(filesystem, ArrowFileSystem):
         return _on_arrow(filesystem, path)
     if isinstance(filesystem, FsspecFileSystem):
@@ -182,8 +210,6 @@ def open_on(filesystem: object, path: str) -> Destination:
 
 def _hidden_sibling(path: str) -> str:
     folder, slash, name = path.rpartition("/")
-    if not name:
-        raise OptionError(f"destination {path!r} names no file: put its name behind the last slash")
     return f"{folder}{slash}.{name[:200]}.{secrets.token_hex(4)}.tmp"
 
 
