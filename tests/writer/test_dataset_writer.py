@@ -503,13 +503,33 @@ def test_a_batch_that_does_not_fit_is_refused_whole(tmp_path: Path) -> None:
     assert rows_of(tmp_path / "d").column("n").to_pylist() == [1, 2]
 
 
-def test_a_time_without_a_calendar_refuses_its_batch_whole(tmp_path: Path) -> None:
-    times = pa.table({"t": pa.array([0, 2**62], pa.timestamp("s")), "n": [1, 2]})
-    with spillway.DatasetWriter(tmp_path / "d", times.schema, partition_by="t") as writer:
-        with pytest.raises(spillway.SchemaError, match=r"calendar|range|millisecond"):
-            writer.write(times)
-        writer.write(times.slice(0, 1))
+@pytest.mark.parametrize(
+    ("kind", "beyond"),
+    [
+        (pa.date32(), [10**8, -(10**8), 2**31 - 1, -(2**31)]),
+        (pa.date64(), [10**8 * 86_400_000, -(10**8) * 86_400_000]),
+        (pa.timestamp("s"), [2**50, 2**62, -(2**62)]),
+        (pa.timestamp("ms", "UTC"), [2**60, -(2**60)]),
+        (pa.timestamp("us"), [2**63 - 1, -(2**63)]),
+    ],
+    ids=str,
+)
+def test_a_day_outside_the_calendar_refuses_its_batch_whole_and_names_the_column(
+    tmp_path: Path, kind: pa.DataType, beyond: list[int]
+) -> None:
+    days = pa.table({"day key": pa.array([0, *beyond], pa.int64()).cast(_as_stored(kind)).view(kind)})
+    days = days.append_column("n", pa.array(range(len(days))))
+    with spillway.DatasetWriter(tmp_path / "d", days.schema, partition_by="day key") as writer:
+        for row in range(1, len(days)):
+            with pytest.raises(spillway.SchemaError, match="day key") as caught:
+                writer.write(days.slice(row - 1, 2) if row == 1 else days.slice(row, 1))
+            assert caught.value.column == "day key"
+        writer.write(days.slice(0, 1))
     assert writer.result.rows == 1
+
+
+def _as_stored(kind: pa.DataType) -> pa.DataType:
+    return pa.int32() if pa.types.is_date32(kind) else pa.int64()
 
 
 def test_a_dataset_of_no_rows_has_its_schema(tmp_path: Path) -> None:
