@@ -119,7 +119,14 @@ impl FileWriter {
         Arc::clone(&self.progress)
     }
 
-    /// The size of the file so far; nothing before the schema is known or after the file is complete.
+    /// Bytes handed to the sink.
+    #[must_use]
+    pub fn bytes_written(&self) -> u64 {
+        self.progress.bytes_written()
+    }
+
+    /// The size of the file so far; nothing before the schema is known or after the file is complete. It takes time:
+    /// values of unfinished pages are encoded for it.
     #[must_use]
     pub fn size(&self) -> Size {
         match &self.state {
