@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use nix::unistd::geteuid;
 use tempfile::NamedTempFile;
 
-use super::Sink;
+use super::{Sink, Unsynced};
 
 /// The most symbolic links that are followed before a path counts as a loop, as on Linux.
 const MOST_LINKS: usize = 40;
@@ -107,7 +107,10 @@ impl Sink for AtomicFile {
                 .map_err(|failed| failed.error)?;
         }
         if self.durable {
-            File::open(directory(&self.destination))?.sync_all()?;
+            let folder = File::open(directory(&self.destination));
+            folder
+                .and_then(|folder| folder.sync_all())
+                .map_err(Unsynced::after)?;
         }
         Ok(())
     }
