@@ -177,6 +177,24 @@ def test_another_object_of_the_same_size_is_not_taken_for_the_upload(
     assert bucket.uploads() == []
 
 
+def test_no_message_has_the_password_of_an_endpoint() -> None:
+    with refusing_port() as port:
+        for password in ("hunter2hunter2", "p)w'd@hunter2", "x"):
+            given = {
+                "AWS_ENDPOINT_URL": f"http://somebody:{password}@127.0.0.1:{port}",
+                "AWS_ALLOW_HTTP": "true",
+                "AWS_ACCESS_KEY_ID": "anybody",
+                "AWS_SECRET_ACCESS_KEY": SECRET,
+                "max_retries": "0",
+            }
+            with pytest.raises((OSError, spillway.OptionError)) as caught:
+                spillway.write_parquet(TABLE, "s3://bucket/a.parquet", storage_options=given)
+            assert no_secret(caught.value)
+            assert f":{password}" not in str(caught.value)
+            assert "hunter2" not in f"{caught.value} {caught.value!r}"
+            assert "somebody" not in str(caught.value)
+
+
 def test_a_server_that_hangs_is_given_up_in_time(bucket: Bucket, faulty: Callable[[Fault], Proxy]) -> None:
     # It does not answer as long as the test goes on: the writer did not wait for that.
     proxy = faulty(lambda _: "hang")
