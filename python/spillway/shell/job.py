@@ -136,7 +136,7 @@ class Job:
     to_delta: bool = False
     overwrite: bool = False
     on_error: Literal["raise", "skip"] = "raise"
-    storage_options: Mapping[str, str] = field(default_factory=dict)
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
