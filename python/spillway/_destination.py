@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from spillway.errors import OptionError
 
@@ -16,6 +16,10 @@ __all__ = ["ArrowFileSystem", "Destination", "FsspecFileSystem", "open_on", "res
 
 #: Schemes whose objects the native module writes itself.
 OBJECT_STORES = ("s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss")
+
+
+#: Methods of a file system of fsspec by which its `rm_file` works.
+_REMOVERS = ("rm_file", "_rm", "_rm_file")
 
 
 @runtime_checkable
@@ -155,7 +159,29 @@ def local_path(rest: str) -> str:
     return "/" + unquote(path)
 
 
-def open_on(filesystem: object, path: str) -> Destination:
+def _local(filesystem: object, path: str) -> str | None:
+    """Return the path on this machine that `path` on a file system means, if it is one of this machine's.
+
+    The native module writes it then: it gives a new file the mode and the owner of the one that it replaces.
+    """
+    kind = f"{type(filesystem).__module__}.{type(filesystem).__qualname__}"
+    inner: Any = filesystem
+    match kind:
+        case "pyarrow._fs.LocalFileSystem":
+            return path
+        case "pyarrow._fs.SubTreeFileSystem":
+            return _local(inner.base_fs, f"{inner.base_path.rstrip('/')}/{path}")
+        case "fsspec.implementations.local.LocalFileSystem":
+            place: str = inner._strip_protocol(path)  # noqa: SLF001 - each of its own methods begins with it
+            if inner.auto_mkdir:
+                inner.makedirs(inner._parent(place), exist_ok=True)  # noqa: SLF001 - as its `open` does
+            return place
+        case "fsspec.implementations.dirfs.DirFileSystem":
+            return _local(inner.fs, f"{inner.path}/{path}")
+    return None
+
+
+def open_on(filesystem: object, path: str) -> Destination | str:
     """Open a file on a file system of pyarrow or fsspec that appears when it is complete.
 
     It is written to a hidden sibling, which is moved; where an fsspec file can be held back by itself, as
@@ -166,12 +192,18 @@ def open_on(filesystem: object, path: str) -> Destination:
         path: The path on it.
 
     Returns:
-        What the writer fills.
+        What the writer fills, or the path on this machine where the file system is of this machine.
 
     Raises:
         TypeError: `filesystem` is neither.
+        OptionError: `path` names no file, or the file system can neither move files nor hold one back.
         OSError: The file system refuses.
     """
+    if path.endswith("/") or not path:
+        raise OptionError(f"destination {path!r} names no file: put its name after the last slash")
+    local = _local(filesystem, path)
+    if local is not None:
+        return local
     if isinstance(filesystem, ArrowFileSystem):
         return _on_arrow(filesystem, path)
     if isinstance(filesystem, FsspecFileSystem):
@@ -182,8 +214,6 @@ def open_on(filesystem: object, path: str) -> Destination:
 
 def _hidden_sibling(path: str) -> str:
     folder, slash, name = path.rpartition("/")
-    if not name:
-        raise OptionError(f"destination {path!r} names no file: put its name behind the last slash")
     return f"{folder}{slash}.{name[:200]}.{secrets.token_hex(4)}.tmp"
 
 
@@ -201,12 +231,19 @@ def _on_arrow(filesystem: ArrowFileSystem, path: str) -> Destination:
 
 def _on_fsspec(filesystem: FsspecFileSystem, path: str) -> Destination:
     hidden = _hidden_sibling(path)
+    # What cannot be removed must not be made: an entry of a ZIP archive stays once it is opened.
+    if not _has(filesystem, *_REMOVERS, "rm"):
+        raise _cannot_move(filesystem, path)
     # A local file held back lies in another folder, from which it may have to be copied.
     if getattr(filesystem, "local_file", False):
         return _moved(filesystem, filesystem.open(hidden, "wb", autocommit=True), hidden, path)
     file = _open_uncommitted(filesystem, hidden)
     if not _can_be_held(file):
-        return _moved(filesystem, file, hidden, path)
+        destination = _moved(filesystem, file, hidden, path)
+        if not _has(filesystem, "mv", "cp_file", "_cp_file"):
+            destination.discard()
+            raise _cannot_move(filesystem, path)
+        return destination
     # The sibling only served to find that out.
     _discard(file)
     file = _open_uncommitted(filesystem, path)
@@ -237,9 +274,24 @@ def _discard(file: Any) -> None:
         file.closed = True
 
 
+def _has(filesystem: object, *methods: str) -> bool:
+    """Return True if the file system has one of the methods itself, and not from fsspec's base classes."""
+    found = (getattr(filesystem, name, None) for name in methods)
+    bases = {"fsspec.spec", "fsspec.asyn"}
+    return any(method is not None and method.__module__ not in bases for method in found)
+
+
+def _cannot_move(filesystem: object, path: str) -> OptionError:
+    return OptionError(
+        f'filesystem {type(filesystem).__name__} cannot move files, so "{path}" could not appear there when '
+        f'it is complete: open it by filesystem.open("{path}", "wb") and pass that file without filesystem=; '
+        "close it when the writer is closed"
+    )
+
+
 def _moved(filesystem: FsspecFileSystem, file: Any, hidden: str, path: str) -> Destination:
     def appear() -> None:
-        if _has_own_move(filesystem):
+        if _has(filesystem, "mv"):
             filesystem.mv(hidden, path)
         else:
             # The base class's `mv` does this too, but would take a name with brackets for a pattern.
@@ -249,11 +301,7 @@ def _moved(filesystem: FsspecFileSystem, file: Any, hidden: str, path: str) -> D
     def remove() -> None:
         with contextlib.suppress(Exception):
             file.close()
-        filesystem.rm_file(hidden)
+        remover: Any = filesystem
+        (remover.rm_file if _has(filesystem, *_REMOVERS) else remover.rm)(hidden)
 
     return Destination(file, appear, remove)
-
-
-def _has_own_move(filesystem: object) -> TypeGuard[FsspecFileSystem]:
-    move = getattr(type(filesystem), "mv", None)
-    return getattr(move, "__module__", "") != "fsspec.spec"

@@ -7,13 +7,19 @@ from __future__ import annotations
 import gc
 import io
 import os
+import stat
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.fs
 import pyarrow.parquet as pq
 import pytest
+from fsspec.implementations.dirfs import DirFileSystem
+from fsspec.implementations.local import LocalFileSystem
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
 
 import spillway
 
@@ -136,6 +142,83 @@ def test_the_mode_follows_the_umask(tmp_path: Path, umask: int) -> None:
     finally:
         os.umask(before)
     assert (tmp_path / "a.parquet").stat().st_mode & 0o777 == 0o666 & ~umask
+
+
+#: Ways to name a file of this machine: the file system, and the path on it.
+LOCAL: dict[str, Callable[[Path], tuple[Any, str]]] = {
+    "path": lambda path: (None, str(path)),
+    "URL": lambda path: (None, f"file://{path}"),
+    "arrow": lambda path: (pyarrow.fs.LocalFileSystem(), str(path)),
+    "arrow below": lambda path: (
+        pyarrow.fs.SubTreeFileSystem(str(path.parent), pyarrow.fs.LocalFileSystem()),
+        path.name,
+    ),
+    "fsspec": lambda path: (LocalFileSystem(), str(path)),
+    "fsspec below": lambda path: (DirFileSystem(str(path.parent), LocalFileSystem()), path.name),
+}
+
+
+@pytest.mark.parametrize("way", LOCAL)
+@given(mode=st.integers(0, 0o777), umask=st.sampled_from([0o022, 0o077, 0o002]))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(mode=0o600, umask=0o022)
+def test_a_file_that_is_replaced_keeps_its_mode_and_nobody_else_reads_its_successor(
+    tmp_path: Path, way: str, mode: int, umask: int
+) -> None:
+    path = tmp_path / "a.parquet"
+    path.unlink(missing_ok=True)
+    path.touch()
+    path.chmod(mode)
+    filesystem, name = LOCAL[way](path)
+    before = os.umask(umask)
+    try:
+        with spillway.ParquetWriter(name, TABLE.schema, filesystem=filesystem) as writer:
+            (sibling,) = (entry for entry in tmp_path.iterdir() if entry != path)
+            assert stat.S_IMODE(sibling.stat().st_mode) & ~mode == 0
+            writer.write(TABLE)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("way", LOCAL)
+def test_a_file_that_is_replaced_keeps_its_owner_and_group(tmp_path: Path, way: str) -> None:
+    path = tmp_path / "a.parquet"
+    path.touch()
+    # Only root may give files away; others have one of their own groups.
+    owner, group = (12_345, 23_456) if os.geteuid() == 0 else (os.geteuid(), os.getgroups()[-1])
+    os.chown(path, owner, group)
+    path.chmod(0o640)
+    filesystem, name = LOCAL[way](path)
+    spillway.write_parquet(TABLE, name, filesystem=filesystem)
+    found = path.stat()
+    assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (owner, group, 0o640)
+
+
+@pytest.mark.parametrize("folder_mode", [0o755, 0o777, 0o1755, 0o1777])
+@pytest.mark.parametrize("owner", ["own", "folder's", "other"])
+def test_a_link_that_somebody_else_put_into_a_folder_for_all_is_not_followed(
+    tmp_path: Path, place: OldFile, folder_mode: int, owner: str
+) -> None:
+    """Whoever writes /tmp/a.parquet means a file there, and not one that another user chose."""
+    folder = tmp_path / "for all"
+    folder.mkdir()
+    link = folder / "a.parquet"
+    link.symlink_to(place.path)
+    own, folders, other = os.geteuid(), 12_345, 23_456
+    is_root = own == 0
+    if is_root:
+        os.chown(folder, folders, -1)
+        os.chown(link, {"own": own, "folder's": folders, "other": other}[owner], -1, follow_symlinks=False)
+    folder.chmod(folder_mode)
+    if is_root and owner == "other" and folder_mode == 0o1777:
+        with pytest.raises(PermissionError, match=r"a\.parquet"):
+            spillway.write_parquet(TABLE, link)
+        assert place.is_untouched()
+    else:
+        spillway.write_parquet(TABLE, link)
+        assert pq.read_table(place.path).equals(TABLE)
 
 
 def test_a_pipe_gets_the_whole_file(tmp_path: Path) -> None:

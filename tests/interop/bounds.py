@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 Bound = Any
 INT32, INT64 = 1, 2
+#: Bytes of a bound in statistics and indexes.
+MOST_BOUND = 64
 
 
 def check_bounds(anatomy: Anatomy, table: pa.Table) -> int:
@@ -64,12 +66,9 @@ class _Column:
     def is_variable(self) -> bool:
         """True if bounds may be cut short."""
         types, data_type = pa.types, self.data_type
-        fixed = (
-            types.is_primitive(data_type)
-            or types.is_decimal(data_type)
-            or types.is_fixed_size_binary(data_type)
-        )
-        return not fixed
+        if types.is_fixed_size_binary(data_type):
+            return bool(data_type.byte_width > MOST_BOUND)
+        return not (types.is_primitive(data_type) or types.is_decimal(data_type))
 
 
 def _check_chunk(chunk: Chunk, values: pa.ChunkedArray, rows: int) -> int:

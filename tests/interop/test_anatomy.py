@@ -25,7 +25,7 @@ from .anatomy import (
     UNORDERED,
     Anatomy,
 )
-from .bounds import check_bounds
+from .bounds import MOST_BOUND, check_bounds
 from .fill import Look
 from .writing import write
 
@@ -89,6 +89,44 @@ def test_the_order_of_an_index_is_that_of_the_bounds_in_it(texts: list[str], dat
             assert index[4] == UNORDERED
 
 
+LAST = {pa.binary(): b"\xff", pa.binary(72): b"\xff", pa.string(): "\U0010ffff".encode()}
+
+
+def has_short_bound(value: bytes, last: bytes) -> bool:
+    """Returns True if some value of at most 64 bytes is not less."""
+    return len(value) <= MOST_BOUND or not value.startswith(last * (MOST_BOUND // len(last)))
+
+
+@given(st.data(), st.sampled_from(list(LAST)))
+def test_no_bound_is_long_and_a_max_that_cannot_be_short_is_left_out(
+    data: st.DataObject, data_type: pa.DataType
+) -> None:
+    """A column index needs a max for each page with values."""
+    last = LAST[data_type]
+    ends = st.text("ap" if data_type == pa.string() else "ap\xff", max_size=8).map(
+        lambda text: text.encode("utf-8" if data_type == pa.string() else "latin-1")
+    )
+    cell = st.builds(lambda count, end: last * count + end, st.integers(0, 72 // len(last)), ends)
+    if data_type == pa.binary(72):
+        cell = cell.map(lambda value: value[:72].ljust(72, b"\xff"))
+    cells: list[bytes | None] = data.draw(st.lists(st.none() | cell, min_size=1, max_size=9))
+    table = pa.table({"c": pa.array(cells, data_type if data_type != pa.string() else pa.binary())})
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "file.parquet"
+        write(table.cast(pa.schema([("c", data_type)])), path, page_bytes=1)
+        anatomy = Anatomy(path)
+        check_bounds(anatomy, pq.ParquetFile(path).read())
+        chunk = anatomy.chunks[0]
+        statistics, index = chunk.statistics, chunk.column_index
+    values = [value for value in cells if value is not None]
+    short = [has_short_bound(value, last) for value in values]
+    assert (6 in statistics) == bool(values)
+    assert (5 in statistics) == (bool(values) and has_short_bound(max(values), last))
+    assert (index is not None) == all(short)
+    bounds = [statistics.get(5, b""), statistics.get(6, b""), *(index[2] + index[3] if index else ())]
+    assert max(map(len, bounds)) <= MOST_BOUND
+
+
 @pytest.mark.parametrize("values", ["few", "unique", "sorted", "extreme", "constant"])
 @pytest.mark.parametrize(
     "data_type",
@@ -104,7 +142,9 @@ def test_ordinary_columns_have_bounds_at_all(tmp_path: Path, data_type: pa.DataT
         assert (data_type, values) == (pa.float32(), "extreme"), "NaN is among extreme values alone"
         return
     assert compared >= 1
-    assert {3, 5, 6} <= set(statistics), "null_count, max_value and min_value"
+    assert {3, 6} <= set(statistics), "null_count and min_value"
+    has_max = data_type != pa.string() or values != "extreme"
+    assert (5 in statistics) == has_max, "max_value, where there is a short one"
 
 
 @given(st.data())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import importlib
 import os
@@ -200,3 +201,24 @@ def test_examples_in_docstrings_run(name: str, tmp_path: Path, monkeypatch: pyte
     failed, tried = doctest.testmod(module, optionflags=flags)
     assert failed == 0
     assert tried > 0, "no example was run"
+
+
+def test_no_dataclass_shows_the_options_of_a_store() -> None:
+    """They hold credentials, and what a dataclass shows comes into logs and tracebacks."""
+    hidden, shown = 0, []
+    for path in (ROOT / "python").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.ClassDef) or "dataclass" not in map(called, node.decorator_list):
+                continue
+            for field in node.body:
+                if isinstance(field, ast.AnnAssign) and ast.unparse(field.target) == "storage_options":
+                    is_hidden = field.value is not None and "repr=False" in ast.unparse(field.value)
+                    hidden += is_hidden
+                    shown += [] if is_hidden else [f"{path.name}: {node.name}"]
+    assert shown == []
+    assert hidden > 0
+
+
+def called(decorator: ast.expr) -> str:
+    """The name of a decorator, with or without arguments."""
+    return ast.unparse(decorator.func if isinstance(decorator, ast.Call) else decorator)

@@ -188,8 +188,37 @@ def test_nesting_is_bounded() -> None:
     deep = b'{"id":1,"deep":' + b"[" * 100_000 + b"]" * 100_000 + b"}\n"
     with pytest.raises(spillway.RowError, match="levels of nesting"):
         write_ndjson(deep, SCHEMA, extra="ignore")
-    with pytest.raises(spillway.SpillwayError):
-        write_ndjson(deep)
+
+
+DEEP = "[" * 130 + "]" * 130
+#: Values that no schema makes good, and what is said of them.
+UNREADABLE = {
+    DEEP: "levels of nesting",
+    '{"k":' * 200 + "1" + "}" * 200: "levels of nesting",
+    '{"k": [1, 2}': "not JSON",
+    "tru": "not JSON",
+    '"open': "not JSON",
+}
+
+
+@pytest.mark.parametrize("value", UNREADABLE)
+@pytest.mark.parametrize(
+    "line", ['{{"x": {}}}', '{{"a": 1, "x": {}}}', '{{"x": {}, "a": 1}}', '{{"n": {{"x": {}}}}}']
+)
+@pytest.mark.parametrize("before", ["", '{"b": 2}\n', '{"a": 1}\n'])
+def test_without_a_schema_an_unreadable_line_is_told_by_what_is_wrong_with_it(
+    value: str, line: str, before: str
+) -> None:
+    with pytest.raises(spillway.RowError, match=UNREADABLE[value]) as caught:
+        write_ndjson(f"{before}{line.format(value)}\n".encode())
+    assert caught.value.row == before.count("\n")
+
+
+@pytest.mark.parametrize("value", ['[1, "x"]', '[{"y": 1}, {"y": "z"}]', '{"y": [1, [2]]}'])
+def test_without_a_schema_values_that_do_not_go_together_are_told_by_their_field(value: str) -> None:
+    with pytest.raises(spillway.RowError) as caught:
+        write_ndjson(f'{{"a": 1, "x": {value}}}\n'.encode())
+    assert caught.value.field.startswith("x")
 
 
 def test_a_line_of_ten_megabytes_is_a_line() -> None:

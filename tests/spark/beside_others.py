@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import os
 import sys
 import tempfile
 import threading
@@ -148,7 +149,9 @@ def appends(
         frame = session.createDataFrame([("spark", number)], "writer string, number long")
         write = frame.coalesce(1).write.format(form).mode("append")
         if form == "spillway":
-            write.options(table="delta", **{**options, **by_proxy}).save(bucket.url("table"))
+            # The credentials come from the environment.
+            given = {name: value for name, value in options.items() if "ACCESS_KEY" not in name}
+            write.options(table="delta", **{**given, **by_proxy}).save(bucket.url("table"))
         else:
             write.save(bucket.url("table").replace("s3://", "s3a://"))
 
@@ -290,6 +293,7 @@ def main() -> int:
         parser.add_argument(f"--{writer}", type=int, default=count, help=f"appends by {writer}")
     given = parser.parse_args()
     wrong = 0
+    os.environ.update(AWS_ACCESS_KEY_ID=KEY, AWS_SECRET_ACCESS_KEY=SECRET)
     with (
         tempfile.TemporaryDirectory() as folder,
         minio(Path(folder)) as server,

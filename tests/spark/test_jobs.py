@@ -782,6 +782,43 @@ def test_every_option_of_the_writer_has_a_form_as_text() -> None:
     assert given["storage_options"] == {"aws_region": "x"}
 
 
+CREDENTIALS = [
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "aws_token",
+    "aws_sse_customer_key_base64",
+    "azure_storage_account_key",
+    "azure_storage_access_key",
+    "azure_storage_master_key",
+    "azure_storage_sas_key",
+    "azure_storage_sas_token",
+    "azure_storage_client_secret",
+    "azure_storage_token",
+    "google_service_account_key",
+]
+#: Of each store, names with the same words whose values are no secrets.
+SETTINGS = [
+    "AWS_REGION",
+    "aws_sse_kms_key_id",
+    "azure_federated_token_file",
+    "google_application_credentials",
+]
+
+
+@pytest.mark.parametrize("name", CREDENTIALS)
+def test_a_credential_is_refused_as_an_option_that_spark_would_show(name: str) -> None:
+    with pytest.raises(spillway.OptionError, match=rf"{name.upper()}, or give it to") as caught:
+        parsed({"path": "/to", name: "hunter2"})
+    assert caught.value.option == name.lower()
+    assert "hunter2" not in str(caught.value)
+
+
+def test_settings_of_a_store_are_options() -> None:
+    given = parsed({"path": "/to", **dict.fromkeys(SETTINGS, "x")})
+    assert given["storage_options"] == dict.fromkeys(map(str.lower, SETTINGS), "x")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

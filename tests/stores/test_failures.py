@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -16,15 +17,15 @@ import pytest
 import spillway
 
 from ..faults.programs import start
-from .server import SECRET, refusing_port
-from .test_uploads import PARTS, TABLE
+from .server import SECRET, Instead, refusing_port
+from .test_uploads import PARTS, TABLE, local
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .server import Bucket, Proxy, Request
 
-    Fault = Callable[[Request], int | str | None]
+    Fault = Callable[[Request], int | str | Instead | None]
 
 
 def options(bucket: Bucket, port: int, **others: str) -> dict[str, str]:
@@ -135,6 +136,63 @@ def test_a_server_that_fails_once_is_asked_again(
     )
     assert bucket.keys() == ["a.parquet"]
     assert bucket.uploads() == []
+
+
+def is_replaced(bucket: Bucket, large: pa.Table, proxy: Proxy, retries: str = "0") -> bool:
+    """Replace an object of the same size, and say whether the writer says that it is."""
+    table = large.select(["c0", "c1"])
+    expected = local(table, **PARTS)
+    old = bytes(len(expected))
+    bucket.put("a.parquet", old)
+    try:
+        spillway.write_parquet(
+            table,
+            bucket.url("a.parquet"),
+            storage_options=options(bucket, proxy.port, max_retries=retries),
+            **PARTS,
+        )
+    except OSError:
+        assert bucket.read("a.parquet") == old
+        return False
+    assert bucket.read("a.parquet") == expected
+    return True
+
+
+@pytest.mark.parametrize("lost", [Instead(500), Instead()], ids=["500", "cut"])
+@pytest.mark.parametrize("retries", ["0", "2"])
+def test_an_object_whose_completion_got_no_answer_is_known_by_its_entity_tag(
+    bucket: Bucket, large: pa.Table, faulty: Callable[[Fault], Proxy], lost: Instead, retries: str
+) -> None:
+    completions = itertools.count()
+    proxy = faulty(lambda request: lost if request.is_completion and next(completions) == 0 else None)
+    assert is_replaced(bucket, large, proxy, retries)
+    assert bucket.uploads() == []
+
+
+def test_another_object_of_the_same_size_is_not_taken_for_the_upload(
+    bucket: Bucket, large: pa.Table, faulty: Callable[[Fault], Proxy]
+) -> None:
+    proxy = faulty(lambda request: 500 if request.is_completion else None)
+    assert not is_replaced(bucket, large, proxy)
+    assert bucket.uploads() == []
+
+
+def test_no_message_has_the_password_of_an_endpoint() -> None:
+    with refusing_port() as port:
+        for password in ("hunter2hunter2", "p)w'd@hunter2", "x"):
+            given = {
+                "AWS_ENDPOINT_URL": f"http://somebody:{password}@127.0.0.1:{port}",
+                "AWS_ALLOW_HTTP": "true",
+                "AWS_ACCESS_KEY_ID": "anybody",
+                "AWS_SECRET_ACCESS_KEY": SECRET,
+                "max_retries": "0",
+            }
+            with pytest.raises((OSError, spillway.OptionError)) as caught:
+                spillway.write_parquet(TABLE, "s3://bucket/a.parquet", storage_options=given)
+            assert no_secret(caught.value)
+            assert f":{password}" not in str(caught.value)
+            assert "hunter2" not in f"{caught.value} {caught.value!r}"
+            assert "somebody" not in str(caught.value)
 
 
 def test_a_server_that_hangs_is_given_up_in_time(bucket: Bucket, faulty: Callable[[Fault], Proxy]) -> None:

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import json
 import pickle
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
+import spillway
 from spillway._native import Digest, digest, row_hashes
+
+from ..writer.tampering import Tampered
+from ..writer.test_malformed import OFFSETS, VALUES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @pytest.fixture
@@ -63,10 +71,25 @@ def test_equal_rows_have_equal_hashes(batch: pa.RecordBatch) -> None:
 
 
 def test_what_is_no_stream_is_refused() -> None:
-    with pytest.raises(TypeError, match="list has no __arrow_c_stream__"):
+    with pytest.raises(TypeError, match="list has neither __arrow_c_stream__"):
         digest([1, 2, 3])
 
 
 def test_parts_of_other_columns_do_not_merge(batch: pa.RecordBatch) -> None:
     with pytest.raises(ValueError, match="expected \\[a: int64, b: string\\], got \\[a: int64\\]"):
         digest(batch).merge(digest(batch.select(["a"])))
+
+
+@pytest.mark.parametrize("name", [name for name in OFFSETS | VALUES if not name.startswith("runs")])
+@pytest.mark.parametrize("call", [digest, row_hashes])
+def test_data_that_breaks_the_rules_of_arrow_has_no_digest(name: str, call: Callable[[Any], Any]) -> None:
+    column, change, says = (OFFSETS | VALUES)[name]
+    with pytest.raises(spillway.SpillwayError, match=says):
+        call(Tampered(pa.record_batch({"x": column}), change))
+
+
+def test_a_null_that_a_column_says_it_has_not_is_digested() -> None:
+    """The digest is of what another writer has written, right or wrong."""
+    column = pa.array([1, None])
+    strict = pa.record_batch([column], pa.schema([pa.field("x", pa.int64(), nullable=False)]))
+    assert digest(strict) == digest(pa.record_batch({"x": column}))

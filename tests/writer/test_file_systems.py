@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import io
+import zipfile
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import fsspec
@@ -46,6 +47,9 @@ class HeldFile(AbstractBufferedFile):
 
 class HeldBack(AbstractFileSystem):
     cachable = False
+
+    def rm_file(self, path: str) -> None:
+        del self.objects[path]
 
     def __init__(self) -> None:
         super().__init__()
@@ -190,6 +194,80 @@ def test_an_error_of_the_file_system_comes_through_and_nothing_appears(table: pa
         _ = writer.result
     with pytest.raises(spillway.ClosedError, match="no room"):
         writer.close()
+
+
+class Immovable(MemoryFileSystem):
+    """Files are removed, and neither moved nor copied."""
+
+    store: ClassVar[dict[str, Any]] = {}
+    pseudo_dirs: ClassVar[list[str]] = [""]
+    mv = AbstractFileSystem.mv
+    cp_file = AbstractFileSystem.cp_file
+
+
+class Immutable(Immovable):
+    """An entry that was made stays, as in an archive."""
+
+    store: ClassVar[dict[str, Any]] = {}
+    rm_file = AbstractFileSystem.rm_file
+    _rm = AbstractFileSystem._rm
+    rm = AbstractFileSystem.rm
+
+
+class Coarse(MemoryFileSystem):
+    """Files are moved, and removed by `rm` alone, as on Databricks and Dask."""
+
+    store: ClassVar[dict[str, Any]] = {}
+    pseudo_dirs: ClassVar[list[str]] = [""]
+    rm_file = AbstractFileSystem.rm_file
+    _rm = AbstractFileSystem._rm
+
+    def rm(self, path: str, *_: Any, **__: Any) -> None:
+        del self.store[self._strip_protocol(path)]
+
+    def mv(self, path1: str, path2: str, *_: Any, **__: Any) -> None:
+        self.store[self._strip_protocol(path2)] = self.store.pop(self._strip_protocol(path1))
+
+
+@pytest.mark.parametrize("how", ["close", "abort"])
+def test_a_file_system_that_removes_by_rm_alone_is_written_to(table: pa.Table, how: str) -> None:
+    coarse = Coarse()
+    writer = spillway.ParquetWriter("/in.parquet", filesystem=coarse)
+    writer.write(table)
+    getattr(writer, how)()
+    assert coarse.find("/") == (["/in.parquet"] if how == "close" else [])
+    coarse.store.clear()
+
+
+@pytest.mark.parametrize("form", ["zip", "without moves", "without removal"])
+def test_a_file_system_that_cannot_move_files_is_refused_with_what_to_do(
+    tmp_path: Path, table: pa.Table, form: str
+) -> None:
+    archive = tmp_path / "a.zip"
+    filesystem = {
+        "zip": lambda: fsspec.filesystem("zip", fo=str(archive), mode="w"),
+        "without moves": Immovable,
+        "without removal": Immutable,
+    }[form]()
+    with pytest.raises(spillway.OptionError, match=r'filesystem\.open\("/?in\.parquet", "wb"\)'):
+        spillway.write_parquet(table, "in.parquet", filesystem=filesystem)
+    with filesystem.open("in.parquet", "wb") as file:
+        spillway.write_parquet(table, file)
+    if form == "zip":
+        filesystem.close()
+        with zipfile.ZipFile(archive) as made:
+            assert made.namelist() == ["in.parquet"]
+            assert made.read("in.parquet") == expected(table)
+    else:
+        assert filesystem.find("/") == ["/in.parquet"]
+        assert filesystem.cat_file("/in.parquet") == expected(table)
+        filesystem.store.clear()
+
+
+def test_a_local_file_system_makes_folders_where_it_is_told_to(tmp_path: Path, table: pa.Table) -> None:
+    path = tmp_path / "new" / "a.parquet"
+    spillway.write_parquet(table, f"file://{path}", filesystem=LocalFileSystem(auto_mkdir=True))
+    assert path.read_bytes() == expected(table)
 
 
 def test_a_missing_folder_is_the_file_systems_own_error(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import io
 from typing import TYPE_CHECKING, Any
 
@@ -135,6 +136,36 @@ def test_what_breaks_the_rules_is_an_error_and_no_file(
             writer.write(pa.record_batch({"x": column}))
         writer.abort()
     assert list(tmp_path.iterdir()) == []
+
+
+# Runs have no validity of their own: they are expanded where rows of the batch are null.
+RUNS_OF_VIEWS = pa.RunEndEncodedArray.from_arrays(pa.array([2, 5], pa.int32()), VIEWS)
+RUNS_OF_TEXT = pa.RunEndEncodedArray.from_arrays(pa.array([2, 5], pa.int32()), TEXT.slice(0, 2))
+RUNS_BESIDE_NULLS = {name: case for name, case in OFFSETS.items() if name.startswith("runs")} | {
+    "a view beyond": (
+        RUNS_OF_VIEWS,
+        with_buffer(1, view(20, 0, 10**7) + view(20, 0, 0), 1),
+        "not within its buffer",
+    ),
+    "text goes down": (RUNS_OF_TEXT, with_buffer(1, [0, 2**30, 3], 1), "offsets"),
+}
+
+
+@pytest.mark.parametrize("name", RUNS_BESIDE_NULLS)
+def test_runs_that_break_the_rules_are_found_before_null_rows_are_put_into_them(name: str) -> None:
+    column, change, says = RUNS_BESIDE_NULLS[name]
+    nulls = ctypes.create_string_buffer(bytes([0b01111]), 64)
+
+    def both(array: CArray) -> None:
+        change(array)
+        array.buffers[0] = ctypes.addressof(nulls)
+        array.null_count = 1
+
+    with (
+        spillway.ParquetWriter(io.BytesIO()) as writer,
+        pytest.raises(spillway.SpillwayError, match=f'"x" breaks the rules of the Arrow format: .*{says}'),
+    ):
+        writer.write(Tampered(pa.record_batch({"x": column}), both))
 
 
 @pytest.mark.parametrize("name", OFFSETS | VALUES)

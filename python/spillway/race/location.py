@@ -31,7 +31,7 @@ class Location:
     """
 
     uri: str
-    storage_options: dict[str, str] = field(default_factory=dict)
+    storage_options: dict[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, uri: str, storage_options: dict[str, str]) -> Location:

@@ -138,7 +138,7 @@ class Job:
     to_delta: bool = False
     mode: DatasetMode | None = None
     on_error: Literal["raise", "skip"] = "raise"
-    storage_options: Mapping[str, str] = field(default_factory=dict)
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from spillway._spellings import ELSEWHERE, refusal
@@ -16,6 +17,10 @@ __all__ = ["parsed"]
 
 _STORAGE = ("aws_", "azure_", "google_")
 _STORAGE_NAMES = ("allow_http", "connect_timeout", "max_retries", "retry_timeout", "timeout")
+
+#: Names of credentials. Spark hides only values whose names match ``spark.redaction.regex``, not those of
+#: ``account_key``, ``sas_key`` or ``access_key_id``.
+_SECRET = re.compile(r"access_key|account_key|master_key|customer_key|secret|password|sas|token(?!_file)")
 
 
 def _integer(name: str, text: str) -> int:
@@ -122,7 +127,7 @@ def parsed(given: Mapping[str, str]) -> dict[str, Any]:
 
     Raises:
         UnknownOptionError: There is no such option; the message has the name of the one that is meant.
-        OptionError: A value is not accepted, or there is no path.
+        OptionError: A value is not accepted, an option is a credential, or there is no path.
     """
     arguments: dict[str, Any] = {}
     options: dict[str, Any] = {}
@@ -138,6 +143,8 @@ def parsed(given: Mapping[str, str]) -> dict[str, Any]:
         elif name in _WRITER:
             options[name] = _WRITER[name](name, text)
         elif name.startswith(_STORAGE) or name in _STORAGE_NAMES:
+            if _SECRET.search(name):
+                raise _shown_by_spark(name)
             storage[name] = text
         else:
             raise _unknown(name)
@@ -145,6 +152,15 @@ def parsed(given: Mapping[str, str]) -> dict[str, Any]:
     if "path" not in arguments:
         raise OptionError("there is no path: give it to save(), or as the option path", "path")
     return arguments | {"storage_options": storage or None, "options": options}
+
+
+def _shown_by_spark(name: str) -> OptionError:
+    message = (
+        f"{name} is not accepted as an option: Spark shows options in its plans and logs. Put it into the "
+        f"environment of the driver and the executors, as {name.upper()}, or give it to spillway.spark.write "
+        "in storage_options"
+    )
+    return OptionError(message, name)
 
 
 def _unknown(name: str) -> UnknownOptionError:

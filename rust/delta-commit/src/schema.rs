@@ -117,8 +117,11 @@ struct Check {
 
 impl Check {
     fn run(mut self, schema: &str) -> Result<SchemaFacts> {
-        let value: Value = serde_json::from_str(schema)
-            .map_err(|e| CommitError::schema(format!("the schema is not JSON: {e}")))?;
+        let value: Value = serde_json::from_str(schema).map_err(|e| {
+            CommitError::schema(format!(
+                "the schema is not JSON, or has more than 41 structs one inside the other: {e}"
+            ))
+        })?;
         Ok(SchemaFacts {
             columns: self.structure(&value, "")?,
             has_timestamp_ntz: self.has_timestamp_ntz,

@@ -483,8 +483,11 @@ impl TableSchema {
             Mapping::None => check_schema(text)?,
             Mapping::Name | Mapping::Id => check_mapped_schema(text)?,
         };
-        let value: Value = serde_json::from_str(text)
-            .map_err(|e| TableError::schema(format!("the schema is not JSON: {e}")))?;
+        let value: Value = serde_json::from_str(text).map_err(|e| {
+            TableError::schema(format!(
+                "the schema is not JSON, or has more than 41 structs one inside the other: {e}"
+            ))
+        })?;
         let columns =
             columns_from_json(&value).ok_or_else(|| TableError::schema("the schema cannot be read"))?;
         mapping.check(&columns)?;

@@ -1,14 +1,19 @@
 //! Digests of Arrow data, for validation: `digest`, `row_hashes`, `spark_row_sums` and the class `Digest`.
 
+use std::sync::Arc;
+
 use arrow_array::cast::AsArray;
-use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
 use arrow_array::types::Int64Type;
-use arrow_array::{Int64Array, RecordBatch, RecordBatchReader};
+use arrow_array::{Int64Array, RecordBatch, RecordBatchOptions};
 use arrow_schema::{ArrowError, DataType, Schema};
+use parquet_writer::Batch;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList};
+use pyo3::types::{PyBytes, PyDict, PyList};
 use row_digest::{ColumnDigest, Digest as RowDigest, Positions};
+
+use crate::arrow::Source;
+use crate::errors::Failure;
 
 /// The digest of some rows; equal digests mean equal rows in equal order.
 #[pyclass(module = "spillway._native", frozen, eq)]
@@ -78,34 +83,37 @@ impl Digest {
 #[pyfunction]
 #[pyo3(signature = (data, *, first_row = 0, positions = None))]
 pub(crate) fn digest(data: &Bound<'_, PyAny>, first_row: u64, positions: Option<&str>) -> PyResult<Digest> {
-    let reader = open_stream(data)?;
-    data.py().detach(|| digest_stream(reader, first_row, positions))
+    let source = Source::take(data)?;
+    let digest = data.py().detach(|| digest_rows(source, first_row, positions));
+    digest.map_err(|failure| failure.into_py(data.py()))
 }
 
 /// The hash of every row of an Arrow stream, as little-endian 64-bit words one after the other.
 #[pyfunction]
 pub(crate) fn row_hashes<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
-    let reader = open_stream(data)?;
-    let words = data.py().detach(|| -> PyResult<Vec<u8>> {
+    let source = Source::take(data)?;
+    let words = data.py().detach(|| -> Result<Vec<u8>, Failure> {
         let mut words = Vec::new();
-        for batch in reader {
-            let hashes = row_digest::row_hashes(&batch.map_err(|e| invalid(&e))?).map_err(|e| refused(&e))?;
+        let (_, mut batches) = source.open()?;
+        while let Some(batch) = batches.next()? {
+            let hashes = row_digest::row_hashes(&checked(&batch)?).map_err(|e| refused(&e))?;
             words.extend(hashes.into_iter().flat_map(u64::to_le_bytes));
         }
         Ok(words)
-    })?;
+    });
+    let words = words.map_err(|failure| failure.into_py(data.py()))?;
     Ok(PyBytes::new(data.py(), &words))
 }
 
 /// The rows of an Arrow stream, and the sums of the low and of the high 32 bits of their hashes in Spark.
 #[pyfunction]
 pub(crate) fn spark_row_sums(data: &Bound<'_, PyAny>) -> PyResult<(u64, u64, u64)> {
-    let reader = open_stream(data)?;
-    data.py().detach(|| {
+    let source = Source::take(data)?;
+    let sums = data.py().detach(|| -> Result<(u64, u64, u64), Failure> {
         let mut sums = (0, 0, 0);
-        for batch in reader {
-            let hashes =
-                row_digest::spark_row_hashes(&batch.map_err(|e| invalid(&e))?).map_err(|e| refused(&e))?;
+        let (_, mut batches) = source.open()?;
+        while let Some(batch) = batches.next()? {
+            let hashes = row_digest::spark_row_hashes(&checked(&batch)?).map_err(|e| refused(&e))?;
             for hash in hashes {
                 sums = (
                     sums.0 + 1,
@@ -115,24 +123,20 @@ pub(crate) fn spark_row_sums(data: &Bound<'_, PyAny>) -> PyResult<(u64, u64, u64
             }
         }
         Ok(sums)
-    })
+    });
+    sums.map_err(|failure| failure.into_py(data.py()))
 }
 
-fn digest_stream(
-    reader: RecordBatchStreamReader,
-    first_row: u64,
-    positions: Option<&str>,
-) -> PyResult<Digest> {
-    let split = positions
-        .map(|name| position_index(&reader.schema(), name))
-        .transpose()?;
-    let mut schema = reader.schema().as_ref().clone();
+fn digest_rows(source: Source, first_row: u64, positions: Option<&str>) -> Result<Digest, Failure> {
+    let (schema, mut batches) = source.open()?;
+    let split = positions.map(|name| position_index(&schema, name)).transpose()?;
+    let mut schema = schema.as_ref().clone();
     if let Some(index) = split {
         schema = without(&schema, index)?;
     }
     let mut digest = RowDigest::new(&schema).map_err(|e| refused(&e))?;
-    for batch in reader {
-        let mut batch = batch.map_err(|e| invalid(&e))?;
+    while let Some(batch) = batches.next()? {
+        let mut batch = checked(&batch)?;
         let places = split.map(|index| take_positions(&mut batch, index));
         let next = Positions::From(first_row + digest.rows());
         digest
@@ -140,6 +144,23 @@ fn digest_stream(
             .map_err(|e| refused(&e))?;
     }
     Ok(Digest(digest))
+}
+
+/// The batch for the digest, which relies on text that is valid.
+fn checked(batch: &Batch) -> Result<RecordBatch, Failure> {
+    batch.check_text()?;
+    let fields = batch.schema().fields().iter();
+    // A null in a column that says it has none is digested as one: the digest is of what is there.
+    let fields: Vec<_> = fields
+        .map(|field| field.as_ref().clone().with_nullable(true))
+        .collect();
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.rows()));
+    let schema = Arc::new(Schema::new(fields));
+    Ok(RecordBatch::try_new_with_options(
+        schema,
+        batch.columns().to_vec(),
+        &options,
+    )?)
 }
 
 fn position_index(schema: &Schema, name: &str) -> PyResult<usize> {
@@ -174,25 +195,6 @@ fn describe<'py>(py: Python<'py>, column: &ColumnDigest) -> PyResult<Bound<'py, 
     dict.set_item("max", column.max.as_ref().map(ToString::to_string))?;
     dict.set_item("checksum", format!("{:032x}", column.checksum))?;
     Ok(dict)
-}
-
-/// Takes over the stream that `data` exports through the Arrow `PyCapsule` interface.
-fn open_stream(data: &Bound<'_, PyAny>) -> PyResult<RecordBatchStreamReader> {
-    let Some(export) = data.getattr_opt("__arrow_c_stream__")? else {
-        return Err(PyTypeError::new_err(format!(
-            "{} has no __arrow_c_stream__; give a pyarrow Table, RecordBatch or RecordBatchReader, or the like",
-            data.get_type().name()?
-        )));
-    };
-    let capsule = export.call0()?.cast_into::<PyCapsule>()?;
-    let pointer = capsule
-        .pointer_checked(Some(c"arrow_array_stream"))?
-        .cast::<FFI_ArrowArrayStream>();
-    #[expect(unsafe_code, reason = "the C stream interface hands over a raw struct")]
-    // SAFETY: a capsule of this name holds a valid, properly aligned `ArrowArrayStream`, which `from_raw` moves out,
-    // leaving a released one behind, so the capsule's destructor does not free it again.
-    let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.as_ptr()) };
-    RecordBatchStreamReader::try_new(stream).map_err(|e| invalid(&e))
 }
 
 fn refused(error: &row_digest::Error) -> PyErr {

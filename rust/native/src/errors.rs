@@ -4,6 +4,7 @@ use std::io;
 
 use delta_table::TableError;
 use object_sink::Refusal;
+use parquet_writer::sink::Unsynced;
 use parquet_writer::{OptionFault, WriteError};
 use pyo3::call::PyCallArgs;
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
@@ -110,6 +111,11 @@ pub(crate) fn option_error(py: Python<'_>, fault: OptionFault) -> PyErr {
 pub(crate) fn os_error(py: Python<'_>, path: Option<std::path::PathBuf>, source: io::Error) -> PyErr {
     if let Some(refusal) = source.get_ref().and_then(|inner| inner.downcast_ref::<Refusal>()) {
         return refused(path, source.kind(), refusal);
+    }
+    if let Some(unsynced) = Unsynced::of(&source) {
+        let errno = unsynced.cause().raw_os_error();
+        let path = path.map(std::path::PathBuf::into_os_string);
+        return PyOSError::new_err((errno, unsynced.to_string(), path));
     }
     let Some(errno) = source.raw_os_error().or_else(|| errno_of(source.kind())) else {
         return match source.downcast::<PyErr>() {

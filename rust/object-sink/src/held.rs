@@ -21,11 +21,12 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::journal::Journal;
+use crate::parts::PartSizes;
+use crate::runtime;
 use crate::sink::{Attend, FAREWELL, Unbegun, begin, wait};
 use crate::tail::Tail;
 use crate::target::Target;
 use crate::upload::{PendingUpload, Upload};
-use crate::{parts, runtime};
 
 /// Bytes of the parts under way, in all uploads together. A part that is larger goes alone.
 const MOST_FLYING_BYTES: usize = 16 << 20;
@@ -90,6 +91,7 @@ impl HeldUploads {
             shown: PathBuf::from(&target.url),
             target,
             tail: Tail::default(),
+            sizes: PartSizes::default(),
             parts: 0,
             upload: None,
             process: self.process,
@@ -385,6 +387,7 @@ pub struct HeldSink {
     /// The URL, where messages expect a path.
     shown: PathBuf,
     tail: Tail,
+    sizes: PartSizes,
     parts: usize,
     upload: Option<Upload>,
     process: u32,
@@ -454,7 +457,7 @@ impl Write for HeldSink {
         if self.done {
             return Err(io::Error::other("the object is complete or was discarded"));
         }
-        let room = parts::size(self.parts) - self.tail.len();
+        let room = self.sizes.of(self.parts) - self.tail.len();
         let taken = bytes.len().min(room);
         self.keep(&bytes[..taken])?;
         if taken == room {
@@ -575,6 +578,76 @@ mod tests {
             let expected: Vec<_> = (0..4).map(|file| format!("{file}")).zip(expected).collect();
             prop_assert_eq!(objects(&uploads, &store), expected);
             prop_assert_eq!(lock(&uploads.shared).waiting_bytes, 0);
+        }
+    }
+
+    /// A store as Cloudflare R2 is: it completes only uploads whose parts have one size, except for the last.
+    #[derive(Debug, Default)]
+    struct OneSize(Mutex<Vec<usize>>);
+
+    #[async_trait]
+    impl MultipartStore for OneSize {
+        async fn create_multipart(&self, _: &Path) -> object_store::Result<MultipartId> {
+            Ok("1".into())
+        }
+
+        async fn put_part(
+            &self,
+            _: &Path,
+            _: &MultipartId,
+            number: usize,
+            body: PutPayload,
+        ) -> object_store::Result<PartId> {
+            let mut sizes = self.0.lock().unwrap();
+            let count = sizes.len().max(number + 1);
+            sizes.resize(count, 0);
+            sizes[number] = body.content_length();
+            Ok(PartId {
+                content_id: String::new(),
+            })
+        }
+
+        async fn complete_multipart(
+            &self,
+            path: &Path,
+            _: &MultipartId,
+            _: Vec<PartId>,
+        ) -> object_store::Result<PutResult> {
+            let sizes = self.0.lock().unwrap().clone();
+            let (last, others) = sizes.split_last().unwrap();
+            if others.iter().any(|size| *size != others[0] || size < last) {
+                return Err(object_store::Error::Generic {
+                    store: "test",
+                    source: format!("parts of other sizes: {sizes:?}").into(),
+                });
+            }
+            InMemory::new().put(path, PutPayload::new()).await
+        }
+
+        async fn abort_multipart(&self, _: &Path, _: &MultipartId) -> object_store::Result<()> {
+            Ok(())
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.div_ceil(16), failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// As many parts as 20 GiB have at their full size.
+        #[test]
+        fn a_store_for_parts_of_one_size_completes_every_upload(
+            writes in vec(1..5_000_usize, 1..30),
+            others in 0..3_000_usize,
+        ) {
+            let (memory, mut uploads) = (Arc::new(InMemory::new()), uploads());
+            let mut sink = uploads.sink(target(&memory, "a"));
+            sink.sizes = PartSizes::small(64);
+            let begun = PendingUpload { name: "a".into(), id: "1".into(), parts: Vec::new(), bytes: 0 };
+            sink.upload = Some(Upload::resume(Arc::new(OneSize::default()), Path::from("a"), &begun));
+            for size in writes.into_iter().chain([64 * others]) {
+                sink.write_all(&vec![0; size]).unwrap();
+            }
+            sink.commit().unwrap();
+            prop_assert!(uploads.complete().is_ok());
         }
     }
 

@@ -8,14 +8,16 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use object_store::{MultipartUpload, ObjectStoreExt, PutPayload};
+use object_store::{ObjectStoreExt, PutPayload};
 use parquet_writer::sink::Sink;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use crate::parts::PartSizes;
+use crate::runtime;
 use crate::target::Target;
-use crate::{parts, runtime};
+use crate::upload::Upload;
 
 /// Parts under way at once.
 const MOST_FLYING: usize = 2;
@@ -42,8 +44,9 @@ pub struct ObjectSink {
     attend: Attend,
     runtime: Handle,
     buffer: Vec<u8>,
+    sizes: PartSizes,
     parts: usize,
-    upload: Option<Box<dyn MultipartUpload>>,
+    upload: Option<Upload>,
     flying: VecDeque<JoinHandle<object_store::Result<()>>>,
     process: u32,
     done: bool,
@@ -61,6 +64,7 @@ impl ObjectSink {
             attend,
             runtime: runtime::handle()?,
             buffer: Vec::new(),
+            sizes: PartSizes::default(),
             parts: 0,
             upload: None,
             flying: VecDeque::new(),
@@ -87,8 +91,8 @@ impl ObjectSink {
     }
 
     fn begin(&mut self) -> io::Result<()> {
-        let (store, path) = (Arc::clone(&self.target.store), self.target.path.clone());
-        let request = async move { store.put_multipart(&path).await };
+        let store = Arc::clone(&self.target.store);
+        let request = Upload::begin(store, self.target.path.clone());
         match begin(&self.runtime, &*self.attend, &self.target, request) {
             Ok(upload) => {
                 self.upload = Some(upload);
@@ -113,7 +117,7 @@ impl ObjectSink {
             return Ok(());
         };
         self.parts += 1;
-        let next = Vec::with_capacity(parts::size(self.parts));
+        let next = Vec::with_capacity(self.sizes.of(self.parts));
         let part = upload.put_part(PutPayload::from(std::mem::replace(&mut self.buffer, next)));
         self.flying.push_back(self.runtime.spawn(part));
         Ok(())
@@ -145,14 +149,10 @@ impl ObjectSink {
         while !self.flying.is_empty() {
             self.land()?;
         }
-        let Some(mut upload) = self.upload.take() else {
-            return Ok(());
-        };
-        let completed = self.wait(upload.complete());
-        if completed.is_err() {
-            self.upload = Some(upload);
+        match &self.upload {
+            Some(upload) => self.wait(upload.replace(&*self.target.store)),
+            None => Ok(()),
         }
-        completed.map(|_| ())
     }
 }
 
@@ -237,7 +237,7 @@ impl Write for ObjectSink {
         if self.done {
             return Err(io::Error::other("the object is complete or was discarded"));
         }
-        let room = parts::size(self.parts) - self.buffer.len();
+        let room = self.sizes.of(self.parts) - self.buffer.len();
         let taken = bytes.len().min(room);
         self.buffer.extend_from_slice(&bytes[..taken]);
         if taken == room {
@@ -269,7 +269,7 @@ impl Sink for ObjectSink {
         }
         self.done = true;
         self.buffer = Vec::new();
-        let Some(mut upload) = self.upload.take() else {
+        let Some(upload) = self.upload.take() else {
             return;
         };
         let flying = std::mem::take(&mut self.flying);

@@ -1,7 +1,9 @@
 //! A multipart upload whose parts are recorded, so that another process may complete it.
 
+use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use md5::{Digest, Md5};
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
 use object_store::{Error, MultipartId, ObjectStore, ObjectStoreExt, PutPayload, UploadPart};
@@ -125,6 +127,26 @@ impl Upload {
         }
     }
 
+    /// Makes the object appear at a path that others may write to. Of an upload that was completed before, the store
+    /// knows nothing: then the object there has to have the entity tag of these parts, as S3 makes it. Elsewhere, such
+    /// as on Google Cloud Storage, a completion whose answers are all lost is an error.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn replace(&self, objects: &dyn ObjectStore) -> object_store::Result<()> {
+        let Err(error) = self.finish().await else {
+            return Ok(());
+        };
+        let Some(tag) = self.sent().and_then(|parts| entity_tag(&parts)) else {
+            return Err(error);
+        };
+        let found = objects.head(&self.path).await.ok().and_then(|found| found.e_tag);
+        match found {
+            Some(found) if bare(&found) == tag => Ok(()),
+            _ => Err(error),
+        }
+    }
+
     /// Sends the completion.
     ///
     /// # Errors
@@ -166,6 +188,29 @@ impl Upload {
             _ => Err(error),
         }
     }
+}
+
+/// The entity tag that S3 gives an object of these parts: the MD5 of those of the parts, and how many there are. None
+/// where the parts' tags are not MD5s.
+fn entity_tag(parts: &[PartId]) -> Option<String> {
+    let mut all = Md5::new();
+    for part in parts {
+        let digits = bare(&part.content_id);
+        let byte = |at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
+        let bytes: Vec<u8> = (0..digits.len()).step_by(2).map(byte).collect::<Option<_>>()?;
+        all.update(<[u8; 16]>::try_from(bytes).ok()?);
+    }
+    let mut tag = String::new();
+    for byte in all.finalize() {
+        // Writing to a string does not fail.
+        let _ = write!(tag, "{byte:02x}");
+    }
+    Some(format!("{tag}-{}", parts.len()))
+}
+
+/// An entity tag without its quotes.
+fn bare(tag: &str) -> &str {
+    tag.trim_matches('"')
 }
 
 fn or_gone(done: object_store::Result<()>) -> object_store::Result<()> {

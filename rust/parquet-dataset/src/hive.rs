@@ -5,7 +5,7 @@ use std::fmt::Write;
 use arrow_array::cast::AsArray;
 use arrow_array::temporal_conversions::as_datetime;
 use arrow_array::types::{
-    ArrowTimestampType, Date64Type, Float32Type, Float64Type, TimestampMicrosecondType,
+    ArrowPrimitiveType, Date32Type, Date64Type, Float32Type, Float64Type, TimestampMicrosecondType,
     TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
 };
 use arrow_array::{Array, ArrayRef};
@@ -79,7 +79,7 @@ pub(crate) fn can_name(data_type: &DataType) -> bool {
 /// The text of a column's value, before it is escaped; `None` for null.
 ///
 /// # Errors
-/// [`WriteError::Schema`] when it is a time that no calendar has, or a date with a time of day.
+/// [`WriteError::Schema`] names the column when it is a time that no calendar has, or a date with a time of day.
 pub(crate) fn text(column: &str, array: &ArrayRef, row: usize) -> Result<Option<String>, WriteError> {
     if array.is_null(row) {
         return Ok(None);
@@ -96,10 +96,18 @@ pub(crate) fn text(column: &str, array: &ArrayRef, row: usize) -> Result<Option<
                     ),
                 ));
             }
-            let options = FormatOptions::default().with_datetime_format(Some("%Y-%m-%d"));
-            ArrayFormatter::try_new(array, &options)?.value(row).to_string()
+            day(time::<Date64Type>(column, array, row)?)
         }
-        DataType::Timestamp(unit, zone) => timestamp(array, row, *unit, zone.is_some())?,
+        DataType::Date32 => day(time::<Date32Type>(column, array, row)?),
+        DataType::Timestamp(unit, zone) => {
+            let time = match unit {
+                TimeUnit::Second => time::<TimestampSecondType>(column, array, row),
+                TimeUnit::Millisecond => time::<TimestampMillisecondType>(column, array, row),
+                TimeUnit::Microsecond => time::<TimestampMicrosecondType>(column, array, row),
+                TimeUnit::Nanosecond => time::<TimestampNanosecondType>(column, array, row),
+            };
+            timestamp(time?, zone.is_some())
+        }
         DataType::Float32 => {
             let number = array.as_primitive::<Float32Type>().value(row);
             real(f64::from(number), &format!("{number:?}"), &format!("{number:e}"))
@@ -129,23 +137,33 @@ fn real(number: f64, plain: &str, scientific: &str) -> String {
     format!("{digits}{point}E{exponent}")
 }
 
+/// The date and time in a row of a column of dates or timestamps.
+fn time<T: ArrowPrimitiveType<Native: Into<i64>>>(
+    column: &str,
+    array: &ArrayRef,
+    row: usize,
+) -> Result<NaiveDateTime, WriteError> {
+    let value = array.as_primitive::<T>().value(row).into();
+    as_datetime::<T>(value).ok_or_else(|| {
+        WriteError::column(
+            column,
+            format!(
+                "the partition column {column:?} has {value} in row {row}, which is no day of the calendar for {}: no \
+                 folder can be named after it. Correct the value, or partition by another column",
+                array.data_type()
+            ),
+        )
+    })
+}
+
+/// A day such as `2026-01-31`.
+fn day(time: NaiveDateTime) -> String {
+    time.format("%Y-%m-%d").to_string()
+}
+
 /// A timestamp such as `2026-01-31 12:30:00.5`: without zeros at the end, as Spark writes it, and with `Z` if it has a
 /// time zone.
-fn timestamp(array: &ArrayRef, row: usize, unit: TimeUnit, zoned: bool) -> Result<String, WriteError> {
-    fn at<T: ArrowTimestampType>(array: &ArrayRef, row: usize) -> Option<NaiveDateTime> {
-        as_datetime::<T>(array.as_primitive::<T>().value(row))
-    }
-    let time = match unit {
-        TimeUnit::Second => at::<TimestampSecondType>(array, row),
-        TimeUnit::Millisecond => at::<TimestampMillisecondType>(array, row),
-        TimeUnit::Microsecond => at::<TimestampMicrosecondType>(array, row),
-        TimeUnit::Nanosecond => at::<TimestampNanosecondType>(array, row),
-    };
-    let Some(time) = time else {
-        return Err(WriteError::schema(format!(
-            "a partition column has a time outside the calendar in row {row}: it cannot name a folder"
-        )));
-    };
+fn timestamp(time: NaiveDateTime, zoned: bool) -> String {
     let mut text = time.format("%Y-%m-%d %H:%M:%S").to_string();
     if time.nanosecond() > 0 {
         let fraction = format!(".{:09}", time.nanosecond());
@@ -154,7 +172,7 @@ fn timestamp(array: &ArrayRef, row: usize, unit: TimeUnit, zoned: bool) -> Resul
     if zoned {
         text.push('Z');
     }
-    Ok(text)
+    text
 }
 
 #[cfg(test)]

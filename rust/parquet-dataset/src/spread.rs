@@ -138,7 +138,7 @@ impl<P: Places> Spread<P> {
     /// Bytes of all files so far, without the pages of open row groups.
     #[must_use]
     pub fn written(&self) -> u64 {
-        let open = self.open.values().map(|part| part.writer.size().written);
+        let open = self.open.values().map(|part| part.writer.bytes_written());
         self.finished_bytes + open.sum::<u64>()
     }
 

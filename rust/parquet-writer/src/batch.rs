@@ -30,18 +30,19 @@ impl Batch {
     pub fn from_struct(schema: SchemaRef, array: StructArray) -> Result<Self> {
         let rows = array.len();
         let (_, columns, nulls) = array.into_parts();
-        let columns = match nulls.filter(|nulls| nulls.null_count() > 0) {
-            None => columns,
-            Some(nulls) => columns
-                .iter()
-                .map(|column| mask(column, &nulls))
-                .collect::<Result<_>>()?,
-        };
-        let columns = columns
+        let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
+        let mut columns = columns
             .into_iter()
             .map(without_stray_offsets)
             .collect::<Result<Vec<_>>>()?;
-        integrity::check_layout(&schema, &columns)?;
+        // First of all: kernels follow offsets, keys and the ends of runs without looking.
+        integrity::check_layout(&schema, &columns, nulls.as_ref())?;
+        if let Some(nulls) = nulls {
+            columns = columns
+                .iter()
+                .map(|column| mask(column, &nulls))
+                .collect::<Result<_>>()?;
+        }
         Ok(Self {
             schema,
             columns,

@@ -34,7 +34,7 @@ use crate::result::{self, WriteResult};
 use crate::row_group::{Meter, Patience, RowGroup};
 use crate::schema::FileSchema;
 use crate::shared_memory::Share;
-use crate::sink::{Output, Sink};
+use crate::sink::{Output, Sink, Unsynced};
 use crate::size_checks::SizeChecks;
 use crate::sorting::{Sorting, Waiting};
 use crate::stages::Between;
@@ -86,6 +86,7 @@ enum State {
     Unopened(Box<Output>),
     Open(Box<OpenFile>),
     Closed(Option<WriteResult>),
+    /// What became of the file, and why.
     Failed(String),
 }
 
@@ -119,7 +120,14 @@ impl FileWriter {
         Arc::clone(&self.progress)
     }
 
-    /// The size of the file so far; nothing before the schema is known or after the file is complete.
+    /// Bytes handed to the sink.
+    #[must_use]
+    pub fn bytes_written(&self) -> u64 {
+        self.progress.bytes_written()
+    }
+
+    /// The size of the file so far; nothing before the schema is known or after the file is complete. It takes time:
+    /// values of unfinished pages are encoded for it.
     #[must_use]
     pub fn size(&self) -> Size {
         match &self.state {
@@ -396,7 +404,7 @@ impl FileWriter {
         self.options = prepared.options.clone();
         match std::mem::replace(
             &mut self.state,
-            State::Failed("the file could not be started".into()),
+            State::Failed("and its file was discarded: it could not be started".into()),
         ) {
             State::Unopened(output) => {
                 let share = self.share.take();
@@ -419,9 +427,7 @@ impl FileWriter {
             State::Closed(None) => Err(WriteError::Closed(
                 "the writer was aborted: open another one".into(),
             )),
-            State::Failed(why) => Err(WriteError::Closed(format!(
-                "the writer failed before and its file was discarded: {why}"
-            ))),
+            State::Failed(why) => Err(WriteError::Closed(format!("the writer failed before {why}"))),
             State::Unopened(_) | State::Open(_) => Ok(()),
         }
     }
@@ -433,7 +439,13 @@ impl FileWriter {
             if let Err(error) = outcome {
                 let error = file.name(error);
                 file.discard();
-                self.state = State::Failed(error.to_string());
+                let outcome = match &error {
+                    WriteError::Io { source, .. } if Unsynced::of(source).is_some() => {
+                        "when its file had appeared"
+                    }
+                    _ => "and its file was discarded",
+                };
+                self.state = State::Failed(format!("{outcome}: {error}"));
                 return Err(error);
             }
         }

@@ -6,6 +6,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::pages::Compressor;
+
 /// Bytes of all open writers, and the most of them since memory was last given back.
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
@@ -31,7 +33,10 @@ impl Footprint {
 
 impl Drop for Footprint {
     fn drop(&mut self) {
-        OPEN.fetch_sub(self.0, Ordering::Relaxed);
+        let open = OPEN.fetch_sub(self.0, Ordering::Relaxed);
+        if self.0 > 0 && open == self.0 {
+            Compressor::free_idle();
+        }
     }
 }
 

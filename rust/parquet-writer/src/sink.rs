@@ -18,7 +18,8 @@ pub trait Sink: Write + Send {
     /// Makes the file appear. Nothing is written after it.
     ///
     /// # Errors
-    /// What the operating system says; the file has not appeared then.
+    /// What the operating system says; the file has not appeared then, unless the error is an [`Unsynced`] or the sink
+    /// cannot know.
     fn commit(&mut self) -> io::Result<()>;
 
     /// Removes what was written, as far as that can be done.
@@ -32,6 +33,33 @@ pub trait Sink: Write + Send {
     /// The directory for pages that memory does not hold.
     fn spill_directory(&self) -> Option<PathBuf> {
         None
+    }
+}
+
+/// The file has appeared at its path, but may not survive a power cut.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{0}: the file is complete at its path and replaced what was there, but may be lost with the next power cut, as \
+     its folder was not synced. Write it again, or sync the folder"
+)]
+pub struct Unsynced(io::Error);
+
+impl Unsynced {
+    /// The error of a commit that failed after the file had appeared.
+    fn after(source: io::Error) -> io::Error {
+        io::Error::new(source.kind(), Self(source))
+    }
+
+    /// The error of the operating system.
+    #[must_use]
+    pub fn cause(&self) -> &io::Error {
+        &self.0
+    }
+
+    /// This error, where it is the one of a commit.
+    #[must_use]
+    pub fn of(error: &io::Error) -> Option<&Self> {
+        error.get_ref()?.downcast_ref()
     }
 }
 

@@ -15,6 +15,7 @@ struct Details {
     steps: Vec<Step>,
     message: String,
     full: bool,
+    unknown_key: bool,
 }
 
 #[derive(Debug)]
@@ -31,6 +32,7 @@ impl Misfit {
             steps: Vec::new(),
             message: message.into(),
             full: false,
+            unknown_key: false,
         }))
     }
 
@@ -49,6 +51,15 @@ impl Misfit {
         misfit
     }
 
+    /// The misfit of a key that the schema does not have.
+    #[must_use]
+    #[cold]
+    pub fn unknown_key() -> Self {
+        let mut misfit = Self::new("the schema has no such key: leave it out, or pass extra=\"ignore\"");
+        misfit.0.unknown_key = true;
+        misfit
+    }
+
     /// Says why as well.
     #[must_use]
     #[cold]
@@ -61,6 +72,11 @@ impl Misfit {
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.0.full
+    }
+
+    /// Returns true if the schema does not have the key.
+    pub(crate) fn is_unknown_key(&self) -> bool {
+        self.0.unknown_key
     }
 
     /// Adds the field `name` to the path.

@@ -178,11 +178,7 @@ impl<'py> Reader<'py> {
         }
         match self.extra {
             Extra::Ignore => Ok(None),
-            Extra::Error => Err(Misfit::new(
-                "the schema has no such key: leave it out, or pass extra=\"ignore\"",
-            )
-            .in_field(name)
-            .into()),
+            Extra::Error => Err(Misfit::unknown_key().in_field(name).into()),
         }
     }
 

@@ -1,20 +1,25 @@
 //! Compression of pages.
 
 use std::fmt;
-use std::sync::{Mutex, OnceLock, TryLockError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use parquet::basic::{Compression, ZstdLevel};
+use per_process::PerProcess;
 use zstd::zstd_safe::{CParameter, ResetDirective};
 
 use super::match_strategy::MatchStrategy;
 use crate::error::{Result, WriteError};
 
 /// Idle compressors: contexts with warm tables. There are as many as pages are compressed at a time, not one per writer
-/// or column.
-static IDLE: Mutex<Vec<Compressor>> = Mutex::new(Vec::new());
+/// or column. Those that a process leaves idle when its last writer is closed are bounded by [`MOST_IDLE_BYTES`].
+static IDLE: PerProcess<Mutex<Vec<Compressor>>> = PerProcess::new();
 
 /// The sizes of contexts, which are measured once.
-static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
+static KNOWN: PerProcess<Mutex<Vec<Known>>> = PerProcess::new();
+
+/// Bytes of the idle compressors of a process without an open writer. Small files that are written one after the other
+/// find the contexts of the usual levels, and the tables of the highest ones, of up to 80 MB each, are freed.
+const MOST_IDLE_BYTES: usize = 8 << 20;
 
 /// More of a buffer is not kept for the next page.
 const KEPT_BYTES: usize = 1 << 20;
@@ -206,15 +211,13 @@ impl Compressor {
         window: Option<Window>,
         work: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Result<T> {
-        let idle = with_idle(|idle| {
+        let idle = locked(&IDLE, |idle| {
             let place = idle.iter().position(|compressor| {
                 (compressor.compression, compressor.window) == (compression, window)
             })?;
             Some(idle.swap_remove(place))
         });
-        let mut compressor = idle
-            .flatten()
-            .map_or_else(|| Self::new(compression, window), Ok)?;
+        let mut compressor = idle.map_or_else(|| Self::new(compression, window), Ok)?;
         let done = work(&mut compressor);
         compressor.keep();
         done
@@ -233,7 +236,7 @@ impl Compressor {
 
     /// Keeps it for another page. Where there are enough, it takes the place of one that has another window.
     fn keep(self) {
-        with_idle(|idle| {
+        locked(&IDLE, |idle| {
             let mut alike: Vec<_> = idle
                 .iter_mut()
                 .filter(|other| other.compression == self.compression)
@@ -244,6 +247,12 @@ impl Compressor {
                 **other = self;
             }
         });
+    }
+
+    /// Frees idle compressors but for the smallest of a process that has no open writer.
+    pub fn free_idle() {
+        let freed = locked(&IDLE, |idle| beyond(idle, MOST_IDLE_BYTES));
+        drop(freed);
     }
 
     /// Memory of its context and of its buffers.
@@ -264,7 +273,7 @@ impl Compressor {
     pub fn context_bytes(compression: Compression, window: Window) -> Result<usize> {
         let is_it = |known: &&Known| (known.compression, known.window) == (compression, window);
         let find = |known: &mut Vec<Known>| known.iter().find(is_it).map(|known| known.bytes);
-        if let Some(bytes) = unless_locked(&KNOWN, find).flatten() {
+        if let Some(bytes) = locked(&KNOWN, find) {
             return Ok(bytes);
         }
         let bytes = Self::new(compression, Some(window))?.measured()?;
@@ -273,7 +282,7 @@ impl Compressor {
             window,
             bytes,
         };
-        unless_locked(&KNOWN, |all| all.push(known));
+        locked(&KNOWN, |all| all.push(known));
         Ok(bytes)
     }
 
@@ -461,25 +470,29 @@ fn brotli_parameters(level: u32, window: Option<Window>) -> brotli::enc::BrotliE
     parameters
 }
 
+/// Takes out what has more than `most` bytes in all, the largest first.
+fn beyond(idle: &mut Vec<Compressor>, most: usize) -> Vec<Compressor> {
+    idle.sort_by_key(Compressor::memory_bytes);
+    let mut bytes = 0;
+    let within = idle.iter().take_while(|compressor| {
+        bytes += compressor.memory_bytes();
+        bytes <= most
+    });
+    let within = within.count();
+    idle.split_off(within)
+}
+
 /// The number of cores, computed once: that takes reading several files.
 fn cores() -> usize {
     static CORES: OnceLock<usize> = OnceLock::new();
     *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
-/// Runs `work` on the idle compressors.
-fn with_idle<T>(work: impl FnOnce(&mut Vec<Compressor>) -> T) -> Option<T> {
-    unless_locked(&IDLE, work)
-}
-
-/// Runs `work` on what processes share, without waiting for the lock: after a fork its holder may be a thread that does
-/// not exist here.
-fn unless_locked<V, T>(shared: &Mutex<V>, work: impl FnOnce(&mut V) -> T) -> Option<T> {
-    match shared.try_lock() {
-        Ok(mut value) => Some(work(&mut value)),
-        Err(TryLockError::Poisoned(poisoned)) => Some(work(&mut poisoned.into_inner())),
-        Err(TryLockError::WouldBlock) => None,
-    }
+/// Runs `work` on what the writers of this process share. No thread waits long: the lock is never held while a page is
+/// compressed.
+fn locked<V: Default, T>(shared: &PerProcess<Mutex<V>>, work: impl FnOnce(&mut V) -> T) -> T {
+    let value = shared.get_or_init(Mutex::default);
+    work(&mut value.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 #[cfg(test)]
@@ -541,6 +554,53 @@ mod tests {
                 flate2::read::GzDecoder::new(compressed.as_slice()).read_to_end(&mut read).unwrap();
                 prop_assert!(read == body);
             }
+        }
+    }
+
+    #[test]
+    fn a_context_is_found_again_while_another_thread_looks_for_one() {
+        // No other test has this level.
+        let level = zstd(13);
+        Compressor::with(level, None, |compressor| {
+            compressor.body.reserve_exact(12_345);
+            Ok(())
+        })
+        .unwrap();
+        std::thread::scope(|threads| {
+            let (begun, begins) = std::sync::mpsc::channel();
+            threads.spawn(move || {
+                locked(&IDLE, |_| {
+                    begun.send(()).unwrap();
+                    std::thread::sleep(std::time::Duration::from_millis(50));
+                });
+            });
+            begins.recv().unwrap();
+            let kept = Compressor::with(level, None, |compressor| Ok(compressor.body.capacity()));
+            assert!(kept.unwrap() >= 12_345);
+        });
+    }
+
+    proptest! {
+        #[test]
+        fn idle_contexts_beyond_a_size_are_freed_largest_first(
+            sizes in prop::collection::vec(0..(1_usize << 20), 0..9),
+            most in 0..(4_usize << 20),
+        ) {
+            let compressor = |size: &usize| {
+                let mut compressor = Compressor::new(Compression::LZ4_RAW, None).unwrap();
+                compressor.body.reserve_exact(*size);
+                compressor
+            };
+            let bytes = |all: &[Compressor]| all.iter().map(Compressor::memory_bytes).sum::<usize>();
+            let mut idle: Vec<_> = sizes.iter().map(compressor).collect();
+            let all = bytes(&idle);
+            let freed = beyond(&mut idle, most);
+            prop_assert!(bytes(&idle) <= most);
+            prop_assert_eq!(bytes(&idle) + bytes(&freed), all);
+            let largest_kept = idle.iter().map(Compressor::memory_bytes).max().unwrap_or(0);
+            prop_assert!(freed.iter().all(|compressor| compressor.memory_bytes() >= largest_kept));
+            let smallest_freed = freed.iter().map(Compressor::memory_bytes).min();
+            prop_assert!(smallest_freed.is_none_or(|smallest| bytes(&idle) + smallest > most));
         }
     }
 

@@ -37,7 +37,13 @@ fn guess_row(line: &[u8], scratch: &mut String) -> Option<Vec<(String, Guess)>> 
     let mut guesses = Vec::new();
     cursor.skip_blanks();
     let entry = |cursor: &mut Cursor<'_>, scratch: &mut String, key: &str| {
-        guesses.push((key.to_owned(), guess(cursor, scratch, 1)?));
+        let start = cursor.at;
+        let guess = guess(cursor, scratch, 1).or_else(|_| {
+            // Elements that do not go together tell nothing, and are reported when they are parsed.
+            cursor.at = start;
+            cursor.skip(scratch, 1).map(|()| Guess::Null)
+        })?;
+        guesses.push((key.to_owned(), guess));
         Ok(())
     };
     cursor.each_entry(scratch, 0, entry).ok()?;

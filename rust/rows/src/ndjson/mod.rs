@@ -15,6 +15,7 @@ use arrow_schema::ArrowError;
 
 use crate::error::{Misfit, RowError};
 use crate::table::{Extra, Rows};
+use cursor::Cursor;
 use parse::Parser;
 
 pub use guess::infer;
@@ -156,6 +157,13 @@ impl Ndjson {
     }
 }
 
+/// What keeps a line from being read under any schema: it is not JSON, or nests too deeply.
+fn unreadable(line: &str) -> Option<Misfit> {
+    let mut cursor = Cursor::new(line);
+    cursor.skip_blanks();
+    cursor.skip(&mut String::new(), 0).err()
+}
+
 /// Strips a byte order mark from `bytes`, if they are the first ones.
 fn without_mark<'a>(bytes: &'a [u8], begun: &mut bool) -> &'a [u8] {
     if *begun || bytes.is_empty() {
@@ -251,7 +259,11 @@ impl<'a, V: Visitor> Pass<'a, V> {
         let bytes = &text.as_bytes()[start..];
         let length = memchr::memchr(b'\n', bytes).map_or(bytes.len(), |end| end + 1);
         self.lines += 1;
-        self.refuse(misfit, &bytes[..length])?;
+        // The first lines that cannot be read leave the schema without their keys.
+        let unreadable = misfit
+            .is_unknown_key()
+            .then(|| unreadable(&text[start..start + length]));
+        self.refuse(unreadable.flatten().as_ref().unwrap_or(misfit), &bytes[..length])?;
         Ok(start + length)
     }
 

@@ -116,10 +116,7 @@ impl<'a> Parser<'a> {
         self.cursor.at = start;
         let key = self.cursor.key(self.scratch)?;
         if self.extra == Extra::Error {
-            return Err(
-                Misfit::new("the schema has no such key: leave it out, or pass extra=\"ignore\"")
-                    .in_field(&key),
-            );
+            return Err(Misfit::unknown_key().in_field(&key));
         }
         self.cursor
             .skip(self.scratch, 1)

@@ -98,7 +98,7 @@ impl PageValues for Bools {
     fn finish(&mut self) -> PageFacts {
         let range = self.page().and_then(|bits| stats::bools(&bits));
         if let Some(range) = range.map(|range| (range.min, range.max)) {
-            self.ranges.note(range, range);
+            self.ranges.note(range, Some(range));
         }
         self.bits.truncate(0);
         PageFacts {

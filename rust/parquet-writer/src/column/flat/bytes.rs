@@ -10,11 +10,11 @@ use parquet_encode::byte_arrays::{ByteArrays, FixedSize, Offsets, Rows, Views};
 use parquet_encode::delta_bytes::{self, LengthScratch};
 use parquet_encode::dictionary::{ByteDictionary, Limits};
 use parquet_encode::page_header::Encoding;
-use parquet_encode::stats::{self, Content, Picked};
+use parquet_encode::stats::{self, Bound, Content, Picked};
 use parquet_encode::{byte_stream_split, delta, plain};
 
 use super::contest::{Neighbours, Repeats};
-use super::heads::{self, BOUND_BYTES};
+use super::heads::{BOUND_BYTES, head};
 use super::indexed::{Indexed, index_capacity, leave};
 use super::numbers::mismatch;
 use super::page::{PageFacts, PageValues};
@@ -62,10 +62,7 @@ impl Meaning {
             Self::Unordered => return None,
         };
         let (min, max) = match self.content() {
-            Some(content) => (
-                heads::of_least(range.min, content),
-                heads::of_greatest(range.max, content),
-            ),
+            Some(content) => (head(range.min, content), head(range.max, content)),
             None => (range.min, range.max),
         };
         Some((min.to_vec(), max.to_vec()))
@@ -268,17 +265,19 @@ impl Bytes {
         self.lengths.clear();
     }
 
-    /// Cuts bounds short. Each result comes with true if it is the bound itself.
-    fn short(&self, (min, max): &(Vec<u8>, Vec<u8>)) -> ((Vec<u8>, bool), (Vec<u8>, bool)) {
-        let Some(content) = self.meaning.content() else {
-            return ((min.clone(), true), (max.clone(), true));
+    /// Cuts bounds short. There is no upper bound where no short value is above the greatest one.
+    fn short<'a>(&self, (min, max): &'a (Vec<u8>, Vec<u8>)) -> (Bound<'a>, Option<Bound<'a>>) {
+        if let Some(content) = self.meaning.content() {
+            return (
+                stats::lower_bound(min, BOUND_BYTES, content),
+                stats::upper_bound(max, BOUND_BYTES, content),
+            );
+        }
+        let whole = |value: &'a Vec<u8>| Bound {
+            bytes: value.into(),
+            exact: true,
         };
-        let lower = stats::lower_bound(min, BOUND_BYTES, content);
-        let upper = stats::upper_bound(max, BOUND_BYTES, content).map_or_else(
-            || (max.clone(), true),
-            |bound| (bound.bytes.into_owned(), bound.exact),
-        );
-        ((lower.bytes.into_owned(), lower.exact), upper)
+        (whole(min), Some(whole(max)))
     }
 }
 
@@ -668,12 +667,13 @@ impl PageValues for Bytes {
         let nans = self.page_nans();
         self.nans += nans as u64;
         let range = self.page_range().filter(|_| nans == 0);
-        let ordered = range.is_some() || empty;
-        let bounds = range.map(|range| {
-            let ((min, _), (max, _)) = self.short(&range);
-            self.ranges.note(range, (min.clone(), max.clone()));
-            (min, max)
+        let bounds = range.and_then(|range| {
+            let (min, max) = self.short(&range);
+            let stored = max.map(|max| (min.bytes.into_owned(), max.bytes.into_owned()));
+            self.ranges.note(range, stored.clone());
+            stored
         });
+        let ordered = bounds.is_some() || empty;
         let facts = PageFacts {
             bounds,
             ordered,
@@ -695,9 +695,9 @@ impl PageValues for Bytes {
     fn statistics(&self, nulls: u64) -> Statistics {
         let range = self.ranges.whole().filter(|_| self.nans == 0);
         let (min, max) = range.map(|range| self.short(range)).unzip();
-        let exact = |bound: &Option<(Vec<u8>, bool)>| bound.as_ref().is_none_or(|(_, exact)| *exact);
-        let (min_exact, max_exact) = (exact(&min), exact(&max));
-        let [min, max] = [min, max].map(|bound| bound.map(|(bytes, _)| bytes));
+        let [min, max] = [min, max.flatten()];
+        let [min_exact, max_exact] = [&min, &max].map(|bound| bound.as_ref().is_none_or(|bound| bound.exact));
+        let [min, max] = [min, max].map(|bound| bound.map(|bound| bound.bytes.into_owned()));
         if self.width.is_none() {
             let [min, max] = [min, max].map(|bytes| bytes.map(ByteArray::from));
             let statistics = ValueStatistics::new(min, max, None, Some(nulls), false)

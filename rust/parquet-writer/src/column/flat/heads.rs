@@ -1,13 +1,13 @@
 //! The first bytes of least and greatest values, which are all that their bounds need.
 
-use parquet_encode::stats::{self, Content};
+use parquet_encode::stats::Content;
 
 /// Bytes of a bound in statistics and indexes; longer values are cut.
 pub(super) const BOUND_BYTES: usize = 64;
 
-/// The head of a least value: as many bytes as decide where its bound is cut. Heads of one content have the order of
-/// their values, except that values which differ only behind them are equal. Those have the same bound.
-pub(super) fn of_least(value: &[u8], content: Content) -> &[u8] {
+/// The head of a least or a greatest value: as many bytes as decide where its bound is cut. Heads of one content have
+/// the order of their values, except that values which differ only after them are equal. Those have the same bounds.
+pub(super) fn head(value: &[u8], content: Content) -> &[u8] {
     // One byte more than a bound tells that the value is cut, and where the last character of the bound ends.
     let end = value.len().min(BOUND_BYTES + 1);
     let continues = |at: &usize| value.get(*at).is_some_and(|byte| byte & 0xc0 == 0x80);
@@ -19,17 +19,9 @@ pub(super) fn of_least(value: &[u8], content: Content) -> &[u8] {
     &value[..end + rest]
 }
 
-/// The head of a greatest value. It is the whole value where no short bound is above it: all of that is stored then.
-pub(super) fn of_greatest(value: &[u8], content: Content) -> &[u8] {
-    let head = of_least(value, content);
-    match stats::upper_bound(head, BOUND_BYTES, content) {
-        Some(_) => head,
-        None => value,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use parquet_encode::stats;
     use proptest::collection::vec;
     use proptest::prelude::*;
 
@@ -71,18 +63,17 @@ mod tests {
 
     fn check(values: &[Vec<u8>], content: Content) {
         let (least, greatest) = (values.iter().min().unwrap(), values.iter().max().unwrap());
-        let least_head = values.iter().map(|value| of_least(value, content)).min();
-        let greatest_head = values.iter().map(|value| of_greatest(value, content)).max();
+        let heads = values.iter().map(|value| head(value, content));
+        let (least_head, greatest_head) = (heads.clone().min().unwrap(), heads.max().unwrap());
         assert_eq!(
-            stats::lower_bound(least_head.unwrap(), BOUND_BYTES, content),
+            stats::lower_bound(least_head, BOUND_BYTES, content),
             stats::lower_bound(least, BOUND_BYTES, content)
         );
-        let greatest_head = greatest_head.unwrap();
-        let upper = stats::upper_bound(greatest, BOUND_BYTES, content);
-        assert_eq!(stats::upper_bound(greatest_head, BOUND_BYTES, content), upper);
-        // Without a short bound, the value itself is stored.
-        assert!(upper.is_some() || greatest_head == greatest);
-        assert!(upper.is_none() || greatest_head.len() <= BOUND_BYTES + 4);
+        assert_eq!(
+            stats::upper_bound(greatest_head, BOUND_BYTES, content),
+            stats::upper_bound(greatest, BOUND_BYTES, content)
+        );
+        assert!(least_head.len().max(greatest_head.len()) <= BOUND_BYTES + 4);
     }
 
     proptest! {

@@ -125,9 +125,8 @@ macro_rules! float {
 
             fn statistics(range: Option<(Self, Self)>, nulls: u64, nans: u64) -> Statistics {
                 let (min, max) = range.unzip();
-                let statistics = ValueStatistics::new(min, max, None, Some(nulls), false)
-                    .with_backwards_compatible_min_max(true)
-                    .with_nan_count(Some(nans));
+                let statistics =
+                    ValueStatistics::new(min, max, None, Some(nulls), false).with_nan_count(Some(nans));
                 Statistics::$statistics(statistics)
             }
         }
@@ -446,7 +445,7 @@ impl<T: Number> PageValues for Numbers<T> {
             value_bytes: None,
         };
         if let Some(range) = range {
-            self.ranges.note(range, range);
+            self.ranges.note(range, Some(range));
         }
         if let Some(indexed) = &mut self.indexed {
             indexed.finish();

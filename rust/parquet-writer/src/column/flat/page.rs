@@ -13,7 +13,8 @@ use crate::error::Result;
 
 /// Facts about the values of a page.
 pub(super) struct PageFacts {
-    /// Bounds as the column index has them; `None` without values, and where values have no order or one is NaN.
+    /// Bounds as the column index has them; `None` without values, and where values have no order, one is NaN, or no
+    /// short bound is above the greatest.
     pub bounds: Option<(Vec<u8>, Vec<u8>)>,
     /// True if there are bounds wherever there are values.
     pub ordered: bool,

@@ -27,11 +27,12 @@ impl<B> Ranges<B> {
         }
     }
 
-    /// Notes the range of the next page with values, and the bounds that the column index stores for it. Stored bounds
-    /// may be cut, and cut bounds may be ordered differently from the values: text is cut between characters.
-    pub fn note(&mut self, (min, max): (B, B), stored: (B, B)) {
+    /// Notes the range of the next page with values, and the bounds that the column index stores for it, where they can
+    /// be stored. Stored bounds may be cut, and cut bounds may be ordered differently from the values: text is cut
+    /// between characters.
+    pub fn note(&mut self, (min, max): (B, B), stored: Option<(B, B)>) {
         let less = |left: &B, right: &B| (self.compare)(left, right) == Ordering::Less;
-        if let Some((last_min, last_max)) = &self.last {
+        if let Some((stored, (last_min, last_max))) = stored.as_ref().zip(self.last.as_ref()) {
             self.ascending &= !less(&stored.0, last_min) && !less(&stored.1, last_max);
             self.descending &= !less(last_min, &stored.0) && !less(last_max, &stored.1);
         }
@@ -42,7 +43,7 @@ impl<B> Ranges<B> {
                 if less(&most, &max) { max } else { most },
             ),
         });
-        self.last = Some(stored);
+        self.last = stored;
     }
 
     /// The range of all pages.
