@@ -243,7 +243,7 @@ impl DataWriter {
     }
 
     fn start(&self, schema: &SchemaRef) -> Result<Open> {
-        let given = TableSchema::of(schema)?;
+        let given = TableSchema::of_rows(schema, &self.head.schema)?;
         let (table, changes_schema) = target_schema(&self.head.schema, &given, self.options.merge_schema)
             .map_err(|error| self.advised(error))?;
         if changes_schema {
