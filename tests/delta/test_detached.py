@@ -153,7 +153,7 @@ def test_a_file_outside_of_the_table_is_refused(table: spillway.delta.Table, pat
     part = detached(table, some_rows(1))
     add = json.loads(part)["adds"][0] | {"path": path}
     append = table.append()
-    with pytest.raises(spillway.SpillwayError, match="does not stay inside the table"):
+    with pytest.raises(spillway.SpillwayError, match=r"inside the table|is absolute"):
         append.attach(changed(part, adds=[add]))
     append.abort()
 
