@@ -90,6 +90,8 @@ def test_a_checkpoint_takes_old_versions_away(tmp_path: Path) -> None:
         ({"delta.logRetentionDuration": "interval 400 days"}, 399, False),
         ({"delta.logRetentionDuration": "interval 1 year"}, 4000, False),
         ({"delta.logRetentionDuration": "interval 1 week"}, 9, True),
+        ({"delta.logRetentionDuration": "1 week 2 days 12 hours"}, 9, False),
+        ({"delta.logRetentionDuration": "INTERVAL 1 week 2 days -1 days"}, 10, True),
         ({"delta.logRetentionDuration": "interval 0 days"}, 2, True),
         ({"delta.logRetentionDuration": "interval 0 days"}, 0.5 / 24, False),
     ],

@@ -35,6 +35,7 @@ use serde_json::{Value, json};
 use crate::data_file::{load_footer, ranges_of, table_error};
 use crate::error::{Result, TableError};
 use crate::foreign_fields::ForeignFields;
+use crate::interval::interval_millis;
 use crate::log_dir::{CHANGED_IN, HINT, IN_COMMIT_TIMESTAMP, LogDir, Witness};
 use crate::parsed::{Forms, PARTITION_VALUES, Parsed, STATS, stats_texts};
 use crate::scan::Calendar;
@@ -490,30 +491,6 @@ fn kept_since(snapshot: &Snapshot) -> i64 {
         None => Some(TOMBSTONE_DAYS * DAY),
     };
     millis.map_or(i64::MIN, |millis| now().saturating_sub(millis))
-}
-
-/// The milliseconds of a text such as `interval 1 week`; none for other texts.
-pub(crate) fn interval_millis(text: &str) -> Option<i64> {
-    let mut words = text.split_whitespace();
-    let mut first = words.next()?;
-    if first.eq_ignore_ascii_case("interval") {
-        first = words.next()?;
-    }
-    let count: i64 = first.parse().ok().filter(|count| *count >= 0)?;
-    let unit = words.next()?.to_ascii_lowercase();
-    let millis = match unit.trim_end_matches('s') {
-        "week" => 604_800_000,
-        "day" => 86_400_000,
-        "hour" => 3_600_000,
-        "minute" => 60_000,
-        "second" => 1_000,
-        "millisecond" => 1,
-        _ => return None,
-    };
-    if words.next().is_some() {
-        return None;
-    }
-    count.checked_mul(millis)
 }
 
 /// The columns of a checkpoint.

@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 
 use delta_commit::Version;
 
-use crate::checkpoint::{interval_millis, is_whole};
+use crate::checkpoint::is_whole;
 use crate::error::Result;
 use crate::head::Head;
+use crate::interval::interval_millis;
 use crate::log_dir::{LogDir, LogFile, LogFiles};
 
 const DAY: i64 = 86_400_000;

@@ -8,11 +8,11 @@ use delta_commit::{CommitError, MemberId, Operation, Patience, Transaction, Vers
 use serde_json::json;
 
 use crate::change_feed::{self, CHANGE_FEED};
-use crate::checkpoint::interval_millis;
 use crate::create::{check_in_commit_timestamps, with_features};
 use crate::error::{Result, TableError};
 use crate::head::Head;
 use crate::indexed;
+use crate::interval::interval_millis;
 use crate::near::{distance, nearest};
 use crate::optimize::bytes_of;
 use crate::row_ids;
@@ -124,7 +124,7 @@ impl Kind {
         match self {
             Self::Flag => "true or false".to_owned(),
             Self::Interval => {
-                "a number of weeks, days, hours, minutes or seconds, such as \"interval 7 days\"".to_owned()
+                "numbers of weeks, days, hours, minutes or seconds, such as \"interval 7 days\"".to_owned()
             }
             Self::Number(least) => format!("a whole number from {least} to {}", i32::MAX),
             Self::Bytes => "a size such as 134217728 or 128mb".to_owned(),

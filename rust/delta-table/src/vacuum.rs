@@ -15,10 +15,10 @@ use delta_commit::{announced_files, path};
 use parquet_writer::WriteError;
 
 use crate::change_feed;
-use crate::checkpoint::interval_millis;
 use crate::deletion_vectors;
 use crate::error::{Result, TableError};
 use crate::head::Head;
+use crate::interval::interval_millis;
 use crate::log_dir::FOLDER;
 use crate::place::{StoredFile, StoredFiles};
 use crate::snapshot::Snapshot;
