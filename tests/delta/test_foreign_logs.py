@@ -11,6 +11,7 @@ import spillway.delta
 from spillway.errors import CorruptLogError, UnsupportedTableError
 
 from .logs import line_of, make_log, metadata_of, write_version
+from .test_v2_checkpoints import FORMS, ids, made, moved, to_v2
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,3 +57,65 @@ def test_a_file_with_an_absolute_path_is_refused_by_name(tmp_path: Path, path: s
     with table.append() as append:
         append.write(pa.table({"id": [3]}))
     assert append.version == 4
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def turned(path: Path) -> None:
+    """Has wrong bytes in the middle, which a footer says nothing of."""
+    body = path.read_bytes()
+    middle = len(body) // 2
+    path.write_bytes(b"".join([body[:4], b"\xff" * (middle - 4), body[middle:]]))
+
+
+def without_sidecars(path: Path) -> None:
+    for sidecar in (path.parent / "_sidecars").iterdir():
+        sidecar.unlink()
+
+
+@pytest.mark.parametrize("damage", [cut, emptied, turned, without_sidecars])
+@pytest.mark.parametrize("form", FORMS)
+def test_versions_that_are_all_there_stand_for_a_damaged_checkpoint(
+    tmp_path: Path, form: str, damage: Callable[[Path], None]
+) -> None:
+    table = made(tmp_path / "t")
+    damage(to_v2(table, form, [1]))
+    again = moved(tmp_path / "t")
+    assert ids(again) == [2, 4, 5, 6]
+    assert again.transaction_version("loader") == 7
+    with again.append() as append:
+        append.write(pa.table({"part": ["p0"], "id": [8]}))
+    assert append.version == 7
+    assert ids(again, version=6) == [2, 4, 5, 6]
+
+
+@pytest.mark.parametrize("lost", ["nothing", "the older one", "a version"])
+def test_an_older_checkpoint_stands_for_a_damaged_one_if_no_version_between_is_missing(
+    tmp_path: Path, lost: str
+) -> None:
+    table = made(tmp_path / "t")
+    older = table.checkpoint()
+    assert older == 6
+    for value in (7, 8):
+        with table.append() as append:
+            append.write(pa.table({"part": ["p0"], "id": [value]}))
+    newer = table.checkpoint()
+    log = tmp_path / "t" / "_delta_log"
+    cut(log / f"{newer:020}.checkpoint.parquet")
+    for version in range(5):
+        (log / f"{version:020}.json").unlink()
+    if lost == "the older one":
+        cut(log / f"{older:020}.checkpoint.parquet")
+    if lost == "a version":
+        (log / f"{7:020}.json").unlink()
+    if lost == "nothing":
+        assert ids(moved(tmp_path / "t")) == [2, 4, 5, 6, 7, 8]
+    else:
+        with pytest.raises(CorruptLogError, match=f"{newer:020}"):
+            moved(tmp_path / "t")

@@ -69,6 +69,11 @@ impl HeadReplay {
         self.version
     }
 
+    /// Returns true if protocol and metadata are known.
+    pub fn is_whole(&self) -> bool {
+        self.protocol.is_some() && self.metadata.is_some()
+    }
+
     /// Begins the next version.
     pub fn begin(&mut self, version: Version) {
         self.version = version;
@@ -196,6 +201,10 @@ impl Replaying for KnownReplay {
 
     fn version(&self) -> Version {
         self.head.version()
+    }
+
+    fn has_head(&self) -> bool {
+        self.head.is_whole()
     }
 
     fn checkpoint(&mut self, log: &LogDir, name: &str, version: Version, changed_in: Version) -> Result<()> {

@@ -55,6 +55,7 @@ pub(crate) struct LogFiles {
 pub(crate) struct LogListing {
     /// The newest version; [`BEFORE_FIRST`] without any.
     pub tip: Version,
+    versions: BTreeSet<Version>,
     /// Parts of checkpoints: part number, number of parts, file name.
     checkpoints: BTreeMap<Version, Vec<(u32, u32, String)>>,
 }
@@ -81,6 +82,18 @@ impl LogListing {
             })
     }
 
+    /// Returns true if every version from `first` to `last` is there.
+    fn has_all(&self, first: Version, last: Version) -> bool {
+        let there = self.versions.range(first..=last).count();
+        usize::try_from(last - first + 1) == Ok(there)
+    }
+
+    /// The names of all files of checkpoints.
+    pub fn checkpoint_files(&self) -> impl Iterator<Item = &str> {
+        let parts = self.checkpoints.values().flatten();
+        parts.map(|(.., name)| name.as_str())
+    }
+
     /// The version of the oldest complete checkpoint at or after `at_least`.
     fn first_checkpoint(&self, at_least: Version) -> Option<Version> {
         let mut versions = self.checkpoints.range(at_least..).map(|(version, _)| *version);
@@ -101,6 +114,9 @@ pub(crate) trait Replaying {
 
     /// The last version that was replayed.
     fn version(&self) -> Version;
+
+    /// Returns true if protocol and metadata are known, which every checkpoint holds.
+    fn has_head(&self) -> bool;
 
     /// Takes a file of a version's checkpoint in.
     fn checkpoint(&mut self, log: &LogDir, name: &str, version: Version, changed_in: Version) -> Result<()>;
@@ -174,6 +190,7 @@ impl LogDir {
         for name in self.0.list(FOLDER, after.as_deref())? {
             if let Some(version) = version_of_file(&name) {
                 listing.tip = listing.tip.max(version);
+                listing.versions.insert(version);
             } else if let Some((version, part, of)) = checkpoint_of_file(&name) {
                 let parts = listing.checkpoints.entry(version).or_default();
                 parts.push((part, of, name));
@@ -332,15 +349,10 @@ impl LogDir {
             }
             (None, _) => self.witness(version_file(listing.tip))?,
         };
-        let mut replay = R::new();
-        if let Some((version, names)) = &checkpoint {
-            let changed_in = changed_in(*version, hint.as_ref());
-            for name in names {
-                replay.checkpoint(self, name, *version, changed_in)?;
-            }
-        } else if listing.tip == BEFORE_FIRST {
+        if checkpoint.is_none() && listing.tip == BEFORE_FIRST {
             return Err(TableError::NotFound(self.0.root().to_path_buf()));
         }
+        let (mut replay, checkpoint) = self.begin::<R>(checkpoint, hint.as_ref())?;
         let mut last = None;
         while replay.version() < target {
             let next = replay.version() + 1;
@@ -364,11 +376,56 @@ impl LogDir {
             ))),
             _ => Ok(Loaded {
                 state: replay.finish()?,
-                checkpoint: checkpoint.map(|(version, _)| version),
+                checkpoint,
                 witness,
                 digest: last.map(|body| Digest::of(&body)),
             }),
         }
+    }
+
+    /// A replay up to a checkpoint, and the version of the one that it has read. Where that is damaged and the versions
+    /// that it stands for are all there, the replay begins with an older checkpoint or before the first version.
+    fn begin<R: Replaying>(
+        &self,
+        checkpoint: Option<(Version, Vec<&str>)>,
+        hint: Option<&Value>,
+    ) -> Result<(R, Option<Version>)> {
+        let read = |(version, names): (Version, Vec<&str>)| -> Result<_> {
+            let mut replay = R::new();
+            for name in &names {
+                replay.checkpoint(self, name, version, changed_in(version, hint))?;
+            }
+            if replay.has_head() {
+                return Ok((replay, Some(version)));
+            }
+            let shown = names.first().map_or_else(PathBuf::new, |name| self.shown(name));
+            Err(TableError::Malformed(format!(
+                "{}: it holds no protocol or no metadata, which a checkpoint has: it is not whole",
+                shown.display()
+            )))
+        };
+        let Some((newest, names)) = checkpoint else {
+            return Ok((R::new(), None));
+        };
+        let error = match read((newest, names)) {
+            Err(error) if error.is_of_damage() => error,
+            done => return done,
+        };
+        let listing = self.list(None)?;
+        let mut before = newest - 1;
+        while let Some((version, names)) = listing.checkpoint(before) {
+            if !listing.has_all(version + 1, newest) {
+                return Err(error);
+            }
+            match read((version, names)) {
+                Err(older) if older.is_of_damage() => before = version - 1,
+                done => return done,
+            }
+        }
+        if listing.has_all(0, newest) {
+            return Ok((R::new(), None));
+        }
+        Err(error)
     }
 
     /// The actions of a version.
