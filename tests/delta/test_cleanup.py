@@ -8,6 +8,7 @@ from pathlib import Path
 
 import deltalake
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import spillway.delta
@@ -15,7 +16,7 @@ from spillway.delta.append import _wait_for_checkpoints
 from spillway.errors import VersionNotFoundError
 
 from .conftest import read_deltalake
-from .logs import make_log, metadata_of
+from .logs import make_log, metadata_of, write_version
 
 DAYS = 86_400
 
@@ -103,6 +104,38 @@ def test_the_table_says_how_long_versions_are_kept(
     age(table, range(10), days)
     append(table, 10)
     assert (kept(table)[0][0] == 5) is goes
+
+
+RETENTION = "delta.setTransactionRetentionDuration"
+
+
+@pytest.mark.parametrize(
+    ("retention", "gone"),
+    [
+        (None, set()),
+        ("interval 2 days 12 hours", {"old"}),
+        ("interval 30 minutes", {"old", "hour"}),
+        ("interval 100 weeks", set()),
+        ("a while", set()),
+    ],
+)
+def test_a_checkpoint_drops_the_progress_of_applications_that_is_past_its_retention(
+    tmp_path: Path, retention: str | None, gone: set[str]
+) -> None:
+    table = grow(tmp_path / "t", 3, **({} if retention is None else {RETENTION: retention}))
+    now = int(time.time() * 1000)
+    times = {"old": now - 3 * DAYS * 1000, "hour": now - 3_600_000, "later": now + DAYS * 1000, "none": None}
+    lines = [{"txn": {"appId": app, "version": 1, "lastUpdated": at}} for app, at in times.items()]
+    write_version(table, 4, lines)
+    append(table, 5)
+    with table.append(app_id="own", app_version=3) as own:
+        own.write(number(6))
+    (log_of(table) / f"{5:020}.checkpoint.parquet").unlink(missing_ok=True)
+    version = table.checkpoint()
+    entries = pq.read_table(log_of(table) / f"{version:020}.checkpoint.parquet")["txn"].to_pylist()
+    assert {entry["appId"] for entry in entries if entry} == {*times, "own"} - gone
+    moved = spillway.delta.open((tmp_path / "t").rename(tmp_path / "u"))
+    assert {app for app in times if moved.transaction_version(app) is None} == gone
 
 
 def test_a_clock_that_was_set_back_deletes_nothing_that_is_young(tmp_path: Path) -> None:

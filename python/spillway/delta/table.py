@@ -259,7 +259,7 @@ class Table:
             schema_mode: ``"merge"`` adds columns that the table lacks.
             timeout: Seconds that the commit may take; None waits for ever.
             user_metadata: A note for the history.
-            max_file_bytes: Bytes that a data file has at most (1 GiB).
+            max_file_bytes: Bytes that a data file has at most; without it ``delta.targetFileSize``, or 1 GiB.
             max_file_rows: Rows of a data file.
             coalesce: True lets appends of this process that commit at the same time share data files, one per
                 partition, and an entry of the history. It is for many small appends: rows are kept in memory
@@ -728,7 +728,7 @@ class Table:
             CommitConflict: A concurrent transaction changed the schema, the properties or the protocol, and
                 made another change than this one.
             OptionError: Delta has no such property, or it may not have such a value; or one is a constraint.
-            UnsupportedTableError: A property, or the table, asks for a feature that is not built.
+            UnsupportedTableError: A property, or the table, asks for what is not built.
 
         Example:
             >>> import pyarrow as pa, spillway.delta

@@ -25,7 +25,9 @@ use crate::indexed::Indexed;
 use crate::kept::Kept;
 use crate::limits::Limits;
 use crate::operations::remove_chosen;
+use crate::optimize::bytes_of;
 use crate::place::DataFiles;
+use crate::properties::TARGET_FILE_SIZE;
 use crate::row_ids;
 use crate::rows::Shape;
 use crate::schema::{Column, Kind, Primitive, TableSchema};
@@ -260,7 +262,7 @@ impl DataWriter {
         let shape = Shape::new(&table, &given);
         let options = DatasetOptions::new(DatasetInput {
             partition_by: self.head.metadata.partition_columns.clone(),
-            max_file_bytes: Some(self.options.max_file_bytes.unwrap_or(FILE_BYTES)),
+            max_file_bytes: Some(self.file_bytes()),
             max_file_rows: self.options.max_file_rows,
             ..DatasetInput::default()
         })?;
@@ -282,6 +284,14 @@ impl DataWriter {
                 DataFiles::new(Arc::clone(&self.shared.place), self.options.folder.as_deref()),
             ),
         })
+    }
+
+    /// The most bytes of a file: those of the caller, of the table, or the default. A size of the table that is none
+    /// fails no append.
+    fn file_bytes(&self) -> i64 {
+        let of_table = || i64::try_from(bytes_of(self.head.property(TARGET_FILE_SIZE)?)?).ok();
+        let asked = self.options.max_file_bytes.or_else(of_table);
+        asked.unwrap_or(FILE_BYTES)
     }
 
     /// Adds to the error of rows that do not fit, for an overwrite of all rows, how to change the table's schema.

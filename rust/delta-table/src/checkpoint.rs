@@ -38,6 +38,7 @@ use crate::foreign_fields::ForeignFields;
 use crate::interval::interval_millis;
 use crate::log_dir::{CHANGED_IN, HINT, IN_COMMIT_TIMESTAMP, LogDir, Witness};
 use crate::parsed::{Forms, PARTITION_VALUES, Parsed, STATS, stats_texts};
+use crate::properties::TRANSACTION_RETENTION;
 use crate::scan::Calendar;
 use crate::snapshot::Snapshot;
 
@@ -456,11 +457,14 @@ impl Sink for Checked {
 fn actions(snapshot: &Snapshot) -> Vec<Action> {
     let contents = &snapshot.contents;
     let kept_since = kept_since(snapshot);
+    let progress_since = progress_since(snapshot);
     let mut actions = vec![
         Action::Protocol(snapshot.protocol.clone()),
         Action::Metadata(snapshot.metadata.as_ref().clone()),
     ];
-    actions.extend(contents.transactions.values().cloned().map(Action::Txn));
+    let progress = contents.transactions.values();
+    let young = progress.filter(|txn| txn.last_updated.is_none_or(|at| at >= progress_since));
+    actions.extend(young.cloned().map(Action::Txn));
     actions.extend(snapshot.domains.values().cloned().map(Action::DomainMetadata));
     actions.extend(contents.files.values().map(|add| {
         Action::Add(Add {
@@ -490,6 +494,13 @@ fn kept_since(snapshot: &Snapshot) -> i64 {
         Some(text) => interval_millis(text),
         None => Some(TOMBSTONE_DAYS * DAY),
     };
+    millis.map_or(i64::MIN, |millis| now().saturating_sub(millis))
+}
+
+/// The time since which the progress of applications is kept: all, unless the table says for how long. Without it a
+/// table of many applications would have all of their entries in each checkpoint for ever.
+fn progress_since(snapshot: &Snapshot) -> i64 {
+    let millis = snapshot.property(TRANSACTION_RETENTION).and_then(interval_millis);
     millis.map_or(i64::MIN, |millis| now().saturating_sub(millis))
 }
 
