@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import deltalake
 import pyarrow as pa
@@ -17,6 +18,9 @@ from spillway.errors import VersionNotFoundError
 
 from .conftest import read_deltalake
 from .logs import make_log, metadata_of, write_version
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 DAYS = 86_400
 
@@ -104,6 +108,47 @@ def test_the_table_says_how_long_versions_are_kept(
     age(table, range(10), days)
     append(table, 10)
     assert (kept(table)[0][0] == 5) is goes
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "whole": lambda body: body,
+    "cut": lambda body: body[: len(body) // 2],
+    "empty": lambda _: b"",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_checkpoint_stands_for_no_version(tmp_path: Path, damage: str) -> None:
+    table = grow(tmp_path / "t", 9)
+    checkpoint = log_of(table) / f"{5:020}.checkpoint.parquet"
+    checkpoint.write_bytes(DAMAGES[damage](checkpoint.read_bytes()))
+    age(table, range(10), 40)
+    append(table, 10)
+    first = 5 if damage == "whole" else 0
+    assert kept(table)[0] == list(range(first, 11))
+    assert sorted(read_deltalake(tmp_path / "t")["id"].to_pylist()) == list(range(1, 11))
+
+
+def test_checksums_and_compacted_versions_go_with_what_they_are_of(tmp_path: Path) -> None:
+    table = grow(tmp_path / "t", 14)
+    log = log_of(table)
+    checksums = [f"{version:020}.crc" for version in range(15)]
+    compacted = {
+        f"{first:020}.{last:020}.compacted.json": first
+        for first, last in [(0, 4), (3, 12), (10, 12), (11, 13), (12, 14)]
+    }
+    for name in [*checksums, *compacted]:
+        (log / name).write_text("{}")
+    strange = ["5.crc", f"{4:020}.CRC", f"{4:020}.compacted.json", f"{1:020}.2.compacted.json", "notes.txt"]
+    for name in strange:
+        (log / name).write_text("mine")
+    age(table, range(13), 40)
+    append(table, 15)
+    assert sorted(path.name[:20] for path in log.glob("*.checkpoint.parquet")) == [f"{10:020}", f"{15:020}"]
+    assert sorted(path.name for path in log.glob("*.crc")) == sorted([*checksums[10:], "5.crc"])
+    left = {path.name for path in log.glob("*.compacted.json")}
+    assert left == {name for name, first in compacted.items() if first > 10} | set(strange[2:4])
+    assert all((log / name).exists() for name in strange)
 
 
 RETENTION = "delta.setTransactionRetentionDuration"

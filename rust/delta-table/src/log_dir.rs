@@ -13,6 +13,7 @@ use parquet_writer::sink::Sink;
 use serde_json::Value;
 use uuid::Uuid;
 
+use crate::checkpoint::SIDECARS;
 use crate::data_file::DataFile;
 use crate::error::{Result, TableError};
 use crate::place::Place;
@@ -29,6 +30,9 @@ pub(crate) const CHANGED_IN: &str = "spillway.changedIn";
 /// The tag of our hints that keeps the in-commit timestamp of the checkpoint's version.
 pub(crate) const IN_COMMIT_TIMESTAMP: &str = "spillway.inCommitTimestamp";
 
+/// The end of the names of compacted ranges.
+const COMPACTED: &str = ".compacted.json";
+
 /// The versions before a range from which on delta-spark lets the times of versions rise.
 const RISING_BEFORE: Version = 100;
 
@@ -44,10 +48,20 @@ pub(crate) struct LogFile {
     name: String,
 }
 
+impl LogFile {
+    /// Returns true if nothing needs a derived file where the checkpoint of `kept` stands for what came before. A
+    /// compacted range that begins with that version has actions that the checkpoint has.
+    pub fn is_past(&self, kept: Version) -> bool {
+        self.version < kept || (self.version == kept && self.name.ends_with(COMPACTED))
+    }
+}
+
 /// All versions and all parts of checkpoints, and the time now by the clock that dates them.
 pub(crate) struct LogFiles {
     pub now: i64,
     pub files: Vec<LogFile>,
+    /// Files that other writers derive from versions: checksums, and compacted ranges under their first version.
+    pub derived: Vec<LogFile>,
 }
 
 /// The result of a listing.
@@ -178,6 +192,18 @@ fn checkpoint_of_file(name: &str) -> Option<(Version, u32, u32)> {
     Some((version, part.parse().ok()?, of.parse().ok()?))
 }
 
+/// The version of a checksum, or the first one of a compacted range, by the names of PROTOCOL.md.
+fn version_of_derived(name: &str) -> Option<Version> {
+    let digits = if let Some(digits) = name.strip_suffix(".crc") {
+        digits
+    } else {
+        let (first, last) = name.strip_suffix(COMPACTED)?.split_once('.')?;
+        version_of_file(&format!("{last}.json"))?;
+        first
+    };
+    version_of_file(&format!("{digits}.json"))
+}
+
 impl LogDir {
     /// Lists the log. With a version, older files may be left out.
     pub fn list(&self, from: Option<Version>) -> Result<LogListing> {
@@ -204,18 +230,37 @@ impl LogDir {
         let Some(ages) = self.0.ages(FOLDER)? else {
             return Ok(None);
         };
-        let mut files = Vec::new();
+        let (mut files, mut derived) = (Vec::new(), Vec::new());
         for (name, modified) in ages.files {
             let checkpoint = || checkpoint_of_file(&name).map(|(version, ..)| version);
-            if let Some(version) = version_of_file(&name).or_else(checkpoint) {
-                files.push(LogFile {
-                    version,
-                    modified,
-                    name,
-                });
-            }
+            let (version, kind) = match version_of_file(&name).or_else(checkpoint) {
+                Some(version) => (version, &mut files),
+                None => match version_of_derived(&name) {
+                    Some(version) => (version, &mut derived),
+                    None => continue,
+                },
+            };
+            kind.push(LogFile {
+                version,
+                modified,
+                name,
+            });
         }
-        Ok(Some(LogFiles { now: ages.now, files }))
+        Ok(Some(LogFiles {
+            now: ages.now,
+            files,
+            derived,
+        }))
+    }
+
+    /// The sidecars of checkpoints, by their names in the log, and the times at which they were written.
+    pub fn sidecars(&self) -> Result<Vec<(String, i64)>> {
+        let ages = self.0.ages(&Self::named(SIDECARS))?;
+        let files = ages.map(|ages| ages.files).unwrap_or_default().into_iter();
+        let files = files.filter(|(name, _)| !name.contains('/'));
+        Ok(files
+            .map(|(name, at)| (format!("{SIDECARS}/{name}"), at))
+            .collect())
     }
 
     /// The times at which versions from `first` on were written, in milliseconds since the epoch; none where the store
@@ -293,6 +338,12 @@ impl LogDir {
     /// Opens a file likewise that replaces nothing.
     pub fn create_whole(&self, name: &str) -> Result<Box<dyn Sink>> {
         self.0.create_whole(&Self::named(name))
+    }
+
+    /// Removes files by their names in the log, as far as that can be done; returns how many went.
+    pub fn remove_named(&self, names: &[String]) -> usize {
+        let names: Vec<String> = names.iter().map(|name| Self::named(name)).collect();
+        self.0.remove(&names)
     }
 
     /// Removes a file, as far as that can be done.
