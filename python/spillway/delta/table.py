@@ -952,9 +952,10 @@ class Table:
 
         Raises:
             OptionError: The retention is negative, or shorter than the table's own.
-            CorruptLogError: The log names a file outside of the table's folder.
-            UnsupportedTableError: The table asks its writers for a feature that is not built, or a deletion
-                vector is outside of the table's folder.
+            CorruptLogError: The log names a file by a path that leaves the table's folder.
+            UnsupportedTableError: The table asks its writers for a feature that is not built, or a file or a
+                deletion vector is outside of the table's folder; or this machine's clock is over an hour off
+                that of the file server.
 
         Example:
             >>> import pyarrow as pa, spillway.delta

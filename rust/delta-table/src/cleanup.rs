@@ -30,7 +30,8 @@ const YOUNGEST: i64 = 3_600_000;
 /// Removes files past the table's retention, and returns their number.
 ///
 /// # Errors
-/// When the folder cannot be read, or the checkpoint that is to stand for what goes.
+/// When the folder cannot be read, or the checkpoint that is to stand for what goes; when the clock of this machine is
+/// far off that of the file server.
 pub(crate) fn clean_up(log: &LogDir, head: &Head) -> Result<usize> {
     let Some(retention) = retention(head) else {
         return Ok(0);
@@ -38,6 +39,7 @@ pub(crate) fn clean_up(log: &LogDir, head: &Head) -> Result<usize> {
     let Some(LogFiles { now, files, derived }) = log.files()? else {
         return Ok(0);
     };
+    let now = log.0.now_for_removal(now)?;
     let Some(cut_off) = cut_off(now, retention) else {
         return Ok(0);
     };
