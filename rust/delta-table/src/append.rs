@@ -8,7 +8,7 @@ use arrow_array::ArrayRef;
 use arrow_schema::SchemaRef;
 use delta_commit::actions::{Action, Add, Metadata, PartitionValues, Txn};
 use delta_commit::clustering::without_statistics;
-use delta_commit::{CommitError, MemberId, Operation, Patience, Transaction, Version, path};
+use delta_commit::{CommitError, MemberId, Operation, Patience, Transaction, Version, announced_files, path};
 use parquet_dataset::{DatasetInput, DatasetOptions, Prepared, Spread, SpreadFile, SpreadPlan, ValuesIn};
 use parquet_writer::{Batch, OptionFault, Timestamps, WriteError, WriterOptions};
 
@@ -623,6 +623,8 @@ pub struct Append {
     merged: Option<Merged>,
     /// The table as it was when the first of them came.
     known: Option<Arc<Snapshot>>,
+    /// Its transactions that the committer got.
+    tried: Vec<MemberId>,
     /// True if the table already has these rows.
     is_repeated: bool,
     state: State,
@@ -756,6 +758,7 @@ impl Append {
             taken: HashSet::new(),
             merged: None,
             known: None,
+            tried: Vec::new(),
             is_repeated,
             state: State::Writing,
             is_posted: false,
@@ -1031,6 +1034,7 @@ impl Append {
         self.prepare()?;
         loop {
             let transaction = self.transaction()?;
+            self.tried.push(transaction.id);
             // Should it panic, nobody knows.
             self.in_doubt = true;
             let done = self.shared.commit(transaction, patience);
@@ -1273,15 +1277,21 @@ impl Append {
         self.remove_attached();
     }
 
-    /// Removes the files of attached parts, except those that the table has by another append's commit.
+    /// Removes the files of attached parts, except those that the table has by another append's commit, and those that
+    /// another process has announced: it, or any other, may still commit them.
     fn remove_attached(&mut self) {
         let attached = std::mem::take(&mut self.attached);
         if attached.iter().all(|part| part.adds.is_empty()) {
             return;
         }
-        // Where the log cannot be read, the files stay: no reader sees them.
+        // Where the log or the announcements cannot be read, the files stay: no reader sees them. What is announced no
+        // more may be in the table, which is read afterwards.
+        let place = &self.shared.place;
+        let Ok(announced) = announced_files(place.log_store().as_ref(), &self.tried) else {
+            return;
+        };
         if let Ok(table) = self.shared.snapshot(&mut self.shared.looking()) {
-            self.shared.place.remove(&stray_files(&attached, &table));
+            place.remove(&stray_files(&attached, &table, &announced));
         }
     }
 

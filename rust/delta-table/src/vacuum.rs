@@ -88,7 +88,7 @@ impl Table {
             now => now?,
         };
         // In this order: a bundle that is gone from the announced ones may be in the table, which is read after them.
-        let announced = announced_files(shared.place.log_store().as_ref())?;
+        let announced = announced_files(shared.place.log_store().as_ref(), &[])?;
         let snapshot = shared.snapshot(&mut shared.looking())?;
         snapshot.check_writable()?;
         let cut_off = now.saturating_sub(retention);
