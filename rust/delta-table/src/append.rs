@@ -8,6 +8,7 @@ use arrow_array::ArrayRef;
 use arrow_schema::SchemaRef;
 use delta_commit::actions::{Action, Add, Metadata, PartitionValues, Txn};
 use delta_commit::clustering::without_statistics;
+use delta_commit::log::{LoggedSize, UnsyncedFile};
 use delta_commit::{CommitError, MemberId, Operation, Patience, Transaction, Version, announced_files, path};
 use parquet_dataset::{DatasetInput, DatasetOptions, Prepared, Spread, SpreadFile, SpreadPlan, ValuesIn};
 use parquet_writer::{Batch, OptionFault, Timestamps, WriteError, WriterOptions};
@@ -1307,7 +1308,8 @@ impl Append {
     }
 
     /// Completes the files and closes the append without a commit. Another append can [`attach`](Self::attach) the
-    /// files by the returned bytes.
+    /// files by the returned bytes. They survive a crash of this machine: the process that commits them can sync only
+    /// what its own machine has.
     ///
     /// # Errors
     /// [`TableError::Option`] when the append has an option that only a commit can follow. After any other error it is
@@ -1348,6 +1350,18 @@ impl Append {
 
     fn detached(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<Vec<u8>> {
         let written = self.writer.finish(go_on)?;
+        if !self.shared.place.keeps() {
+            let files = written.adds.iter().map(|add| UnsyncedFile {
+                path: add.path.clone(),
+                size: LoggedSize::Exactly(add.size),
+            });
+            let synced = self
+                .shared
+                .place
+                .log_store()
+                .sync_data(&files.collect::<Vec<_>>());
+            synced.into_iter().collect::<Result<(), _>>()?;
+        }
         let columns = self.writer.open.as_ref().map(Open::written);
         Part::new(&self.writer.head, columns.as_ref(), written)?.to_bytes()
     }
