@@ -163,8 +163,9 @@ class Table:
             OptionError: A text is not understood, with the place in it; a condition is none, or its value
                 does not fit its column.
             SchemaError: The table has no such column, or its rows have no ids.
-            UnsupportedTableError: The table has a column mapping that its protocol does not name. A deletion
-                vector outside the table's folder raises it when its file is read.
+            UnsupportedTableError: The table has a column mapping that its protocol does not name, or a file
+                with an absolute path. A deletion vector outside the table's folder raises it when its file is
+                read.
             VersionNotFoundError: The version is not, or no longer, there.
 
         Example:
