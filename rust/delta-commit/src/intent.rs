@@ -398,8 +398,10 @@ mod tests {
         let later = String::from_utf8(body)
             .unwrap()
             .replace("\"format\":2", "\"format\":9");
-        assert_eq!(added_by(later.as_bytes()), ["a", "b%20c"]);
-        assert!(added_by(b"{\"actions\":3}\nnothing").is_empty());
+        assert_eq!(added_by(later.as_bytes(), &[]), ["a", "b%20c"]);
+        let own = [MemberId::from_number(1).to_string()];
+        assert_eq!(added_by(later.as_bytes(), &own), ["b%20c"]);
+        assert!(added_by(b"{\"actions\":3}\nnothing", &[]).is_empty());
     }
 
     fn refusal(actions: Vec<Action>) -> String {

@@ -43,11 +43,10 @@ impl<T> PerProcess<T> {
     /// # Errors
     /// That of `make`.
     pub fn get_or_try_init<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
-        let made = match self.get() {
+        let mut new = match self.get() {
             Some(value) => return Ok(value),
-            None => make()?,
+            None => Some(make()?),
         };
-        let mut made = Some(made);
         let process = std::process::id();
         let mut node = self;
         loop {
@@ -56,8 +55,8 @@ impl<T> PerProcess<T> {
                 Some((owner, value)) if *owner == process => return Ok(value),
                 Some(_) => node = node.next.get_or_init(|| Box::new(Self::new())),
                 None => {
-                    if let Some(made) = made.take() {
-                        let _ = node.here.set((process, made));
+                    if let Some(new) = new.take() {
+                        let _ = node.here.set((process, new));
                     }
                 }
             }
