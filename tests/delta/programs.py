@@ -152,6 +152,16 @@ def in_turn(folder: str) -> None:
     print(json.dumps({"version": append.version}))
 
 
+def detach(folder: str) -> None:
+    """Write files for another process to commit, and say what came of it."""
+    append = spillway.delta.open(folder).append()
+    append.write(pa.table({"writer": ["a", "b"], "number": [1, 2]}, schema=SCHEMA))
+    try:
+        print(json.dumps({"adds": json.loads(append.detach())["adds"]}))
+    except OSError as error:
+        print(json.dumps({"error": told(error)}))
+
+
 def doubt(folder: str) -> None:
     """Append, ask what became of it, and append again; and the same once the table was opened again."""
     table = spillway.delta.open(folder)
@@ -363,6 +373,7 @@ if __name__ == "__main__":
         "at_once": at_once,
         "spread": spread,
         "in_turn": in_turn,
+        "detach": detach,
         "doubt": doubt,
         "deletes": deletes,
         "endless_deletes": endless_deletes,

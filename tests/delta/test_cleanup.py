@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import deltalake
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import spillway.delta
@@ -15,7 +17,10 @@ from spillway.delta.append import _wait_for_checkpoints
 from spillway.errors import VersionNotFoundError
 
 from .conftest import read_deltalake
-from .logs import make_log, metadata_of
+from .logs import make_log, metadata_of, write_version
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 DAYS = 86_400
 
@@ -90,6 +95,8 @@ def test_a_checkpoint_takes_old_versions_away(tmp_path: Path) -> None:
         ({"delta.logRetentionDuration": "interval 400 days"}, 399, False),
         ({"delta.logRetentionDuration": "interval 1 year"}, 4000, False),
         ({"delta.logRetentionDuration": "interval 1 week"}, 9, True),
+        ({"delta.logRetentionDuration": "1 week 2 days 12 hours"}, 9, False),
+        ({"delta.logRetentionDuration": "INTERVAL 1 week 2 days -1 days"}, 10, True),
         ({"delta.logRetentionDuration": "interval 0 days"}, 2, True),
         ({"delta.logRetentionDuration": "interval 0 days"}, 0.5 / 24, False),
     ],
@@ -101,6 +108,79 @@ def test_the_table_says_how_long_versions_are_kept(
     age(table, range(10), days)
     append(table, 10)
     assert (kept(table)[0][0] == 5) is goes
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "whole": lambda body: body,
+    "cut": lambda body: body[: len(body) // 2],
+    "empty": lambda _: b"",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_checkpoint_stands_for_no_version(tmp_path: Path, damage: str) -> None:
+    table = grow(tmp_path / "t", 9)
+    checkpoint = log_of(table) / f"{5:020}.checkpoint.parquet"
+    checkpoint.write_bytes(DAMAGES[damage](checkpoint.read_bytes()))
+    age(table, range(10), 40)
+    append(table, 10)
+    first = 5 if damage == "whole" else 0
+    assert kept(table)[0] == list(range(first, 11))
+    assert sorted(read_deltalake(tmp_path / "t")["id"].to_pylist()) == list(range(1, 11))
+
+
+def test_checksums_and_compacted_versions_go_with_what_they_are_of(tmp_path: Path) -> None:
+    table = grow(tmp_path / "t", 14)
+    log = log_of(table)
+    checksums = [f"{version:020}.crc" for version in range(15)]
+    compacted = {
+        f"{first:020}.{last:020}.compacted.json": first
+        for first, last in [(0, 4), (3, 12), (10, 12), (11, 13), (12, 14)]
+    }
+    for name in [*checksums, *compacted]:
+        (log / name).write_text("{}")
+    strange = ["5.crc", f"{4:020}.CRC", f"{4:020}.compacted.json", f"{1:020}.2.compacted.json", "notes.txt"]
+    for name in strange:
+        (log / name).write_text("mine")
+    age(table, range(13), 40)
+    append(table, 15)
+    assert sorted(path.name[:20] for path in log.glob("*.checkpoint.parquet")) == [f"{10:020}", f"{15:020}"]
+    assert sorted(path.name for path in log.glob("*.crc")) == sorted([*checksums[10:], "5.crc"])
+    left = {path.name for path in log.glob("*.compacted.json")}
+    assert left == {name for name, first in compacted.items() if first > 10} | set(strange[2:4])
+    assert all((log / name).exists() for name in strange)
+
+
+RETENTION = "delta.setTransactionRetentionDuration"
+
+
+@pytest.mark.parametrize(
+    ("retention", "gone"),
+    [
+        (None, set()),
+        ("interval 2 days 12 hours", {"old"}),
+        ("interval 30 minutes", {"old", "hour"}),
+        ("interval 100 weeks", set()),
+        ("a while", set()),
+    ],
+)
+def test_a_checkpoint_drops_the_progress_of_applications_that_is_past_its_retention(
+    tmp_path: Path, retention: str | None, gone: set[str]
+) -> None:
+    table = grow(tmp_path / "t", 3, **({} if retention is None else {RETENTION: retention}))
+    now = int(time.time() * 1000)
+    times = {"old": now - 3 * DAYS * 1000, "hour": now - 3_600_000, "later": now + DAYS * 1000, "none": None}
+    lines = [{"txn": {"appId": app, "version": 1, "lastUpdated": at}} for app, at in times.items()]
+    write_version(table, 4, lines)
+    append(table, 5)
+    with table.append(app_id="own", app_version=3) as own:
+        own.write(number(6))
+    (log_of(table) / f"{5:020}.checkpoint.parquet").unlink(missing_ok=True)
+    version = table.checkpoint()
+    entries = pq.read_table(log_of(table) / f"{version:020}.checkpoint.parquet")["txn"].to_pylist()
+    assert {entry["appId"] for entry in entries if entry} == {*times, "own"} - gone
+    moved = spillway.delta.open((tmp_path / "t").rename(tmp_path / "u"))
+    assert {app for app in times if moved.transaction_version(app) is None} == gone
 
 
 def test_a_clock_that_was_set_back_deletes_nothing_that_is_young(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import multiprocessing
 import pickle
@@ -24,6 +25,7 @@ from spillway.errors import (
 )
 
 from .conftest import READERS, read_deltalake
+from .test_vacuum import announce
 
 SCHEMA = pa.schema({"day": pa.string(), "id": pa.int64()})
 PROCESSES = 4
@@ -100,6 +102,32 @@ def test_rows_of_the_append_itself_are_committed_with_its_parts(table: spillway.
     assert ids(table) == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("end", ["abort", "conflict"])
+def test_files_that_another_process_has_announced_stay(table: spillway.delta.Table, end: str) -> None:
+    """It attached them too, and has died since: any process may still commit its announcement."""
+    announced, stray = detached(table, some_rows(1)), detached(table, some_rows(2))
+    intent = announce(table, *json.loads(announced)["adds"])
+    append = table.append()
+    append.attach(announced)
+    append.attach(stray)
+    if end == "abort":
+        append.abort()
+    else:
+        spillway.delta.open(table.path).add_constraint("some", "id > 0")
+        with pytest.raises(ProtocolChanged):
+            append.commit()
+    paths = [add["path"] for add in json.loads(announced)["adds"]]
+    assert data_files(table) == {*paths}
+    assert table._native.paths_in_use("day=mon") == paths
+    intent.unlink()
+    assert table._native.paths_in_use("day=mon") == []
+    append = table.append()
+    with pytest.raises(ProtocolChanged) if end == "conflict" else contextlib.nullcontext():
+        append.attach(announced)
+    append.abort()
+    assert data_files(table) == ({*paths} if end == "conflict" else set())
+
+
 def test_a_part_without_rows_adds_nothing(table: spillway.delta.Table) -> None:
     part = detached(table)
     with table.append() as append:
@@ -153,7 +181,7 @@ def test_a_file_outside_of_the_table_is_refused(table: spillway.delta.Table, pat
     part = detached(table, some_rows(1))
     add = json.loads(part)["adds"][0] | {"path": path}
     append = table.append()
-    with pytest.raises(spillway.SpillwayError, match="does not stay inside the table"):
+    with pytest.raises(spillway.SpillwayError, match=r"inside the table|is absolute"):
         append.attach(changed(part, adds=[add]))
     append.abort()
 

@@ -70,6 +70,7 @@ def test_a_damaged_checkpoint_is_named(folder: Path) -> None:
     spillway.delta.open(folder).checkpoint()
     checkpoint = next((folder / "_delta_log").glob("*.checkpoint.parquet"))
     checkpoint.write_bytes(b"PAR1 and no more")
+    version_file(folder, 0).unlink()
     with pytest.raises(CorruptLogError, match="checkpoint"):
         spillway.delta.open(folder)
 

@@ -6,13 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import deltalake
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import spillway.delta
 from spillway.errors import AppendOnlyError, MetadataChanged, OptionError, UnsupportedTableError
 
-from .logs import line_of, needs, write_version
+from .logs import line_of, needs, set_as_another, write_version
 from .test_deletes import ids
 from .test_features import HARMLESS, NUMBERS, append
 
@@ -91,6 +92,35 @@ REFUSED = {
     "delta.columnMapping.mode": ("name", UnsupportedTableError, "not built"),
     "delta.rowTrackingSuspended": ("true", UnsupportedTableError, "not built"),
     "delta.checkpointPolicy": ("v2", UnsupportedTableError, "not built"),
+    "delta.autoOptimize.autoCompact": ("auto", OptionError, "give false"),
+    "delta.autoOptimize.optimizeWrite": ("true", UnsupportedTableError, "not built"),
+    "delta.checkpointRetentionDuration": ("interval 2 days", UnsupportedTableError, "not built"),
+    "delta.dropFeatureTruncateHistory.retentionDuration": (
+        "interval 1 day",
+        UnsupportedTableError,
+        "not built",
+    ),
+    "delta.enableFullRetentionRollback": ("true", UnsupportedTableError, "not built"),
+    "delta.randomPrefixLength": ("2", UnsupportedTableError, "not built"),
+    "delta.randomizeFilePrefixes": ("TRUE", UnsupportedTableError, "not built"),
+    "delta.sampleRetentionDuration": ("interval 7 days", UnsupportedTableError, "not built"),
+    "delta.tuneFileSizesForRewrites": ("true", UnsupportedTableError, "not built"),
+}
+# What another writer may have set.
+UNBUILT = {
+    name: value
+    for name, (value, *_) in REFUSED.items()
+    if name.startswith(
+        (
+            "delta.auto",
+            "delta.checkpointR",
+            "delta.drop",
+            "delta.enableF",
+            "delta.random",
+            "delta.sample",
+            "delta.tune",
+        )
+    )
 }
 
 
@@ -105,6 +135,42 @@ def test_what_a_table_cannot_have_is_refused_by_name(tmp_path: Path, name: str) 
         made(tmp_path / "u", **{name: value})
     assert (table.version, table.properties) == (0, {})
     assert not (tmp_path / "u").exists()
+
+
+def test_a_table_that_asks_for_what_is_not_built_stays_writable(tmp_path: Path) -> None:
+    table = made(tmp_path / "t")
+    assert len(UNBUILT) == 9
+    set_as_another(table, UNBUILT)
+    append(table, 1, 2)
+    append(table, 3)
+    table.delete("id = 1")
+    assert table.optimize().added_files == 1
+    table.checkpoint()
+    table.set_properties({"owner": "web", "delta.autoOptimize.autoCompact": "false"})
+    assert sorted(ids(table)) == [2, 3]
+    assert table.properties == UNBUILT | {"owner": "web", "delta.autoOptimize.autoCompact": "false"}
+    table.set_properties(dict.fromkeys(UNBUILT))
+    assert table.properties == {"owner": "web"}
+
+
+@pytest.mark.parametrize(
+    ("size", "option", "files"),
+    [(None, None, 1), ("100kb", None, 8), ("100kb", 1 << 30, 1), ("1g", 100 << 10, 8), ("a lot", None, 1)],
+)
+def test_appends_have_files_of_the_tables_size(
+    tmp_path: Path, size: str | None, option: int | None, files: int
+) -> None:
+    table = made(tmp_path / "t")
+    if size is not None:
+        set_as_another(table, {"delta.targetFileSize": size})
+        # An append begins with what its process knows of the table.
+        assert table.version == 1
+    numbers = np.random.default_rng(1).integers(0, 2**62, 100_000)
+    with table.append(max_file_bytes=option) as append:
+        append.write(pa.table({"id": numbers}))
+    sizes = [file.size for file in table.files()]
+    assert max(files - 1, 1) <= len(sizes) <= files + 1
+    assert len(ids(table)) == len(numbers)
 
 
 def test_in_commit_timestamps_begin_with_the_table(tmp_path: Path) -> None:

@@ -124,6 +124,24 @@ def test_an_append_syncs_what_may_not_survive_a_crash_and_nothing_else(machine: 
     assert synced[str(log)] >= 3
 
 
+def test_files_for_another_process_survive_a_crash_of_their_own_machine(machine: Machine) -> None:
+    """The process that commits them may see them by a file server: it cannot sync what is cached here."""
+    spillway.delta.create(machine.folder, SCHEMA, partition_by="writer")
+    adds = machine.run("detach")["adds"]
+    synced = machine.synced()
+    files = [machine.folder / add["path"] for add in adds]
+    assert len(files) == 2
+    for path in [*files, *(file.parent for file in files), machine.folder]:
+        assert synced[str(path)] == 1, path
+
+
+@pytest.mark.parametrize("bad", ["*/writer=b/*.parquet", "*/writer=b"])
+def test_files_whose_sync_failed_are_handed_to_nobody(machine: Machine, bad: str) -> None:
+    spillway.delta.create(machine.folder, SCHEMA, partition_by="writer")
+    assert machine.run("detach", fails=bad) == {"error": EIO}
+    assert not left_behind(machine.folder)
+
+
 def test_a_version_whose_sync_failed_is_acknowledged_by_nobody_in_the_process(machine: Machine) -> None:
     spillway.delta.create(machine.folder, SCHEMA)
     # The first sync is that of the version that is built upon.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
+import time
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -256,6 +258,41 @@ def test_clean_up_goes_by_a_checkpoint_with_all_of_its_files(
     assert ids(table) == [2, 4, 5, 6, 7]
     if whole:
         assert ids(moved(tmp_path / "t")) == [2, 4, 5, 6, 7]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_clean_up_takes_sidecars_that_no_checkpoint_names(tmp_path: Path, form: str) -> None:
+    table = made(tmp_path / "t")
+    to_v2(table, form, [1, 1])
+    sidecars = log_of(table) / "_sidecars"
+    named = sorted(path.name for path in sidecars.iterdir())
+    for name in ("stray.parquet", "young.parquet"):
+        (sidecars / name).write_bytes(b"PAR1")
+    age(table, range(7), 400)
+    then = time.time() - 3 * 86_400
+    for name in [*named, "stray.parquet"]:
+        os.utime(sidecars / name, (then, then))
+    append(table, 7)
+    assert table._native.clean_up_log() == 7
+    assert sorted(path.name for path in sidecars.iterdir()) == sorted([*named, "young.parquet"])
+    assert ids(moved(tmp_path / "t")) == [2, 4, 5, 6, 7]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_clean_up_leaves_sidecars_alone_while_a_checkpoint_cannot_be_read(tmp_path: Path, form: str) -> None:
+    table = made(tmp_path / "t")
+    to_v2(table, form, [1])
+    append(table, 7)
+    later = to_v2(table, form, [1])
+    sidecars = sorted((log_of(table) / "_sidecars").iterdir())
+    later.write_bytes(later.read_bytes()[:-20])
+    age(table, range(7), 400)
+    then = time.time() - 3 * 86_400
+    for path in sidecars:
+        os.utime(path, (then, then))
+    with pytest.raises(CorruptLogError, match=later.name):
+        table._native.clean_up_log()
+    assert sorted((log_of(table) / "_sidecars").iterdir()) == sidecars
 
 
 def test_clean_up_takes_old_checkpoints_with_ids_away(tmp_path: Path) -> None:

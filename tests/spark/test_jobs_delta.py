@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from spillway.spark.stream_jobs import DeltaBatch
 from spillway.spark.write_job import Target
 
 from ..delta.logs import content
+from ..delta.test_vacuum import announce
 from .test_jobs import SCHEMA, begun, data_files, driven, hidden, rows
 
 if TYPE_CHECKING:
@@ -160,6 +162,22 @@ def test_a_replay_keeps_the_files_that_older_versions_have(tmp_path: Path, end: 
         replay.abort()
     assert (data_files(to), ids(to), ids(to, version=1)) == (written, [], [1, 2])
     assert table.version == 2
+
+
+def test_a_replay_keeps_the_files_that_a_dead_driver_has_announced(tmp_path: Path) -> None:
+    """Another process may still commit them: the version would name files that are gone."""
+    to = tmp_path / "to"
+    table = spillway.delta.create(to, SCHEMA)
+    batch = [DeltaBatch(delta(to), "query", 0) for _ in range(2)]
+    dead = batch[0].write(rows(1, 2), 0, 0)
+    assert dead.part is not None
+    intent = announce(table, *json.loads(dead.part)["adds"])
+    batch[1].write(rows(1, 2), 0, 1)
+    batch[1].abort()
+    assert data_files(to) == {*dead.files}
+    intent.unlink()
+    batch[1].abort()
+    assert data_files(to) == set()
 
 
 @pytest.mark.parametrize("overwrite", [False, True])

@@ -162,8 +162,9 @@ class Table:
             OptionError: A text is not understood, with the place in it; a condition is none, or its value
                 does not fit its column.
             SchemaError: The table has no such column, or its rows have no ids.
-            UnsupportedTableError: The table has a column mapping that its protocol does not name. A deletion
-                vector outside the table's folder raises it when its file is read.
+            UnsupportedTableError: The table has a column mapping that its protocol does not name, or a file
+                with an absolute path. A deletion vector outside the table's folder raises it when its file is
+                read.
             VersionNotFoundError: The version is not, or no longer, there.
 
         Example:
@@ -260,7 +261,7 @@ class Table:
             schema_mode: ``"merge"`` adds columns that the table lacks.
             timeout: Seconds that the commit may take; None waits for ever.
             user_metadata: A note for the history.
-            max_file_bytes: Bytes that a data file has at most (1 GiB).
+            max_file_bytes: Bytes that a data file has at most; without it ``delta.targetFileSize``, or 1 GiB.
             max_file_rows: Rows of a data file.
             coalesce: True lets appends of this process that commit at the same time share data files, one per
                 partition, and an entry of the history. It is for many small appends: rows are kept in memory
@@ -739,7 +740,7 @@ class Table:
             CommitConflict: A concurrent transaction changed the schema, the properties or the protocol, and
                 made another change than this one.
             OptionError: Delta has no such property, or it may not have such a value; or one is a constraint.
-            UnsupportedTableError: A property, or the table, asks for a feature that is not built.
+            UnsupportedTableError: A property, or the table, asks for what is not built.
 
         Example:
             >>> import pyarrow as pa, spillway.delta
@@ -971,9 +972,10 @@ class Table:
 
         Raises:
             OptionError: The retention is negative, or shorter than the table's own.
-            CorruptLogError: The log names a file outside of the table's folder.
-            UnsupportedTableError: The table asks its writers for a feature that is not built, or a deletion
-                vector is outside of the table's folder.
+            CorruptLogError: The log names a file by a path that leaves the table's folder.
+            UnsupportedTableError: The table asks its writers for a feature that is not built, or a file or a
+                deletion vector is outside of the table's folder; or this machine's clock is over an hour off
+                that of the file server.
 
         Example:
             >>> import pyarrow as pa, spillway.delta

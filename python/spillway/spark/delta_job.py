@@ -228,13 +228,14 @@ class DeltaJob(Job):
         self._remove_unknown()
 
     def _remove_unknown(self) -> None:
-        """Remove the job's files that no version of the table names.
+        """Remove the job's files that no version of the table names and no process has announced.
 
-        A replay finds files of the first run that the table had once: its history reads them.
+        A replay finds files of the first run that the table had once: its history reads them. If that run
+        died after it announced its commit, any other process may still commit them.
         Where its log cannot be read, they stay: the failure that led here is the one to raise.
         """
         try:
-            keep = set(self._open()._native.known_paths(self._folder))  # noqa: SLF001 - one package
+            keep = set(self._open()._native.paths_in_use(self._folder))  # noqa: SLF001 - one package
         except TableNotFoundError:
             self._remove_strays(keep=())
             if self._made:

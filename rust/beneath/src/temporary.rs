@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write};
+use std::time::SystemTime;
 
 use uuid::Uuid;
 
@@ -68,6 +69,17 @@ impl Temporary {
             file.sync_all()?;
         }
         checked_close::close(file)
+    }
+
+    /// Closes it. Returns the time of its last write, by the clock of the file system.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn closed_at(&mut self) -> io::Result<SystemTime> {
+        // A network file system tells its own time once it has the bytes.
+        self.close(false)?;
+        let modified = self.folder.modified(&self.name);
+        modified.ok_or_else(|| io::Error::other("the file system does not say when a file was written"))
     }
 
     /// Gives it a name that nothing has yet, once it is closed. After an error it may be tried again.

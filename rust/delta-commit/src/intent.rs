@@ -233,24 +233,29 @@ impl ParsedIntent {
     }
 }
 
-/// Files that announced bundles add, as in `add.path`. Bundles that are too old to be carried, or of a format that is
-/// not known, count too: their owners may still have them committed.
+/// Files that announced bundles add, as in `add.path`, but for those of the transactions `own`. Bundles that are too
+/// old to be carried, or of a format that is not known, count too: their owners may still have them committed.
 ///
 /// # Errors
 /// An error if the store refuses, or does not answer.
-pub fn announced_files(store: &dyn LogStore) -> Result<Vec<String>, StoreError> {
+pub fn announced_files(store: &dyn LogStore, own: &[MemberId]) -> Result<Vec<String>, StoreError> {
     let entries = store.list_intents()?.entries;
     let names: Vec<String> = entries.into_iter().map(|entry| entry.name).collect();
     let bodies = store.read_intents(&names, &[])?.bodies;
-    Ok(bodies.iter().flat_map(|(_, body)| added_by(body)).collect())
+    let own: Vec<String> = own.iter().map(MemberId::to_string).collect();
+    Ok(bodies.iter().flat_map(|(_, body)| added_by(body, &own)).collect())
 }
 
-/// The files that the members in a body add, as far as it is one.
-fn added_by(body: &[u8]) -> Vec<String> {
+/// The files that the members in a body add, as far as it is one, but for the members `own`.
+fn added_by(body: &[u8], own: &[String]) -> Vec<String> {
     let members = body.split(|byte| *byte == b'\n');
     let members = members.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
     let mut files = Vec::new();
-    for member in members {
+    let is_own = |member: &Value| {
+        let id = member.get("id").and_then(Value::as_str);
+        id.is_some_and(|id| own.iter().any(|own| own == id))
+    };
+    for member in members.filter(|member| !is_own(member)) {
         let actions = member.get("actions").and_then(Value::as_array);
         let paths = actions.into_iter().flatten().filter_map(|action| {
             let path = action.get("add")?.get("path")?;
@@ -393,8 +398,10 @@ mod tests {
         let later = String::from_utf8(body)
             .unwrap()
             .replace("\"format\":2", "\"format\":9");
-        assert_eq!(added_by(later.as_bytes()), ["a", "b%20c"]);
-        assert!(added_by(b"{\"actions\":3}\nnothing").is_empty());
+        assert_eq!(added_by(later.as_bytes(), &[]), ["a", "b%20c"]);
+        let own = [MemberId::from_number(1).to_string()];
+        assert_eq!(added_by(later.as_bytes(), &own), ["b%20c"]);
+        assert!(added_by(b"{\"actions\":3}\nnothing", &[]).is_empty());
     }
 
     fn refusal(actions: Vec<Action>) -> String {

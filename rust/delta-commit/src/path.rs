@@ -125,14 +125,19 @@ fn needs_escape(character: char) -> bool {
 /// Decodes `add.path` to a path relative to the table's root.
 ///
 /// # Errors
-/// [`CommitError::Malformed`] when it is not UTF-8 once decoded, is absolute, or leaves the table.
+/// [`CommitError::Unsupported`] when it is absolute, as in a shallow clone. [`CommitError::Malformed`] when it is not
+/// UTF-8 once decoded, or leaves the table.
 pub fn decode_inside(path: &str) -> Result<String> {
     let decoded = percent_decode_str(path)
         .decode_utf8()
         .map_err(|e| CommitError::Malformed(format!("the path {path:?} is not UTF-8 once decoded: {e}")))?;
-    let absolute = decoded.starts_with('/') || decoded.contains("://") || decoded.starts_with("file:");
-    if decoded.is_empty() || absolute || decoded.contains('\0') || decoded.split('/').any(|part| part == "..")
-    {
+    if decoded.starts_with('/') || decoded.contains("://") || decoded.starts_with("file:") {
+        return Err(CommitError::Unsupported(format!(
+            "the path {path:?} is absolute, as those of a shallow clone are, and only files in the table's own folder \
+             are read and removed: use Spark for this table, or make a deep clone of it"
+        )));
+    }
+    if decoded.is_empty() || decoded.contains('\0') || decoded.split('/').any(|part| part == "..") {
         return Err(CommitError::Malformed(format!(
             "the path {path:?} does not stay inside the table; expected one relative to its root"
         )));

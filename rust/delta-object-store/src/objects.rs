@@ -45,7 +45,7 @@ const MOST_NAME: usize = 255;
 /// The clients of a folder. A forked child makes its own.
 pub(crate) struct Clients {
     location: Location,
-    folder: PerProcess<Result<Folder, String>>,
+    folder: PerProcess<Folder>,
     attend: fn() -> Attend,
     /// True once the store has shown that it creates an object only once.
     creates_once: AtomicBool,
@@ -53,15 +53,16 @@ pub(crate) struct Clients {
 
 impl Clients {
     pub fn folder(&self) -> Result<&Folder, StoreError> {
-        let open = || Folder::open(&self.location, self.attend).map_err(|error| error.to_string());
-        self.folder
-            .get_or_init(open)
-            .as_ref()
-            .map_err(|message| StoreError {
-                message: message.clone(),
+        let open = || Folder::open(&self.location, self.attend);
+        self.folder.get_or_try_init(open).map_err(|error| match error {
+            // No thread for requests now, say.
+            WriteError::Io { source, .. } => StoreError::io(self.url(), &source),
+            error => StoreError {
+                message: error.to_string(),
                 kind: StoreErrorKind::Permanent,
                 errno: None,
-            })
+            },
+        })
     }
 
     pub fn url(&self) -> &str {

@@ -8,7 +8,8 @@ use arrow_array::ArrayRef;
 use arrow_schema::SchemaRef;
 use delta_commit::actions::{Action, Add, Metadata, PartitionValues, Txn};
 use delta_commit::clustering::without_statistics;
-use delta_commit::{CommitError, MemberId, Operation, Patience, Transaction, Version, path};
+use delta_commit::log::{LoggedSize, UnsyncedFile};
+use delta_commit::{CommitError, MemberId, Operation, Patience, Transaction, Version, announced_files, path};
 use parquet_dataset::{DatasetInput, DatasetOptions, Prepared, Spread, SpreadFile, SpreadPlan, ValuesIn};
 use parquet_writer::{Batch, OptionFault, Timestamps, WriteError, WriterOptions};
 
@@ -25,7 +26,9 @@ use crate::indexed::Indexed;
 use crate::kept::Kept;
 use crate::limits::Limits;
 use crate::operations::remove_chosen;
+use crate::optimize::bytes_of;
 use crate::place::DataFiles;
+use crate::properties::TARGET_FILE_SIZE;
 use crate::row_ids;
 use crate::rows::Shape;
 use crate::schema::{Column, Kind, Primitive, TableSchema};
@@ -243,7 +246,7 @@ impl DataWriter {
     }
 
     fn start(&self, schema: &SchemaRef) -> Result<Open> {
-        let given = TableSchema::of(schema)?;
+        let given = TableSchema::of_rows(schema, &self.head.schema)?;
         let (table, changes_schema) = target_schema(&self.head.schema, &given, self.options.merge_schema)
             .map_err(|error| self.advised(error))?;
         if changes_schema {
@@ -260,7 +263,7 @@ impl DataWriter {
         let shape = Shape::new(&table, &given);
         let options = DatasetOptions::new(DatasetInput {
             partition_by: self.head.metadata.partition_columns.clone(),
-            max_file_bytes: Some(self.options.max_file_bytes.unwrap_or(FILE_BYTES)),
+            max_file_bytes: Some(self.file_bytes()),
             max_file_rows: self.options.max_file_rows,
             ..DatasetInput::default()
         })?;
@@ -282,6 +285,14 @@ impl DataWriter {
                 DataFiles::new(Arc::clone(&self.shared.place), self.options.folder.as_deref()),
             ),
         })
+    }
+
+    /// The most bytes of a file: those of the caller, of the table, or the default. A size of the table that is none
+    /// fails no append.
+    fn file_bytes(&self) -> i64 {
+        let of_table = || i64::try_from(bytes_of(self.head.property(TARGET_FILE_SIZE)?)?).ok();
+        let asked = self.options.max_file_bytes.or_else(of_table);
+        asked.unwrap_or(FILE_BYTES)
     }
 
     /// Adds to the error of rows that do not fit, for an overwrite of all rows, how to change the table's schema.
@@ -613,6 +624,8 @@ pub struct Append {
     merged: Option<Merged>,
     /// The table as it was when the first of them came.
     known: Option<Arc<Snapshot>>,
+    /// Its transactions that the committer got.
+    tried: Vec<MemberId>,
     /// True if the table already has these rows.
     is_repeated: bool,
     state: State,
@@ -746,6 +759,7 @@ impl Append {
             taken: HashSet::new(),
             merged: None,
             known: None,
+            tried: Vec::new(),
             is_repeated,
             state: State::Writing,
             is_posted: false,
@@ -1021,6 +1035,7 @@ impl Append {
         self.prepare()?;
         loop {
             let transaction = self.transaction()?;
+            self.tried.push(transaction.id);
             // Should it panic, nobody knows.
             self.in_doubt = true;
             let done = self.shared.commit(transaction, patience);
@@ -1263,15 +1278,21 @@ impl Append {
         self.remove_attached();
     }
 
-    /// Removes the files of attached parts, except those that the table has by another append's commit.
+    /// Removes the files of attached parts, except those that the table has by another append's commit, and those that
+    /// another process has announced: it, or any other, may still commit them.
     fn remove_attached(&mut self) {
         let attached = std::mem::take(&mut self.attached);
         if attached.iter().all(|part| part.adds.is_empty()) {
             return;
         }
-        // Where the log cannot be read, the files stay: no reader sees them.
+        // Where the log or the announcements cannot be read, the files stay: no reader sees them. What is announced no
+        // more may be in the table, which is read afterwards.
+        let place = &self.shared.place;
+        let Ok(announced) = announced_files(place.log_store().as_ref(), &self.tried) else {
+            return;
+        };
         if let Ok(table) = self.shared.snapshot(&mut self.shared.looking()) {
-            self.shared.place.remove(&stray_files(&attached, &table));
+            place.remove(&stray_files(&attached, &table, &announced));
         }
     }
 
@@ -1287,7 +1308,8 @@ impl Append {
     }
 
     /// Completes the files and closes the append without a commit. Another append can [`attach`](Self::attach) the
-    /// files by the returned bytes.
+    /// files by the returned bytes. They survive a crash of this machine: the process that commits them can sync only
+    /// what its own machine has.
     ///
     /// # Errors
     /// [`TableError::Option`] when the append has an option that only a commit can follow. After any other error it is
@@ -1328,6 +1350,18 @@ impl Append {
 
     fn detached(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<Vec<u8>> {
         let written = self.writer.finish(go_on)?;
+        if !self.shared.place.keeps() {
+            let files = written.adds.iter().map(|add| UnsyncedFile {
+                path: add.path.clone(),
+                size: LoggedSize::Exactly(add.size),
+            });
+            let synced = self
+                .shared
+                .place
+                .log_store()
+                .sync_data(&files.collect::<Vec<_>>());
+            synced.into_iter().collect::<Result<(), _>>()?;
+        }
         let columns = self.writer.open.as_ref().map(Open::written);
         Part::new(&self.writer.head, columns.as_ref(), written)?.to_bytes()
     }

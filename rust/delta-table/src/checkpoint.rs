@@ -35,8 +35,10 @@ use serde_json::{Value, json};
 use crate::data_file::{load_footer, ranges_of, table_error};
 use crate::error::{Result, TableError};
 use crate::foreign_fields::ForeignFields;
+use crate::interval::interval_millis;
 use crate::log_dir::{CHANGED_IN, HINT, IN_COMMIT_TIMESTAMP, LogDir, Witness};
 use crate::parsed::{Forms, PARTITION_VALUES, Parsed, STATS, stats_texts};
+use crate::properties::TRANSACTION_RETENTION;
 use crate::scan::Calendar;
 use crate::snapshot::Snapshot;
 
@@ -69,7 +71,7 @@ const JSON_STATS: &str = "stats";
 const SIDECAR: &str = "sidecar";
 
 /// The folder of those files in the log's.
-const SIDECARS: &str = "_sidecars";
+pub(crate) const SIDECARS: &str = "_sidecars";
 
 /// The name of a version's checkpoint.
 pub(crate) fn file_name(version: Version) -> String {
@@ -96,14 +98,28 @@ pub(crate) fn read(log: &LogDir, name: &str) -> Result<Vec<Action>> {
     Ok(actions)
 }
 
-/// Returns true if all files are there that a checkpoint's file names.
-pub(crate) fn is_whole(log: &LogDir, name: &str) -> Result<bool> {
-    for sidecar in read_file(log, name)?.sidecars {
-        if !log.has(&sidecar)? {
-            return Ok(false);
+/// Returns true if a checkpoint's files hold protocol and metadata, and all files are there that they name.
+///
+/// # Errors
+/// When one cannot be read.
+pub(crate) fn is_whole(log: &LogDir, names: &[&str]) -> Result<bool> {
+    let (mut has_protocol, mut has_metadata) = (false, false);
+    for name in names {
+        let Entries { actions, sidecars } = read_file(log, name)?;
+        for sidecar in sidecars {
+            if !log.has(&sidecar)? {
+                return Ok(false);
+            }
         }
+        has_protocol |= actions.iter().any(|action| matches!(action, Action::Protocol(_)));
+        has_metadata |= actions.iter().any(|action| matches!(action, Action::Metadata(_)));
     }
-    Ok(true)
+    Ok(has_protocol && has_metadata)
+}
+
+/// The names in the log of the files that a checkpoint's file names.
+pub(crate) fn sidecars_of(log: &LogDir, name: &str) -> Result<Vec<String>> {
+    Ok(read_columns(log, name, &[SIDECAR])?.sidecars)
 }
 
 /// The entries of one file.
@@ -182,8 +198,13 @@ fn is_json(name: &str) -> bool {
 /// Of a Parquet file only their columns are read, one row group at a time. In the rows of files they are null and take
 /// next to nothing. Files that it names hold none of them.
 pub(crate) fn read_head(log: &LogDir, name: &str) -> Result<Vec<Action>> {
+    Ok(read_columns(log, name, &HEAD_COLUMNS)?.actions)
+}
+
+/// Reads the entries of a file that are in some columns. Of a JSON file there may be others among them.
+fn read_columns(log: &LogDir, name: &str, columns: &[&str]) -> Result<Entries> {
     if is_json(name) {
-        return Ok(read_file(log, name)?.actions);
+        return read_file(log, name);
     }
     let shown = log.shown(name).display().to_string();
     let failed = |error| table_error(&shown, error);
@@ -192,10 +213,16 @@ pub(crate) fn read_head(log: &LogDir, name: &str) -> Result<Vec<Action>> {
         return Err(gone(log, name));
     };
     let metadata = metadata_of(&file).map_err(failed)?;
-    let mask = leaves_of(&metadata, |parts| {
-        parts.first().is_some_and(|name| HEAD_COLUMNS.contains(name))
-    });
+    let is_wanted = |parts: &[&str]| parts.first().is_some_and(|name| columns.contains(name));
     let mut entries = Entries::default();
+    let fields = metadata.schema().fields();
+    if !fields
+        .iter()
+        .any(|field| columns.contains(&field.name().as_str()))
+    {
+        return Ok(entries);
+    }
+    let mask = leaves_of(&metadata, is_wanted);
     for group in 0..metadata.metadata().num_row_groups() {
         let ranges = ranges_of(metadata.metadata(), group, &mask, None);
         let held = file.with(ranges).map_err(failed)?;
@@ -210,7 +237,7 @@ pub(crate) fn read_head(log: &LogDir, name: &str) -> Result<Vec<Action>> {
             entries.take(&rows)?;
         }
     }
-    Ok(entries.actions)
+    Ok(entries)
 }
 
 /// The rows in which any column has a value.
@@ -455,11 +482,14 @@ impl Sink for Checked {
 fn actions(snapshot: &Snapshot) -> Vec<Action> {
     let contents = &snapshot.contents;
     let kept_since = kept_since(snapshot);
+    let progress_since = progress_since(snapshot);
     let mut actions = vec![
         Action::Protocol(snapshot.protocol.clone()),
         Action::Metadata(snapshot.metadata.as_ref().clone()),
     ];
-    actions.extend(contents.transactions.values().cloned().map(Action::Txn));
+    let progress = contents.transactions.values();
+    let young = progress.filter(|txn| txn.last_updated.is_none_or(|at| at >= progress_since));
+    actions.extend(young.cloned().map(Action::Txn));
     actions.extend(snapshot.domains.values().cloned().map(Action::DomainMetadata));
     actions.extend(contents.files.values().map(|add| {
         Action::Add(Add {
@@ -492,28 +522,11 @@ fn kept_since(snapshot: &Snapshot) -> i64 {
     millis.map_or(i64::MIN, |millis| now().saturating_sub(millis))
 }
 
-/// The milliseconds of a text such as `interval 1 week`; none for other texts.
-pub(crate) fn interval_millis(text: &str) -> Option<i64> {
-    let mut words = text.split_whitespace();
-    let mut first = words.next()?;
-    if first.eq_ignore_ascii_case("interval") {
-        first = words.next()?;
-    }
-    let count: i64 = first.parse().ok().filter(|count| *count >= 0)?;
-    let unit = words.next()?.to_ascii_lowercase();
-    let millis = match unit.trim_end_matches('s') {
-        "week" => 604_800_000,
-        "day" => 86_400_000,
-        "hour" => 3_600_000,
-        "minute" => 60_000,
-        "second" => 1_000,
-        "millisecond" => 1,
-        _ => return None,
-    };
-    if words.next().is_some() {
-        return None;
-    }
-    count.checked_mul(millis)
+/// The time since which the progress of applications is kept: all, unless the table says for how long. Without it a
+/// table of many applications would have all of their entries in each checkpoint for ever.
+fn progress_since(snapshot: &Snapshot) -> i64 {
+    let millis = snapshot.property(TRANSACTION_RETENTION).and_then(interval_millis);
+    millis.map_or(i64::MIN, |millis| now().saturating_sub(millis))
 }
 
 /// The columns of a checkpoint.

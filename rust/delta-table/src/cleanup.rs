@@ -1,15 +1,18 @@
 //! The cleanup of the log: removes files of versions that are past the table's retention.
 //!
 //! The newest checkpoint before the cut-off and everything after it are kept, so that each version after the cut-off
-//! can still be read. Sidecars all stay: other checkpoints may name them.
+//! can still be read. What goes is what "Metadata Cleanup" in Delta's PROTOCOL.md says: versions, checkpoints and
+//! checksums before that checkpoint, compacted ranges that begin before or with it, and sidecars that no checkpoint
+//! names any more.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use delta_commit::Version;
 
-use crate::checkpoint::{interval_millis, is_whole};
+use crate::checkpoint::{is_whole, sidecars_of};
 use crate::error::Result;
 use crate::head::Head;
+use crate::interval::interval_millis;
 use crate::log_dir::{LogDir, LogFile, LogFiles};
 
 const DAY: i64 = 86_400_000;
@@ -27,24 +30,58 @@ const YOUNGEST: i64 = 3_600_000;
 /// Removes files past the table's retention, and returns their number.
 ///
 /// # Errors
-/// When the folder cannot be read.
+/// When the folder cannot be read, or the checkpoint that is to stand for what goes; when the clock of this machine is
+/// far off that of the file server.
 pub(crate) fn clean_up(log: &LogDir, head: &Head) -> Result<usize> {
     let Some(retention) = retention(head) else {
         return Ok(0);
     };
-    let Some(LogFiles { now, files }) = log.files()? else {
+    let Some(LogFiles { now, files, derived }) = log.files()? else {
         return Ok(0);
     };
+    let now = log.0.now_for_removal(now)?;
     let Some(cut_off) = cut_off(now, retention) else {
         return Ok(0);
     };
-    let Some(first_kept) = first_kept(log, head, &files, cut_off)? else {
+    let Some(first_kept) = first_kept(log, &files, cut_off)? else {
         return Ok(0);
     };
-    let mut expired: Vec<&LogFile> = files.iter().filter(|file| file.version < first_kept).collect();
+    let is_old = |file: &&LogFile| file.version < first_kept;
+    let mut expired: Vec<&LogFile> = files.iter().filter(is_old).collect();
     // In this order, so that what is left of a folder after a crash has no gap; a store removes several at once.
     expired.sort_by_key(|file| file.version);
-    Ok(log.remove(&expired))
+    // The actions of a compacted range that begins with the checkpoint's version are in it, and in later versions.
+    expired.extend(derived.iter().filter(|file| file.is_past(first_kept)));
+    let removed = log.remove(&expired);
+    if !has_sidecars(head) {
+        return Ok(removed);
+    }
+    Ok(removed + remove_sidecars(log, now)?)
+}
+
+fn has_sidecars(head: &Head) -> bool {
+    let mut features = head.protocol.writer_features.iter().flatten();
+    features.any(|feature| feature == V2_CHECKPOINT)
+}
+
+/// Removes sidecars that no checkpoint names, but for those of the last day: their checkpoint may be under way.
+fn remove_sidecars(log: &LogDir, now: i64) -> Result<usize> {
+    let Some(cut_off) = cut_off(now, DAY) else {
+        return Ok(0);
+    };
+    // Before the checkpoints are read: a checkpoint that comes later names young ones, or those of one that is there.
+    let mut old = log.sidecars()?;
+    old.retain(|(_, written)| *written < cut_off);
+    if old.is_empty() {
+        return Ok(0);
+    }
+    let mut named = HashSet::new();
+    for name in log.list(None)?.checkpoint_files() {
+        named.extend(sidecars_of(log, name)?);
+    }
+    let strays = old.into_iter().map(|(name, _)| name);
+    let strays: Vec<String> = strays.filter(|name| !named.contains(name)).collect();
+    Ok(log.remove_named(&strays))
 }
 
 /// The time for which files of the log are kept, in milliseconds; none when they are kept for ever.
@@ -66,8 +103,12 @@ fn cut_off(now: i64, retention: i64) -> Option<i64> {
     Some((at - at.rem_euclid(DAY)).min(now - YOUNGEST))
 }
 
-/// The newest checkpoint up to which every version is too old; none where files are gone that it names.
-fn first_kept(log: &LogDir, head: &Head, files: &[LogFile], cut_off: i64) -> Result<Option<Version>> {
+/// The newest checkpoint up to which every version is too old; none where nothing comes before it, or files are gone
+/// that it names.
+///
+/// # Errors
+/// When it cannot be read: the versions before it are all that is left of the table then.
+fn first_kept(log: &LogDir, files: &[LogFile], cut_off: i64) -> Result<Option<Version>> {
     let mut youngest: BTreeMap<Version, i64> = BTreeMap::new();
     for file in files {
         let at = youngest.entry(file.version).or_insert(file.modified);
@@ -84,10 +125,8 @@ fn first_kept(log: &LogDir, head: &Head, files: &[LogFile], cut_off: i64) -> Res
     let Some((version, names)) = listing.checkpoint(last_old) else {
         return Ok(None);
     };
-    let mut features = head.protocol.writer_features.iter().flatten();
-    let is_whole = match names.as_slice() {
-        [name] if features.any(|feature| feature == V2_CHECKPOINT) => is_whole(log, name)?,
-        _ => true,
-    };
-    Ok(is_whole.then_some(version))
+    if !files.iter().any(|file| file.version < version) {
+        return Ok(None);
+    }
+    Ok(is_whole(log, &names)?.then_some(version))
 }

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use delta_commit::actions::{Add, Format, Protocol};
 use delta_commit::conflict::{Conflict, ConflictKind};
 use delta_commit::log::BEFORE_FIRST;
-use delta_commit::{CommitError, Version, path};
+use delta_commit::{CommitError, Version, announced_files, path};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -19,6 +19,7 @@ use crate::head::Head;
 use crate::mapping::Mapping;
 use crate::schema::TableSchema;
 use crate::snapshot::Snapshot;
+use crate::table::Table;
 
 /// The form of a part's bytes.
 const FORM: u32 = 1;
@@ -188,10 +189,27 @@ impl Part {
     }
 }
 
-/// The names, in the table's folder, of files of parts that the table does not have.
-pub(crate) fn stray_files(parts: &[Part], table: &Snapshot) -> Vec<String> {
+impl Table {
+    /// The paths, as the log has them, of files below a folder that the table has, had and may still be asked for, or
+    /// may get by an announced transaction.
+    ///
+    /// # Errors
+    /// When the log or the announcements cannot be read.
+    pub fn paths_in_use(&self, folder: &str) -> Result<Vec<String>> {
+        // In this order: what is announced no more may be in the table.
+        let mut paths = announced_files(self.shared()?.place.log_store().as_ref(), &[])?;
+        let snapshot = self.snapshot()?;
+        paths.extend(snapshot.known_paths().map(str::to_owned));
+        let below = format!("{folder}/");
+        paths.retain(|path| path.starts_with(&below));
+        Ok(paths)
+    }
+}
+
+/// The names, in the table's folder, of files of parts that the table does not have and nobody has announced.
+pub(crate) fn stray_files(parts: &[Part], table: &Snapshot, announced: &[String]) -> Vec<String> {
     let adds = parts.iter().flat_map(|part| &part.adds);
-    adds.filter(|add| !is_known(&add.path, table))
+    adds.filter(|add| !is_known(&add.path, table) && !announced.contains(&add.path))
         .filter_map(|add| path::decode_inside(&add.path).ok())
         .collect()
 }

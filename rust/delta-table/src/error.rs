@@ -102,6 +102,11 @@ impl TableError {
         matches!(self, Self::Commit(CommitError::Store(error)) if error.kind == StoreErrorKind::Transient)
     }
 
+    /// Returns true if the bytes of the log are not what the protocol asks for.
+    pub(crate) const fn is_of_damage(&self) -> bool {
+        matches!(self, Self::Malformed(_) | Self::Commit(CommitError::Malformed(_)))
+    }
+
     /// Data or a schema that does not fit.
     pub(crate) fn schema(message: impl Into<String>) -> Self {
         Self::Commit(CommitError::schema(message))

@@ -69,6 +69,11 @@ impl HeadReplay {
         self.version
     }
 
+    /// Returns true if protocol and metadata are known.
+    pub fn is_whole(&self) -> bool {
+        self.protocol.is_some() && self.metadata.is_some()
+    }
+
     /// Begins the next version.
     pub fn begin(&mut self, version: Version) {
         self.version = version;
@@ -196,6 +201,10 @@ impl Replaying for KnownReplay {
 
     fn version(&self) -> Version {
         self.head.version()
+    }
+
+    fn has_head(&self) -> bool {
+        self.head.is_whole()
     }
 
     fn checkpoint(&mut self, log: &LogDir, name: &str, version: Version, changed_in: Version) -> Result<()> {
@@ -443,8 +452,27 @@ fn readable(protocol: &Protocol, metadata: &Metadata) -> Result<(Mapping, Arc<Ta
     check_readable(protocol)?;
     let mapping = Mapping::of(protocol, metadata)?;
     let schema = TableSchema::parse(&metadata.schema_string, mapping)?;
+    check_partitioning(metadata, &schema)?;
     widening::check(protocol, &schema.columns)?;
     Ok((mapping, Arc::new(schema)))
+}
+
+/// Refuses a table with a partition column that its schema lacks: nobody can say what type the values of its files
+/// have, and a scan would leave them out.
+fn check_partitioning(metadata: &Metadata, schema: &TableSchema) -> Result<()> {
+    let by = &metadata.partition_columns;
+    match by.iter().find(|name| schema.column(name).is_none()) {
+        None => Ok(()),
+        Some(missing) => {
+            let names = schema.columns.iter().map(|column| column.name.as_str());
+            let names: Vec<&str> = names.collect();
+            Err(TableError::Malformed(format!(
+                "the table is partitioned by {missing:?}, which is no column of its schema ({}): have its writer commit \
+                 a metaData action with both",
+                names.join(", ")
+            )))
+        }
+    }
 }
 
 /// Refuses a table whose reader features are not implemented.

@@ -25,6 +25,7 @@ mod fit;
 mod foreign_fields;
 pub mod head;
 mod indexed;
+mod interval;
 mod kept;
 mod limits;
 mod log_dir;

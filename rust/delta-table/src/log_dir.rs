@@ -13,6 +13,7 @@ use parquet_writer::sink::Sink;
 use serde_json::Value;
 use uuid::Uuid;
 
+use crate::checkpoint::SIDECARS;
 use crate::data_file::DataFile;
 use crate::error::{Result, TableError};
 use crate::place::Place;
@@ -29,6 +30,9 @@ pub(crate) const CHANGED_IN: &str = "spillway.changedIn";
 /// The tag of our hints that keeps the in-commit timestamp of the checkpoint's version.
 pub(crate) const IN_COMMIT_TIMESTAMP: &str = "spillway.inCommitTimestamp";
 
+/// The end of the names of compacted ranges.
+const COMPACTED: &str = ".compacted.json";
+
 /// The versions before a range from which on delta-spark lets the times of versions rise.
 const RISING_BEFORE: Version = 100;
 
@@ -44,10 +48,20 @@ pub(crate) struct LogFile {
     name: String,
 }
 
+impl LogFile {
+    /// Returns true if nothing needs a derived file where the checkpoint of `kept` stands for what came before. A
+    /// compacted range that begins with that version has actions that the checkpoint has.
+    pub fn is_past(&self, kept: Version) -> bool {
+        self.version < kept || (self.version == kept && self.name.ends_with(COMPACTED))
+    }
+}
+
 /// All versions and all parts of checkpoints, and the time now by the clock that dates them.
 pub(crate) struct LogFiles {
     pub now: i64,
     pub files: Vec<LogFile>,
+    /// Files that other writers derive from versions: checksums, and compacted ranges under their first version.
+    pub derived: Vec<LogFile>,
 }
 
 /// The result of a listing.
@@ -55,6 +69,7 @@ pub(crate) struct LogFiles {
 pub(crate) struct LogListing {
     /// The newest version; [`BEFORE_FIRST`] without any.
     pub tip: Version,
+    versions: BTreeSet<Version>,
     /// Parts of checkpoints: part number, number of parts, file name.
     checkpoints: BTreeMap<Version, Vec<(u32, u32, String)>>,
 }
@@ -81,6 +96,18 @@ impl LogListing {
             })
     }
 
+    /// Returns true if every version from `first` to `last` is there.
+    fn has_all(&self, first: Version, last: Version) -> bool {
+        let there = self.versions.range(first..=last).count();
+        usize::try_from(last - first + 1) == Ok(there)
+    }
+
+    /// The names of all files of checkpoints.
+    pub fn checkpoint_files(&self) -> impl Iterator<Item = &str> {
+        let parts = self.checkpoints.values().flatten();
+        parts.map(|(.., name)| name.as_str())
+    }
+
     /// The version of the oldest complete checkpoint at or after `at_least`.
     fn first_checkpoint(&self, at_least: Version) -> Option<Version> {
         let mut versions = self.checkpoints.range(at_least..).map(|(version, _)| *version);
@@ -101,6 +128,9 @@ pub(crate) trait Replaying {
 
     /// The last version that was replayed.
     fn version(&self) -> Version;
+
+    /// Returns true if protocol and metadata are known, which every checkpoint holds.
+    fn has_head(&self) -> bool;
 
     /// Takes a file of a version's checkpoint in.
     fn checkpoint(&mut self, log: &LogDir, name: &str, version: Version, changed_in: Version) -> Result<()>;
@@ -162,6 +192,18 @@ fn checkpoint_of_file(name: &str) -> Option<(Version, u32, u32)> {
     Some((version, part.parse().ok()?, of.parse().ok()?))
 }
 
+/// The version of a checksum, or the first one of a compacted range, by the names of PROTOCOL.md.
+fn version_of_derived(name: &str) -> Option<Version> {
+    let digits = if let Some(digits) = name.strip_suffix(".crc") {
+        digits
+    } else {
+        let (first, last) = name.strip_suffix(COMPACTED)?.split_once('.')?;
+        version_of_file(&format!("{last}.json"))?;
+        first
+    };
+    version_of_file(&format!("{digits}.json"))
+}
+
 impl LogDir {
     /// Lists the log. With a version, older files may be left out.
     pub fn list(&self, from: Option<Version>) -> Result<LogListing> {
@@ -174,6 +216,7 @@ impl LogDir {
         for name in self.0.list(FOLDER, after.as_deref())? {
             if let Some(version) = version_of_file(&name) {
                 listing.tip = listing.tip.max(version);
+                listing.versions.insert(version);
             } else if let Some((version, part, of)) = checkpoint_of_file(&name) {
                 let parts = listing.checkpoints.entry(version).or_default();
                 parts.push((part, of, name));
@@ -187,18 +230,37 @@ impl LogDir {
         let Some(ages) = self.0.ages(FOLDER)? else {
             return Ok(None);
         };
-        let mut files = Vec::new();
+        let (mut files, mut derived) = (Vec::new(), Vec::new());
         for (name, modified) in ages.files {
             let checkpoint = || checkpoint_of_file(&name).map(|(version, ..)| version);
-            if let Some(version) = version_of_file(&name).or_else(checkpoint) {
-                files.push(LogFile {
-                    version,
-                    modified,
-                    name,
-                });
-            }
+            let (version, kind) = match version_of_file(&name).or_else(checkpoint) {
+                Some(version) => (version, &mut files),
+                None => match version_of_derived(&name) {
+                    Some(version) => (version, &mut derived),
+                    None => continue,
+                },
+            };
+            kind.push(LogFile {
+                version,
+                modified,
+                name,
+            });
         }
-        Ok(Some(LogFiles { now: ages.now, files }))
+        Ok(Some(LogFiles {
+            now: ages.now,
+            files,
+            derived,
+        }))
+    }
+
+    /// The sidecars of checkpoints, by their names in the log, and the times at which they were written.
+    pub fn sidecars(&self) -> Result<Vec<(String, i64)>> {
+        let ages = self.0.ages(&Self::named(SIDECARS))?;
+        let files = ages.map(|ages| ages.files).unwrap_or_default().into_iter();
+        let files = files.filter(|(name, _)| !name.contains('/'));
+        Ok(files
+            .map(|(name, at)| (format!("{SIDECARS}/{name}"), at))
+            .collect())
     }
 
     /// The times at which versions from `first` on were written, in milliseconds since the epoch; none where the store
@@ -278,6 +340,12 @@ impl LogDir {
         self.0.create_whole(&Self::named(name))
     }
 
+    /// Removes files by their names in the log, as far as that can be done; returns how many went.
+    pub fn remove_named(&self, names: &[String]) -> usize {
+        let names: Vec<String> = names.iter().map(|name| Self::named(name)).collect();
+        self.0.remove(&names)
+    }
+
     /// Removes a file, as far as that can be done.
     pub fn remove_file(&self, name: &str) {
         self.0.remove(&[Self::named(name)]);
@@ -332,15 +400,10 @@ impl LogDir {
             }
             (None, _) => self.witness(version_file(listing.tip))?,
         };
-        let mut replay = R::new();
-        if let Some((version, names)) = &checkpoint {
-            let changed_in = changed_in(*version, hint.as_ref());
-            for name in names {
-                replay.checkpoint(self, name, *version, changed_in)?;
-            }
-        } else if listing.tip == BEFORE_FIRST {
+        if checkpoint.is_none() && listing.tip == BEFORE_FIRST {
             return Err(TableError::NotFound(self.0.root().to_path_buf()));
         }
+        let (mut replay, checkpoint) = self.begin::<R>(checkpoint, hint.as_ref())?;
         let mut last = None;
         while replay.version() < target {
             let next = replay.version() + 1;
@@ -364,11 +427,56 @@ impl LogDir {
             ))),
             _ => Ok(Loaded {
                 state: replay.finish()?,
-                checkpoint: checkpoint.map(|(version, _)| version),
+                checkpoint,
                 witness,
                 digest: last.map(|body| Digest::of(&body)),
             }),
         }
+    }
+
+    /// A replay up to a checkpoint, and the version of the one that it has read. Where that is damaged and the versions
+    /// that it stands for are all there, the replay begins with an older checkpoint or before the first version.
+    fn begin<R: Replaying>(
+        &self,
+        checkpoint: Option<(Version, Vec<&str>)>,
+        hint: Option<&Value>,
+    ) -> Result<(R, Option<Version>)> {
+        let read = |(version, names): (Version, Vec<&str>)| -> Result<_> {
+            let mut replay = R::new();
+            for name in &names {
+                replay.checkpoint(self, name, version, changed_in(version, hint))?;
+            }
+            if replay.has_head() {
+                return Ok((replay, Some(version)));
+            }
+            let shown = names.first().map_or_else(PathBuf::new, |name| self.shown(name));
+            Err(TableError::Malformed(format!(
+                "{}: it holds no protocol or no metadata, which a checkpoint has: it is not whole",
+                shown.display()
+            )))
+        };
+        let Some((newest, names)) = checkpoint else {
+            return Ok((R::new(), None));
+        };
+        let error = match read((newest, names)) {
+            Err(error) if error.is_of_damage() => error,
+            done => return done,
+        };
+        let listing = self.list(None)?;
+        let mut before = newest - 1;
+        while let Some((version, names)) = listing.checkpoint(before) {
+            if !listing.has_all(version + 1, newest) {
+                return Err(error);
+            }
+            match read((version, names)) {
+                Err(older) if older.is_of_damage() => before = version - 1,
+                done => return done,
+            }
+        }
+        if listing.has_all(0, newest) {
+            return Ok((R::new(), None));
+        }
+        Err(error)
     }
 
     /// The actions of a version.

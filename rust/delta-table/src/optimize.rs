@@ -21,6 +21,7 @@ use crate::error::{Result, TableError};
 use crate::head::Head;
 use crate::moved_rows::{Bin, MovedRows, NewFile, Source};
 use crate::operations::begin;
+use crate::properties::TARGET_FILE_SIZE;
 use crate::row_ids::{CopiedRows, head_of_copies};
 use crate::scan::row_count;
 use crate::snapshot::Snapshot;
@@ -28,9 +29,6 @@ use crate::table::{Shared, Table};
 
 /// Bytes of a new file, unless the table or the caller says otherwise.
 const TARGET: u64 = 128 << 20;
-
-/// The property that says otherwise.
-const TARGET_PROPERTY: &str = "delta.targetFileSize";
 
 /// A file is written again for its deleted rows alone if they are more than one in so many: delta-spark's
 /// `optimize.maxDeletedRowsRatio` of 0.05.
@@ -249,12 +247,12 @@ impl<'a> Compaction<'a> {
 
     fn target(&self) -> Result<u64> {
         let of_table = || {
-            let text = self.snapshot.property(TARGET_PROPERTY)?;
+            let text = self.snapshot.property(TARGET_FILE_SIZE)?;
             Some(bytes_of(text).ok_or_else(|| {
                 TableError::option(
                     "target_file_bytes",
                     format!(
-                        "the table has {TARGET_PROPERTY}={text:?}, which is no size such as 134217728 or 128mb: give \
+                        "the table has {TARGET_FILE_SIZE}={text:?}, which is no size such as 134217728 or 128mb: give \
                          target_file_bytes"
                     ),
                 )

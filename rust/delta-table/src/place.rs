@@ -23,10 +23,14 @@ use uuid::Uuid;
 
 use crate::checkpoint::{millis, now};
 use crate::error::{Result, TableError};
+use crate::log_dir::FOLDER;
 
 /// Bytes that are gathered before a file is opened, and for each later call. A small append opens its file once, when
 /// all of it is there.
 const BUFFER_BYTES: usize = 64 << 10;
+
+/// The milliseconds by which the clocks of this machine and of a file server may differ where files are removed by age.
+const MOST_CLOCK_SKEW: i64 = 3_600_000;
 
 /// The most bytes of a file name on the file systems in use.
 const MOST_NAME: usize = 255;
@@ -161,6 +165,16 @@ pub trait Place: Send + Sync {
 
     /// Returns true if a complete data file survives a crash without the committer's sync.
     fn keeps(&self) -> bool;
+
+    /// The time now, by the clock that dates files, from which on the age of files that are to be removed counts. A
+    /// listing told `listed`.
+    ///
+    /// # Errors
+    /// [`delta_commit::CommitError::Unsupported`] when the clock of this machine is far off: what else it dated is
+    /// wrong, too. [`delta_commit::CommitError::Store`] when the time cannot be told.
+    fn now_for_removal(&self, listed: i64) -> Result<i64> {
+        Ok(listed)
+    }
 
     /// Removes files, roughly in this order, as far as that can be done. Returns the number of removed files.
     fn remove(&self, names: &[String]) -> usize;
@@ -390,6 +404,18 @@ impl Place for Folder {
         false
     }
 
+    /// That of the file server, which may not be this machine's: a file that is written now tells it.
+    fn now_for_removal(&self, _listed: i64) -> Result<i64> {
+        let written = beneath::Folder::open(&self.root, Path::new(FOLDER)).and_then(|folder| {
+            let mut file = Temporary::create(folder)?;
+            file.write_all(b"?")?;
+            file.closed_at()
+        });
+        let path = self.root.join(FOLDER);
+        let written = written.map_err(|error| TableError::io(path.display(), &error))?;
+        check_clock(millis(written), now(), &self.root)
+    }
+
     fn remove(&self, names: &[String]) -> usize {
         // What cannot be removed is a stray file, which no reader sees. So is what lies in a linked folder.
         let went = |name: &&String| beneath::remove_file(&self.root, Path::new(name)).is_ok();
@@ -399,6 +425,21 @@ impl Place for Folder {
     fn attend(&self) -> Attend {
         (self.attend)()
     }
+}
+
+/// The time of a file server, where the clock of this machine is not far off.
+fn check_clock(served: i64, local: i64, root: &Path) -> Result<i64> {
+    let off = local.saturating_sub(served);
+    if off.abs() <= MOST_CLOCK_SKEW {
+        return Ok(served);
+    }
+    let seconds = off.unsigned_abs() / 1_000;
+    let side = if off > 0 { "ahead of" } else { "behind" };
+    Err(TableError::unsupported(format!(
+        "the clock of this machine is {seconds} s {side} that of the file system of {}, so nothing is removed by the age of \
+         files: set the clock",
+        root.display()
+    )))
 }
 
 /// The data files of one writer, each with a name of its own.

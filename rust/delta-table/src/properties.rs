@@ -8,15 +8,21 @@ use delta_commit::{CommitError, MemberId, Operation, Patience, Transaction, Vers
 use serde_json::json;
 
 use crate::change_feed::{self, CHANGE_FEED};
-use crate::checkpoint::interval_millis;
 use crate::create::{check_in_commit_timestamps, with_features};
 use crate::error::{Result, TableError};
 use crate::head::Head;
 use crate::indexed;
+use crate::interval::interval_millis;
 use crate::near::{distance, nearest};
 use crate::optimize::bytes_of;
 use crate::row_ids;
 use crate::table::{Table, or_late, patient};
+
+/// The time for which checkpoints keep the progress of applications.
+pub(crate) const TRANSACTION_RETENTION: &str = "delta.setTransactionRetentionDuration";
+
+/// The bytes of a file.
+pub(crate) const TARGET_FILE_SIZE: &str = "delta.targetFileSize";
 
 pub(crate) const IN_COMMIT_TIMESTAMPS: &str = "delta.enableInCommitTimestamps";
 
@@ -68,40 +74,42 @@ enum Kind {
     Level,
     /// Names of columns.
     Columns,
-    /// Text.
-    Any,
+    /// `false`, the value that changes nothing: what the others ask for is not built.
+    Off,
+    /// No value: what it asks for is not built.
+    Unbuilt,
 }
 
-/// The properties of Delta that are accepted.
+/// The properties of Delta. Those that are not built may be in tables of other writers, and are not set here.
 const KNOWN: [(&str, Kind); 25] = [
     ("delta.appendOnly", Kind::Flag),
-    ("delta.autoOptimize.autoCompact", Kind::Any),
-    ("delta.autoOptimize.optimizeWrite", Kind::Flag),
+    ("delta.autoOptimize.autoCompact", Kind::Off),
+    ("delta.autoOptimize.optimizeWrite", Kind::Off),
     ("delta.checkpoint.writeStatsAsJson", Kind::Flag),
     ("delta.checkpoint.writeStatsAsStruct", Kind::Flag),
     ("delta.checkpointInterval", Kind::Number(1)),
-    ("delta.checkpointRetentionDuration", Kind::Interval),
+    ("delta.checkpointRetentionDuration", Kind::Unbuilt),
     ("delta.dataSkippingNumIndexedCols", Kind::Number(-1)),
     ("delta.dataSkippingStatsColumns", Kind::Columns),
     ("delta.deletedFileRetentionDuration", Kind::Interval),
     (
         "delta.dropFeatureTruncateHistory.retentionDuration",
-        Kind::Interval,
+        Kind::Unbuilt,
     ),
     (CHANGE_FEED, Kind::Flag),
     ("delta.enableDeletionVectors", Kind::Flag),
     ("delta.enableExpiredLogCleanup", Kind::Flag),
-    ("delta.enableFullRetentionRollback", Kind::Flag),
+    ("delta.enableFullRetentionRollback", Kind::Unbuilt),
     (IN_COMMIT_TIMESTAMPS, Kind::Flag),
     (ENABLED, Kind::Flag),
     ("delta.isolationLevel", Kind::Level),
     ("delta.logRetentionDuration", Kind::Interval),
-    ("delta.randomPrefixLength", Kind::Number(1)),
-    ("delta.randomizeFilePrefixes", Kind::Flag),
-    ("delta.sampleRetentionDuration", Kind::Interval),
-    ("delta.setTransactionRetentionDuration", Kind::Interval),
-    ("delta.targetFileSize", Kind::Bytes),
-    ("delta.tuneFileSizesForRewrites", Kind::Flag),
+    ("delta.randomPrefixLength", Kind::Unbuilt),
+    ("delta.randomizeFilePrefixes", Kind::Off),
+    ("delta.sampleRetentionDuration", Kind::Unbuilt),
+    (TRANSACTION_RETENTION, Kind::Interval),
+    (TARGET_FILE_SIZE, Kind::Bytes),
+    ("delta.tuneFileSizesForRewrites", Kind::Off),
 ];
 
 impl Kind {
@@ -115,7 +123,8 @@ impl Kind {
                 value.eq_ignore_ascii_case("Serializable") || value.eq_ignore_ascii_case("WriteSerializable")
             }
             Self::Columns => indexed::parse(value).is_some(),
-            Self::Any => true,
+            Self::Off => value.eq_ignore_ascii_case("false"),
+            Self::Unbuilt => false,
         }
     }
 
@@ -124,13 +133,13 @@ impl Kind {
         match self {
             Self::Flag => "true or false".to_owned(),
             Self::Interval => {
-                "a number of weeks, days, hours, minutes or seconds, such as \"interval 7 days\"".to_owned()
+                "numbers of weeks, days, hours, minutes or seconds, such as \"interval 7 days\"".to_owned()
             }
             Self::Number(least) => format!("a whole number from {least} to {}", i32::MAX),
             Self::Bytes => "a size such as 134217728 or 128mb".to_owned(),
             Self::Level => "Serializable or WriteSerializable".to_owned(),
             Self::Columns => "names of columns, separated by commas".to_owned(),
-            Self::Any => "text".to_owned(),
+            Self::Off | Self::Unbuilt => "false".to_owned(),
         }
     }
 }
@@ -152,11 +161,15 @@ fn check_name(property: &str) -> Result<()> {
         )));
     }
     if REFUSED.iter().any(|prefix| begins(property, prefix)) {
-        return Err(TableError::unsupported(format!(
-            "the property {property:?} asks for what is not built: leave it out, or have Spark set it"
-        )));
+        return Err(not_built(property));
     }
     Ok(())
+}
+
+fn not_built(property: &str) -> TableError {
+    TableError::unsupported(format!(
+        "the property {property:?} asks for what is not built: leave it out, or have Spark set it"
+    ))
 }
 
 /// Refuses a property that is not built, a value that its property may not have, and a name that Delta does not know.
@@ -168,6 +181,10 @@ pub(crate) fn check(property: &str, value: &str) -> Result<()> {
     if let Some((_, kind)) = KNOWN.iter().find(|(known, _)| *known == property) {
         if kind.accepts(value) {
             return Ok(());
+        }
+        if matches!(kind, Kind::Unbuilt) || (matches!(kind, Kind::Off) && value.eq_ignore_ascii_case("true"))
+        {
+            return Err(not_built(property));
         }
         let words = kind.words();
         return Err(refused(format!(
@@ -370,7 +387,6 @@ mod tests {
             ("delta.logRetentionDuration", "a while", "interval 7 days"),
             ("delta.checkpointInterval", "0", "from 1 to 2147483647"),
             ("delta.checkpointInterval", "2147483648", "from 1 to 2147483647"),
-            ("delta.randomPrefixLength", "4294967296", "from 1 to 2147483647"),
             ("delta.checkpointInterval", "1.5", "whole number"),
             ("delta.dataSkippingNumIndexedCols", "-2", "from -1 to"),
             ("delta.dataSkippingStatsColumns", "a,,b", "separated by commas"),

@@ -20,8 +20,8 @@ mod row_numbers;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
-use delta_commit::Version;
 use delta_commit::actions::Add;
+use delta_commit::{Version, path};
 
 use crate::conditions::Conditions;
 use crate::error::{Result, TableError};
@@ -157,7 +157,8 @@ impl Table {
     ///
     /// # Errors
     /// An error if the table cannot be read at this version, a column is not there, or a condition does not fit its
-    /// column. Columns of row tracking are there where the table has it.
+    /// column; [`delta_commit::CommitError::Unsupported`] if a file has an absolute path. Columns of row tracking are
+    /// there where the table has it.
     pub fn scan(&self, options: &ScanOptions) -> Result<Scan> {
         let snapshot = match options.version {
             None => self.look()?,
@@ -166,6 +167,10 @@ impl Table {
         let (columns, tracked) = answered(&snapshot, options.columns.as_deref())?;
         let question = Question::of(&snapshot, &options.conditions, "where")?;
         let files = question.files(&snapshot)?;
+        // Here, since readers of the stream wrap its errors in their own.
+        for add in &files {
+            path::decode_inside(&add.path)?;
+        }
         let skipped = snapshot.contents.files.len() - files.len();
         let plan = Plan::new(&self.place, &snapshot, columns, question.of_rows)?;
         Ok(Scan {

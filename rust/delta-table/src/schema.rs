@@ -398,6 +398,50 @@ fn fields(columns: &[Column]) -> Fields {
     columns.iter().map(Column::arrow).collect()
 }
 
+/// The fields, with the types of the columns of their names in place of Arrow's null.
+fn with_known_types(fields: &Fields, columns: &[Column]) -> Fields {
+    let typed = fields.iter().map(|field| {
+        let known = columns.iter().find(|column| column.name == *field.name());
+        known.map_or_else(|| Arc::clone(field), |known| with_known_type(field, &known.kind))
+    });
+    typed.collect()
+}
+
+fn with_known_type(field: &FieldRef, known: &Kind) -> FieldRef {
+    let data_type = match (field.data_type(), known) {
+        (DataType::Null, _) => known.arrow(),
+        (DataType::Dictionary(_, values), _) if values.is_null() => known.arrow(),
+        (DataType::RunEndEncoded(_, values), _) if values.data_type().is_null() => known.arrow(),
+        (DataType::Struct(fields), Kind::Struct(columns)) => {
+            DataType::Struct(with_known_types(fields, columns))
+        }
+        (
+            DataType::List(element)
+            | DataType::LargeList(element)
+            | DataType::ListView(element)
+            | DataType::LargeListView(element)
+            | DataType::FixedSizeList(element, _),
+            Kind::Array(known, _),
+        ) => DataType::List(with_known_type(element, known)),
+        (DataType::Map(entries, is_sorted), Kind::Map(key, value, _)) => match entries.data_type() {
+            DataType::Struct(of_entry) if of_entry.len() == 2 => {
+                let typed = [
+                    with_known_type(&of_entry[0], key),
+                    with_known_type(&of_entry[1], value),
+                ];
+                let typed = entries
+                    .as_ref()
+                    .clone()
+                    .with_data_type(DataType::Struct(typed.into()));
+                DataType::Map(Arc::new(typed), *is_sorted)
+            }
+            _ => return Arc::clone(field),
+        },
+        _ => return Arc::clone(field),
+    };
+    Arc::new(field.as_ref().clone().with_data_type(data_type))
+}
+
 fn struct_json(columns: &[Column]) -> Value {
     let fields: Vec<Value> = columns
         .iter()
@@ -466,6 +510,15 @@ impl TableSchema {
         };
         check_schema(&schema.to_json())?;
         Ok(schema)
+    }
+
+    /// The schema of an Arrow schema's rows for a table. A column of Arrow's type null has the type of the table's
+    /// column of its name, at any depth.
+    ///
+    /// # Errors
+    /// As [`of`](Self::of); a column of type null that the table lacks is one that a table cannot hold.
+    pub(crate) fn of_rows(schema: &Schema, table: &Self) -> Result<Self> {
+        Self::of(&Schema::new(with_known_types(schema.fields(), &table.columns)))
     }
 
     /// The schema in `metaData.schemaString`.

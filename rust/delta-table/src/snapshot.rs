@@ -109,6 +109,10 @@ impl Replaying for Replay {
         self.head.version()
     }
 
+    fn has_head(&self) -> bool {
+        self.head.is_whole()
+    }
+
     fn checkpoint(&mut self, log: &LogDir, name: &str, version: Version, changed_in: Version) -> Result<()> {
         self.head.begin(version);
         self.take(checkpoint::read(log, name)?);

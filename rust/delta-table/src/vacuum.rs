@@ -11,14 +11,14 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 use delta_commit::actions::{Action, DeletionVector, Remove};
-use delta_commit::{announced_files, path};
+use delta_commit::{CommitError, announced_files, path};
 use parquet_writer::WriteError;
 
 use crate::change_feed;
-use crate::checkpoint::interval_millis;
 use crate::deletion_vectors;
 use crate::error::{Result, TableError};
 use crate::head::Head;
+use crate::interval::interval_millis;
 use crate::log_dir::FOLDER;
 use crate::place::{StoredFile, StoredFiles};
 use crate::snapshot::Snapshot;
@@ -65,8 +65,8 @@ impl Table {
     /// # Errors
     /// [`TableError::Option`] when the retention is negative, or shorter than the table's own;
     /// [`delta_commit::CommitError::Unsupported`] when the table asks its writers for what is not built, the store does
-    /// not tell what time it is, or a file is outside of the table's folder; [`WriteError::Interrupted`] when `go_on`
-    /// said no. Files that were removed before stay so.
+    /// not tell what time it is or the clock of this machine is far off, or a file is outside of the table's folder;
+    /// [`WriteError::Interrupted`] when `go_on` said no. Files that were removed before stay so.
     pub fn vacuum(&self, options: &VacuumOptions, go_on: &mut dyn FnMut() -> bool) -> Result<Vacuum> {
         let shared = self.shared()?;
         if shared.is_planned {
@@ -82,14 +82,19 @@ impl Table {
                 "the store's answers have no Date, by which the ages of files are told: nothing was removed",
             )
         })?;
+        let now = match shared.place.now_for_removal(stored.now) {
+            // Whoever only looks need not be allowed to write.
+            Err(TableError::Commit(CommitError::Store(_))) if options.dry_run => stored.now,
+            now => now?,
+        };
         // In this order: a bundle that is gone from the announced ones may be in the table, which is read after them.
-        let announced = announced_files(shared.place.log_store().as_ref())?;
+        let announced = announced_files(shared.place.log_store().as_ref(), &[])?;
         let snapshot = shared.snapshot(&mut shared.looking())?;
         snapshot.check_writable()?;
-        let cut_off = stored.now.saturating_sub(retention);
+        let cut_off = now.saturating_sub(retention);
         let ages = CutOffs {
             left: cut_off,
-            unnamed: cut_off.min(stored.now.saturating_sub(UNNAMED_RETENTION)),
+            unnamed: cut_off.min(now.saturating_sub(UNNAMED_RETENTION)),
         };
         let mut needed = Needed::of(self.root(), &snapshot, ages)?;
         needed.announce(&announced);

@@ -38,6 +38,31 @@ impl<T> PerProcess<T> {
         }
     }
 
+    /// This process' value, which is made if that succeeds. A failure is not kept: the next call tries again.
+    ///
+    /// # Errors
+    /// That of `make`.
+    pub fn get_or_try_init<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
+        let mut new = match self.get() {
+            Some(value) => return Ok(value),
+            None => Some(make()?),
+        };
+        let process = std::process::id();
+        let mut node = self;
+        loop {
+            match node.here.get() {
+                // Another thread may have been quicker.
+                Some((owner, value)) if *owner == process => return Ok(value),
+                Some(_) => node = node.next.get_or_init(|| Box::new(Self::new())),
+                None => {
+                    if let Some(new) = new.take() {
+                        let _ = node.here.set((process, new));
+                    }
+                }
+            }
+        }
+    }
+
     /// This process' value.
     pub fn get_or_init(&self, mut make: impl FnMut() -> T) -> &T {
         let process = std::process::id();
@@ -49,5 +74,20 @@ impl<T> PerProcess<T> {
             }
             node = node.next.get_or_init(|| Box::new(Self::new()));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_not_kept_and_a_value_is() {
+        let value = PerProcess::new();
+        assert_eq!(value.get_or_try_init(|| Err("no thread")), Err("no thread"));
+        assert_eq!(value.get(), None);
+        assert_eq!(value.get_or_try_init(|| Ok::<_, &str>(1)), Ok(&1));
+        assert_eq!(value.get_or_try_init(|| Err("not asked")), Ok(&1));
+        assert_eq!(value.get_or_init(|| 2), &1);
     }
 }

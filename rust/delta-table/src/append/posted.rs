@@ -125,6 +125,7 @@ impl Append {
         if !transaction.is_skippable() && patience.left().is_none() {
             return Err(CommitError::DeadlinePassed.into());
         }
+        self.tried.push(transaction.id);
         // Should it panic, nobody knows.
         self.in_doubt = true;
         let told = Arc::clone(reply);

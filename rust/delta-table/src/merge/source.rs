@@ -54,7 +54,7 @@ impl Source {
     ) -> Result<Self> {
         let needed = Needed::of(head, schema, options, conditions)?;
         let given = wanted(schema, |name| needed.fitted.contains(name));
-        let given_schema = TableSchema::of(&given.0)?;
+        let given_schema = TableSchema::of_rows(&given.0, &head.schema)?;
         head.schema.check_columns(&given_schema)?;
         check_inserted(head, schema, options)?;
         let shape = Shape::new(&head.schema, &given_schema);

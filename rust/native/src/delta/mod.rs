@@ -436,12 +436,9 @@ impl DeltaTable {
         DeltaChanges::of(py, changes)
     }
 
-    /// The paths, as the log has them, of files below a folder that the table has, or had and may still be asked for.
-    fn known_paths(&self, py: Python<'_>, folder: &str) -> PyResult<Vec<String>> {
-        let snapshot = detached(py, || Ok(self.table.snapshot()?))?;
-        let below = format!("{folder}/");
-        let known = snapshot.known_paths().filter(|path| path.starts_with(&below));
-        Ok(known.map(str::to_owned).collect())
+    /// The paths, as the log has them, of files below a folder that the table has, had or may get.
+    fn paths_in_use(&self, py: Python<'_>, folder: &str) -> PyResult<Vec<String>> {
+        detached(py, || Ok(self.table.paths_in_use(folder)?))
     }
 
     /// Versions and their `commitInfo` as JSON, the newest first.
