@@ -189,7 +189,7 @@ def test_values_that_the_table_has_fail_the_run_where_it_is_asked(
     overwrites: list[Any] = []
     if partition_by:
         overwrites = [{"partition_overwrite": "dynamic"}]
-    if table == "delta":
+    if partition_by or table == "delta":
         overwrites += [{"where": "day = 'd1'"}, {"where": [("day", "in", ["d1"])]}]
     for given in overwrites:
         run(5, day="d1", **given)
@@ -213,11 +213,14 @@ def test_values_beside_rows_that_are_marked_as_deleted_need_delta(
         Pipeline(source=rows, sink=Sink(to), checks=[unique("id", in_table=True)]).run(spark)
 
 
-def test_a_backfill_replaces_the_rows_of_its_condition(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("table", TABLES)
+def test_a_backfill_replaces_the_rows_of_its_condition(
+    spark: SparkSession, tmp_path: Path, table: Any
+) -> None:
     to = str(tmp_path / "to")
     rows = frame(spark, (1, "a", 1, "d0"), (2, "b", 2, "d1"))
-    Pipeline(source=rows, sink=Sink(to, table="delta", partition_by="day")).run(spark)
-    backfill = Sink(to, table="delta", where="day = 'd1'")
+    Pipeline(source=rows, sink=Sink(to, table=table, partition_by="day")).run(spark)
+    backfill = Sink(to, table=table, partition_by="day", where="day = 'd1'")
     for run_id, number in (("1", 3), ("2", 4), ("2", 5)):
         rows = frame(spark, (number, "c", 3, "d1"))
         Pipeline(source=rows, sink=backfill, run_id=run_id).run(spark)

@@ -22,12 +22,9 @@ from spillway.spark.stream_jobs import FolderBatch
 from spillway.spark.write_job import Target
 
 from ..counts import examples
-from ..stores.server import minio
 from .test_jobs import SCHEMA, begun, ids, rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyspark.sql import SparkSession
 
     from ..stores.server import Bucket
@@ -309,12 +306,6 @@ def test_what_a_job_of_hadoop_left_is_no_content(tmp_path: Path) -> None:
     assert not job.exists()
     job.commit([job.write(rows(1), 0, 0)])
     assert (ids(to), (to / "_temporary" / "0" / "part.parquet").exists()) == ([1], True)
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
-    with minio(tmp_path_factory.mktemp("minio")) as server:
-        yield server.bucket("foreign")
 
 
 def test_a_folder_of_others_on_s3_is_refused(store: Bucket) -> None:

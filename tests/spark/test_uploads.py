@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import secrets
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -21,44 +20,18 @@ from spillway.spark.scratch import choose_scratch
 from spillway.spark.stream_jobs import FolderBatch, batch_of
 from spillway.spark.write_job import Job, Target
 
-from ..stores.server import Instead, Proxy, minio
+from ..stores.server import Instead
 from .test_jobs import SCHEMA, begun, rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from ..stores.server import Bucket, Fault, Request
+    from ..stores.server import Bucket, Fault, Proxy, Request
 
 
 class Killed(BaseException):
     """The end of the process."""
-
-
-@pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with minio(tmp_path_factory.mktemp("minio")) as started:
-        yield started
-
-
-@pytest.fixture
-def store(servers: Any) -> Bucket:
-    bucket: Bucket = servers.bucket(f"uploads-{secrets.token_hex(4)}")
-    return bucket
-
-
-@pytest.fixture
-def proxied(store: Bucket) -> Iterator[Callable[[Callable[[Request], Fault]], Proxy]]:
-    """Begins a proxy before the store."""
-    proxies: list[Proxy] = []
-
-    def start(fault: Callable[[Request], Fault]) -> Proxy:
-        proxies.append(Proxy(store.port, fault))
-        return proxies[-1]
-
-    yield start
-    for proxy in proxies:
-        proxy.stop()
 
 
 def ids(store: Bucket) -> list[int]:

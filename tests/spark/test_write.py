@@ -91,20 +91,28 @@ def test_rows_of_many_partitions_make_one_file_for_each_in_a_task(
     assert ids(tmp_path / "to", table) == list(range(600))
 
 
-def test_where_replaces_the_rows_that_it_names(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("table", TABLES)
+def test_where_replaces_the_rows_that_it_names(spark: SparkSession, tmp_path: Path, table: Any) -> None:
     to = str(tmp_path / "to")
-    spillway.spark.write(frame(spark, 0, 1, 2, 3), to, table="delta", partition_by="day")
-    done = spillway.spark.write(frame(spark, 4, 6), to, mode="overwrite", where="day = 'd0'")
-    assert (done.rows, ids(tmp_path / "to", "delta")) == (2, [1, 3, 4, 6])
+    spillway.spark.write(frame(spark, 0, 1, 2, 3), to, table=table, partition_by="day")
+    replace: Any = {"mode": "overwrite", "partition_by": "day"}
+    done = spillway.spark.write(frame(spark, 4, 6), to, where="day = 'd0'", **replace)
+    assert (done.rows, ids(tmp_path / "to", table)) == (2, [1, 3, 4, 6])
     with pytest.raises(OptionError, match="outside"):
-        spillway.spark.write(frame(spark, 5), to, mode="overwrite", where="day = 'd0'")
+        spillway.spark.write(frame(spark, 5), to, where="day = 'd0'", **replace)
     with pytest.raises(OptionError, match="id"):
-        spillway.spark.write(frame(spark, 4), to, mode="overwrite", where="id = 4")
+        spillway.spark.write(frame(spark, 4), to, where="id = 4", **replace)
     with pytest.raises(OptionError, match="where"):
-        spillway.spark.write(frame(spark, 4), to, mode="append", where="day = 'd0'")
+        spillway.spark.write(frame(spark, 4), to, mode="append", partition_by="day", where="day = 'd0'")
     with pytest.raises(OptionError, match="where"):
         spillway.spark.write(frame(spark, 4), f"{to}2", table="parquet", mode="overwrite", where="day = 'd0'")
-    assert ids(tmp_path / "to", "delta") == [1, 3, 4, 6]
+    assert ids(tmp_path / "to", table) == [1, 3, 4, 6]
+    for _ in range(2):
+        spillway.spark.write(frame(spark, 5), to, where=[("day", "!=", "d0")], run_id="run", **replace)
+    assert ids(tmp_path / "to", table) == [4, 5, 6]
+    spillway.spark.write(frame(spark).where("id < 0"), to, where="day = 'd1'", **replace)
+    assert ids(tmp_path / "to", table) == [4, 6]
+    assert not list((tmp_path / "to").glob("_spillway_jobs"))
 
 
 @pytest.mark.parametrize("table", TABLES)

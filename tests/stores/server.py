@@ -233,6 +233,8 @@ class Request:
     path: str
     is_conditional: bool = False
     """True if it asks to replace nothing."""
+    is_copy: bool = False
+    """True if it asks for a copy of another object."""
 
     @property
     def is_begin(self) -> bool:
@@ -366,7 +368,12 @@ class Handler(BaseHTTPRequestHandler):
             # The client is gone. A server does nothing with a part of a request.
             self.close_connection = True
             return
-        request = Request(self.command, self.path, self.headers.get("If-None-Match") == "*")
+        request = Request(
+            self.command,
+            self.path,
+            self.headers.get("If-None-Match") == "*",
+            "x-amz-copy-source" in self.headers,
+        )
         self.proxy.seen.append(request)
         match self.proxy.fault(request):
             case None:

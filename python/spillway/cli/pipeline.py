@@ -81,7 +81,8 @@ def pipeline(  # noqa: PLR0913 - one argument per option of the command
     where: Annotated[
         str | None,
         typer.Option(
-            help="The rows of a Delta table that are replaced, such as \"day = DATE '2026-11-27'\"."
+            help='The rows that are replaced, by conditions on partition columns, such as "day = DATE '
+            "'2026-11-27'\"."
         ),
     ] = None,
     delimiter: Delimiter = None,

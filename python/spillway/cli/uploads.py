@@ -38,7 +38,9 @@ def uploads(
     """List, and abort, the uploads of Spark jobs that have not ended.
 
     A job uploads its files while it runs, and completes the uploads at its
-    commit. A driver that is killed leaves its uploads: no reader sees them,
+    commit. A pipeline with an audit completes them in a folder of its own,
+    and copies the files at its commit: these are listed as staged, and are
+    removed. A driver that is killed leaves its uploads: no reader sees them,
     and they cost storage. Only uploads of `format("spillway")` and
     `spillway.spark.write` are listed, and only those of this folder. A job
     that is under way is listed, too; one that is aborted fails.
@@ -65,9 +67,10 @@ def uploads(
 
 
 def _line(job: JobUploads, *, is_aborted: bool) -> str:
-    pending = f"{len(job.pending)} uploads pending"
+    staged = f" and {len(job.staged)} files staged" if job.staged else ""
+    pending = f"{len(job.pending)} uploads pending{staged}"
     if is_aborted:
-        pending = f"{len(job.pending)} uploads aborted"
+        pending = f"{len(job.pending)} uploads aborted{staged and staged.replace('staged', 'removed')}"
     elif job.is_decided:
         pending += ", which the query completes when it is started again"
     there = f"; {len(job.complete)} files are visible: the commit was ended half-way" if job.complete else ""

@@ -18,7 +18,6 @@ from spillway.errors import (
     SpillwayError,
     TableExistsError,
     TableNotFoundError,
-    UnsupportedTableError,
 )
 from spillway.spark import touched
 from spillway.spark.location import unquoted
@@ -76,9 +75,9 @@ class DeltaJob(Job):
             )
             raise OptionError(message, "partition_by", present)
         self.partition_columns = tuple(present)
+        self._check(table)
         if self.readable:
             self._check_readable(table)
-        self._check(table)
         storage = self._storage()
         self._made = not storage.exists()
         # A store without conditional PUT is refused before the first row.
@@ -89,14 +88,7 @@ class DeltaJob(Job):
 
         Raises:
             SchemaError: The table has another type for a column, which the writer converts to.
-            UnsupportedTableError: Its files have other names for its columns.
         """
-        advice = 'or run the pipeline with audit="none" and no unique()'
-        if table.properties.get("delta.columnMapping.mode", "none") != "none":
-            raise UnsupportedTableError(
-                f"{self.target.path} maps its columns to other names in files, by which an audit does not "
-                f"find them yet: write another table, {advice}"
-            )
         schema: Any = table.schema  # what pa.schema takes, and its stubs do not
         types = {field.name: field.type for field in pa.schema(schema)}
         for field in self.target.schema:
@@ -105,7 +97,7 @@ class DeltaJob(Job):
             if own != field.type and not pa.types.is_nested(own):
                 raise SchemaError(
                     f"the column {field.name} is {field.type}, and in {self.target.path} it is {own}: cast "
-                    f"it in transform, {advice}",
+                    'it in transform, or run the pipeline with audit="none" and no unique()',
                     field.name,
                 )
 

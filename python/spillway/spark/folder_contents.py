@@ -11,7 +11,7 @@ from spillway.spark.folder_storage import FolderStorage
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["check_listed_elsewhere", "replaced_files"]
+__all__ = ["check_listed_elsewhere", "is_summary", "replaced_files"]
 
 _DELTA_LOG = "_delta_log"
 #: What lists the data files of a folder, so that readers pass over others and miss those that are removed.
@@ -99,8 +99,7 @@ def replaced_files(storage: FolderStorage) -> list[str]:
         if _is_out_of_sight(storage, folders) or each.kind != "file":
             continue
         checksum = name.startswith(".") and name.endswith(f"{_SUFFIX}.crc")
-        summary = not folders and name in {_METADATA, _COMMON_METADATA}
-        if checksum or summary or (name.endswith(_SUFFIX) and name[0] not in "._"):
+        if checksum or is_summary(each.name) or (name.endswith(_SUFFIX) and name[0] not in "._"):
             found.append(each.name)
         elif not (_is_hidden(name) or name.endswith(_FOLDER_MARK)):
             unknown.append(each.name)
@@ -126,6 +125,11 @@ def _is_out_of_sight(storage: FolderStorage, folders: list[str]) -> bool:
         if _is_hidden(folder):
             return True
     return False
+
+
+def is_summary(name: str) -> bool:
+    """Return True for a file in the root that has the footers of others, and misses those of a write."""
+    return name in {_METADATA, _COMMON_METADATA}
 
 
 def _is_hidden(name: str) -> bool:

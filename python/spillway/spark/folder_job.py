@@ -8,14 +8,16 @@ import secrets
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import unquote
 
 import spillway.delta
 from spillway.errors import OptionError, TableNotFoundError
+from spillway.spark.copies import MOST_BYTES, Copier
 from spillway.spark.folder_contents import check_listed_elsewhere, replaced_files
+from spillway.spark.folder_partitions import in_folders_of, partition_of, where_holds
+from spillway.spark.folder_storage import FolderStorage
 from spillway.spark.location import unquoted
 from spillway.spark.scratch import choose_scratch
-from spillway.spark.uploads import Upload, UploadingWriter, abort_noted
+from spillway.spark.uploads import JOURNAL, Upload, UploadingWriter, abort_noted, is_note
 from spillway.spark.write_job import (
     Clock,
     Job,
@@ -31,12 +33,10 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from spillway import _native
-    from spillway.spark.folder_storage import FolderStorage
     from spillway.spark.settings import Settings
     from spillway.spark.write_job import Target
 
-__all__ = ["MARK", "STAGING", "SUCCESS", "FolderJob", "Staged", "in_folders_of", "staged_files"]
+__all__ = ["MARK", "STAGING", "SUCCESS", "FolderJob", "Staged", "staged_files"]
 
 #: The folder of jobs inside the destination. Spark, pyarrow and Hive read no folder that begins with `_`.
 #: `_temporary` is Hadoop's: its committer removes that whole folder when a job of Spark's own ends.
@@ -48,8 +48,6 @@ MARK = "_job"
 #: The file that is there once a commit was begun that may be begun twice.
 _CLAIM = "_commit"
 SUCCESS = "_SUCCESS"
-#: The value of a null in the name of a partition's folder.
-_NULL = "__HIVE_DEFAULT_PARTITION__"
 #: What is left of jobs that failed, this package's or Hadoop's, and no content of a folder.
 _LEFT = (STAGING, "_temporary")
 #: Names of files that a message shows.
@@ -86,7 +84,8 @@ class FolderJob(Job):
     Locally a task writes into ``_spillway_jobs/JOB/TASK-ATTEMPT/`` in the destination, and the commit moves
     the files. In an object store it uploads them to their places, but does not complete the uploads: the
     commit does. Small objects in the same folder name the uploads, so that the end of the job finds and
-    aborts those of attempts that do not count.
+    aborts those of attempts that do not count. A job that is `readable` uploads into that folder in a store,
+    too, and the commit copies the files.
 
     A killed or repeated attempt leaves its files or uploads to the end of the job, which removes the job's
     folder. An attempt that outlives its job finds no mark, removes what it wrote, and fails. A driver that is
@@ -110,15 +109,12 @@ class FolderJob(Job):
         Raises:
             OptionError: The destination is a Delta table, which plain files would break; or a list of its
                 files would miss the new ones; or an overwrite would break a table in it, leave files that
-                readers see, or replace partitions that Spark's overwrite mode keeps.
+                readers see, or replace partitions that Spark's overwrite mode keeps; or `where` is no
+                condition on its partition columns.
         """
         target = self.target
-        if self.readable and not self._storage().is_local:
-            message = (
-                f"{target.path} is a folder in an object store, whose files cannot be read before they are "
-                'published: choose table="delta", or audit="none" and no unique()'
-            )
-            raise OptionError(message, "audit")
+        if self._is_copied:
+            Copier(target.path, target.storage_options)
         with tempfile.TemporaryDirectory() as scratch:
             self._writer(Path(scratch, "check"), "check").abort()
         storage = self._storage()
@@ -130,7 +126,13 @@ class FolderJob(Job):
             )
             raise OptionError(message, "table")
         check_listed_elsewhere(target.path, target.storage_options, overwrite=target.overwrite)
-        old = replaced_files(storage) if target.overwrite else []
+        if target.where is not None and not target.partition_by:
+            message = (
+                f"where={target.where!r} is not accepted without partition_by: in a folder it names the "
+                "partitions that an overwrite replaces"
+            )
+            raise OptionError(message, "where")
+        old = self._outgoing(storage)
         folders = {part for name in old for part in name.split("/")[:-1]}
         self.partition_columns = target.partition_by
         self._has_partitions = any("=" in part for part in folders)
@@ -181,7 +183,7 @@ class FolderJob(Job):
                 folder = Path(storage.root, self._staging, name)
                 written = self._written(filled, folder, f"{task:05d}", name)
             else:
-                written = self._uploaded(filled, storage.objects, f"{task:05d}", name)
+                written = self._uploaded(filled, storage, f"{task:05d}", name)
             # The job may have ended since, and then nobody else removes the files.
             self._check_under_way(storage)
         except BaseException:
@@ -222,36 +224,54 @@ class FolderJob(Job):
         )
 
     def _uploaded(
-        self, batches: Iterable[pa.RecordBatch], objects: _native.ObjectFolder, task: str, name: str
+        self, batches: Iterable[pa.RecordBatch], storage: FolderStorage, task: str, name: str
     ) -> TaskResult:
-        """Upload the files of an attempt to their places, but for the completions."""
+        """Upload the files of an attempt to their places, but for the completions.
+
+        Where they have to be readable they are uploaded into the job's folder, and completed.
+        """
         journal = f"{self._staging}/{name}"
+        if self._is_copied:
+            storage = FolderStorage(f"{storage.root}/{journal}", self.target.storage_options)
+            journal = JOURNAL
+        objects = storage.objects
+        assert objects is not None  # noqa: S101 - the caller looked
         writer = UploadingWriter(objects, self.target.schema, journal=journal, **self._options(task))
         seconds = _filled(writer, batches)
+        if self._is_copied:
+            objects.complete(writer.uploads)
         return TaskResult(
             rows=writer.result.rows,
             size=writer.result.bytes,
             files=tuple(f"{name}/{upload.name}" for upload in writer.uploads),
             seconds=seconds,
-            uploads=tuple(writer.uploads),
+            uploads=() if self._is_copied else tuple(writer.uploads),
         )
+
+    @property
+    def _is_copied(self) -> bool:
+        """True if files are read before the commit in an object store, which has no names to change."""
+        return self.readable and not self._storage().is_local
 
     def _writer(self, folder: Path, task: str) -> spillway.DatasetWriter:
         return spillway.DatasetWriter(folder, self.target.schema, **self._options(task))
 
     def _options(self, task: str) -> dict[str, Any]:
         target = self.target
+        limits = dict(target.limits)
+        if self._is_copied:
+            limits["max_file_bytes"] = min(limits.get("max_file_bytes", MOST_BYTES), MOST_BYTES)
         return {
             "partition_by": target.partition_by,
             "basename_template": f"part-{task}-{self.id}.c{{i:03d}}.parquet",
-            **target.limits,
+            **limits,
             **target.options,
         }
 
     def staged(self, result: TaskResult) -> list[StagedFile]:
         root = f"{unquoted(self.target.path)}/{self._staging}"
         return [
-            StagedFile(f"{root}/{each.name}", _partition_of(each.place)) for each in staged_files([result])
+            StagedFile(f"{root}/{each.name}", partition_of(each.place)) for each in staged_files([result])
         ]
 
     def claim(self) -> None:
@@ -259,7 +279,7 @@ class FolderJob(Job):
 
     def commit(self, results: Sequence[TaskResult]) -> SparkWriteResult:
         storage = self._storage()
-        old = replaced_files(storage) if self.target.overwrite else []
+        old = self._outgoing(storage)
         self._check_staged(storage, results)
         staged = staged_files(results)
         if self.replaces_touched(results):
@@ -293,15 +313,45 @@ class FolderJob(Job):
         self._end(storage, {each.attempt for each in staged})
         return self.summary(results, None, len(staged))
 
+    def _outgoing(self, storage: FolderStorage) -> list[str]:
+        """The files that an overwrite removes, unless it replaces the partitions of its rows alone.
+
+        Raises:
+            OptionError: There are some that it would leave to readers, or about which `where` says nothing.
+        """
+        target = self.target
+        found = replaced_files(storage) if target.overwrite else []
+        return found if target.where is None else where_holds(target, found)
+
+    def _check_where(self, places: Sequence[str]) -> None:
+        """Refuse rows that an overwrite of the same conditions would not replace.
+
+        Raises:
+            OptionError: There are some.
+        """
+        target = self.target
+        if target.where is None:
+            return
+        outside = sorted(set(places) - set(where_holds(target, places)))
+        if outside:
+            message = (
+                f"rows of {outside[0].rpartition('/')[0]} are outside of where={target.where!r}, which says "
+                "what they replace. Nothing was published: leave them out, or widen where"
+            )
+            raise OptionError(message, "where")
+
     def _check_staged(self, storage: FolderStorage, results: Sequence[TaskResult]) -> None:
-        """Refuse to publish local files that are not as their tasks left them.
+        """Refuse to publish files that are not as their tasks left them.
 
         A store checks the parts of an upload itself.
 
         Raises:
             OSError: A file is gone, or has another size.
+            OptionError: Rows are outside of what they replace.
         """
-        if not storage.is_local:
+        self._check_where([each.place for each in staged_files(results)])
+        results = [result for result in results if result.files and not result.uploads]
+        if not results:
             return
         found = {
             each.name.removeprefix(f"{self._staging}/"): each.size
@@ -329,10 +379,11 @@ class FolderJob(Job):
         storage: FolderStorage, staged: Sequence[Staged], others: Sequence[str]
     ) -> dict[str, OSError]:
         """Remove what a commit that failed has published; return the errors of files that stay."""
+        places = [each.place for each in staged if each.upload is None]
+        stay = storage.discard([*places, *others, SUCCESS])
         if storage.objects is None:
-            return storage.discard([*(each.place for each in staged), *others, SUCCESS])
-        stay = dict(storage.objects.take_back([each.upload for each in staged if each.upload]))
-        return {**stay, **storage.discard([*others, SUCCESS])}
+            return stay
+        return {**dict(storage.objects.take_back([each.upload for each in staged if each.upload])), **stay}
 
     @staticmethod
     def _report(
@@ -353,10 +404,13 @@ class FolderJob(Job):
                 failure.add_note(f"{storage} had {SUCCESS}, which could not be made again: {error}")
 
     def _publish(self, storage: FolderStorage, staged: Sequence[Staged]) -> None:
-        """Move files of the job to their places, or complete their uploads."""
+        """Move or copy files of the job to their places, or complete their uploads."""
+        places = {f"{self._staging}/{each.name}": each.place for each in staged if each.upload is None}
         if storage.objects is None:
-            storage.move({f"{self._staging}/{each.name}": each.place for each in staged})
+            storage.move(places)
             return
+        if places:
+            storage.copy(places)
         try:
             storage.objects.complete([each.upload for each in staged if each.upload])
         except FileNotFoundError as error:
@@ -408,7 +462,7 @@ class FolderJob(Job):
             _log.warning("files of a job that has ended stay in %s: %s", place, error)
 
     def _abort_uploads(self, storage: FolderStorage, folder: str, counted: Collection[str] = ()) -> None:
-        """Abort the uploads that are named below a folder of the job, and remove these names.
+        """Abort the uploads that are named below a folder of the job, and remove all that is in it.
 
         Raises:
             OSError: An upload may still be there: then the store still has its name.
@@ -416,9 +470,9 @@ class FolderJob(Job):
         if storage.objects is None:
             return
         names = [each.name for each in storage.listed(folder, recursive=True)]
+        stray = [name for name in names if is_note(name) and name.split("/")[2] not in counted]
         # Another attempt of a micro-batch may have made the mark again.
-        ended = [name for name in names if name.split("/")[2] in {MARK, *counted}]
-        stray = sorted(set(names) - set(ended))
+        ended = sorted(set(names) - set(stray))
         for error in {**abort_noted(storage.objects, stray), **storage.discard(ended)}.values():
             raise error
 
@@ -426,26 +480,6 @@ class FolderJob(Job):
     def _staging(self) -> str:
         """The job's folder inside the destination."""
         return f"{STAGING}/{self.id}"
-
-
-def _partition_of(name: str) -> dict[str, str | None]:
-    """The values of partition columns that the name of a file has."""
-    pairs = (part.partition("=") for part in name.split("/")[:-1])
-    values = {unquote(column): unquote(value) for column, _, value in pairs}
-    return {column: None if value == _NULL else value for column, value in values.items()}
-
-
-def in_folders_of(old: Iterable[str], new: Iterable[str]) -> list[str]:
-    """Return those old files that are in the folder of a new one, which is a partition's.
-
-    Writers escape different characters of a value in the name of its folder, so names are compared decoded.
-    """
-    touched = {_folder_of(name) for name in new}
-    return [name for name in old if _folder_of(name) in touched]
-
-
-def _folder_of(name: str) -> str:
-    return unquote(name.rpartition("/")[0])
 
 
 def staged_files(results: Iterable[TaskResult]) -> list[Staged]:

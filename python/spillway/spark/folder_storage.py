@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from spillway import _native
 from spillway.errors import OptionError
+from spillway.spark.copies import Copier
 from spillway.spark.location import is_local
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ class FolderStorage:
             return Path(self._path(name)).read_bytes()
         (body,) = self.objects.read([name])
         if body is None:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self._path(name))
+            raise _missing(self._path(name))
         return body
 
     def mark(self, name: str) -> None:
@@ -167,6 +168,28 @@ class FolderStorage:
         for folder in {place.rpartition("/")[0] for place in places.values()}:
             Path(self._path(folder)).mkdir(parents=True, exist_ok=True)
         self._at_once(lambda name: Path(self._path(name)).replace(self._path(places[name])), list(places))
+
+    def copy(self, places: Mapping[str, str]) -> None:
+        """Copy objects of a store to other names, some at a time; what is there is replaced.
+
+        Raises:
+            OptionError: The store has no copies, as `Copier`.
+            FileNotFoundError: An object is gone.
+            OSError: The store refuses or does not answer. Any of the copies may be there.
+        """
+        copier = Copier(self.root, self._options)
+
+        def copy(name: str) -> None:
+            try:
+                copier.copy(name, places[name])
+            except OSError as error:
+                if not self.has(name):
+                    raise FileNotFoundError(
+                        errno.ENOENT, os.strerror(errno.ENOENT), self._path(name)
+                    ) from error
+                raise
+
+        self._at_once(copy, list(places))
 
     def remove(self, names: Sequence[str]) -> None:
         """Remove files, and locally the folders that only they were in; one that is gone is no error.
@@ -246,6 +269,10 @@ class FolderStorage:
         """Do the same to many files, some at a time; raise what the first failure raised."""
         with ThreadPoolExecutor(_THREADS) as pool:
             return list(pool.map(work, names))
+
+
+def _missing(path: str) -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
 
 def _with_marks(objects: _native.ObjectFolder, entries: Sequence[Entry]) -> list[Entry]:

@@ -11,7 +11,7 @@ from spillway.spark.folder_job import MARK, STAGING
 from spillway.spark.folder_storage import FolderStorage
 from spillway.spark.location import absolute
 from spillway.spark.stream_jobs import SINK
-from spillway.spark.uploads import abort_noted, noted
+from spillway.spark.uploads import abort_noted, is_note, noted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,6 +27,7 @@ class JobUploads:
         job: The id of the job, which the names of its files hold.
         idle: Seconds since a task began an upload, or the job began.
         pending: Keys of the files that are invisible, relative to the folder.
+        staged: Files below the job's folder that an audit reads before they are copied.
         complete: Keys of the files that are visible: the commit got as far as them.
         is_decided: True for a micro-batch whose manifest names the uploads. The query completes them when it
             is started again, and could not go on without them.
@@ -36,13 +37,14 @@ class JobUploads:
     job: str
     idle: float
     pending: tuple[str, ...]
+    staged: tuple[str, ...]
     complete: tuple[str, ...]
     is_decided: bool
     names: tuple[str, ...]
 
 
 def find_uploads(url: str, storage_options: Mapping[str, str] | None = None) -> list[JobUploads]:
-    """Return the jobs that have a folder in a destination, with their uploads.
+    """Return the jobs that have a folder in a destination, with their uploads and staged files.
 
     Args:
         url: The URL of a folder that jobs write to.
@@ -68,15 +70,19 @@ def find_uploads(url: str, storage_options: Mapping[str, str] | None = None) -> 
 
 
 def _of_job(storage: FolderStorage, job: str, times: Mapping[str, int], *, is_decided: bool) -> JobUploads:
-    names = [name for name in times if name != f"{STAGING}/{job}/{MARK}"]
-    uploads = noted(storage.objects, names) if storage.objects is not None else {}
-    keys = sorted(key for key, _ in uploads.values())
-    complete = set(storage.present(keys))
+    notes = [name for name in times if is_note(name)]
+    uploads = noted(storage.objects, notes) if storage.objects is not None else {}
+    staged = sorted(name for name in times if name.endswith(".parquet"))
+    # Below the folders of the job and of an attempt a file has the name of its place.
+    places = [name.split("/", 3)[3] for name in staged]
+    keys = sorted({key for key, _ in uploads.values()} - set(staged))
+    complete = set(storage.present([*keys, *places]))
     return JobUploads(
         job=job,
         idle=max(0.0, time.time() - max(times.values()) / 1000),
         pending=tuple(key for key in keys if key not in complete),
-        complete=tuple(key for key in keys if key in complete),
+        staged=tuple(staged),
+        complete=tuple(sorted(complete)),
         is_decided=is_decided,
         names=tuple(times),
     )
@@ -92,7 +98,7 @@ def _decided(storage: FolderStorage) -> set[str]:
 def abort_uploads(
     url: str, jobs: Sequence[JobUploads], storage_options: Mapping[str, str] | None = None
 ) -> list[JobUploads]:
-    """Abort the uploads of jobs, and remove the jobs' folders. Files that are visible stay.
+    """Abort the uploads of jobs, and remove the jobs' folders with staged files. Visible files stay.
 
     A job that is under way all the same fails, and publishes nothing.
 
@@ -115,8 +121,9 @@ def abort_uploads(
         mark = f"{STAGING}/{job.job}/{MARK}"
         # First, so that tasks which still run refuse to write.
         storage.remove([mark])
-        failed = abort_noted(storage.objects, [name for name in job.names if name != mark])
+        failed = abort_noted(storage.objects, [name for name in job.names if is_note(name)])
         for error in failed.values():
             raise error
+        storage.remove([name for name in job.names if not is_note(name)])
         ended.append(job)
     return ended

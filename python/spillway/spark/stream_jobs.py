@@ -19,7 +19,8 @@ import spillway.delta
 from spillway.errors import TableNotFoundError
 from spillway.spark.delta_job import DeltaJob, nullable
 from spillway.spark.folder_contents import replaced_files
-from spillway.spark.folder_job import SUCCESS, FolderJob, Staged, in_folders_of, staged_files
+from spillway.spark.folder_job import SUCCESS, FolderJob, Staged, staged_files
+from spillway.spark.folder_partitions import in_folders_of
 from spillway.spark.uploads import Upload
 from spillway.spark.write_job import SparkWriteResult, TaskResult
 
@@ -92,9 +93,9 @@ class FolderBatch(FolderJob):
     """A micro-batch of a folder: its manifest decides which files it has, before one of them is seen.
 
     ``_spillway_sink/QUERY/BATCH.json`` is written once. Whoever commits the batch again, after a kill, moves
-    the files that the manifest names, or completes the uploads that it names, and discards those of the
-    replay. Of two drivers that commit it at once, one makes the manifest and the other reads it: by a hard
-    link, or in a store by a conditional PUT.
+    or copies the files that the manifest names, or completes the uploads that it names, and discards those of
+    the replay. Of two drivers that commit it at once, one makes the manifest and the other reads it: by a
+    hard link, or in a store by a conditional PUT.
     """
 
     def __init__(self, target: Target, query: str, batch: int) -> None:
@@ -132,7 +133,7 @@ class FolderBatch(FolderJob):
             self._end(storage)
             return SparkWriteResult(0, 0, 0, None, 0.0)
         # What an overwrite refuses is refused before anything is decided.
-        present = replaced_files(storage) if self.target.overwrite else []
+        present = self._outgoing(storage)
         staged, replaces_touched = self._decided(storage, results)
         self._fulfil(storage, staged)
         wanted = {each.place for each in staged}
@@ -182,19 +183,21 @@ class FolderBatch(FolderJob):
 
     def _fulfil(self, storage: FolderStorage, staged: list[Staged]) -> None:
         """Make the files appear that have not yet."""
-        if storage.is_local:
+        waiting, places = staged, []
+        if not all(each.upload for each in staged):
             # Until it is in its place, a file is in the job's folder.
-            in_folder = {f"{self._staging}/{each.name}": each for each in staged}
-            waiting = {name: in_folder.pop(name) for name in storage.present(list(in_folder))}
-            self._publish(storage, list(waiting.values()))
-            self._check_there(storage, [each.place for each in in_folder.values()])
-            return
+            kept = {each.name for each in storage.listed(self._staging, recursive=True)}
+            moved = {each.name for each in staged if f"{self._staging}/{each.name}" not in kept}
+            waiting = [each for each in staged if each.upload or each.name not in moved]
+            places = [each.place for each in staged if not each.upload and each.name in moved]
         try:
             # An upload that was completed before is no error.
-            self._publish(storage, staged)
-        except FileNotFoundError:
+            self._publish(storage, waiting)
+        except FileNotFoundError as error:
             self._check_there(storage, [each.place for each in staged])
-            raise
+            # Another driver was quicker.
+            _log.info("batch %d of %s is published: %s", self._batch, self._query, error)
+        self._check_there(storage, places)
 
     def _check_there(self, storage: FolderStorage, places: list[str]) -> None:
         """Refuse to go on with a batch of which a file is gone for good."""
@@ -267,6 +270,8 @@ class FolderRun(FolderBatch):
     def is_repeated(self) -> bool:
         storage = self._storage()
         if storage.has(self._done):
+            # A driver that was killed at the end of the run has left its folder.
+            self._end(storage)
             return True
         if not storage.has(self._manifest):
             return False

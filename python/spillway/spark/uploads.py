@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from spillway import _native
     from spillway.types import DatasetKeywords
 
-__all__ = ["Upload", "UploadingWriter", "abort_noted", "noted"]
+__all__ = ["JOURNAL", "Upload", "UploadingWriter", "abort_noted", "is_note", "noted"]
+
+#: The journal of an attempt that uploads into its own folder of the job, inside that folder.
+JOURNAL = "_uploads"
 
 
 class Upload(NamedTuple):
@@ -66,13 +69,20 @@ class UploadingWriter(DatasetWriter):
         return [Upload(*each) for each in self._writer.uploads]
 
 
+def is_note(name: str) -> bool:
+    """Return True for the name of an object of a journal, among those of a job's folder."""
+    return name.rpartition("/")[2].isdigit()
+
+
 def noted(objects: _native.ObjectFolder, names: Sequence[str]) -> dict[str, tuple[str, str]]:
     """Return the uploads that objects of a journal name: the key and the id of each, by the object's name."""
     found = {}
     for name, text in zip(names, objects.read(list(names)), strict=True):
         if text is not None:
             upload, _, key = text.decode().partition("\n")
-            found[name] = (key, upload)
+            # The keys of a journal are relative to the folder that it was made for.
+            folder, journal, _ = name.rpartition(f"{JOURNAL}/")
+            found[name] = (folder + key if journal else key, upload)
     return found
 
 

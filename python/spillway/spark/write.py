@@ -78,8 +78,8 @@ def write(  # noqa: PLR0913 - what a write is
             ``"ignore"`` are for a destination that is not there, or empty.
         partition_by: A column, or several from the outermost in, that rows are stored apart by; in a Delta
             table that is there, its own apply.
-        where: The rows of a Delta table that an overwrite replaces: conditions on partition columns, which
-            the new rows must meet, such as ``"day = DATE '2026-11-20'"`` or ``[("day", "=", "2026-11-20")]``.
+        where: The rows that an overwrite replaces: conditions on partition columns, which the new rows must
+            meet, such as ``"day = DATE '2026-11-20'"`` or ``[("day", "=", "2026-11-20")]``.
         partition_overwrite: ``"static"`` lets an overwrite replace all rows, ``"dynamic"`` those of the
             partitions that have new rows; without it, ``spark.sql.sources.partitionOverwriteMode`` applies.
         run_id: The name of the run whose rows these are. A write to the same destination that is run again

@@ -94,7 +94,7 @@ class Target:
         batch: The number of the run's micro-batch, where the run is a stream.
         schema_mode: ``"merge"`` adds columns to a Delta table.
         given: The path as the caller gave it.
-        where: Conditions on the partition columns of a Delta table: the rows that an overwrite replaces.
+        where: Conditions on partition columns: the rows that an overwrite replaces.
         partition_overwrite: ``"dynamic"`` or ``"static"``, where an option or the session says so.
     """
 
@@ -168,7 +168,6 @@ class Target:
                 ("app_id", app_id),
                 ("app_version", app_version),
                 ("schema_mode", schema_mode),
-                ("where", where),
             ):
                 if value is not None:
                     message = f'{name} goes with a Delta table: say table="delta", or leave it out'

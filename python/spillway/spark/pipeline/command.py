@@ -75,7 +75,7 @@ class Options:
         bad_rows: What becomes of rows that fail one.
         audit: What is read back before it is published.
         run_id: The name of the run.
-        where: The rows of a Delta table that are replaced.
+        where: The rows that are replaced.
         rows: The number of rows of a dataset.
         seed: Its seed.
         to: The destination: a folder or a URL.

@@ -43,7 +43,7 @@ class Sink:
         mode: As for `spillway.spark.write`. Without it, ``"overwrite"`` where `where` or
             `partition_overwrite` says what is replaced, or else ``"append"``.
         partition_by: Columns that rows are stored apart by.
-        where: The rows of a Delta table that the new rows replace, by conditions on partition columns.
+        where: The rows that the new rows replace, by conditions on partition columns.
         partition_overwrite: ``"dynamic"`` replaces the partitions that have new rows.
         schema_mode: ``"merge"`` adds columns that a Delta table lacks.
         max_file_bytes: Bytes that a file has at most.

@@ -1,0 +1,155 @@
+"""`where` over a folder: conditions on what the names of its folders say, as on a Delta table's columns."""
+
+from __future__ import annotations
+
+import datetime as dt
+import operator
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import spillway
+from spillway.errors import OptionError
+from spillway.spark.folder_partitions import where_holds
+from spillway.spark.write_job import Target, job_of
+
+from ..counts import examples
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+KINDS: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "long": (pa.int64(), [-3, 0, 7, 10]),
+    "text": (pa.string(), ["a", "b c", "d/%41", "e=1", "'"]),
+    "date": (pa.date32(), [dt.date(2026, 1, day) for day in (1, 2, 31)]),
+    "time": (pa.timestamp("us"), [dt.datetime(2026, 1, 2, 3, 4, 5), dt.datetime(2026, 1, 2, microsecond=7)]),  # noqa: DTZ001 - a type without zone
+    "zoned": (pa.timestamp("us", "UTC"), [dt.datetime(2026, 1, 2, 3, tzinfo=dt.UTC)]),
+    "flag": (pa.bool_(), [True, False]),
+}
+OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "in": lambda value, values: value in values,
+}
+
+
+def target(path: str, schema: pa.Schema, where: Any, **options: Any) -> Target:
+    columns = [name for name in schema.names if name != "id"]
+    given = {"table": "parquet", "overwrite": True, "options": {}, "partition_by": columns, "where": where}
+    return Target.of(path, schema, **(given | options))
+
+
+def holds(value: Any, sign: str, wanted: Any) -> bool:
+    """A condition by the words of the guide."""
+    if wanted is None:
+        return (value is None) is (sign == "=")
+    return value is not None and OPERATORS[sign](value, wanted)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[pa.Table, list[tuple[str, str, Any]]]:
+    kinds = {
+        name: KINDS[draw(st.sampled_from(sorted(KINDS)))] for name in ("x", "ö")[: draw(st.integers(1, 2))]
+    }
+    rows = draw(
+        st.lists(
+            st.fixed_dictionaries(
+                {name: st.none() | st.sampled_from(some) for name, (_, some) in kinds.items()}
+            ),
+            min_size=1,
+            max_size=6,
+        )
+    )
+    conditions = []
+    for name, (kind, some) in kinds.items():
+        ordered = [] if pa.types.is_boolean(kind) else ["<", "<=", ">", ">="]
+        sign = draw(st.sampled_from(["=", "!=", "in", *ordered]))
+        nulls = st.none() if sign in {"=", "!="} else st.nothing()
+        one = st.sampled_from(some)
+        conditions.append((name, sign, draw(st.lists(one, min_size=1) if sign == "in" else nulls | one)))
+    schema = pa.schema([*((name, kind) for name, (kind, _) in kinds.items()), ("id", pa.int64())])
+    data = [{**row, "id": number} for number, row in enumerate(rows)]
+    return pa.Table.from_pylist(data, schema), conditions
+
+
+@settings(max_examples=examples(0.2))
+@given(cases())
+def test_the_folders_in_which_conditions_hold_are_those_of_their_rows(
+    case: tuple[pa.Table, list[tuple[str, str, Any]]],
+) -> None:
+    rows, conditions = case
+    with tempfile.TemporaryDirectory() as scratch:
+        to = Path(scratch, "to")
+        one = target(str(to), rows.schema, conditions)
+        spillway.write_dataset(rows, to, partition_by=one.partition_by)
+        names = [file.relative_to(to).as_posix() for file in to.rglob("*.parquet")]
+        chosen = where_holds(one, names)
+        found = [
+            number
+            for name in chosen
+            for number in ds.dataset(to / name).to_table(columns=["id"])["id"].to_pylist()
+        ]
+        wanted = [
+            row["id"]
+            for row in rows.to_pylist()
+            if all(holds(row[name], sign, value) for name, sign, value in conditions)
+        ]
+        assert sorted(found) == wanted
+
+
+DAYS = pa.schema({"day": pa.date32(), "price": pa.decimal128(9, 2), "id": pa.int64()})
+
+
+def test_conditions_in_sql_are_those_of_a_delta_table() -> None:
+    names = [f"day=2026-01-0{day}/price={price}/a.parquet" for day in (1, 2) for price in ("1.50", "2.00")]
+    names.append("day=__HIVE_DEFAULT_PARTITION__/price=1.50/a.parquet")
+    for where, wanted in {
+        "day = DATE '2026-01-01' AND price < 2": names[:1],
+        "day IS NULL OR price = 2.00": [names[1], names[3], names[4]],
+        "day > DATE '2030-01-01'": [],
+    }.items():
+        # A summary has the footers of files that are replaced.
+        assert where_holds(target("/to", DAYS, where), [*names, "_metadata"]) == [*wanted, "_metadata"]
+
+
+@pytest.mark.parametrize(
+    ("name", "where"),
+    [
+        ("day=2026-01-01/a.parquet", "day IS NULL"),
+        ("a.parquet", "day IS NULL"),
+        ("price=1.50/day=2026-01-01/a.parquet", "day IS NULL"),
+        ("day=monday/price=1.50/a.parquet", "day IS NULL"),
+        ("day=2026-01-01/price=1.50/a.parquet", "id = 1"),
+        ("day=2026-01-01/price=1.50/a.parquet", "day ="),
+        ("day=2026-01-01/price=1.50/a.parquet", [("day", "=", "monday")]),
+    ],
+)
+def test_what_no_condition_can_decide_is_refused(name: str, where: Any) -> None:
+    with pytest.raises(OptionError, match="where") as caught:
+        where_holds(target("/to", DAYS, where), [name])
+    assert caught.value.option == "where"
+
+
+def test_a_condition_is_refused_before_a_row_is_written(tmp_path: Path) -> None:
+    spaced = pa.schema({"a day": pa.date32(), "id": pa.int64()})
+    refused: list[tuple[Any, ...]] = [
+        (DAYS, "id = 1", {}),
+        (DAYS, "day =", {}),
+        (DAYS, "day IS NULL", {"partition_by": ()}),
+        # A Delta table has no such name.
+        (spaced, "`a day` IS NULL", {}),
+    ]
+    for schema, where, options in refused:
+        with pytest.raises(OptionError, match="where"):
+            job_of(target(str(tmp_path / "to"), schema, where, **options)).begin()
+    assert list(tmp_path.iterdir()) == []
