@@ -11,9 +11,10 @@ import sys
 import time
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
-from .test_cleanup import grow, kept
+from .test_cleanup import grow, kept, number
 from .test_optimize import small
 from .test_vacuum import put
 
@@ -28,6 +29,7 @@ removes = {
     "clean-up": table._native.clean_up_log,
     "vacuum": lambda: len(table.vacuum(dry_run=False).files),
     "dry run": lambda: len(table.vacuum().files),
+    "checkpoint": table.checkpoint,
 }
 try:
     print(removes[sys.argv[2]]())
@@ -57,12 +59,23 @@ def removed(library: Path, folder: Path, what: str, ahead: int) -> str:
 @pytest.mark.parametrize("ahead", [-31 * DAY, -2 * HOUR, 2 * HOUR, 31 * DAY])
 def test_nothing_is_removed_while_the_clock_is_far_off(tmp_path: Path, wrong_clock: Path, ahead: int) -> None:
     table = grow(tmp_path / "t", 14)
-    for number, what in enumerate(["clean-up", "vacuum", "dry run"]):
-        stray = put(tmp_path / "t", f"stray{number}.parquet")
+    for what in ("clean-up", "vacuum", "dry run"):
+        stray = put(tmp_path / "t", f"{what}.parquet")
         assert removed(wrong_clock, tmp_path / "t", what, ahead) == "refused"
         assert stray.exists()
     assert kept(table)[0] == list(range(15))
     assert not [path for path in (tmp_path / "t" / "_delta_log").iterdir() if path.name.startswith(".")]
+
+
+def test_a_checkpoint_forgets_nothing_while_the_clock_is_far_off(tmp_path: Path, wrong_clock: Path) -> None:
+    table = grow(tmp_path / "t", 2, **{"delta.setTransactionRetentionDuration": "interval 1 day"})
+    with table.append(app_id="loader", app_version=1) as append:
+        append.write(number(3))
+    table.truncate()
+    assert removed(wrong_clock, tmp_path / "t", "checkpoint", 31 * DAY) == "4"
+    checkpoint = pq.read_table(tmp_path / "t" / "_delta_log" / f"{4:020}.checkpoint.parquet")
+    kinds = [kind for row in checkpoint.to_pylist() for kind, action in row.items() if action is not None]
+    assert (kinds.count("txn"), kinds.count("remove")) == (1, 3)
 
 
 def test_a_file_is_as_old_as_the_file_system_says(tmp_path: Path, wrong_clock: Path) -> None:

@@ -380,7 +380,8 @@ pub(crate) fn write(
     changed_in: Version,
     check: &Arc<InPlace>,
 ) -> Result<()> {
-    let actions = actions(snapshot);
+    // By a clock that is far off nothing is old.
+    let actions = actions(snapshot, log.0.now_for_removal(now()).unwrap_or(0));
     // What cannot be held is refused before there is a file.
     let layout = Layout::of(snapshot, &actions)?;
     let name = file_name(snapshot.version);
@@ -478,11 +479,11 @@ impl Sink for Checked {
     }
 }
 
-/// The actions that later readers need.
-fn actions(snapshot: &Snapshot) -> Vec<Action> {
+/// The actions that later readers need. What is kept for a time is so by `now`.
+fn actions(snapshot: &Snapshot, now: i64) -> Vec<Action> {
     let contents = &snapshot.contents;
-    let kept_since = kept_since(snapshot);
-    let progress_since = progress_since(snapshot);
+    let kept_since = kept_since(snapshot, now);
+    let progress_since = progress_since(snapshot, now);
     let mut actions = vec![
         Action::Protocol(snapshot.protocol.clone()),
         Action::Metadata(snapshot.metadata.as_ref().clone()),
@@ -513,20 +514,20 @@ fn actions(snapshot: &Snapshot) -> Vec<Action> {
 }
 
 /// The time since which removals are kept: all, where nobody can say for how long the table keeps them.
-fn kept_since(snapshot: &Snapshot) -> i64 {
+fn kept_since(snapshot: &Snapshot, now: i64) -> i64 {
     const DAY: i64 = 86_400_000;
     let millis = match snapshot.property("delta.deletedFileRetentionDuration") {
         Some(text) => interval_millis(text),
         None => Some(TOMBSTONE_DAYS * DAY),
     };
-    millis.map_or(i64::MIN, |millis| now().saturating_sub(millis))
+    millis.map_or(i64::MIN, |millis| now.saturating_sub(millis))
 }
 
 /// The time since which the progress of applications is kept: all, unless the table says for how long. Without it a
 /// table of many applications would have all of their entries in each checkpoint for ever.
-fn progress_since(snapshot: &Snapshot) -> i64 {
+fn progress_since(snapshot: &Snapshot, now: i64) -> i64 {
     let millis = snapshot.property(TRANSACTION_RETENTION).and_then(interval_millis);
-    millis.map_or(i64::MIN, |millis| now().saturating_sub(millis))
+    millis.map_or(i64::MIN, |millis| now.saturating_sub(millis))
 }
 
 /// The columns of a checkpoint.
