@@ -75,9 +75,9 @@ class DeltaJob(Job):
             )
             raise OptionError(message, "partition_by", present)
         self.partition_columns = tuple(present)
-        self._check(table)
         if self.readable:
             self._check_readable(table)
+        self._check(table)
         storage = self._storage()
         self._made = not storage.exists()
         # A store without conditional PUT is refused before the first row.
