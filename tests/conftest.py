@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import secrets
 import shutil
 import signal
 import tempfile
@@ -17,6 +18,7 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 from .counts import EXAMPLES, PROFILE, SOAK
+from .faults.injection import build
 from .spark.archive import LAUNCHER_OPTIONS, java_options
 from .stores.server import Proxy, ministack
 
@@ -104,7 +106,13 @@ GROUPS = {
         "validation/test_good_files.py",
         "validation/test_planted_faults.py",
     ),
-    "s3": ("stores/*", "delta/test_stores.py", "delta/test_other_tables.py", "race/test_s3.py"),
+    "s3": (
+        "stores/*",
+        "delta/test_stores.py",
+        "delta/test_killed_on_store.py",
+        "delta/test_other_tables.py",
+        "race/test_s3.py",
+    ),
     "docs": ("docs/*",),
     "packaging": ("packaging/*",),
 }
@@ -215,6 +223,19 @@ def disk(request: pytest.FixtureRequest) -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(dir=base, prefix="test-"))
     yield folder
     shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def injection(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library that has calls to the operating system fail."""
+    return build(tmp_path_factory.mktemp("injection"))
+
+
+@pytest.fixture(scope="session")
+def seed(request: pytest.FixtureRequest) -> int:
+    """The seed of what tests draw themselves: that of hypothesis, where it has one."""
+    told: str | None = request.config.getoption("hypothesis_seed")
+    return secrets.randbits(32) if told in {None, "random"} else int(told)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 """A sync that failed is never believed: Linux tells of an error once, and says "done" the second time.
 
-The failure is real but for its cause: a library that is loaded before libc's answers fsync for it.
+The failure is real but for its cause: a library answers fsync in the place of the kernel.
 """
 
 from __future__ import annotations
@@ -18,22 +18,15 @@ import pytest
 
 import spillway.delta
 
+from ..faults.injection import environment, noted, rule
 from .programs import SCHEMA, batch
 from .test_many import appended, check_log
 from .test_scarce import left_behind
 
 PROGRAMS = Path(__file__).with_name("programs.py")
 THREADS = 32
+PARTITIONS = "*/writer=w[0-9]*[0-9]"
 EIO = f"OSError: {os.strerror(errno.EIO)}"
-
-
-@pytest.fixture(scope="session")
-def failing_fsync(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    library = tmp_path_factory.mktemp("fsync") / "fsync.so"
-    source = Path(__file__).with_name("fsync.c")
-    compiler = os.environ.get("CC", "cc")
-    subprocess.run([compiler, "-shared", "-fPIC", "-Wall", "-o", library, source], check=True)
-    return library
 
 
 class Machine:
@@ -41,34 +34,32 @@ class Machine:
 
     def __init__(self, library: Path, tmp_path: Path) -> None:
         self.folder = tmp_path / "table"
-        self._noted, self._fails = tmp_path / "noted", tmp_path / "fails"
-        self._environment = {
-            **os.environ,
-            "LD_PRELOAD": str(library),
-            "SYNC_NOTED": str(self._noted),
-            "SYNC_FAILS": str(self._fails),
-        }
+        self._library, self._log = library, tmp_path / "calls"
 
-    def run(self, name: str, *arguments: str, fails: str = "", **ways: str) -> Any:
-        """The output of a program, on a disk that fails once where a path matches, and has other ways."""
-        if fails:
-            self._fails.write_text(fails)
-        environment = {**self._environment, **{f"SYNC_{way.upper()}": value for way, value in ways.items()}}
+    def run(self, name: str, *arguments: str, rules: list[str] | None = None) -> Any:
+        """The output of a program on a disk whose calls follow these rules; one fails at least if one can."""
+        rules = rules or []
         command = [sys.executable, str(PROGRAMS), name, str(self.folder), *arguments]
+        variables = environment(self._library, rules, self._log, self.folder)
         done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, check=False, timeout=120
+            command, env=variables, capture_output=True, text=True, check=False, timeout=120
         )
         assert done.returncode == 0, done.stderr
-        assert not self._fails.exists() or not fails, "nothing failed"
+        failed = any(call.how == "before" for call in noted(self._log))
+        assert failed == any(" before " in rule for rule in rules), "nothing failed"
         return json.loads(done.stdout)
 
+    def meetings(self) -> list[str]:
+        """Lines about calls that wait for others."""
+        return [line for line in self._log.read_text().splitlines() if line in {"met", "alone"}]
+
     def synced(self) -> collections.Counter[str]:
-        return collections.Counter(self._noted.read_text().splitlines())
+        return collections.Counter(call.path for call in noted(self._log) if call.name == "sync")
 
 
 @pytest.fixture
-def machine(failing_fsync: Path, tmp_path: Path) -> Machine:
-    return Machine(failing_fsync, tmp_path)
+def machine(injection: Path, tmp_path: Path) -> Machine:
+    return Machine(injection, tmp_path)
 
 
 @pytest.mark.parametrize("bad", ["file", "folder"])
@@ -78,8 +69,10 @@ def test_a_data_file_whose_sync_failed_fails_its_own_append_only(machine: Machin
     told = machine.run(
         "at_once",
         str(THREADS),
-        fails="*/writer=w7/*" if bad == "file" else "*/writer=w7",
-        slow="*/_spillway/staging/*",
+        rules=[
+            rule("sync", "*/writer=w7/*" if bad == "file" else "*/writer=w7"),
+            rule("sync", "*/_spillway/staging/*", how="slow", number=500),
+        ],
     )
     said = [(name, number) for name, number in told["said"]]
     assert told["errors"] == [EIO]
@@ -95,10 +88,10 @@ def test_a_data_file_whose_sync_failed_fails_its_own_append_only(machine: Machin
 def test_the_folders_of_partitions_are_synced_side_by_side(machine: Machine) -> None:
     spillway.delta.create(machine.folder, SCHEMA, partition_by="writer")
     # Each of these syncs waits for the company of others: one after the other, none would come.
-    told = machine.run("spread", "32", meet="*/writer=w[0-9]*[0-9]", company="4")
+    told = machine.run("spread", "32", rules=[rule("sync", PARTITIONS, nth="1+", how="meet", number=4)])
     assert told == {"version": 1}
     synced = machine.synced()
-    assert (synced["met"], synced["alone"]) == (1, 0)
+    assert machine.meetings() == ["met"]
     folders = {path: count for path, count in synced.items() if "/writer=" in path}
     assert len([path for path in folders if not path.endswith(".parquet")]) == 32
     assert set(folders.values()) == {1}
@@ -127,7 +120,7 @@ def test_an_append_syncs_what_may_not_survive_a_crash_and_nothing_else(machine: 
 def test_a_version_whose_sync_failed_is_acknowledged_by_nobody_in_the_process(machine: Machine) -> None:
     spillway.delta.create(machine.folder, SCHEMA)
     # The first sync is that of the version that is built upon.
-    told = machine.run("doubt", fails="*/_delta_log", passes="1")
+    told = machine.run("doubt", rules=[rule("sync", "*/_delta_log", nth="2")])
     assert told["first"] == "CommitUnknown"
     assert told["outcome"] == told["outcome of a table opened again"] == "pending"
     assert told["next"] == told["next of a table opened again"] == EIO
@@ -142,7 +135,7 @@ def test_a_version_whose_sync_failed_is_acknowledged_by_nobody_in_the_process(ma
 @pytest.mark.parametrize("bad", ["*/_delta_log/00000000000000000000.json", "*/_delta_log"])
 def test_a_log_whose_sync_failed_is_built_upon_by_nobody_in_the_process(machine: Machine, bad: str) -> None:
     spillway.delta.create(machine.folder, SCHEMA)
-    told = machine.run("doubt", fails=bad)
+    told = machine.run("doubt", rules=[rule("sync", bad)])
     assert told["first"] == told["next"] == told["next of a table opened again"] == EIO
     assert told["version"] == 0
     assert not left_behind(machine.folder)

@@ -9,8 +9,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,14 +21,16 @@ import spillway.delta
 from spillway.errors import DeltaError
 
 from . import programs
+from .injection import rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 ROWS = 20_000
 
 PROGRAM = """
-import json, os, sys
+import ctypes, json, os, sys
 import numpy as np, pyarrow as pa
 import spillway, spillway.delta
 
@@ -67,16 +67,16 @@ ways = {
     "optimize": lambda target: table(target).optimize(),
     "checkpoint": lambda target: table(target).checkpoint(),
 }
-told = []
-for way, target, pattern, number in json.load(sys.stdin):
-    os.environ.update(CLOSE_FAILS=pattern, CLOSE_ERRNO=str(number))
+told, library = [], ctypes.CDLL(None)
+for way, target, rule, log in json.load(sys.stdin):
+    library.faults(rule.encode(), log.encode(), os.path.dirname(target).encode())
     try:
         ways[way](target)
     except Exception as error:
         told.append(getattr(error, "errno", -1))
     else:
         told.append(0)
-    del os.environ["CLOSE_FAILS"]
+    library.faults(b"", b"", b"")
 print(json.dumps(told))
 """
 
@@ -107,6 +107,12 @@ class Case:
     told: int
 
 
+def failing_close(pattern: str, error: int) -> str:
+    """A close that fails as on a network file system over its quota; an interrupted one loses nothing."""
+    how = "after" if error == errno.EINTR else "lost"
+    return rule("close", pattern, nth="1+", how=how, number=error)
+
+
 def contents(target: Path) -> dict[str, bytes]:
     if target.is_file():
         return {"": target.read_bytes()}
@@ -125,13 +131,8 @@ def make_table(folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, str], Case]:
+def cases(injection: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, str], Case]:
     """All cases by way, pattern and what was there before; one process runs all of them."""
-    library = tmp_path_factory.mktemp("close") / "close.so"
-    source = Path(__file__).with_name("close.c")
-    subprocess.run(
-        [os.environ.get("CC", "cc"), "-shared", "-fPIC", "-Wall", "-o", library, source], check=True
-    )
     old = pa.table({"n": [0.5]})
     table = tmp_path_factory.mktemp("made") / "table"
     make_table(table)
@@ -155,8 +156,14 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, str]
             spillway.delta.create(target, pa.schema({"kind": pa.int64(), "n": pa.float64()}))
         asked[way, "*", "interrupted"] = (target, errno.EINTR)
     before = {key: contents(target) for key, (target, _) in asked.items()}
-    order = json.dumps([(key[0], str(target), key[1], error) for key, (target, error) in asked.items()])
-    told = programs.run(PROGRAM, prefix=["env", f"LD_PRELOAD={library}"], standard_input=order)
+    log = tmp_path_factory.mktemp("calls") / "log"
+    order = json.dumps(
+        [
+            (key[0], str(target), failing_close(key[1], error), str(log))
+            for key, (target, error) in asked.items()
+        ]
+    )
+    told = programs.run(PROGRAM, prefix=["env", f"LD_PRELOAD={injection}"], standard_input=order)
     return {
         key: Case(target, before[key], said)
         for (key, (target, _)), said in zip(asked.items(), told, strict=True)
