@@ -302,10 +302,29 @@ class Proxy:
         self.ahead = 0.0
         self.seen: list[Request] = []
         self.finished = threading.Event()
+        self._connections = 0
+        self._changed = threading.Condition()
         self._server = Listener(("127.0.0.1", 0), partial(Handler, self))
         self.port = int(self._server.server_address[1])
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
         self._thread.start()
+
+    @contextlib.contextmanager
+    def connected(self) -> Iterator[None]:
+        """Count a connection while it is open."""
+        with self._changed:
+            self._connections += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._connections -= 1
+                self._changed.notify_all()
+
+    def wait_until_alone(self) -> None:
+        """Wait until clients that are gone have no connection: what they sent has reached the server."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: self._connections == 0, SECONDS)
 
     def stop(self) -> None:
         self.finished.set()
@@ -336,8 +355,17 @@ class Handler(BaseHTTPRequestHandler):
     def date_time_string(self, timestamp: float | None = None) -> str:
         return super().date_time_string((timestamp or time.time()) + self.proxy.ahead)
 
+    def handle(self) -> None:
+        with self.proxy.connected():
+            super().handle()
+
     def answer(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        length = int(self.headers.get("Content-Length") or 0)
+        body = self.rfile.read(length)
+        if len(body) < length:
+            # The client is gone. A server does nothing with a part of a request.
+            self.close_connection = True
+            return
         request = Request(self.command, self.path, self.headers.get("If-None-Match") == "*")
         self.proxy.seen.append(request)
         match self.proxy.fault(request):
