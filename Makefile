@@ -26,7 +26,7 @@ BENCH_OPTIONS ?=
 RACE_OPTIONS ?=
 DIST ?= dist
 
-.PHONY: help bench targets race test test-quick peers soak lint check check-compiled instructions format wheel dist import-wheel readme docs lock setup setup-tests compile-tests clean
+.PHONY: help bench targets race test test-quick peers soak lint check check-compiled advisories instructions format wheel dist import-wheel readme docs lock setup setup-tests compile-tests clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -94,6 +94,9 @@ check-compiled: setup
 	$(AS_MATURIN) RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps --quiet
 	$(BIN)/python -m mypy.stubtest spillway._native --mypy-config-file pyproject.toml
 
+advisories: .build/audit ## Compare the locks with the databases of advisories; fails where one cannot be reached
+	scripts/advisories.sh .build/audit
+
 # Crates that are compiled in pieces take up to 3 % more instructions.
 instructions: export CARGO_INCREMENTAL := 0
 instructions: setup ## Count the instructions per row; fails where a row costs over 1 % more than on record
@@ -145,7 +148,8 @@ docs: setup ## Build the site into .build/site; a warning is an error
 lock: .build/environment ## Renew the hashed locks of both languages
 	cargo update
 	cargo update --manifest-path examples/external_backend_rust/Cargo.toml
-	$(BIN)/uv pip compile -q -U requirements/uv.in -o requirements/uv.txt $(LOCK_OPTIONS)
+	for name in uv audit; do \
+		$(BIN)/uv pip compile -q -U requirements/$$name.in -o requirements/$$name.txt $(LOCK_OPTIONS); done
 	$(BIN)/uv pip compile -q -U --all-extras --group dev pyproject.toml -o requirements/dev.txt \
 		--excludes requirements/excludes.in $(LOCK_OPTIONS)
 	for version in $(SPARKS); do echo "pyspark==$$version.*" | \
@@ -171,6 +175,13 @@ clean: ## Remove what was built (not the runs)
 	$(BIN)/uv --version >/dev/null 2>&1 || $(BIN)/python -m pip install -q --require-hashes -r requirements/uv.txt
 	$(BIN)/uv pip sync -q --require-hashes requirements/dev.txt
 	@mkdir -p .build && touch $@
+
+# What audits the locks is in none of the environments that it audits.
+.build/audit: requirements/audit.txt | .build/environment
+	rm -rf $@
+	$(BIN)/uv venv -q --python $(BIN)/python $@
+	$(BIN)/uv pip install -q --require-hashes --python $@/bin/python -r $< || { rm -rf $@; exit 1; }
+	@touch $@
 
 # One module is in place at a time: the one that tests load, with its debug assertions, or the one that is measured. Each
 # takes the other's stamp away; what was compiled for it stays in target/.

@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-import venv
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -82,8 +81,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-def environment(folder: Path, wheel: Path) -> Environment:
-    venv.create(folder, with_pip=False)
+def environment(folder: Path, wheel: Path, python: str | Path = sys.executable) -> Environment:
+    """An environment of an interpreter that holds the wheel alone."""
+    subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True, timeout=SECONDS)
     made = Environment(folder)
     made.install("--offline", "--no-cache", "--no-deps", str(wheel))
     return made

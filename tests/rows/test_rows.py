@@ -205,7 +205,7 @@ def test_nanoseconds_of_pandas_are_kept() -> None:
     assert table["x"][0].value == stamp.value
 
 
-MISSING = [None, pd.NaT, pd.NA, np.datetime64("NaT"), np.timedelta64("NaT")]
+MISSING = [None, pd.NaT, pd.NA, np.datetime64("NaT", "ns"), np.timedelta64("NaT", "ns")]
 KINDS = [
     *(pa.int64(), pa.float64(), pa.string(), pa.bool_(), pa.date32(), pa.duration("us"), pa.timestamp("us")),
     *(pa.timestamp("ns", "UTC"), pa.decimal128(5, 2), pa.list_(pa.int64()), pa.struct({"a": pa.int64()})),
