@@ -53,11 +53,11 @@ def write_durable_file(target: str, _: float) -> None:
 
 
 def add_to_dataset(target: str, _: float) -> None:
-    spillway.write_dataset(rows(NEW), target, partition_by="day", existing="append", durable=True)
+    spillway.write_dataset(rows(NEW), target, partition_by="day", mode="append", durable=True)
 
 
 def overwrite_dataset(target: str, _: float) -> None:
-    spillway.write_dataset(rows(NEW), target, partition_by="day", existing="overwrite", metadata_file=True)
+    spillway.write_dataset(rows(NEW), target, partition_by="day", mode="overwrite", metadata_file=True)
 
 
 def append(target: str, timeout: float) -> None:
