@@ -44,11 +44,8 @@ if TYPE_CHECKING:
 PROGRAM = [sys.executable, str(Path(__file__).with_name("killed_on_store.py"))]
 # In a soak, as many as an operation makes requests, and as many again that the store has done.
 KILLS = count(quick=1, ci=1, soak=0)
-<<<<<<< HEAD
-=======
 # Requests that each kind of operation makes at least.
 FEWEST = 8
->>>>>>> faults42
 # Kinds of operation, and a request that each of them makes.
 KINDS: dict[str, Callable[[Request], bool]] = {
     "append": lambda request: request.is_version,
@@ -174,13 +171,6 @@ def look(bucket: Bucket) -> Counter[tuple[int, int]]:
     return by_delta_rs
 
 
-<<<<<<< HEAD
-def moments(requests: int, kind: str, seed: int) -> list[tuple[int, bool]]:
-    """When to kill: at which request, and if the store has done it; in a soak at later ones, too."""
-    cases = [(nth, is_done) for nth in range(1, requests + 10 * SOAK + 1) for is_done in (False, True)]
-    random.Random(f"{seed} {kind}").shuffle(cases)  # noqa: S311 - of cases
-    return cases
-=======
 def moments(kind: str, seed: int) -> Iterator[tuple[int, bool]]:
     """When to kill: at which request, and if the store has done it. One after the other in a soak."""
     if SOAK:
@@ -188,7 +178,6 @@ def moments(kind: str, seed: int) -> Iterator[tuple[int, bool]]:
     drawn = random.Random(f"{seed} {kind}")  # noqa: S311 - of moments
     while True:
         yield drawn.randint(1, FEWEST), drawn.random() < 0.5
->>>>>>> faults42
 
 
 @pytest.mark.timeout(7200 if SOAK else 120)
@@ -223,20 +212,6 @@ def test_a_process_killed_at_a_request_loses_no_row_and_hinders_nobody(
         rows = with_it if is_there else without
         return ended
 
-<<<<<<< HEAD
-    assert turn() == (0, True)
-    assert any(map(KINDS[kind], process.proxy.seen))
-    counts: Counter[str] = Counter()
-    for nth, is_done in moments(process.killer.seen, kind, seed):
-        ended = turn(nth, is_done=is_done)
-        counts["killed"] += ended.status != 0
-        counts["acknowledged"] += ended.is_acknowledged
-        if counts["killed"] == KILLS:
-            break
-    assert counts["killed"] >= (KILLS or 1)
-    # What was left in the middle does not hinder the whole operation.
-    assert turn() == (0, True)
-=======
     counts: Counter[str] = Counter()
     missed = 0
     for nth, is_done in moments(kind, seed):
@@ -252,5 +227,4 @@ def test_a_process_killed_at_a_request_loses_no_row_and_hinders_nobody(
     process.proxy.seen.clear()
     assert turn() == (0, True)
     assert any(map(KINDS[kind], process.proxy.seen))
->>>>>>> faults42
     print(f"{kind}: {counts}")  # noqa: T201 - a soak's report

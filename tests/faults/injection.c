@@ -236,8 +236,6 @@ static void handle(int sign, siginfo_t *info, void *context) {
     errno = kept;
 }
 
-<<<<<<< HEAD
-=======
 /* A thread that blocks the signal, as allocators have some, would end the process at its next call. */
 int pthread_sigmask(int how, const sigset_t *set, sigset_t *old) {
     sigset_t rest;
@@ -255,7 +253,6 @@ int sigprocmask(int how, const sigset_t *set, sigset_t *old) {
     return error ? -1 : 0;
 }
 
->>>>>>> faults42
 static void install(void) {
     struct sock_filter filter[COUNT + 8];
     size_t size = 0;

@@ -40,11 +40,7 @@ if TYPE_CHECKING:
     Ids = NDArray[np.int64]
 
 PROGRAM = [sys.executable, faulty_calls.__file__]
-<<<<<<< HEAD
-SAMPLE = count(quick=3, ci=12, soak=0)
-=======
 SAMPLE = count(quick=3, ci=8, soak=0)
->>>>>>> faults42
 
 
 class Fault(NamedTuple):

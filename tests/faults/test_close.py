@@ -30,11 +30,7 @@ if TYPE_CHECKING:
 ROWS = 20_000
 
 PROGRAM = """
-<<<<<<< HEAD
-import ctypes, json, sys
-=======
 import ctypes, json, os, sys
->>>>>>> faults42
 import numpy as np, pyarrow as pa
 import spillway, spillway.delta
 
@@ -73,11 +69,7 @@ ways = {
 }
 told, library = [], ctypes.CDLL(None)
 for way, target, rule, log in json.load(sys.stdin):
-<<<<<<< HEAD
-    library.faults(rule.encode(), log.encode(), target.encode())
-=======
     library.faults(rule.encode(), log.encode(), os.path.dirname(target).encode())
->>>>>>> faults42
     try:
         ways[way](target)
     except Exception as error:

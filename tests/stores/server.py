@@ -368,16 +368,12 @@ class Handler(BaseHTTPRequestHandler):
             # The client is gone. A server does nothing with a part of a request.
             self.close_connection = True
             return
-<<<<<<< HEAD
         request = Request(
             self.command,
             self.path,
             self.headers.get("If-None-Match") == "*",
             "x-amz-copy-source" in self.headers,
         )
-=======
-        request = Request(self.command, self.path, self.headers.get("If-None-Match") == "*")
->>>>>>> faults42
         self.proxy.seen.append(request)
         match self.proxy.fault(request):
             case None:
