@@ -66,13 +66,9 @@ FAULTS = {
     "lost at close": Fault("close", "lost", errno.EDQUOT),
     "dead disk": Fault("*", "before", errno.EIO, lasts=True),
 }
-# What is moved in several steps is put back after an error. A dead disk ends it as a kill does, and a rename
-# that was done is not put back if it failed.
+# What is moved in several steps is put back after an error. A dead disk ends it as a kill does.
 IN_STEPS = {"dataset", "overwritten dataset"}
-REVERTED = FAULTS | {
-    "error after the effect": Fault("open,create,write,close,sync,unlink,mkdir", "after", errno.EIO)
-}
-del REVERTED["dead disk"]
+REVERTED = {name: fault for name, fault in FAULTS.items() if name != "dead disk"}
 
 
 class Done(NamedTuple):

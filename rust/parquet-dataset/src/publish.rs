@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 
 use beneath::Folder;
 use parquet_writer::{METADATA_FILE, WriteError, WriteResult, metadata_file};
-use tempfile::TempPath;
 
 use crate::options::DatasetMode;
 use crate::staging::Staging;
@@ -187,12 +186,15 @@ impl Moves<'_> {
         let with_path = |error| WriteError::io(&from, error);
         let to = staging.next_path().map_err(with_path)?;
         match self.rename(&from, &to) {
-            Ok(()) => self.done.push(Move::SetAside { from, to }),
             // Somebody else has removed it.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(with_path(error)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            // A rename that failed may have moved the file: an answer can be lost. To undo it changes nothing if not.
+            renamed => {
+                let renamed = renamed.map_err(with_path);
+                self.done.push(Move::SetAside { from, to });
+                renamed
+            }
         }
-        Ok(())
     }
 
     fn place(&mut self, file: &Staged<'_>, target: Target<'_>) -> Result<PathBuf, WriteError> {
@@ -213,7 +215,13 @@ impl Moves<'_> {
                 // Another writer is about and took the number.
                 Err(error)
                     if error.kind() == io::ErrorKind::AlreadyExists && target.mode != DatasetMode::Error => {}
-                Err(error) => return Err(WriteError::io(path, error)),
+                Err(error) => {
+                    // It has the name in spite of the error: who else took it would not have taken the file.
+                    if from.modified(staged).is_none() {
+                        self.done.push(Move::Published(path.clone()));
+                    }
+                    return Err(WriteError::io(path, error));
+                }
             }
         };
         self.done.push(Move::Published(path.clone()));
@@ -239,20 +247,26 @@ impl Moves<'_> {
             return Ok(());
         };
         let place = target.root.join(METADATA_FILE);
+        let staged = staging
+            .next_path()
+            .map_err(|error| WriteError::io(&place, error))?;
         let written = (|| {
-            let staged = staging.next_path()?;
             let mut file = File::create_new(&staged)?;
             file.write_all(&bytes)?;
             if target.durable {
                 file.sync_all()?;
             }
             checked_close::close(file)?;
-            let staged = TempPath::try_from_path(&staged)?;
-            staged.persist_noclobber(&place).map_err(|failed| failed.error)
+            Ok(())
         })();
         written.map_err(|error| WriteError::io(&place, error))?;
-        self.done.push(Move::Published(place));
-        Ok(())
+        let (from, name) = opened(self.root, &staged).map_err(|error| WriteError::io(&place, error))?;
+        let to = Folder::root(target.root).map_err(|error| WriteError::io(&place, error))?;
+        let placed = from.rename_new(name, &to, METADATA_FILE.as_ref());
+        if placed.is_ok() || from.modified(name).is_none() {
+            self.done.push(Move::Published(place.clone()));
+        }
+        placed.map_err(|error| WriteError::io(&place, error))
     }
 
     /// Opens a folder of the dataset, and makes those that are missing. Links are refused: what they lead to belongs to
