@@ -223,7 +223,7 @@ impl TakesRows for Writer {
             if batches.len() > 1 {
                 file.check_all(&batches)?;
             }
-            interruptible(|go_on| file.hold_all(&batches, go_on))
+            interruptible(|go_on| file.hold_built(&batches, go_on))
         })
     }
 }

@@ -209,9 +209,29 @@ impl FileWriter {
     /// # Errors
     /// As [`Self::write_all`]; nothing is held after an error. Text that is not valid may be found by a later call.
     pub fn hold_all(&mut self, batches: &[Batch], go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+        self.hold_rounds(batches, false, go_on)
+    }
+
+    /// Writes batches that were built for this file likewise. Their rounds are as short as keeps all threads busy: the
+    /// next batches are built in the same memory, which the system need not map and clear again.
+    ///
+    /// # Errors
+    /// As [`Self::hold_all`].
+    pub fn hold_built(&mut self, batches: &[Batch], go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+        self.hold_rounds(batches, true, go_on)
+    }
+
+    fn hold_rounds(
+        &mut self,
+        batches: &[Batch],
+        are_built: bool,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<()> {
         self.between.enter();
         let patience = &mut Patience::new(go_on);
-        let mut held = batches.iter().try_for_each(|batch| self.hold(batch, patience));
+        let mut held = batches
+            .iter()
+            .try_for_each(|batch| self.hold(batch, are_built, patience));
         if held.is_err() {
             held = self.encode(patience).and(held);
         }
@@ -272,7 +292,7 @@ impl FileWriter {
     }
 
     /// Takes a batch, and holds it while its rows wait for a round.
-    fn hold(&mut self, batch: &Batch, patience: &mut Patience<'_>) -> Result<()> {
+    fn hold(&mut self, batch: &Batch, is_built: bool, patience: &mut Patience<'_>) -> Result<()> {
         drop(self.released());
         self.take(batch, patience)?;
         let State::Open(file) = &mut self.state else {
@@ -285,7 +305,8 @@ impl FileWriter {
         // A batch that there is no memory for is encoded now, as it would be if none were held.
         let is_held = file.pages.store.try_hold(self.held.bytes());
         file.account();
-        if is_held && !self.held.is_round() {
+        let ends_early = is_built && self.options.threads.are_busy_with(self.held.bytes() as u64);
+        if is_held && !ends_early && !self.held.is_round() {
             return Ok(());
         }
         self.encode(patience)

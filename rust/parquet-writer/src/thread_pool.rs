@@ -55,6 +55,12 @@ impl Threads {
         }
     }
 
+    /// Returns true if values that are added to `bytes` of them would get no further helper.
+    pub fn are_busy_with(self, bytes: u64) -> bool {
+        let helpers = u64::try_from(self.for_values(bytes).helpers).unwrap_or(u64::MAX);
+        helpers < bytes / BYTES_FOR_A_HELPER
+    }
+
     /// The most threads.
     pub fn most(self) -> usize {
         match self {
@@ -270,6 +276,17 @@ mod tests {
             assert!(started.elapsed() < 20 * KEPT, "the helper never ends");
             thread::sleep(KEPT / 4);
         }
+    }
+
+    #[test]
+    fn threads_are_busy_once_more_values_bring_no_helper() {
+        assert!(!Threads::Exactly(1).are_busy_with(BYTES_FOR_A_HELPER - 1));
+        assert!(Threads::Exactly(1).are_busy_with(BYTES_FOR_A_HELPER));
+        assert!(!Threads::Exactly(3).are_busy_with(2 * BYTES_FOR_A_HELPER));
+        assert!(Threads::Exactly(3).are_busy_with(3 * BYTES_FOR_A_HELPER));
+        let cores = cores() as u64;
+        assert!(!Threads::UpTo(usize::MAX).are_busy_with((cores - 1) * BYTES_FOR_A_HELPER));
+        assert!(Threads::UpTo(usize::MAX).are_busy_with(cores * BYTES_FOR_A_HELPER));
     }
 
     #[test]

@@ -10,7 +10,8 @@ use crate::column::Column;
 use crate::error::{Misfit, UnsupportedColumn};
 use crate::keys::Keys;
 
-const MOST_ROWS: usize = 8192;
+/// Few enough that the arrays of a batch are still in the cache when they are encoded.
+const MOST_ROWS: usize = 2048;
 const MOST_BYTES: usize = 8 << 20;
 /// The number of rows between two counts of bytes.
 const ROWS_BETWEEN_LOOKS: usize = 64;
