@@ -32,6 +32,10 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// The milliseconds by which the clocks of this machine and of a file server may differ where files are removed by age.
 const MOST_CLOCK_SKEW: i64 = 3_600_000;
 
+/// The milliseconds by which times of files may lie behind the clock that they are of: ticks of the kernel, and whole
+/// seconds where a file system keeps no more.
+const FILE_TIME_LAG: i64 = 2_000;
+
 /// The most bytes of a file name on the file systems in use.
 const MOST_NAME: usize = 255;
 
@@ -430,6 +434,9 @@ impl Place for Folder {
 /// The time of a file server, where the clock of this machine is not far off.
 fn check_clock(served: i64, local: i64, root: &Path) -> Result<i64> {
     let off = local.saturating_sub(served);
+    if (0..=FILE_TIME_LAG).contains(&off) {
+        return Ok(local);
+    }
     if off.abs() <= MOST_CLOCK_SKEW {
         return Ok(served);
     }
