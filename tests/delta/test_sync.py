@@ -131,7 +131,7 @@ def test_files_for_another_process_survive_a_crash_of_their_own_machine(machine:
 @pytest.mark.parametrize("bad", ["*/writer=b/*.parquet", "*/writer=b"])
 def test_files_whose_sync_failed_are_handed_to_nobody(machine: Machine, bad: str) -> None:
     spillway.delta.create(machine.folder, SCHEMA, partition_by="writer")
-    assert machine.run("detach", fails=bad) == {"error": EIO}
+    assert machine.run("detach", rules=[rule("sync", bad)]) == {"error": EIO}
     assert not left_behind(machine.folder)
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
 
 from . import programs
+from .injection import environment, noted, rule
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PROGRAM = """
 import json, sys
@@ -31,19 +34,16 @@ print(json.dumps(told["errors"]))
 
 @pytest.mark.parametrize(("fails", "appears"), [("folder", True), ("file", False)])
 def test_an_error_of_the_last_sync_says_whether_the_file_is_there(
-    tmp_path: Path, *, fails: str, appears: bool
+    injection: Path, tmp_path: Path, *, fails: str, appears: bool
 ) -> None:
-    library, order, folder = tmp_path / "fsync.so", tmp_path / "fails", tmp_path / "there"
-    source = Path(__file__).parents[1] / "delta" / "fsync.c"
-    compiler = os.environ.get("CC", "cc")
-    subprocess.run([compiler, "-shared", "-fPIC", "-Wall", "-o", library, source], check=True)
+    log, folder = tmp_path / "calls", tmp_path / "there"
     folder.mkdir()
     path = folder / "a.parquet"
     path.write_bytes(b"old")
-    order.write_text(str(folder) if fails == "folder" else f"{folder}/.*.tmp")
-    prefix = ["env", f"LD_PRELOAD={library}", f"SYNC_FAILS={order}"]
-    first, *later = programs.run(PROGRAM, path, prefix=prefix)
-    assert not order.exists(), "nothing failed"
+    rules = [rule("sync", str(folder) if fails == "folder" else f"{folder}/.*.tmp")]
+    variables = environment(injection, rules, log, folder).items() - os.environ.items()
+    first, *later = programs.run(PROGRAM, path, prefix=["env", *map("=".join, variables)])
+    assert any(call.how == "before" for call in noted(log)), "nothing failed"
     assert first[:2] == ["OSError", errno.EIO]
     assert str(path) in first[2]
     assert ("complete at its path" in first[2]) == appears

@@ -44,7 +44,20 @@ def read(probe: JvmProbe) -> Any:
     return probe.read(warm_up={"rows": 1, "seconds": [0.1]}, hand_over_seconds=0.0, python_peak_bytes=5)
 
 
+def settle(gateway: Any) -> None:
+    """Wait until collections free nothing more: Spark cleans up behind other tests of the session."""
+    runtime, before = gateway.jvm.java.lang.Runtime.getRuntime(), None
+    for _ in range(50):
+        gateway.jvm.java.lang.System.gc()
+        used = runtime.totalMemory() - runtime.freeMemory()
+        if before is not None and before - used < PLANTED // 100:
+            return
+        before = used
+        time.sleep(0.1)
+
+
 def test_objects_on_the_heap_are_seen_live_and_at_their_peak(gateway: Any) -> None:
+    settle(gateway)
     probe = JvmProbe(gateway)
     planted = gateway.new_array(gateway.jvm.long, PLANTED // 8)
     heap = read(probe)["heap"]

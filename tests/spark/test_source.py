@@ -192,7 +192,7 @@ def test_a_path_is_the_folder_that_spark_writes_to(
         ({"partition_by": "nowhere"}, "nowhere"),
         ({"table": "iceberg"}, "choose"),
         ({"app_id": "a", "app_version": "1"}, "goes with a Delta table"),
-        ({"mergeSchema": "true"}, "mergeschema"),
+        ({"mergeSchema": "true"}, "mergeSchema is an option of Spark"),
     ],
 )
 def test_an_option_that_is_not_accepted_leaves_nothing(

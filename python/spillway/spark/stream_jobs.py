@@ -57,7 +57,13 @@ class DeltaBatch(DeltaJob):
         rest = iter(batches)
         if self._is_done():
             return _without(rest)
-        result = super().write(rest, task, attempt)
+        try:
+            result = super().write(rest, task, attempt)
+        except FileNotFoundError:
+            # The commit of a quicker attempt has removed files before they were synced.
+            if self._is_done():
+                return TaskResult()
+            raise
         if self._is_done():
             # Another attempt was quicker; no commit is to come which would name or remove these files.
             self._remove(result.files)

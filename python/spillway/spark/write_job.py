@@ -16,7 +16,6 @@ from spillway import _native
 from spillway.errors import OptionError, SpillwayError, TableNotFoundError
 from spillway.spark.folder_storage import FolderStorage
 from spillway.spark.location import absolute, check_default
-from spillway.spark.partition_groups import in_groups
 from spillway.spark.schema import row_metadata
 from spillway.spark.settings import Settings
 from spillway.writer import WriterOptions
@@ -343,6 +342,8 @@ class Job:
         """Return the rows of a task so that each of its partitions has one file, however many there are."""
         if self.is_sorted:
             return batches
+        from spillway.spark.partition_groups import in_groups
+
         return in_groups(batches, partition_by, spillway.DatasetOptions.max_open_files)
 
     def staged(self, result: TaskResult) -> list[StagedFile]:
