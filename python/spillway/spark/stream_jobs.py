@@ -19,7 +19,7 @@ import spillway.delta
 from spillway.errors import TableNotFoundError
 from spillway.spark.delta_job import DeltaJob, nullable
 from spillway.spark.folder_contents import replaced_files
-from spillway.spark.folder_job import MARK, SUCCESS, FolderJob, Staged, staged_files
+from spillway.spark.folder_job import SUCCESS, FolderJob, Staged, staged_files
 from spillway.spark.folder_partitions import in_folders_of
 from spillway.spark.uploads import Upload
 from spillway.spark.write_job import SparkWriteResult, TaskResult
@@ -277,9 +277,8 @@ class FolderRun(FolderBatch):
         storage = self._storage()
         if storage.has(self._done):
             # A driver that was killed at the end of the run has left its folder, or not made its mark.
-            was_left = storage.has(f"{self._staging}/{MARK}")
             self._end(storage)
-            if was_left:
+            if not storage.has(SUCCESS) and not self._others_under_way(storage):
                 storage.mark(SUCCESS)
             return True
         if not storage.has(self._manifest):
@@ -287,6 +286,12 @@ class FolderRun(FolderBatch):
         super().commit(())
         storage.mark(SUCCESS)
         return True
+
+    def _others_under_way(self, storage: FolderStorage) -> bool:
+        """Return True if a run has decided which files it has, and they are not all there."""
+        names = {each.name for each in storage.listed(SINK, recursive=True)}
+        manifests = (name.removesuffix(".json") for name in names if name.endswith(".json"))
+        return any(f"{name}.done" not in names for name in manifests)
 
     def commit(self, results: Sequence[TaskResult]) -> SparkWriteResult:
         storage = self._storage()
