@@ -177,8 +177,6 @@ OPTIONS = st.fixed_dictionaries({"partition_by": st.sampled_from([(), ("day",)])
 @example(at=11, way="from", options={"partition_by": ("day",), "overwrite": False})
 @example(at=13, way="from", options={"partition_by": ("day",), "overwrite": True})
 @example(at=13, way="answered", options={"partition_by": ("day",), "overwrite": True})
-# The mark of a run that is complete, whose answer is lost: `_SUCCESS` is still to come.
-@example(at=15, way="answered", options={"partition_by": (), "overwrite": False})
 def test_a_run_that_fails_at_any_request_is_completed_by_the_next_of_its_name(
     minio_server: Server, at: int, way: str, options: dict[str, Any]
 ) -> None:

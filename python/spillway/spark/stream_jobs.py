@@ -276,22 +276,14 @@ class FolderRun(FolderBatch):
     def is_repeated(self) -> bool:
         storage = self._storage()
         if storage.has(self._done):
-            # A driver that was killed at the end of the run has left its folder, or not made its mark.
+            # A driver that was killed at the end of the run has left its folder.
             self._end(storage)
-            if not storage.has(SUCCESS) and not self._others_under_way(storage):
-                storage.mark(SUCCESS)
             return True
         if not storage.has(self._manifest):
             return False
         super().commit(())
         storage.mark(SUCCESS)
         return True
-
-    def _others_under_way(self, storage: FolderStorage) -> bool:
-        """Return True if a run has decided which files it has, and they are not all there."""
-        names = {each.name for each in storage.listed(SINK, recursive=True)}
-        manifests = (name.removesuffix(".json") for name in names if name.endswith(".json"))
-        return any(f"{name}.done" not in names for name in manifests)
 
     def commit(self, results: Sequence[TaskResult]) -> SparkWriteResult:
         storage = self._storage()
