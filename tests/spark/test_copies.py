@@ -188,8 +188,8 @@ def test_a_run_that_fails_at_any_request_is_completed_by_the_next_of_its_name(
     for _ in range(2):
         again(store, options)
         assert ids(store) == ([3, 4, 5] if options["overwrite"] else [1, 2, 3, 4, 5])
-        # Not `_SUCCESS`: a run whose answer was lost behind its own mark does not make it, and a repetition cannot
-        # tell that from another write that is under way.
+        # Not `_SUCCESS`: a run whose last answer was lost does not make it, and a repetition cannot tell that
+        # from another write that is under way.
         assert left(store) == []
 
 
