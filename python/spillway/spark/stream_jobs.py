@@ -146,10 +146,14 @@ class FolderBatch(FolderJob):
         if replaces_touched:
             present = in_folders_of(present, wanted)
         self._remove_old(storage, [name for name in present if name not in wanted])
+        self._complete(storage, staged)
         storage.mark(self._done)
         self._end(storage, {each.attempt for each in staged})
         self._forget(storage)
         return self.summary(results, None, len(staged))
+
+    def _complete(self, storage: FolderStorage, staged: Sequence[Staged]) -> None:
+        """Do what is due when all files are there, before the batch is marked as done."""
 
     def _decided(self, storage: FolderStorage, results: Sequence[TaskResult]) -> tuple[list[Staged], bool]:
         """What the manifest of the batch names, which is written unless it was before.
@@ -282,18 +286,24 @@ class FolderRun(FolderBatch):
         if not storage.has(self._manifest):
             return False
         super().commit(())
-        storage.mark(SUCCESS)
         return True
 
     def commit(self, results: Sequence[TaskResult]) -> SparkWriteResult:
         storage = self._storage()
-        if not self._storage().has(self._manifest):
+        is_open = not storage.has(self._manifest)
+        if is_open:
             storage.remove(storage.present([SUCCESS]))
         done = super().commit(results)
-        if not done.files and not self.target.partition_by and not replaced_files(storage):
+        if is_open and not storage.has(SUCCESS):
+            # Another driver of the run was quicker, and had made the mark that this one removed.
+            storage.mark(SUCCESS)
+        return done
+
+    def _complete(self, storage: FolderStorage, staged: Sequence[Staged]) -> None:
+        # Once the run is marked as done, nobody could tell if `_SUCCESS` is due, or another write is under way.
+        if not staged and not self.target.partition_by and not replaced_files(storage):
             self._write_empty(storage, f"part-00000-{self.id}.c000.parquet")
         storage.mark(SUCCESS)
-        return done
 
     def abort(self) -> None:
         if not self._storage().has(self._manifest):
