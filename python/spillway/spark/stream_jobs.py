@@ -300,7 +300,7 @@ class FolderRun(FolderBatch):
         return done
 
     def _complete(self, storage: FolderStorage, staged: Sequence[Staged]) -> None:
-        # Once the run is marked as done, nobody can tell a `_SUCCESS` that is due from a write that is under way.
+        # Before the run is done: afterwards, a missing `_SUCCESS` says that another write is under way.
         if not staged and not self.target.partition_by and not replaced_files(storage):
             self._write_empty(storage, f"part-00000-{self.id}.c000.parquet")
         storage.mark(SUCCESS)
