@@ -80,6 +80,7 @@ GROUPS = {
     "cluster": (
         "pipeline/test_cluster.py",
         "pipeline/test_command.py",
+        "pipeline/test_on_s3.py",
         "spark/test_bench.py",
         "spark/test_cluster.py",
         "spark/test_example.py",
