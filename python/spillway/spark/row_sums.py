@@ -1,8 +1,8 @@
 """Sums of the hashes of rows: of Arrow batches that tasks write, and of files that Spark reads.
 
 The hash of a row is Spark's own `xxhash64`, which Spark takes in the JVM: no row passes to Python to be
-audited. Because a null leaves that hash as it is, where the nulls are is hashed behind the values; the crate
-``row-digest`` has the rule in words, and computes the same of Arrow arrays.
+audited. That hash skips nulls, so a bitmap of their positions is hashed after the values. The crate
+``row-digest`` describes the rule, and computes the same for Arrow arrays.
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ from spillway.spark.settings import changed_settings
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, Row
     from pyspark.sql.types import DataType
 
 __all__ = ["RowSums", "sums_by", "sums_of_batch", "sums_of_frame"]
 
 #: Columns without nesting whose nulls share a long.
 _COLUMNS_OF_A_WORD = 63
+#: The bits of a hash that are summed up at once: 2^41 rows fit in a long.
+_PART = (1 << 22) - 1
+_SHIFTS = (0, 22, 44)
 #: Spark refuses maps, as equal ones may have their entries in another order. Those of a file keep theirs.
 _HASH_MAPS = {"spark.sql.legacy.allowHashOnMapType": "true"}
 
@@ -33,21 +36,19 @@ class RowSums:
 
     Args:
         rows: Their number.
-        low: The sum of the low 32 bits of their hashes.
-        high: The sum of the high 32 bits.
+        hashes: The sum of their hashes, each as 64 bits without a sign.
     """
 
     rows: int = 0
-    low: int = 0
-    high: int = 0
+    hashes: int = 0
 
     def __add__(self, other: RowSums) -> RowSums:
-        return RowSums(self.rows + other.rows, self.low + other.low, self.high + other.high)
+        return RowSums(self.rows + other.rows, self.hashes + other.hashes)
 
     @property
     def checksum(self) -> str:
-        """Both sums as 32 hexadecimal digits."""
-        return f"{self.high:016x}{self.low:016x}"
+        """The sum of hashes as 32 hexadecimal digits."""
+        return f"{self.hashes:032x}"
 
 
 def sums_of_batch(batch: pa.RecordBatch) -> RowSums:
@@ -77,16 +78,18 @@ def sums_by(frame: DataFrame, key: str) -> dict[str, RowSums]:
     return {row["key"]: _read(row) for row in rows}
 
 
-def _read(row: object) -> RowSums:
-    return RowSums(*(row[name] or 0 for name in ("rows", "low", "high")))  # type: ignore[index]  # a row of Spark
+def _read(row: Row) -> RowSums:
+    parts = ((row[f"part{place}"] or 0) << shift for place, shift in enumerate(_SHIFTS))
+    return RowSums(row["rows"], sum(parts))
 
 
 def _sums(hashes: Column) -> list[Column]:
-    """Sums of halves: a sum of whole hashes would leave a long."""
+    """The number of rows, and sums of parts of hashes: those of whole ones would overflow a long."""
     from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
-    low, high = hashes.bitwiseAND(0xFFFFFFFF), F.shiftrightunsigned(hashes, 32)
-    return [F.count(F.lit(1)).alias("rows"), F.sum(low).alias("low"), F.sum(high).alias("high")]
+    parts = [F.shiftrightunsigned(hashes, shift).bitwiseAND(_PART) for shift in _SHIFTS]
+    sums = [F.sum(part).alias(f"part{place}") for place, part in enumerate(parts)]
+    return [F.count(F.lit(1)).alias("rows"), *sums]
 
 
 def _hashed(frame: DataFrame, key: str | None = None) -> DataFrame:

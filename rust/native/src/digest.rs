@@ -105,21 +105,17 @@ pub(crate) fn row_hashes<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, P
     Ok(PyBytes::new(data.py(), &words))
 }
 
-/// The rows of an Arrow stream, and the sums of the low and of the high 32 bits of their hashes in Spark.
+/// The number of rows of an Arrow stream, and the sum of their hashes in Spark.
 #[pyfunction]
-pub(crate) fn spark_row_sums(data: &Bound<'_, PyAny>) -> PyResult<(u64, u64, u64)> {
+pub(crate) fn spark_row_sums(data: &Bound<'_, PyAny>) -> PyResult<(u64, u128)> {
     let source = Source::take(data)?;
-    let sums = data.py().detach(|| -> Result<(u64, u64, u64), Failure> {
-        let mut sums = (0, 0, 0);
+    let sums = data.py().detach(|| -> Result<(u64, u128), Failure> {
+        let mut sums = (0, 0);
         let (_, mut batches) = source.open()?;
         while let Some(batch) = batches.next()? {
             let hashes = row_digest::spark_row_hashes(&checked(&batch)?).map_err(|e| refused(&e))?;
             for hash in hashes {
-                sums = (
-                    sums.0 + 1,
-                    sums.1 + (hash & u64::from(u32::MAX)),
-                    sums.2 + (hash >> 32),
-                );
+                sums = (sums.0 + 1, sums.1 + u128::from(hash));
             }
         }
         Ok(sums)
