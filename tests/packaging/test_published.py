@@ -67,6 +67,16 @@ def test_a_template_asks_for_what_the_doctor_says(path: Any) -> None:
     assert "spillway doctor" in labels
 
 
+USES = re.compile(r"uses: *(.*)")
+PINNED = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40} # \S.*")
+
+
+@pytest.mark.parametrize("path", [*WORKFLOWS, *GITHUB.glob("actions/*/*.yml")], ids=lambda path: path.name)
+def test_every_action_of_others_is_pinned_by_its_commit(path: Any) -> None:
+    others = [used for used in USES.findall(path.read_text()) if not used.startswith("./")]
+    assert not [used for used in others if not PINNED.fullmatch(used)]
+
+
 def test_there_are_workflows_and_templates() -> None:
     assert len(WORKFLOWS) >= 2
     assert len(TEMPLATES) >= 2
