@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given
+from hypothesis import strategies as st
 
 import spillway
 
@@ -70,6 +71,51 @@ def test_keys_that_are_other_objects_each_time_are_the_same_keys(
     schema, rows = given_table
     fresh = [{"".join(list(key)): value for key, value in reversed(row.items())} for row in rows]
     assert write_rows(fresh, schema).equals(write_rows(rows, schema))
+
+
+KEYS = ("a", "b", "ä", "a long name of a column")
+CHANGES = st.lists(
+    st.one_of(
+        st.tuples(st.just("set"), st.sampled_from(KEYS), st.none() | st.integers(-9, 9)),
+        st.tuples(st.sampled_from(["pop", "popitem", "clear", "copy", "update", "attributes", "grow"]))
+        | st.tuples(st.just("pop"), st.sampled_from(KEYS)),
+    ),
+    max_size=12,
+)
+
+
+def changed(changes: list[tuple[Any, ...]]) -> dict[str, Any]:
+    """A dict with a history: its items may lie in its memory in several ways."""
+    row: dict[str, Any] = {}
+    for change, *arguments in changes:
+        match change, *arguments:
+            case "set", key, value:
+                row["".join(list(key))] = value
+            case "pop", *keys:
+                row.pop(*(keys or ["a"]), None)
+            case "popitem", *_ if row:
+                row.popitem()
+            case "clear", *_:
+                row.clear()
+            case "copy", *_:
+                row = row.copy()
+            case "update", *_:
+                row = {**row, "b": 1}
+            case "attributes", *_:
+                row = vars(types.SimpleNamespace(**row))
+            case "grow", *_:
+                more = {f"{place}": 0 for place in range(200)}
+                row.update(more)
+                for key in more:
+                    del row[key]
+    return row
+
+
+@given(st.lists(CHANGES, min_size=3, max_size=6))
+def test_a_row_is_what_its_dict_has_whatever_was_done_to_it_before(histories: list[list[Any]]) -> None:
+    schema = pa.schema([(key, pa.int64()) for key in KEYS])
+    rows = [changed(history) for history in histories]
+    assert write_rows(rows, schema).to_pylist() == [{key: row.get(key) for key in KEYS} for row in rows]
 
 
 def one(kind: pa.DataType, value: Any) -> Any:

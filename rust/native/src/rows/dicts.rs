@@ -11,6 +11,7 @@ use rows::{Misfit, RowError, Rows, Shape, Visitor as _};
 use crate::errors::Failure;
 use crate::rows::cells::{Fault, Reader, class_of};
 use crate::rows::intake::{Intake, Rules};
+use crate::rows::layout::Layout;
 use crate::rows::usual::{Cell, gather};
 use crate::rows::{Kept, SAMPLE_ROWS, TakesRows, guess};
 
@@ -134,11 +135,11 @@ enum Next<'a, 'py> {
 impl<'py> Ahead<'py> {
     /// Returns the next row: a gathered one, if rows come from a list and are dicts.
     #[inline]
-    fn next(&mut self, supply: &mut Supply<'py>) -> Next<'_, 'py> {
+    fn next(&mut self, supply: &mut Supply<'py>, layout: Layout) -> Next<'_, 'py> {
         if self.pause > 0 {
             self.pause -= 1;
         } else {
-            self.gather(supply);
+            self.gather(supply, layout);
         }
         if let Some((row, cells)) = self.rows.pop_front() {
             let used = std::mem::replace(&mut self.current, cells);
@@ -150,12 +151,12 @@ impl<'py> Ahead<'py> {
     }
 
     #[inline]
-    fn gather(&mut self, supply: &Supply<'py>) {
+    fn gather(&mut self, supply: &Supply<'py>, layout: Layout) {
         while self.rows.len() < ROWS_AHEAD
             && let Some(row) = supply.ahead(self.rows.len())
         {
             let mut cells = self.spare.pop().unwrap_or_default();
-            gather(&row, &mut cells);
+            gather(layout, &row, &mut cells);
             self.rows.push_back((row, cells));
         }
     }
@@ -212,7 +213,7 @@ fn walk<'py>(
     let mut index = 0;
     loop {
         let len = rows.rows();
-        let row = match ahead.next(&mut supply) {
+        let row = match ahead.next(&mut supply, reader.layout) {
             Next::Gathered(row, cells) => {
                 if let Ok(true) = reader.gathered(cells, &mut rows.fields, len) {
                     rows.commit();

@@ -8,6 +8,7 @@ use rows::{Column, Fields, Scalar, Values};
 
 use crate::rows::cells::{Fault, Reader};
 use crate::rows::classes::Classes;
+use crate::rows::layout::Layout;
 
 /// Integers up to this one are exact as doubles.
 const EXACT: u64 = 1 << f64::MANTISSA_DIGITS;
@@ -44,8 +45,9 @@ impl BuiltIn {
     }
 }
 
-/// A key and a value that a dict lent.
-#[derive(Clone, Copy)]
+/// A key and a value that a dict lent, as an entry of a dict has them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
 pub(crate) struct Cell {
     key: *mut ffi::PyObject,
     value: *mut ffi::PyObject,
@@ -74,18 +76,22 @@ impl Iterator for Lent {
     }
 }
 
+/// The items of a dict, by the stable ABI. Nothing else may run while it is walked.
+pub(super) fn walk(dict: *mut ffi::PyObject) -> impl Iterator<Item = Cell> {
+    Lent { dict, position: 0 }
+}
+
 /// Collects the addresses of a row's keys and values, and prefetches the objects into the cache.
 #[inline]
-pub(crate) fn gather(dict: &Bound<'_, PyDict>, cells: &mut Vec<Cell>) {
+pub(crate) fn gather(layout: Layout, dict: &Bound<'_, PyDict>, cells: &mut Vec<Cell>) {
     cells.clear();
-    let lent = Lent {
-        dict: dict.as_ptr(),
-        position: 0,
-    };
-    for cell in lent {
+    match layout.items(dict.as_ptr()) {
+        Some(items) => cells.extend_from_slice(items),
+        None => cells.extend(walk(dict.as_ptr())),
+    }
+    for cell in cells {
         prefetch(cell.key);
         prefetch(cell.value);
-        cells.push(cell);
     }
 }
 
@@ -228,10 +234,7 @@ impl Reader<'_> {
         let class = unsafe { ffi::Py_TYPE(cell) };
         let len = column.len();
         let (is_list, is_dict) = (class == self.built_in.list, class == self.built_in.dict);
-        let lent = Lent {
-            dict: cell,
-            position: 0,
-        };
+        let lent = walk(cell);
         let done = match &mut column.values {
             Values::List(list) if is_list => {
                 let done = self.usual_items(&mut list.items, cell)?;
