@@ -142,8 +142,8 @@ import-wheel: ## Write a file with a wheel of dist/ under the oldest C library t
 readme: setup ## Put the figures of the runs in results/ into the README, write the reports there anew, execute the notebooks
 	$(BIN)/python scripts/render.py
 
-# The site asks the module for commands and signatures, and any does. A release module stays, so that `spillway doctor`
-# finds it; it is also the one to build where there is none.
+# The site shows commands and signatures of the native module, which are the same in each build of it. The module that is
+# installed stays; without one, the release module is built.
 docs: $(if $(wildcard .build/module),.build/module,.build/release-module) ## Build the site into .build/site; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 

@@ -2,8 +2,7 @@
 
     python scripts/keep.py runs/20261123T025403Z-ef4a limits
 
-The reference run is kept as it is but for its page, which `spillway report` makes anew. Of others the records
-are compressed and the pictures left out: docs show their figures alone.
+Records are compressed. The reference run keeps its pictures; of others docs show the figures alone.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import gzip
 import shutil
 from pathlib import Path
 
-from spillway.bench.record import DISTURBED
 from spillway.harness.records import COMPRESSED, ENVIRONMENT
 from spillway.harness.report.markdown import REPORT
 from spillway.harness.report.plots import FOLDER
@@ -31,11 +29,8 @@ def keep(run: Path, kind: str, results: Path = RESULTS) -> Path:
     for name in (ENVIRONMENT, REPORT):
         shutil.copy(run / name, folder)
     for lines in sorted(run.glob("*.jsonl")):
-        if kind == WHOLE and lines.name != DISTURBED:
-            shutil.copy(lines, folder)
-        else:
-            packed = gzip.compress(lines.read_bytes(), mtime=0)
-            (folder / f"{lines.name}{COMPRESSED}").write_bytes(packed)
+        packed = gzip.compress(lines.read_bytes(), mtime=0)
+        (folder / f"{lines.name}{COMPRESSED}").write_bytes(packed)
     if kind == WHOLE:
         shutil.copytree(run / FOLDER, folder / FOLDER, dirs_exist_ok=True)
     for each in earlier:

@@ -20,7 +20,7 @@ from xdist.scheduler import LoadScopeScheduling
 from .counts import EXAMPLES, PROFILE, SOAK
 from .faults.injection import build
 from .spark.archive import LAUNCHER_OPTIONS, java_options
-from .stores.server import Proxy, ministack
+from .stores.server import Proxy, minio, ministack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -243,6 +243,13 @@ def seed(request: pytest.FixtureRequest) -> int:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """An S3 server that keeps its data in its memory; tests of tables have MinIO in its place."""
     with ministack(tmp_path_factory.mktemp("s3")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def minio_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """MinIO, for tests of tables and of jobs of Spark."""
+    with minio(tmp_path_factory.mktemp("minio")) as server:
         yield server
 
 

@@ -23,7 +23,7 @@ _PLACEHOLDER = re.compile(r"^( *)\*\*options:.*\n(?:\1 +.*\n)*", flags=re.MULTIL
 
 
 def checks_names(options: _Class) -> _Class:
-    """Let a dataclass of options refuse a keyword that is none of its fields with `UnknownOptionError`."""
+    """Makes a dataclass of options raise `UnknownOptionError` for an unknown keyword."""
     initialise = options.__init__  # type: ignore[misc]  # of the class itself, which the decorator is put on
 
     @functools.wraps(initialise)
@@ -36,7 +36,7 @@ def checks_names(options: _Class) -> _Class:
 
 
 def checks_arguments(function: _Callable) -> _Callable:
-    """Let a function refuse a keyword that is none of its parameters with `UnknownOptionError`."""
+    """Makes a function raise `UnknownOptionError` for an unknown keyword."""
     accepted = [name for name in inspect.signature(function).parameters if name != "self"]
     known = frozenset(accepted)
 

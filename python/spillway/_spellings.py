@@ -251,7 +251,7 @@ ELSEWHERE: dict[str, Spelling] = {
 
 
 def refusal(name: str, accepted: Collection[str], *, is_complete: bool = False) -> UnknownOptionError:
-    """The error of a keyword that is no option, with the name that it has here.
+    """The error of a keyword that is not an option, with the name that it has here.
 
     Args:
         name: The keyword.
@@ -264,9 +264,9 @@ def refusal(name: str, accepted: Collection[str], *, is_complete: bool = False) 
     spelling = ELSEWHERE.get(name.partition("#")[0])
     if spelling is None:
         return _unlike_any(name, accepted, is_complete=is_complete)
-    whose = f"is an option of {spelling.library}" if spelling.library else "is no option"
+    whose = f"is an option of {spelling.library}" if spelling.library else "is not an option"
     if not spelling.here:
-        message = f"{name} {whose}, and there is none like it here: {spelling.note}"
+        message = f"{name} {whose}, which has no equivalent here: {spelling.note}"
         return UnknownOptionError(message, name)
     # Folders are written to what dataclasses of options do not name.
     here = spelling.of({*accepted, "directory"} if _FOLDERS in accepted else accepted)

@@ -428,7 +428,7 @@ def _place(directory: object, storage_options: Mapping[str, str] | None) -> tupl
         )
         raise OptionError(message, "directory")
     if storage_options is not None:
-        message = "storage_options go with the URL of an object store, and directory is none: leave them out"
+        message = "storage_options only apply to object store URLs, and directory is a path: remove them"
         raise OptionError(message, "storage_options")
     return path, None
 

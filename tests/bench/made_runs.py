@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 @cache
 def _reference() -> tuple[dict[str, Any], dict[str, Any]]:
     """A sample of one table, and the environment, of the reference run."""
-    folder = max((ROOT / "results" / "reference").glob("*/samples.jsonl")).parent
+    folder = max((ROOT / "results" / "reference").iterdir())
     template = next(
         sample
         for sample in records.read_lines(folder / SAMPLES)

@@ -14,10 +14,7 @@ import pytest
 
 import spillway.delta
 
-from ..stores.server import minio
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from ..stores.server import Server
@@ -62,6 +59,5 @@ def interrupted_in_an_attempt(
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with minio(tmp_path_factory.mktemp("minio")) as server:
-        yield server
+def server(minio_server: Server) -> Server:
+    return minio_server

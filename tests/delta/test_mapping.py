@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import operator
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from hypothesis import strategies as st
 import spillway.delta
 from spillway.errors import CorruptLogError, UnsupportedTableError
 
+from ..conditions import COMPARE
 from ..counts import examples
 from .conftest import rows
 from .logs import Line, add_of, content, make_log, metadata_of, needs
@@ -269,14 +269,6 @@ def tables(draw: DrawFn) -> Made:
         for _ in range(draw(st.integers(1, 3)))
     ]
     return Made(mode, fields, partition, files)
-
-
-COMPARE: dict[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    ">=": operator.ge,
-}
 
 
 def as_text(where: Sequence[tuple[str, str, Any]]) -> str:

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 import spillway.delta
 from spillway.errors import OptionError, SchemaError, UnsupportedTableError, VersionNotFoundError
 
+from ..conditions import COMPARE
 from ..counts import examples
 from .conftest import rows
 from .logs import read_version, write_version
@@ -52,14 +53,6 @@ VALUES: Mapping[str, list[Any]] = {
     "flag": [False, True],
     "day": [dt.date(1, 1, 1), DAY, dt.date(9999, 12, 31)],
     "time": [TIME, TIME + dt.timedelta(microseconds=1), TIME + dt.timedelta(milliseconds=1)],
-}
-COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
 }
 
 

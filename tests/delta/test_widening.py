@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import operator
 import tempfile
 from decimal import Decimal
 from pathlib import Path
@@ -21,11 +20,12 @@ from hypothesis import strategies as st
 import spillway.delta
 from spillway.errors import UnsupportedTableError
 
+from ..conditions import COMPARE
 from ..counts import examples
 from .logs import Line, add_of, make_log, metadata_of, needs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 FEATURES = ["typeWidening", "typeWidening-preview"]
 TYPES = {
@@ -116,14 +116,6 @@ def write_file(folder: Path, name: str, found: list[Any], kind: str) -> Line:
 
 # Checkpoints that have statistics in the types of the columns.
 STRUCTS = {"delta.checkpoint.writeStatsAsJson": "false", "delta.checkpoint.writeStatsAsStruct": "true"}
-COMPARE: dict[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
 @settings(max_examples=examples(1))

@@ -182,6 +182,11 @@ def test_a_report_does_not_wait_for_what_makes_rows() -> None:
     assert not {"spillway.datasets", "pandas", "scipy.stats"} & modules
 
 
+def test_datasets_do_not_wait_for_pandas() -> None:
+    code = "import sys, spillway.datasets; print('pandas' in sys.modules)"
+    assert output(sys.executable, "-c", code).strip() == "False"
+
+
 def test_the_readme_shows_the_reference_run() -> None:
     done = subprocess.run(
         [sys.executable, "scripts/render.py", "--check"],

@@ -221,6 +221,8 @@ def test_another_pyspark_is_one_clear_error(tmp_path: Path) -> None:
             ["--rows", "10", "--to", "full"],
             "--to full exists: choose another place, or say with --mode append",
         ),
+        (["--rows", "10", "--to", "full", "--mode", "error"], "--to full exists"),
+        (["--rows", "10", "--to", "delta", "--mode", "error"], "--to delta exists"),
         (["--rows", "10", "--to", "file"], "--to file is a file: name a folder"),
         (["--rows", "10", "--to", "delta", "--table", "parquet", "--mode", "append"], "is a Delta table"),
         (["--to", "out"], "--rows is needed: the dataset logs has no end"),

@@ -106,15 +106,22 @@ def test_a_quarantine_without_rows_is_not_made(spark: SparkSession, tmp_path: Pa
     assert sorted(each.name for each in tmp_path.iterdir()) == sorted(TABLES)
 
 
-def damaged(monkeypatch: pytest.MonkeyPatch, damage: Callable[[Path], None]) -> None:
-    """Damage the first file of a job that has any, after it was written and before it is read back."""
+def damaged(monkeypatch: pytest.MonkeyPatch, damage: Callable[[Path], None]) -> list[list[Path]]:
+    """Damage the first file of a job that has any, after it was written and before it is read back.
+
+    Returns:
+        The files of each task with rows, once they are written: the first of them is the damaged one.
+    """
     audited = audit.Staged.audited
+    tasks: list[list[Path]] = []
 
     def late(self: Any, *given: Any) -> Any:
-        damage(Path(self._job.staged(self._results[0])[0].path))
+        tasks[:] = [[Path(file.path) for file in self._job.staged(result)] for result in self._results]
+        damage(tasks[0][0])
         return audited(self, *given)
 
     monkeypatch.setattr(audit.Staged, "audited", late)
+    return tasks
 
 
 def with_other_value(file: Path) -> None:
@@ -135,12 +142,34 @@ def test_a_file_that_changed_before_it_was_published_is_found(
     done = Pipeline(source=rows, sink=sink).run(spark)
     assert (done.audit.rows, done.audit.files) == (40, done.files)
     before = sorted(to.rglob("*.parquet"))
-    damaged(monkeypatch, with_other_value)
-    with pytest.raises(AuditError, match=r"the rows of .*parquet"):
+    tasks = damaged(monkeypatch, with_other_value)
+    with pytest.raises(AuditError) as failed:
         Pipeline(source=rows, sink=sink).run(spark)
+    assert len(tasks) == 3
+    # Sums are those of a task, which has a file for each of its partitions.
+    assert {file for files in tasks for file in files if file.name in str(failed.value)} == {*tasks[0]}
     assert sorted(to.rglob("*.parquet")) == before
     # Without an audit it is not.
     assert Pipeline(source=rows, sink=sink, audit="none").run(spark).rows_written == 40
+
+
+def test_a_file_that_is_whole_again_when_it_is_looked_for_fails_the_run(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = frame(spark, *((each, "needle", each) for each in range(4)))
+    sink = Sink(str(tmp_path / "to"), compression="uncompressed")
+    tasks = damaged(monkeypatch, with_other_value)
+    difference = audit.Staged._difference
+
+    def repaired(*given: Any) -> str:
+        file = tasks[0][0]
+        file.write_bytes(file.read_bytes().replace(b"noodle", b"needle"))
+        return difference(*given)
+
+    monkeypatch.setattr(audit.Staged, "_difference", repaired)
+    with pytest.raises(AuditError, match=r": \w.* read again"):
+        Pipeline(source=rows, sink=sink).run(spark)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_sample_reads_every_tenth_task(

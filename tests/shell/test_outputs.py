@@ -53,6 +53,27 @@ def test_a_folder_with_files_is_replaced_on_request_alone(rows: Path, out: Path)
     assert pq.read_table(out).num_rows == len(ROWS)
 
 
+@pytest.mark.parametrize("options", [["--partition-by", "name"], ["--to-delta"]], ids=["folder", "table"])
+def test_rows_are_added_or_refused_as_the_mode_says(rows: Path, out: Path, options: list[str]) -> None:
+    def found() -> int:
+        return len(delta_rows(out / "to")) if "--to-delta" in options else pq.read_table(out / "to").num_rows
+
+    # Nothing is there yet.
+    assert run(rows, out / "to", *options, "--mode", "error").exit_code == 0
+    assert found() == len(ROWS)
+    assert "say --mode" in refused(rows, out / "to", *options, "--mode", "error")
+    assert found() == len(ROWS)
+    assert run(rows, out / "to", *options, "--mode", "append").exit_code == 0
+    assert found() == 2 * len(ROWS)
+
+
+def test_a_file_takes_no_more_rows(rows: Path, out: Path) -> None:
+    (out / "out.parquet").write_bytes(encoded("parquet"))
+    assert "not to a Parquet file" in refused(rows, out / "out.parquet", "--mode", "append")
+    assert "is there already" in refused(rows, out / "out.parquet", "--mode", "error")
+    assert (out / "out.parquet").read_bytes() == encoded("parquet")
+
+
 @pytest.mark.parametrize("options", [[], ["--mode", "overwrite"]])
 def test_what_is_read_is_not_written(rows: Path, options: list[str]) -> None:
     assert "would be read and written" in refused(rows, rows, *options)

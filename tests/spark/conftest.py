@@ -1,4 +1,4 @@
-"""MinIO, which the tests of stores share, and proxies before it."""
+"""Buckets of MinIO for tests of jobs: `faulty` makes proxies before them."""
 
 from __future__ import annotations
 
@@ -7,18 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ..stores.server import Proxy, minio
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from ..stores.server import Bucket, Fault, Request, Server
-
-
-@pytest.fixture(scope="session")
-def minio_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with minio(tmp_path_factory.mktemp("minio")) as started:
-        yield started
+    from ..stores.server import Bucket, Server
 
 
 @pytest.fixture
@@ -28,14 +18,6 @@ def store(minio_server: Server) -> Bucket:
 
 
 @pytest.fixture
-def proxied(minio_server: Server) -> Iterator[Callable[[Callable[[Request], Fault]], Proxy]]:
-    """Begins a proxy before the server."""
-    proxies: list[Proxy] = []
-
-    def start(fault: Callable[[Request], Fault]) -> Proxy:
-        proxies.append(Proxy(minio_server.port, fault))
-        return proxies[-1]
-
-    yield start
-    for proxy in proxies:
-        proxy.stop()
+def bucket(store: Bucket) -> Bucket:
+    """The bucket that `faulty` makes proxies before."""
+    return store

@@ -66,9 +66,9 @@ def ids(store: Bucket, keys: list[str] | None = None) -> list[int]:
 
 @pytest.mark.parametrize("partition_by", [(), ("day",)])
 def test_files_are_readable_in_the_jobs_folder_and_then_copied(
-    store: Bucket, proxied: Callable[..., Proxy], partition_by: tuple[str, ...]
+    store: Bucket, faulty: Callable[..., Proxy], partition_by: tuple[str, ...]
 ) -> None:
-    proxy = proxied(lambda _: None)
+    proxy = faulty(lambda _: None)
     through = store.options(AWS_ENDPOINT_URL=f"http://127.0.0.1:{proxy.port}")
     job = begun(store, storage_options=through, partition_by=partition_by)
     job.write(rows(1, 2), 0, 0)

@@ -23,6 +23,7 @@ from ..delta.test_vacuum import announce
 from .test_jobs import SCHEMA, begun, data_files, driven, hidden, rows
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from spillway.spark.write_job import TaskResult
@@ -178,6 +179,30 @@ def test_a_replay_keeps_the_files_that_a_dead_driver_has_announced(tmp_path: Pat
     intent.unlink()
     batch[1].abort()
     assert data_files(to) == set()
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_an_attempt_that_another_overtakes_takes_all_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_gone: bool
+) -> None:
+    """Spark keeps the state of a query only of tasks that did, whatever has become of their files."""
+    slow, quick = (DeltaBatch(delta(tmp_path / "to"), "query", 0) for _ in range(2))
+    taken: list[int] = []
+
+    def gone(*_: Any) -> None:
+        raise FileNotFoundError
+
+    def overtaken() -> Iterator[pa.RecordBatch]:
+        yield from rows(1)
+        quick.commit([quick.write(rows(1, 2, 3), 0, 1)])
+        if is_gone:
+            monkeypatch.setattr(spillway.delta.Append, "write", gone)
+        for number in (2, 3):
+            taken.append(number)
+            yield from rows(number)
+
+    assert slow.write(overtaken(), 0, 0).rows == 0
+    assert (taken, ids(tmp_path / "to")) == ([2, 3], [1, 2, 3])
 
 
 @pytest.mark.parametrize("overwrite", [False, True])

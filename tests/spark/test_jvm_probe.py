@@ -54,6 +54,7 @@ def settle(gateway: Any) -> None:
             return
         before = used
         time.sleep(0.1)
+    raise TimeoutError("after 50 collections the JVM still frees memory that other tests have left")
 
 
 def test_objects_on_the_heap_are_seen_live_and_at_their_peak(gateway: Any) -> None:

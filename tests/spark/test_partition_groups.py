@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 VALUES: dict[str, Any] = {
     "number": (pa.int32(), st.none() | st.integers(0, 30)),
     "text": (pa.string(), st.none() | st.sampled_from(["", "a", "ab", "ż/%"])),
+    "price": (pa.decimal32(5, 2), st.none() | st.decimals(-1, 1, places=2)),
+    "cost": (pa.decimal64(12, 2), st.none() | st.sampled_from([Decimal("0.00"), Decimal("-1e9")])),
     "day": (pa.date32(), st.none() | st.dates(dt.date(1, 1, 1), dt.date(1, 2, 1))),
     "real": (pa.float64(), st.none() | st.sampled_from([float("nan"), 0.5, -1e300])),
     "time": (pa.timestamp("us", tz="UTC"), st.none() | st.sampled_from([-(2**62), 0, 2**62])),

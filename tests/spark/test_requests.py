@@ -58,10 +58,10 @@ FEW = 16 + 12 * TASKS
 def test_a_file_of_a_folder_costs_its_upload_alone(
     spark: SparkSession,
     store: Bucket,
-    proxied: Callable[[Callable[[Request], Fault]], Proxy],
+    faulty: Callable[[Callable[[Request], Fault]], Proxy],
     run_id: str | None,
 ) -> None:
-    found = requests(spark, store, proxied(lambda _: None), table="parquet", run_id=run_id)
+    found = requests(spark, store, faulty(lambda _: None), table="parquet", run_id=run_id)
     uploads = {name: found.pop(name) for name in ("begin file", "part file", "completion file", "PUT note")}
     assert uploads == dict.fromkeys(uploads, FILES)
     assert not [name for name in found if "file" in name or "copy" in name or "note" in name], found
@@ -72,9 +72,9 @@ def test_a_file_of_a_folder_costs_its_upload_alone(
 
 
 def test_a_file_of_a_delta_table_costs_a_request(
-    spark: SparkSession, store: Bucket, proxied: Callable[[Callable[[Request], Fault]], Proxy]
+    spark: SparkSession, store: Bucket, faulty: Callable[[Callable[[Request], Fault]], Proxy]
 ) -> None:
-    found = requests(spark, store, proxied(lambda _: None), table="delta", run_id="monday")
+    found = requests(spark, store, faulty(lambda _: None), table="delta", run_id="monday")
     assert found.pop("PUT file") == FILES
     assert not [name for name in found if "file" in name or "copy" in name], found
     assert sum(found.values()) <= FEW + 4 * FILES / 1000

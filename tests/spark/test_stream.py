@@ -26,7 +26,6 @@ from spillway.spark.stream_jobs import FolderBatch, batch_of
 from spillway.spark.write_job import Target, TaskResult
 
 from ..counts import SOAK, count
-from ..stores.server import minio
 from .test_jobs import SCHEMA, data_files, hidden, ids, rows, spoil
 
 if TYPE_CHECKING:
@@ -196,12 +195,6 @@ def test_of_two_drivers_one_decides_about_the_files(
     assert strays(to, "parquet") == set()
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
-    with minio(tmp_path_factory.mktemp("minio")) as server:
-        yield server.bucket("sink")
-
-
 def objects(store: Bucket, folder: str) -> list[str]:
     return [key for key in sorted(store.keys()) if key.startswith(folder)]
 
@@ -215,11 +208,11 @@ def test_of_two_drivers_one_decides_about_the_files_on_s3(
 
     def overtaken(*arguments: Any) -> bool:
         monkeypatch.setattr(_native, "create_object", create)
-        run("s3://sink/to", "parquet", 0, 4, 3, **options)
+        run(store.url("to"), "parquet", 0, 4, 3, **options)
         return create(*arguments)
 
     monkeypatch.setattr(_native, "create_object", overtaken)
-    run("s3://sink/to", "parquet", 0, 3, 4, **options)
+    run(store.url("to"), "parquet", 0, 3, 4, **options)
     assert _native.create_object is create
     names = objects(store, "to/")
     files = [pa.BufferReader(store.read(name)) for name in names if name.endswith(".parquet")]
@@ -242,7 +235,7 @@ def test_a_store_is_asked_once_for_what_a_stream_needs(
 
     monkeypatch.setattr(_native, "create_object", counted)
     target = Target.of(
-        "s3://sink/asked", SCHEMA, overwrite=False, options={}, storage_options=store.options()
+        store.url("asked"), SCHEMA, overwrite=False, options={}, storage_options=store.options()
     )
     for _ in range(4):
         SpillwayStreamWriter(target)
@@ -370,7 +363,7 @@ def test_a_store_without_conditional_put_is_refused_before_the_first_row(
 
     monkeypatch.setattr(FolderStorage, "create_once", refuse)
     target = Target.of(
-        "s3://sink/refused", SCHEMA, overwrite=False, options={}, storage_options=store.options()
+        store.url("refused"), SCHEMA, overwrite=False, options={}, storage_options=store.options()
     )
     for _ in range(2):
         with pytest.raises(OSError, match="conditional"):

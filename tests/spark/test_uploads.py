@@ -52,8 +52,8 @@ def left(store: Bucket) -> list[str]:
     return [*store.uploads(), *(key for key in store.keys() if "_spillway_jobs" in key)]  # noqa: SIM118 - as above
 
 
-def test_a_file_costs_an_upload_of_one_part_and_no_copy(store: Bucket, proxied: Callable[..., Proxy]) -> None:
-    proxy = proxied(lambda _: None)
+def test_a_file_costs_an_upload_of_one_part_and_no_copy(store: Bucket, faulty: Callable[..., Proxy]) -> None:
+    proxy = faulty(lambda _: None)
     through = store.options(AWS_ENDPOINT_URL=f"http://127.0.0.1:{proxy.port}")
     one = job(store, storage_options=through)
     results = [one.write(rows(1, 2), 0, 0), one.write(rows(3), 1, 1)]
@@ -70,9 +70,9 @@ def test_a_file_costs_an_upload_of_one_part_and_no_copy(store: Bucket, proxied: 
     assert len([each for each in proxy.seen if each.method == "POST" and each.path.endswith("?delete")]) == 2
 
 
-def test_a_large_file_goes_in_parts_of_eight_mebibytes(store: Bucket, proxied: Callable[..., Proxy]) -> None:
+def test_a_large_file_goes_in_parts_of_eight_mebibytes(store: Bucket, faulty: Callable[..., Proxy]) -> None:
     schema = pa.schema({"id": pa.int64(), "noise": pa.binary()})
-    proxy = proxied(lambda _: None)
+    proxy = faulty(lambda _: None)
     through = store.options(AWS_ENDPOINT_URL=f"http://127.0.0.1:{proxy.port}")
     target = Target.of(
         store.url("to"), schema, table="parquet", overwrite=False, options={}, storage_options=through
@@ -129,7 +129,7 @@ def test_an_attempt_that_fails_aborts_its_uploads(store: Bucket) -> None:
     assert left(store) == [f"to/_spillway_jobs/{one.id}/_job"]
 
 
-def test_a_completion_that_fails_takes_back_the_others(store: Bucket, proxied: Callable[..., Proxy]) -> None:
+def test_a_completion_that_fails_takes_back_the_others(store: Bucket, faulty: Callable[..., Proxy]) -> None:
     before = job(store)
     before.commit([before.write(rows(1), 0, 0)])
     completions: list[str] = []
@@ -140,7 +140,7 @@ def test_a_completion_that_fails_takes_back_the_others(store: Bucket, proxied: C
         completions.append(request.path)
         return 403 if len(completions) == 2 else None
 
-    proxy = proxied(second_fails)
+    proxy = faulty(second_fails)
     through = store.options(AWS_ENDPOINT_URL=f"http://127.0.0.1:{proxy.port}")
     one = job(store, storage_options=through, overwrite=True)
     results = [one.write(rows(number), number, number) for number in range(2, 5)]
@@ -154,7 +154,7 @@ def test_a_completion_that_fails_takes_back_the_others(store: Bucket, proxied: C
     assert ids(store) == [2]
 
 
-def test_a_completion_whose_answer_is_lost_is_good(store: Bucket, proxied: Callable[..., Proxy]) -> None:
+def test_a_completion_whose_answer_is_lost_is_good(store: Bucket, faulty: Callable[..., Proxy]) -> None:
     lost: list[str] = []
 
     def first_is_lost(request: Request) -> Fault:
@@ -163,7 +163,7 @@ def test_a_completion_whose_answer_is_lost_is_good(store: Bucket, proxied: Calla
             return Instead(None)
         return None
 
-    proxy = proxied(first_is_lost)
+    proxy = faulty(first_is_lost)
     through = store.options(AWS_ENDPOINT_URL=f"http://127.0.0.1:{proxy.port}")
     one = job(store, storage_options=through)
     one.commit([one.write(rows(1), 0, 0)])

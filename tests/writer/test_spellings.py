@@ -171,12 +171,19 @@ def test_an_old_or_foreign_name_is_refused_with_the_one_that_is_meant(
         ("--compression", ["--codec"]),
         ("--row-group-size", ["--row-group-rows"]),
         ("--partition-cols", ["--partition-by"]),
+        ("--write-mode", ["--mode"]),
+        # Commands name columns here, and no share of wrong answers.
+        ("--parquet.bloom.filter.fpp", ["--bloom-filter"]),
+        # `--encoding` is that of text.
+        ("--use-byte-stream-split", []),
+        ("--column-encoding", []),
         ("--predicate", []),
         ("--colour", []),
     ],
 )
 def test_the_command_line_leads_from_other_names_to_its_own(given: str, means: list[str]) -> None:
-    assert meant(given, ["--mode", "--codec", "--row-group-rows", "--partition-by"]) == means
+    options = ["--mode", "--codec", "--row-group-rows", "--partition-by", "--bloom-filter", "--encoding"]
+    assert meant(given, options) == means
 
 
 def test_no_spelling_is_kept_that_no_library_has() -> None:

@@ -13,6 +13,8 @@ __all__ = ["WritingCommand"]
 
 # The options of commands that have a shorter name than in Python.
 _SHORTER = {"compression": "codec", "compression_level": "level"}
+# It is the encoding of columns in Python, and that of text in commands.
+_OTHER = "encoding"
 
 
 class WritingCommand(TyperCommand):
@@ -40,8 +42,11 @@ def meant(name: str, options: Iterable[str]) -> list[str]:
     names = [python] if spelling is None else spelling.names
     for here in names:
         option = option_of(here)
+        if option == _OTHER:
+            continue
         flag = f"--{_SHORTER.get(option, option).replace('_', '-')}"
         if flag in options:
             value = here.removeprefix(option).lstrip("=").strip('"')
-            return [f"{flag} {value}".strip()]
+            # Commands take no mappings.
+            return [flag if value.startswith("{") else f"{flag} {value}".strip()]
     return []

@@ -73,5 +73,5 @@ def _line(job: JobUploads, *, is_aborted: bool) -> str:
         pending = f"{len(job.pending)} uploads aborted{staged and staged.replace('staged', 'removed')}"
     elif job.is_decided:
         pending += ", which the query completes when it is started again"
-    there = f"; {len(job.complete)} files are visible: the commit was ended half-way" if job.complete else ""
+    there = f"; {len(job.complete)} files are visible: the commit did not finish" if job.complete else ""
     return f"{job.job}: {pending}; idle for {job.idle / _HOUR:.1f} hours{there}"

@@ -18,6 +18,7 @@ __all__ = [
     "AnyArray",
     "Entries",
     "concatenated",
+    "integers",
     "nulled",
     "numbers_as_text",
     "taken",
@@ -29,8 +30,21 @@ AnyArray: TypeAlias = "pa.Array[Any]"
 
 
 def texts(values: list[str]) -> AnyArray:
-    """A string array."""
-    return pa.array(values, pa.string())
+    """A string array.
+
+    Modules build their constants with it: `pa.array` would import pandas with each of them.
+    """
+    encoded = [value.encode() for value in values]
+    offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
+    return pa.StringArray.from_buffers(
+        len(encoded), pa.py_buffer(offsets.tobytes()), pa.py_buffer(b"".join(encoded))
+    )
+
+
+def integers(values: list[int], kind: type[np.integer[Any]] = np.int64) -> AnyArray:
+    """An array of integers, built as `texts` builds its own."""
+    content = pa.py_buffer(np.array(values, kind).tobytes())
+    return pa.Array.from_buffers(pa.from_numpy_dtype(np.dtype(kind)), len(values), [None, content])
 
 
 def texts_of_matrix(characters: NDArray[np.uint8]) -> AnyArray:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from spillway.datasets import vocabulary as v
-from spillway.datasets.arrow import concatenated, numbers_as_text, taken, texts
+from spillway.datasets.arrow import concatenated, integers, numbers_as_text, taken, texts
 from spillway.datasets.columns import (
     Column,
     choice,
@@ -163,7 +163,7 @@ LOGS: tuple[Column, ...] = (
     Column("response_bytes", pa.int64(), skewed(5, 27, by="request")),
     Column("duration_ms", pa.float64(), hundredths(3, 19, by="span")),
     Column("upstream_ns", pa.int64(), skewed(14, 32, by="span"), nulls=0.3),
-    Column("retries", pa.int8(), choice(pa.array([0, 1, 2, 3, 4]), weights=[950, 35, 10, 4, 1], by="span")),
+    Column("retries", pa.int8(), choice(integers([0, 1, 2, 3, 4]), weights=[950, 35, 10, 4, 1], by="span")),
     Column("cache_hit", pa.bool_(), flag(0.7, by="span"), nulls=0.5),
     # Whose request it was
     Column("user_id", pa.string(), numbered("user-", lambda t: t.user + 100_000), nulls=0.35),

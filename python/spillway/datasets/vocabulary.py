@@ -10,9 +10,8 @@ import re
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
-from spillway.datasets.arrow import texts
+from spillway.datasets.arrow import integers, texts
 from spillway.datasets.random import Integers, Words, below, stream_key, words
 
 __all__ = [
@@ -277,7 +276,7 @@ STACK_TRACES = texts(
 
 METHODS = texts(["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"])
 METHOD_WEIGHTS = [70, 18, 5, 3, 2, 1, 1]
-STATUSES = pa.array([200, 201, 204, 304, 301, 400, 401, 403, 404, 409, 429, 500, 502, 503, 504], pa.int16())
+STATUSES = integers([200, 201, 204, 304, 301, 400, 401, 403, 404, 409, 429, 500, 502, 503, 504], np.int16)
 STATUS_WEIGHTS = [800, 40, 30, 40, 10, 12, 10, 8, 25, 4, 5, 8, 3, 3, 2]
 HTTP_HOSTS = texts(["www.shop.example", "api.shop.example", "m.shop.example", "partners.shop.example"])
 # Before and after the number of the resource.

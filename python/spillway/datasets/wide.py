@@ -8,6 +8,7 @@ from functools import cache
 import pyarrow as pa
 
 from spillway.datasets import vocabulary as v
+from spillway.datasets.arrow import integers
 from spillway.datasets.columns import (
     Column,
     Generator,
@@ -36,7 +37,7 @@ _KINDS: tuple[tuple[pa.DataType, Generator, float], ...] = (
     (pa.string(), numbered("user-", lambda traffic: traffic.user), 0.0),
     (pa.int64(), computed(lambda traffic: traffic.row.astype("int64")), 0.0),
     (pa.string(), identifier(16, lambda traffic: traffic.row), 0.0),
-    (pa.int16(), choice(pa.array([200, 201, 204, 301, 404, 500])), 0.0),
+    (pa.int16(), choice(integers([200, 201, 204, 301, 404, 500])), 0.0),
     (pa.float64(), unit_interval(), 0.0),
 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -22,7 +23,7 @@ _STEAL_SHARE = 0.02
 _BUSY_FIELDS = (0, 1, 2, 5, 6)  # of the line "cpu" in /proc/stat: user, nice, system, irq, softirq
 _STEAL_FIELD = 7
 _OTHERS_SHARE = 0.05  # of the time of all cores, in which others slow a sample
-_TICKS_OFF = 2  # by which a difference of two readings in whole ticks may be off: user and system time
+_TICKS_OFF = 2  # by which a difference of two readings of /proc/stat may be off: user and system time
 
 
 class HostReading(TypedDict):
@@ -145,22 +146,35 @@ def _own_seconds() -> float:
     """Processor time of this process and of those below it.
 
     The kernel adds the time of a child that has ended to the account of the parent that has waited for it.
+    `/proc` has whole ticks, an error that grows with the number of processes: their clocks are read instead.
+    Only the time of children that descendants have waited for is counted in ticks.
     """
     children: dict[int, list[int]] = defaultdict(list)
-    ticks: dict[int, int] = {}
+    seconds: dict[int, float] = {}
+    tick = 1 / os.sysconf("SC_CLK_TCK")
     for folder in Path("/proc").glob("[0-9]*"):
         # One that ends meanwhile is in its parent's account, now or at the next reading.
         with contextlib.suppress(OSError):
             # The name in brackets may have anything in it; see proc_pid_stat(5) for the fields behind.
             fields = (folder / "stat").read_text().rpartition(")")[2].split()
             children[int(fields[1])].append(int(folder.name))
-            ticks[int(folder.name)] = sum(map(int, fields[11:15]))
-    total, below = 0, [os.getpid()]
+            seconds[int(folder.name)] = sum(map(int, fields[13:15])) * tick
+    own = os.getpid()
+    waited_for = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds[own] = waited_for.ru_utime + waited_for.ru_stime
+    total, below = 0.0, [own]
     while below:
         each = below.pop()
-        total += ticks.get(each, 0)
+        # Reading its clock fails for one that has ended since.
+        with contextlib.suppress(OSError):
+            total += seconds.get(each, 0.0) + time.clock_gettime(_clock_of(each))
         below += children[each]
-    return total / os.sysconf("SC_CLK_TCK")
+    return total
+
+
+def _clock_of(process: int) -> int:
+    """The clock of the processor time of a process, the same as `clock_getcpuclockid` of libc returns."""
+    return (~process << 3) | 2
 
 
 def _ticks() -> list[int]:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.dataset
 import pyarrow.fs
 
 from spillway.errors import CorruptFileError, OptionError
@@ -49,7 +48,6 @@ __all__ = [
 
 ACCEPTED = f"a file, a folder or a quoted glob of files in one format: {FORMATS}"
 
-_dataset: Any = pa.dataset  # its stubs are of an older version
 _SAME = {"ipc-stream": "ipc-file"}  # what may lie in one folder
 _HIDDEN = (".", "_")  # of what Spark, Hive and editors put beside the data
 
@@ -252,17 +250,20 @@ def partitions(files: Files) -> tuple[list[pa.Field[Any]], dict[Path, dict[str, 
     """The columns that are in the names of folders alone, and their values for each file."""
     if files.base is None:
         return [], {}
+    from pyarrow import dataset as of_arrow  # noqa: PLC0415 - it imports pandas
+
+    dataset: Any = of_arrow  # its stubs are of an older version
     names = {str(path.absolute()): path for path in files.paths}
-    options = _dataset.FileSystemFactoryOptions(
-        partition_base_dir=str(files.base.absolute()), partitioning=_dataset.HivePartitioning.discover()
+    options = dataset.FileSystemFactoryOptions(
+        partition_base_dir=str(files.base.absolute()), partitioning=dataset.HivePartitioning.discover()
     )
     # Of the files only the names are looked at, whatever their format.
-    factory = _dataset.FileSystemDatasetFactory(
-        pa.fs.LocalFileSystem(), list(names), _dataset.ParquetFileFormat(), options
+    factory = dataset.FileSystemDatasetFactory(
+        pa.fs.LocalFileSystem(), list(names), dataset.ParquetFileFormat(), options
     )
     schema = factory.inspect(fragments=0)
     fragments = factory.finish(schema).get_fragments()
-    values = {names[each.path]: _dataset.get_partition_keys(each.partition_expression) for each in fragments}
+    values = {names[each.path]: dataset.get_partition_keys(each.partition_expression) for each in fragments}
     return list(schema), values
 
 

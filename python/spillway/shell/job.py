@@ -155,7 +155,8 @@ class Job:
             raise OptionError(f"--mode {self.mode}: choose error, append or overwrite")
         if self.mode == "append" and not (self.partition_by or self.to_delta):
             raise OptionError(
-                "--mode append: a Parquet file takes no more rows: say --partition-by COLUMN or --to-delta"
+                "--mode append adds rows to a folder or a table, not to a Parquet file: say --partition-by "
+                "COLUMN or --to-delta"
             )
 
     @property

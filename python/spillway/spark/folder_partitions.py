@@ -56,16 +56,18 @@ def where_holds(target: Target, names: Sequence[str]) -> list[str]:
         names: Files, relative to the destination.
 
     Raises:
-        OptionError: The conditions are none, or name a column that is no partition column; or a file is not
-            in a folder of its partition; or a Delta table cannot have columns of these names or types.
+        OptionError: `where` cannot be parsed, or names a column that is not a partition column; or a file is
+            not in the folder of a partition, or its folder's name has a value of another type than the
+            column; or a Delta table cannot have partition columns of these names or types.
     """
     schema = pa.schema([_plain(target.schema.field(name)) for name in target.partition_by])
     by_folder = {name.rpartition("/")[0]: partition_of(name) for name in names if not is_summary(name)}
     strange = next((each for each in by_folder.items() if list(each[1]) != schema.names), None)
     if strange is not None:
         message = (
-            f"{target.path}/{strange[0]} has files, and is no folder of partition_by={schema.names}: where "
-            "does not say if they are replaced. Move them, or overwrite all rows"
+            f"{target.path}/{strange[0]} has files, but its name does not have the values of "
+            f"partition_by={schema.names}: where cannot tell if they are replaced. Move them, or "
+            "overwrite all rows"
         )
         raise OptionError(message, "where")
     rows = _table(target.path, schema, by_folder)
@@ -92,10 +94,11 @@ def _table(path: str, schema: pa.Schema, by_folder: Mapping[str, Mapping[str, st
         texts = pa.array([each[field.name] for each in by_folder.values()], pa.string())
         try:
             columns[field.name] = texts.cast(field.type)
-        except pa.ArrowInvalid as error:
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             message = (
-                f"{path} has a folder whose value of {field.name} is no {field.type} ({error}): where does "
-                "not say if its rows are replaced. Rename it, or overwrite all rows"
+                f"{path} has a folder whose name has a value of {field.name} that is not of its type, "
+                f"{field.type} ({error}): where cannot tell if its rows are replaced. Rename the folder, or "
+                "overwrite all rows"
             )
             raise OptionError(message, "where") from error
     columns[_FOLDER] = pa.array(by_folder, pa.string())
@@ -103,6 +106,6 @@ def _table(path: str, schema: pa.Schema, by_folder: Mapping[str, Mapping[str, st
 
 
 def _plain(field: pa.Field[Any]) -> pa.Field[Any]:
-    """The field as a table of partitions has it: nulls are allowed, and values are no dictionary's."""
+    """The same field, nullable and without dictionary encoding."""
     kind: Any = field.type
     return pa.field(field.name, kind.value_type if pa.types.is_dictionary(kind) else kind)

@@ -65,7 +65,7 @@ class FolderStorage:
         self._options = dict(storage_options or {})
         if self._options and is_local(path):
             message = (
-                f"storage_options go with the URL of an object store, and {path} is none: leave them out"
+                f"storage_options only apply to object store URLs, and {path} is a local path: remove them"
             )
             raise OptionError(message, "storage_options")
         self.objects = None if is_local(path) else _native.ObjectFolder(path, self._options)
@@ -184,9 +184,7 @@ class FolderStorage:
                 copier.copy(name, places[name])
             except OSError as error:
                 if not self.has(name):
-                    raise FileNotFoundError(
-                        errno.ENOENT, os.strerror(errno.ENOENT), self._path(name)
-                    ) from error
+                    raise _missing(self._path(name)) from error
                 raise
 
         self._at_once(copy, list(places))

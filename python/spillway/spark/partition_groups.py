@@ -19,10 +19,11 @@ __all__ = ["in_groups"]
 def in_groups(
     batches: Iterable[pa.RecordBatch], columns: Sequence[str], most: int
 ) -> Iterator[pa.RecordBatch]:
-    """Yield all rows, so that those of at most `most` partitions come between each other.
+    """Yield all rows in such an order that a writer needs at most `most` files open, and none of them twice.
 
-    Rows of the first `most` partitions pass as they come. Those of others wait in temporary files, each of
-    which has fewer partitions, and follow one file after the other. Rows of one partition stay in order.
+    Rows of the first `most` partitions pass as they come. The rows of the others are divided by partition
+    among temporary files, which are read one after the other when the input has ended. Rows of one partition
+    keep their order.
 
     Args:
         batches: The rows.
@@ -87,9 +88,12 @@ class _Partitions:
 
 
 def _encoded(column: Any) -> tuple[Any, list[Any]]:
-    """The place of each row's value among the distinct values, and these, by what a dict tells apart."""
+    """Each row's index into the distinct values, and these, as objects that equal themselves in a dict."""
     if isinstance(column, pa.DictionaryArray):
         column = column.dictionary_decode()
+    if pa.types.is_decimal32(column.type) or pa.types.is_decimal64(column.type):
+        # `dictionary_encode` has no kernel for them.
+        column = column.cast(pa.decimal128(column.type.precision, column.type.scale))
     encoded: Any = pc.dictionary_encode(column, null_encoding="encode")
     values: Any = encoded.dictionary
     kind = values.type

@@ -62,7 +62,7 @@ class DeltaBatch(DeltaJob):
         except FileNotFoundError:
             # The commit of a quicker attempt has removed files before they were synced.
             if self._is_done():
-                return TaskResult()
+                return _without(rest)
             raise
         if self._is_done():
             # Another attempt was quicker; no commit is to come which would name or remove these files.

@@ -103,7 +103,7 @@ class Staged:
         return AuditOutcome(kind, len(files), found.rows, found.checksum)
 
     def _difference(self, chosen: Sequence[TaskResult], found: RowSums, expected: RowSums) -> str:
-        """The difference in words: rows, and the files of tasks whose rows are not those that they wrote."""
+        """The difference in words: the number of rows, and the files of each task whose rows differ."""
         said = []
         if found.rows != expected.rows:
             said.append(f"{counted(found.rows, 'row')} instead of {expected.rows:,}")
@@ -116,9 +116,9 @@ class Staged:
             if sum((by_file.get(name, RowSums()) for name in names), RowSums()) != result.sums:
                 wrong += [name.rpartition("/")[2] for name in names]
         if wrong:
-            more = f" and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
-            said.append(f"the rows of {and_joined(wrong[:_SHOWN])}{more} are others")
-        return "; ".join(said)
+            more = [f"{len(wrong) - _SHOWN:,} more"] if len(wrong) > _SHOWN else []
+            said.append(f"the rows of {and_joined([*wrong[:_SHOWN], *more])} differ from those written")
+        return "; ".join(said) or "their checksum differs, but not when the files are read again"
 
     def check_unique(self, check: Unique) -> None:
         """Refuse rows that have the same values in the columns of a check.

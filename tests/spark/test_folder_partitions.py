@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-import operator
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -19,10 +18,8 @@ from spillway.errors import OptionError
 from spillway.spark.folder_partitions import where_holds
 from spillway.spark.write_job import Target, job_of
 
+from ..conditions import COMPARE
 from ..counts import examples
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 KINDS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "long": (pa.int64(), [-3, 0, 7, 10]),
@@ -31,15 +28,6 @@ KINDS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "time": (pa.timestamp("us"), [dt.datetime(2026, 1, 2, 3, 4, 5), dt.datetime(2026, 1, 2, microsecond=7)]),  # noqa: DTZ001 - a type without zone
     "zoned": (pa.timestamp("us", "UTC"), [dt.datetime(2026, 1, 2, 3, tzinfo=dt.UTC)]),
     "flag": (pa.bool_(), [True, False]),
-}
-OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "in": lambda value, values: value in values,
 }
 
 
@@ -53,7 +41,9 @@ def holds(value: Any, sign: str, wanted: Any) -> bool:
     """A condition by the words of the guide."""
     if wanted is None:
         return (value is None) is (sign == "=")
-    return value is not None and OPERATORS[sign](value, wanted)
+    if value is None:
+        return False
+    return value in wanted if sign == "in" else COMPARE[sign](value, wanted)
 
 
 @st.composite
@@ -107,7 +97,7 @@ def test_the_folders_in_which_conditions_hold_are_those_of_their_rows(
         assert sorted(found) == wanted
 
 
-DAYS = pa.schema({"day": pa.date32(), "price": pa.decimal128(9, 2), "id": pa.int64()})
+DAYS = pa.schema({"day": pa.date32(), "price": pa.decimal64(9, 2), "id": pa.int64()})
 
 
 def test_conditions_in_sql_are_those_of_a_delta_table() -> None:
@@ -138,6 +128,12 @@ def test_what_no_condition_can_decide_is_refused(name: str, where: Any) -> None:
     with pytest.raises(OptionError, match="where") as caught:
         where_holds(target("/to", DAYS, where), [name])
     assert caught.value.option == "where"
+
+
+def test_a_type_that_no_name_of_a_folder_is_cast_to_is_refused() -> None:
+    clock = pa.schema({"at": pa.time32("s"), "id": pa.int64()})
+    with pytest.raises(OptionError, match="time32"):
+        where_holds(target("/to", clock, "at IS NULL"), ["at=__HIVE_DEFAULT_PARTITION__/a.parquet"])
 
 
 def test_a_condition_is_refused_before_a_row_is_written(tmp_path: Path) -> None:
