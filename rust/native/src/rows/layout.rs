@@ -137,6 +137,10 @@ impl Layout {
             if apart != 0 || field::<u8>(keys, KIND) != ALL_TEXT || field::<usize>(dict, USED) != entries {
                 return None;
             }
+            // Where there is no entry, the size of the index may be none, either.
+            if entries == 0 {
+                return Some(&[]);
+            }
             let index = 1_usize << field::<u8>(keys, INDEX_BITS);
             let start = keys.byte_add(INDEX + index).cast::<Cell>().cast_const();
             Some(std::slice::from_raw_parts(start, entries))
