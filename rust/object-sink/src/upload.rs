@@ -128,8 +128,8 @@ impl Upload {
     }
 
     /// Completes the upload at a key that other writers may use. If the response is lost, the retry fails because the
-    /// upload no longer exists. It then counts as complete only if the object's ETag is the one S3 derives from these
-    /// parts. Stores with other ETags return the error.
+    /// upload no longer exists. It then counts as complete only if the object's `ETag` is the one S3 derives from these
+    /// parts. Stores with other `ETag`s return the error.
     ///
     /// # Errors
     /// The store's.
@@ -190,8 +190,8 @@ impl Upload {
     }
 }
 
-/// The ETag of a multipart object on S3: the MD5 of the concatenated part MD5s, a dash, and the number of parts. `None`
-/// if a part's ETag is not an MD5.
+/// The `ETag` of a multipart object on S3: the MD5 of the concatenated part MD5s, a dash, and the number of parts.
+/// `None` if a part's `ETag` is not an MD5.
 fn entity_tag(parts: &[PartId]) -> Option<String> {
     let mut all = Md5::new();
     for part in parts {

@@ -163,7 +163,7 @@ impl Moves<'_> {
         let resummarises = !summaries.is_empty() || target.metadata_file;
         let changes = !old.is_empty() || resummarises;
         for file in summaries {
-            self.set_aside(file, staging)?;
+            self.set_aside(&file, staging)?;
         }
         if target.metadata_file {
             self.place_metadata(files, &paths, target, staging)?;
@@ -173,7 +173,7 @@ impl Moves<'_> {
         }
         // No longer listed anywhere.
         for file in old {
-            self.set_aside(file, staging)?;
+            self.set_aside(&file, staging)?;
         }
         if target.durable && changes {
             self.sync(target.root)?;
@@ -182,14 +182,14 @@ impl Moves<'_> {
     }
 
     /// Moves a data file out of sight.
-    fn set_aside(&mut self, from: PathBuf, staging: &mut Staging) -> Result<(), WriteError> {
-        let with_path = |error| WriteError::io(&from, error);
+    fn set_aside(&mut self, from: &Path, staging: &mut Staging) -> Result<(), WriteError> {
+        let with_path = |error| WriteError::io(from, error);
         let to = staging.next_path().map_err(with_path)?;
-        let renamed = self.rename(&from, &to);
+        let renamed = self.rename(from, &to);
         // A rename that failed may have moved the file: a response can be lost. NFS repeats the call then, which finds
         // the file gone. To undo it changes nothing if it was not moved.
         self.done.push(Move::SetAside {
-            from: from.clone(),
+            from: from.to_path_buf(),
             to,
         });
         match renamed {
