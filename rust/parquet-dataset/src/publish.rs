@@ -292,8 +292,8 @@ impl Moves<'_> {
         Ok(folder)
     }
 
-    /// Syncs every folder that got an entry or lost one. One that only lost files may be gone: another overwrite removes
-    /// folders that are empty.
+    /// Syncs every folder that got an entry or lost one. One that only lost files may be gone: another overwrite
+    /// removes empty folders.
     fn sync(&self, root: &Path) -> Result<(), WriteError> {
         let mut folders = BTreeMap::from([(root, true)]);
         for done in &self.done {
