@@ -164,21 +164,33 @@ def _local(filesystem: object, path: str) -> str | None:
 
     The native module writes it then: it gives a new file the mode and the owner of the one that it replaces.
     """
-    kind = f"{type(filesystem).__module__}.{type(filesystem).__qualname__}"
     inner: Any = filesystem
-    match kind:
+    match _kind(filesystem):
         case "pyarrow._fs.LocalFileSystem":
             return path
         case "pyarrow._fs.SubTreeFileSystem":
-            return _local(inner.base_fs, f"{inner.base_path.rstrip('/')}/{path}")
+            base = inner.base_path.rstrip("/")
+            return _local(inner.base_fs, f"{base}/{path}" if inner.base_path else path)
         case "fsspec.implementations.local.LocalFileSystem":
             place: str = inner._strip_protocol(path)  # noqa: SLF001 - each of its own methods begins with it
             if inner.auto_mkdir:
                 inner.makedirs(inner._parent(place), exist_ok=True)  # noqa: SLF001 - as its `open` does
             return place
         case "fsspec.implementations.dirfs.DirFileSystem":
-            return _local(inner.fs, f"{inner.path}/{path}")
+            # It refuses a path that leads out of its folder.
+            return _local(inner.fs, inner._join(path))  # noqa: SLF001 - as its `open` does
     return None
+
+
+def _kind(filesystem: object) -> str:
+    return f"{type(filesystem).__module__}.{type(filesystem).__qualname__}"
+
+
+def _unwrapped(filesystem: Any) -> Any:
+    """Return the file system that fsspec's view of one of its folders delegates to."""
+    while _kind(filesystem) == "fsspec.implementations.dirfs.DirFileSystem":
+        filesystem = filesystem.fs
+    return filesystem
 
 
 def open_on(filesystem: object, path: str) -> Destination | str:
@@ -197,6 +209,7 @@ def open_on(filesystem: object, path: str) -> Destination | str:
     Raises:
         TypeError: `filesystem` is neither.
         OptionError: `path` names no file, or the file system can neither move files nor hold one back.
+        ValueError: `path` leads out of the folder that a file system of fsspec shows.
         OSError: The file system refuses.
     """
     if path.endswith("/") or not path:
@@ -235,7 +248,7 @@ def _on_fsspec(filesystem: FsspecFileSystem, path: str) -> Destination:
     if not _has(filesystem, *_REMOVERS, "rm"):
         raise _cannot_move(filesystem, path)
     # A local file held back lies in another folder, from which it may have to be copied.
-    if getattr(filesystem, "local_file", False):
+    if getattr(_unwrapped(filesystem), "local_file", False):
         return _moved(filesystem, filesystem.open(hidden, "wb", autocommit=True), hidden, path)
     file = _open_uncommitted(filesystem, hidden)
     if not _can_be_held(file):
@@ -276,7 +289,8 @@ def _discard(file: Any) -> None:
 
 def _has(filesystem: object, *methods: str) -> bool:
     """Return True if the file system has one of the methods itself, and not from fsspec's base classes."""
-    found = (getattr(filesystem, name, None) for name in methods)
+    own = _unwrapped(filesystem)
+    found = (getattr(own, name, None) for name in methods)
     bases = {"fsspec.spec", "fsspec.asyn"}
     return any(method is not None and method.__module__ not in bases for method in found)
 

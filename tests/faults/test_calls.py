@@ -230,3 +230,40 @@ def test_a_call_that_fails_loses_no_row_and_shows_no_half(
     # Threads make a few calls more or less.
     assert met > 0
     assert not wrong, "\n".join(wrong)
+
+
+# File systems without a rename that replaces nothing, such as NFS, publish a file by a hard link.
+NO_NEW_NAME = rule("rename", "*.parquet", nth="1+", number=errno.EINVAL)
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EEXIST], ids=errno.errorcode.get)
+def test_a_link_that_was_made_before_its_error_publishes_the_file_once(
+    program: Program, tmp_path: Path, number: int
+) -> None:
+    """NFS repeats a call whose response is lost, and the repeated one finds the name taken."""
+    target = tmp_path / "to"
+    make("dataset", target)
+    lost = rule("link", "*.parquet", how="after", number=number)
+    done = program.run("dataset", target, f"{NO_NEW_NAME}\n{lost}")
+    assert [call.how for call in done.calls if call.name == "link"] == ["after", "", ""]
+    assert done.error is None
+    assert np.array_equal(found(target), after("dataset", np.arange(len(OLD))))
+
+
+def test_an_overwrite_restores_each_old_file_whose_move_is_reported_as_missing(
+    program: Program, tmp_path: Path
+) -> None:
+    def content(target: Path) -> dict[Path, bytes]:
+        return {path.relative_to(target): path.read_bytes() for path in target.rglob("*") if path.is_file()}
+
+    for nth in (1, 2):
+        target = tmp_path / str(nth) / "to"
+        target.parent.mkdir()
+        make("overwritten dataset", target)
+        before = content(target)
+        lost = rule("rename", "*.tmp", nth=str(nth), how="after", number=errno.ENOENT)
+        failed = rule("rename", "*.tmp", nth=str(nth))
+        done = program.run("overwritten dataset", target, f"{lost}\n{failed}")
+        assert [call.how for call in done.calls if call.how] == ["after", "before"]
+        assert done.error is not None
+        assert content(target) == before

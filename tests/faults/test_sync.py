@@ -49,6 +49,7 @@ def test_an_error_of_the_last_sync_says_whether_the_file_is_there(
     assert ("complete at its path" in first[2]) == appears
     assert [kind for kind, _, _ in later] == ["ClosedError"] * 2
     assert ("file was discarded" in later[0][2]) != appears
+    assert ("after its file had appeared at its path" in later[0][2]) == appears
     if appears:
         assert pq.read_table(path)["n"].to_pylist() == [1, 2]
     else:

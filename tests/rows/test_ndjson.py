@@ -188,6 +188,8 @@ def test_nesting_is_bounded() -> None:
     deep = b'{"id":1,"deep":' + b"[" * 100_000 + b"]" * 100_000 + b"}\n"
     with pytest.raises(spillway.RowError, match="levels of nesting"):
         write_ndjson(deep, SCHEMA, extra="ignore")
+    with pytest.raises(spillway.RowError, match="levels of nesting"):
+        write_ndjson(deep)
 
 
 DEEP = "[" * 130 + "]" * 130

@@ -14,6 +14,7 @@ import sys
 import threading
 import types
 import uuid
+import warnings
 import zoneinfo
 from typing import TYPE_CHECKING, Any
 
@@ -253,7 +254,21 @@ def test_nanoseconds_of_pandas_are_kept() -> None:
     assert table["x"][0].value == stamp.value
 
 
-MISSING = [None, pd.NaT, pd.NA, np.datetime64("NaT", "ns"), np.timedelta64("NaT", "ns")]
+def missing_without_a_unit() -> list[Any]:
+    with warnings.catch_warnings():
+        # Some versions of NumPy warn of them.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return [np.datetime64("NaT"), np.timedelta64("NaT")]
+
+
+MISSING = [
+    None,
+    pd.NaT,
+    pd.NA,
+    np.datetime64("NaT", "ns"),
+    np.timedelta64("NaT", "ns"),
+    *missing_without_a_unit(),
+]
 KINDS = [
     *(pa.int64(), pa.float64(), pa.string(), pa.bool_(), pa.date32(), pa.duration("us"), pa.timestamp("us")),
     *(pa.timestamp("ns", "UTC"), pa.decimal128(5, 2), pa.list_(pa.int64()), pa.struct({"a": pa.int64()})),

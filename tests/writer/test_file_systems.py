@@ -239,13 +239,15 @@ def test_a_file_system_that_removes_by_rm_alone_is_written_to(table: pa.Table, h
     coarse.store.clear()
 
 
-@pytest.mark.parametrize("form", ["zip", "without moves", "without removal"])
+@pytest.mark.parametrize("form", ["zip", "dirfs(zip)", "without moves", "without removal"])
 def test_a_file_system_that_cannot_move_files_is_refused_with_what_to_do(
     tmp_path: Path, table: pa.Table, form: str
 ) -> None:
     archive = tmp_path / "a.zip"
-    filesystem = {
-        "zip": lambda: fsspec.filesystem("zip", fo=str(archive), mode="w"),
+    archived = fsspec.filesystem("zip", fo=str(archive), mode="w")
+    filesystem: Any = {
+        "zip": lambda: archived,
+        "dirfs(zip)": lambda: DirFileSystem("sub", archived),
         "without moves": Immovable,
         "without removal": Immutable,
     }[form]()
@@ -253,15 +255,42 @@ def test_a_file_system_that_cannot_move_files_is_refused_with_what_to_do(
         spillway.write_parquet(table, "in.parquet", filesystem=filesystem)
     with filesystem.open("in.parquet", "wb") as file:
         spillway.write_parquet(table, file)
-    if form == "zip":
-        filesystem.close()
+    archived.close()
+    if "zip" in form:
+        name = "in.parquet" if form == "zip" else "sub/in.parquet"
         with zipfile.ZipFile(archive) as made:
-            assert made.namelist() == ["in.parquet"]
-            assert made.read("in.parquet") == expected(table)
+            assert made.namelist() == [name]
+            assert made.read(name) == expected(table)
     else:
         assert filesystem.find("/") == ["/in.parquet"]
         assert filesystem.cat_file("/in.parquet") == expected(table)
         filesystem.store.clear()
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_path_that_leads_out_of_fsspecs_folder_is_refused(
+    tmp_path: Path, table: pa.Table, *, nested: bool
+) -> None:
+    folder = tmp_path / "tenant" / "inner"
+    folder.mkdir(parents=True)
+    filesystem: Any = DirFileSystem(str(folder.parent if nested else folder), LocalFileSystem())
+    if nested:
+        filesystem = DirFileSystem("inner", filesystem)
+    out = "../../a.parquet" if nested else "../a.parquet"
+    with pytest.raises(ValueError, match="escapes"):
+        filesystem.open(out, "wb")
+    with pytest.raises(ValueError, match="escapes"):
+        spillway.write_parquet(table, out, filesystem=filesystem)
+    assert list(tmp_path.rglob("*.parquet")) == []
+
+
+def test_a_view_of_the_whole_file_system_takes_paths_as_they_are(
+    tmp_path: Path, table: pa.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    filesystem = pyarrow.fs.SubTreeFileSystem("", pyarrow.fs.LocalFileSystem())
+    spillway.write_parquet(table, "a.parquet", filesystem=filesystem)
+    assert (tmp_path / "a.parquet").read_bytes() == expected(table)
 
 
 def test_a_local_file_system_makes_folders_where_it_is_told_to(tmp_path: Path, table: pa.Table) -> None:

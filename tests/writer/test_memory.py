@@ -68,6 +68,39 @@ def test_a_context_of_gzip_for_each_page_would_leave_holes_in_the_heap(tmp_path:
     assert resident <= tracked + ALLOCATOR
 
 
+# The memory that a file with large pages leaves in a child, while its parent has an open writer.
+FORKED = """
+    import io, os, sys
+    import numpy as np, pyarrow as pa, spillway
+    numbers = np.random.default_rng(0).integers(0, 2**62, 100_000)
+    table = pa.table({"text": pa.array([f"{number:x}" for number in numbers])})
+    def resident():
+        return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    class Nowhere:
+        def write(self, data):
+            return len(data)
+    def write(**options):
+        spillway.write_parquet(table, Nowhere(), dictionary=False, threads=1, **options)
+    with spillway.ParquetWriter(io.BytesIO(), table.schema, row_group_rows=1_000) as writer:
+        writer.write(table.slice(0, 20_000))
+        child = os.fork()
+        if child == 0:
+            write()
+            before = resident()
+            write(compression_level=16, page_bytes=8 << 20)
+            print(resident() - before, flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+"""
+
+
+def test_a_forked_child_frees_idle_compressors_beside_an_open_writer_of_its_parent() -> None:
+    command = [sys.executable, "-c", dedent(FORKED)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    # The tables of this level have 17 MB.
+    assert int(done.stdout) < 8_000_000
+
+
 # Writes a batch of one of the shapes again and again, beside a first write that warms the libraries.
 GROW = """
     import ctypes, json, sys

@@ -16,7 +16,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 use std::{error, fmt};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 pub use temporary::{Temporary, is_temporary};
@@ -157,8 +157,25 @@ impl Folder {
     }
 
     fn is_link(&self, name: &OsStr) -> bool {
-        let found = rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW);
+        let found = self.status(name);
         found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Symlink)
+    }
+
+    /// Returns true if anything has this name, be it a link that leads nowhere.
+    ///
+    /// # Errors
+    /// What the operating system says when it does not know.
+    pub fn has(&self, name: &OsStr) -> io::Result<bool> {
+        match self.status(name) {
+            Ok(_) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What the name stands for: of a link, the link itself.
+    fn status(&self, name: &OsStr) -> rustix::io::Result<Stat> {
+        rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)
     }
 
     /// Creates a file that must not exist, and opens it for writing.
@@ -246,10 +263,27 @@ impl Folder {
                 done => return Ok(done?),
             }
         }
-        rustix::fs::linkat(&self.fd, name, &to.fd, new, AtFlags::empty())?;
+        self.rename_by_link(name, to, new)
+    }
+
+    /// Gives a file a name that nothing has yet, and then removes its old one.
+    fn rename_by_link(&self, name: &OsStr, to: &Self, new: &OsStr) -> io::Result<()> {
+        match rustix::fs::linkat(&self.fd, name, &to.fd, new, AtFlags::empty()) {
+            // NFS repeats a call whose response is lost, and the repeated one finds the new name taken: by this file.
+            Err(error) if !self.is_same_file(name, to, new) => return Err(error.into()),
+            _ => {}
+        }
         // The file has its new name; the old one is a stray.
         let _ = self.remove_file(name);
         Ok(())
+    }
+
+    /// Returns true if two names are known to be those of one file.
+    fn is_same_file(&self, name: &OsStr, to: &Self, new: &OsStr) -> bool {
+        let (Ok(one), Ok(other)) = (self.status(name), to.status(new)) else {
+            return false;
+        };
+        (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
     }
 
     /// Opens a file without a name in this folder. None where it can have none, or where it could not be linked.
@@ -386,6 +420,38 @@ mod tests {
         }
         assert_eq!(fs::read_to_string(kept).unwrap(), "rows");
         assert_eq!(root.names().unwrap(), ["kept"]);
+    }
+
+    #[test]
+    fn a_name_that_cannot_be_looked_up_is_neither_there_nor_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        symlink("missing", folder.path().join("dangling")).unwrap();
+        fs::create_dir(folder.path().join("folder")).unwrap();
+        let root = Folder::root(folder.path()).unwrap();
+        for (name, there) in [("dangling", true), ("folder", true), ("gone", false)] {
+            assert_eq!(root.has(name.as_ref()).unwrap(), there, "{name}");
+        }
+        root.has("x".repeat(256).as_ref()).unwrap_err();
+    }
+
+    #[test]
+    fn a_link_that_was_made_before_its_error_is_a_rename() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Folder::root(folder.path()).unwrap();
+        for name in ["own", "taken"] {
+            fs::write(folder.path().join(name), name).unwrap();
+        }
+        let refused = root
+            .rename_by_link("own".as_ref(), &root, "taken".as_ref())
+            .unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(listed(folder.path()), ["own", "taken"]);
+        fs::hard_link(folder.path().join("own"), folder.path().join("new")).unwrap();
+        root.rename_by_link("own".as_ref(), &root, "new".as_ref())
+            .unwrap();
+        assert_eq!(listed(folder.path()), ["new", "taken"]);
+        assert_eq!(fs::read_to_string(folder.path().join("new")).unwrap(), "own");
+        assert_eq!(fs::read_to_string(folder.path().join("taken")).unwrap(), "taken");
     }
 
     #[test]

@@ -581,12 +581,30 @@ mod tests {
         }
     }
 
-    /// A store as Cloudflare R2 is: it completes only uploads whose parts have one size, except for the last.
-    #[derive(Debug, Default)]
-    struct OneSize(Mutex<Vec<usize>>);
+    #[derive(Debug)]
+    enum Completes {
+        /// As Cloudflare R2 does: only uploads whose parts have one size, except for the last.
+        PartsOfOneSize,
+        /// None. A store that is given makes the object all the same: the response is lost.
+        None { makes: Option<Arc<InMemory>> },
+    }
+
+    /// A store that completes some uploads only.
+    #[derive(Debug)]
+    struct Selective {
+        completes: Completes,
+        sizes: Mutex<Vec<usize>>,
+    }
+
+    impl Selective {
+        fn new(completes: Completes) -> Arc<Self> {
+            let sizes = Mutex::default();
+            Arc::new(Self { completes, sizes })
+        }
+    }
 
     #[async_trait]
-    impl MultipartStore for OneSize {
+    impl MultipartStore for Selective {
         async fn create_multipart(&self, _: &Path) -> object_store::Result<MultipartId> {
             Ok("1".into())
         }
@@ -598,7 +616,7 @@ mod tests {
             number: usize,
             body: PutPayload,
         ) -> object_store::Result<PartId> {
-            let mut sizes = self.0.lock().unwrap();
+            let mut sizes = self.sizes.lock().unwrap();
             let count = sizes.len().max(number + 1);
             sizes.resize(count, 0);
             sizes[number] = body.content_length();
@@ -613,15 +631,23 @@ mod tests {
             _: &MultipartId,
             _: Vec<PartId>,
         ) -> object_store::Result<PutResult> {
-            let sizes = self.0.lock().unwrap().clone();
-            let (last, others) = sizes.split_last().unwrap();
-            if others.iter().any(|size| *size != others[0] || size < last) {
-                return Err(object_store::Error::Generic {
-                    store: "test",
-                    source: format!("parts of other sizes: {sizes:?}").into(),
-                });
+            let sizes = self.sizes.lock().unwrap().clone();
+            match &self.completes {
+                Completes::PartsOfOneSize => {
+                    let (last, others) = sizes.split_last().unwrap();
+                    if others.iter().all(|size| *size == others[0] && size >= last) {
+                        return InMemory::new().put(path, PutPayload::new()).await;
+                    }
+                }
+                Completes::None { makes: Some(store) } => {
+                    store.put(path, PutPayload::from_static(b"made")).await?;
+                }
+                Completes::None { makes: None } => {}
             }
-            InMemory::new().put(path, PutPayload::new()).await
+            Err(object_store::Error::Generic {
+                store: "test",
+                source: format!("not completed, with parts of these sizes: {sizes:?}").into(),
+            })
         }
 
         async fn abort_multipart(&self, _: &Path, _: &MultipartId) -> object_store::Result<()> {
@@ -642,57 +668,12 @@ mod tests {
             let mut sink = uploads.sink(target(&memory, "a"));
             sink.sizes = PartSizes::small(64);
             let begun = PendingUpload { name: "a".into(), id: "1".into(), parts: Vec::new(), bytes: 0 };
-            sink.upload = Some(Upload::resume(Arc::new(OneSize::default()), Path::from("a"), &begun));
+            sink.upload = Some(Upload::resume(Selective::new(Completes::PartsOfOneSize), Path::from("a"), &begun));
             for size in writes.into_iter().chain([64 * others]) {
                 sink.write_all(&vec![0; size]).unwrap();
             }
             sink.commit().unwrap();
             prop_assert!(uploads.complete().is_ok());
-        }
-    }
-
-    /// A store that refuses completions.
-    #[derive(Debug)]
-    struct Refusing {
-        /// A store that makes the object all the same: its answer is lost.
-        makes: Option<Arc<InMemory>>,
-    }
-
-    #[async_trait]
-    impl MultipartStore for Refusing {
-        async fn create_multipart(&self, _: &Path) -> object_store::Result<MultipartId> {
-            Ok("1".into())
-        }
-
-        async fn put_part(
-            &self,
-            _: &Path,
-            _: &MultipartId,
-            _: usize,
-            _: PutPayload,
-        ) -> object_store::Result<PartId> {
-            Ok(PartId {
-                content_id: String::new(),
-            })
-        }
-
-        async fn complete_multipart(
-            &self,
-            path: &Path,
-            _: &MultipartId,
-            _: Vec<PartId>,
-        ) -> object_store::Result<PutResult> {
-            if let Some(store) = &self.makes {
-                store.put(path, PutPayload::from_static(b"made")).await?;
-            }
-            Err(object_store::Error::Generic {
-                store: "test",
-                source: "no answer".into(),
-            })
-        }
-
-        async fn abort_multipart(&self, _: &Path, _: &MultipartId) -> object_store::Result<()> {
-            Ok(())
         }
     }
 
@@ -711,7 +692,11 @@ mod tests {
             bytes: 4,
         };
         lock(&uploads.shared).held.push(Held {
-            upload: Upload::resume(Arc::new(Refusing { makes }), Path::from("c"), &pending),
+            upload: Upload::resume(
+                Selective::new(Completes::None { makes }),
+                Path::from("c"),
+                &pending,
+            ),
             target: target(store, "c"),
             state: State::Waiting,
             refusal: None,

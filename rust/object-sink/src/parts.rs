@@ -1,7 +1,9 @@
 //! The sizes of an upload's parts.
 //!
 //! Stores take ten thousand parts. Some of them, such as Cloudflare R2, take only parts of one size, except for the
-//! last. So nine thousand parts have one size. Those after them double, for stores that take parts of any size.
+//! last. So five thousand parts have one size. After them, the size doubles every 500 parts, for stores that take parts
+//! of any size: the ten thousand parts hold the 5 TiB of the largest objects, and the parts of an object of 100 GB have
+//! 64 MiB at most.
 
 /// The sizes of the parts of an upload.
 #[derive(Debug, Clone, Copy)]
@@ -18,12 +20,12 @@ pub(crate) struct PartSizes {
 const MOST_DOUBLINGS: usize = 9;
 
 impl Default for PartSizes {
-    /// Parts of 8 MiB up to 70 GiB, and then larger ones up to a terabyte. S3 accepts 5 MiB and more.
+    /// Parts of 8 MiB up to 39 GiB, and then larger ones. S3 accepts 5 MiB and more.
     fn default() -> Self {
         Self {
             first: 8 << 20,
-            equal: 9_000,
-            doubled: 100,
+            equal: 5_000,
+            doubled: 500,
         }
     }
 }
@@ -57,12 +59,19 @@ mod tests {
     const MOST_PARTS: usize = 10_000;
 
     #[test]
-    fn seventy_gigabytes_go_in_equal_parts_and_most_of_a_terabyte_in_ten_thousand() {
-        let sizes = PartSizes::default();
-        let equal = (0..MOST_PARTS).take_while(|number| sizes.of(*number) == sizes.of(0));
-        assert!(equal.count() * sizes.of(0) >= 70 << 30);
-        assert!((0..MOST_PARTS).map(|number| sizes.of(number)).sum::<usize>() > 900_000_000_000);
-        assert!((0..MOST_PARTS).all(|number| (5 << 20..=5 << 30).contains(&sizes.of(number))));
+    fn ten_thousand_parts_hold_the_largest_object() {
+        let sizes = (0..MOST_PARTS).map(|number| PartSizes::default().of(number));
+        assert!(sizes.clone().sum::<usize>() > 5 << 40);
+        assert!(sizes.clone().max().unwrap() <= 5 << 30);
+        assert_eq!(sizes.min().unwrap(), 8 << 20);
+    }
+
+    #[test]
+    fn thirty_nine_gigabytes_go_in_equal_parts_and_a_hundred_in_small_ones() {
+        let sizes = (0..MOST_PARTS).map(|number| PartSizes::default().of(number));
+        let bytes_below = |size| sizes.clone().take_while(|part| *part < size).sum::<usize>();
+        assert!(bytes_below(16 << 20) >= 39 << 30);
+        assert!(bytes_below(128 << 20) >= 100_000_000_000);
     }
 
     proptest! {

@@ -13,7 +13,7 @@ use object_store::{ClientConfigKey, ObjectStoreScheme, RetryConfig};
 use parquet_writer::WriteError;
 use url::Url;
 
-use crate::scrub::Secrets;
+use crate::scrub::{self, Secrets};
 use crate::upload::Client;
 
 /// The time limit of one request: enough for a part of 8 MiB at one megabit per second.
@@ -231,23 +231,14 @@ fn environment() -> impl Iterator<Item = (String, String)> {
 
 /// The URL without parts that may be secret.
 fn shown(url: &str) -> String {
-    let plain = url.split(['?', '#']).next().unwrap_or(url);
-    match plain.split_once("://") {
-        Some((scheme, rest)) => {
-            let (host, path) = rest
-                .split_once('/')
-                .map_or((rest, None), |(host, path)| (host, Some(path)));
-            // `abfss://container@account` has no secret before its "@", `user:password@host` has.
-            let host = match host.rsplit_once('@') {
-                Some((user, host)) if user.contains(':') => host,
-                _ => host,
-            };
-            path.map_or_else(
-                || format!("{scheme}://{host}"),
-                |path| format!("{scheme}://{host}/{path}"),
-            )
-        }
-        None => plain.to_string(),
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    // `abfss://container@account` has no secret before its "@", `user:password@host` has.
+    let user = scrub::user(scheme, rest).filter(|user| scrub::has_password(user));
+    let rest = user.map_or(rest, |user| &rest[user.len() + "@".len()..]);
+    let plain = rest.split(['?', '#']).next().unwrap_or(rest);
+    match scheme {
+        "" => plain.to_owned(),
+        scheme => format!("{scheme}://{plain}"),
     }
 }
 
@@ -513,13 +504,17 @@ mod tests {
             ("s3://bucket/folder/", "no object"),
             ("s3://bucket/a?versionId=1", "%3F"),
             ("s3://me:hidden@bucket/a", "password"),
+            ("s3://me:hid/hidden@bucket/a", "s3://bucket/a is not"),
+            ("s3://me:hid?hidden@bucket/a", "s3://bucket/a is not"),
+            ("s3://me:hid#hidden@bucket/a", "s3://bucket/a is not"),
+            ("s3://buc ket/a:b@c", "s3://buc ket/a:b@c is not"),
             ("ftp://host/a", "choose s3://"),
             ("memory:///a", "choose s3://"),
             ("s3:/bucket/a", "choose s3://"),
         ] {
             let message = opened(url, &[]).unwrap_err().to_string();
             assert!(message.contains(says), "{url}: {message}");
-            assert!(!message.contains("hidden"));
+            assert!(!message.contains("hid"), "{message}");
         }
     }
 

@@ -127,9 +127,9 @@ impl Upload {
         }
     }
 
-    /// Makes the object appear at a path that others may write to. Of an upload that was completed before, the store
-    /// knows nothing: then the object there has to have the entity tag of these parts, as S3 makes it. Elsewhere, such
-    /// as on Google Cloud Storage, a completion whose answers are all lost is an error.
+    /// Completes the upload at a key that other writers may use. If the response is lost, the retry fails because the
+    /// upload no longer exists. It then counts as complete only if the object's `ETag` is the one S3 derives from these
+    /// parts. Stores with other `ETag`s return the error.
     ///
     /// # Errors
     /// The store's.
@@ -190,8 +190,8 @@ impl Upload {
     }
 }
 
-/// The entity tag that S3 gives an object of these parts: the MD5 of those of the parts, and how many there are. None
-/// where the parts' tags are not MD5s.
+/// The `ETag` of a multipart object on S3: the MD5 of the concatenated part MD5s, a dash, and the number of parts.
+/// `None` if a part's `ETag` is not an MD5.
 fn entity_tag(parts: &[PartId]) -> Option<String> {
     let mut all = Md5::new();
     for part in parts {

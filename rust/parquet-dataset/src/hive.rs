@@ -148,8 +148,8 @@ fn time<T: ArrowPrimitiveType<Native: Into<i64>>>(
         WriteError::column(
             column,
             format!(
-                "the partition column {column:?} has {value} in row {row}, which is no day of the calendar for {}: no \
-                 folder can be named after it. Correct the value, or partition by another column",
+                "partition column {column:?} has {value} in row {row}, outside the calendar's range for {}: correct \
+                 the value, or partition by another column",
                 array.data_type()
             ),
         )

@@ -5,7 +5,7 @@
 //! Of files that replace others, the new ones are moved first, to free names, and the old ones are removed last. So
 //! readers see all of the old rows or all of the new ones at every moment, and both for an instant.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, File};
@@ -163,7 +163,7 @@ impl Moves<'_> {
         let resummarises = !summaries.is_empty() || target.metadata_file;
         let changes = !old.is_empty() || resummarises;
         for file in summaries {
-            self.set_aside(file, staging)?;
+            self.set_aside(&file, staging)?;
         }
         if target.metadata_file {
             self.place_metadata(files, &paths, target, staging)?;
@@ -173,7 +173,7 @@ impl Moves<'_> {
         }
         // No longer listed anywhere.
         for file in old {
-            self.set_aside(file, staging)?;
+            self.set_aside(&file, staging)?;
         }
         if target.durable && changes {
             self.sync(target.root)?;
@@ -182,18 +182,20 @@ impl Moves<'_> {
     }
 
     /// Moves a data file out of sight.
-    fn set_aside(&mut self, from: PathBuf, staging: &mut Staging) -> Result<(), WriteError> {
-        let with_path = |error| WriteError::io(&from, error);
+    fn set_aside(&mut self, from: &Path, staging: &mut Staging) -> Result<(), WriteError> {
+        let with_path = |error| WriteError::io(from, error);
         let to = staging.next_path().map_err(with_path)?;
-        match self.rename(&from, &to) {
+        let renamed = self.rename(from, &to);
+        // A rename that failed may have moved the file: a response can be lost. NFS repeats the call then, which finds
+        // the file gone. To undo it changes nothing if it was not moved.
+        self.done.push(Move::SetAside {
+            from: from.to_path_buf(),
+            to,
+        });
+        match renamed {
             // Somebody else has removed it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            // A rename that failed may have moved the file: an answer can be lost. To undo it changes nothing if not.
-            renamed => {
-                let renamed = renamed.map_err(with_path);
-                self.done.push(Move::SetAside { from, to });
-                renamed
-            }
+            renamed => renamed.map_err(with_path),
         }
     }
 
@@ -210,21 +212,14 @@ impl Moves<'_> {
             let name = target.template.name(number);
             let path = folder.join(&name);
             number += 1;
-            match from.rename_new(staged, &inner, name.as_ref()) {
+            match self.rename_new(&from, staged, &inner, name.as_ref()) {
                 Ok(()) => break path,
                 // Another writer is about and took the number.
                 Err(error)
                     if error.kind() == io::ErrorKind::AlreadyExists && target.mode != DatasetMode::Error => {}
-                Err(error) => {
-                    // It has the name in spite of the error: who else took it would not have taken the file.
-                    if from.modified(staged).is_none() {
-                        self.done.push(Move::Published(path.clone()));
-                    }
-                    return Err(WriteError::io(path, error));
-                }
+                Err(error) => return Err(WriteError::io(path, error)),
             }
         };
-        self.done.push(Move::Published(path.clone()));
         self.next_numbers.insert(folder, number);
         Ok(path)
     }
@@ -262,11 +257,24 @@ impl Moves<'_> {
         written.map_err(|error| WriteError::io(&place, error))?;
         let (from, name) = opened(self.root, &staged).map_err(|error| WriteError::io(&place, error))?;
         let to = Folder::root(target.root).map_err(|error| WriteError::io(&place, error))?;
-        let placed = from.rename_new(name, &to, METADATA_FILE.as_ref());
-        if placed.is_ok() || from.modified(name).is_none() {
-            self.done.push(Move::Published(place.clone()));
+        self.rename_new(&from, name, &to, METADATA_FILE.as_ref())
+            .map_err(|error| WriteError::io(&place, error))
+    }
+
+    /// Publishes a staged file at a name that nothing has yet.
+    fn rename_new(&mut self, from: &Folder, staged: &OsStr, to: &Folder, name: &OsStr) -> io::Result<()> {
+        let renamed = from.rename_new(staged, to, name);
+        let took_effect = match &renamed {
+            Ok(()) => true,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
+            // The staged name is gone, so the rename took effect despite the error: another writer would have left our
+            // file there.
+            Err(_) => matches!(from.has(staged), Ok(false)),
+        };
+        if took_effect {
+            self.done.push(Move::Published(to.path().join(name)));
         }
-        placed.map_err(|error| WriteError::io(&place, error))
+        renamed
     }
 
     /// Opens a folder of the dataset, and makes those that are missing. Links are refused: what they lead to belongs to
@@ -284,18 +292,26 @@ impl Moves<'_> {
         Ok(folder)
     }
 
-    /// Syncs every folder that got an entry or lost one.
+    /// Syncs every folder that got an entry or lost one. One that only lost files may be gone: another overwrite
+    /// removes empty folders.
     fn sync(&self, root: &Path) -> Result<(), WriteError> {
-        let mut folders = BTreeSet::from([root]);
+        let mut folders = BTreeMap::from([(root, true)]);
         for done in &self.done {
-            let (Move::MadeFolder(path) | Move::Published(path) | Move::SetAside { from: path, .. }) = done;
-            folders.extend(path.parent());
+            let (path, has_new) = match done {
+                Move::MadeFolder(path) | Move::Published(path) => (path, true),
+                Move::SetAside { from, .. } => (from, false),
+            };
+            if let Some(folder) = path.parent() {
+                *folders.entry(folder).or_default() |= has_new;
+            }
         }
-        folders.into_iter().try_for_each(|folder| {
-            File::open(folder)
-                .and_then(|folder| folder.sync_all())
-                .map_err(|error| WriteError::io(folder, error))
-        })
+        for (folder, must_exist) in folders {
+            match File::open(folder).and_then(|folder| folder.sync_all()) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound && !must_exist => {}
+                synced => synced.map_err(|error| WriteError::io(folder, error))?,
+            }
+        }
+        Ok(())
     }
 
     /// The folders below `root` that lost files, the deepest first.
@@ -413,4 +429,33 @@ fn data_files(root: &Path) -> Result<Vec<PathBuf>, WriteError> {
     }
     files.sort();
     Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn undo_leaves_the_file_of_another_writer_that_took_the_name() {
+        let root = tempfile::tempdir().unwrap();
+        let theirs = root.path().join("part-0.parquet");
+        fs::write(&theirs, "theirs").unwrap();
+        // A staged file that cannot be opened, as without a free descriptor.
+        symlink("missing", root.path().join("staged")).unwrap();
+        let mut moves = Moves {
+            root: root.path(),
+            done: Vec::new(),
+            next_numbers: HashMap::new(),
+        };
+        let folder = Folder::root(root.path()).unwrap();
+        let name = theirs.file_name().unwrap();
+        let refused = moves
+            .rename_new(&folder, "staged".as_ref(), &folder, name)
+            .unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+        moves.undo();
+        assert_eq!(fs::read_to_string(theirs).unwrap(), "theirs");
+    }
 }

@@ -86,8 +86,11 @@ enum State {
     Unopened(Box<Output>),
     Open(Box<OpenFile>),
     Closed(Option<WriteResult>),
-    /// What became of the file, and why.
-    Failed(String),
+    Failed {
+        /// The file had appeared at its path before.
+        has_appeared: bool,
+        why: String,
+    },
 }
 
 impl FileWriter {
@@ -139,7 +142,7 @@ impl FileWriter {
     /// Returns true if the writer takes no more batches.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        matches!(self.state, State::Closed(_) | State::Failed(_))
+        matches!(self.state, State::Closed(_) | State::Failed { .. })
     }
 
     /// The result of the file, once the writer is closed.
@@ -212,8 +215,8 @@ impl FileWriter {
         self.hold_rounds(batches, false, go_on)
     }
 
-    /// Writes batches that were built for this file likewise. Their rounds are as short as keeps all threads busy: the
-    /// next batches are built in the same memory, which the system need not map and clear again.
+    /// Like [`Self::hold_all`], for batches built for this file. A round ends once all threads have work, so that the
+    /// next batches reuse its memory instead of faulting in new pages.
     ///
     /// # Errors
     /// As [`Self::hold_all`].
@@ -414,7 +417,7 @@ impl FileWriter {
             State::Unopened(output) => output.discard(),
             State::Open(file) => file.discard(),
             State::Closed(_) => return,
-            State::Failed(_) => {}
+            State::Failed { .. } => {}
         }
         self.state = State::Closed(None);
         self.share = None;
@@ -425,7 +428,10 @@ impl FileWriter {
         self.options = prepared.options.clone();
         match std::mem::replace(
             &mut self.state,
-            State::Failed("and its file was discarded: it could not be started".into()),
+            State::Failed {
+                has_appeared: false,
+                why: "it could not be started".into(),
+            },
         ) {
             State::Unopened(output) => {
                 let share = self.share.take();
@@ -448,7 +454,16 @@ impl FileWriter {
             State::Closed(None) => Err(WriteError::Closed(
                 "the writer was aborted: open another one".into(),
             )),
-            State::Failed(why) => Err(WriteError::Closed(format!("the writer failed before {why}"))),
+            State::Failed { has_appeared, why } => {
+                let of_file = if *has_appeared {
+                    ", after its file had appeared at its path"
+                } else {
+                    " and its file was discarded"
+                };
+                Err(WriteError::Closed(format!(
+                    "the writer failed before{of_file}: {why}"
+                )))
+            }
             State::Unopened(_) | State::Open(_) => Ok(()),
         }
     }
@@ -460,13 +475,13 @@ impl FileWriter {
             if let Err(error) = outcome {
                 let error = file.name(error);
                 file.discard();
-                let outcome = match &error {
-                    WriteError::Io { source, .. } if Unsynced::of(source).is_some() => {
-                        "when its file had appeared"
-                    }
-                    _ => "and its file was discarded",
+                self.state = State::Failed {
+                    has_appeared: matches!(
+                        &error,
+                        WriteError::Io { source, .. } if Unsynced::of(source).is_some()
+                    ),
+                    why: error.to_string(),
                 };
-                self.state = State::Failed(format!("{outcome}: {error}"));
                 return Err(error);
             }
         }

@@ -4,37 +4,56 @@
 //! to the system. 100 writers of 52 columns leave 1,000 MB. Giving it back costs a page fault for each page that is
 //! used again, so it is worth it only where the memory of all writers has fallen far below its peak.
 
+use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use per_process::PerProcess;
 
 use crate::pages::Compressor;
 
-/// Bytes of all open writers, and the most of them since memory was last given back.
-static OPEN: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
+/// The bytes of all open writers, and the most of them since memory was last given back.
+#[derive(Debug, Default)]
+struct Memory {
+    open: AtomicUsize,
+    peak: AtomicUsize,
+}
+
+/// A forked child counts its own writers only: those that it inherits stay open in its parent.
+static MEMORY: PerProcess<Memory> = PerProcess::new();
+
+fn memory() -> &'static Memory {
+    MEMORY.get_or_init(Memory::default)
+}
 
 /// The least fall that counts. A few writers, one after the other, use the memory of those before.
 const MUCH: usize = 64 << 20;
 
 /// The bytes that one writer holds at most.
 #[derive(Debug, Default)]
-pub(crate) struct Footprint(usize);
+pub(crate) struct Footprint {
+    bytes: usize,
+    /// The memory that they count towards, once there are some.
+    memory: Option<&'static Memory>,
+}
 
 impl Footprint {
     /// Notes the most bytes that the writer has held.
     pub fn note(&mut self, peak: usize) {
-        let more = peak.saturating_sub(self.0);
+        let more = peak.saturating_sub(self.bytes);
         if more > 0 {
-            self.0 = peak;
-            let open = OPEN.fetch_add(more, Ordering::Relaxed) + more;
-            PEAK.fetch_max(open, Ordering::Relaxed);
+            self.bytes = peak;
+            let memory = self.memory.get_or_insert_with(memory);
+            let open = memory.open.fetch_add(more, Ordering::Relaxed) + more;
+            memory.peak.fetch_max(open, Ordering::Relaxed);
         }
     }
 }
 
 impl Drop for Footprint {
     fn drop(&mut self) {
-        let open = OPEN.fetch_sub(self.0, Ordering::Relaxed);
-        if self.0 > 0 && open == self.0 {
+        let Some(own) = self.memory else { return };
+        let open = own.open.fetch_sub(self.bytes, Ordering::Relaxed);
+        if open == self.bytes && ptr::eq(own, memory()) {
             Compressor::free_idle();
         }
     }
@@ -44,9 +63,10 @@ impl Drop for Footprint {
 /// caller gives free memory back to the system.
 #[must_use]
 pub fn was_much_freed() -> bool {
-    let (open, peak) = (OPEN.load(Ordering::Relaxed), PEAK.load(Ordering::Relaxed));
-    let fell = peak.saturating_sub(open) >= MUCH.max(open);
+    let Memory { open, peak } = memory();
+    let (open, highest) = (open.load(Ordering::Relaxed), peak.load(Ordering::Relaxed));
+    let fell = highest.saturating_sub(open) >= MUCH.max(open);
     // One thread of several that find it.
-    let begin_anew = || PEAK.compare_exchange(peak, open, Ordering::Relaxed, Ordering::Relaxed);
+    let begin_anew = || peak.compare_exchange(highest, open, Ordering::Relaxed, Ordering::Relaxed);
     fell && begin_anew().is_ok()
 }

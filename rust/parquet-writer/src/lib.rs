@@ -21,7 +21,6 @@ mod fit;
 mod footer;
 mod footprint;
 mod held;
-
 mod int96;
 mod integrity;
 mod limits;
@@ -38,7 +37,6 @@ mod result;
 mod row_group;
 mod schema;
 mod shared_memory;
-
 pub mod sink;
 mod size_checks;
 mod sorting;

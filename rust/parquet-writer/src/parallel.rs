@@ -419,12 +419,12 @@ mod tests {
     }
 
     /// Has the only task submit a subtask, and lasts until its end.
-    fn with_errand(subtask: impl Fn() -> Result<()> + Send + Sync + 'static) -> Result<()> {
-        let (crew, mut always) = (Arc::new(Mutex::new(None::<Arc<dyn Subtasks>>)), || true);
-        let (known, subtask) = (Arc::clone(&crew), Arc::new(subtask));
+    fn with_subtask(subtask: impl Fn() -> Result<()> + Send + Sync + 'static) -> Result<()> {
+        let (subtasks, mut always) = (Arc::new(Mutex::new(None::<Arc<dyn Subtasks>>)), || true);
+        let (known, subtask) = (Arc::clone(&subtasks), Arc::new(subtask));
         let done = Arc::new(AtomicBool::new(false));
         let work = move |(), pause: Pause<'_>| {
-            let crew = known.lock().unwrap().clone().unwrap();
+            let subtasks = known.lock().unwrap().clone().unwrap();
             let (subtask, is_done) = (Arc::clone(&subtask), Arc::clone(&done));
             let mut left: Option<Subtask> = Some(Box::new(move || {
                 subtask()?;
@@ -432,7 +432,7 @@ mod tests {
                 Ok(())
             }));
             for _ in 0..ENOUGH {
-                left = left.and_then(|subtask| crew.submit(subtask));
+                left = left.and_then(|subtask| subtasks.submit(subtask));
                 if done.load(Ordering::Relaxed) {
                     return Ok(());
                 }
@@ -441,21 +441,21 @@ mod tests {
             }
             Err(WriteError::Closed("nobody did the subtask".into()))
         };
-        let set_subtasks = |members| *crew.lock().unwrap() = members;
+        let set_subtasks = |members| *subtasks.lock().unwrap() = members;
         let patience = &mut Patience::new(&mut always);
         let ended = run_tasks(vec![()], ONE_HELPER, &set_subtasks, patience, work, &mut Ok);
-        assert!(crew.lock().unwrap().is_none());
+        assert!(subtasks.lock().unwrap().is_none());
         ended
     }
 
     #[test]
-    fn an_idle_thread_does_the_errand_of_the_only_task() {
-        with_errand(|| Ok(())).unwrap();
+    fn an_idle_thread_does_the_subtask_of_the_only_task() {
+        with_subtask(|| Ok(())).unwrap();
     }
 
     #[test]
-    fn the_error_of_an_errand_is_that_of_the_call() {
-        let ended = with_errand(|| Err(WriteError::Closed("the disk is full".into())));
+    fn the_error_of_a_subtask_is_that_of_the_call() {
+        let ended = with_subtask(|| Err(WriteError::Closed("the disk is full".into())));
         assert_eq!(ended.unwrap_err().to_string(), "the disk is full");
     }
 

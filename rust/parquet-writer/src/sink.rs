@@ -39,8 +39,8 @@ pub trait Sink: Write + Send {
 /// The file has appeared at its path, but may not survive a power cut.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{0}: the file is complete at its path and replaced what was there, but may be lost with the next power cut, as \
-     its folder was not synced. Write it again, or sync the folder"
+    "{0}: the file is complete at its path, but its folder could not be synced, so a power cut may undo the rename: \
+     write it again or sync the folder"
 )]
 pub struct Unsynced(io::Error);
 

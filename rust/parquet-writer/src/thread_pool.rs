@@ -55,7 +55,7 @@ impl Threads {
         }
     }
 
-    /// Returns true if values that are added to `bytes` of them would get no further helper.
+    /// Returns true if `bytes` of values already get the most helpers that this setting allows.
     pub fn are_busy_with(self, bytes: u64) -> bool {
         let helpers = u64::try_from(self.for_values(bytes).helpers).unwrap_or(u64::MAX);
         helpers < bytes / BYTES_FOR_A_HELPER

@@ -1,5 +1,6 @@
 //! State of one process, which a forked child makes anew.
 
+use std::convert::Infallible;
 use std::sync::OnceLock;
 
 /// One value per process that uses it. A forked child makes its own and never touches its parent's: a thread that the
@@ -64,16 +65,9 @@ impl<T> PerProcess<T> {
     }
 
     /// This process' value.
-    pub fn get_or_init(&self, mut make: impl FnMut() -> T) -> &T {
-        let process = std::process::id();
-        let mut node = self;
-        loop {
-            let (owner, value) = node.here.get_or_init(|| (process, make()));
-            if *owner == process {
-                return value;
-            }
-            node = node.next.get_or_init(|| Box::new(Self::new()));
-        }
+    pub fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
+        let Ok(value) = self.get_or_try_init(|| Ok::<_, Infallible>(make()));
+        value
     }
 }
 

@@ -58,7 +58,7 @@ impl AtomicFile {
         let temporary = tempfile::Builder::new()
             .prefix(&OsString::from_vec(prefix))
             .suffix(".tmp")
-            // Nobody reads it who may not read the file that it replaces.
+            // Private until `inherit` sets the mode: whoever may not read the old file may not read the new one.
             .permissions(Permissions::from_mode(
                 replaced.as_ref().map_or(NEW_MODE, |_| 0o600),
             ))
@@ -186,7 +186,7 @@ pub(super) fn resolve(path: &Path) -> io::Result<PathBuf> {
     let mut path = std::path::absolute(path)?;
     for _ in 0..MOST_LINKS {
         match std::fs::read_link(&path) {
-            Ok(_) if is_planted(&path)? => return Err(io::ErrorKind::PermissionDenied.into()),
+            Ok(_) if is_foreign(&path)? => return Err(io::ErrorKind::PermissionDenied.into()),
             Ok(target) => path = directory(&path).join(target),
             Err(_) => return Ok(path),
         }
@@ -194,13 +194,21 @@ pub(super) fn resolve(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::from_raw_os_error(40))
 }
 
-/// Returns true for a link in a folder where all users make files (sticky, and writable for others), if it belongs
-/// neither to this user nor to the folder's owner.
-fn is_planted(link: &Path) -> io::Result<bool> {
+/// Returns true for a link that [`is_planted`].
+///
+/// # Errors
+/// What the operating system says.
+fn is_foreign(link: &Path) -> io::Result<bool> {
     let owner = std::fs::symlink_metadata(link)?.uid();
     let folder = std::fs::metadata(directory(link))?;
-    let is_for_all = folder.mode() & FOR_ALL_USERS == FOR_ALL_USERS;
-    Ok(is_for_all && owner != folder.uid() && owner != geteuid().as_raw())
+    Ok(is_planted(owner, folder.uid(), folder.mode(), geteuid().as_raw()))
+}
+
+/// Returns true for a link in a folder where all users make files (sticky, and writable for others), if it belongs
+/// neither to the user `me` nor to the folder's owner.
+fn is_planted(link_uid: u32, folder_uid: u32, folder_mode: u32, me: u32) -> bool {
+    let is_for_all = folder_mode & FOR_ALL_USERS == FOR_ALL_USERS;
+    is_for_all && link_uid != folder_uid && link_uid != me
 }
 
 #[cfg(test)]
@@ -213,6 +221,27 @@ mod tests {
             let new = for_another_group(mode);
             assert_eq!((new >> 3) & 7, (mode >> 3) & mode & 7, "{mode:o}");
             assert_eq!(new & !GROUP, mode & !GROUP, "{mode:o}");
+        }
+    }
+
+    #[test]
+    fn a_link_of_a_third_user_in_a_folder_for_all_is_planted() {
+        let (me, owner, other) = (1000, 1001, 1002);
+        for folder_mode in [0o755, 0o777, 0o1755, 0o1777] {
+            let is_for_all = folder_mode & 0o1777 == 0o1777;
+            assert_eq!(
+                is_planted(other, owner, folder_mode, me),
+                is_for_all,
+                "{folder_mode:o}"
+            );
+            assert!(!is_planted(me, owner, folder_mode, me), "{folder_mode:o}");
+            assert!(!is_planted(owner, owner, folder_mode, me), "{folder_mode:o}");
+            // Root's own folder, and root as the writer.
+            assert_eq!(
+                is_planted(other, 0, folder_mode, 0),
+                is_for_all,
+                "{folder_mode:o}"
+            );
         }
     }
 }

@@ -159,8 +159,8 @@ impl FlatEncoder {
         repeats.are_many(self.is_integer()) && !repeats.window().is_some_and(in_sequence)
     }
 
-    /// Returns true if values repeat so much that neither the page of their dictionary nor looking them up weighs
-    /// anything. It does beside long sequences that come again, which are next to no bytes as values, too.
+    /// Returns true if values repeat so often that neither the dictionary page nor look-ups matter. Long repeated
+    /// sequences are the exception: as plain values they compress to almost nothing, too.
     fn are_many(&self, repeats: Repeats) -> bool {
         let in_long_sequences = |window| self.values.neighbours(window).sequences * 4 > window * 3;
         let are_long = repeats.distinct > LONG_SEQUENCE && repeats.window().is_some_and(in_long_sequences);

@@ -249,7 +249,8 @@ fn most_bits(bits: usize) -> usize {
     }
 }
 
-/// The bits that every page has room for. Those of other widths take whole bytes only in a page with room for them.
+/// Bits per index to reserve for a page. Widths 9-12 and 17-23 take whole bytes only where the page has room, so their
+/// packed width is reserved.
 fn bits_with_room(bits: usize) -> usize {
     match bits {
         9..=12 | 17..=23 => bits,
