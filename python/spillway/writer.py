@@ -295,8 +295,8 @@ class ParquetWriter(WithBlock):
     Used as a context manager, the file appears when the block ends well. When the block raises, what was at
     the path before is still there. A regular file is written to a hidden sibling (whose name does not end in
     ``.parquet``) and renamed; symbolic links are followed. An object of S3, Google Cloud Storage or Azure is
-    uploaded in parts while it is written, at most three of them in memory (8 MiB each, and more only from the
-    thousandth on), and appears when the upload is completed; a failure aborts the upload. On a `filesystem`
+    uploaded in parts while it is written, at most three of them in memory (8 MiB each, and more only from
+    39 GiB on), and appears when the upload is completed; a failure aborts the upload. On a `filesystem`
     of pyarrow or fsspec a hidden sibling is moved, or the file is held back where that can be done. Pipes,
     devices and file objects get bytes as they come: what was written stays written, and a file object is
     not closed.
