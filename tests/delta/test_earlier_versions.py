@@ -1,7 +1,7 @@
 """Processes of an earlier version of Spillway and of this one write one table: all rows are there, once.
 
-``SPILLWAY_EARLIER_WHEEL`` is the path of a wheel of an earlier commit. Without it, this version stands for
-the earlier one.
+``SPILLWAY_EARLIER_WHEEL`` is the path of a wheel of an earlier commit, which ``make soak`` builds. Without it,
+this version stands for the earlier one.
 """
 
 from __future__ import annotations

@@ -45,6 +45,7 @@ from .conftest import rows
 from .programs import SCHEMA, batch
 from .test_many import PROGRAMS
 from .test_optimize import vacuum
+from .test_scarce import alone
 from .test_values import EVERY_TYPE, PARTITION_VALUES, partitioned
 
 if TYPE_CHECKING:
@@ -306,6 +307,35 @@ def test_a_checkpoint_goes_by_the_clock_of_the_store(
     bucket.client.delete_object(Bucket=bucket.name, Key=f"table/_delta_log/{0:020}.json")
     again = spillway.delta.open(bucket.url("table"), storage_options=bucket.options())
     assert again.transaction_version("loader") == (1 if spare > 0 else None)
+
+
+WITHOUT_THREADS = """
+url, options = sys.argv[1], dict(option.split("=", 1) for option in sys.argv[2:])
+rows = pa.table({"number": [1]})
+native = spillway._native.DeltaTable
+table = spillway.delta.Table(native.planned(url, native.plan(rows.schema, []), options), options)
+
+def append():
+    with table.append() as append:
+        append.write(rows)
+    return append.version
+
+try:
+    append()
+except (OSError, spillway.SpillwayError) as error:
+    print(error)
+resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
+print(append())
+"""
+
+
+def test_a_table_whose_client_got_no_thread_asks_for_it_again(bucket: Bucket) -> None:
+    options = [f"{name}={value}" for name, value in bucket.options().items()]
+    said = alone(WITHOUT_THREADS, bucket.url("table"), *options)
+    refused, version = said.splitlines()
+    assert "Resource temporarily unavailable" in refused
+    assert version == "0"
+    assert read_spillway(bucket)["number"].to_pylist() == [1]
 
 
 def test_a_table_that_was_made_anew_is_another_table(bucket: Bucket) -> None:
