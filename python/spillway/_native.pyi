@@ -14,6 +14,7 @@ from spillway.writer import WriterOptions
 
 __all__ = [
     "AwaitedCommit",
+    "CommitCounter",
     "DatasetWriter",
     "DeltaAppend",
     "DeltaChanges",

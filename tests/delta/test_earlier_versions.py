@@ -1,6 +1,6 @@
 """Processes of an earlier version of Spillway and of this one write one table: all rows are there, once.
 
-``SPILLWAY_EARLIER_WHEEL`` is the path of a wheel of an earlier commit, which ``make soak`` builds. Without it,
+``SPILLWAY_EARLIER_WHEEL`` is the path of a wheel of an earlier commit; ``make soak`` builds one. Without it,
 this version stands for the earlier one.
 """
 
