@@ -309,6 +309,18 @@ def test_a_checkpoint_goes_by_the_clock_of_the_store(
     assert again.transaction_version("loader") == (1 if spare > 0 else None)
 
 
+def test_a_damaged_checkpoint_is_replaced_there_too(bucket: Bucket) -> None:
+    table = create(bucket)
+    append(table, "a", 0)
+    key = f"table/_delta_log/{table.checkpoint():020}.checkpoint.parquet"
+    bucket.client.put_object(Bucket=bucket.name, Key=key, Body=b"PAR1 and no more")
+    assert table.checkpoint() == 1
+    for version in (0, 1):
+        bucket.client.delete_object(Bucket=bucket.name, Key=f"table/_delta_log/{version:020}.json")
+    for read in READERS.values():
+        assert rows(read(bucket)) == rows(batch("a", 0))
+
+
 WITHOUT_THREADS = """
 url, options = sys.argv[1], dict(option.split("=", 1) for option in sys.argv[2:])
 rows = pa.table({"number": [1]})

@@ -207,8 +207,8 @@ fn read_file(log: &LogDir, name: &str) -> Result<Entries> {
     Ok(all)
 }
 
-/// Calls back with the entries of one file, some at a time. Those of Parquet files are converted to JSON and parsed like
-/// the actions of commits. Statistics that are there as structs alone are left out.
+/// Calls back with the entries of one file, a part at a time. Those of Parquet files are converted to JSON and parsed
+/// like the actions of commits. Statistics that are there as structs alone are left out.
 fn read_batches(log: &LogDir, name: &str, file: &Bytes, mut take: impl FnMut(Entries)) -> Result<()> {
     let malformed = |what: String| malformed(log, name, &what);
     let parsed = |lines: &[u8]| {

@@ -897,8 +897,8 @@ impl Table {
             || (shared.committer.has_written_since(version - past) && (past == 0 || past >= step / 2)))
     }
 
-    /// Writes a checkpoint of the newest version, unless there is one of it or of a later one. One that cannot be read is
-    /// replaced. Returns the version that has one.
+    /// Writes a checkpoint of the newest version, unless there is one of it or of a later one. One that cannot be read
+    /// is replaced. Returns the version that has one.
     ///
     /// # Errors
     /// [`CommitError::Unsupported`] when the table asks its writers for what is not built, which may be about
