@@ -172,7 +172,7 @@ MINIO := v0.0.0-20260212201848-7aac2a2c5b7c
 setup-tests: .build/minio-$(MINIO) .build/bytecode .build/spark.jsa .build/spark-$(firstword $(SPARKS))
 
 .build/earlier-$(EARLIER).whl: | .build/environment
-	rm -rf .build/earlier && git worktree prune
+	rm -rf .build/earlier
 	git worktree add --quiet --force --detach .build/earlier $(EARLIER)
 	cd .build/earlier && CARGO_TARGET_DIR=$(CURDIR)/target $(CURDIR)/$(BIN)/maturin build --locked --out wheels
 	mv .build/earlier/wheels/spillway-*.whl $@
