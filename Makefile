@@ -70,9 +70,13 @@ peers: setup ## Run the Parquet tests that pyarrow ships over this writer, and o
 	$(BIN)/python -m tests.peers
 	$(BIN)/python -m tests.peers.delta_tables
 
+# The version of which processes write to tables beside today's, in `make soak`.
+EARLIER := 4b2c0f8bf146
+
 soak: export SPILLWAY_TESTS := soak
 soak: export PROPTEST_CASES := 10000
-soak: $(SPARKS:%=.build/spark-%) test ## Run every test, at the counts of the acceptance lines (hours)
+soak: export SPILLWAY_EARLIER_WHEEL := $(CURDIR)/.build/earlier-$(EARLIER).whl
+soak: $(SPARKS:%=.build/spark-%) .build/earlier-$(EARLIER).whl test ## Run every test, at the counts of the acceptance lines (hours)
 
 lint: .build/environment ## Format, lints and types of Python: what needs nothing compiled
 	cargo fmt --all --check
@@ -166,6 +170,13 @@ setup: .build/module
 MINIO := v0.0.0-20260212201848-7aac2a2c5b7c
 
 setup-tests: .build/minio-$(MINIO) .build/bytecode .build/spark.jsa .build/spark-$(firstword $(SPARKS))
+
+.build/earlier-$(EARLIER).whl: | .build/environment
+	rm -rf .build/earlier
+	git worktree add --quiet --force --detach .build/earlier $(EARLIER)
+	cd .build/earlier && CARGO_TARGET_DIR=$(CURDIR)/target $(CURDIR)/$(BIN)/maturin build --locked --out wheels
+	mv .build/earlier/wheels/spillway-*.whl $@
+	git worktree remove --force .build/earlier
 
 clean: ## Remove what was built (not the runs)
 	rm -rf .build .venv target dist

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import signal
+import tempfile
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import deltalake
@@ -15,7 +17,7 @@ import pytest
 import spillway.delta
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from ..stores.server import Server
 
@@ -56,6 +58,16 @@ def interrupted_in_an_attempt(
         threading.Thread(target=interrupt, daemon=True).start()
         append.commit(timeout=120)
     return raised.value
+
+
+@pytest.fixture
+def open_to_all() -> Iterator[Path]:
+    """A folder that others may look into, other than the one a test gets: root refuses itself nothing."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+        for path in Path(name).rglob("*"):
+            path.chmod(0o755)
 
 
 @pytest.fixture(scope="session")

@@ -129,6 +129,21 @@ def test_a_damaged_checkpoint_stands_for_no_version(tmp_path: Path, damage: str)
     assert sorted(read_deltalake(tmp_path / "t")["id"].to_pylist()) == list(range(1, 11))
 
 
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_clean_up_goes_by_an_older_checkpoint_than_a_damaged_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str
+) -> None:
+    table = grow(tmp_path / "t", 14)
+    checkpoint = log_of(table) / f"{10:020}.checkpoint.parquet"
+    checkpoint.write_bytes(DAMAGES[damage](checkpoint.read_bytes()))
+    age(table, range(15), 40)
+    append(table, 15)
+    first = 10 if damage == "whole" else 5
+    assert kept(table)[0] == list(range(first, 16))
+    assert "Traceback" not in caplog.text
+    assert sorted(read_deltalake(tmp_path / "t")["id"].to_pylist()) == list(range(1, 16))
+
+
 def test_checksums_and_compacted_versions_go_with_what_they_are_of(tmp_path: Path) -> None:
     table = grow(tmp_path / "t", 14)
     log = log_of(table)
@@ -164,7 +179,7 @@ RETENTION = "delta.setTransactionRetentionDuration"
         ("a while", set()),
     ],
 )
-def test_a_checkpoint_drops_the_progress_of_applications_that_is_past_its_retention(
+def test_a_checkpoint_drops_progress_that_is_past_its_retention(
     tmp_path: Path, retention: str | None, gone: set[str]
 ) -> None:
     table = grow(tmp_path / "t", 3, **({} if retention is None else {RETENTION: retention}))

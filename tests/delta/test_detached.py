@@ -18,13 +18,16 @@ import spillway.delta
 from spillway.errors import (
     ClosedError,
     ConcurrentTransaction,
+    CorruptLogError,
     MetadataChanged,
     OptionError,
     ProtocolChanged,
     SchemaError,
+    UnsupportedTableError,
 )
 
 from .conftest import READERS, read_deltalake
+from .logs import write_version
 from .test_vacuum import announce
 
 SCHEMA = pa.schema({"day": pa.string(), "id": pa.int64()})
@@ -176,12 +179,21 @@ def test_a_part_of_a_later_form_is_refused(table: spillway.delta.Table) -> None:
         append.attach(part)
 
 
-@pytest.mark.parametrize("path", ["../elsewhere.parquet", "/etc/passwd", "s3://bucket/file"])
-def test_a_file_outside_of_the_table_is_refused(table: spillway.delta.Table, path: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "error", "match"),
+    [
+        ("../elsewhere.parquet", CorruptLogError, "does not stay inside the table"),
+        ("/etc/passwd", UnsupportedTableError, "is absolute"),
+        ("s3://bucket/file", UnsupportedTableError, "is absolute"),
+    ],
+)
+def test_a_file_outside_of_the_table_is_refused(
+    table: spillway.delta.Table, path: str, error: type[spillway.SpillwayError], match: str
+) -> None:
     part = detached(table, some_rows(1))
     add = json.loads(part)["adds"][0] | {"path": path}
     append = table.append()
-    with pytest.raises(spillway.SpillwayError, match=r"inside the table|is absolute"):
+    with pytest.raises(error, match=match):
         append.attach(changed(part, adds=[add]))
     append.abort()
 
@@ -206,6 +218,17 @@ def test_an_abort_removes_attached_files(table: spillway.delta.Table) -> None:
         append.attach(part)
     append.abort()
     assert (data_files(table), table.version) == (set(), 0)
+
+
+def test_an_abort_leaves_files_that_another_writer_committed(table: spillway.delta.Table) -> None:
+    """Whatever characters that writer escaped in their paths."""
+    part = detached(table, some_rows(1))
+    (add,) = json.loads(part)["adds"]
+    append = table.append()
+    append.attach(part)
+    write_version(table, 1, [{"add": add | {"path": add["path"].replace("part-", "p%61rt-")}}])
+    append.abort()
+    assert ids(spillway.delta.open(table.path)) == [1]
 
 
 def test_a_part_is_attached_once(table: spillway.delta.Table) -> None:

@@ -6,8 +6,6 @@ import json
 import shutil
 import subprocess
 import sys
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -27,7 +25,7 @@ from spillway.errors import (
 from .conftest import read_deltalake
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from pathlib import Path
 
 DATA = pa.table({"id": [1, 2]})
 
@@ -147,16 +145,6 @@ except PermissionError as error:
     assert sys.argv[1] in str(error), error
     print("refused")
 """
-
-
-@pytest.fixture
-def open_to_all() -> Iterator[Path]:
-    """A folder that others may look into, other than the one a test gets: root refuses itself nothing."""
-    with tempfile.TemporaryDirectory() as name:
-        Path(name).chmod(0o755)
-        yield Path(name)
-        for path in Path(name).rglob("*"):
-            path.chmod(0o755)
 
 
 def test_a_read_only_folder_is_named(open_to_all: Path) -> None:

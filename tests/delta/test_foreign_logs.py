@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -10,12 +12,13 @@ import pytest
 import spillway.delta
 from spillway.errors import CorruptLogError, UnsupportedTableError
 
-from .logs import line_of, make_log, metadata_of, write_version
-from .test_v2_checkpoints import FORMS, ids, made, moved, to_v2
+from .logs import line_of, log_of, make_log, metadata_of, write_version
+from .test_cleanup import append as grown
+from .test_cleanup import grow, kept
+from .test_v2_checkpoints import FORMS, cut, emptied, ids, made, moved, to_v2, turned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 PROTOCOL = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
 
@@ -59,21 +62,6 @@ def test_a_file_with_an_absolute_path_is_refused_by_name(tmp_path: Path, path: s
     assert append.version == 4
 
 
-def cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-
-
-def emptied(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-def turned(path: Path) -> None:
-    """Has wrong bytes in the middle, which a footer says nothing of."""
-    body = path.read_bytes()
-    middle = len(body) // 2
-    path.write_bytes(b"".join([body[:4], b"\xff" * (middle - 4), body[middle:]]))
-
-
 def without_sidecars(path: Path) -> None:
     for sidecar in (path.parent / "_sidecars").iterdir():
         sidecar.unlink()
@@ -96,9 +84,7 @@ def test_versions_that_are_all_there_stand_for_a_damaged_checkpoint(
 
 
 @pytest.mark.parametrize("lost", ["nothing", "the older one", "a version"])
-def test_an_older_checkpoint_stands_for_a_damaged_one_if_no_version_between_is_missing(
-    tmp_path: Path, lost: str
-) -> None:
+def test_an_older_checkpoint_stands_for_a_damaged_one(tmp_path: Path, lost: str) -> None:
     table = made(tmp_path / "t")
     older = table.checkpoint()
     assert older == 6
@@ -119,3 +105,36 @@ def test_an_older_checkpoint_stands_for_a_damaged_one_if_no_version_between_is_m
     else:
         with pytest.raises(CorruptLogError, match=f"{newer:020}"):
             moved(tmp_path / "t")
+
+
+@pytest.mark.parametrize("damage", [cut, emptied, turned, without_sidecars])
+@pytest.mark.parametrize("form", FORMS)
+def test_a_damaged_checkpoint_of_the_newest_version_is_replaced(
+    tmp_path: Path, form: str, damage: Callable[[Path], None]
+) -> None:
+    table = made(tmp_path / "t")
+    damage(to_v2(table, form, [1]))
+    again = moved(tmp_path / "t")
+    assert again.checkpoint() == 6
+    assert spillway.delta.open(again.path).checkpoint() == 6
+    for version in range(6):
+        (log_of(again) / f"{version:020}.json").unlink()
+    assert ids(moved(Path(again.path))) == [2, 4, 5, 6]
+
+
+def test_a_damaged_checkpoint_is_logged_and_another_one_is_due(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = grow(tmp_path / "t", 6)
+    damaged = log_of(table) / f"{5:020}.checkpoint.parquet"
+    cut(damaged)
+    caplog.set_level(logging.WARNING, "spillway.delta")
+    again = moved(tmp_path / "t")
+    (record,) = caplog.records
+    assert damaged.name in record.getMessage()
+    grown(again, 7)
+    assert kept(again) == (list(range(8)), [5, 7])
+    grown(again, 8)
+    assert kept(again)[1] == [5, 7]
+    assert spillway.delta.open(again.path).version == 8
+    assert len(caplog.records) == 1

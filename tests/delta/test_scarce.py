@@ -46,11 +46,12 @@ def alone(program: str, *arguments: str) -> str:
     limit = """
 import os, resource, sys
 import pyarrow as pa
-import spillway
+import spillway.delta
 if os.geteuid() == 0:
     os.setgid(65534)
     os.setuid(65534)
-resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+most = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+resource.setrlimit(resource.RLIMIT_NPROC, (1, most))
 """
     command = [sys.executable, "-c", limit + program, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -35,6 +35,7 @@ from spillway.errors import (
     OptionError,
     TableExistsError,
     TableNotFoundError,
+    UnsupportedTableError,
     VersionNotFoundError,
 )
 
@@ -44,6 +45,7 @@ from .conftest import rows
 from .programs import SCHEMA, batch
 from .test_many import PROGRAMS
 from .test_optimize import vacuum
+from .test_scarce import alone
 from .test_values import EVERY_TYPE, PARTITION_VALUES, partitioned
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
 
     from ..stores.server import Bucket, Fault, Proxy, Request
 
+HOUR, DAY = 3_600, 86_400
 ROUNDS = count(quick=10, ci=20, soak=200)
 TASKS = count(quick=20, ci=100, soak=1_000)
 CONDITIONAL = {"aws_conditional_put": "etag"}
@@ -240,7 +243,7 @@ def test_tasks_share_versions_there_too(bucket: Bucket) -> None:
 
 
 @pytest.mark.parametrize(("days", "kept"), [(40, range(10, 16)), (29, range(16))])
-def test_old_versions_leave_the_log_by_the_clock_of_the_store(
+def test_old_versions_leave_the_log_by_the_times_of_the_store(
     bucket: Bucket, faulty: Callable[[Callable[[Request], Fault]], Proxy], days: int, kept: range
 ) -> None:
     create(bucket)
@@ -252,7 +255,7 @@ def test_old_versions_leave_the_log_by_the_clock_of_the_store(
     assert [key for key in all_keys(bucket) if "checkpoint.parquet" in key][-1].endswith(
         f"{10:020}.checkpoint.parquet"
     )
-    proxy.ahead = days * 86_400
+    proxy.aged = days * 86_400
     table._native.clean_up_log()
     versions = [int(key[-25:-5]) for key in all_keys(bucket) if "_delta_log/" in key and key.endswith("json")]
     assert versions == list(kept)
@@ -260,6 +263,91 @@ def test_old_versions_leave_the_log_by_the_clock_of_the_store(
     # The version that it knew the table by is gone, and the table is still the same.
     assert append(table, "b", 0) == 16
     assert table.version == 16
+
+
+@pytest.mark.parametrize("ahead", [-31 * DAY, -2 * HOUR, 2 * HOUR, 31 * DAY])
+def test_nothing_leaves_a_store_whose_clock_is_far_off(
+    bucket: Bucket, faulty: Callable[[Callable[[Request], Fault]], Proxy], ahead: int
+) -> None:
+    create(bucket)
+    proxy = faulty(lambda _: None)
+    table = spillway.delta.open(bucket.url("table"), storage_options=through(proxy, bucket))
+    append(table, "a", 0)
+    table.checkpoint()
+    before = all_keys(bucket)
+    proxy.ahead, proxy.aged = ahead, 400 * DAY
+    vacuums = [table.vacuum, lambda: table.vacuum(dry_run=False)]
+    for remove in [table._native.clean_up_log, *vacuums]:
+        with pytest.raises(UnsupportedTableError, match="clock of this machine"):
+            remove()
+    assert all_keys(bucket) == before
+
+
+@pytest.mark.parametrize(
+    ("behind", "spare"), [(31 * DAY, HOUR // 4), (HOUR // 2, HOUR // 4), (-HOUR // 2, -HOUR // 4)]
+)
+def test_a_checkpoint_goes_by_the_clock_of_the_store(
+    bucket: Bucket, faulty: Callable[[Callable[[Request], Fault]], Proxy], behind: int, spare: int
+) -> None:
+    """The store is so many seconds behind this machine, and an entry has so many left there."""
+    spillway.delta.create(
+        bucket.url("table"),
+        SCHEMA,
+        storage_options=bucket.options(),
+        properties={"delta.setTransactionRetentionDuration": "interval 1 day"},
+    )
+    at = int((time.time() - behind - DAY + spare) * 1000)
+    line = {"txn": {"appId": "loader", "version": 1, "lastUpdated": at}}
+    key = f"table/_delta_log/{1:020}.json"
+    bucket.client.put_object(Bucket=bucket.name, Key=key, Body=json.dumps(line).encode())
+    proxy = faulty(lambda _: None)
+    proxy.ahead = -behind
+    table = spillway.delta.open(bucket.url("table"), storage_options=through(proxy, bucket))
+    assert table.checkpoint() == 1
+    bucket.client.delete_object(Bucket=bucket.name, Key=f"table/_delta_log/{0:020}.json")
+    again = spillway.delta.open(bucket.url("table"), storage_options=bucket.options())
+    assert again.transaction_version("loader") == (1 if spare > 0 else None)
+
+
+def test_a_damaged_checkpoint_is_replaced_there_too(bucket: Bucket) -> None:
+    table = create(bucket)
+    append(table, "a", 0)
+    key = f"table/_delta_log/{table.checkpoint():020}.checkpoint.parquet"
+    bucket.client.put_object(Bucket=bucket.name, Key=key, Body=b"PAR1 and no more")
+    assert table.checkpoint() == 1
+    for version in (0, 1):
+        bucket.client.delete_object(Bucket=bucket.name, Key=f"table/_delta_log/{version:020}.json")
+    for read in READERS.values():
+        assert rows(read(bucket)) == rows(batch("a", 0))
+
+
+WITHOUT_THREADS = """
+url, options = sys.argv[1], dict(option.split("=", 1) for option in sys.argv[2:])
+rows = pa.table({"number": [1]})
+native = spillway._native.DeltaTable
+table = spillway.delta.Table(native.planned(url, native.plan(rows.schema, []), options), options)
+
+def append():
+    with table.append() as append:
+        append.write(rows)
+    return append.version
+
+try:
+    append()
+except (OSError, spillway.SpillwayError) as error:
+    print(error)
+resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
+print(append())
+"""
+
+
+def test_a_table_whose_client_got_no_thread_asks_for_it_again(bucket: Bucket) -> None:
+    options = [f"{name}={value}" for name, value in bucket.options().items()]
+    said = alone(WITHOUT_THREADS, bucket.url("table"), *options)
+    refused, version = said.splitlines()
+    assert "Resource temporarily unavailable" in refused
+    assert version == "0"
+    assert read_spillway(bucket)["number"].to_pylist() == [1]
 
 
 def test_a_table_that_was_made_anew_is_another_table(bucket: Bucket) -> None:

@@ -27,7 +27,7 @@ from .logs import log_of, needs, write_version
 from .test_cleanup import age
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 SCHEMA = pa.schema({"part": pa.string(), "id": pa.int64()})
 FORMS = ["json", "parquet", "classic"]
@@ -237,19 +237,41 @@ def test_a_damaged_checkpoint_in_json_is_named(tmp_path: Path) -> None:
         spillway.delta.open(folder)
 
 
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def turned(path: Path) -> None:
+    """Has wrong bytes in the middle, which a footer says nothing of."""
+    body = path.read_bytes()
+    middle = len(body) // 2
+    path.write_bytes(b"".join([body[:4], b"\xff" * (middle - 4), body[middle:]]))
+
+
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    "gone": Path.unlink,
+    "cut": cut,
+    "emptied": emptied,
+    "wrong bytes": turned,
+}
+
+
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("whole", [True, False])
-def test_clean_up_goes_by_a_checkpoint_with_all_of_its_files(
-    tmp_path: Path, form: str, *, whole: bool
-) -> None:
+@pytest.mark.parametrize("damage", ["none", *DAMAGES])
+def test_clean_up_goes_by_a_checkpoint_with_all_of_its_files(tmp_path: Path, form: str, damage: str) -> None:
     table = made(tmp_path / "t")
     to_v2(table, form, [1, 1])
     age(table, range(7), 400)
     append(table, 7)
     sidecars = sorted((log_of(table) / "_sidecars").iterdir())
     body = sidecars[-1].read_bytes()
+    whole = damage == "none"
     if not whole:
-        sidecars[-1].unlink()
+        DAMAGES[damage](sidecars[-1])
     removed = table._native.clean_up_log()
     left = sorted(int(path.stem) for path in log_of(table).glob("*.json") if path.stem.isdecimal())
     assert (removed, left) == ((6, [6, 7]) if whole else (0, [*range(8)]))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
+import subprocess
+import sys
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -20,7 +23,10 @@ import spillway.delta
 from spillway.delta import Vacuum
 from spillway.errors import OptionError, UnsupportedTableError
 
+from ..faults.injection import environment, noted, rule
 from .logs import line_of, set_as_another, write_version
+from .test_cleanup import age as age_log
+from .test_cleanup import grow
 from .test_deletes import ids, made
 from .test_optimize import small, vacuum
 
@@ -232,3 +238,64 @@ def test_a_file_outside_of_the_folder_stops_it(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedTableError, match="absolute"):
         spillway.delta.open(tmp_path / "t").vacuum(dry_run=False)
     assert (tmp_path / "t" / "stray.parquet").exists()
+
+
+UPKEEP = """
+import json, sys
+import spillway.delta
+table = spillway.delta.open(sys.argv[1])
+vacuum = table.vacuum(dry_run=False)
+print(json.dumps([vacuum.files, vacuum.removed, table._native.clean_up_log()]))
+"""
+
+
+@pytest.mark.parametrize("failure", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_no_obstacle(tmp_path: Path, injection: Path, failure: int) -> None:
+    folder, log = tmp_path / "t", tmp_path / "calls"
+    table = grow(folder, 6)
+    put(folder, "stray.parquet")
+    age(folder)
+    age_log(table, range(7), 40)
+    rules = [rule("write", "*", nth="1+", number=failure)]
+    done = subprocess.run(
+        [sys.executable, "-c", UPKEEP, str(folder)],
+        env=environment(injection, rules, log, folder),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [["stray.parquet"], 1, 5]
+    assert any(call.how == "before" for call in noted(log)), "nothing failed"
+    assert not list((folder / "_delta_log").glob(".spillway-*"))
+    assert sorted(ids(spillway.delta.open(folder))) == list(range(1, 7))
+
+
+READ_ONLY = """
+import os, sys
+import spillway.delta
+if os.geteuid() == 0:
+    os.setgid(65534); os.setuid(65534)
+table = spillway.delta.open(sys.argv[1])
+print(table.vacuum().files)
+try:
+    table.vacuum(dry_run=False)
+except PermissionError:
+    print("refused")
+"""
+
+
+def test_a_dry_run_works_without_write_permission(open_to_all: Path) -> None:
+    folder = open_to_all / "table"
+    table = grow(folder, 1)
+    stray = put(folder, "stray.parquet")
+    age(folder)
+    for path in [*folder.rglob("*"), folder]:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    done = subprocess.run(
+        [sys.executable, "-c", READ_ONLY, str(folder)], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "['stray.parquet']\nrefused\n", done.stderr
+    assert stray.exists()
+    assert table.version == 1

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import functools
 import http.client
 import os
+import re
 import secrets
 import signal
 import socket
@@ -281,6 +283,7 @@ Fault = int | str | Instead | Late | Undated | None
 
 
 # What the proxy says itself.
+MODIFIED = re.compile(rb"<LastModified>([^<]+)</LastModified>")
 OWN_HEADERS = {"transfer-encoding", "content-length", "connection", "date", "server"}
 
 
@@ -296,12 +299,14 @@ class Proxy:
 
     Attributes:
         ahead: Seconds by which the store's clock is to be ahead of its objects.
+        aged: Seconds by which listings are to make objects older.
     """
 
     def __init__(self, port: int, fault: Callable[[Request], Fault]) -> None:
         self.server_port = port
         self.fault = fault
         self.ahead = 0.0
+        self.aged = 0.0
         self.seen: list[Request] = []
         self.finished = threading.Event()
         self._connections = 0
@@ -403,10 +408,17 @@ class Handler(BaseHTTPRequestHandler):
             connection.request(self.command, self.path, body, dict(self.headers))
             answer = connection.getresponse()
             content = answer.read()
+        if self.proxy.aged:
+            content = MODIFIED.sub(self.older, content)
         # The length of what is not sent is the server's to say.
         own = OWN_HEADERS - {"content-length"} if self.command == "HEAD" else OWN_HEADERS
         headers = {name: value for name, value in answer.getheaders() if name.lower() not in own}
         return answer.status, headers, content
+
+    def older(self, found: re.Match[bytes]) -> bytes:
+        """An object's time in a listing, as many seconds earlier as the proxy is to make it."""
+        at = dt.datetime.fromisoformat(found[1].decode()) - dt.timedelta(seconds=self.proxy.aged)
+        return f"<LastModified>{at:%Y-%m-%dT%H:%M:%S.000Z}</LastModified>".encode()
 
     def explain(self, status: int | None) -> None:
         """Answer with a status, or not at all."""

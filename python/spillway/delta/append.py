@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from spillway import _native
 from spillway._context import WithBlock
-from spillway.delta._commit_log import BegunCommit
+from spillway.delta._commit_logging import CommitTimer
 from spillway.errors import CommitUnknown, SpillwayError
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ class Append(WithBlock):
                 process commits nothing more to the table: what a disk failed to write, it says only once.
             TableNotFoundError: The table was deleted, moved or replaced.
         """
-        begun = BegunCommit(self._table, logging.DEBUG)
+        timer = CommitTimer(self._native, self._table.root, logging.DEBUG)
         try:
             version = self._native.commit(self._timeout if timeout is None else timeout)
         except BaseException as error:
@@ -197,7 +197,7 @@ class Append(WithBlock):
                     self.token = doubt.token
             raise
         self.version = version
-        begun.ended("append", version)
+        timer.log("append", version)
         _checkpoint_when_due(self._table, version)
         return version
 
@@ -236,7 +236,7 @@ class Append(WithBlock):
         # Programs without asyncio do not load it.
         from spillway.delta._awaited import ended  # noqa: PLC0415
 
-        begun = BegunCommit(self._table, logging.DEBUG)
+        timer = CommitTimer(self._native, self._table.root, logging.DEBUG)
         timeout = self._timeout if timeout is None else timeout
         outcome, cancelled = await ended(self._native, self._table, timeout)
         if isinstance(outcome, BaseException):
@@ -246,7 +246,7 @@ class Append(WithBlock):
                 raise cancelled from outcome
             raise outcome
         self.version = version = outcome[0]
-        begun.ended("append", version)
+        timer.log("append", version)
         _checkpoint_if(outcome[1], self._table, version)
         if cancelled is not None:
             cancelled.add_note(f"the commit was done before: it is in version {version}")

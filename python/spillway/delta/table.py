@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import time
 from collections.abc import Iterable
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from spillway import _native
 from spillway._destination import OBJECT_STORES, local_path
 from spillway._options import checks_arguments, shows_options
-from spillway.delta._commit_log import BegunCommit
+from spillway.delta._commit_logging import CommitTimer
 from spillway.delta._expressions import Expressions, check_text, is_expression
 from spillway.delta._input import opened
 from spillway.delta._merging import check_clauses, prepared
@@ -63,6 +64,7 @@ __all__ = ["Table", "create", "open", "write"]
 
 _TIMEOUT = 300.0
 _DEFAULTS = WriterOptions()
+_log = logging.getLogger("spillway.delta")
 
 
 class Table:
@@ -414,7 +416,7 @@ class Table:
         """
         read = read or ReadSet()
         now = time.time_ns() // 1_000_000
-        begun = self._begun()
+        timer = self._timer()
         version = self._native.commit(
             [_added(file, now) for file in adds],
             list(removes),
@@ -426,7 +428,7 @@ class Table:
             user_metadata,
             timeout,
         )
-        return self._committed(operation, begun, version)
+        return self._committed(operation, timer, version)
 
     def delete_partition(self, *, timeout: float | None = _TIMEOUT, **values: Value) -> int:
         """Remove all rows of the partitions that have these values; None is null.
@@ -448,7 +450,7 @@ class Table:
                 "delete_partition() without a column would remove every row: truncate() does that"
             )
         given = [(column, "=", [value]) for column, value in values.items()]
-        return self._committed("DELETE", self._begun(), self._native.delete(given, timeout))
+        return self._committed("DELETE", self._timer(), self._native.delete(given, timeout))
 
     @checks_arguments
     @shows_options(WriterOptions)
@@ -505,9 +507,9 @@ class Table:
             message = "delete() without a condition would delete every row: truncate() does that"
             raise OptionError(message, "where")
         writer_options = WriterOptions(**options) if options else _DEFAULTS
-        begun = self._begun()
+        timer = self._timer()
         done = self._native.delete_rows(conditions, writer_options, user_metadata, timeout)
-        version, _, _, deleted = self._changed("DELETE", begun, done)
+        version, _, _, deleted = self._changed("DELETE", timer, done)
         return Deletion(version, deleted)
 
     @checks_arguments
@@ -574,11 +576,11 @@ class Table:
         literals = {name: value for name, value in set.items() if not is_expression(value)}
         expressions = {name: value for name, value in set.items() if is_expression(value)}
         evaluate = [self._new_values(expressions)] if expressions else []
-        begun = self._begun()
+        timer = self._timer()
         done = self._native.update_rows(
             conditions, literals, list(expressions), evaluate, writer_options, user_metadata, timeout
         )
-        version, _, updated, _ = self._changed("UPDATE", begun, done)
+        version, _, updated, _ = self._changed("UPDATE", timer, done)
         return Update(version, updated)
 
     def _new_values(self, expressions: Mapping[str, pc.Expression]) -> Expressions:
@@ -672,17 +674,17 @@ class Table:
         collect = getattr(source, "toArrow", None)
         rows = _native.RowSource(source if collect is None else collect())
         given, evaluate = prepared(chosen, keys, self.schema, rows)
-        begun = self._begun()
+        timer = self._timer()
         done = self._native.merge_rows(rows, keys, given, evaluate, writer_options, user_metadata, timeout)
-        return Merge(*self._changed("MERGE", begun, done))
+        return Merge(*self._changed("MERGE", timer, done))
 
     def _changed(
-        self, operation: str, begun: BegunCommit, done: tuple[int, int, int, int, bool]
+        self, operation: str, timer: CommitTimer, done: tuple[int, int, int, int, bool]
     ) -> tuple[int, int, int, int]:
         """The version of a change, and the rows that it inserted, updated and deleted."""
         version, inserted, updated, deleted, is_new = done
         if is_new:
-            self._committed(operation, begun, version)
+            self._committed(operation, timer, version)
         return version, inserted, updated, deleted
 
     def cluster_by(self, columns: str | Sequence[str] | None, *, timeout: float | None = _TIMEOUT) -> int:
@@ -714,7 +716,7 @@ class Table:
             >>> table.clustering_columns
             ['host', 'latency']
         """
-        return self._committed("CLUSTER BY", self._begun(), self._native.cluster_by(_names(columns), timeout))
+        return self._committed("CLUSTER BY", self._timer(), self._native.cluster_by(_names(columns), timeout))
 
     def set_properties(
         self, properties: Mapping[str, str | None], *, timeout: float | None = _TIMEOUT
@@ -753,7 +755,7 @@ class Table:
             {'delta.appendOnly': 'true'}
         """
         return self._committed(
-            "SET TBLPROPERTIES", self._begun(), self._native.set_properties(dict(properties), timeout)
+            "SET TBLPROPERTIES", self._timer(), self._native.set_properties(dict(properties), timeout)
         )
 
     @property
@@ -800,7 +802,7 @@ class Table:
             {'known_status': 'status BETWEEN 100 AND 599'}
         """
         return self._committed(
-            "ADD CONSTRAINT", self._begun(), self._native.add_constraint(name, expression, timeout)
+            "ADD CONSTRAINT", self._timer(), self._native.add_constraint(name, expression, timeout)
         )
 
     def drop_constraint(self, name: str, *, timeout: float | None = _TIMEOUT) -> int:
@@ -818,7 +820,7 @@ class Table:
             OptionError: The table has no such constraint.
             UnsupportedTableError: The table asks its writers for a feature that is not built.
         """
-        return self._committed("DROP CONSTRAINT", self._begun(), self._native.drop_constraint(name, timeout))
+        return self._committed("DROP CONSTRAINT", self._timer(), self._native.drop_constraint(name, timeout))
 
     @checks_arguments
     @shows_options(WriterOptions)
@@ -933,14 +935,14 @@ class Table:
     ) -> Compaction:
         conditions = _conditions(where, "where")
         writer_options = WriterOptions(**options) if options else _DEFAULTS
-        begun = self._begun()
+        timer = self._timer()
         done = Compaction(
             *self._native.compact(
                 conditions, target_file_bytes, purge, writer_options, user_metadata, timeout
             )
         )
         if done.removed_files:
-            self._committed("REORG" if purge else "OPTIMIZE", begun, done.version)
+            self._committed("REORG" if purge else "OPTIMIZE", timer, done.version)
         return done
 
     @checks_arguments
@@ -996,7 +998,7 @@ class Table:
             CommitConflict: A concurrent transaction added or removed rows.
             AppendOnlyError: The table has ``delta.appendOnly``.
         """
-        return self._committed("TRUNCATE", self._begun(), self._native.truncate(timeout))
+        return self._committed("TRUNCATE", self._timer(), self._native.truncate(timeout))
 
     @checks_arguments
     def restore(self, version: int, *, timeout: float | None = _TIMEOUT) -> int:
@@ -1012,7 +1014,7 @@ class Table:
                 partitioned, and has the feature ``clustering`` now, with which no table may be; or
                 ``delta.enableRowTracking`` was changed since.
         """
-        return self._committed("RESTORE", self._begun(), self._native.restore(version, timeout))
+        return self._committed("RESTORE", self._timer(), self._native.restore(version, timeout))
 
     def commit_stats(self) -> CommitStats:
         """Count the versions that this process tried to write, and wrote, since it opened the table first.
@@ -1024,6 +1026,8 @@ class Table:
 
     def checkpoint(self) -> int:
         """Write a checkpoint of the newest version now; they are written by themselves every so often.
+
+        A checkpoint of that version that is damaged is replaced.
 
         It holds statistics in the form that ``delta.checkpoint.writeStatsAsJson`` and
         ``delta.checkpoint.writeStatsAsStruct`` ask for, and fields of other writers.
@@ -1037,12 +1041,12 @@ class Table:
         """
         return self._native.checkpoint()
 
-    def _begun(self) -> BegunCommit:
-        return BegunCommit(self._native)
+    def _timer(self) -> CommitTimer:
+        return CommitTimer(self._native, self._native.root)
 
-    def _committed(self, operation: str, begun: BegunCommit, version: int) -> int:
+    def _committed(self, operation: str, timer: CommitTimer, version: int) -> int:
         """Log a commit, which began before `version` was there, and write a checkpoint where one is due."""
-        begun.ended(operation, version)
+        timer.log(operation, version)
         _checkpoint_when_due(self._native, version)
         return version
 
@@ -1135,7 +1139,10 @@ def open(  # noqa: A001 - the word for it
         UnsupportedTableError: It asks its readers for a feature that is not built.
     """
     place, options = _place(uri, storage_options)
-    return Table(_native.DeltaTable.open(place, options), options)
+    native = _native.DeltaTable.open(place, options)
+    if (damage := native.damaged_checkpoint) is not None:
+        _log.warning("%s. What came before it was read in its place", damage)
+    return Table(native, options)
 
 
 def _opened(uri: str, storage_options: Mapping[str, str] | None) -> Table:

@@ -106,6 +106,21 @@ pub fn check_name(name: &str) -> Result<()> {
     }
 }
 
+/// Parses the JSON of a schema.
+///
+/// # Errors
+/// [`CommitError::Schema`] when it is no JSON, or nests more deeply than JSON is read.
+pub fn json_of_schema(schema: &str) -> Result<Value> {
+    serde_json::from_str(schema).map_err(|error| {
+        let text = error.to_string();
+        CommitError::schema(if text.starts_with("recursion limit exceeded") {
+            "the schema nests too deeply: its JSON has more than 127 levels".to_owned()
+        } else {
+            format!("the schema is not JSON: {text}")
+        })
+    })
+}
+
 /// The check of one schema.
 #[derive(Default)]
 struct Check {
@@ -117,11 +132,7 @@ struct Check {
 
 impl Check {
     fn run(mut self, schema: &str) -> Result<SchemaFacts> {
-        let value: Value = serde_json::from_str(schema).map_err(|e| {
-            CommitError::schema(format!(
-                "the schema is not JSON, or has more than 41 structs one inside the other: {e}"
-            ))
-        })?;
+        let value = json_of_schema(schema)?;
         Ok(SchemaFacts {
             columns: self.structure(&value, "")?,
             has_timestamp_ntz: self.has_timestamp_ntz,

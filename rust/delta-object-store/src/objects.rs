@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use delta_commit::LogStore;
 use delta_commit::log::{StoreError, StoreErrorKind};
-use delta_table::{Ages, Place, Result, StoredFile, StoredFiles};
+use delta_commit::{CommitError, LogStore};
+use delta_table::{Place, Result, StoredFile, StoredFiles, check_clock};
 use object_sink::{Attend, Created, Folder, Location, ObjectSink};
 use parquet_writer::sink::Sink;
 use parquet_writer::{OptionFault, WriteError};
@@ -21,6 +21,9 @@ use crate::log::{ObjectLog, error};
 use crate::whole::{Existing, WholeObject};
 
 pub(crate) const LOG: &str = "_delta_log";
+
+/// A folder that no table has.
+const NOTHING: &str = "_spillway/clock";
 
 /// The time for which a commit trusts a mark and saves a request. A table that is made anew under a writer is noticed
 /// after it.
@@ -55,7 +58,7 @@ impl Clients {
     pub fn folder(&self) -> Result<&Folder, StoreError> {
         let open = || Folder::open(&self.location, self.attend);
         self.folder.get_or_try_init(open).map_err(|error| match error {
-            // No thread for requests now, say.
+            // For example, no thread could be started.
             WriteError::Io { source, .. } => StoreError::io(self.url(), &source),
             error => StoreError {
                 message: error.to_string(),
@@ -219,12 +222,10 @@ impl Place for Objects {
         Ok(listed.found.into_iter().map(|found| found.name).collect())
     }
 
-    fn ages(&self, folder: &str) -> Result<Option<Ages>> {
+    fn ages(&self, folder: &str) -> Result<Option<Vec<(String, i64)>>> {
         let listed = self.clients.folder()?.list(folder, None).map_err(error)?;
         let files = listed.found.into_iter().map(|found| (found.name, found.modified));
-        let files = files.collect();
-        // The store dates its objects: a clock of this machine that is fast would make them look older.
-        Ok(listed.now.map(|now| Ages { now, files }))
+        Ok(listed.now.map(|_| files.collect()))
     }
 
     fn walk(&self, _enters: &dyn Fn(&str) -> bool) -> Result<Option<StoredFiles>> {
@@ -289,6 +290,18 @@ impl Place for Objects {
 
     fn keeps(&self) -> bool {
         true
+    }
+
+    /// That of the store: its answer to a listing of nothing tells it.
+    fn now_for_removal(&self) -> Result<i64> {
+        let listed = self.clients.folder()?.list(NOTHING, None).map_err(error)?;
+        let now = listed.now.ok_or_else(|| {
+            CommitError::Unsupported(format!(
+                "{}: the store's answers have no Date, by which the ages of files are told: nothing is removed",
+                self.clients.url()
+            ))
+        })?;
+        check_clock(now, &self.root)
     }
 
     fn remove(&self, names: &[String]) -> usize {

@@ -34,7 +34,7 @@ use crate::rows::Shape;
 use crate::schema::{Column, Kind, Primitive, TableSchema};
 use crate::snapshot::Snapshot;
 use crate::stats::stats_json;
-use crate::table::{Shared, Table, or_late, patient};
+use crate::table::{CommitCounter, Shared, Table, or_late, patient};
 use crate::turn::Look;
 
 mod posted;
@@ -287,8 +287,8 @@ impl DataWriter {
         })
     }
 
-    /// The most bytes of a file: those of the caller, of the table, or the default. A size of the table that is none
-    /// fails no append.
+    /// The most bytes of a file: those of the caller, of the table, or the default. An unreadable
+    /// `delta.targetFileSize` is ignored.
     fn file_bytes(&self) -> i64 {
         let of_table = || i64::try_from(bytes_of(self.head.property(TARGET_FILE_SIZE)?)?).ok();
         let asked = self.options.max_file_bytes.or_else(of_table);
@@ -766,6 +766,12 @@ impl Append {
             in_doubt: false,
             process: std::process::id(),
         })
+    }
+
+    /// A counter of the versions that this process tries to write to the table.
+    #[must_use]
+    pub fn commit_counter(&self) -> CommitCounter {
+        CommitCounter(Arc::clone(&self.shared))
     }
 
     /// Returns true if it takes no more rows.

@@ -87,34 +87,50 @@ pub(crate) fn read(log: &LogDir, name: &str) -> Result<Vec<Action>> {
     for sidecar in sidecars {
         let more = read_file(log, &sidecar)?;
         if let Some(nested) = more.sidecars.first() {
-            let shown = log.shown(&sidecar);
-            return Err(TableError::Malformed(format!(
-                "{}: a file that a checkpoint names cannot name another one, {nested}",
-                shown.display()
-            )));
+            return Err(names_another(log, &sidecar, nested));
         }
         actions.extend(more.actions);
     }
     Ok(actions)
 }
 
-/// Returns true if a checkpoint's files hold protocol and metadata, and all files are there that they name.
+/// Returns true if a checkpoint's files, and those that they name, can be read, and hold protocol and metadata. No
+/// action is kept in memory.
 ///
 /// # Errors
-/// When one cannot be read.
+/// When the store does not answer.
 pub(crate) fn is_whole(log: &LogDir, names: &[&str]) -> Result<bool> {
     let (mut has_protocol, mut has_metadata) = (false, false);
-    for name in names {
-        let Entries { actions, sidecars } = read_file(log, name)?;
-        for sidecar in sidecars {
-            if !log.has(&sidecar)? {
-                return Ok(false);
+    let mut read = |name: &str| -> Result<Vec<String>> {
+        let file = bytes_of(log, name)?;
+        let (mut sidecars, mut lacks_some) = (Vec::new(), false);
+        read_batches(log, name, &file, |entries| {
+            for action in &entries.actions {
+                has_protocol |= matches!(action, Action::Protocol(_));
+                has_metadata |= matches!(action, Action::Metadata(_));
+                lacks_some |= lacks_statistics(action);
+            }
+            sidecars.extend(entries.sidecars);
+        })?;
+        if lacks_some && !is_json(name) {
+            add_statistics(&file, &mut []).map_err(|what| malformed(log, name, &what))?;
+        }
+        Ok(sidecars)
+    };
+    let mut read_all = || -> Result<()> {
+        for name in names {
+            for sidecar in read(name)? {
+                if let Some(nested) = read(&sidecar)?.first() {
+                    return Err(names_another(log, &sidecar, nested));
+                }
             }
         }
-        has_protocol |= actions.iter().any(|action| matches!(action, Action::Protocol(_)));
-        has_metadata |= actions.iter().any(|action| matches!(action, Action::Metadata(_)));
+        Ok(())
+    };
+    match read_all() {
+        Err(error) if error.is_corruption() => Ok(false),
+        done => done.map(|()| has_protocol && has_metadata),
     }
-    Ok(has_protocol && has_metadata)
 }
 
 /// The names in the log of the files that a checkpoint's file names.
@@ -161,18 +177,52 @@ fn sidecar_file(entry: &Value) -> Result<String> {
     Ok(format!("{SIDECARS}/{}", path::decode_inside(name)?))
 }
 
-/// Reads the entries of one file. Those of Parquet files are converted to JSON and parsed like the actions of commits.
+fn names_another(log: &LogDir, sidecar: &str, nested: &str) -> TableError {
+    let shown = log.shown(sidecar);
+    TableError::Malformed(format!(
+        "{}: a file that a checkpoint names cannot name another one, {nested}",
+        shown.display()
+    ))
+}
+
+fn malformed(log: &LogDir, name: &str, what: &str) -> TableError {
+    TableError::Malformed(format!("{}: {what}", log.shown(name).display()))
+}
+
+fn bytes_of(log: &LogDir, name: &str) -> Result<Bytes> {
+    log.file(name)?.ok_or_else(|| gone(log, name))
+}
+
+/// Reads the entries of one file.
 fn read_file(log: &LogDir, name: &str) -> Result<Entries> {
-    let malformed = |what: String| TableError::Malformed(format!("{}: {what}", log.shown(name).display()));
-    let Some(file) = log.file(name)? else {
-        return Err(gone(log, name));
-    };
-    let mut entries = Entries::default();
-    if is_json(name) {
-        entries.take(&file).map_err(|e| malformed(e.to_string()))?;
-        return Ok(entries);
+    let file = bytes_of(log, name)?;
+    let mut all = Entries::default();
+    read_batches(log, name, &file, |entries| {
+        all.actions.extend(entries.actions);
+        all.sidecars.extend(entries.sidecars);
+    })?;
+    if all.actions.iter().any(lacks_statistics) && !is_json(name) {
+        add_statistics(&file, &mut all.actions).map_err(|what| malformed(log, name, &what))?;
     }
-    let reader = reader(&file, |parts| {
+    Ok(all)
+}
+
+/// Calls back with the entries of one file, a part at a time. Those of Parquet files are converted to JSON and parsed
+/// like the actions of commits. Statistics that are there as structs alone are left out.
+fn read_batches(log: &LogDir, name: &str, file: &Bytes, mut take: impl FnMut(Entries)) -> Result<()> {
+    let malformed = |what: String| malformed(log, name, &what);
+    let parsed = |lines: &[u8]| {
+        let mut entries = Entries::default();
+        entries.take(lines).map_err(|e| malformed(e.to_string()))?;
+        Ok::<_, TableError>(entries)
+    };
+    if is_json(name) {
+        for line in file.split(|byte| *byte == b'\n') {
+            take(parsed(line)?);
+        }
+        return Ok(());
+    }
+    let reader = reader(file, |parts| {
         let derived = parts
             .get(1)
             .is_some_and(|name| [STATS, PARTITION_VALUES].contains(name));
@@ -181,12 +231,9 @@ fn read_file(log: &LogDir, name: &str) -> Result<Entries> {
     for batch in reader.map_err(malformed)? {
         let batch = batch.map_err(|e| malformed(e.to_string()))?;
         let rows = rows(&batch).map_err(|e| malformed(e.to_string()))?;
-        entries.take(&rows).map_err(|e| malformed(e.to_string()))?;
+        take(parsed(&rows)?);
     }
-    if entries.actions.iter().any(lacks_statistics) {
-        add_statistics(&file, &mut entries.actions).map_err(malformed)?;
-    }
-    Ok(entries)
+    Ok(())
 }
 
 fn is_json(name: &str) -> bool {
@@ -368,7 +415,8 @@ fn rows(batch: &RecordBatch) -> Result<Vec<u8>, ArrowError> {
     Ok(writer.into_inner())
 }
 
-/// Writes the checkpoint of a table's version, and the hint that names it.
+/// Writes the checkpoint of a table's version, and the hint that names it. One that is there is kept, unless `replace`
+/// says that it is damaged.
 ///
 /// # Errors
 /// When the log's folder cannot be written; readers find the older checkpoint then.
@@ -378,10 +426,11 @@ pub(crate) fn write(
     log: &LogDir,
     snapshot: &Snapshot,
     changed_in: Version,
+    replace: bool,
     check: &Arc<InPlace>,
 ) -> Result<()> {
-    // By a clock that is far off nothing is old.
-    let actions = actions(snapshot, log.0.now_for_removal(now()).unwrap_or(0));
+    // If the clock cannot be trusted, nothing expires.
+    let actions = actions(snapshot, log.0.now_for_removal().unwrap_or(0));
     // What cannot be held is refused before there is a file.
     let layout = Layout::of(snapshot, &actions)?;
     let name = file_name(snapshot.version);
@@ -389,7 +438,11 @@ pub(crate) fn write(
     let witness = log.witness(version_file(snapshot.version))?;
     let is_sent = Arc::new(AtomicBool::new(false));
     let sink = Checked {
-        sink: log.create_whole(&name)?,
+        sink: if replace {
+            log.replace(&name)?
+        } else {
+            log.create_whole(&name)?
+        },
         check: Arc::clone(check),
         is_sent: Arc::clone(&is_sent),
     };

@@ -13,7 +13,7 @@ use crate::checkpoint::{is_whole, sidecars_of};
 use crate::error::Result;
 use crate::head::Head;
 use crate::interval::interval_millis;
-use crate::log_dir::{LogDir, LogFile, LogFiles};
+use crate::log_dir::{LogDir, LogFile, LogFiles, LogListing};
 
 const DAY: i64 = 86_400_000;
 
@@ -30,20 +30,28 @@ const YOUNGEST: i64 = 3_600_000;
 /// Removes files past the table's retention, and returns their number.
 ///
 /// # Errors
-/// When the folder cannot be read, or the checkpoint that is to stand for what goes; when the clock of this machine is
-/// far off that of the file server.
+/// When the folder cannot be read; when the clock of this machine is far off that of the storage.
 pub(crate) fn clean_up(log: &LogDir, head: &Head) -> Result<usize> {
     let Some(retention) = retention(head) else {
         return Ok(0);
     };
-    let Some(LogFiles { now, files, derived }) = log.files()? else {
+    let Some(LogFiles {
+        files,
+        listing,
+        derived,
+    }) = log.files()?
+    else {
         return Ok(0);
     };
-    let now = log.0.now_for_removal(now)?;
+    let newest = listing.checkpoint(Version::MAX).map(|(version, _)| version);
+    if !files.iter().any(|file| Some(file.version) < newest) {
+        return Ok(0);
+    }
+    let now = log.0.now_for_removal()?;
     let Some(cut_off) = cut_off(now, retention) else {
         return Ok(0);
     };
-    let Some(first_kept) = first_kept(log, &files, cut_off)? else {
+    let Some(first_kept) = first_kept(log, &files, &listing, cut_off)? else {
         return Ok(0);
     };
     let is_old = |file: &&LogFile| file.version < first_kept;
@@ -53,13 +61,13 @@ pub(crate) fn clean_up(log: &LogDir, head: &Head) -> Result<usize> {
     // The actions of a compacted range that begins with the checkpoint's version are in it, and in later versions.
     expired.extend(derived.iter().filter(|file| file.is_past(first_kept)));
     let removed = log.remove(&expired);
-    if !has_sidecars(head) {
+    if !has_v2_checkpoints(head) {
         return Ok(removed);
     }
     Ok(removed + remove_sidecars(log, now)?)
 }
 
-fn has_sidecars(head: &Head) -> bool {
+fn has_v2_checkpoints(head: &Head) -> bool {
     let mut features = head.protocol.writer_features.iter().flatten();
     features.any(|feature| feature == V2_CHECKPOINT)
 }
@@ -103,12 +111,17 @@ fn cut_off(now: i64, retention: i64) -> Option<i64> {
     Some((at - at.rem_euclid(DAY)).min(now - YOUNGEST))
 }
 
-/// The newest checkpoint up to which every version is too old; none where nothing comes before it, or files are gone
-/// that it names.
+/// The newest checkpoint that can be read with all of its sidecars and up to which every version is too old; none where
+/// nothing comes before it. A damaged one is passed over: versions before it are all that is left of the table's then.
 ///
 /// # Errors
-/// When it cannot be read: the versions before it are all that is left of the table then.
-fn first_kept(log: &LogDir, files: &[LogFile], cut_off: i64) -> Result<Option<Version>> {
+/// When the store does not answer.
+fn first_kept(
+    log: &LogDir,
+    files: &[LogFile],
+    listing: &LogListing,
+    cut_off: i64,
+) -> Result<Option<Version>> {
     let mut youngest: BTreeMap<Version, i64> = BTreeMap::new();
     for file in files {
         let at = youngest.entry(file.version).or_insert(file.modified);
@@ -121,12 +134,15 @@ fn first_kept(log: &LogDir, files: &[LogFile], cut_off: i64) -> Result<Option<Ve
     let Some((last_old, _)) = old.last() else {
         return Ok(None);
     };
-    let listing = log.list(None)?;
-    let Some((version, names)) = listing.checkpoint(last_old) else {
-        return Ok(None);
-    };
-    if !files.iter().any(|file| file.version < version) {
-        return Ok(None);
+    let mut at_most = last_old;
+    while let Some((version, names)) = listing.checkpoint(at_most) {
+        if !files.iter().any(|file| file.version < version) {
+            return Ok(None);
+        }
+        if is_whole(log, &names)? {
+            return Ok(Some(version));
+        }
+        at_most = version - 1;
     }
-    Ok(is_whole(log, &names)?.then_some(version))
+    Ok(None)
 }

@@ -209,9 +209,16 @@ impl Table {
 /// The names, in the table's folder, of files of parts that the table does not have and nobody has announced.
 pub(crate) fn stray_files(parts: &[Part], table: &Snapshot, announced: &[String]) -> Vec<String> {
     let adds = parts.iter().flat_map(|part| &part.adds);
-    adds.filter(|add| !is_known(&add.path, table) && !announced.contains(&add.path))
+    // Other writers may escape other characters of the same path.
+    let mut strays: HashSet<String> = adds
         .filter_map(|add| path::decode_inside(&add.path).ok())
-        .collect()
+        .collect();
+    for known in table.known_paths().chain(announced.iter().map(String::as_str)) {
+        if let Ok(name) = path::decode_inside(known) {
+            strays.remove(&name);
+        }
+    }
+    strays.into_iter().collect()
 }
 
 /// Returns true if a version of the table has or had this file.

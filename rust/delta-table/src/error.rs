@@ -103,7 +103,7 @@ impl TableError {
     }
 
     /// Returns true if the bytes of the log are not what the protocol asks for.
-    pub(crate) const fn is_of_damage(&self) -> bool {
+    pub(crate) const fn is_corruption(&self) -> bool {
         matches!(self, Self::Malformed(_) | Self::Commit(CommitError::Malformed(_)))
     }
 

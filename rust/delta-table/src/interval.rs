@@ -1,4 +1,5 @@
-//! Intervals: the texts of properties that say a length of time, as Spark reads them.
+//! Parses Delta's interval properties, such as `interval 1 week 2 days`, with the grammar of Spark's
+//! `CalendarInterval`.
 
 const SECOND: i128 = 1_000_000;
 const DAY: i128 = 86_400 * SECOND;
@@ -32,7 +33,7 @@ pub(crate) fn interval_millis(text: &str) -> Option<i64> {
     (micros >= 0).then_some(millis)
 }
 
-/// The microseconds of so many units.
+/// The length of `digits` x `unit` in microseconds.
 fn length(digits: &str, unit: &str) -> Option<i128> {
     let (whole, fraction) = match digits.split_once('.') {
         Some((whole, fraction)) if unit == "second" => (whole, fraction),

@@ -56,16 +56,17 @@ impl LogFile {
     }
 }
 
-/// All versions and all parts of checkpoints, and the time now by the clock that dates them.
+/// All versions and all parts of checkpoints.
 pub(crate) struct LogFiles {
-    pub now: i64,
     pub files: Vec<LogFile>,
+    /// The same by their versions.
+    pub listing: LogListing,
     /// Files that other writers derive from versions: checksums, and compacted ranges under their first version.
     pub derived: Vec<LogFile>,
 }
 
 /// The result of a listing.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct LogListing {
     /// The newest version; [`BEFORE_FIRST`] without any.
     pub tip: Version,
@@ -75,16 +76,37 @@ pub(crate) struct LogListing {
 }
 
 impl LogListing {
+    fn new() -> Self {
+        Self {
+            tip: BEFORE_FIRST,
+            versions: BTreeSet::new(),
+            checkpoints: BTreeMap::new(),
+        }
+    }
+
+    /// Adds a file of the log, if it is a version or a part of a checkpoint.
+    fn add(&mut self, name: &str) {
+        if let Some(version) = version_of_file(name) {
+            self.tip = self.tip.max(version);
+            self.versions.insert(version);
+        } else if let Some((version, part, of)) = checkpoint_of_file(name) {
+            let parts = self.checkpoints.entry(version).or_default();
+            parts.push((part, of, name.to_owned()));
+        }
+    }
+
     /// The files of the newest complete checkpoint at or before `at_most`.
     pub fn checkpoint(&self, at_most: Version) -> Option<(Version, Vec<&str>)> {
         self.checkpoints
             .range(..=at_most)
             .rev()
             .find_map(|(version, parts)| {
+                // One file before several parts, so that it can take the place of damaged ones.
                 let whole = parts
                     .iter()
                     .map(|(_, of, _)| *of)
-                    .find(|of| (1..=*of).all(|part| parts.iter().any(|(n, m, _)| (*n, *m) == (part, *of))))?;
+                    .filter(|of| (1..=*of).all(|part| parts.iter().any(|(n, m, _)| (*n, *m) == (part, *of))))
+                    .min()?;
                 let names = parts.iter().filter(|(_, of, _)| *of == whole);
                 let mut names: Vec<&str> = names.map(|(.., name)| name.as_str()).collect();
                 // Several writers may have made one each. The last in this order is the one without an id.
@@ -94,6 +116,11 @@ impl LogListing {
                 }
                 Some((*version, names))
             })
+    }
+
+    /// Returns true if there is a file of this version's checkpoint.
+    pub fn has_checkpoint(&self, version: Version) -> bool {
+        self.checkpoints.contains_key(&version)
     }
 
     /// Returns true if every version from `first` to `last` is there.
@@ -142,11 +169,20 @@ pub(crate) trait Replaying {
     fn finish(self) -> Result<Self::Done>;
 }
 
+/// A checkpoint that cannot be read.
+#[derive(Debug, Clone)]
+pub(crate) struct Damaged {
+    pub version: Version,
+    pub error: String,
+}
+
 /// A table as its log has it.
 pub(crate) struct Loaded<T> {
     pub state: T,
     /// The checkpoint that it was read from.
     pub checkpoint: Option<Version>,
+    /// The newest checkpoint, if it is damaged and was not read, and its error.
+    pub damaged: Option<Damaged>,
     /// A version of the table that existed before any of it was read.
     pub witness: Witness,
     /// The digest of the last version, where its file is there.
@@ -207,20 +243,11 @@ fn version_of_derived(name: &str) -> Option<Version> {
 impl LogDir {
     /// Lists the log. With a version, older files may be left out.
     pub fn list(&self, from: Option<Version>) -> Result<LogListing> {
-        let mut listing = LogListing {
-            tip: BEFORE_FIRST,
-            ..LogListing::default()
-        };
+        let mut listing = LogListing::new();
         // All that a version has comes after its bare number.
         let after = from.map(|version| format!("{version:020}"));
         for name in self.0.list(FOLDER, after.as_deref())? {
-            if let Some(version) = version_of_file(&name) {
-                listing.tip = listing.tip.max(version);
-                listing.versions.insert(version);
-            } else if let Some((version, part, of)) = checkpoint_of_file(&name) {
-                let parts = listing.checkpoints.entry(version).or_default();
-                parts.push((part, of, name));
-            }
+            listing.add(&name);
         }
         Ok(listing)
     }
@@ -231,7 +258,9 @@ impl LogDir {
             return Ok(None);
         };
         let (mut files, mut derived) = (Vec::new(), Vec::new());
-        for (name, modified) in ages.files {
+        let mut listing = LogListing::new();
+        for (name, modified) in ages {
+            listing.add(&name);
             let checkpoint = || checkpoint_of_file(&name).map(|(version, ..)| version);
             let (version, kind) = match version_of_file(&name).or_else(checkpoint) {
                 Some(version) => (version, &mut files),
@@ -247,8 +276,8 @@ impl LogDir {
             });
         }
         Ok(Some(LogFiles {
-            now: ages.now,
             files,
+            listing,
             derived,
         }))
     }
@@ -256,7 +285,7 @@ impl LogDir {
     /// The sidecars of checkpoints, by their names in the log, and the times at which they were written.
     pub fn sidecars(&self) -> Result<Vec<(String, i64)>> {
         let ages = self.0.ages(&Self::named(SIDECARS))?;
-        let files = ages.map(|ages| ages.files).unwrap_or_default().into_iter();
+        let files = ages.unwrap_or_default().into_iter();
         let files = files.filter(|(name, _)| !name.contains('/'));
         Ok(files
             .map(|(name, at)| (format!("{SIDECARS}/{name}"), at))
@@ -323,11 +352,6 @@ impl LogDir {
     /// A file's bytes; none when it is not there.
     pub fn file(&self, name: &str) -> Result<Option<Bytes>> {
         self.0.read(&Self::named(name))
-    }
-
-    /// Returns true if a file is there.
-    pub fn has(&self, name: &str) -> Result<bool> {
-        self.0.has(&Self::named(name))
     }
 
     /// Opens a file that replaces the existing one, and appears whole.
@@ -403,7 +427,7 @@ impl LogDir {
         if checkpoint.is_none() && listing.tip == BEFORE_FIRST {
             return Err(TableError::NotFound(self.0.root().to_path_buf()));
         }
-        let (mut replay, checkpoint) = self.begin::<R>(checkpoint, hint.as_ref())?;
+        let (mut replay, checkpoint, damaged) = self.begin::<R>(checkpoint, hint.as_ref())?;
         let mut last = None;
         while replay.version() < target {
             let next = replay.version() + 1;
@@ -428,39 +452,47 @@ impl LogDir {
             _ => Ok(Loaded {
                 state: replay.finish()?,
                 checkpoint,
+                damaged,
                 witness,
                 digest: last.map(|body| Digest::of(&body)),
             }),
         }
     }
 
-    /// A replay up to a checkpoint, and the version of the one that it has read. Where that is damaged and the versions
-    /// that it stands for are all there, the replay begins with an older checkpoint or before the first version.
+    /// A replay up to a checkpoint, and the version of the one that it has read. Where the newest is damaged and the
+    /// versions that it stands for are all there, the replay begins with an older checkpoint or before the first
+    /// version.
     fn begin<R: Replaying>(
         &self,
         checkpoint: Option<(Version, Vec<&str>)>,
         hint: Option<&Value>,
-    ) -> Result<(R, Option<Version>)> {
+    ) -> Result<(R, Option<Version>, Option<Damaged>)> {
         let read = |(version, names): (Version, Vec<&str>)| -> Result<_> {
             let mut replay = R::new();
             for name in &names {
                 replay.checkpoint(self, name, version, changed_in(version, hint))?;
             }
             if replay.has_head() {
-                return Ok((replay, Some(version)));
+                return Ok(replay);
             }
             let shown = names.first().map_or_else(PathBuf::new, |name| self.shown(name));
             Err(TableError::Malformed(format!(
-                "{}: it holds no protocol or no metadata, which a checkpoint has: it is not whole",
+                "{}: the checkpoint lacks protocol or metadata and is incomplete",
                 shown.display()
             )))
         };
         let Some((newest, names)) = checkpoint else {
-            return Ok((R::new(), None));
+            return Ok((R::new(), None, None));
         };
         let error = match read((newest, names)) {
-            Err(error) if error.is_of_damage() => error,
-            done => return done,
+            Err(error) if error.is_corruption() => error,
+            done => return Ok((done?, Some(newest), None)),
+        };
+        let damaged = || {
+            Some(Damaged {
+                version: newest,
+                error: error.to_string(),
+            })
         };
         let listing = self.list(None)?;
         let mut before = newest - 1;
@@ -469,12 +501,12 @@ impl LogDir {
                 return Err(error);
             }
             match read((version, names)) {
-                Err(older) if older.is_of_damage() => before = version - 1,
-                done => return done,
+                Err(older) if older.is_corruption() => before = version - 1,
+                done => return Ok((done?, Some(version), damaged())),
             }
         }
         if listing.has_all(0, newest) {
-            return Ok((R::new(), None));
+            return Ok((R::new(), None, damaged()));
         }
         Err(error)
     }

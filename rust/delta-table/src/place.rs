@@ -29,7 +29,7 @@ use crate::log_dir::FOLDER;
 /// all of it is there.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// The milliseconds by which the clocks of this machine and of a file server may differ where files are removed by age.
+/// Maximum difference between the local clock and the storage's, in milliseconds. Beyond it nothing is removed by age.
 const MOST_CLOCK_SKEW: i64 = 3_600_000;
 
 /// The milliseconds by which times of files may lie behind the clock that they are of: ticks of the kernel, and whole
@@ -38,15 +38,6 @@ const FILE_TIME_LAG: i64 = 2_000;
 
 /// The most bytes of a file name on the file systems in use.
 const MOST_NAME: usize = 255;
-
-/// Files of a folder, and when they were written: milliseconds since the epoch.
-#[derive(Debug, Clone)]
-pub struct Ages {
-    /// The time now, by the clock that dates the files.
-    pub now: i64,
-    /// Names and times.
-    pub files: Vec<(String, i64)>,
-}
 
 /// A file below a table's folder.
 #[derive(Debug, Clone)]
@@ -151,11 +142,12 @@ pub trait Place: Send + Sync {
     /// When it cannot be opened.
     fn create(&self, name: &Path) -> Result<Box<dyn Sink>, WriteError>;
 
-    /// The files of a folder and when they were written; none where the store does not tell what time it is.
+    /// The files of a folder and when they were written, in milliseconds since the epoch; none where the store does not
+    /// tell what time it is.
     ///
     /// # Errors
     /// When it cannot be listed.
-    fn ages(&self, folder: &str) -> Result<Option<Ages>>;
+    fn ages(&self, folder: &str) -> Result<Option<Vec<(String, i64)>>>;
 
     /// The files below the table's folder, at any depth; none where the store does not tell what time it is. Files of
     /// folders that `enters` refuses may be left out, and are where that saves requests.
@@ -170,15 +162,13 @@ pub trait Place: Send + Sync {
     /// Returns true if a complete data file survives a crash without the committer's sync.
     fn keeps(&self) -> bool;
 
-    /// The time now, by the clock that dates files, from which on the age of files that are to be removed counts. A
-    /// listing told `listed`.
+    /// The current time by the clock that sets file modification times. Ages of files to be removed are computed from
+    /// it.
     ///
     /// # Errors
     /// [`delta_commit::CommitError::Unsupported`] when the clock of this machine is far off: what else it dated is
     /// wrong, too. [`delta_commit::CommitError::Store`] when the time cannot be told.
-    fn now_for_removal(&self, listed: i64) -> Result<i64> {
-        Ok(listed)
-    }
+    fn now_for_removal(&self) -> Result<i64>;
 
     /// Removes files, roughly in this order, as far as that can be done. Returns the number of removed files.
     fn remove(&self, names: &[String]) -> usize;
@@ -307,7 +297,7 @@ impl Place for Folder {
         Ok(names)
     }
 
-    fn ages(&self, folder: &str) -> Result<Option<Ages>> {
+    fn ages(&self, folder: &str) -> Result<Option<Vec<(String, i64)>>> {
         let path = self.root.join(folder);
         let failed = |error| TableError::io(path.display(), &error);
         let mut files = Vec::new();
@@ -318,7 +308,7 @@ impl Place for Folder {
                 modified => files.push((name, millis(modified.map_err(failed)?))),
             }
         }
-        Ok(Some(Ages { now: now(), files }))
+        Ok(Some(files))
     }
 
     fn walk(&self, enters: &dyn Fn(&str) -> bool) -> Result<Option<StoredFiles>> {
@@ -408,16 +398,19 @@ impl Place for Folder {
         false
     }
 
-    /// That of the file server, which may not be this machine's: a file that is written now tells it.
-    fn now_for_removal(&self, _listed: i64) -> Result<i64> {
+    /// That of the file server, which may not be this machine's: a file that is written now tells it. On a full disk
+    /// the file stays empty, and its creation tells the time.
+    fn now_for_removal(&self) -> Result<i64> {
         let written = beneath::Folder::open(&self.root, Path::new(FOLDER)).and_then(|folder| {
             let mut file = Temporary::create(folder)?;
-            file.write_all(b"?")?;
-            file.closed_at()
+            match file.write_all(b"?").and_then(|()| file.closed_at()) {
+                Err(error) if is_of_full_disk(&error) => file.closed_at(),
+                written => written,
+            }
         });
         let path = self.root.join(FOLDER);
         let written = written.map_err(|error| TableError::io(path.display(), &error))?;
-        check_clock(millis(written), now(), &self.root)
+        check_clock(millis(written), &self.root)
     }
 
     fn remove(&self, names: &[String]) -> usize {
@@ -431,8 +424,20 @@ impl Place for Folder {
     }
 }
 
-/// The time of a file server, where the clock of this machine is not far off.
-fn check_clock(served: i64, local: i64, root: &Path) -> Result<i64> {
+fn is_of_full_disk(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
+}
+
+/// The time of the storage of a table, where the clock of this machine is not far off. Both are milliseconds since the
+/// epoch.
+///
+/// # Errors
+/// [`delta_commit::CommitError::Unsupported`] when they differ by more than an hour.
+pub fn check_clock(served: i64, root: &Path) -> Result<i64> {
+    let local = now();
     let off = local.saturating_sub(served);
     if (0..=FILE_TIME_LAG).contains(&off) {
         return Ok(local);
@@ -443,7 +448,7 @@ fn check_clock(served: i64, local: i64, root: &Path) -> Result<i64> {
     let seconds = off.unsigned_abs() / 1_000;
     let side = if off > 0 { "ahead of" } else { "behind" };
     Err(TableError::unsupported(format!(
-        "the clock of this machine is {seconds} s {side} that of the file system of {}, so nothing is removed by the age of \
+        "the clock of this machine is {seconds} s {side} that of the storage of {}, so nothing is removed by the age of \
          files: set the clock",
         root.display()
     )))

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
-use delta_commit::schema::{check_mapped_schema, check_schema};
+use delta_commit::schema::{check_mapped_schema, check_schema, json_of_schema};
 use serde_json::{Map, Value, json};
 
 use crate::error::{Result, TableError};
@@ -536,11 +536,7 @@ impl TableSchema {
             Mapping::None => check_schema(text)?,
             Mapping::Name | Mapping::Id => check_mapped_schema(text)?,
         };
-        let value: Value = serde_json::from_str(text).map_err(|e| {
-            TableError::schema(format!(
-                "the schema is not JSON, or has more than 41 structs one inside the other: {e}"
-            ))
-        })?;
+        let value = json_of_schema(text)?;
         let columns =
             columns_from_json(&value).ok_or_else(|| TableError::schema("the schema cannot be read"))?;
         mapping.check(&columns)?;

@@ -23,7 +23,7 @@ use crate::coalesce::Pool;
 use crate::create::before_first;
 use crate::error::{Result, TableError};
 use crate::head::{Head, Known, KnownReplay, but_files};
-use crate::log_dir::{Loaded, LogDir, Witness};
+use crate::log_dir::{Damaged, Loaded, LogDir, Witness};
 use crate::place::{Folder, Place};
 use crate::row_change::Waiting;
 use crate::row_ids;
@@ -87,12 +87,26 @@ pub(crate) struct Shared {
     confirmed: Mutex<BootTime>,
     /// The newest version of which a checkpoint was made, or is being made.
     checkpointed: AtomicI64,
+    /// The checkpoint that was damaged when the table was opened, until this process has made another one.
+    damaged: Mutex<Option<Damaged>>,
     /// True if the log was cleaned up past the known version, so that the table must be opened anew.
     outdated: AtomicBool,
     /// The same table as it was opened anew. It is kept for those that still hold this one.
     heir: Mutex<Option<Arc<Self>>>,
     /// True if the table is not there yet: its first version holds the first rows, too.
     pub(crate) is_planned: bool,
+}
+
+/// A counter of the versions that all threads of this process try to write to a table.
+#[derive(Clone)]
+pub struct CommitCounter(pub(crate) Arc<Shared>);
+
+impl CommitCounter {
+    /// The number of attempts so far. Does no I/O.
+    #[must_use]
+    pub fn attempts(&self) -> u64 {
+        self.0.committer.commit_stats().attempts
+    }
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -148,13 +162,6 @@ fn in_commit_timestamp(log: &LogDir, head: &Head) -> Result<Option<i64>> {
 /// than commits.
 fn spacing(interval: Version, size: i64) -> Version {
     interval.saturating_mul((size / ACTIONS_A_VERSION / interval).clamp(1, MOST_INTERVALS))
-}
-
-fn newest_checkpoint(log: &LogDir) -> Result<Option<Version>> {
-    Ok(log
-        .list(None)?
-        .checkpoint(Version::MAX)
-        .map(|(version, _)| version))
 }
 
 /// The state of this table that all handles share, if it is up to date.
@@ -219,6 +226,7 @@ impl Shared {
         let Loaded {
             state: known,
             checkpoint,
+            damaged,
             witness,
             digest,
         } = log.load::<KnownReplay>(None)?;
@@ -240,6 +248,7 @@ impl Shared {
         };
         Ok(Self {
             checkpointed: AtomicI64::new(checkpoint.unwrap_or(0)),
+            damaged: Mutex::new(damaged),
             ..Self::new(place, start, known, witness, confirmed)
         })
     }
@@ -265,6 +274,7 @@ impl Shared {
             witness,
             confirmed: Mutex::new(confirmed),
             checkpointed: AtomicI64::new(0),
+            damaged: Mutex::new(None),
             outdated: AtomicBool::new(false),
             heir: Mutex::new(None),
             is_planned: false,
@@ -788,6 +798,27 @@ impl Table {
         self.shared()?.outcome(token, patience)
     }
 
+    /// The error of the newest checkpoint, if that was damaged when the table was opened and an older one, or versions,
+    /// were read in its place. Does no I/O.
+    #[must_use]
+    pub fn damaged_checkpoint(&self) -> Option<String> {
+        let shared = self.held()?;
+        let damaged = lock(&shared.damaged);
+        damaged.as_ref().map(|damaged| damaged.error.clone())
+    }
+
+    /// A counter of the versions that this process tries to write; none in a forked child that has not used the table
+    /// yet. Does no I/O.
+    #[must_use]
+    pub fn commit_counter(&self) -> Option<CommitCounter> {
+        self.held().map(CommitCounter)
+    }
+
+    /// The state that this handle holds, be it up to date or not.
+    fn held(&self) -> Option<Arc<Shared>> {
+        self.shared.get().map(|own| Arc::clone(&lock(own)))
+    }
+
     /// Counts of this process' races for versions, and the times of its effects, since the table was first opened.
     ///
     /// # Errors
@@ -843,11 +874,13 @@ impl Table {
             return Ok(false);
         }
         // Another process may have made it.
-        let newest = newest_checkpoint(&shared.log).inspect_err(|_| {
+        let listing = shared.log.list(None).inspect_err(|_| {
             // The next version asks again.
             shared.checkpointed.store(last, Ordering::Release);
         })?;
-        let Some(newest) = newest else {
+        let damaged = lock(&shared.damaged).as_ref().map(|damaged| damaged.version);
+        let newest = listing.checkpoint(Version::MAX).map(|(version, _)| version);
+        let Some(newest) = newest.filter(|newest| Some(*newest) != damaged) else {
             return Ok(true);
         };
         let step = match named {
@@ -864,8 +897,8 @@ impl Table {
             || (shared.committer.has_written_since(version - past) && (past == 0 || past >= step / 2)))
     }
 
-    /// Writes a checkpoint of the newest version, unless there is one of it or of a later one. Returns the version that
-    /// has one.
+    /// Writes a checkpoint of the newest version, unless there is one of it or of a later one. One that cannot be read
+    /// is replaced. Returns the version that has one.
     ///
     /// # Errors
     /// [`CommitError::Unsupported`] when the table asks its writers for what is not built, which may be about
@@ -875,8 +908,11 @@ impl Table {
         let shared = self.shared()?;
         let head = shared.refresh(&mut shared.looking())?;
         head.check_writable()?;
-        let newest = newest_checkpoint(&shared.log)?;
-        if let Some(newest) = newest.filter(|newest| *newest >= head.version) {
+        let listing = shared.log.list(None)?;
+        if let Some((newest, names)) = listing.checkpoint(Version::MAX)
+            && newest >= head.version
+            && checkpoint::is_whole(&shared.log, &names)?
+        {
             return Ok(newest);
         }
         let snapshot = shared.snapshot_once(&mut shared.looking())?;
@@ -893,7 +929,9 @@ impl Table {
             let shared = Arc::clone(&shared);
             Arc::new(move || shared.check_in_place())
         };
-        checkpoint::write(&shared.log, &snapshot, changed_in, &check)?;
+        let is_there = listing.has_checkpoint(snapshot.version);
+        checkpoint::write(&shared.log, &snapshot, changed_in, is_there, &check)?;
+        *lock(&shared.damaged) = None;
         Ok(snapshot.version)
     }
 

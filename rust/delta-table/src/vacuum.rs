@@ -82,8 +82,8 @@ impl Table {
                 "the store's answers have no Date, by which the ages of files are told: nothing was removed",
             )
         })?;
-        let now = match shared.place.now_for_removal(stored.now) {
-            // Whoever only looks need not be allowed to write.
+        let now = match shared.place.now_for_removal() {
+            // A dry run must work without write permission.
             Err(TableError::Commit(CommitError::Store(_))) if options.dry_run => stored.now,
             now => now?,
         };

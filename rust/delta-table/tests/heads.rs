@@ -23,8 +23,8 @@ use delta_commit::actions::Action;
 use delta_commit::log::{Digest, Listing, PutOutcome, Standing, StoreError, UnsyncedFile};
 use delta_commit::{CommitError, LogStore, Patience};
 use delta_table::{
-    Ages, Append, AppendOptions, Attend, CreateMode, CreateOptions, Folder, Place, Result, StoredFiles,
-    Table, TableError,
+    Append, AppendOptions, Attend, CreateMode, CreateOptions, Folder, Place, Result, StoredFiles, Table,
+    TableError,
 };
 use parquet_writer::sink::Sink;
 use parquet_writer::{OptionInput, WriteError, WriterOptions};
@@ -175,7 +175,7 @@ impl Place for Counted {
         self.folder.create(name)
     }
 
-    fn ages(&self, folder: &str) -> Result<Option<Ages>> {
+    fn ages(&self, folder: &str) -> Result<Option<Vec<(String, i64)>>> {
         self.folder.ages(folder)
     }
 
@@ -189,6 +189,10 @@ impl Place for Counted {
 
     fn keeps(&self) -> bool {
         self.folder.keeps()
+    }
+
+    fn now_for_removal(&self) -> Result<i64> {
+        self.folder.now_for_removal()
     }
 
     fn remove(&self, names: &[String]) -> usize {
@@ -673,7 +677,7 @@ fn a_checkpoint_that_is_exchanged_while_it_is_read_in_ranges_is_read_whole() {
     let table = open(&place);
     assert_eq!(table.head().unwrap().metadata, head.metadata);
     assert_eq!(table.transaction_version("loader").unwrap(), Some(7));
-    // One that is damaged stays so, where not all versions are there.
+    // A damaged checkpoint is an error if the log before it is incomplete.
     drop(table);
     fs::remove_file(folder.path().join("_delta_log/00000000000000000000.json")).unwrap();
     let checkpoint = "_delta_log/00000000000000000001.checkpoint.parquet";

@@ -28,9 +28,9 @@ mod _native {
     use crate::dataset::{DatasetWriter, check_dataset_options, dataset_options};
     #[pymodule_export]
     use crate::delta::{
-        AwaitedCommit, DeltaAppend, DeltaChanges, DeltaRows, DeltaScan, DeltaSchema, DeltaTable, RowSource,
-        await_tidying, check_condition, check_delta_options, create_object, stop_telling_loops,
-        unfit_columns,
+        AwaitedCommit, CommitCounter, DeltaAppend, DeltaChanges, DeltaRows, DeltaScan, DeltaSchema,
+        DeltaTable, RowSource, await_tidying, check_condition, check_delta_options, create_object,
+        stop_telling_loops, unfit_columns,
     };
     #[pymodule_export]
     use crate::digest::{Digest, digest, row_hashes, spark_row_sums};

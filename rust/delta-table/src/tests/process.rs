@@ -15,7 +15,7 @@ use delta_commit::log::{Digest, Listing, PutOutcome, Standing, StoreError, Unsyn
 use parquet_writer::WriteError;
 use parquet_writer::sink::Sink;
 
-use crate::{Ages, Folder, Place, Result, StoredFiles, TableError};
+use crate::{Folder, Place, Result, StoredFiles, TableError};
 
 /// A change of the folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,7 +137,7 @@ impl Place for Process {
         }))
     }
 
-    fn ages(&self, folder: &str) -> Result<Option<Ages>> {
+    fn ages(&self, folder: &str) -> Result<Option<Vec<(String, i64)>>> {
         self.folder.ages(folder)
     }
 
@@ -151,6 +151,10 @@ impl Place for Process {
 
     fn keeps(&self) -> bool {
         self.folder.keeps()
+    }
+
+    fn now_for_removal(&self) -> Result<i64> {
+        self.folder.now_for_removal()
     }
 
     fn remove(&self, names: &[String]) -> usize {

@@ -10,7 +10,7 @@ use pyo3::types::PyBytes;
 
 use super::attention::Caller;
 use super::awaited::{Awaited, AwaitedCommit};
-use super::{DeltaTable, RowSource};
+use super::{CommitCounter, DeltaTable, RowSource};
 use crate::errors::Failure;
 use crate::rows::{self, RowState, TakesRows};
 use crate::turn::{Takes, Turns, detached};
@@ -20,11 +20,13 @@ use crate::turn::{Takes, Turns, detached};
 pub(crate) struct DeltaAppend {
     pub(super) append: Turns<Append>,
     rows: RowState,
+    counter: delta_table::CommitCounter,
 }
 
 impl DeltaAppend {
     pub(super) fn new(append: Append) -> Self {
         Self {
+            counter: append.commit_counter(),
             append: Turns::new(append),
             rows: RowState::default(),
         }
@@ -186,6 +188,11 @@ impl DeltaAppend {
         detached(py, move || {
             self.append.take(|append| Ok(append.add_metrics(metrics)?))
         })
+    }
+
+    /// A counter of the versions that this process tries to write. Does no I/O.
+    fn commit_counter(&self) -> CommitCounter {
+        CommitCounter(self.counter.clone())
     }
 
     /// Takes over the files of a part.

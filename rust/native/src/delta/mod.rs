@@ -715,6 +715,17 @@ impl DeltaTable {
         Ok((stats.attempts, stats.won, stats.most_lost, effects))
     }
 
+    /// A counter of the versions that this process tries to write. Does no I/O.
+    fn commit_counter(&self) -> Option<CommitCounter> {
+        self.table.commit_counter().map(CommitCounter)
+    }
+
+    /// The error of a checkpoint that was damaged when the table was opened. Does no I/O.
+    #[getter]
+    fn damaged_checkpoint(&self) -> Option<String> {
+        self.table.damaged_checkpoint()
+    }
+
     /// Returns true if a checkpoint should be made. Of all threads that ask, one gets true.
     fn is_checkpoint_due(&self, py: Python<'_>, version: i64) -> PyResult<bool> {
         detached(py, || Ok(self.table.is_checkpoint_due(version)?))
@@ -742,6 +753,19 @@ fn create_mode(mode: &str) -> Result<CreateMode, TableError> {
                 "mode", other, "", &accepted,
             )))
         }
+    }
+}
+
+/// A counter of the versions that this process tries to write to a table.
+#[pyclass(module = "spillway._native", frozen)]
+pub(crate) struct CommitCounter(delta_table::CommitCounter);
+
+#[pymethods]
+impl CommitCounter {
+    /// Attempts so far.
+    #[getter]
+    fn attempts(&self) -> u64 {
+        self.0.attempts()
     }
 }
 
