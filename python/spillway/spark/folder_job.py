@@ -16,6 +16,7 @@ from spillway.spark.folder_contents import check_listed_elsewhere, replaced_file
 from spillway.spark.folder_partitions import in_folders_of, partition_of, where_holds
 from spillway.spark.folder_storage import FolderStorage
 from spillway.spark.location import unquoted
+from spillway.spark.row_sums import check_hashed
 from spillway.spark.scratch import choose_scratch
 from spillway.spark.uploads import JOURNAL, Upload, UploadingWriter, abort_noted, is_note
 from spillway.spark.write_job import (
@@ -111,8 +112,11 @@ class FolderJob(Job):
                 files would miss the new ones; or an overwrite would break a table in it, leave files that
                 readers see, or replace partitions that Spark's overwrite mode keeps; or `where` is no
                 condition on its partition columns.
+            SchemaError: An audit could not compare a column.
         """
         target = self.target
+        if self.readable:
+            check_hashed(target.schema)
         if self._is_copied:
             Copier(target.path, target.storage_options)
         with tempfile.TemporaryDirectory() as scratch:

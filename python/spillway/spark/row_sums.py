@@ -1,8 +1,8 @@
 """Sums of the hashes of rows: of Arrow batches that tasks write, and of files that Spark reads.
 
 The hash of a row is Spark's own `xxhash64`, which Spark takes in the JVM: no row passes to Python to be
-audited. Because a null leaves that hash as it is, where the nulls are is hashed behind the values; the crate
-``row-digest`` has the rule in words, and computes the same of Arrow arrays.
+audited. Because a null leaves that hash as it is, the positions of nulls are hashed after the values; the
+crate ``row-digest`` has the rule in words, and computes the same of Arrow arrays.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from spillway._native import spark_row_sums
+from spillway.errors import SchemaError
 from spillway.spark.settings import changed_settings
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType
 
-__all__ = ["RowSums", "sums_by", "sums_of_batch", "sums_of_frame"]
+__all__ = ["RowSums", "check_hashed", "sums_by", "sums_of_batch", "sums_of_frame"]
 
 #: Columns without nesting whose nulls share a long.
 _COLUMNS_OF_A_WORD = 63
@@ -57,6 +59,24 @@ def sums_of_batch(batch: pa.RecordBatch) -> RowSums:
         ValueError: A column has a type that Spark does not have.
     """
     return RowSums(*spark_row_sums(batch))
+
+
+def check_hashed(schema: pa.Schema) -> None:
+    """Refuse a column whose values Spark does not hash.
+
+    Raises:
+        SchemaError: There is one, of a type that Spark does not have.
+    """
+    for field in schema:
+        try:
+            spark_row_sums(pa.RecordBatchReader.from_batches(pa.schema([field]), []))
+        except ValueError as error:
+            message = (
+                f"the column {field.name} is {field.type}, which an audit cannot compare, as Spark does not "
+                f'read it ({error}): make it of another type, or run the pipeline with audit="none" and no '
+                "unique()"
+            )
+            raise SchemaError(message, field.name) from error
 
 
 def sums_of_frame(frame: DataFrame) -> RowSums:
