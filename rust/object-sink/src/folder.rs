@@ -600,8 +600,8 @@ impl Folder {
     }
 }
 
-/// Does the same to many objects, some at a time. After a failure, or once `stop` is true, no other one begins, and those
-/// that have begun are waited for.
+/// Does the same to many objects, some at a time. After a failure, or once `stop` is true, no other one begins, and
+/// those that have begun are waited for.
 ///
 /// # Errors
 /// The first [`Failure`].
