@@ -29,6 +29,7 @@ from spillway.spark.pipeline.record import SCHEMA
 from spillway.spark.pipeline.rows import GeneratedRows, count_rows
 from spillway.spark.pipeline.run import Run
 from spillway.spark.pipeline.summary import summarise
+from spillway.spark.settings import changed_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -170,6 +171,13 @@ def test_a_file_that_is_whole_again_when_it_is_looked_for_fails_the_run(
     with pytest.raises(AuditError, match=r": \w.* read again"):
         Pipeline(source=rows, sink=sink).run(spark)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_times_of_day_are_audited(spark: SparkSession, tmp_path: Path) -> None:
+    with changed_settings(spark, {"spark.sql.timeType.enabled": "true"}):
+        rows = spark.range(4).selectExpr("id", "if(id = 3, null, make_time(id * 11, 59, 58.000007)) AS at")
+        done = Pipeline(source=rows, sink=Sink(str(tmp_path / "to"))).run(spark)
+    assert (done.audit.kind, done.audit.rows, ids(tmp_path / "to")) == ("full", 4, [0, 1, 2, 3])
 
 
 def test_a_sample_reads_every_tenth_task(

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import pickle
 import secrets
+import signal
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,15 +18,15 @@ from hypothesis import strategies as st
 
 from spillway.errors import AuditError, CheckFailedError, OptionError
 from spillway.spark import Pipeline, Sink, between, unique
-from spillway.spark.copies import MOST_BYTES
-from spillway.spark.folder_job import FolderJob
+from spillway.spark.folder_job import _COPIED_FILE, FolderJob
+from spillway.spark.folder_storage import FolderStorage
 from spillway.spark.left_uploads import find_uploads
 from spillway.spark.pipeline import audit
 from spillway.spark.row_sums import RowSums
 from spillway.spark.write_job import Job, Target, job_of
 
 from ..counts import examples
-from ..stores.server import Instead, Proxy
+from ..stores.server import Instead, Late, Proxy
 from .test_jobs import SCHEMA, rows
 from .test_uploads import left, listed
 
@@ -172,11 +175,11 @@ OPTIONS = st.fixed_dictionaries({"partition_by": st.sampled_from([(), ("day",)])
 
 
 @settings(max_examples=examples(0.03))
-@given(at=st.integers(0, 22), way=st.sampled_from(["once", "from", "answered"]), options=OPTIONS)
+@given(at=st.integers(0, 24), way=st.sampled_from(["once", "from", "answered"]), options=OPTIONS)
 # After the manifest and before the copies, and in the middle of them.
 @example(at=11, way="from", options={"partition_by": ("day",), "overwrite": False})
-@example(at=13, way="from", options={"partition_by": ("day",), "overwrite": True})
-@example(at=13, way="answered", options={"partition_by": ("day",), "overwrite": True})
+@example(at=16, way="from", options={"partition_by": ("day",), "overwrite": True})
+@example(at=16, way="answered", options={"partition_by": ("day",), "overwrite": True})
 # At the end: the run is marked as done, and its driver does not learn of it.
 @example(at=15, way="answered", options={"partition_by": (), "overwrite": False})
 @example(at=16, way="answered", options={"partition_by": (), "overwrite": False})
@@ -249,29 +252,6 @@ def _refuse(*_: Any) -> None:
     raise PermissionError("on purpose")
 
 
-@pytest.mark.parametrize(
-    ("url", "options", "environment"),
-    [
-        ("gs://bucket/to", {"google_skip_signature": "true"}, {}),
-        ("az://box/to", {"azure_storage_account_name": "me", "azure_storage_account_key": "c2Vj"}, {}),
-        ("s3://bucket/to", {"aws_server_side_encryption": "aws:kms"}, {}),
-        ("s3://bucket/to", {"AWS_SSE_KMS_KEY_ID": "key"}, {}),
-        ("s3://bucket/to", {"aws_web_identity_token_file": "/token"}, {}),
-        ("s3://bucket/to", {}, {"AWS_SERVER_SIDE_ENCRYPTION": "aws:kms"}),
-    ],
-)
-def test_copies_that_would_not_follow_the_settings_are_refused_before_a_row_is_written(
-    monkeypatch: pytest.MonkeyPatch, url: str, options: dict[str, str], environment: dict[str, str]
-) -> None:
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    target = Target.of(url, SCHEMA, table="parquet", overwrite=False, options={}, storage_options=options)
-    job = job_of(target)
-    job.readable = True
-    with pytest.raises(OptionError, match="audit"):
-        job.begin()
-
-
 def test_settings_come_from_the_environment_as_those_of_the_writer(
     store: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -283,10 +263,99 @@ def test_settings_come_from_the_environment_as_those_of_the_writer(
 
 
 def test_a_file_is_no_larger_than_a_request_copies(store: Bucket) -> None:
-    for given_bytes, limit in ((None, MOST_BYTES), (1 << 40, MOST_BYTES), (1 << 20, 1 << 20)):
+    for given_bytes, limit in ((None, _COPIED_FILE), (1 << 40, _COPIED_FILE), (1 << 20, 1 << 20)):
         job = planned(store, max_file_bytes=given_bytes)
         assert isinstance(job, FolderJob)
         assert job._options("00000")["max_file_bytes"] == limit
+
+
+@pytest.mark.parametrize("options", [{}, {"run_id": "monday"}])
+def test_a_file_that_s3_does_not_copy_is_told_before_anything_is_published(
+    store: Bucket, monkeypatch: pytest.MonkeyPatch, options: dict[str, str]
+) -> None:
+    before = begun(store)
+    before.commit([before.write(rows(1), 0, 0)])
+    keys = [key for key in store.keys() if "/_spillway" not in key]  # noqa: SIM118 - a bucket is no mapping
+    job = begun(store, overwrite=True, **options)
+    results = [job.write(rows(2), 0, 0)]
+    monkeypatch.setattr("spillway.spark.folder_job._MOST_COPIED", 100)
+    with pytest.raises(OptionError, match="Nothing was published"):
+        job.commit(results)
+    job.abort()
+    assert [key for key in store.keys() if "/_spillway" not in key] == keys  # noqa: SIM118 - as above
+    assert left(store) == []
+
+
+def copier(store: Bucket, proxy: Proxy, count: int) -> tuple[FolderStorage, dict[str, str]]:
+    """A prefix behind a proxy, and copies of so many objects in it."""
+    names = [f"from/{number} %41/ü={number}" for number in range(count)]
+    for name in names:
+        store.put(f"to/{name}", name.encode())
+    options = store.options(AWS_ENDPOINT_URL=f"http://127.0.0.1:{proxy.port}", max_retries="0")
+    return FolderStorage(store.url("to"), options), {name: f"copied/{name}" for name in names}
+
+
+def copied(store: Bucket) -> list[str]:
+    return [key.removeprefix("to/copied/") for key in store.keys() if key.startswith("to/copied/")]  # noqa: SIM118
+
+
+def test_objects_of_any_name_are_copied_and_replace_what_is_there(
+    store: Bucket, proxied: Callable[..., Proxy]
+) -> None:
+    folder, places = copier(store, proxied(lambda _: None), 3)
+    store.put(f"to/{places[min(places)]}", b"old")
+    folder.copy(places)
+    assert {name: store.read(f"to/copied/{name}") for name in copied(store)} == {
+        name: name.encode() for name in places
+    }
+
+
+def test_a_copy_of_what_is_not_there_is_told_as_that(store: Bucket, proxied: Callable[..., Proxy]) -> None:
+    folder, places = copier(store, proxied(lambda _: None), 1)
+    with pytest.raises(FileNotFoundError, match="from/gone"):
+        folder.copy({"from/gone": "copied/gone", **places})
+
+
+def test_after_a_failure_no_copy_begins_and_none_is_under_way(
+    store: Bucket, proxied: Callable[..., Proxy]
+) -> None:
+    first = threading.Lock()
+
+    def fault(request: Request) -> Fault:
+        if not request.is_copy:
+            return None
+        return 403 if first.acquire(blocking=False) else Late(0.3)
+
+    proxy = proxied(fault)
+    folder, places = copier(store, proxy, 100)
+    with pytest.raises(PermissionError):
+        folder.copy(places)
+    done = copied(store)
+    assert len(done) == sum(each.is_copy for each in proxy.seen) - 1
+    assert len(done) < 64
+    proxy.wait_until_alone()
+    assert copied(store) == done
+
+
+def test_after_ctrl_c_no_copy_begins_and_none_is_under_way(
+    store: Bucket, proxied: Callable[..., Proxy]
+) -> None:
+    def fault(request: Request) -> Fault:
+        if request.is_copy and not signalled.is_set():
+            signalled.set()
+            os.kill(os.getpid(), signal.SIGINT)
+        return Late(1) if request.is_copy else None
+
+    signalled = threading.Event()
+    proxy = proxied(fault)
+    folder, places = copier(store, proxy, 100)
+    with pytest.raises(KeyboardInterrupt):
+        folder.copy(places)
+    done = copied(store)
+    assert len(done) == sum(each.is_copy for each in proxy.seen)
+    assert len(done) < 64
+    proxy.wait_until_alone()
+    assert copied(store) == done
 
 
 @pytest.fixture

@@ -973,6 +973,23 @@ def test_a_table_whose_files_an_audit_could_not_compare_is_refused_before_a_row_
     assert data_files(tmp_path / "to") == set()
 
 
+@pytest.mark.parametrize(
+    "kind", [pa.float16(), pa.time32("ms"), pa.list_(pa.dictionary(pa.int8(), pa.timestamp("ns")))]
+)
+def test_a_column_that_an_audit_cannot_compare_is_refused_before_a_row_is_written(
+    tmp_path: Path, kind: pa.DataType
+) -> None:
+    schema = pa.schema({"id": pa.int64(), "odd": kind})
+    job = job_of(Target.of(str(tmp_path / "to"), schema, table="parquet", overwrite=False, options={}))
+    job.readable = True
+    with pytest.raises(SchemaError, match="audit") as refused:
+        job.begin()
+    assert refused.value.column == "odd"
+    assert not (tmp_path / "to").exists()
+    job.readable = False
+    job.begin()
+
+
 @pytest.mark.parametrize("readable", [True, False])
 def test_a_table_with_column_mapping_is_refused_before_a_row_is_written(
     tmp_path: Path, *, readable: bool

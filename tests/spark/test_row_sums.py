@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 
 import spillway
 from spillway.spark.row_sums import RowSums, sums_by, sums_of_batch, sums_of_frame
+from spillway.spark.schema import _SIMPLE
+from spillway.spark.settings import changed_settings
 
 from ..counts import count
 from . import drawn_types
@@ -37,6 +40,16 @@ def check(spark: SparkSession, folder: Path, table: pa.Table) -> None:
 
 def test_sums_of_the_ends_of_every_type_are_sparks(spark: SparkSession, tmp_path: Path) -> None:
     check(spark, tmp_path, drawn_types.ends_of_types())
+
+
+def test_sums_of_every_simple_type_that_is_accepted_are_sparks(spark: SparkSession, tmp_path: Path) -> None:
+    ends = drawn_types.ends_of_types()
+    values = {ends.schema.field(name).type: ends[name].to_pylist() for name in ends.column_names}
+    values[pa.time64("us")] = [dt.time.min, dt.time.max, None]
+    kinds = {name: kind(pa) for name, kind in _SIMPLE.items()}
+    columns = {name: pa.array(values[kind], kind) for name, kind in kinds.items()}
+    with changed_settings(spark, {"spark.sql.timeType.enabled": "true"}):
+        check(spark, tmp_path, pa.table(columns))
 
 
 @given(data=st.data())

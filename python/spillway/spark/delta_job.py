@@ -21,6 +21,7 @@ from spillway.errors import (
 )
 from spillway.spark import touched
 from spillway.spark.location import unquoted
+from spillway.spark.row_sums import check_hashed
 from spillway.spark.scratch import choose_scratch
 from spillway.spark.write_job import (
     Clock,
@@ -87,8 +88,10 @@ class DeltaJob(Job):
         """Refuse a table whose files would not have the columns of the rows as an audit looks for them.
 
         Raises:
-            SchemaError: The table has another type for a column, which the writer converts to.
+            SchemaError: The table has another type for a column, which the writer converts to; or an audit
+                could not compare the column.
         """
+        check_hashed(self.target.schema)
         schema: Any = table.schema  # what pa.schema takes, and its stubs do not
         types = {field.name: field.type for field in pa.schema(schema)}
         for field in self.target.schema:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import spillway.delta
 from spillway.errors import OptionError, TableNotFoundError
-from spillway.spark.copies import MOST_BYTES, Copier
 from spillway.spark.folder_contents import check_listed_elsewhere, replaced_files
 from spillway.spark.folder_partitions import in_folders_of, partition_of, where_holds
 from spillway.spark.folder_storage import FolderStorage
-from spillway.spark.location import unquoted
+from spillway.spark.location import scheme_of, unquoted
+from spillway.spark.row_sums import check_hashed
 from spillway.spark.scratch import choose_scratch
 from spillway.spark.uploads import JOURNAL, Upload, UploadingWriter, abort_noted, is_note
 from spillway.spark.write_job import (
@@ -29,7 +29,7 @@ from spillway.spark.write_job import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -50,6 +50,10 @@ _CLAIM = "_commit"
 SUCCESS = "_SUCCESS"
 #: What is left of jobs that failed, this package's or Hadoop's, and no content of a folder.
 _LEFT = (STAGING, "_temporary")
+#: The most bytes of an object that S3 copies by one request.
+_MOST_COPIED = 5 << 30
+#: The size at which a file ends that is copied: a writer may exceed its limit a little.
+_COPIED_FILE = 4 << 30
 #: Names of files that a message shows.
 _SHOWN = 5
 
@@ -111,10 +115,11 @@ class FolderJob(Job):
                 files would miss the new ones; or an overwrite would break a table in it, leave files that
                 readers see, or replace partitions that Spark's overwrite mode keeps; or `where` is no
                 condition on its partition columns.
+            SchemaError: An audit could not compare a column.
         """
         target = self.target
-        if self._is_copied:
-            Copier(target.path, target.storage_options)
+        if self.readable:
+            check_hashed(target.schema)
         with tempfile.TemporaryDirectory() as scratch:
             self._writer(Path(scratch, "check"), "check").abort()
         storage = self._storage()
@@ -260,7 +265,7 @@ class FolderJob(Job):
         target = self.target
         limits = dict(target.limits)
         if self._is_copied:
-            limits["max_file_bytes"] = min(limits.get("max_file_bytes", MOST_BYTES), MOST_BYTES)
+            limits["max_file_bytes"] = min(limits.get("max_file_bytes", _COPIED_FILE), _COPIED_FILE)
         return {
             "partition_by": target.partition_by,
             "basename_template": f"part-{task}-{self.id}.c{{i:03d}}.parquet",
@@ -373,6 +378,23 @@ class FolderJob(Job):
                     f"and the task wrote {result.size}. Nothing was published: run the write again"
                 )
                 raise OSError(message)
+            self._check_copied({name: found[name] for name in result.files})
+
+    def _check_copied(self, sizes: Mapping[str, int]) -> None:
+        """Refuse a file that S3 does not copy.
+
+        Raises:
+            OptionError: There is one: a row group was larger than a file is to be.
+        """
+        large = [name for name, size in sizes.items() if size > _MOST_COPIED]
+        if large and self._is_copied and scheme_of(self.target.path) == "s3":
+            message = (
+                f"{_shown(large)} in {self._storage().root}/{self._staging}: {sizes[large[0]]:,} bytes, and "
+                f"S3 copies at most {_MOST_COPIED:,} by one request. Nothing was published: choose fewer "
+                'row_group_rows or a smaller max_file_bytes; or table="delta", or audit="none" and no '
+                "unique(), which copy nothing"
+            )
+            raise OptionError(message, "row_group_rows")
 
     @staticmethod
     def _withdrawn(

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from spillway import _native
 from spillway.errors import OptionError
-from spillway.spark.copies import Copier
 from spillway.spark.location import is_local
 
 if TYPE_CHECKING:
@@ -173,21 +172,11 @@ class FolderStorage:
         """Copy objects of a store to other names, some at a time; what is there is replaced.
 
         Raises:
-            OptionError: The store has no copies, as `Copier`.
             FileNotFoundError: An object is gone.
             OSError: The store refuses or does not answer. Any of the copies may be there.
         """
-        copier = Copier(self.root, self._options)
-
-        def copy(name: str) -> None:
-            try:
-                copier.copy(name, places[name])
-            except OSError as error:
-                if not self.has(name):
-                    raise _missing(self._path(name)) from error
-                raise
-
-        self._at_once(copy, list(places))
+        assert self.objects is not None  # noqa: S101 - local files are moved
+        self.objects.copy(list(places.items()))
 
     def remove(self, names: Sequence[str]) -> None:
         """Remove files, and locally the folders that only they were in; one that is gone is no error.

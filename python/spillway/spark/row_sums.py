@@ -11,15 +11,17 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from spillway._native import spark_row_sums
+from spillway.errors import SchemaError
 from spillway.spark.settings import changed_settings
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import Column, DataFrame, Row
     from pyspark.sql.types import DataType
 
-__all__ = ["RowSums", "sums_by", "sums_of_batch", "sums_of_frame"]
+__all__ = ["RowSums", "check_hashed", "sums_by", "sums_of_batch", "sums_of_frame"]
 
 #: Columns without nesting whose nulls share a long.
 _COLUMNS_OF_A_WORD = 63
@@ -58,6 +60,24 @@ def sums_of_batch(batch: pa.RecordBatch) -> RowSums:
         ValueError: A column has a type that Spark does not have.
     """
     return RowSums(*spark_row_sums(batch))
+
+
+def check_hashed(schema: pa.Schema) -> None:
+    """Refuse a column whose values Spark does not hash.
+
+    Raises:
+        SchemaError: There is one, of a type that Spark does not have.
+    """
+    for field in schema:
+        try:
+            spark_row_sums(pa.RecordBatchReader.from_batches(pa.schema([field]), []))
+        except ValueError as error:
+            message = (
+                f"the column {field.name} is {field.type}, which an audit cannot compare, as Spark does not "
+                f'read it ({error}): make it of another type, or run the pipeline with audit="none" and no '
+                "unique()"
+            )
+            raise SchemaError(message, field.name) from error
 
 
 def sums_of_frame(frame: DataFrame) -> RowSums:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["arrow_schema", "check_names", "exchanged_schema", "quoted", "row_metadata"]
 
+#: The most digits of a second that a time of day in microseconds has.
+_DIGITS_OF_MICROS = 6
 _ROW_METADATA = "org.apache.spark.sql.parquet.row.metadata"
 
 
@@ -27,8 +29,9 @@ def quoted(name: str) -> str:
 def arrow_schema(schema: StructType) -> pa.Schema:
     """Convert the schema of a DataFrame.
 
-    Timestamps with a zone are in UTC, times of day in microseconds. Types of users become the types that they
-    are made of.
+    Timestamps with a zone are in UTC. Times of day are in microseconds, and in nanoseconds where the type has
+    more than six digits of a second, as in Spark's own files. Types of users become the types that they are
+    made of.
 
     Raises:
         SchemaError: A column has a type that neither Arrow nor Parquet carries.
@@ -120,7 +123,9 @@ def _converted(data_type: DataType, path: str) -> pa.DataType:
             f"{_REMEDIES.get(name, 'cast it first, or leave it out')}",
             path,
         )
-    return _SIMPLE[name](pa)
+    # By its name: Spark has the type from 4.1 on.
+    is_finer = name == "TimeType" and getattr(data_type, "precision", 0) > _DIGITS_OF_MICROS
+    return pa.time64("ns") if is_finer else _SIMPLE[name](pa)
 
 
 def _struct(data_type: StructType, path: str) -> pa.DataType:

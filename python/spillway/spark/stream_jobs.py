@@ -138,14 +138,9 @@ class FolderBatch(FolderJob):
             _log.info("%s has batch %d of %s already", self.target.path, self._batch, self._query)
             self._end(storage)
             return SparkWriteResult(0, 0, 0, None, 0.0)
-        # What an overwrite refuses is refused before anything is decided.
-        present = self._outgoing(storage)
-        staged, replaces_touched = self._decided(storage, results)
+        staged, outgoing = self._decided(storage, results)
         self._fulfil(storage, staged)
-        wanted = {each.place for each in staged}
-        if replaces_touched:
-            present = in_folders_of(present, wanted)
-        self._remove_old(storage, [name for name in present if name not in wanted])
+        self._remove_old(storage, outgoing)
         self._complete(storage, staged)
         storage.mark(self._done)
         self._end(storage, {each.attempt for each in staged})
@@ -155,16 +150,26 @@ class FolderBatch(FolderJob):
     def _complete(self, storage: FolderStorage, staged: Sequence[Staged]) -> None:
         """Do what is due when all files are there, before the batch is marked as done."""
 
-    def _decided(self, storage: FolderStorage, results: Sequence[TaskResult]) -> tuple[list[Staged], bool]:
-        """What the manifest of the batch names, which is written unless it was before.
+    def _before_decision(self, storage: FolderStorage) -> None:
+        """Do what has to precede the manifest, once nothing refuses the files any more."""
+
+    def _decided(
+        self, storage: FolderStorage, results: Sequence[TaskResult]
+    ) -> tuple[list[Staged], list[str]]:
+        """The new files and those that they replace, by the manifest, which is written unless it was before.
+
+        Whoever completes the batch replaces what the manifest says: files that another write has added since
+        stay.
 
         Raises:
             OSError: A file of a task is not as the task left it: no manifest names it, and a replay writes it
                 again.
+            OptionError: An overwrite is refused.
         """
         name = self._manifest
         if storage.has(name):
             return self._parsed(storage, name)
+        outgoing = self._outgoing(storage)
         try:
             self._check_staged(storage, results)
         except OSError:
@@ -173,6 +178,10 @@ class FolderBatch(FolderJob):
                 raise
             return self._parsed(storage, name)
         staged = staged_files(results)
+        wanted = {each.place for each in staged}
+        if self.replaces_touched(results):
+            outgoing = in_folders_of(outgoing, wanted)
+        outgoing = [each for each in outgoing if each not in wanted]
         manifest: dict[str, Any] = {
             "form": 1,
             "query": self._query,
@@ -182,14 +191,15 @@ class FolderBatch(FolderJob):
             "files": {each.name: each.place for each in staged},
             # What completes the upload to the place, by the same names.
             "uploads": {each.name: each.upload._asdict() for each in staged if each.upload},
-            "replaces_touched": self.replaces_touched(results),
+            "replaces": outgoing,
             # Two drivers write different manifests, even of no files.
             "commit": secrets.token_hex(8),
         }
+        self._before_decision(storage)
         if not storage.create_once(name, json.dumps(manifest, indent=1).encode()):
             _log.info("another driver decided about batch %d of %s", self._batch, self._query)
             return self._parsed(storage, name)
-        return staged, manifest["replaces_touched"]
+        return staged, outgoing
 
     def _fulfil(self, storage: FolderStorage, staged: list[Staged]) -> None:
         """Make the files appear that have not yet."""
@@ -225,8 +235,8 @@ class FolderBatch(FolderJob):
             )
             raise FileNotFoundError(message)
 
-    def _parsed(self, storage: FolderStorage, name: str) -> tuple[list[Staged], bool]:
-        """The files that the manifest of this name has, and if they replace those of their partitions alone.
+    def _parsed(self, storage: FolderStorage, name: str) -> tuple[list[Staged], list[str]]:
+        """The files that the manifest of this name has, and those that they replace.
 
         Raises:
             OSError: It is damaged.
@@ -236,7 +246,7 @@ class FolderBatch(FolderJob):
             names = list(dict(found["files"]))
             uploads = {name: Upload(**each) for name, each in found.get("uploads", {}).items()}
             staged = [Staged(name, uploads.get(name)) for name in names]
-            return staged, bool(found.get("replaces_touched"))
+            return staged, list(found["replaces"])
         except (ValueError, KeyError, TypeError) as error:
             message = (
                 f"{storage.root}/{name} is damaged ({error}). To let the query write the batch again, delete "
@@ -288,16 +298,8 @@ class FolderRun(FolderBatch):
         super().commit(())
         return True
 
-    def commit(self, results: Sequence[TaskResult]) -> SparkWriteResult:
-        storage = self._storage()
-        is_open = not storage.has(self._manifest)
-        if is_open:
-            storage.remove(storage.present([SUCCESS]))
-        done = super().commit(results)
-        if is_open and not storage.has(SUCCESS):
-            # Another driver of the run was quicker, and had made the mark that this one removed.
-            storage.mark(SUCCESS)
-        return done
+    def _before_decision(self, storage: FolderStorage) -> None:
+        storage.remove(storage.present([SUCCESS]))
 
     def _complete(self, storage: FolderStorage, staged: Sequence[Staged]) -> None:
         # Before the run is done: afterwards, a missing `_SUCCESS` says that another write is under way.

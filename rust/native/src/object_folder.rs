@@ -109,6 +109,11 @@ impl ObjectFolder {
         detached(py, || self.folder.write(name, body).map_err(failure))
     }
 
+    /// Copies objects to other names, and replaces what is there. The store carries the copies out itself.
+    fn copy(&self, py: Python<'_>, places: Vec<(String, String)>) -> PyResult<()> {
+        detached(py, move || self.folder.copy(&places).map_err(failure))
+    }
+
     /// Deletes objects; one that is gone is no error. Returns those that may still be there, with the errors.
     fn delete(&self, py: Python<'_>, names: Vec<String>) -> PyResult<Vec<(String, PyErr)>> {
         let failed = detached(py, move || Ok(self.folder.delete_each(&names)))?;

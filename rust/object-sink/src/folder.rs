@@ -134,7 +134,7 @@ pub struct Listed {
 
 /// A folder of an object store, with clients that belong to this process.
 pub struct Folder {
-    address: Address,
+    pub(crate) address: Address,
     /// A client that repeats a request when its answer was lost.
     pub(crate) store: Arc<dyn Client>,
     /// A client that sends each request once. A repeated creation may find the object that it created itself, and a
@@ -144,7 +144,7 @@ pub struct Folder {
     url: String,
     secrets: Secrets,
     attend: fn() -> Attend,
-    runtime: Handle,
+    pub(crate) runtime: Handle,
 }
 
 impl Folder {
@@ -302,7 +302,7 @@ impl Folder {
         self.wait(self.size_of(relative))?
     }
 
-    async fn size_of(&self, relative: &str) -> Result<Option<u64>, Failure> {
+    pub(crate) async fn size_of(&self, relative: &str) -> Result<Option<u64>, Failure> {
         Ok(self.head(relative).await?.map(|found| found.size))
     }
 
@@ -504,6 +504,15 @@ impl Folder {
         failed.collect()
     }
 
+    /// A client of the folder's store whose requests have this time limit.
+    pub(crate) fn client(&self, time: &str) -> Result<Arc<dyn Client>, Failure> {
+        let connected = self.address.connect(self.address.retry.clone(), time, Watcher);
+        connected.map_err(|error| Failure {
+            message: error.to_string(),
+            kind: FailureKind::Refused,
+        })
+    }
+
     /// Deletes objects, roughly in this order, as far as that can be done; returns the number of deleted ones.
     #[must_use]
     pub fn remove(&self, relative: &[String]) -> usize {
@@ -589,6 +598,32 @@ impl Folder {
             kind,
         }
     }
+}
+
+/// Does the same to many objects, some at a time. After a failure, or once `stop` is true, no other one begins, and
+/// those that have begun are waited for.
+///
+/// # Errors
+/// The first [`Failure`].
+pub(crate) async fn until_failure<'a, T, F: Future<Output = Result<(), Failure>>>(
+    items: &'a [T],
+    stop: &Cell<bool>,
+    work: impl Fn(&'a T) -> F,
+) -> Result<(), Failure> {
+    let first = RefCell::new(None);
+    let all = stream::iter(items).for_each_concurrent(MOST_FLYING, |item| {
+        let request = (!stop.get()).then(|| work(item));
+        let first = &first;
+        async move {
+            let Some(request) = request else { return };
+            if let Err(failure) = request.await {
+                stop.set(true);
+                first.borrow_mut().get_or_insert(failure);
+            }
+        }
+    });
+    all.await;
+    first.into_inner().map_or(Ok(()), Err)
 }
 
 /// The path of an object below a prefix; empty for an object that marks the prefix as a folder.

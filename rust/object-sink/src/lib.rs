@@ -6,6 +6,7 @@
 //! [`DatasetObjects`] are those of a dataset. [`PendingObjects`] leave their completion to another process. [`watch`]
 //! records the date and the status of answers. [`scrub`] keeps secrets out of messages. [`runtime`] runs the requests.
 
+mod copies;
 mod dataset;
 mod folder;
 mod held;

@@ -4,17 +4,16 @@
 //! id and parts. The driver completes the uploads of the tasks that count, and aborts all others. No object is staged,
 //! copied or renamed.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use futures_util::{StreamExt, stream};
 use parquet_dataset::{DatasetOptions, Places, Published, SpreadFile, Storage, Unpublished};
 use parquet_writer::WriteError;
 use parquet_writer::sink::Sink;
 
 use crate::dataset::Naming;
-use crate::folder::{Failure, Folder, MOST_FLYING, below};
+use crate::folder::{Failure, Folder, below, until_failure};
 use crate::held::HeldUploads;
 use crate::sink::Attend;
 use crate::upload::{PendingUpload, Upload};
@@ -98,24 +97,9 @@ impl Folder {
     /// # Errors
     /// The first [`Failure`]; any of the objects may have appeared.
     pub fn complete(&self, uploads: &[PendingUpload]) -> Result<(), Failure> {
-        let (stop, first) = (Cell::new(false), RefCell::new(None));
-        let all = stream::iter(uploads).for_each_concurrent(MOST_FLYING, |upload| {
-            let (stop, first) = (&stop, &first);
-            async move {
-                if stop.get() {
-                    return;
-                }
-                if let Err(failure) = self.completed(upload).await {
-                    stop.set(true);
-                    first.borrow_mut().get_or_insert(failure);
-                }
-            }
-        });
-        let waited = self.wait(all);
-        match first.into_inner() {
-            Some(failure) => Err(failure),
-            None => waited,
-        }
+        self.wait(until_failure(uploads, &Cell::new(false), |upload| {
+            self.completed(upload)
+        }))?
     }
 
     async fn completed(&self, pending: &PendingUpload) -> Result<(), Failure> {

@@ -204,6 +204,11 @@ impl Address {
         url.into()
     }
 
+    /// Returns true if the store may answer a request for a copy before the copy is complete.
+    pub fn copies_later(&self) -> bool {
+        matches!(self.scheme, ObjectStoreScheme::MicrosoftAzure)
+    }
+
     /// A key that differs between locations, and between users of one location with other rights. It holds secrets.
     pub fn key(&self) -> String {
         format!("{}\0{:?}\0{:?}", self.shown, self.settings, self.retry)

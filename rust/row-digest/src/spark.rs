@@ -2,9 +2,9 @@
 //!
 //! Spark's `xxhash64` chains XXH64 over the columns: the hash of one value is the seed of the next, and a null leaves
 //! the seed as it is (`HashExpression` in Catalyst). Nulls at different places would therefore hash alike, and so would
-//! an empty list and one of nulls. Behind the values, the hash of a row takes in where they are:
+//! an empty list and one of nulls. After the values, the positions of nulls are hashed:
 //!
-//! 1. for each 63 columns without nesting, in their order, a long with a bit for each null;
+//! 1. for every 63 columns without nesting, in their order, a long with a bit for each null;
 //! 2. for each nested column its [`Shape`].
 //!
 //! Floats hash as Spark's: -0.0 like 0.0, and every NaN like one.
@@ -12,8 +12,9 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowPrimitiveType, Date32Type, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, Float32Type,
-    Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType,
-    TimestampMillisecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, Time64MicrosecondType, Time64NanosecondType,
+    TimestampMicrosecondType, TimestampMillisecondType, TimestampSecondType, UInt8Type, UInt16Type,
+    UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, OffsetSizeTrait, RecordBatch, StructArray};
 use arrow_buffer::ArrowNativeType;
@@ -116,6 +117,11 @@ fn hash_of(array: &dyn Array) -> Result<Hash<'_>, Error> {
             primitive::<TimestampMillisecondType>(array, |v, seed| long(v.wrapping_mul(1000), seed))
         }
         T::Timestamp(TimeUnit::Microsecond, _) => primitive::<TimestampMicrosecondType>(array, long),
+        // Spark keeps a time of day in a long of nanoseconds. It does not read times in milliseconds.
+        T::Time64(TimeUnit::Microsecond) => {
+            primitive::<Time64MicrosecondType>(array, |v, seed| long(v.wrapping_mul(1000), seed))
+        }
+        T::Time64(TimeUnit::Nanosecond) => primitive::<Time64NanosecondType>(array, long),
         T::Decimal32(precision, _) => {
             let hash = decimal(*precision);
             primitive::<Decimal32Type>(array, move |v, seed| hash(v.into(), seed))
@@ -193,11 +199,11 @@ fn bytes<'a, A: arrow_array::ArrayAccessor + 'a>(
 
 fn hash_of_dictionary(array: &dyn Array) -> Result<Hash<'_>, Error> {
     let dictionary = array.as_any_dictionary();
+    let value = hash_of(dictionary.values().as_ref())?;
     if dictionary.values().is_empty() {
         return Ok(Box::new(|_, seed| seed));
     }
     let keys = dictionary.normalized_keys();
-    let value = hash_of(dictionary.values().as_ref())?;
     Ok(unless_null(array, move |index, seed| value(keys[index], seed)))
 }
 

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use arrow_array::types::Int32Type;
 use arrow_array::{
     ArrayRef, DictionaryArray, Float16Array, Float64Array, Int32Array, Int64Array, ListArray, RecordBatch,
-    StringArray, StringViewArray, StructArray,
+    StringArray, StringViewArray, StructArray, Time64MicrosecondArray, Time64NanosecondArray,
+    new_empty_array,
 };
-use arrow_schema::{DataType, Field};
+use arrow_schema::{DataType, Field, TimeUnit};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -44,6 +45,19 @@ fn the_example_of_sparks_documentation_has_the_hash_that_it_says() {
     let int = |value: i32, seed| twox_hash::XxHash64::oneshot(seed, &value.to_le_bytes());
     let shape = int(0, int(1, with_word(0, 5_602_566_077_635_097_486)));
     assert_eq!(spark_row_hashes(&rows).unwrap(), [shape]);
+}
+
+#[test]
+fn a_time_of_day_hashes_as_its_nanoseconds() {
+    // SELECT xxhash64(make_time(1, 2, 3.000004)) is 6425569229933067245.
+    let columns: [ArrayRef; 2] = [
+        Arc::new(Time64MicrosecondArray::from(vec![3_723_000_004])),
+        Arc::new(Time64NanosecondArray::from(vec![3_723_000_004_000])),
+    ];
+    for column in columns {
+        let hashes = spark_row_hashes(&batch(vec![column])).unwrap();
+        assert_eq!(hashes, [with_word(0, 6_425_569_229_933_067_245)]);
+    }
 }
 
 #[test]
@@ -96,6 +110,20 @@ fn zeros_and_nans_hash_as_one() {
 fn a_type_that_spark_does_not_have_is_refused() {
     let rows = batch(vec![Arc::new(Float16Array::from(vec![half::f16::ONE]))]);
     assert_eq!(spark_row_hashes(&rows), Err(Error::NotInSpark("Float16".into())));
+}
+
+#[test]
+fn a_type_that_spark_does_not_have_is_refused_without_rows() {
+    let half = DataType::Float16;
+    let listed = DataType::new_list(half.clone(), true);
+    let indexed = DataType::Dictionary(Box::new(DataType::Int32), Box::new(half));
+    for kind in [listed, indexed, DataType::Time32(TimeUnit::Millisecond)] {
+        let rows = batch(vec![new_empty_array(&kind)]);
+        assert!(
+            matches!(spark_row_hashes(&rows), Err(Error::NotInSpark(_))),
+            "{kind}"
+        );
+    }
 }
 
 proptest! {

@@ -1,0 +1,90 @@
+"""Named runs of a folder: a repeated run completes what was decided, and a refused one changes nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spillway.errors import OptionError
+from spillway.spark.folder_job import FolderJob
+from spillway.spark.write_job import Target, job_of
+
+from .test_jobs import SCHEMA, begun, hidden, ids, rows, spoil
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OVERWRITES: list[dict[str, Any]] = [
+    {},
+    {"partition_by": ("day",)},
+    {"partition_by": ("day",), "where": "day = 'd1'"},
+    {"partition_by": ("day",), "partition_overwrite": "dynamic"},
+]
+
+
+class KilledError(BaseException):
+    """A driver dies."""
+
+
+def killed(monkeypatch: pytest.MonkeyPatch, at: str, path: Path, *numbers: int, **options: Any) -> None:
+    """Write rows by a driver that dies at a step of its commit."""
+
+    def die(*_: Any) -> None:
+        raise KilledError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FolderJob, at, die)
+        job = begun(path, run_id="monday", **options)
+        with pytest.raises(KilledError):
+            job.commit([job.write(rows(*numbers), 0, 0)])
+
+
+@pytest.mark.parametrize("at", ["_publish", "_remove_old"])
+@pytest.mark.parametrize("options", OVERWRITES)
+def test_an_overwrite_that_is_completed_keeps_what_others_have_written_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str, options: dict[str, Any]
+) -> None:
+    to, partition_by = tmp_path / "to", options.get("partition_by", ())
+    before = begun(to, partition_by=partition_by)
+    before.commit([before.write(rows(1), 0, 0)])
+    killed(monkeypatch, at, to, 3, overwrite=True, **options)
+    between = begun(to, partition_by=partition_by, run_id="tuesday")
+    between.commit([between.write(rows(5, 6), 0, 0)])
+    assert begun(to, run_id="monday", overwrite=True, **options).is_repeated()
+    assert (ids(to), hidden(to), (to / "_SUCCESS").exists()) == ([3, 5, 6], [], True)
+
+
+def test_an_overwrite_that_is_completed_replaces_what_its_first_run_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    to = tmp_path / "to"
+    before = begun(to, partition_by="day")
+    before.commit([before.write(rows(1, 2), 0, 0)])
+    killed(monkeypatch, "_remove_old", to, 3, overwrite=True, partition_by="day", where="day = 'd1'")
+    # A file that an overwrite would refuse now.
+    (to / "notes.txt").touch()
+    target = Target.of(
+        *(str(to), SCHEMA), table="parquet", overwrite=True, partition_by="day", run_id="monday", options={}
+    )
+    assert job_of(target).is_repeated()
+    (to / "notes.txt").unlink()
+    assert ids(to) == [2, 3]
+
+
+def test_a_run_that_is_refused_leaves_the_mark_of_the_folder(tmp_path: Path) -> None:
+    to = tmp_path / "to"
+    before = begun(to, partition_by="day")
+    before.commit([before.write(rows(1, 2), 0, 0)])
+    outside = begun(to, partition_by="day", overwrite=True, where="day = 'd1'", run_id="monday")
+    results = [outside.write(rows(3, 4), 0, 0)]
+    with pytest.raises(OptionError, match="outside"):
+        outside.commit(results)
+    outside.abort()
+    damaged = begun(to, partition_by="day", run_id="tuesday")
+    results = [damaged.write(rows(5), 0, 0)]
+    spoil(to, "torn")
+    with pytest.raises(OSError, match="Nothing was published"):
+        damaged.commit(results)
+    damaged.abort()
+    assert (ids(to), hidden(to), (to / "_SUCCESS").exists()) == ([1, 2], [], True)
