@@ -1,5 +1,5 @@
-//! Direct access to the memory of a `str`, an `int`, a `float` and a `dict`: a call of the stable ABI would take as long
-//! as all else that is done for a cell.
+//! Direct access to the memory of a `str`, an `int`, a `float` and a `dict`: a call of the stable ABI would take as
+//! long as all else that is done for a cell.
 //!
 //! Only the layouts of versions of `CPython` that are tested are tried, and each is verified: it has to read what the
 //! stable ABI says of values of all sizes, and to decline what it does not understand. In other versions, and for a
@@ -35,7 +35,8 @@ const DIGIT_BITS: u32 = 30;
 const USED: usize = HEAD;
 const KEYS: usize = HEAD + 16;
 const APART: usize = HEAD + 24;
-/// Keys: the logarithm of the size of their index, their kind, the number of their entries, and the index. Entries follow.
+/// Keys: the logarithm of the size of their index, their kind, the number of their entries, and the index, which entries
+/// follow.
 const INDEX_BITS: usize = 9;
 const KIND: usize = 10;
 const ENTRIES: usize = 24;
@@ -121,8 +122,8 @@ impl Layout {
         self.float.then(|| unsafe { field(float, HEAD) })
     }
 
-    /// The items of a dict in their order, if its keys are text and none was removed; none where the stable ABI has to be
-    /// asked. They are valid until the dict changes.
+    /// The items of a dict in their order, if its keys are text and none was removed; none where the stable ABI has to
+    /// be asked. They are valid until the dict changes.
     #[inline]
     pub fn items<'a>(&self, dict: *mut ffi::PyObject) -> Option<&'a [Cell]> {
         if !self.dict {
