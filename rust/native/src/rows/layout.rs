@@ -35,8 +35,8 @@ const DIGIT_BITS: u32 = 30;
 const USED: usize = HEAD;
 const KEYS: usize = HEAD + 16;
 const APART: usize = HEAD + 24;
-/// Keys: the logarithm of the size of their index, their kind, the number of their entries, and the index, which entries
-/// follow.
+/// Keys: the logarithm of the size of their index, their kind, the number of their entries, and the index, which
+/// entries follow.
 const INDEX_BITS: usize = 9;
 const KIND: usize = 10;
 const ENTRIES: usize = 24;
