@@ -11,7 +11,6 @@ use rows::{Misfit, RowError, Rows, Shape, Visitor as _};
 use crate::errors::Failure;
 use crate::rows::cells::{Fault, Reader, class_of};
 use crate::rows::intake::{Intake, Rules};
-use crate::rows::layout::Layout;
 use crate::rows::usual::{Cell, gather};
 use crate::rows::{Kept, SAMPLE_ROWS, TakesRows, guess};
 
@@ -135,11 +134,11 @@ enum Next<'a, 'py> {
 impl<'py> Ahead<'py> {
     /// Returns the next row: a gathered one, if rows come from a list and are dicts.
     #[inline]
-    fn next(&mut self, supply: &mut Supply<'py>, layout: Layout) -> Next<'_, 'py> {
+    fn next(&mut self, supply: &mut Supply<'py>) -> Next<'_, 'py> {
         if self.pause > 0 {
             self.pause -= 1;
         } else {
-            self.gather(supply, layout);
+            self.gather(supply);
         }
         if let Some((row, cells)) = self.rows.pop_front() {
             let used = std::mem::replace(&mut self.current, cells);
@@ -151,12 +150,12 @@ impl<'py> Ahead<'py> {
     }
 
     #[inline]
-    fn gather(&mut self, supply: &Supply<'py>, layout: Layout) {
+    fn gather(&mut self, supply: &Supply<'py>) {
         while self.rows.len() < ROWS_AHEAD
             && let Some(row) = supply.ahead(self.rows.len())
         {
             let mut cells = self.spare.pop().unwrap_or_default();
-            gather(layout, &row, &mut cells);
+            gather(&row, &mut cells);
             self.rows.push_back((row, cells));
         }
     }
@@ -213,7 +212,7 @@ fn walk<'py>(
     let mut index = 0;
     loop {
         let len = rows.rows();
-        let row = match ahead.next(&mut supply, reader.layout) {
+        let row = match ahead.next(&mut supply) {
             Next::Gathered(row, cells) => {
                 if let Ok(true) = reader.gathered(cells, &mut rows.fields, len) {
                     rows.commit();

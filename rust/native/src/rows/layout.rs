@@ -1,5 +1,5 @@
-//! Direct access to the memory of a `str`, an `int`, a `float` and a `dict`: a call of the stable ABI would take as
-//! long as all else that is done for a cell.
+//! Direct access to the memory of a `str`, an `int` and a `float`: a call of the stable ABI would take as long as all
+//! else that is done for a cell.
 //!
 //! Only the layouts of versions of `CPython` that are tested are tried, and each is verified: it has to read what the
 //! stable ABI says of values of all sizes, and to decline what it does not understand. In other versions, and for a
@@ -10,9 +10,7 @@ use std::ffi::c_char;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyFloat, PyInt, PyString};
-
-use crate::rows::usual::{Cell, walk};
+use pyo3::types::{PyFloat, PyInt, PyString};
 
 /// The versions whose layouts are known and tested, as the minor versions of 3.
 const KNOWN: std::ops::RangeInclusive<u8> = 11..=13;
@@ -31,18 +29,6 @@ const ASCII_STARTS: [usize; 2] = [40, 48];
 const SIZE: usize = HEAD;
 const DIGITS: usize = HEAD + 8;
 const DIGIT_BITS: u32 = 30;
-/// Dicts: the number of their items, their keys, and the values of those that share keys with others.
-const USED: usize = HEAD;
-const KEYS: usize = HEAD + 16;
-const APART: usize = HEAD + 24;
-/// Keys: the logarithm of the size of their index, their kind, the number of their entries, and the index, which
-/// entries follow.
-const INDEX_BITS: usize = 9;
-const KIND: usize = 10;
-const ENTRIES: usize = 24;
-const INDEX: usize = 32;
-/// The kind of keys that are all text. Their entries are a key and a value each.
-const ALL_TEXT: u8 = 1;
 
 /// The layouts that were verified. Those that were not decline every value.
 #[derive(Clone, Copy, Default)]
@@ -51,7 +37,6 @@ pub(super) struct Layout {
     ascii: Option<usize>,
     int: Option<Int>,
     float: bool,
-    dict: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -122,32 +107,6 @@ impl Layout {
         self.float.then(|| unsafe { field(float, HEAD) })
     }
 
-    /// The items of a dict in their order, if its keys are text and none was removed; none where the stable ABI has to
-    /// be asked. They are valid until the dict changes.
-    #[inline]
-    pub fn items<'a>(&self, dict: *mut ffi::PyObject) -> Option<&'a [Cell]> {
-        if !self.dict {
-            return None;
-        }
-        // SAFETY: the object is a dict and somebody holds it. It has as many entries as are read, as was verified.
-        #[expect(unsafe_code, reason = "a tenth of the time of a row")]
-        unsafe {
-            let keys: *mut ffi::PyObject = field(dict, KEYS);
-            let apart: usize = field(dict, APART);
-            let entries: usize = field(keys, ENTRIES);
-            if apart != 0 || field::<u8>(keys, KIND) != ALL_TEXT || field::<usize>(dict, USED) != entries {
-                return None;
-            }
-            // Where there is no entry, the size of the index may be none, either.
-            if entries == 0 {
-                return Some(&[]);
-            }
-            let index = 1_usize << field::<u8>(keys, INDEX_BITS);
-            let start = keys.byte_add(INDEX + index).cast::<Cell>().cast_const();
-            Some(std::slice::from_raw_parts(start, entries))
-        }
-    }
-
     fn verified(py: Python<'_>) -> PyResult<Self> {
         let version = py.version_info();
         let heads = [
@@ -159,10 +118,6 @@ impl Layout {
                 .getattr("__itemsize__")?
                 .extract::<usize>()?
                 == 4,
-            py.get_type::<PyDict>()
-                .getattr("__basicsize__")?
-                .extract::<usize>()?
-                == HEAD + 32,
             py.import("sys")?
                 .getattr("implementation")?
                 .getattr("name")?
@@ -176,7 +131,6 @@ impl Layout {
             ascii: ascii_layout(py)?,
             int: int_layout(py)?,
             float: float_layout(py),
-            dict: dict_layout(py)?,
         })
     }
 }
@@ -282,44 +236,4 @@ fn float_layout(py: Python<'_>) -> bool {
         let read = layout.float(PyFloat::new(py, value).as_ptr());
         read.map(f64::to_bits) == Some(value.to_bits())
     })
-}
-
-/// Returns true if the layout reads dicts of all sizes, and declines those with other keys or removed ones.
-fn dict_layout(py: Python<'_>) -> PyResult<bool> {
-    let layout = Layout {
-        dict: true,
-        ..Layout::default()
-    };
-    let mut is_right = true;
-    let mut check = |dict: &Bound<'_, PyDict>, has_entries: bool| {
-        let walked: Vec<Cell> = walk(dict.as_ptr()).collect();
-        is_right &= match layout.items(dict.as_ptr()) {
-            Some(items) => has_entries && items == walked,
-            None => !has_entries,
-        };
-    };
-    for length in (0..70).chain([1000, 70_000]) {
-        let dict = PyDict::new(py);
-        for key in 0..length {
-            dict.set_item(format!("key {key}"), key)?;
-        }
-        check(&dict, true);
-        check(&dict.copy()?, true);
-        if length > 0 {
-            dict.del_item(format!("key {}", length / 2))?;
-            check(&dict, false);
-            dict.set_item(1, 1)?;
-            check(&dict, false);
-        }
-    }
-    // The attributes of an object may share their keys with those of others.
-    let class = py.import("types")?.getattr("SimpleNamespace")?;
-    let attributes = class.call0()?;
-    attributes.setattr("key", 1)?;
-    let attributes = attributes.getattr("__dict__")?.cast_into::<PyDict>()?;
-    let walked: Vec<Cell> = walk(attributes.as_ptr()).collect();
-    is_right &= layout
-        .items(attributes.as_ptr())
-        .is_none_or(|items| items == walked);
-    Ok(is_right)
 }

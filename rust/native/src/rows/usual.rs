@@ -8,7 +8,6 @@ use rows::{Column, Fields, Scalar, Values};
 
 use crate::rows::cells::{Fault, Reader};
 use crate::rows::classes::Classes;
-use crate::rows::layout::Layout;
 
 /// Integers up to this one are exact as doubles.
 const EXACT: u64 = 1 << f64::MANTISSA_DIGITS;
@@ -45,9 +44,8 @@ impl BuiltIn {
     }
 }
 
-/// A key and a value that a dict lent, as an entry of a dict has them.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(C)]
+/// A key and a value that a dict lent.
+#[derive(Clone, Copy)]
 pub(crate) struct Cell {
     key: *mut ffi::PyObject,
     value: *mut ffi::PyObject,
@@ -76,22 +74,18 @@ impl Iterator for Lent {
     }
 }
 
-/// The items of a dict, by the stable ABI. Nothing else may run while it is walked.
-pub(super) fn walk(dict: *mut ffi::PyObject) -> impl Iterator<Item = Cell> {
-    Lent { dict, position: 0 }
-}
-
 /// Collects the addresses of a row's keys and values, and prefetches the objects into the cache.
 #[inline]
-pub(crate) fn gather(layout: Layout, dict: &Bound<'_, PyDict>, cells: &mut Vec<Cell>) {
+pub(crate) fn gather(dict: &Bound<'_, PyDict>, cells: &mut Vec<Cell>) {
     cells.clear();
-    match layout.items(dict.as_ptr()) {
-        Some(items) => cells.extend_from_slice(items),
-        None => cells.extend(walk(dict.as_ptr())),
-    }
-    for cell in cells {
+    let lent = Lent {
+        dict: dict.as_ptr(),
+        position: 0,
+    };
+    for cell in lent {
         prefetch(cell.key);
         prefetch(cell.value);
+        cells.push(cell);
     }
 }
 
@@ -234,7 +228,10 @@ impl Reader<'_> {
         let class = unsafe { ffi::Py_TYPE(cell) };
         let len = column.len();
         let (is_list, is_dict) = (class == self.built_in.list, class == self.built_in.dict);
-        let lent = walk(cell);
+        let lent = Lent {
+            dict: cell,
+            position: 0,
+        };
         let done = match &mut column.values {
             Values::List(list) if is_list => {
                 let done = self.usual_items(&mut list.items, cell)?;
