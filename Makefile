@@ -75,6 +75,8 @@ EARLIER := 4b2c0f8bf146
 
 soak: export SPILLWAY_TESTS := soak
 soak: export PROPTEST_CASES := 10000
+# Ten thousand examples take longer than a test of CI may.
+soak: export PYTEST_TIMEOUT := 7200
 soak: export SPILLWAY_EARLIER_WHEEL := $(CURDIR)/.build/earlier-$(EARLIER).whl
 soak: $(SPARKS:%=.build/spark-%) .build/earlier-$(EARLIER).whl test ## Run every test, at the counts of the acceptance lines (hours)
 
