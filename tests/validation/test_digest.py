@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import json
 import pickle
 from typing import TYPE_CHECKING, Any
@@ -68,6 +69,22 @@ def test_equal_rows_have_equal_hashes(batch: pa.RecordBatch) -> None:
     words = row_hashes(doubled)
     assert words[:24] == words[24:] == row_hashes(batch)
     assert len({words[:8], words[8:16], words[16:24]}) == 3
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (pa.duration("s"), 1),
+        (pa.time32("s"), 1),
+        (pa.timestamp("ns"), 1),
+        (pa.float16(), 1.0),
+        (pa.decimal256(40, 2), decimal.Decimal(1)),
+    ],
+    ids=str,
+)
+def test_rows_of_types_that_spark_does_not_have_are_hashed(kind: pa.DataType, value: object) -> None:
+    words = row_hashes(pa.record_batch({"x": pa.array([value, None, value], kind)}))
+    assert words[:8] == words[16:] != words[8:16]
 
 
 def test_what_is_no_stream_is_refused() -> None:
