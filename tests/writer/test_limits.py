@@ -249,3 +249,28 @@ def test_rows_with_dates_out_of_range_are_bad_rows() -> None:
             writer.write_rows([{"d": DAY}, {"d": LAST + DAY}])
         writer.write_rows([{"d": LAST}])
     assert writer.result.rows == 1
+
+
+def nested(levels: int) -> pa.Table:
+    """A row whose value lies in so many lists and structs, in turns."""
+    kind: pa.DataType = pa.int64()
+    value: Any = 1
+    for level in range(levels):
+        kind, value = (pa.struct({"x": kind}), {"x": value}) if level % 2 else (pa.list_(kind), [value])
+    return pa.table({"x": pa.array([value, None], kind)})
+
+
+@pytest.mark.parametrize("levels", [1, 30, 60])
+def test_deep_columns_are_written_and_read_back(levels: int) -> None:
+    file = io.BytesIO()
+    spillway.write_parquet(nested(levels), file)
+    assert pq.read_table(file).equals(nested(levels))
+
+
+def test_a_column_too_deep_for_the_stored_schema_is_refused_before_its_rows() -> None:
+    table = nested(90)
+    with pytest.raises(spillway.OptionError, match="nested 90 levels deep") as refused:
+        spillway.ParquetWriter(io.BytesIO(), table.schema)
+    assert refused.value.option == "store_schema"
+    with spillway.ParquetWriter(io.BytesIO(), table.schema, store_schema=False) as writer:
+        writer.write(table)

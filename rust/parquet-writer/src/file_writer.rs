@@ -539,6 +539,9 @@ struct Prepared {
 impl Prepared {
     fn new(schema: &SchemaRef, options: &WriterOptions) -> Result<Self> {
         let schema = FileSchema::new(Arc::clone(schema), options.timestamps, options.compatibility)?;
+        if options.store_schema {
+            metadata_text::check_depth(&schema.stored)?;
+        }
         let codecs = choose::codecs(&schema.parquet, &options.compression)?;
         let options = options.for_leaves(&codecs)?;
         let allowed = choose::dictionary_allowed(&schema.parquet, &options.dictionary)?;

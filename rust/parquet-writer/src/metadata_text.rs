@@ -4,6 +4,8 @@
 //! carried as text with a prefix, one character per byte. The stored Arrow schema holds the bytes again, as pyarrow's
 //! does. The footer's key-value pairs leave them out: readers written in Rust refuse a file whose footer is not UTF-8.
 
+use std::sync::Arc;
+
 use arrow_ipc::{Field, KeyValue as Pair, root_as_message};
 use arrow_schema::Schema;
 use base64::Engine as _;
@@ -13,11 +15,14 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 
 use crate::error::{Result, WriteError};
+use crate::schema::levels;
 
 /// The prefix of text that carries bytes. Other metadata does not begin with it.
 const MARK: &str = "\0bytes\0";
 /// The length of the prefix of an IPC message: a mark of four bytes and the message's length.
 const PREFIX: usize = 8;
+/// Levels of a column that any stored schema may have.
+const LEVELS_OF_ANY: usize = 48;
 
 /// Returns true if metadata is text as it is, and does not begin like text that carries bytes.
 #[must_use]
@@ -46,6 +51,29 @@ fn bytes(text: &str) -> Option<Vec<u8>> {
 /// Returns true if text carries bytes.
 pub(crate) fn is_carried(text: &str) -> bool {
     bytes(text).is_some()
+}
+
+/// Checks that readers can open a file which stores this Arrow schema: those in Rust refuse a message of flatbuffers whose
+/// tables are nested more than 64 deep.
+///
+/// # Errors
+/// [`WriteError::Option`] when a column is nested more deeply.
+pub(crate) fn check_depth(schema: &Schema) -> Result<()> {
+    let deep = schema.fields().iter().find(|field| {
+        levels(field) > LEVELS_OF_ANY && stored_schema(&Schema::new(vec![Arc::clone(field)])).is_err()
+    });
+    let Some(column) = deep else {
+        return Ok(());
+    };
+    Err(WriteError::option(
+        "store_schema",
+        format!(
+            "column {:?} is nested {} levels deep, more than readers take of a stored Arrow schema: flatten it, or set \
+             store_schema=False",
+            column.name(),
+            levels(column)
+        ),
+    ))
 }
 
 /// The stored Arrow schema, with bytes where metadata carries them.

@@ -245,6 +245,15 @@ fn misfit(column: &str, difference: &str) -> WriteError {
 pub const MOST_LEVELS: usize = 100;
 
 fn check_levels(column: &Field) -> Result<()> {
+    let levels = levels(column);
+    if levels <= MOST_LEVELS {
+        return Ok(());
+    }
+    Err(too_deep(column.name(), levels))
+}
+
+/// The levels of lists, maps and structs that a column is nested in.
+pub(crate) fn levels(column: &Field) -> usize {
     let mut levels = 0;
     let mut level = fields_within(column.data_type());
     while !level.is_empty() {
@@ -254,10 +263,7 @@ fn check_levels(column: &Field) -> Result<()> {
             .flat_map(|field| fields_within(field.data_type()))
             .collect();
     }
-    if levels <= MOST_LEVELS {
-        return Ok(());
-    }
-    Err(too_deep(column.name(), levels))
+    levels
 }
 
 /// The error of a column that is nested in so many levels.

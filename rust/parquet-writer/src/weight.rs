@@ -274,6 +274,23 @@ fn sums(array: &ArrayRef, element: Element) -> Option<Vec<u64>> {
     }
 }
 
+/// Returns true if [`sums`] has some for arrays of a type.
+fn has_sums(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Utf8
+        | DataType::LargeUtf8
+        | DataType::Utf8View
+        | DataType::Binary
+        | DataType::LargeBinary
+        | DataType::BinaryView
+        | DataType::FixedSizeBinary(_) => true,
+        DataType::Struct(fields) => fields.iter().any(|field| has_sums(field.data_type())),
+        DataType::Dictionary(_, values) => has_sums(values),
+        DataType::RunEndEncoded(_, values) => has_sums(values.data_type()),
+        lists => element_field(lists).is_some(),
+    }
+}
+
 /// The length of a view's value, which is its first four bytes.
 pub(crate) fn view_length(view: u128) -> u64 {
     let [a, b, c, d, ..] = view.to_le_bytes();
@@ -353,10 +370,9 @@ fn lists(array: &ArrayRef, span: impl Fn(usize) -> Range<usize>, element: Elemen
     let nulls = array.nulls();
     let valid = |row: usize| nulls.is_none_or(|nulls| nulls.is_valid(row));
     let width = element(values.data_type());
-    let has_sums = sums(&values.slice(0, 0), element).is_some();
     // Lists of null, and those of a struct that is null, may begin and end anywhere.
     let is_sound = |span: &Range<usize>| span.start < span.end && span.end <= values.len();
-    if !has_sums {
+    if !has_sums(values.data_type()) {
         return accumulate(array.len(), valid, |row| {
             let span = span(row);
             if is_sound(&span) {
@@ -451,7 +467,47 @@ mod tests {
         })
     }
 
+    fn types() -> impl Strategy<Value = DataType> {
+        use DataType::{
+            Binary, Decimal128, Dictionary, FixedSizeBinary, Int8, Int64, LargeUtf8, Null, Utf8View,
+        };
+        let values = [
+            Int64,
+            Null,
+            Binary,
+            LargeUtf8,
+            Utf8View,
+            FixedSizeBinary(3),
+            Decimal128(9, 2),
+        ];
+        let leaf = prop::sample::select(values.to_vec());
+        let field = |data_type: DataType| Arc::new(Field::new("x", data_type, true));
+        leaf.prop_recursive(4, 8, 2, move |inner| {
+            prop_oneof![
+                inner.clone().prop_map(move |inner| DataType::List(field(inner))),
+                inner
+                    .clone()
+                    .prop_map(move |inner| DataType::FixedSizeList(field(inner), 2)),
+                inner
+                    .clone()
+                    .prop_map(move |inner| DataType::Dictionary(Box::new(Int8), Box::new(inner))),
+                prop::collection::vec(inner, 1..3)
+                    .prop_map(move |inner| DataType::Struct(inner.into_iter().map(field).collect())),
+            ]
+        })
+        .prop_filter(
+            "no dictionary of dictionaries",
+            |data_type| !matches!(data_type, Dictionary(_, values) if matches!(**values, Dictionary(..))),
+        )
+    }
+
     proptest! {
+        #[test]
+        fn a_type_says_whether_its_arrays_have_sums(data_type in types()) {
+            let array = arrow_array::new_empty_array(&data_type);
+            prop_assert_eq!(sums(&array, element_bytes).is_some(), has_sums(&data_type));
+        }
+
         #[test]
         fn the_weight_of_rows_is_the_sum_of_theirs_whatever_lies_under_nulls(
             values in prop::collection::vec(("[a-z]{0,9}", any::<bool>()), 1..400),
