@@ -176,6 +176,7 @@ def create(path: str) -> int:
 
 
 def main(path: str, kind: str, kills: int) -> None:
+    data({})  # pyarrow imports pandas for its first rows: once here, and not in each process
     answer(lambda _: create(path))
     chance = random.Random(kind)  # noqa: S311 - when to kill
     rows: Rows = dict.fromkeys(range(FIRST), 0)
