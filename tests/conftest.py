@@ -183,8 +183,6 @@ def spark() -> Iterator[SparkSession]:
     session = local_session("spillway-tests")
     # 200 by default, for tables of a few rows.
     session.conf.set("spark.sql.shuffle.partitions", "2")
-    # To plan a query of a few rows anew after each shuffle takes longer than the query.
-    session.conf.set("spark.sql.adaptive.enabled", "true" if SOAK else "false")
     yield session
     session.stop()
 
