@@ -17,6 +17,7 @@ import sys
 import time
 from collections import Counter
 from datetime import timedelta
+from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -176,7 +177,6 @@ def create(path: str) -> int:
 
 
 def main(path: str, kind: str, kills: int) -> None:
-    data({})  # pyarrow imports pandas for its first rows: once here, and not in each process
     answer(lambda _: create(path))
     chance = random.Random(kind)  # noqa: S311 - when to kill
     rows: Rows = dict.fromkeys(range(FIRST), 0)
@@ -211,4 +211,7 @@ def main(path: str, kind: str, kills: int) -> None:
 
 
 if __name__ == "__main__":
+    sys.path.append(str(Path(__file__).parents[2]))
+    import tests.without_pandas  # noqa: F401
+
     main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
