@@ -55,11 +55,23 @@ for name, number in EXAMPLES.items():
 settings.load_profile(PROFILE)
 
 # Files whose tests share what is dear to start, or watch a clock or the memory. A group stays in one process:
-# it has one session of Spark, one server of each kind, and no two tests of time run at once. Longest first.
+# it has one session of Spark, one server of each kind, and no two tests of time run at once. Longest first. A
+# file belongs to the longest pattern that it matches.
 GROUPS = {
-    "timing": (
-        *("bench/*", "cli/*", "harness/*"),
-        *("race/test_check.py", "race/test_plan.py", "race/test_races.py"),
+    # Those that share a session of Spark.
+    "spark": (
+        "spark/*",
+        "backends/test_spark.py",
+        "interop/test_partitions.py",
+        "interop/test_predicates.py",
+        "interop/test_spark.py",
+        "pipeline/test_example.py",
+        "pipeline/test_kills.py",
+        "pipeline/test_pipeline.py",
+        "pipeline/test_stages.py",
+        "pipeline/test_stream.py",
+        "validation/test_good_files.py",
+        "validation/test_planted_faults.py",
     ),
     # Those that share a session with Delta, which is in a process of its own.
     "delta-spark": (
@@ -76,6 +88,10 @@ GROUPS = {
         "spark/test_tasks.py",
         "spark/test_types_delta.py",
     ),
+    "timing": (
+        *("bench/*", "cli/*", "harness/*"),
+        *("race/test_check.py", "race/test_plan.py", "race/test_races.py"),
+    ),
     # Programs with a JVM of their own, and the cluster.
     "cluster": (
         "pipeline/test_cluster.py",
@@ -85,28 +101,12 @@ GROUPS = {
         "spark/test_cluster.py",
         "spark/test_example.py",
         "spark/test_guide.py",
-        "spark/test_interrupt.py",
         "spark/test_other_python.py",
         "spark/test_overtaken.py",
         "spark/test_pack.py",
         "spark/versions/*",
     ),
-    # Those that share a session without it.
-    "spark": (
-        "spark/*",
-        "backends/test_spark.py",
-        "interop/test_partitions.py",
-        "interop/test_predicates.py",
-        "interop/test_spark.py",
-        "pipeline/test_example.py",
-        "pipeline/test_kills.py",
-        "pipeline/test_pipeline.py",
-        "pipeline/test_stages.py",
-        "pipeline/test_stream.py",
-        "spark/test_batches.py",
-        "validation/test_good_files.py",
-        "validation/test_planted_faults.py",
-    ),
+    "docs": ("docs/*",),
     "s3": (
         "stores/*",
         "delta/test_stores.py",
@@ -114,7 +114,6 @@ GROUPS = {
         "delta/test_other_tables.py",
         "race/test_s3.py",
     ),
-    "docs": ("docs/*",),
     "packaging": ("packaging/*",),
 }
 FIXTURES = {
@@ -135,8 +134,8 @@ def group_of(nodeid: str) -> str:
 
 @cache
 def _group_of_file(file: str) -> str:
-    held = (name for name, patterns in GROUPS.items() if any(fnmatch(file, one) for one in patterns))
-    return next(held, file)
+    held = [(len(one), name) for name, patterns in GROUPS.items() for one in patterns if fnmatch(file, one)]
+    return max(held)[1] if held else file
 
 
 class GroupScheduling(LoadScopeScheduling):

@@ -22,6 +22,7 @@ from spillway.delta.append import _wait_for_checkpoints
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+import tests.without_pandas  # noqa: F401
 from tests.faults.killed_changes import appended, data, operate
 
 if TYPE_CHECKING:

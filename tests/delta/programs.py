@@ -364,6 +364,9 @@ def is_reading_ahead(task: Path) -> bool:
 
 
 if __name__ == "__main__":
+    sys.path.append(str(Path(__file__).parents[2]))
+    import tests.without_pandas  # noqa: F401
+
     programs = {
         "one": one,
         "checkpoint": checkpoint,

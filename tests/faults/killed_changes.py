@@ -17,6 +17,7 @@ import sys
 import time
 from collections import Counter
 from datetime import timedelta
+from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -210,4 +211,7 @@ def main(path: str, kind: str, kills: int) -> None:
 
 
 if __name__ == "__main__":
+    sys.path.append(str(Path(__file__).parents[2]))
+    import tests.without_pandas  # noqa: F401
+
     main(sys.argv[1], sys.argv[2], int(sys.argv[3]))

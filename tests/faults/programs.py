@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SECONDS = 120
+ROOT = Path(__file__).parents[2]
+WITHOUT_PANDAS = f"import sys; sys.path.append({str(ROOT)!r}); import tests.without_pandas\n"
 
 
 def run(code: str, *arguments: object, prefix: Sequence[str] = (), standard_input: str | None = None) -> Any:
@@ -47,7 +49,7 @@ def start(code: str, *arguments: object) -> subprocess.Popen[str]:
 
 
 def command(code: str, *arguments: object, prefix: Sequence[str] = ()) -> list[str]:
-    return [*prefix, sys.executable, "-c", dedent(code), *map(str, arguments)]
+    return [*prefix, sys.executable, "-c", WITHOUT_PANDAS + dedent(code), *map(str, arguments)]
 
 
 def open_the_way_to(folder: Path) -> None:

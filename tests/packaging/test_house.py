@@ -187,6 +187,13 @@ def test_datasets_do_not_wait_for_pandas() -> None:
     assert output(sys.executable, "-c", code).strip() == "False"
 
 
+def test_rows_are_written_from_a_shell_without_pandas(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("id\n1\n")
+    code = "import sys; from spillway.cli.app import app; app(sys.argv[1:], standalone_mode=False); "
+    command = ("write", str(tmp_path / "rows.csv"), str(tmp_path / "rows.parquet"))
+    assert output(sys.executable, "-c", f"{code}print('pandas' in sys.modules)", *command).endswith("False\n")
+
+
 def test_the_readme_shows_the_reference_run() -> None:
     done = subprocess.run(
         [sys.executable, "scripts/render.py", "--check"],

@@ -19,7 +19,6 @@ from spillway.bench.record import SAMPLES, SCHEMA, VALIDATION
 from spillway.cli.app import app
 from spillway.harness import records
 
-from ..counts import SOAK
 from ..pipeline.workers import lives
 from .cluster import BASE_PYTHON
 
@@ -77,10 +76,13 @@ def place(disk: Path, tmp_path: Path) -> Path:
     return folder
 
 
-# Both are one backend with another format; each sample is a JVM and ten writes before the one that counts.
-IN_A_JVM = ("spark-parquet", "spark-delta") if SOAK else ("spark-delta",)
+# Each sample is a JVM and ten writes before the one that counts.
+IN_A_JVM = ("spark-parquet", "spark-delta")
 
 
+# In continuous integration another backend is warm in its JVM (bench/test_in_jvm.py), reports tell of one
+# (bench/test_elsewhere.py), and Spark's own writers write the rows that are given (backends/test_spark.py).
+@pytest.mark.soak
 def test_sparks_own_writers_are_measured_warm_and_validated(place: Path) -> None:
     backends = ("spillway", *IN_A_JVM)
     options = ["--backend", ",".join(backends), "--rows", "200", "--mode", "batches", "--memory", "1GB"]

@@ -300,9 +300,9 @@ def copied(store: Bucket) -> list[str]:
 
 
 def test_objects_of_any_name_are_copied_and_replace_what_is_there(
-    store: Bucket, proxied: Callable[..., Proxy]
+    store: Bucket, faulty: Callable[..., Proxy]
 ) -> None:
-    folder, places = copier(store, proxied(lambda _: None), 3)
+    folder, places = copier(store, faulty(lambda _: None), 3)
     store.put(f"to/{places[min(places)]}", b"old")
     folder.copy(places)
     assert {name: store.read(f"to/copied/{name}") for name in copied(store)} == {
@@ -310,14 +310,14 @@ def test_objects_of_any_name_are_copied_and_replace_what_is_there(
     }
 
 
-def test_a_copy_of_what_is_not_there_is_told_as_that(store: Bucket, proxied: Callable[..., Proxy]) -> None:
-    folder, places = copier(store, proxied(lambda _: None), 1)
+def test_a_copy_of_what_is_not_there_is_told_as_that(store: Bucket, faulty: Callable[..., Proxy]) -> None:
+    folder, places = copier(store, faulty(lambda _: None), 1)
     with pytest.raises(FileNotFoundError, match="from/gone"):
         folder.copy({"from/gone": "copied/gone", **places})
 
 
 def test_after_a_failure_no_copy_begins_and_none_is_under_way(
-    store: Bucket, proxied: Callable[..., Proxy]
+    store: Bucket, faulty: Callable[..., Proxy]
 ) -> None:
     first = threading.Lock()
 
@@ -326,7 +326,7 @@ def test_after_a_failure_no_copy_begins_and_none_is_under_way(
             return None
         return 403 if first.acquire(blocking=False) else Late(0.3)
 
-    proxy = proxied(fault)
+    proxy = faulty(fault)
     folder, places = copier(store, proxy, 100)
     with pytest.raises(PermissionError):
         folder.copy(places)
@@ -338,7 +338,7 @@ def test_after_a_failure_no_copy_begins_and_none_is_under_way(
 
 
 def test_after_ctrl_c_no_copy_begins_and_none_is_under_way(
-    store: Bucket, proxied: Callable[..., Proxy]
+    store: Bucket, faulty: Callable[..., Proxy]
 ) -> None:
     def fault(request: Request) -> Fault:
         if request.is_copy and not signalled.is_set():
@@ -347,7 +347,7 @@ def test_after_ctrl_c_no_copy_begins_and_none_is_under_way(
         return Late(1) if request.is_copy else None
 
     signalled = threading.Event()
-    proxy = proxied(fault)
+    proxy = faulty(fault)
     folder, places = copier(store, proxy, 100)
     with pytest.raises(KeyboardInterrupt):
         folder.copy(places)

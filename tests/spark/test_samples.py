@@ -18,8 +18,8 @@ RESULTS = Path(__file__).parents[2] / "results" / "reference"
 
 @pytest.mark.spark
 def test_the_samples_of_the_reference_run_are_read_in_one_line(spark: SparkSession) -> None:
-    (path,) = RESULTS.glob(f"2*/{SAMPLES}")
-    good = [line for line in records.read_lines(path) if line["outcome"] == "ok"]
+    (path,) = RESULTS.glob(f"2*/{SAMPLES}.gz")
+    good = [line for line in records.read_lines(path.with_suffix("")) if line["outcome"] == "ok"]
     at_most = max(line["cell"]["rows"] for line in good)
     expected = sum(line["cell"]["rows"] == at_most for line in good)
     assert expected

@@ -716,7 +716,7 @@ def test_memory_is_shared_by_the_files_that_are_open(bucket: Bucket) -> None:
         ("s3://bucket/d?versionId=1", None, "%3F"),
         ("s3://bucket/d", {"aws_reigon": "x"}, "aws_reigon"),
         ("file://elsewhere/d", None, "no file of this machine"),
-        ("a/path", {"AWS_REGION": "x"}, "go with the URL"),
+        ("a/path", {"AWS_REGION": "x"}, "only apply to object store URLs"),
     ],
 )
 def test_what_is_no_place_for_a_dataset_is_an_option_error(

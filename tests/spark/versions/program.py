@@ -27,18 +27,23 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["ROWS", "WAYS", "minor"]
+__all__ = ["ROWS", "WAYS", "minor", "reads_delta"]
 
 ROWS = 1_000
 PARTITIONS = 2
 SCHEMA = pa.schema({"id": pa.int64(), "word": pa.string()})
-#: Delta has no release for the Sparks after this one.
-NEWEST_WITH_DELTA = (4, 2)
+# Delta has no release for the Sparks after this one.
+_NEWEST_WITH_DELTA = (4, 2)
 
 
 def minor() -> tuple[int, ...]:
     """The version of this PySpark, without its patch."""
     return tuple(map(int, pyspark.__version__.split(".")[:2]))
+
+
+def reads_delta(version: tuple[int, ...]) -> bool:
+    """Whether a session of this Spark reads Delta tables, which delta-rs reads in every run."""
+    return SOAK and version <= _NEWEST_WITH_DELTA
 
 
 def made(partition: int) -> Iterator[pa.RecordBatch]:
@@ -55,8 +60,8 @@ def frame(session: SparkSession) -> DataFrame:
 
 
 def ids(session: SparkSession, path: Path, table: str = "parquet") -> list[int] | None:
-    """The ids that Spark's own reader finds; None where this Spark cannot read the table."""
-    if table == "delta" and minor() > NEWEST_WITH_DELTA:
+    """The ids that Spark's own reader finds; None where this session cannot read the table."""
+    if table == "delta" and not reads_delta(minor()):
         return None
     return sorted(row.id for row in session.read.format(table).load(str(path)).collect())
 
@@ -162,7 +167,7 @@ def answer(way: Callable[[SparkSession, Path], Any], session: SparkSession, fold
 
 def main(folder: Path) -> None:
     require_spark()
-    session = local_session("versions", memory="1g", delta=minor() <= NEWEST_WITH_DELTA)
+    session = local_session("versions", memory="1g", delta=reads_delta(minor()))
     session.conf.set("spark.sql.shuffle.partitions", "2")
     answers = {way.__name__: answer(way, session, folder) for way in WAYS}
     answers["version"] = session.version
