@@ -118,7 +118,8 @@ def is_stored(path: Path) -> bool:
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """All records of a file, none if it is not there.
 
-    A last line that is damaged or without its end is no record: a power cut left it. A file that was compressed with gzip is read as well, where there is none as it is.
+    A last line that is damaged or without its end is no record: a power cut left it. A file that was
+    compressed with gzip is read as well, where there is none as it is.
 
     Raises:
         CorruptFileError: A line before the last is not JSON; the message says which.
