@@ -847,8 +847,10 @@ def test_nothing_is_committed_to_a_store_that_was_not_proven(
     assert len(met) > 1
     assert not [key for key in all_keys(bucket) if "_delta_log" in key]
     made_elsewhere = create(bucket)
+    refused = spillway.delta.open(made_elsewhere.path, storage_options=options).append(timeout=0.1)
+    refused.write(batch("a", 0))
     with pytest.raises((OSError, CommitTimeoutError)):
-        append(spillway.delta.open(made_elsewhere.path, storage_options=options), "a", 0)
+        refused.commit()
     assert made_elsewhere.version == 0
 
 

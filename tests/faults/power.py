@@ -183,7 +183,7 @@ def walk(root: Path) -> Iterable[tuple[Path, bool]]:
 
 
 def states_after(
-    events: Sequence[Event], first: int, chance: random.Random, cuts: Sequence[Cut], share: float
+    events: Sequence[Event], first: int, chance: random.Random, cuts: Sequence[Cut]
 ) -> Iterable[tuple[int, bool, Disk]]:
     """Different states that a cut after some of the events may leave, and if the end was told before.
 
@@ -192,13 +192,12 @@ def states_after(
         first: The number of the first event after which the power may fail.
         chance: Draws.
         cuts: How much is kept. For each moment, one state is drawn for each of them.
-        share: The share of the moments that are looked at.
     """
     disk, seen, told = Disk(), set[int](), False
     for number, event in enumerate(events):
         disk.take(event)
         told |= isinstance(event, Told)
-        if number < first or (chance.random() >= share and not isinstance(event, Told)):
+        if number < first:
             continue
         for cut in cuts:
             left = disk.copy()

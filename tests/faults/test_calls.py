@@ -291,7 +291,7 @@ def test_a_batch_is_on_the_disk_before_its_mark(program: Program, tmp_path: Path
         calls = enumerate(done.calls)
         return [number for number, call in calls if call.name == name and PurePath(call.path).match(pattern)]
 
-    staged = places("sync", f"{target}/_spillway_jobs/*/*/*.parquet")
+    staged = places("sync", f"{target}/_spillway_jobs/*/*/*/*.tmp")
     moved = places("rename", f"{target}/*.parquet")
     named, marked = places("sync", f"{manifests}"), places("create", f"{manifests}/*.done")
     decided = places("link", f"{manifests}/*.json")
