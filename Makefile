@@ -78,7 +78,7 @@ soak: export PROPTEST_CASES := 10000
 # Ten thousand examples take longer than a test of CI may.
 soak: export PYTEST_TIMEOUT := 7200
 soak: export SPILLWAY_EARLIER_WHEEL := $(CURDIR)/.build/earlier-$(EARLIER).whl
-soak: $(SPARKS:%=.build/spark-%) .build/earlier-$(EARLIER).whl test ## Run every test, at the counts of the acceptance lines (hours)
+soak: $(SPARKS:%=.build/spark-%) .build/earlier-$(EARLIER).whl .build/fuse test ## Run every test, at the counts of the acceptance lines (hours)
 
 lint: .build/environment ## Format, lints and types of Python: what needs nothing compiled
 	cargo fmt --all --check
@@ -156,7 +156,7 @@ docs: $(if $(wildcard .build/module),.build/module,.build/release-module) ## Bui
 lock: .build/environment ## Renew the hashed locks of both languages
 	cargo update
 	cargo update --manifest-path examples/external_backend_rust/Cargo.toml
-	for name in uv audit; do \
+	for name in uv audit fuse; do \
 		$(BIN)/uv pip compile -q -U requirements/$$name.in -o requirements/$$name.txt $(LOCK_OPTIONS); done
 	$(BIN)/uv pip compile -q -U --all-extras --group dev pyproject.toml -o requirements/dev.txt \
 		--excludes requirements/excludes.in $(LOCK_OPTIONS)
@@ -218,6 +218,13 @@ clean: ## Remove what was built (not the runs)
 
 # PySpark and py4j alone: programs have them in front of what the environment has.
 .build/spark-%: requirements/spark-%.txt | .build/environment
+	rm -rf $@ $@.part
+	$(BIN)/uv pip install -q --require-hashes --python $(BIN)/python --target $@.part -r $<
+	mv $@.part $@
+	@touch $@
+
+# The file system that loses power, in `make soak`.
+.build/fuse: requirements/fuse.txt | .build/environment
 	rm -rf $@ $@.part
 	$(BIN)/uv pip install -q --require-hashes --python $(BIN)/python --target $@.part -r $<
 	mv $@.part $@

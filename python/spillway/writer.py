@@ -133,7 +133,8 @@ class WriterOptions:
         sorting: ``"verify"`` refuses a batch with a row out of order, from one `flush` to the next.
             ``"sort"`` sorts the rows of each row group, equal ones as they came; it keeps a copy of a whole
             row group in memory, uncompressed, and does not go with ``memory_limit``.
-        durable: Sync the file before it appears, and its directory after.
+        durable: Sync the file before it appears, and its directory after. A file that replaces another one is
+            synced before in any case.
         metadata: Key-value metadata of the file, over that of the schema.
         encryption: Keys to encrypt the file with, as an `Encryption`. A Delta table takes none: its log holds
             statistics as they are.

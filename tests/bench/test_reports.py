@@ -117,8 +117,8 @@ def test_a_table_wider_than_the_terminal_comes_in_parts_and_loses_nothing(folder
 
 
 def test_a_damaged_line_is_named(folder):
-    with (folder / SAMPLES).open("a") as file:
-        file.write("{not json\n")
+    lines = (folder / SAMPLES).read_text().splitlines(keepends=True)
+    (folder / SAMPLES).write_text("".join([*lines, "{not json\n", lines[0]]))
     with pytest.raises(CorruptFileError, match=r"samples.jsonl, line 7"):
         read_run(folder)
 

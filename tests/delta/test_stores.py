@@ -826,6 +826,34 @@ def test_a_lost_answer_is_not_held_against_a_store(
     assert append(table, "a", 0) == 1
 
 
+@pytest.mark.parametrize("lost", ["all", "the first of each"])
+def test_nothing_is_committed_to_a_store_that_was_not_proven(
+    bucket: Bucket, faulty: Callable[[Callable[[Request], Fault]], Proxy], lost: str
+) -> None:
+    met: collections.Counter[str] = collections.Counter()
+
+    def fault(request: Request) -> Fault:
+        if request.method != "PUT" or "_spillway/probe-" not in request.path:
+            return None
+        met[request.path] += 1
+        if lost == "all":
+            return 503
+        # The store replaces what it should only create, and the answer that would show it is lost.
+        return 503 if met[request.path] == 1 else Instead(200)
+
+    options = through(faulty(fault), bucket)
+    with pytest.raises(OSError, match="not known if the store has conditional PUT"):
+        spillway.delta.create(bucket.url("table"), SCHEMA, storage_options=options)
+    assert len(met) > 1
+    assert not [key for key in all_keys(bucket) if "_delta_log" in key]
+    made_elsewhere = create(bucket)
+    refused = spillway.delta.open(made_elsewhere.path, storage_options=options).append(timeout=0.1)
+    refused.write(batch("a", 0))
+    with pytest.raises((OSError, CommitTimeoutError)):
+        refused.commit()
+    assert made_elsewhere.version == 0
+
+
 @pytest.mark.parametrize(("what", "coalesce"), [("version", False), ("version", True), ("every", False)])
 def test_a_store_that_hangs_keeps_nobody_beyond_the_timeout(
     bucket: Bucket,

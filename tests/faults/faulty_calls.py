@@ -23,10 +23,12 @@ import spillway.delta
 from spillway import _native
 from spillway.delta.append import _wait_for_checkpoints
 from spillway.spark.stream_jobs import batch_of
-from spillway.spark.write_job import Target
+from spillway.spark.write_job import Target, job_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from spillway.spark.write_job import Job
 
 DAYS = 3
 SCHEMA = pa.schema({"day": pa.string(), "id": pa.int64(), "noise": pa.float64()})
@@ -82,8 +84,30 @@ def stream(target: str, _: float) -> None:
     micro_batch(target, 1, NEW)
 
 
+def overwrite_by_job(target: str, _: float) -> None:
+    """The job of a DataFrame, of two tasks, that replaces a folder."""
+    where = Target.of(
+        target,
+        SCHEMA,
+        table="parquet",
+        overwrite=True,
+        partition_by="day",
+        partition_overwrite="static",
+        options={},
+    )
+    job = job_of(where)
+    job.begin()
+    write_halves(job, NEW)
+
+
 def micro_batch(target: str, number: int, ids: range) -> None:
-    job = batch_of(Target.of(target, SCHEMA, table="parquet", overwrite=False, options={}), "query", number)
+    write_halves(
+        batch_of(Target.of(target, SCHEMA, table="parquet", overwrite=False, options={}), "query", number),
+        ids,
+    )
+
+
+def write_halves(job: Job, ids: range) -> None:
     halves = (ids[: len(ids) // 2], ids[len(ids) // 2 :])
     job.commit([job.write(rows(half).to_batches(), task, task) for task, half in enumerate(halves)])
 
@@ -101,11 +125,14 @@ WAYS: dict[str, Callable[[str, float], None]] = {
     "stream": stream,
 }
 
+#: Those of power cuts: a job of Spark's writes by the same steps as a stream, and then removes old files.
+CUT_WAYS = {**WAYS, "overwriting job": overwrite_by_job}
+
 
 def attempt(way: str, target: str, timeout: float) -> str | None:
     """The error that an operation raises, with what is done in the background after it."""
     try:
-        WAYS[way](target, timeout)
+        CUT_WAYS[way](target, timeout)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is told
         return f"{type(error).__name__}: {error}"
     finally:

@@ -13,7 +13,7 @@ import random
 import shutil
 import subprocess
 import sys
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 import deltalake
@@ -267,3 +267,42 @@ def test_an_overwrite_restores_each_old_file_whose_move_is_reported_as_missing(
         assert [call.how for call in done.calls if call.how] == ["after", "before"]
         assert done.error is not None
         assert content(target) == before
+
+
+@pytest.mark.parametrize("way", ["file", "overwritten dataset", "stream"])
+def test_what_cannot_be_synced_replaces_nothing(program: Program, tmp_path: Path, way: str) -> None:
+    """Also where no durable file was asked for: a power cut would take the old rows and the new ones."""
+    target = tmp_path / "to"
+    make(way, target)
+    done = program.run(way, target, rule("sync", nth="1+"))
+    assert done.error is not None
+    assert np.array_equal(found(target), np.arange(len(OLD)))
+
+
+def test_a_batch_is_on_the_disk_before_its_mark(program: Program, tmp_path: Path) -> None:
+    target = tmp_path / "to"
+    make("stream", target)
+    done = program.run("stream", target)
+    assert done.error is None
+    manifests = target / "_spillway_sink" / "query"
+
+    def places(name: str, pattern: str) -> list[int]:
+        """The numbers of the calls of this name about such a path."""
+        calls = enumerate(done.calls)
+        return [number for number, call in calls if call.name == name and PurePath(call.path).match(pattern)]
+
+    staged = places("sync", f"{target}/_spillway_jobs/*/*/*/*.tmp")
+    moved = places("rename", f"{target}/*.parquet")
+    named, marked = places("sync", f"{manifests}"), places("create", f"{manifests}/*.done")
+    decided = places("link", f"{manifests}/*.json")
+    order = [
+        ("the files", max(staged)),
+        ("the manifest", places("sync", f"{manifests}/*.new")[0]),
+        ("its name", decided[0]),
+        ("the folder of the manifest", named[0]),
+        ("the first move", min(moved)),
+        ("the last move", max(moved)),
+        ("the folder", [sync for sync in places("sync", f"{target}") if sync < marked[0]][-1]),
+        ("the mark", marked[0]),
+    ]
+    assert order == sorted(order, key=lambda step: step[1])

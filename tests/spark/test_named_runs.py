@@ -8,12 +8,15 @@ import pytest
 
 from spillway.errors import OptionError
 from spillway.spark.folder_job import FolderJob
+from spillway.spark.folder_storage import FolderStorage
 from spillway.spark.write_job import Target, job_of
 
 from .test_jobs import SCHEMA, begun, hidden, ids, rows, spoil
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from ..stores.server import Bucket
 
 OVERWRITES: list[dict[str, Any]] = [
     {},
@@ -88,3 +91,33 @@ def test_a_run_that_is_refused_leaves_the_mark_of_the_folder(tmp_path: Path) -> 
         damaged.commit(results)
     damaged.abort()
     assert (ids(to), hidden(to), (to / "_SUCCESS").exists()) == ([1, 2], [], True)
+
+
+def test_a_run_without_rows_is_complete_beside_files_of_others(tmp_path: Path) -> None:
+    to = tmp_path / "to"
+    to.mkdir()
+    (to / "notes.txt").touch()
+    job = begun(to, run_id="monday")
+    job.commit([job.write(rows(), 0, 0)])
+    assert (to / "_SUCCESS").exists()
+    assert len(list(to.glob("part-*.parquet"))) == 1
+    assert begun(to, run_id="monday").is_repeated()
+
+
+def test_a_store_without_conditional_put_keeps_the_mark_of_its_folder(
+    store: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> bool:
+        raise OSError("no conditional PUT")
+
+    store.put("to/_SUCCESS", b"")
+    settings = {"storage_options": store.options(), "options": {}}
+    target = Target.of(store.url("to"), SCHEMA, table="parquet", overwrite=False, run_id="monday", **settings)
+    job = job_of(target)
+    job.begin()
+    results = [job.write(rows(1), 0, 0)]
+    monkeypatch.setattr(FolderStorage, "create_once", refuse)
+    with pytest.raises(OSError, match="conditional"):
+        job.commit(results)
+    job.abort()
+    assert store.keys() == ["to/_SUCCESS"]

@@ -74,31 +74,40 @@ def new_run_id() -> str:
 
 
 def append(path: Path, record: Mapping[str, Any]) -> None:
-    """Append one record as one line, in one write."""
-    line = (json.dumps(record, allow_nan=False) + "\n").encode()
+    """Append one record as one line, in one write where the disk takes it whole.
+
+    Raises:
+        OSError: The disk is full, or fails. The part of the line that was written is taken back.
+    """
+    line = _line(record)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
-        os.write(descriptor, line)
+        before = os.fstat(descriptor).st_size
+        try:
+            while line:
+                line = line[os.write(descriptor, line) :]
+        except BaseException:
+            os.ftruncate(descriptor, before)
+            raise
     finally:
         os.close(descriptor)
 
 
 def replace_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
-    """Put these records in the place of all that a file has, at once: a kill leaves the old or the new."""
-    unfinished = path.with_name(f".{path.name}")
-    unfinished.unlink(missing_ok=True)
-    unfinished.touch()
-    for record in records:
-        append(unfinished, record)
-    unfinished.replace(path)
+    """Put these records in the place of all that a file has, at once.
+
+    A kill or a power cut leaves the old or the new ones.
+    """
+    _replace(path, b"".join(map(_line, records)))
 
 
 def drop_torn_line(path: Path) -> None:
-    """Cut off a last line that a power cut or a full disk left without its end; records follow it then."""
+    """Cut off a last line that a power cut left damaged or without its end; records follow it then."""
     if path.exists():
         data = path.read_bytes()
-        if not data.endswith(b"\n"):
-            os.truncate(path, data.rfind(b"\n") + 1)
+        whole = _without_torn(data)
+        if len(whole) < len(data):
+            os.truncate(path, len(whole))
 
 
 def is_stored(path: Path) -> bool:
@@ -107,26 +116,52 @@ def is_stored(path: Path) -> bool:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """All records of a file, none if it is not there. A last line without its end is no record yet.
+    """All records of a file, none if it is not there.
 
-    A file that was compressed with gzip is read as well, where there is none as it is.
+    A last line that is damaged or without its end is no record: a power cut left it. A file that was
+    compressed with gzip is read as well, where there is none as it is.
 
     Raises:
-        CorruptFileError: A line is not JSON; the message says which.
+        CorruptFileError: A line before the last is not JSON; the message says which.
     """
     if path.exists():
-        text = path.read_text()
+        data = path.read_bytes()
     elif is_stored(path):
-        text = gzip.decompress(_compressed(path).read_bytes()).decode()
+        data = gzip.decompress(_compressed(path).read_bytes())
     else:
         return []
     records = []
-    for number, line in enumerate(text[: text.rfind("\n") + 1].splitlines(), start=1):
+    for number, line in enumerate(_without_torn(data).split(b"\n")[:-1], start=1):
         try:
             records.append(json.loads(line))
-        except json.JSONDecodeError as error:
+        except ValueError as error:
             raise CorruptFileError(f"{path.name}, line {number} is not JSON: {error}") from error
     return records
+
+
+def _line(record: Mapping[str, Any]) -> bytes:
+    return (json.dumps(record, allow_nan=False) + "\n").encode()
+
+
+def _without_torn(data: bytes) -> bytes:
+    """The lines of a file without what follows the last whole one, or without that one if it is damaged."""
+    whole = data[: data.rfind(b"\n") + 1]
+    last = whole[whole.rfind(b"\n", 0, -1) + 1 :]
+    try:
+        json.loads(last or b"{}")
+    except ValueError:
+        return whole[: -len(last)]
+    return whole
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Give a file another content, which is on the disk before the old one goes."""
+    unfinished = path.with_name(f".{path.name}")
+    with unfinished.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.replace(path)
 
 
 def _compressed(path: Path) -> Path:
@@ -140,5 +175,8 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def write_json(path: Path, record: dict[str, Any]) -> None:
-    """Write one JSON object for people to read too."""
-    path.write_text(json.dumps(record, indent=2, allow_nan=False) + "\n")
+    """Write one JSON object for people to read too, in the place of what is there.
+
+    A kill or a power cut leaves the old or the new one.
+    """
+    _replace(path, (json.dumps(record, indent=2, allow_nan=False) + "\n").encode())

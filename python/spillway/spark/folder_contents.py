@@ -11,7 +11,7 @@ from spillway.spark.folder_storage import FolderStorage
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["check_listed_elsewhere", "is_summary", "replaced_files"]
+__all__ = ["check_listed_elsewhere", "has_data", "is_summary", "replaced_files"]
 
 _DELTA_LOG = "_delta_log"
 #: What lists the data files of a folder, so that readers pass over others and miss those that are removed.
@@ -106,6 +106,16 @@ def replaced_files(storage: FolderStorage) -> list[str]:
     if unknown:
         raise OptionError(_unrecognised(storage, sorted(unknown)), "path")
     return found
+
+
+def has_data(storage: FolderStorage) -> bool:
+    """Return True if readers see a Parquet file in the folder, whatever else is there."""
+    entries = storage.listed(recursive=True, enters=lambda name: not _is_hidden(PurePosixPath(name).name))
+    for each in entries:
+        *folders, name = PurePosixPath(each.name).parts
+        if each.kind == "file" and name.endswith(_SUFFIX) and not any(map(_is_hidden, (*folders, name))):
+            return True
+    return False
 
 
 def _is_out_of_sight(storage: FolderStorage, folders: list[str]) -> bool:

@@ -270,8 +270,22 @@ class FolderJob(Job):
             "partition_by": target.partition_by,
             "basename_template": f"part-{task}-{self.id}.c{{i:03d}}.parquet",
             **limits,
-            **target.options,
+            **self._written_options,
         }
+
+    @property
+    def _written_options(self) -> dict[str, Any]:
+        """The options of a file's writer.
+
+        A file is synced where it is written: a driver cannot have another machine sync it.
+        """
+        return {**self.target.options, **({"durable": True} if self._is_durable else {})}
+
+    @property
+    def _is_durable(self) -> bool:
+        """True if a power cut must not lose local files: somebody asks for that, or they replace others."""
+        wanted = self.target.overwrite or self.target.options.get("durable")
+        return bool(wanted) and self._storage().is_local
 
     def staged(self, result: TaskResult) -> list[StagedFile]:
         root = f"{unquoted(self.target.path)}/{self._staging}"
@@ -298,8 +312,12 @@ class FolderJob(Job):
             self._publish(storage, staged)
             if empty is not None:
                 self._write_empty(storage, empty)
+            if self._is_durable:
+                storage.sync_folders([SUCCESS, *(each.place for each in staged)])
             is_published = True
             self._remove_old(storage, old)
+            if old:
+                storage.sync_folders(old)
             storage.mark(SUCCESS)
         except BaseException as error:
             left = _left(storage, old, error) if is_published else old
@@ -447,7 +465,8 @@ class FolderJob(Job):
         target = self.target
         place = f"{storage.root}/{name}"
         settings = None if storage.is_local else dict(target.storage_options or {})
-        with spillway.ParquetWriter(place, target.schema, storage_options=settings, **target.options):
+        options = self._written_options
+        with spillway.ParquetWriter(place, target.schema, storage_options=settings, **options):
             pass
 
     def _remove_old(self, storage: FolderStorage, old: Sequence[str]) -> None:

@@ -148,7 +148,7 @@ class FolderStorage:
         """Make a file that appears whole, unless there is one; return False if there is.
 
         A store decides by a conditional PUT, a local file system by a hard link. Where there are no hard
-        links, two that make the file at once may both believe that they did.
+        links, two that make the file at once may both believe that they did. It survives a power cut.
 
         Args:
             name: The name of the file.
@@ -159,7 +159,9 @@ class FolderStorage:
             OSError: It is not certain who made the file, or the store replaces what it should only create.
         """
         if self.is_local:
-            return _linked_once(Path(self._path(name)), content)
+            is_new = _linked_once(Path(self._path(name)), content)
+            self.sync_folders([name])
+            return is_new
         return _native.create_object(self.root, name, content, self._options)
 
     def move(self, places: Mapping[str, str]) -> None:
@@ -167,6 +169,22 @@ class FolderStorage:
         for folder in {place.rpartition("/")[0] for place in places.values()}:
             Path(self._path(folder)).mkdir(parents=True, exist_ok=True)
         self._at_once(lambda name: Path(self._path(name)).replace(self._path(places[name])), list(places))
+
+    def sync_folders(self, names: Iterable[str]) -> None:
+        """Have local files keep their names in a power cut, or stay away if they are gone.
+
+        Their contents are synced by who writes them. An object store needs neither.
+
+        Args:
+            names: Names of files, which are in their folders or were moved or removed from them.
+        """
+        if not self.is_local:
+            return
+        root = Path(self.root)
+        folders = {root, root.parent}
+        for name in names:
+            folders.update(root.joinpath(above) for above in PurePosixPath(name).parents)
+        self._at_once(_sync_folder, sorted(map(str, folders)))
 
     def copy(self, places: Mapping[str, str]) -> None:
         """Copy objects of a store to other names, some at a time; what is there is replaced.
@@ -314,11 +332,24 @@ def _unlink_below(root: str, name: str) -> None:
             os.close(held)
 
 
+def _sync_folder(folder: str) -> None:
+    """Sync a folder, unless it is gone, or belongs to somebody else who lets nobody look into it."""
+    with contextlib.suppress(FileNotFoundError, PermissionError):
+        held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(held)
+        finally:
+            os.close(held)
+
+
 def _linked_once(path: Path, content: bytes) -> bool:
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(f"{path.name}.{secrets.token_hex(8)}.new")
     try:
-        new.write_bytes(content)
+        with new.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
         try:
             # A rename would replace what is there.
             os.link(new, path)

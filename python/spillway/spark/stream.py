@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,10 +10,9 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from spillway.errors import OptionError, SpillwayError
 from spillway.spark.folder_job import FolderJob
 from spillway.spark.folder_storage import FolderStorage
-from spillway.spark.location import is_local
 from spillway.spark.schema import check_names
 from spillway.spark.settings import of_task
-from spillway.spark.stream_jobs import SINK, batch_of
+from spillway.spark.stream_jobs import batch_of, check_store
 from spillway.spark.write import attempt_number, partition_number
 from spillway.spark.write_job import messages_of
 
@@ -30,8 +28,6 @@ __all__ = ["BatchMessage", "SpillwayStreamWriter"]
 # The names by which Spark tells tasks of a micro-batch which query and batch they are of.
 _QUERY = "sql.streaming.queryId"
 _BATCH = "streaming.sql.batchId"
-#: The file of a destination whose store has conditional PUTs.
-_CHECKED = "checked"
 
 
 @dataclass
@@ -67,7 +63,7 @@ class SpillwayStreamWriter(DataSourceStreamArrowWriter):
         self._target = target
         if target.table == "parquet":
             FolderJob(target).check()
-            _check_store(target)
+            check_store(FolderStorage(target.path, target.storage_options))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> BatchMessage:  # type: ignore[override]  # PySpark overrides it so too
         """Write the rows of a task."""
@@ -92,32 +88,6 @@ class SpillwayStreamWriter(DataSourceStreamArrowWriter):
 
         The commit may have got anywhere, so nothing can be removed here.
         """
-
-
-def _check_store(target: Target) -> None:
-    """Let an object store refuse what the manifests of batches need, before the first row of a destination.
-
-    Spark makes two writers for each micro-batch: the file that the first one of all leaves tells the others.
-
-    Raises:
-        OSError: It has no conditional PUT, or refuses the credentials of the native module.
-    """
-    if is_local(target.path):
-        return
-    storage = FolderStorage(target.path, target.storage_options)
-    name = f"{SINK}/{_CHECKED}"
-    if storage.has(name):
-        return
-    try:
-        storage.create_once(name, secrets.token_hex(8).encode())
-    except OSError as error:
-        # A store may have made it all the same.
-        if storage.discard([name]):
-            error.add_note(
-                f"{target.path}/{name} may be there, and could not be removed: delete it before the query is "
-                "started again, as it says that the store has conditional PUT"
-            )
-        raise
 
 
 def _micro_batch() -> tuple[str, int]:

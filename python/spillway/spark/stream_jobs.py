@@ -18,7 +18,7 @@ from urllib.parse import unquote
 import spillway.delta
 from spillway.errors import TableNotFoundError
 from spillway.spark.delta_job import DeltaJob, nullable
-from spillway.spark.folder_contents import replaced_files
+from spillway.spark.folder_contents import has_data
 from spillway.spark.folder_job import SUCCESS, FolderJob, Staged, staged_files
 from spillway.spark.folder_partitions import in_folders_of
 from spillway.spark.uploads import Upload
@@ -32,12 +32,14 @@ if TYPE_CHECKING:
     from spillway.spark.folder_storage import FolderStorage
     from spillway.spark.write_job import Job, Target
 
-__all__ = ["SINK", "DeltaBatch", "FolderBatch", "FolderRun", "batch_of"]
+__all__ = ["SINK", "DeltaBatch", "FolderBatch", "FolderRun", "batch_of", "check_store"]
 
 _log = logging.getLogger("spillway.spark")
 
 #: The folder of manifests inside the destination. Readers skip folders that begin with `_`.
 SINK = "_spillway_sink"
+#: The file that says that the store has conditional PUT.
+_CHECKED = "checked"
 #: Batches whose manifests are kept. Spark replays the last batch alone.
 _KEPT = 100
 #: The namespace of the names of runs.
@@ -140,12 +142,20 @@ class FolderBatch(FolderJob):
             return SparkWriteResult(0, 0, 0, None, 0.0)
         staged, outgoing = self._decided(storage, results)
         self._fulfil(storage, staged)
+        # In a power cut the new files outlive the old ones, and the mark does not outlive the new ones.
+        storage.sync_folders(each.place for each in staged)
         self._remove_old(storage, outgoing)
         self._complete(storage, staged)
+        storage.sync_folders([SUCCESS, *outgoing])
         storage.mark(self._done)
         self._end(storage, {each.attempt for each in staged})
         self._forget(storage)
         return self.summary(results, None, len(staged))
+
+    @property
+    def _is_durable(self) -> bool:
+        """True for local files: Spark does not replay a batch that it takes for committed."""
+        return self._storage().is_local
 
     def _complete(self, storage: FolderStorage, staged: Sequence[Staged]) -> None:
         """Do what is due when all files are there, before the batch is marked as done."""
@@ -196,6 +206,8 @@ class FolderBatch(FolderJob):
             "commit": secrets.token_hex(8),
         }
         self._before_decision(storage)
+        # What the manifest names has to be found after a power cut.
+        storage.sync_folders(f"{self._staging}/{each.name}" for each in staged)
         if not storage.create_once(name, json.dumps(manifest, indent=1).encode()):
             _log.info("another driver decided about batch %d of %s", self._batch, self._query)
             return self._parsed(storage, name)
@@ -299,17 +311,45 @@ class FolderRun(FolderBatch):
         return True
 
     def _before_decision(self, storage: FolderStorage) -> None:
-        storage.remove(storage.present([SUCCESS]))
+        complete = storage.present([SUCCESS])
+        if complete:
+            # Before the mark goes: a store without conditional PUT refuses the manifest.
+            check_store(storage)
+        storage.remove(complete)
 
     def _complete(self, storage: FolderStorage, staged: Sequence[Staged]) -> None:
         # Before the run is done: afterwards, a missing `_SUCCESS` says that another write is under way.
-        if not staged and not self.target.partition_by and not replaced_files(storage):
+        # Nothing is refused any more: the run is decided, and whoever repeats it comes here again.
+        if not staged and not self.target.partition_by and not has_data(storage):
             self._write_empty(storage, f"part-00000-{self.id}.c000.parquet")
         storage.mark(SUCCESS)
 
     def abort(self) -> None:
         if not self._storage().has(self._manifest):
             super().abort()
+
+
+def check_store(storage: FolderStorage) -> None:
+    """Let an object store refuse what manifests need, before anything of a destination changes.
+
+    The file that the first check of all leaves tells later ones.
+
+    Raises:
+        OSError: It has no conditional PUT, or refuses the credentials of the native module.
+    """
+    name = f"{SINK}/{_CHECKED}"
+    if storage.is_local or storage.has(name):
+        return
+    try:
+        storage.create_once(name, secrets.token_hex(8).encode())
+    except OSError as error:
+        # A store may have made it all the same.
+        if storage.discard([name]):
+            error.add_note(
+                f"{storage}/{name} may be there, and could not be removed: delete it before the write is run "
+                "again, as it says that the store has conditional PUT"
+            )
+        raise
 
 
 def _without(rest: Iterator[pa.RecordBatch]) -> TaskResult:

@@ -188,12 +188,18 @@ impl Folder {
     }
 
     /// The time at which a regular file was last written; none for anything else.
-    #[must_use]
-    pub fn modified(&self, name: &OsStr) -> Option<SystemTime> {
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn modified(&self, name: &OsStr) -> io::Result<Option<SystemTime>> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = File::from(rustix::fs::openat(&self.fd, name, flags, Mode::empty()).ok()?);
-        let found = file.metadata().ok()?;
-        found.is_file().then(|| found.modified().ok())?
+        let file = match rustix::fs::openat(&self.fd, name, flags, Mode::empty()) {
+            // A link.
+            Err(Errno::LOOP) => return Ok(None),
+            opened => File::from(opened?),
+        };
+        let found = file.metadata()?;
+        found.is_file().then(|| found.modified()).transpose()
     }
 
     /// The names in it, in no order.
@@ -415,9 +421,12 @@ mod tests {
             let name = OsStr::new(name);
             let refused = root.create(name).unwrap_err();
             assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
-            assert_eq!(root.modified(name), None);
+            assert_eq!(root.modified(name).unwrap(), None);
             root.remove_file(name).unwrap();
         }
+        assert!(root.modified(OsStr::new("kept")).unwrap().is_some());
+        let gone = root.modified(OsStr::new("gone")).unwrap_err();
+        assert_eq!(gone.kind(), io::ErrorKind::NotFound);
         assert_eq!(fs::read_to_string(kept).unwrap(), "rows");
         assert_eq!(root.names().unwrap(), ["kept"]);
     }

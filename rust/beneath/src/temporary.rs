@@ -78,7 +78,7 @@ impl Temporary {
     pub fn closed_at(&mut self) -> io::Result<SystemTime> {
         // A network file system tells its own time once it has the bytes.
         self.close(false)?;
-        let modified = self.folder.modified(&self.name);
+        let modified = self.folder.modified(&self.name)?;
         modified.ok_or_else(|| io::Error::other("the file system does not say when a file was written"))
     }
 

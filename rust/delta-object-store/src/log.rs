@@ -18,7 +18,7 @@ const INTENTS: &str = "_spillway/intents";
 
 /// The operating system's numbers for a store's failures, which choose the exception in Python.
 const ENOENT: i32 = 2;
-const EIO: i32 = 5;
+pub(crate) const EIO: i32 = 5;
 const EACCES: i32 = 13;
 
 /// The number of versions whose tags are kept: the last ones of a log.

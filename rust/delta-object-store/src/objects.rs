@@ -11,13 +11,13 @@ use bytes::Bytes;
 use delta_commit::log::{StoreError, StoreErrorKind};
 use delta_commit::{CommitError, LogStore};
 use delta_table::{Place, Result, StoredFile, StoredFiles, check_clock};
-use object_sink::{Attend, Created, Folder, Location, ObjectSink};
+use object_sink::{Attend, Created, Failure, Folder, Location, ObjectSink};
 use parquet_writer::sink::Sink;
 use parquet_writer::{OptionFault, WriteError};
 use per_process::PerProcess;
 use uuid::Uuid;
 
-use crate::log::{ObjectLog, error};
+use crate::log::{EIO, ObjectLog, error};
 use crate::whole::{Existing, WholeObject};
 
 pub(crate) const LOG: &str = "_delta_log";
@@ -73,12 +73,41 @@ impl Clients {
     }
 
     /// Tests before the first commit that the store does not replace an object that it should create. Such a store
-    /// would lose commits without an error. Any other failure of the test proves nothing, and the next commit tests
-    /// again.
+    /// would lose commits without an error. Nothing is committed until the test has passed.
+    ///
+    /// # Errors
+    /// Refuses such a store. The error is transient where answers to all tests were lost: the next commit tests again.
     pub fn require_conditional_put(&self) -> Result<(), StoreError> {
         if self.creates_once.load(Ordering::Acquire) {
             return Ok(());
         }
+        let mut lost = None;
+        for wait in CREATE_AGAIN_AFTER {
+            std::thread::sleep(wait);
+            lost = match self.probe()? {
+                Probed::CreatesOnce => {
+                    self.creates_once.store(true, Ordering::Release);
+                    return Ok(());
+                }
+                Probed::Unknown(failure) => failure,
+            };
+        }
+        let reason = lost.map_or_else(
+            || "its answers contradict each other".to_owned(),
+            |failure| failure.message,
+        );
+        Err(StoreError {
+            errno: Some(EIO),
+            ..StoreError::transient(format!(
+                "{}: nothing was committed, because it is not known if the store has conditional PUT (If-None-Match: \
+                 *), without which writers would lose each other's commits ({reason}): try again",
+                self.url()
+            ))
+        })
+    }
+
+    /// Creates an object twice.
+    fn probe(&self) -> Result<Probed, StoreError> {
         let folder = self.folder()?;
         let name = format!("_spillway/probe-{}", Uuid::new_v4());
         let tries = [folder.create(&name, b"1"), folder.create(&name, b"2")];
@@ -94,15 +123,23 @@ impl Clients {
                 kind: StoreErrorKind::Permanent,
                 errno: None,
             }),
-            [Ok(Created::Won(_)), Ok(Created::Exists)] => {
-                self.creates_once.store(true, Ordering::Release);
-                Ok(())
-            }
-            // Whoever may not write, or has no bucket, hears it now; what was lost may come back.
+            // Also where the answer to the first was lost: nobody else creates an object of this name.
+            [Ok(Created::Won(_) | Created::Unknown(_)), Ok(Created::Exists)] => Ok(Probed::CreatesOnce),
+            // Whoever may not write, or has no bucket, hears it now.
             [Err(failure), _] | [_, Err(failure)] => Err(error(failure)),
-            _ => Ok(()),
+            [Ok(Created::Unknown(failure)), _] | [_, Ok(Created::Unknown(failure))] => {
+                Ok(Probed::Unknown(Some(failure)))
+            }
+            [Ok(Created::Exists), _] => Ok(Probed::Unknown(None)),
         }
     }
+}
+
+/// The result of one test of a store.
+enum Probed {
+    CreatesOnce,
+    /// An answer was lost, or none of them fits the other.
+    Unknown(Option<Failure>),
 }
 
 /// A table under a prefix of a bucket.

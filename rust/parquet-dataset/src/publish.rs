@@ -3,7 +3,8 @@
 //! A failure half-way is undone. A process that is killed half-way leaves the files that it has moved: a folder of
 //! files has no single name to switch. The window is that of a few renames, because everything slow was done before.
 //! Of files that replace others, the new ones are moved first, to free names, and the old ones are removed last. So
-//! readers see all of the old rows or all of the new ones at every moment, and both for an instant.
+//! readers see all of the old rows or all of the new ones at every moment, and both for an instant. For that to hold in
+//! a power cut, what replaces files is synced before they are removed, also where nobody asked for `durable` files.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsStr;
@@ -11,6 +12,8 @@ use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use beneath::Folder;
 use parquet_writer::{METADATA_FILE, WriteError, WriteResult, metadata_file};
@@ -24,6 +27,9 @@ pub const DELTA_LOG: &str = "_delta_log";
 
 /// The name of a file with the schema of a dataset alone, as parquet-java and pyarrow write it.
 pub const COMMON_METADATA_FILE: &str = "_common_metadata";
+
+/// The most files that are synced at a time.
+const MOST_SYNCING: usize = 16;
 
 /// A file that is finished.
 #[derive(Debug)]
@@ -151,6 +157,14 @@ impl Moves<'_> {
                 (Vec::new(), Vec::new())
             }
             DatasetMode::Overwrite => (data_files(target.root)?, summaries(target.root)),
+        };
+        let replaces = !old.is_empty() || !summaries.is_empty();
+        if replaces && !target.durable {
+            sync_staged(files, target.root)?;
+        }
+        let target = Target {
+            durable: target.durable || replaces,
+            ..target
         };
         let paths = files
             .iter()
@@ -352,6 +366,35 @@ impl Moves<'_> {
         let (folder, name) = opened(self.root, path)?;
         folder.remove_folder(name)
     }
+}
+
+/// Syncs staged files, several at a time: each may wait for the disk.
+fn sync_staged(files: &[Staged<'_>], root: &Path) -> Result<(), WriteError> {
+    let next = AtomicUsize::new(0);
+    let sync_some = || {
+        while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let synced = File::open(file.from).and_then(|staged| staged.sync_all());
+            synced.map_err(|error| WriteError::io(root.join(file.folder), error))?;
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let more = files.len().min(MOST_SYNCING).saturating_sub(1);
+        let build = || thread::Builder::new().spawn_scoped(scope, sync_some);
+        // Without another thread, this one syncs all.
+        let others: Vec<_> = (0..more).map_while(|_| build().ok()).collect();
+        let own = sync_some();
+        let ended = others.into_iter().map(|other| {
+            let panicked = |_| {
+                Err(WriteError::io(
+                    "",
+                    io::Error::other("a thread that syncs files panicked"),
+                ))
+            };
+            other.join().unwrap_or_else(panicked)
+        });
+        ended.fold(own, Result::and)
+    })
 }
 
 /// The open folder of a path below the root, and its name in it.

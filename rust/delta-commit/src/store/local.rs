@@ -141,7 +141,7 @@ impl LocalLogStore {
                 continue;
             };
             for name in folder.names().unwrap_or_default() {
-                let modified = || folder.modified(&name);
+                let modified = || folder.modified(&name).ok().flatten();
                 if is_temporary(&name) && modified().is_some_and(is_abandoned) {
                     let _ = folder.remove_file(&name);
                 }

@@ -94,7 +94,10 @@ impl Write for AtomicFile {
 impl Sink for AtomicFile {
     fn commit(&mut self) -> io::Result<()> {
         self.buffer()?.flush()?;
-        if self.durable {
+        // A power cut must not take both the old file and the new one: a file system may keep the rename and lose the
+        // bytes that were renamed.
+        let replaces = || std::fs::symlink_metadata(&self.destination).is_ok();
+        if self.durable || replaces() {
             self.buffer()?.get_ref().as_file().sync_all()?;
         }
         if let Some(temporary) = self.temporary.take() {
