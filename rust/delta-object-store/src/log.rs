@@ -49,7 +49,7 @@ pub(crate) struct ObjectLog {
 struct Ahead {
     /// The next version, if the committer goes on.
     next: Version,
-    /// The number of versions that it has read in a row.
+    /// The number of versions in a row that were requested and are there; 0 once one is missing.
     row: usize,
     /// The next ones that are there, when they were last looked for.
     found: Option<(BootTime, VecDeque<Tagged>)>,
@@ -61,17 +61,14 @@ impl Ahead {
     /// A committer that reads a version or two asks for no more than them. That a version is not there is never
     /// remembered, and nor is anything for long: what is read later may be another table's.
     fn take(&mut self, version: Version) -> Result<Tagged, usize> {
-        if version == self.next {
-            self.row += 1;
-            if let Some((at, found)) = &mut self.found
-                && at.elapsed() < AHEAD_LASTS
-                && let Some(body) = found.pop_front()
-            {
-                self.next += 1;
-                return Ok(body);
-            }
-        } else {
+        if version != self.next {
             self.row = 0;
+        } else if let Some((at, found)) = &mut self.found
+            && at.elapsed() < AHEAD_LASTS
+            && let Some(body) = found.pop_front()
+        {
+            self.next += 1;
+            return Ok(body);
         }
         self.found = None;
         Err(if self.row < LEAST_ROW {
@@ -240,9 +237,14 @@ impl LogStore for ObjectLog {
                     return Ok(None);
                 };
                 // The failure of a later request is told to who asks for that version.
-                let found = bodies.map_while(|body| body.ok().flatten()).collect();
+                let found: VecDeque<_> = bodies.map_while(|body| body.ok().flatten()).collect();
                 let mut ahead = self.ahead();
                 ahead.next = version + 1;
+                ahead.row = if found.len() + 1 == count {
+                    ahead.row + count
+                } else {
+                    0
+                };
                 ahead.found = Some((at, found));
                 first
             }
