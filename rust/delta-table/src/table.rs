@@ -87,6 +87,8 @@ pub(crate) struct Shared {
     witness: Witness,
     /// The time of the last check of the witness.
     confirmed: Mutex<BootTime>,
+    /// The turn to write a checkpoint. Each has all files in memory.
+    writing_checkpoint: Turn,
     /// The newest version of which a checkpoint was made, or is being made.
     checkpointed: AtomicI64,
     /// The checkpoint that was damaged when the table was opened, until this process has made another one.
@@ -278,6 +280,7 @@ impl Shared {
             reading_files: Turn::default(),
             witness,
             confirmed: Mutex::new(confirmed),
+            writing_checkpoint: Turn::default(),
             checkpointed: AtomicI64::new(0),
             damaged: Mutex::new(None),
             outdated: AtomicBool::new(false),
@@ -870,7 +873,8 @@ impl Table {
             .filter(|interval| *interval > 0);
         let interval = named.unwrap_or(CHECKPOINT_INTERVAL);
         let last = shared.checkpointed.load(Ordering::Acquire);
-        if version / interval <= last / interval {
+        // While one is written the next one waits: the versions after it ask again.
+        if version / interval <= last / interval || shared.writing_checkpoint.is_taken() {
             return Ok(false);
         }
         // Each version has one process that wrote it, and may have many whose rows are in it.
@@ -919,6 +923,7 @@ impl Table {
         let shared = self.shared()?;
         let head = shared.refresh(&mut shared.looking())?;
         head.check_writable()?;
+        let _turn = shared.writing_checkpoint.take(&mut shared.looking())?;
         let listing = shared.log.list(None)?;
         if let Some((newest, names)) = listing.checkpoint(Version::MAX)
             && newest >= head.version
