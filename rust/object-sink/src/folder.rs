@@ -250,7 +250,7 @@ impl Folder {
     }
 
     /// The bodies of objects in this order, each with its entity tag; none for those that do not exist. Up to
-    /// [`MOST_FLYING`] of them are requested before the caller asks for them, whatever the order of the answers.
+    /// 32 of them are requested before the caller asks for them, whatever the order of the answers.
     pub fn read_ahead<'a>(
         &'a self,
         relative: impl Iterator<Item = String> + 'a,
