@@ -111,6 +111,7 @@ GROUPS = {
         "stores/*",
         "delta/test_stores.py",
         "delta/test_killed_on_store.py",
+        "delta/test_log_reading.py",
         "delta/test_other_tables.py",
         "race/test_s3.py",
     ),

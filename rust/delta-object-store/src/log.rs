@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use delta_commit::log::{
     BEFORE_FIRST, Bundles, Digest, IntentEntry, Listing, LogStore, PutOutcome, Standing, StoreError,
     StoreErrorKind, UnsyncedFile, Version, standing_of_missing, version_file, version_shown_by_file,
 };
-use delta_commit::path;
-use object_sink::{Created, Failure, FailureKind};
+use delta_commit::{BootTime, path};
+use object_sink::{Created, Failure, FailureKind, Tagged};
 use per_process::PerProcess;
 use serde_json::Value;
 
@@ -24,12 +25,58 @@ const EACCES: i32 = 13;
 /// The number of versions whose tags are kept: the last ones of a log.
 const MOST_TAGS: usize = 8;
 
+/// The number of versions that are read in a row before others are requested ahead.
+const LEAST_ROW: usize = 4;
+
+/// The most versions that are requested at a time.
+const MOST_AHEAD: usize = 32;
+
+/// The time for which what was requested ahead is used.
+const AHEAD_LASTS: Duration = Duration::from_secs(1);
+
 /// The log of a table under a prefix of a bucket.
 pub(crate) struct ObjectLog {
     clients: Arc<Clients>,
     /// The entity tags of the last versions that were read or created. While a version has the same tag, it has the
     /// same body, which need not be read again. A forked child may not wait for a lock of its parent.
     tags: PerProcess<Mutex<VecDeque<Tag>>>,
+    /// What was requested before the committer asked for it.
+    ahead: PerProcess<Mutex<Ahead>>,
+}
+
+/// Versions after those that the committer has read one after the other.
+#[derive(Default)]
+struct Ahead {
+    /// The next version, if the committer goes on.
+    next: Version,
+    /// The number of versions in a row that were requested and are there; 0 once one is missing.
+    row: usize,
+    /// The next ones that are there, when they were last looked for.
+    found: Option<(BootTime, VecDeque<Tagged>)>,
+}
+
+impl Ahead {
+    /// The body of this version, if it was found a moment ago. Otherwise the number of versions to request.
+    ///
+    /// A committer that reads a version or two asks for no more than them. That a version is not there is never
+    /// remembered, and nor is anything for long: what is read later may be another table's.
+    fn take(&mut self, version: Version) -> Result<Tagged, usize> {
+        if version != self.next {
+            self.row = 0;
+        } else if let Some((at, found)) = &mut self.found
+            && at.elapsed() < AHEAD_LASTS
+            && let Some(body) = found.pop_front()
+        {
+            self.next += 1;
+            return Ok(body);
+        }
+        self.found = None;
+        Err(if self.row < LEAST_ROW {
+            1
+        } else {
+            self.row.min(MOST_AHEAD)
+        })
+    }
 }
 
 /// The entity tag of a version with a body of this digest.
@@ -82,7 +129,13 @@ impl ObjectLog {
         Self {
             clients,
             tags: PerProcess::new(),
+            ahead: PerProcess::new(),
         }
+    }
+
+    fn ahead(&self) -> MutexGuard<'_, Ahead> {
+        let ahead = self.ahead.get_or_init(Mutex::default);
+        ahead.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn tags(&self) -> MutexGuard<'_, VecDeque<Tag>> {
@@ -172,13 +225,39 @@ impl LogStore for ObjectLog {
     }
 
     fn read_version(&self, version: Version) -> Result<Option<Vec<u8>>, StoreError> {
-        self.body(version)
+        let taken = self.ahead().take(version);
+        let (body, tag) = match taken {
+            Ok(found) => found,
+            Err(count) => {
+                let at = BootTime::now();
+                let names = (version..).take(count).map(version_name);
+                let mut bodies = self.clients.folder()?.read_ahead(names);
+                let Some(first) = bodies.next().transpose().map_err(error)?.flatten() else {
+                    self.ahead().row = 0;
+                    return Ok(None);
+                };
+                // The failure of a later request is told to who asks for that version.
+                let found: VecDeque<_> = bodies.map_while(|body| body.ok().flatten()).collect();
+                let mut ahead = self.ahead();
+                ahead.next = version + 1;
+                ahead.row = if found.len() + 1 == count {
+                    ahead.row + count
+                } else {
+                    0
+                };
+                ahead.found = Some((at, found));
+                first
+            }
+        };
+        self.keep_tag(version, Digest::of(&body), tag);
+        Ok(Some(body))
     }
 
     /// Creates the version. "Exists" is not final here: the committer reads the version and looks for its own members.
     /// The store may answer so for an object that does not exist (when two creations conflict and both fail), and a
     /// proxy may have sent the request twice.
     fn put_version(&self, version: Version, body: &[u8]) -> Result<PutOutcome, StoreError> {
+        *self.ahead() = Ahead::default();
         self.clients.require_conditional_put().map_err(certain_error)?;
         let created = self.clients.folder()?.create(&version_name(version), body);
         Ok(match created.map_err(certain)? {
@@ -211,6 +290,7 @@ impl LogStore for ObjectLog {
     }
 
     fn remove_version(&self, version: Version) -> Result<(), StoreError> {
+        *self.ahead() = Ahead::default();
         let removed = self.clients.folder()?.delete(&[version_name(version)]);
         removed.map_err(error)
     }

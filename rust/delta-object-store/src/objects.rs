@@ -1,6 +1,7 @@
 //! The objects of a table below a prefix of an object store.
 
 use std::ffi::OsString;
+use std::iter;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use delta_commit::log::{StoreError, StoreErrorKind};
 use delta_commit::{CommitError, LogStore};
-use delta_table::{Place, Result, StoredFile, StoredFiles, check_clock};
+use delta_table::{Bodies, Names, Place, Result, StoredFile, StoredFiles, check_clock};
 use object_sink::{Attend, Created, Failure, Folder, Location, ObjectSink};
 use parquet_writer::sink::Sink;
 use parquet_writer::{OptionFault, WriteError};
@@ -283,6 +284,16 @@ impl Place for Objects {
     fn read(&self, name: &str) -> Result<Option<Bytes>> {
         let mut bodies = self.clients.folder()?.read(&[name.to_owned()]).map_err(error)?;
         Ok(bodies.pop().flatten().map(Bytes::from))
+    }
+
+    fn read_ahead<'a>(&'a self, names: Names<'a>) -> Bodies<'a> {
+        match self.clients.folder() {
+            Ok(folder) => Box::new(folder.read_ahead(names).map(|found| {
+                let found = found.map_err(error)?;
+                Ok(found.map(|(body, _)| Bytes::from(body)))
+            })),
+            Err(error) => Box::new(iter::once(Err(error.into()))),
+        }
     }
 
     fn read_range(&self, name: &str, range: Range<u64>) -> Result<Bytes> {

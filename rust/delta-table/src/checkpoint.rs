@@ -4,6 +4,7 @@
 //! Parquet or JSON file names sidecars with the entries of files. Those that are written are one Parquet file of the V1
 //! spec, which every table may have ("Checkpoints" in Delta's PROTOCOL.md).
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,11 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, StructArray};
-use arrow_json::writer::{LineDelimited, WriterBuilder};
+use arrow_array::{Array, ArrayRef, RecordBatch, StructArray};
 use arrow_schema::TimeUnit;
 use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef};
-use arrow_select::filter::filter_record_batch;
 use bytes::Bytes;
 use delta_commit::actions::{Action, Add, Remove};
 use delta_commit::log::version_file;
@@ -30,8 +29,10 @@ use parquet::file::reader::ChunkReader;
 use parquet::schema::types::SchemaDescriptor;
 use parquet_writer::sink::Sink;
 use parquet_writer::{CompressionRule, FileWriter, OptionInput, WriteError, WriterOptions};
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
+use crate::cells::Cell;
 use crate::data_file::{load_footer, ranges_of, table_error};
 use crate::error::{Result, TableError};
 use crate::foreign_fields::ForeignFields;
@@ -42,8 +43,9 @@ use crate::properties::TRANSACTION_RETENTION;
 use crate::scan::Calendar;
 use crate::snapshot::Snapshot;
 
-/// Actions that are converted together. Their intermediate form costs memory.
-const BATCH_ROWS: usize = 8_192;
+/// Actions that are converted together. Their intermediate forms cost memory: the statistics of a file with fifty
+/// columns are 6 kB of text.
+const BATCH_ROWS: usize = 512;
 
 /// The time for which tombstones are kept, unless the table's properties say otherwise.
 const TOMBSTONE_DAYS: i64 = 7;
@@ -147,23 +149,45 @@ struct Entries {
 }
 
 impl Entries {
-    /// Takes lines of JSON in: actions, or rows in which one column has a value.
-    fn take(&mut self, lines: &[u8]) -> Result<()> {
-        let lines = lines.split(|byte| *byte == b'\n');
-        for line in lines.filter(|line| !line.trim_ascii().is_empty()) {
-            let value: Value = serde_json::from_slice(line)
-                .map_err(|e| TableError::Malformed(format!("a row is not JSON: {e}")))?;
-            let Value::Object(columns) = value else {
-                continue;
-            };
-            match columns.into_iter().find(|(_, value)| !value.is_null()) {
-                Some((name, body)) if name == SIDECAR => self.sidecars.push(sidecar_file(&body)?),
-                Some((name, body)) => {
-                    let action = Action::from_line(&json!({name: body}).to_string())?;
-                    self.actions.extend(action);
-                }
-                None => {}
+    /// Takes a line of JSON in.
+    fn take_line(&mut self, line: &[u8]) -> Result<()> {
+        let value: Value = serde_json::from_slice(line)
+            .map_err(|e| TableError::Malformed(format!("a row is not JSON: {e}")))?;
+        let Value::Object(columns) = value else {
+            return Ok(());
+        };
+        match columns.into_iter().find(|(_, value)| !value.is_null()) {
+            Some((name, body)) => self.take(&name, body),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes the rows of a Parquet file in. In each, one column has a value.
+    fn take_rows(&mut self, batch: &RecordBatch) -> Result<()> {
+        let names = batch
+            .schema_ref()
+            .fields()
+            .iter()
+            .map(|field| field.name().as_str());
+        let columns: BTreeMap<&str, &ArrayRef> = names.zip(batch.columns()).collect();
+        for row in 0..batch.num_rows() {
+            if let Some((name, array)) = columns.iter().find(|(_, array)| array.is_valid(row)) {
+                self.take(name, Cell { array, row })?;
             }
+        }
+        Ok(())
+    }
+
+    /// Takes the action of this name in, or the sidecar.
+    fn take<'de>(&mut self, name: &str, fields: impl Deserializer<'de>) -> Result<()> {
+        let malformed =
+            |what: String| TableError::Malformed(format!("not an action of the Delta log: {what}"));
+        if name == SIDECAR {
+            let entry = Value::deserialize(fields).map_err(|e| malformed(e.to_string()))?;
+            self.sidecars.push(sidecar_file(&entry)?);
+        } else {
+            let action = Action::from_fields(name, fields).map_err(|e| malformed(format!("{name}: {e}")))?;
+            self.actions.extend(action);
         }
         Ok(())
     }
@@ -207,18 +231,15 @@ fn read_file(log: &LogDir, name: &str) -> Result<Entries> {
     Ok(all)
 }
 
-/// Calls back with the entries of one file, a part at a time. Those of Parquet files are converted to JSON and parsed
-/// like the actions of commits. Statistics that are there as structs alone are left out.
+/// Calls back with the entries of one file, a part at a time. Statistics that are there as structs alone are left out.
 fn read_batches(log: &LogDir, name: &str, file: &Bytes, mut take: impl FnMut(Entries)) -> Result<()> {
     let malformed = |what: String| malformed(log, name, &what);
-    let parsed = |lines: &[u8]| {
-        let mut entries = Entries::default();
-        entries.take(lines).map_err(|e| malformed(e.to_string()))?;
-        Ok::<_, TableError>(entries)
-    };
     if is_json(name) {
-        for line in file.split(|byte| *byte == b'\n') {
-            take(parsed(line)?);
+        let lines = file.split(|byte| *byte == b'\n');
+        for line in lines.filter(|line| !line.trim_ascii().is_empty()) {
+            let mut entries = Entries::default();
+            entries.take_line(line).map_err(|e| malformed(e.to_string()))?;
+            take(entries);
         }
         return Ok(());
     }
@@ -230,8 +251,9 @@ fn read_batches(log: &LogDir, name: &str, file: &Bytes, mut take: impl FnMut(Ent
     });
     for batch in reader.map_err(malformed)? {
         let batch = batch.map_err(|e| malformed(e.to_string()))?;
-        let rows = rows(&batch).map_err(|e| malformed(e.to_string()))?;
-        take(parsed(&rows)?);
+        let mut entries = Entries::default();
+        entries.take_rows(&batch).map_err(|e| malformed(e.to_string()))?;
+        take(entries);
     }
     Ok(())
 }
@@ -279,19 +301,10 @@ fn read_columns(log: &LogDir, name: &str, columns: &[&str]) -> Result<Entries> {
             .with_batch_size(BATCH_ROWS)
             .build();
         for batch in reader.map_err(failed)? {
-            let batch = batch.and_then(|batch| with_values(&batch)).map_err(malformed)?;
-            let rows = rows(&batch).map_err(malformed)?;
-            entries.take(&rows)?;
+            entries.take_rows(&batch.map_err(malformed)?)?;
         }
     }
     Ok(entries)
-}
-
-/// The rows in which any column has a value.
-fn with_values(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
-    let is_there = |row: &usize| batch.columns().iter().any(|column| column.is_valid(*row));
-    let there = (0..batch.num_rows()).map(|row| is_there(&row));
-    filter_record_batch(batch, &there.map(Some).collect::<BooleanArray>())
 }
 
 fn gone(log: &LogDir, name: &str) -> TableError {
@@ -405,16 +418,6 @@ fn add_statistics(file: &Bytes, actions: &mut [Action]) -> Result<(), String> {
     Ok(())
 }
 
-/// A batch as lines of JSON. Nulls are written, because a partition value may be null.
-fn rows(batch: &RecordBatch) -> Result<Vec<u8>, ArrowError> {
-    let mut writer = WriterBuilder::new()
-        .with_explicit_nulls(true)
-        .build::<_, LineDelimited>(Vec::new());
-    writer.write(batch)?;
-    writer.finish()?;
-    Ok(writer.into_inner())
-}
-
 /// Writes the checkpoint of a table's version, and the hint that names it. One that is there is kept, unless `replace`
 /// says that it is damaged.
 ///
@@ -430,7 +433,7 @@ pub(crate) fn write(
     check: &Arc<InPlace>,
 ) -> Result<()> {
     // If the clock cannot be trusted, nothing expires.
-    let actions = actions(snapshot, log.0.now_for_removal().unwrap_or(0));
+    let actions = Actions::of(snapshot, log.0.now_for_removal().unwrap_or(0));
     // What cannot be held is refused before there is a file.
     let layout = Layout::of(snapshot, &actions)?;
     let name = file_name(snapshot.version);
@@ -532,38 +535,62 @@ impl Sink for Checked {
     }
 }
 
-/// The actions that later readers need. What is kept for a time is so by `now`.
-fn actions(snapshot: &Snapshot, now: i64) -> Vec<Action> {
-    let contents = &snapshot.contents;
-    let kept_since = kept_since(snapshot, now);
-    let progress_since = progress_since(snapshot, now);
-    let mut actions = vec![
-        Action::Protocol(snapshot.protocol.clone()),
-        Action::Metadata(snapshot.metadata.as_ref().clone()),
-    ];
-    let progress = contents.transactions.values();
-    let young = progress.filter(|txn| txn.last_updated.is_none_or(|at| at >= progress_since));
-    actions.extend(young.cloned().map(Action::Txn));
-    actions.extend(snapshot.domains.values().cloned().map(Action::DomainMetadata));
-    actions.extend(contents.files.values().map(|add| {
-        Action::Add(Add {
-            data_change: false,
-            ..add.as_ref().clone()
-        })
-    }));
-    let kept = contents
-        .tombstones
-        .values()
-        .filter(|remove| remove.deletion_timestamp.is_none_or(|at| at > kept_since));
-    actions.extend(kept.map(|remove| {
-        Action::Remove(Remove {
-            data_change: false,
-            stats: None,
-            tags: None,
-            ..remove.as_ref().clone()
-        })
-    }));
-    actions
+/// The actions that later readers need. Those of files are in memory once, in the snapshot.
+struct Actions<'a> {
+    others: Vec<Action>,
+    adds: Vec<&'a Add>,
+    removes: Vec<&'a Remove>,
+}
+
+impl<'a> Actions<'a> {
+    /// What is kept for a time is so by `now`.
+    fn of(snapshot: &'a Snapshot, now: i64) -> Self {
+        let contents = &snapshot.contents;
+        let kept_since = kept_since(snapshot, now);
+        let progress_since = progress_since(snapshot, now);
+        let mut others = vec![
+            Action::Protocol(snapshot.protocol.clone()),
+            Action::Metadata(snapshot.metadata.as_ref().clone()),
+        ];
+        let progress = contents.transactions.values();
+        let young = progress.filter(|txn| txn.last_updated.is_none_or(|at| at >= progress_since));
+        others.extend(young.cloned().map(Action::Txn));
+        others.extend(snapshot.domains.values().cloned().map(Action::DomainMetadata));
+        let removes = contents.tombstones.values().map(Arc::as_ref);
+        let kept = removes.filter(|remove| remove.deletion_timestamp.is_none_or(|at| at > kept_since));
+        Self {
+            others,
+            adds: contents.files.values().map(Arc::as_ref).collect(),
+            removes: kept.collect(),
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.others.len() + self.adds.len() + self.removes.len()
+    }
+
+    fn foreign_fields(&self) -> Result<ForeignFields> {
+        ForeignFields::of(&self.others, &self.adds, &self.removes)
+    }
+
+    /// The actions as a checkpoint has them, each made when it is asked for.
+    fn written(&self) -> impl Iterator<Item = Action> + '_ {
+        let adds = self.adds.iter().map(|add| {
+            Action::Add(Add {
+                data_change: false,
+                ..(*add).clone()
+            })
+        });
+        let removes = self.removes.iter().map(|remove| {
+            Action::Remove(Remove {
+                data_change: false,
+                stats: None,
+                tags: None,
+                ..(*remove).clone()
+            })
+        });
+        self.others.iter().cloned().chain(adds).chain(removes)
+    }
 }
 
 /// The time since which removals are kept: all, where nobody can say for how long the table keeps them.
@@ -594,9 +621,9 @@ struct Layout {
 }
 
 impl Layout {
-    fn of(snapshot: &Snapshot, actions: &[Action]) -> Result<Self> {
+    fn of(snapshot: &Snapshot, actions: &Actions<'_>) -> Result<Self> {
         let forms = Forms::of(snapshot);
-        let plain = schema(forms, &ForeignFields::of(actions)?);
+        let plain = schema(forms, &actions.foreign_fields()?);
         let parsed = forms.parsed.then(|| Parsed::of(snapshot)).transpose()?;
         let more = parsed.as_ref().map(Parsed::fields).unwrap_or_default();
         let fields = plain.fields().iter().map(|field| match field.data_type() {
@@ -652,7 +679,7 @@ fn with_columns(group: &StructArray, fields: &[Field], columns: &[ArrayRef]) -> 
     Ok(Arc::new(whole))
 }
 
-fn encode(sink: Box<dyn Sink>, layout: &Layout, actions: &[Action]) -> Result<u64> {
+fn encode(sink: Box<dyn Sink>, layout: &Layout, actions: &Actions<'_>) -> Result<u64> {
     // What the oldest readers of checkpoints know.
     let options = WriterOptions::new(OptionInput {
         compression: CompressionRule::All("snappy".to_owned()),
@@ -660,8 +687,13 @@ fn encode(sink: Box<dyn Sink>, layout: &Layout, actions: &[Action]) -> Result<u6
         ..OptionInput::default()
     })?;
     let mut writer = FileWriter::new(sink, Some(Arc::clone(&layout.whole)), options)?;
-    for actions in actions.chunks(BATCH_ROWS) {
-        if let Some(batch) = layout.batch(actions)? {
+    let mut actions = actions.written();
+    loop {
+        let part: Vec<Action> = actions.by_ref().take(BATCH_ROWS).collect();
+        if part.is_empty() {
+            break;
+        }
+        if let Some(batch) = layout.batch(&part)? {
             writer.write(&batch.into(), &mut || true)?;
         }
     }

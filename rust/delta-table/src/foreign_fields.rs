@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use arrow_schema::{DataType, Field, Fields};
-use delta_commit::actions::{Action, DeletionVector, UnknownFields};
+use delta_commit::actions::{Action, Add, DeletionVector, Remove, UnknownFields};
 use serde_json::Value;
 
 use crate::error::{Result, TableError};
@@ -36,9 +36,9 @@ struct Unlike;
 impl ForeignFields {
     /// # Errors
     /// [`delta_commit::CommitError::Unsupported`] names a field whose values no column can hold.
-    pub fn of(actions: &[Action]) -> Result<Self> {
+    pub fn of(others: &[Action], adds: &[&Add], removes: &[&Remove]) -> Result<Self> {
         let mut fields = Self::default();
-        for action in actions {
+        for action in others {
             match action {
                 Action::Protocol(protocol) => fields.note("protocol", &protocol.unknown)?,
                 Action::Metadata(metadata) => {
@@ -47,16 +47,16 @@ impl ForeignFields {
                 }
                 Action::Txn(txn) => fields.note("txn", &txn.unknown)?,
                 Action::DomainMetadata(domain) => fields.note("domainMetadata", &domain.unknown)?,
-                Action::Add(add) => {
-                    fields.note("add", &add.unknown)?;
-                    fields.note_vector("add.deletionVector", add.deletion_vector.as_ref())?;
-                }
-                Action::Remove(remove) => {
-                    fields.note("remove", &remove.unknown)?;
-                    fields.note_vector("remove.deletionVector", remove.deletion_vector.as_ref())?;
-                }
-                Action::CommitInfo(_) | Action::Cdc(_) => {}
+                Action::Add(_) | Action::Remove(_) | Action::CommitInfo(_) | Action::Cdc(_) => {}
             }
+        }
+        for add in adds {
+            fields.note("add", &add.unknown)?;
+            fields.note_vector("add.deletionVector", add.deletion_vector.as_ref())?;
+        }
+        for remove in removes {
+            fields.note("remove", &remove.unknown)?;
+            fields.note_vector("remove.deletionVector", remove.deletion_vector.as_ref())?;
         }
         fields.check()?;
         Ok(fields)

@@ -192,6 +192,8 @@ pub(crate) struct KnownReplay {
 impl Replaying for KnownReplay {
     type Done = Known;
 
+    const READ_AGAIN: bool = true;
+
     fn new() -> Self {
         Self {
             head: HeadReplay::new(),

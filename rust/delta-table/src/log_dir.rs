@@ -17,6 +17,7 @@ use crate::checkpoint::SIDECARS;
 use crate::data_file::DataFile;
 use crate::error::{Result, TableError};
 use crate::place::Place;
+use crate::versions::Kept;
 
 /// The log's folder in a table.
 pub(crate) const FOLDER: &str = "_delta_log";
@@ -150,6 +151,9 @@ pub(crate) trait Replaying {
     /// That state.
     type Done;
 
+    /// True if the versions are read again for the rest of the table's state.
+    const READ_AGAIN: bool;
+
     /// A replay before the first version.
     fn new() -> Self;
 
@@ -187,6 +191,15 @@ pub(crate) struct Loaded<T> {
     pub witness: Witness,
     /// The digest of the last version, where its file is there.
     pub digest: Option<Digest>,
+    /// The versions that will be read again.
+    pub read: Kept,
+}
+
+/// The result of a reading.
+enum Read<T> {
+    Whole(Loaded<T>),
+    /// This version is not there, and a later one was listed.
+    UpTo(Version),
 }
 
 /// A file of the log that identifies the table: another table in its place has another file.
@@ -335,7 +348,7 @@ impl LogDir {
     }
 
     /// The name of a file of the log, relative to the table, for other parts of this crate and messages.
-    fn named(name: &str) -> String {
+    pub fn named(name: &str) -> String {
         format!("{FOLDER}/{name}")
     }
 
@@ -409,11 +422,40 @@ impl LogDir {
         }
     }
 
-    /// Reads the table at version `at`, or at its newest version.
-    pub fn load<R: Replaying>(&self, at: Option<Version>) -> Result<Loaded<R::Done>> {
+    /// Reads the table at version `at`, or at its newest version, without requests for what was kept of it.
+    ///
+    /// A log that is cleaned up meanwhile is read from the checkpoint that stands for what is gone.
+    pub fn load<R: Replaying>(&self, at: Option<Version>, kept: Kept) -> Result<Loaded<R::Done>> {
         let target = at.unwrap_or(Version::MAX);
-        let hint = self.hint()?;
-        let listing = self.list_for(target, hint.as_ref())?;
+        let (mut hint, mut kept) = (self.hint()?, kept);
+        let mut listing = self.list_for(target, hint.as_ref())?;
+        loop {
+            let began = listing.checkpoint(target).map(|(version, _)| version);
+            let missing =
+                match self.load_listed::<R>(at, &listing, hint.as_ref(), std::mem::take(&mut kept))? {
+                    Read::Whole(loaded) => return Ok(loaded),
+                    Read::UpTo(missing) => missing,
+                };
+            listing = self.list(None)?;
+            let newest = listing.checkpoint(target).map(|(version, _)| version);
+            if newest.is_none() && listing.tip == BEFORE_FIRST {
+                return Err(TableError::NotFound(self.0.root().to_path_buf()));
+            }
+            if newest.is_none_or(|newest| newest < missing) || newest <= began {
+                return Err(self.gap(missing, &listing, at));
+            }
+            hint = self.hint()?;
+        }
+    }
+
+    fn load_listed<R: Replaying>(
+        &self,
+        at: Option<Version>,
+        listing: &LogListing,
+        hint: Option<&Value>,
+        kept: Kept,
+    ) -> Result<Read<R::Done>> {
+        let target = at.unwrap_or(Version::MAX);
         let checkpoint = listing.checkpoint(target);
         // Before it is read: what replaces it meanwhile has another mark.
         let witness = match (at, &checkpoint) {
@@ -427,18 +469,19 @@ impl LogDir {
         if checkpoint.is_none() && listing.tip == BEFORE_FIRST {
             return Err(TableError::NotFound(self.0.root().to_path_buf()));
         }
-        let (mut replay, checkpoint, damaged) = self.begin::<R>(checkpoint, hint.as_ref())?;
+        let (mut replay, checkpoint, damaged) = self.begin::<R>(checkpoint, hint)?;
         let mut last = None;
-        while replay.version() < target {
-            let next = replay.version() + 1;
-            let Some(body) = self.read(next)? else {
-                if next <= listing.tip {
-                    return Err(self.gap(next, &listing, at));
-                }
-                break;
-            };
-            replay.commit(self, next, &body)?;
+        let mut read = Kept::default();
+        for next in self.versions(replay.version() + 1..=target, listing.tip, kept) {
+            let (version, body) = next?;
+            replay.commit(self, version, &body)?;
+            if at.is_none() && R::READ_AGAIN {
+                read.add(version, body.clone());
+            }
             last = Some(body);
+        }
+        if replay.version() < listing.tip.min(target) {
+            return Ok(Read::UpTo(replay.version() + 1));
         }
         if at.is_none() && last.is_none() {
             // Another table's checkpoint may have the same number.
@@ -449,13 +492,14 @@ impl LogDir {
                 "the table has no version {at}: its newest is {}",
                 replay.version()
             ))),
-            _ => Ok(Loaded {
+            _ => Ok(Read::Whole(Loaded {
                 state: replay.finish()?,
                 checkpoint,
                 damaged,
                 witness,
                 digest: last.map(|body| Digest::of(&body)),
-            }),
+                read,
+            })),
         }
     }
 

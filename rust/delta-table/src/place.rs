@@ -62,6 +62,12 @@ pub struct StoredFiles {
 /// A check that a thread makes while it waits for another one. Its error ends the wait.
 pub type Attend = Box<dyn Fn() -> io::Result<()> + Send>;
 
+/// The names of files in the order in which they are read.
+pub type Names<'a> = Box<dyn Iterator<Item = String> + 'a>;
+
+/// The files of some names in their order; none for one that is not there.
+pub type Bodies<'a> = Box<dyn Iterator<Item = Result<Option<Bytes>>> + 'a>;
+
 /// The storage of a table. Names are relative to the table, with `/` between their parts.
 pub trait Place: Send + Sync {
     /// The table's path or URL, for people.
@@ -90,6 +96,12 @@ pub trait Place: Send + Sync {
     /// # Errors
     /// When it cannot be read.
     fn read(&self, name: &str) -> Result<Option<Bytes>>;
+
+    /// Whole files in this order, none for those that are not there. Where each takes a request, a bounded number of
+    /// them is requested before the caller asks for them.
+    fn read_ahead<'a>(&'a self, names: Names<'a>) -> Bodies<'a> {
+        Box::new(names.map(move |name| self.read(&name)))
+    }
 
     /// Bytes of a file, fewer where the file ends before the range does.
     ///

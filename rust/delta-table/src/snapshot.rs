@@ -98,6 +98,8 @@ impl Replay {
 impl Replaying for Replay {
     type Done = Snapshot;
 
+    const READ_AGAIN: bool = false;
+
     fn new() -> Self {
         Self {
             head: HeadReplay::new(),

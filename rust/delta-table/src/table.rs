@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use delta_commit::actions::{Action, Metadata};
 use delta_commit::log::{BEFORE_FIRST, StoreError, StoreErrorKind};
 use delta_commit::{
@@ -29,6 +28,7 @@ use crate::row_change::Waiting;
 use crate::row_ids;
 use crate::snapshot::{Replay, Snapshot};
 use crate::turn::{Look, Turn};
+use crate::versions::{Kept, Versions};
 
 /// The number of versions between two checkpoints, unless the table's properties say otherwise.
 const CHECKPOINT_INTERVAL: i64 = 10;
@@ -77,6 +77,8 @@ pub(crate) struct Shared {
     reading: Turn,
     /// The start of the newest reading of the log. One thread reads for all that wait.
     read: Mutex<Option<Instant>>,
+    /// The versions that the head was read from, until the files are.
+    opened_with: Mutex<Kept>,
     /// The table with its files, as they were when an operation last asked for them, and the start of that reading.
     files: Mutex<Option<(Instant, Arc<Snapshot>)>>,
     /// The turn to read the files.
@@ -85,6 +87,8 @@ pub(crate) struct Shared {
     witness: Witness,
     /// The time of the last check of the witness.
     confirmed: Mutex<BootTime>,
+    /// The turn to write a checkpoint. Each has all files in memory.
+    writing_checkpoint: Turn,
     /// The newest version of which a checkpoint was made, or is being made.
     checkpointed: AtomicI64,
     /// The checkpoint that was damaged when the table was opened, until this process has made another one.
@@ -229,7 +233,8 @@ impl Shared {
             damaged,
             witness,
             digest,
-        } = log.load::<KnownReplay>(None)?;
+            read,
+        } = log.load::<KnownReplay>(None, Kept::default())?;
         let head = &known.head;
         let in_commit_timestamp = if head.metadata.is_enabled("delta.enableInCommitTimestamps") {
             // Without a time that is known, the clock alone says how they rise.
@@ -249,6 +254,7 @@ impl Shared {
         Ok(Self {
             checkpointed: AtomicI64::new(checkpoint.unwrap_or(0)),
             damaged: Mutex::new(damaged),
+            opened_with: Mutex::new(read),
             ..Self::new(place, start, known, witness, confirmed)
         })
     }
@@ -269,10 +275,12 @@ impl Shared {
             known: Mutex::new(known),
             reading: Turn::default(),
             read: Mutex::new(None),
+            opened_with: Mutex::default(),
             files: Mutex::new(None),
             reading_files: Turn::default(),
             witness,
             confirmed: Mutex::new(confirmed),
+            writing_checkpoint: Turn::default(),
             checkpointed: AtomicI64::new(0),
             damaged: Mutex::new(None),
             outdated: AtomicBool::new(false),
@@ -407,16 +415,17 @@ impl Shared {
 
     /// Reads on likewise. Other threads may use the head meanwhile.
     fn read_on(&self) -> Result<bool> {
+        let newest = self.head().version;
+        let mut after = self.versions_after(newest);
         loop {
-            let newest = self.head().version;
-            let come = self.read_after(newest, but_files)?;
+            let come = self.parse_some(&mut after, but_files)?;
             // Asked after they were read, and before they are believed.
             if !self.is_confirmed()? {
                 return Ok(false);
             }
             let more = come.len() == READ_AT_ONCE;
             let mut known = lock(&self.known);
-            for (version, actions) in (newest + 1..).zip(come) {
+            for (version, actions) in come {
                 known.advance(version, actions)?;
             }
             if !more {
@@ -425,21 +434,23 @@ impl Shared {
         }
     }
 
-    /// The parsed versions after `newest`, at most [`READ_AT_ONCE`] of them.
-    fn read_after<T>(
+    /// The versions that came after this one.
+    fn versions_after(&self, newest: Version) -> Versions<'_> {
+        self.log
+            .versions(newest + 1..=Version::MAX, newest, Kept::default())
+    }
+
+    /// Parses the next [`READ_AT_ONCE`] versions, or as many as there are.
+    fn parse_some<T>(
         &self,
-        newest: Version,
+        versions: &mut Versions<'_>,
         parse: impl Fn(&LogDir, Version, &[u8]) -> Result<T>,
-    ) -> Result<Vec<T>> {
-        let mut come = Vec::new();
-        for version in (newest + 1..).take(READ_AT_ONCE) {
-            let body: Option<Bytes> = self.log.read(version)?;
-            let Some(body) = body else {
-                break;
-            };
-            come.push(parse(&self.log, version, &body)?);
-        }
-        Ok(come)
+    ) -> Result<Vec<(Version, T)>> {
+        let parsed = versions.take(READ_AT_ONCE).map(|next| {
+            let (version, body) = next?;
+            Ok((version, parse(&self.log, version, &body)?))
+        });
+        parsed.collect()
     }
 
     /// The table at its newest version, without files.
@@ -486,7 +497,7 @@ impl Shared {
         }
         // Where marks do not last, no other reading would be believed any more than this one.
         let least = heir.head().version;
-        let snapshot = heir.log.load::<Replay>(None)?.state;
+        let snapshot = heir.log.load::<Replay>(None, Kept::default())?.state;
         heir.check_same(&snapshot.metadata)?;
         if snapshot.version < least {
             return Err(self.replaced());
@@ -514,11 +525,12 @@ impl Shared {
             return Ok(None);
         }
         let held = lock(&self.files).as_ref().map(|(_, snapshot)| snapshot.version);
-        let Some(mut newest) = held else {
+        let Some(newest) = held else {
             return self.load_files(keep, began);
         };
+        let mut after = self.versions_after(newest);
         loop {
-            let come = self.read_after(newest, LogDir::parse)?;
+            let come = self.parse_some(&mut after, LogDir::parse)?;
             if !self.is_confirmed()? {
                 return Ok(None);
             }
@@ -528,19 +540,19 @@ impl Shared {
                 drop(files);
                 return self.load_files(keep, began);
             };
-            for (version, actions) in (newest + 1..).zip(come) {
+            for (version, actions) in come {
                 Arc::make_mut(snapshot).advance(version, actions)?;
             }
             if !more {
                 *read = began;
                 return Ok(Some(Arc::clone(snapshot)));
             }
-            newest = snapshot.version;
         }
     }
 
     fn load_files(&self, keep: bool, began: Instant) -> Result<Option<Arc<Snapshot>>> {
-        let loaded = self.log.load::<Replay>(None);
+        let kept = std::mem::take(&mut *lock(&self.opened_with));
+        let loaded = self.log.load::<Replay>(None, kept);
         // Asked after it was read, and before it is believed, or its absence.
         if !self.is_confirmed()? {
             return Ok(None);
@@ -555,10 +567,10 @@ impl Shared {
 
     /// The table at an older version, with its files.
     fn snapshot_at(&self, version: Version, look: Look<'_>) -> Result<Snapshot> {
-        let loaded = self.log.load::<Replay>(Some(version));
+        let loaded = self.log.load::<Replay>(Some(version), Kept::default());
         if !self.is_planned && !self.is_confirmed()? {
             let same = self.reopened(look)?;
-            return Ok(same.log.load::<Replay>(Some(version))?.state);
+            return Ok(same.log.load::<Replay>(Some(version), Kept::default())?.state);
         }
         Ok(loaded?.state)
     }
@@ -835,9 +847,11 @@ impl Table {
         let shared = self.shared()?;
         let newest = shared.refresh(&mut shared.looking())?.version;
         let mut history = Vec::new();
-        for version in (0..=newest).rev().take(limit.unwrap_or(usize::MAX)) {
+        let versions = (0..=newest).rev().take(limit.unwrap_or(usize::MAX));
+        for found in shared.log.bodies(versions) {
+            let (version, body) = found?;
             // What is not there was cleaned up.
-            let Some(body) = shared.log.read(version)? else {
+            let Some(body) = body else {
                 break;
             };
             history.push((version, commit_info(&body)));
@@ -859,7 +873,8 @@ impl Table {
             .filter(|interval| *interval > 0);
         let interval = named.unwrap_or(CHECKPOINT_INTERVAL);
         let last = shared.checkpointed.load(Ordering::Acquire);
-        if version / interval <= last / interval {
+        // While one is written the next one waits: the versions after it ask again.
+        if version / interval <= last / interval || shared.writing_checkpoint.is_taken() {
             return Ok(false);
         }
         // Each version has one process that wrote it, and may have many whose rows are in it.
@@ -908,6 +923,7 @@ impl Table {
         let shared = self.shared()?;
         let head = shared.refresh(&mut shared.looking())?;
         head.check_writable()?;
+        let _turn = shared.writing_checkpoint.take(&mut shared.looking())?;
         let listing = shared.log.list(None)?;
         if let Some((newest, names)) = listing.checkpoint(Version::MAX)
             && newest >= head.version

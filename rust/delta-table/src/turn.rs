@@ -33,6 +33,11 @@ impl Taken<'_> {
 }
 
 impl Turn {
+    /// Returns true if a thread has the turn. By the time of the answer it may have ended.
+    pub fn is_taken(&self) -> bool {
+        *lock(&self.is_taken)
+    }
+
     /// Waits for the turn.
     ///
     /// # Errors

@@ -260,13 +260,14 @@ impl<'a> Needed<'a> {
         for file in read {
             *versions.entry(file.version).or_default() |= file.modified > self.ages.left;
         }
-        for (version, is_young) in versions {
+        for found in shared.log.bodies(versions.keys().copied()) {
             if !go_on() {
                 return Err(WriteError::Interrupted.into());
             }
-            let Some(body) = shared.log.read(version)? else {
+            let (version, Some(body)) = found? else {
                 continue;
             };
+            let is_young = versions.get(&version).is_some_and(|is_young| *is_young);
             for action in shared.log.parse(version, &body)? {
                 match action {
                     Action::Remove(remove) => self.add_removed(&remove, is_young)?,

@@ -761,3 +761,21 @@ fn those_that_wait_for_a_store_that_does_not_answer_hear_together() {
     );
     append(&open(&place));
 }
+
+#[test]
+fn while_a_checkpoint_is_written_no_other_one_is_due() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = Counted::new(folder.path());
+    create(folder.path());
+    let (table, other) = (open(&place), open(&place));
+    while append(&table) < 10 {}
+    let due = Arc::new(Mutex::new(None));
+    let asked = Arc::clone(&due);
+    *place.before_replacing.lock().unwrap() = Some(Box::new(move || {
+        while append(&other) < 20 {}
+        *asked.lock().unwrap() = Some(other.is_checkpoint_due(20).unwrap());
+    }));
+    assert_eq!(table.checkpoint().unwrap(), 10);
+    assert_eq!(*due.lock().unwrap(), Some(false));
+    assert!(table.is_checkpoint_due(20).unwrap());
+}

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::io;
+use std::iter;
 use std::ops::Range;
 use std::pin::pin;
 use std::sync::Arc;
@@ -246,6 +247,20 @@ impl Folder {
             (Err(object_store::Error::NotFound { .. }), _) => Ok(None),
             (Err(error), status) => Err(self.failure(relative, &error, status)),
         }
+    }
+
+    /// The bodies of objects in this order, each with its entity tag; none for those that do not exist. Up to
+    /// 32 of them are requested before the caller asks for them, whatever the order of the answers.
+    pub fn read_ahead<'a>(
+        &'a self,
+        relative: impl Iterator<Item = String> + 'a,
+    ) -> impl Iterator<Item = Result<Option<Tagged>, Failure>> + 'a {
+        let requests = relative.map(move |relative| async move { self.tagged(&relative).await });
+        let mut bodies = Box::pin(stream::iter(requests).buffered(MOST_FLYING));
+        iter::from_fn(move || {
+            self.wait(bodies.next())
+                .unwrap_or_else(|failure| Some(Err(failure)))
+        })
     }
 
     /// Bytes of an object, fewer where it ends before the range does.

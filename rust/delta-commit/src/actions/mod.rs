@@ -18,8 +18,9 @@ pub use unknown::UnknownFields;
 
 use std::fmt;
 
-use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 use crate::error::{CommitError, Result};
 
@@ -54,6 +55,17 @@ impl Action {
     pub fn to_line(&self) -> Result<String> {
         serde_json::to_string(self)
             .map_err(|e| CommitError::Malformed(format!("an action has no JSON form: {e}")))
+    }
+
+    /// The action of a name by its fields, in any format that serde reads; none when this crate does not know it.
+    ///
+    /// # Errors
+    /// Those of the format, and when a field is missing that the action requires.
+    pub fn from_fields<'de, D: Deserializer<'de>>(
+        name: &str,
+        fields: D,
+    ) -> std::result::Result<Option<Self>, D::Error> {
+        Named(name).deserialize(fields)
     }
 
     /// The action in one line of a commit; none when this crate does not know it.
@@ -95,32 +107,35 @@ impl<'de> Visitor<'de> for LineVisitor {
             if action.is_some() {
                 fields.next_value::<IgnoredAny>()?;
             } else {
-                action = named(&name, &mut fields)?;
+                action = fields.next_value_seed(Named(&name))?;
             }
         }
         Ok(Line(action))
     }
 }
 
-/// The action of this name, whose body comes next; none when it is not known.
-fn named<'de, A: MapAccess<'de>>(
-    name: &str,
-    fields: &mut A,
-) -> std::result::Result<Option<Action>, A::Error> {
-    Ok(Some(match name {
-        "commitInfo" => Action::CommitInfo(CommitInfo::from_json(&fields.next_value()?)),
-        "protocol" => Action::Protocol(fields.next_value()?),
-        "metaData" => Action::Metadata(fields.next_value()?),
-        "add" => Action::Add(fields.next_value()?),
-        "remove" => Action::Remove(fields.next_value()?),
-        "cdc" => Action::Cdc(fields.next_value()?),
-        "txn" => Action::Txn(fields.next_value()?),
-        "domainMetadata" => Action::DomainMetadata(fields.next_value()?),
-        _ => {
-            fields.next_value::<IgnoredAny>()?;
-            return Ok(None);
-        }
-    }))
+/// The action of a name, by its fields; none when it is not known.
+struct Named<'a>(&'a str);
+
+impl<'de> DeserializeSeed<'de> for Named<'_> {
+    type Value = Option<Action>;
+
+    fn deserialize<D: Deserializer<'de>>(self, fields: D) -> std::result::Result<Self::Value, D::Error> {
+        Ok(Some(match self.0 {
+            "commitInfo" => Action::CommitInfo(CommitInfo::from_json(&Value::deserialize(fields)?)),
+            "protocol" => Action::Protocol(Protocol::deserialize(fields)?),
+            "metaData" => Action::Metadata(Metadata::deserialize(fields)?),
+            "add" => Action::Add(Add::deserialize(fields)?),
+            "remove" => Action::Remove(Remove::deserialize(fields)?),
+            "cdc" => Action::Cdc(Cdc::deserialize(fields)?),
+            "txn" => Action::Txn(Txn::deserialize(fields)?),
+            "domainMetadata" => Action::DomainMetadata(DomainMetadata::deserialize(fields)?),
+            _ => {
+                IgnoredAny::deserialize(fields)?;
+                return Ok(None);
+            }
+        }))
+    }
 }
 
 /// The known actions of a whole commit, in its order.

@@ -1,6 +1,7 @@
 //! A table's folder as one process of many has it: with a committer of its own, and a test that is asked before each
 //! change of the folder.
 
+use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Write};
@@ -15,7 +16,7 @@ use delta_commit::log::{Digest, Listing, PutOutcome, Standing, StoreError, Unsyn
 use parquet_writer::WriteError;
 use parquet_writer::sink::Sink;
 
-use crate::{Folder, Place, Result, StoredFiles, TableError};
+use crate::{Bodies, Folder, Names, Place, Result, StoredFiles, TableError};
 
 /// A change of the folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +36,8 @@ pub(crate) struct Process {
     key: OsString,
     before: Arc<Before>,
     reads: Reads,
+    /// The number of files that are read before they are asked for.
+    ahead: usize,
 }
 
 /// The parts of files that were read, with the names of the files.
@@ -51,17 +54,24 @@ impl Process {
             key,
             before,
             reads: Reads::default(),
+            ahead: 0,
         })
     }
 
     /// The table's place, and what is read of it from now on.
     pub fn counted(root: &Path) -> (Arc<dyn Place>, Reads) {
+        Self::counted_ahead(root, 0)
+    }
+
+    /// The table's place, which reads so many files ahead.
+    pub fn counted_ahead(root: &Path, ahead: usize) -> (Arc<dyn Place>, Reads) {
         let folder = Arc::new(Folder::new(root).unwrap());
         let place = Self {
             key: folder.key(),
             folder,
             before: Arc::new(|_| Ok(())),
             reads: Reads::default(),
+            ahead,
         };
         let reads = Arc::clone(&place.reads);
         (Arc::new(place), reads)
@@ -99,6 +109,19 @@ impl Place for Process {
 
     fn read(&self, name: &str) -> Result<Option<Bytes>> {
         self.folder.read(name)
+    }
+
+    fn read_ahead<'a>(&'a self, mut names: Names<'a>) -> Bodies<'a> {
+        let mut read = VecDeque::new();
+        Box::new(std::iter::from_fn(move || {
+            while read.len() <= self.ahead
+                && let Some(name) = names.next()
+            {
+                read.push_back(self.folder.read(&name));
+                self.reads.lock().unwrap().push((name, 0..u64::MAX));
+            }
+            read.pop_front()
+        }))
     }
 
     fn read_range(&self, name: &str, range: Range<u64>) -> Result<Bytes> {

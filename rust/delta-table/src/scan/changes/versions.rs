@@ -14,6 +14,7 @@ use crate::mapping::Mapping;
 use crate::place::Place;
 use crate::properties::IN_COMMIT_TIMESTAMPS;
 use crate::table::Shared;
+use crate::versions::Kept;
 
 use super::schemas::Schemas;
 use super::{Part, Rows};
@@ -28,7 +29,11 @@ pub(super) struct Found {
 }
 
 pub(super) fn head_at(shared: &Shared, version: Version) -> Result<Arc<Head>> {
-    Ok(shared.log.load::<KnownReplay>(Some(version))?.state.head)
+    Ok(shared
+        .log
+        .load::<KnownReplay>(Some(version), Kept::default())?
+        .state
+        .head)
 }
 
 /// Finds the files of the versions from this one on, up to that of `end`.
@@ -46,11 +51,15 @@ pub(super) fn find(
     let mut schemas = Schemas::of(end);
     let mut former = None;
     let mut parts = Vec::new();
-    for version in first..=end.version {
+    for found in shared.log.bodies(first..=end.version) {
         if !go_on() {
             return Err(WriteError::Interrupted.into());
         }
-        let actions = actions_of(shared, version)?;
+        let (version, body) = found?;
+        let Some(body) = body else {
+            return Err(cleaned_up(shared, version)?);
+        };
+        let actions = shared.log.parse(version, &body)?;
         let info = info_of(&actions);
         let noted = info.and_then(|info| info.timestamp);
         let is_empty = info.is_some_and(merged_nothing) && !has_change_data(&actions);
@@ -98,13 +107,6 @@ fn first_head(shared: &Shared, first: Version) -> Result<Head> {
         // There were so many versions.
         Err(TableError::NoSuchVersion(_)) => Err(cleaned_up(shared, first)?),
         head => Ok(head?.as_ref().clone()),
-    }
-}
-
-fn actions_of(shared: &Shared, version: Version) -> Result<Vec<Action>> {
-    match shared.log.read(version)? {
-        Some(body) => shared.log.parse(version, &body),
-        None => Err(cleaned_up(shared, version)?),
     }
 }
 
