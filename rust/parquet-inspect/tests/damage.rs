@@ -4,12 +4,14 @@
 use std::fs;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use parquet::basic::Compression;
 use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
+use parquet::file::metadata::ParquetMetaDataOptions;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
-use parquet_inspect::{InspectError, inspect};
+use parquet_inspect::{InspectError, inspect, read_footer};
 use proptest::prelude::*;
 
 /// Two columns, two row groups, page indexes and a bloom filter.
@@ -97,6 +99,18 @@ fn what_is_not_parquet_is_named() {
         inspect(std::env::temp_dir().as_path()),
         Err(InspectError::Io(_))
     ));
+}
+
+/// Ten bytes ask for room for two billion pages: the process would end where there is no such memory.
+#[test]
+fn an_offset_index_has_no_more_pages_than_bytes() {
+    let mut content = parquet_file();
+    let footer = read_footer(&Bytes::copy_from_slice(&content), ParquetMetaDataOptions::new()).unwrap();
+    let index = footer.row_group(0).column(0).offset_index_range().unwrap();
+    let start = usize::try_from(index.start).unwrap();
+    // A list of structs, with its length in a number of its own.
+    content[start..start + 7].copy_from_slice(&[0x19, 0xfc, 0xff, 0xff, 0xff, 0xff, 0x07]);
+    assert!(matches!(inspect_bytes(&content), Err(InspectError::Damaged(_))));
 }
 
 proptest! {
