@@ -7,7 +7,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parquet::basic::Compression;
 use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
-use parquet::file::metadata::ParquetMetaDataOptions;
+use parquet::file::metadata::{
+    ColumnChunkMetaDataBuilder, ParquetMetaDataBuilder, ParquetMetaDataOptions, ParquetMetaDataWriter,
+};
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
@@ -111,6 +113,28 @@ fn an_offset_index_has_no_more_pages_than_bytes() {
     // A list of structs, with its length in a number of its own.
     content[start..start + 7].copy_from_slice(&[0x19, 0xfc, 0xff, 0xff, 0xff, 0xff, 0x07]);
     assert!(matches!(inspect_bytes(&content), Err(InspectError::Damaged(_))));
+}
+
+/// Readers panic at them.
+#[test]
+fn a_column_chunk_has_no_negative_place_or_size() {
+    let footer = read_footer(&Bytes::from(parquet_file()), ParquetMetaDataOptions::new()).unwrap();
+    let with = |change: fn(ColumnChunkMetaDataBuilder) -> ColumnChunkMetaDataBuilder| {
+        let group = footer.row_group(0).clone();
+        let mut columns = group.columns().to_vec();
+        columns[0] = change(columns[0].clone().into_builder()).build().unwrap();
+        let group = group.into_builder().set_column_metadata(columns).build().unwrap();
+        let metadata = ParquetMetaDataBuilder::new(footer.file_metadata().clone());
+        let mut file = b"PAR1".to_vec();
+        ParquetMetaDataWriter::new(&mut file, &metadata.add_row_group(group).build())
+            .finish()
+            .unwrap();
+        read_footer(&Bytes::from(file), ParquetMetaDataOptions::new())
+    };
+    assert!(with(|chunk| chunk).is_ok());
+    assert!(with(|chunk| chunk.set_total_compressed_size(-1)).is_err());
+    assert!(with(|chunk| chunk.set_data_page_offset(-1)).is_err());
+    assert!(with(|chunk| chunk.set_dictionary_page_offset(Some(-1))).is_err());
 }
 
 proptest! {
