@@ -153,19 +153,37 @@ impl Entries {
         for line in lines.filter(|line| !line.trim_ascii().is_empty()) {
             let value: Value = serde_json::from_slice(line)
                 .map_err(|e| TableError::Malformed(format!("a row is not JSON: {e}")))?;
-            let Value::Object(columns) = value else {
+            let Value::Object(mut columns) = value else {
                 continue;
             };
-            match columns.into_iter().find(|(_, value)| !value.is_null()) {
-                Some((name, body)) if name == SIDECAR => self.sidecars.push(sidecar_file(&body)?),
-                Some((name, body)) => {
-                    let action = Action::from_line(&json!({name: body}).to_string())?;
-                    self.actions.extend(action);
+            columns.retain(|_, value| !value.is_null());
+            if columns.len() > 1 {
+                columns.retain(|_, value| has_value(value));
+            }
+            match columns.get(SIDECAR) {
+                Some(entry) if columns.len() == 1 => self.sidecars.push(sidecar_file(entry)?),
+                Some(_) => {
+                    return Err(TableError::Malformed(
+                        "a row is a sidecar and something else".to_owned(),
+                    ));
                 }
-                None => {}
+                None if columns.is_empty() => {}
+                // Refuses a row of two actions.
+                None => self
+                    .actions
+                    .extend(Action::from_line(&Value::Object(columns).to_string())?),
             }
         }
         Ok(())
+    }
+}
+
+/// Returns true if a column of a row has a value, at whatever depth.
+fn has_value(column: &Value) -> bool {
+    match column {
+        Value::Null => false,
+        Value::Object(fields) => fields.values().any(has_value),
+        _ => true,
     }
 }
 
@@ -594,6 +612,21 @@ struct Layout {
 }
 
 impl Layout {
+    /// Those of actions that are repeated in no other types.
+    #[cfg(any(test, fuzzing))]
+    fn plain(actions: &[Action]) -> Result<Self> {
+        let forms = Forms {
+            json: true,
+            parsed: false,
+        };
+        let plain = schema(forms, &ForeignFields::of(actions)?);
+        Ok(Self {
+            whole: Arc::clone(&plain),
+            plain,
+            parsed: None,
+        })
+    }
+
     fn of(snapshot: &Snapshot, actions: &[Action]) -> Result<Self> {
         let forms = Forms::of(snapshot);
         let plain = schema(forms, &ForeignFields::of(actions)?);
@@ -667,6 +700,12 @@ fn encode(sink: Box<dyn Sink>, layout: &Layout, actions: &[Action]) -> Result<u6
     }
     writer.close(&mut || true)?;
     Ok(writer.result().map_or(0, |result| result.bytes))
+}
+
+/// Writes actions as a checkpoint's file, whatever they are.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn write_actions(log: &LogDir, name: &str, actions: &[Action]) -> Result<u64> {
+    encode(log.replace(name)?, &Layout::plain(actions)?, actions)
 }
 
 fn plain_batch(schema: &SchemaRef, actions: &[Action]) -> Result<Option<RecordBatch>, ArrowError> {
