@@ -18,8 +18,8 @@ use crate::schema_nodes::check_schema;
 /// Reads the footer of a file, and no page index.
 ///
 /// # Errors
-/// Those of the decoder; and [`ParquetError::General`] when columns are nested deeper than [`MOST_LEVELS`] levels, their
-/// names together take more memory than any file needs, or a column chunk has a negative place or size.
+/// Those of the decoder; and [`ParquetError::General`] when columns are nested deeper than [`MOST_LEVELS`] levels,
+/// their names together take more memory than any file needs, or a column chunk has a negative place or size.
 ///
 /// [`MOST_LEVELS`]: crate::MOST_LEVELS
 pub fn read_footer<R: ChunkReader>(
