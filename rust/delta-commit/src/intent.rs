@@ -247,7 +247,7 @@ pub fn announced_files(store: &dyn LogStore, own: &[MemberId]) -> Result<Vec<Str
 }
 
 /// The files that the members in a body add, as far as it is one, but for the members `own`.
-fn added_by(body: &[u8], own: &[String]) -> Vec<String> {
+pub(crate) fn added_by(body: &[u8], own: &[String]) -> Vec<String> {
     let members = body.split(|byte| *byte == b'\n');
     let members = members.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
     let mut files = Vec::new();

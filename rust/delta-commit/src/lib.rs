@@ -16,6 +16,9 @@ pub mod clustering;
 pub mod conflict;
 pub mod driver;
 pub mod error;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod intent;
 pub mod log;
 pub mod machine;

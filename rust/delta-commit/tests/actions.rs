@@ -308,6 +308,20 @@ fn foreign_commits_are_read_for_what_is_known_of_them() {
 }
 
 #[test]
+fn a_line_has_one_action() {
+    let txn = |version: i64| format!(r#""txn":{{"appId":"a","version":{version}}}"#);
+    let remove = r#""remove":{"path":"a","dataChange":true}"#;
+    for two in [
+        format!("{{{},{}}}", txn(1), txn(2)),
+        format!("{{{},{remove}}}", txn(1)),
+    ] {
+        assert!(Action::from_line(&two).is_err(), "{two}");
+    }
+    let one = Action::from_line(&format!(r#"{{"later":1,{},"x":[{{}}]}}"#, txn(1)));
+    assert!(matches!(one, Ok(Some(Action::Txn(_)))));
+}
+
+#[test]
 fn a_removal_says_all_that_the_add_said() {
     let add = Add {
         path: "a".to_owned(),

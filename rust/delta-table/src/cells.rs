@@ -32,6 +32,18 @@ impl<'de> Cell<'de> {
         self.array.is_null(self.row) || *self.array.data_type() == DataType::Null
     }
 
+    /// Returns true if it has a value, at whatever depth of structs.
+    pub fn has_value(self) -> bool {
+        let fields = |array: &'de ArrayRef| array.as_struct().columns();
+        match self.array.data_type() {
+            _ if self.is_null() => false,
+            DataType::Struct(_) => fields(self.array)
+                .iter()
+                .any(|array| Cell { array, row: self.row }.has_value()),
+            _ => true,
+        }
+    }
+
     /// A value of a type that JSON has in a form of its own: real numbers, times, decimals.
     fn by_text<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         const NAME: &str = "value";

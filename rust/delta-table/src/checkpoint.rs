@@ -149,17 +149,18 @@ struct Entries {
 }
 
 impl Entries {
-    /// Takes a line of JSON in.
+    /// Takes a line of JSON in: an action, or a row in which one column has a value.
     fn take_line(&mut self, line: &[u8]) -> Result<()> {
         let value: Value = serde_json::from_slice(line)
             .map_err(|e| TableError::Malformed(format!("a row is not JSON: {e}")))?;
-        let Value::Object(columns) = value else {
+        let Value::Object(mut columns) = value else {
             return Ok(());
         };
-        match columns.into_iter().find(|(_, value)| !value.is_null()) {
-            Some((name, body)) => self.take(&name, body),
-            None => Ok(()),
+        columns.retain(|_, value| !value.is_null());
+        if columns.len() > 1 {
+            columns.retain(|_, value| has_value(value));
         }
+        self.take_row(columns.iter().map(|(name, body)| (name.as_str(), body)))
     }
 
     /// Takes the rows of a Parquet file in. In each, one column has a value.
@@ -170,10 +171,30 @@ impl Entries {
             .iter()
             .map(|field| field.name().as_str());
         let columns: BTreeMap<&str, &ArrayRef> = names.zip(batch.columns()).collect();
+        let mut cells = Vec::new();
         for row in 0..batch.num_rows() {
-            if let Some((name, array)) = columns.iter().find(|(_, array)| array.is_valid(row)) {
-                self.take(name, Cell { array, row })?;
+            cells.clear();
+            let valid = columns.iter().filter(|(_, array)| array.is_valid(row));
+            cells.extend(valid.map(|(name, array)| (*name, Cell { array, row })));
+            if cells.len() > 1 {
+                cells.retain(|(_, cell)| cell.has_value());
             }
+            self.take_row(cells.iter().copied())?;
+        }
+        Ok(())
+    }
+
+    /// Takes the one action or sidecar of a row in. Of two, one reader would take the first and another the last.
+    fn take_row<'a, 'de>(
+        &mut self,
+        columns: impl Iterator<Item = (&'a str, impl Deserializer<'de>)>,
+    ) -> Result<()> {
+        let before = self.actions.len() + self.sidecars.len();
+        for (name, fields) in columns {
+            self.take(name, fields)?;
+        }
+        if self.actions.len() + self.sidecars.len() > before + 1 {
+            return Err(TableError::Malformed("a row has two actions".to_owned()));
         }
         Ok(())
     }
@@ -190,6 +211,15 @@ impl Entries {
             self.actions.extend(action);
         }
         Ok(())
+    }
+}
+
+/// Returns true if a column of a row has a value, at whatever depth.
+fn has_value(column: &Value) -> bool {
+    match column {
+        Value::Null => false,
+        Value::Object(fields) => fields.values().any(has_value),
+        _ => true,
     }
 }
 
@@ -449,7 +479,7 @@ pub(crate) fn write(
         check: Arc::clone(check),
         is_sent: Arc::clone(&is_sent),
     };
-    let encoded = encode(Box::new(sink), &layout, &actions);
+    let encoded = encode(Box::new(sink), &layout, actions.written());
     let exists = matches!(&encoded, Err(error) if is_of_existing(error));
     let is_own = is_sent.load(Ordering::Acquire) && !exists;
     // It also says in its own way why nothing was committed.
@@ -621,6 +651,29 @@ struct Layout {
 }
 
 impl Layout {
+    /// Those of actions that are repeated in no other types.
+    #[cfg(any(test, fuzzing))]
+    fn plain(actions: &[Action]) -> Result<Self> {
+        let forms = Forms {
+            json: true,
+            parsed: false,
+        };
+        let (mut others, mut adds, mut removes) = (Vec::new(), Vec::new(), Vec::new());
+        for action in actions {
+            match action {
+                Action::Add(add) => adds.push(add),
+                Action::Remove(remove) => removes.push(remove),
+                other => others.push(other.clone()),
+            }
+        }
+        let plain = schema(forms, &ForeignFields::of(&others, &adds, &removes)?);
+        Ok(Self {
+            whole: Arc::clone(&plain),
+            plain,
+            parsed: None,
+        })
+    }
+
     fn of(snapshot: &Snapshot, actions: &Actions<'_>) -> Result<Self> {
         let forms = Forms::of(snapshot);
         let plain = schema(forms, &actions.foreign_fields()?);
@@ -679,7 +732,7 @@ fn with_columns(group: &StructArray, fields: &[Field], columns: &[ArrayRef]) -> 
     Ok(Arc::new(whole))
 }
 
-fn encode(sink: Box<dyn Sink>, layout: &Layout, actions: &Actions<'_>) -> Result<u64> {
+fn encode(sink: Box<dyn Sink>, layout: &Layout, mut actions: impl Iterator<Item = Action>) -> Result<u64> {
     // What the oldest readers of checkpoints know.
     let options = WriterOptions::new(OptionInput {
         compression: CompressionRule::All("snappy".to_owned()),
@@ -687,7 +740,6 @@ fn encode(sink: Box<dyn Sink>, layout: &Layout, actions: &Actions<'_>) -> Result
         ..OptionInput::default()
     })?;
     let mut writer = FileWriter::new(sink, Some(Arc::clone(&layout.whole)), options)?;
-    let mut actions = actions.written();
     loop {
         let part: Vec<Action> = actions.by_ref().take(BATCH_ROWS).collect();
         if part.is_empty() {
@@ -699,6 +751,16 @@ fn encode(sink: Box<dyn Sink>, layout: &Layout, actions: &Actions<'_>) -> Result
     }
     writer.close(&mut || true)?;
     Ok(writer.result().map_or(0, |result| result.bytes))
+}
+
+/// Writes actions as a checkpoint's file, whatever they are.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn write_actions(log: &LogDir, name: &str, actions: &[Action]) -> Result<u64> {
+    encode(
+        log.replace(name)?,
+        &Layout::plain(actions)?,
+        actions.iter().cloned(),
+    )
 }
 
 fn plain_batch(schema: &SchemaRef, actions: &[Action]) -> Result<Option<RecordBatch>, ArrowError> {

@@ -24,6 +24,9 @@ mod detached;
 mod error;
 mod fit;
 mod foreign_fields;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod head;
 mod indexed;
 mod interval;

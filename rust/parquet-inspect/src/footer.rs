@@ -7,7 +7,10 @@
 use bytes::{Buf, Bytes};
 use parquet::errors::ParquetError;
 use parquet::file::FOOTER_SIZE;
-use parquet::file::metadata::{FooterTail, ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataReader};
+use parquet::file::metadata::{
+    ColumnChunkMetaData, FooterTail, ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataReader,
+    RowGroupMetaData,
+};
 use parquet::file::reader::{ChunkReader, Length};
 
 use crate::schema_nodes::check_schema;
@@ -15,8 +18,8 @@ use crate::schema_nodes::check_schema;
 /// Reads the footer of a file, and no page index.
 ///
 /// # Errors
-/// Those of the decoder; and [`ParquetError::General`] when columns are nested deeper than [`MOST_LEVELS`] levels, or
-/// their names together take more memory than any file needs.
+/// Those of the decoder; and [`ParquetError::General`] when columns are nested deeper than [`MOST_LEVELS`] levels,
+/// their names together take more memory than any file needs, or a column chunk has a negative place or size.
 ///
 /// [`MOST_LEVELS`]: crate::MOST_LEVELS
 pub fn read_footer<R: ChunkReader>(
@@ -27,9 +30,27 @@ pub fn read_footer<R: ChunkReader>(
     if !end.is_encrypted {
         check_schema(&end.bytes[..end.bytes.len() - FOOTER_SIZE])?;
     }
-    ParquetMetaDataReader::new()
+    let metadata = ParquetMetaDataReader::new()
         .with_metadata_options(Some(options))
-        .parse_and_finish(&end)
+        .parse_and_finish(&end)?;
+    check_places(&metadata)?;
+    Ok(metadata)
+}
+
+/// Refuses column chunks with negative places or sizes, at which readers panic.
+fn check_places(metadata: &ParquetMetaData) -> Result<(), ParquetError> {
+    let mut chunks = metadata.row_groups().iter().flat_map(RowGroupMetaData::columns);
+    let is_negative = |chunk: &ColumnChunkMetaData| {
+        let dictionary = chunk.dictionary_page_offset().unwrap_or(0);
+        dictionary < 0 || chunk.data_page_offset() < 0 || chunk.compressed_size() < 0
+    };
+    match chunks.find(|chunk| is_negative(chunk)) {
+        None => Ok(()),
+        Some(chunk) => Err(ParquetError::General(format!(
+            "a column chunk of {} has a negative place or size",
+            chunk.column_path()
+        ))),
+    }
 }
 
 /// The end of a file from its footer on, in memory: it is read once and parsed twice.

@@ -4,6 +4,7 @@
 mod error;
 mod footer;
 mod meaning;
+mod page_indexes;
 mod read;
 mod report;
 mod schema_nodes;
@@ -11,6 +12,7 @@ mod value;
 
 pub use error::InspectError;
 pub use footer::read_footer;
+pub use page_indexes::read_page_indexes;
 pub use read::inspect;
 pub use report::{ColumnChunkReport, FileReport, PageEncoding, RowGroupReport, SortingColumn};
 pub use schema_nodes::MOST_LEVELS;

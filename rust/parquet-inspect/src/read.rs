@@ -7,8 +7,7 @@ use std::path::Path;
 use parquet::basic::{PageType, Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{
-    ColumnChunkMetaData, PageIndexPolicy, ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataReader,
-    RowGroupMetaData,
+    ColumnChunkMask, ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataOptions, RowGroupMetaData,
 };
 use parquet::file::statistics::Statistics;
 use parquet::schema::printer::print_schema;
@@ -17,6 +16,7 @@ use parquet::schema::types::Type as SchemaType;
 use crate::error::InspectError;
 use crate::footer::read_footer;
 use crate::meaning::Meaning;
+use crate::page_indexes::read_page_indexes;
 use crate::report::{ColumnChunkReport, FileReport, PageEncoding, RowGroupReport, SortingColumn};
 use crate::value::bounds;
 
@@ -71,10 +71,7 @@ fn with_page_indexes(metadata: ParquetMetaData, file: &File) -> Result<ParquetMe
     if chunks.any(|chunk| chunk.crypto_metadata().is_some()) {
         return Ok(metadata);
     }
-    let mut reader =
-        ParquetMetaDataReader::new_with_metadata(metadata).with_page_index_policy(PageIndexPolicy::Optional);
-    reader.read_page_indexes(file)?;
-    reader.finish()
+    read_page_indexes(metadata, file, ColumnChunkMask::all())
 }
 
 /// Checks that the file begins and ends like Parquet, and returns the footer's size.

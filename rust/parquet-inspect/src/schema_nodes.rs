@@ -107,6 +107,18 @@ pub(crate) fn check_schema(footer: &[u8]) -> Result<(), ParquetError> {
     tree.check()
 }
 
+/// Refuses an offset index whose list of pages is longer than its bytes.
+///
+/// # Errors
+/// [`ParquetError::General`] when it is, or has no such list.
+pub(crate) fn check_pages(index: &[u8]) -> Result<(), ParquetError> {
+    let mut reader = Reader { bytes: index };
+    if reader.field(0)? != Some((1, LIST)) {
+        return Err(malformed());
+    }
+    reader.list().map(|_| ())
+}
+
 /// A group that waits for children.
 #[derive(Debug, Clone, Copy)]
 struct Group {

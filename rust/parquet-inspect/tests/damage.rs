@@ -4,12 +4,16 @@
 use std::fs;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use parquet::basic::Compression;
 use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
+use parquet::file::metadata::{
+    ColumnChunkMetaDataBuilder, ParquetMetaDataBuilder, ParquetMetaDataOptions, ParquetMetaDataWriter,
+};
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
-use parquet_inspect::{InspectError, inspect};
+use parquet_inspect::{InspectError, inspect, read_footer};
 use proptest::prelude::*;
 
 /// Two columns, two row groups, page indexes and a bloom filter.
@@ -97,6 +101,40 @@ fn what_is_not_parquet_is_named() {
         inspect(std::env::temp_dir().as_path()),
         Err(InspectError::Io(_))
     ));
+}
+
+/// Ten bytes ask for room for two billion pages: the process would end where there is no such memory.
+#[test]
+fn an_offset_index_has_no_more_pages_than_bytes() {
+    let mut content = parquet_file();
+    let footer = read_footer(&Bytes::copy_from_slice(&content), ParquetMetaDataOptions::new()).unwrap();
+    let index = footer.row_group(0).column(0).offset_index_range().unwrap();
+    let start = usize::try_from(index.start).unwrap();
+    // A list of structs, with its length in a number of its own.
+    content[start..start + 7].copy_from_slice(&[0x19, 0xfc, 0xff, 0xff, 0xff, 0xff, 0x07]);
+    assert!(matches!(inspect_bytes(&content), Err(InspectError::Damaged(_))));
+}
+
+/// Readers panic at them.
+#[test]
+fn a_column_chunk_has_no_negative_place_or_size() {
+    let footer = read_footer(&Bytes::from(parquet_file()), ParquetMetaDataOptions::new()).unwrap();
+    let with = |change: fn(ColumnChunkMetaDataBuilder) -> ColumnChunkMetaDataBuilder| {
+        let group = footer.row_group(0).clone();
+        let mut columns = group.columns().to_vec();
+        columns[0] = change(columns[0].clone().into_builder()).build().unwrap();
+        let group = group.into_builder().set_column_metadata(columns).build().unwrap();
+        let metadata = ParquetMetaDataBuilder::new(footer.file_metadata().clone());
+        let mut file = b"PAR1".to_vec();
+        ParquetMetaDataWriter::new(&mut file, &metadata.add_row_group(group).build())
+            .finish()
+            .unwrap();
+        read_footer(&Bytes::from(file), ParquetMetaDataOptions::new())
+    };
+    assert!(with(|chunk| chunk).is_ok());
+    assert!(with(|chunk| chunk.set_total_compressed_size(-1)).is_err());
+    assert!(with(|chunk| chunk.set_data_page_offset(-1)).is_err());
+    assert!(with(|chunk| chunk.set_dictionary_page_offset(Some(-1))).is_err());
 }
 
 proptest! {

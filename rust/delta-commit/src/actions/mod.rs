@@ -18,7 +18,7 @@ pub use unknown::UnknownFields;
 
 use std::fmt;
 
-use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
@@ -104,10 +104,11 @@ impl<'de> Visitor<'de> for LineVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> std::result::Result<Line, A::Error> {
         let mut action = None;
         while let Some(name) = fields.next_key::<String>()? {
-            if action.is_some() {
-                fields.next_value::<IgnoredAny>()?;
-            } else {
-                action = fields.next_value_seed(Named(&name))?;
+            // Of two, one reader would take the first and another the last.
+            match (fields.next_value_seed(Named(&name))?, &action) {
+                (Some(_), Some(_)) => return Err(A::Error::custom("a line has two actions")),
+                (Some(found), None) => action = Some(found),
+                (None, _) => {}
             }
         }
         Ok(Line(action))

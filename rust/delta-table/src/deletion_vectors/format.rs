@@ -1,7 +1,9 @@
 //! The bytes of a deletion vector, alone and in a file.
 
+use std::io::{self, Read};
+
 use delta_commit::z85;
-use roaring::RoaringTreemap;
+use roaring::{RoaringBitmap, RoaringTreemap};
 
 use crate::error::{Result, TableError};
 
@@ -15,7 +17,7 @@ pub(super) const FILE_HEADER: [u8; 1] = [1];
 const AROUND: u64 = 4 + 4;
 
 /// The bytes of a vector: the magic number, and a 64-bit bitmap in the portable format of `RoaringBitmap`.
-pub(super) fn to_bytes(rows: &RoaringTreemap) -> Result<Vec<u8>> {
+pub(crate) fn to_bytes(rows: &RoaringTreemap) -> Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(4 + rows.serialized_size());
     bytes.extend(MAGIC.to_le_bytes());
     rows.serialize_into(&mut bytes)
@@ -24,7 +26,7 @@ pub(super) fn to_bytes(rows: &RoaringTreemap) -> Result<Vec<u8>> {
 }
 
 /// Reads the bytes of a vector.
-pub(super) fn from_bytes(bytes: &[u8]) -> Result<RoaringTreemap> {
+pub(crate) fn from_bytes(bytes: &[u8]) -> Result<RoaringTreemap> {
     let (magic, mut bitmap) = bytes.split_first_chunk().ok_or_else(|| {
         malformed(format!(
             "it has {} bytes, and no magic number fits into them",
@@ -37,8 +39,8 @@ pub(super) fn from_bytes(bytes: &[u8]) -> Result<RoaringTreemap> {
             "it begins with the number {magic}, expected {MAGIC}"
         )));
     }
-    let rows = RoaringTreemap::deserialize_from(&mut bitmap)
-        .map_err(|error| malformed(format!("its bitmap is damaged: {error}")))?;
+    let rows =
+        bitmap_of(&mut bitmap).map_err(|error| malformed(format!("its bitmap is damaged: {error}")))?;
     if !bitmap.is_empty() {
         return Err(malformed(format!(
             "{} bytes come after its bitmap, expected none",
@@ -51,8 +53,29 @@ pub(super) fn from_bytes(bytes: &[u8]) -> Result<RoaringTreemap> {
     Ok(rows)
 }
 
+/// Reads a bitmap of 64 bits: the number of its bitmaps of 32 bits, and each after the high half of its rows.
+/// `RoaringTreemap`'s own reader takes the last of two with one high half, and leaves out the rows of the first.
+fn bitmap_of(mut bytes: impl Read) -> io::Result<RoaringTreemap> {
+    let mut count = [0; 8];
+    bytes.read_exact(&mut count)?;
+    let mut bitmaps: Vec<(u32, RoaringBitmap)> = Vec::new();
+    for _ in 0..u64::from_le_bytes(count) {
+        let mut high = [0; 4];
+        bytes.read_exact(&mut high)?;
+        let high = u32::from_le_bytes(high);
+        if bitmaps.last().is_some_and(|(last, _)| *last >= high) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "its parts are not in order",
+            ));
+        }
+        bitmaps.push((high, RoaringBitmap::deserialize_from(&mut bytes)?));
+    }
+    Ok(RoaringTreemap::from_bitmaps(bitmaps))
+}
+
 /// Reads a vector of so many bytes from the text that the log has of it.
-pub(super) fn from_text(text: &str, size: usize) -> Result<RoaringTreemap> {
+pub(crate) fn from_text(text: &str, size: usize) -> Result<RoaringTreemap> {
     let bytes = z85::decode(text).ok_or_else(|| malformed("its text is no Z85".to_owned()))?;
     // Zeros fill the last four bytes.
     if bytes.len() != size.next_multiple_of(4) {
@@ -70,14 +93,14 @@ pub(super) fn in_file(size: usize) -> u64 {
 }
 
 /// Adds a vector to a file: its size, itself and its checksum, the numbers with the highest byte first.
-pub(super) fn put_in_file(file: &mut Vec<u8>, size: i32, bytes: &[u8]) {
+pub(crate) fn put_in_file(file: &mut Vec<u8>, size: i32, bytes: &[u8]) {
     file.extend(size.to_be_bytes());
     file.extend(bytes);
     file.extend(crc32fast::hash(bytes).to_be_bytes());
 }
 
 /// Reads a vector of so many bytes from its part of a file.
-pub(super) fn from_file(part: &[u8], size: usize) -> Result<RoaringTreemap> {
+pub(crate) fn from_file(part: &[u8], size: usize) -> Result<RoaringTreemap> {
     let cut_short = || {
         malformed(format!(
             "the file has {} bytes there, expected {}",
@@ -109,6 +132,8 @@ fn malformed(message: String) -> TableError {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -172,6 +197,26 @@ mod tests {
             let bytes = to_bytes(&rows).unwrap();
             prop_assert!(from_bytes(&bytes[..cut.index(bytes.len())]).is_err());
         }
+    }
+
+    #[test]
+    fn no_part_of_a_bitmap_hides_another() {
+        let part = |rows: Range<u64>| to_bytes(&rows.collect()).unwrap()[12..].to_vec();
+        let of_parts = |parts: &[Vec<u8>]| {
+            let count = parts.len() as u64;
+            from_bytes(
+                &[
+                    MAGIC.to_le_bytes().to_vec(),
+                    count.to_le_bytes().to_vec(),
+                    parts.concat(),
+                ]
+                .concat(),
+            )
+        };
+        let high = 1 << 32;
+        assert_eq!(of_parts(&[part(0..3), part(high..high + 3)]).unwrap().len(), 6);
+        assert!(of_parts(&[part(0..3), part(7..9)]).is_err());
+        assert!(of_parts(&[part(high..high + 3), part(0..3)]).is_err());
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! table's root that hold several vectors each. The rules are those of "Deletion Vectors" and "Deletion Vector Format"
 //! in Delta's protocol.
 
-mod format;
+pub(crate) mod format;
 mod wide;
 
 use std::ops::Range;

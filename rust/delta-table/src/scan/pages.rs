@@ -7,14 +7,12 @@ use std::sync::Arc;
 use delta_commit::actions::Add;
 use parquet::data_type::{ByteArray, FixedLenByteArray};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{
-    ColumnChunkMask, ColumnChunkMetaData, PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader,
-    RowGroupMetaData,
-};
+use parquet::file::metadata::{ColumnChunkMask, ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::page_index::offset_index::PageLocation;
 use parquet::file::statistics::Statistics;
 use parquet::schema::types::{SchemaDescriptor, Type};
+use parquet_inspect::read_page_indexes;
 
 use crate::data_file::DataFile;
 use crate::schema::Column;
@@ -45,10 +43,7 @@ pub(super) fn with_indexes(
         return Ok(Arc::clone(footer));
     }
     let mask = ColumnChunkMask::row_groups_and_columns(groups.iter().copied(), leaves.iter().copied());
-    let mut reader = ParquetMetaDataReader::new_with_metadata(footer.as_ref().clone())
-        .with_page_index_policy(PageIndexPolicy::Optional)
-        .with_page_index_mask(mask);
-    match reader.read_page_indexes(file).and_then(|()| reader.finish()) {
+    match read_page_indexes(footer.as_ref().clone(), file, mask) {
         Err(error @ ParquetError::External(_)) => Err(error),
         Ok(found) if are_sound(&found, &groups, leaves) => Ok(Arc::new(found)),
         _ => Ok(Arc::clone(footer)),

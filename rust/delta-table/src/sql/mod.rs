@@ -11,6 +11,8 @@ mod cover;
 mod fault;
 mod literals;
 mod parse;
+#[cfg(any(test, fuzzing))]
+mod printed;
 mod sides;
 mod tokens;
 mod words;
@@ -18,6 +20,8 @@ mod words;
 pub(crate) use bind::{Scope, partitions_alone};
 pub(crate) use bound::{Bound, Named};
 pub(crate) use fault::Fault;
+#[cfg(any(test, fuzzing))]
+pub(crate) use printed::reprinted;
 pub(crate) use sides::{SideColumns, over_sides};
 
 use crate::error::{Result, TableError};

@@ -9,10 +9,10 @@ use super::tokens::{Placed, Token, tokens};
 use super::words::{ANSI_RESERVED, RESERVED};
 
 /// The depth of parentheses and `NOT` at most. Reading goes down once for each.
-const MOST_DEPTH: usize = 64;
+pub(super) const MOST_DEPTH: usize = 64;
 
 /// The bytes of an expression at most.
-const MOST_BYTES: usize = 64 << 10;
+pub(super) const MOST_BYTES: usize = 64 << 10;
 
 /// The digits of a number at most: those of the widest decimal.
 const MOST_DIGITS: usize = 38;
