@@ -53,8 +53,8 @@ pub(crate) fn is_carried(text: &str) -> bool {
     bytes(text).is_some()
 }
 
-/// Checks that readers can open a file which stores this Arrow schema: those in Rust refuse a message of flatbuffers whose
-/// tables are nested more than 64 deep.
+/// Checks that readers can open a file which stores this Arrow schema: those in Rust refuse a message of flatbuffers
+/// whose tables are nested more than 64 deep.
 ///
 /// # Errors
 /// [`WriteError::Option`] when a column is nested more deeply.
