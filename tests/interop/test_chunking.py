@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -36,6 +37,18 @@ def test_the_same_rows_give_the_same_bytes_however_they_are_cut(data: st.DataObj
     for _ in range(2):
         cuts, feed = data.draw(strategies.cuts(recipe.rows)), data.draw(FEEDS)
         assert to_bytes(table, cuts=cuts, feed=feed, **options) == expected
+
+
+@pytest.mark.parametrize("page_bytes", range(40, 120, 8))
+def test_pages_of_fixed_size_values_end_at_the_same_row_with_a_dictionary_and_in_pieces(
+    page_bytes: int,
+) -> None:
+    values = pa.array([bytes([value]) * 19 for value in range(4)], pa.binary(19))
+    column = pa.array([3, 0, 2, 3, 3, 2, 3, 2, 1, 1], pa.int8())
+    table = pa.table({"x": pa.DictionaryArray.from_arrays(column, values)})
+    options: dict[str, Any] = {"row_group_rows": 2, "page_bytes": page_bytes}
+    expected = to_bytes(table, **options)
+    assert to_bytes(table, cuts=list(range(1, 10)), feed="batches", **options) == expected
 
 
 @settings(max_examples=examples(0.08))

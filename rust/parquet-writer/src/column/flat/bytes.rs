@@ -407,6 +407,10 @@ fn piece_within(values: &Values<'_>, piece: Piece<'_>, room: usize) -> usize {
         }
         Values::Fixed(values) => piece.rows_with(room / values.width.max(1)),
         Values::Keys { keys, values, .. } => {
+            // They have no lengths in the page, with keys or without.
+            if let Values::Fixed(values) = values.as_ref() {
+                return piece.rows_with(room / values.width.max(1));
+            }
             let mut rows = Vec::new();
             keys.rows(
                 Piece {
@@ -428,7 +432,6 @@ fn keyed_length(values: &Values<'_>, row: u32) -> usize {
         Values::Small(values) => values.value_len(row as usize),
         Values::Large(values) => values.value_len(row as usize),
         Values::Views { views, buffers } => Views { views, buffers }.value_len(row as usize),
-        Values::Fixed(values) => values.width,
         _ => 0,
     }
 }
