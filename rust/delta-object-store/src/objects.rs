@@ -82,65 +82,57 @@ impl Clients {
         if self.creates_once.load(Ordering::Acquire) {
             return Ok(());
         }
-        let mut lost = None;
-        for wait in CREATE_AGAIN_AFTER {
-            std::thread::sleep(wait);
-            lost = match self.probe()? {
-                Probed::CreatesOnce => {
-                    self.creates_once.store(true, Ordering::Release);
-                    return Ok(());
+        let folder = self.folder()?;
+        let name = format!("_spillway/probe-{}", Uuid::new_v4());
+        let proven = self.refuses_second(folder, &name);
+        // What cannot be deleted is a stray object of one byte.
+        let _ = folder.delete(&[name]);
+        proven?;
+        self.creates_once.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Creates one object until the store refuses it, as nobody else creates one of this name.
+    fn refuses_second(&self, folder: &Folder, name: &str) -> Result<(), StoreError> {
+        let mut was_created = false;
+        let mut waits = CREATE_AGAIN_AFTER.iter().chain(&CREATE_AGAIN_AFTER);
+        loop {
+            match folder.create(name, b"1").map_err(error)? {
+                Created::Won(_) if was_created => {
+                    return Err(StoreError {
+                        message: format!(
+                            "{}: the store replaces objects that it was asked only to create, so writers would lose \
+                             each other's commits: choose one with conditional PUT (If-None-Match: *)",
+                            self.url()
+                        ),
+                        kind: StoreErrorKind::Permanent,
+                        errno: None,
+                    });
                 }
-                Probed::Unknown(failure) => failure,
-            };
+                Created::Won(_) => was_created = true,
+                // Also where the answer that created it was lost.
+                Created::Exists => return Ok(()),
+                Created::Unknown(failure) => {
+                    let Some(wait) = waits.next() else {
+                        return Err(self.not_proven(&failure));
+                    };
+                    std::thread::sleep(*wait);
+                }
+            }
         }
-        let reason = lost.map_or_else(
-            || "its answers contradict each other".to_owned(),
-            |failure| failure.message,
-        );
-        Err(StoreError {
+    }
+
+    fn not_proven(&self, failure: &Failure) -> StoreError {
+        StoreError {
             errno: Some(EIO),
             ..StoreError::transient(format!(
                 "{}: nothing was committed, because it is not known if the store has conditional PUT (If-None-Match: \
-                 *), without which writers would lose each other's commits ({reason}): try again",
-                self.url()
+                 *), without which writers would lose each other's commits ({}): try again",
+                self.url(),
+                failure.message
             ))
-        })
-    }
-
-    /// Creates an object twice.
-    fn probe(&self) -> Result<Probed, StoreError> {
-        let folder = self.folder()?;
-        let name = format!("_spillway/probe-{}", Uuid::new_v4());
-        let tries = [folder.create(&name, b"1"), folder.create(&name, b"2")];
-        // What cannot be deleted is a stray object of one byte.
-        let _ = folder.delete(&[name]);
-        match tries {
-            [Ok(Created::Won(_)), Ok(Created::Won(_))] => Err(StoreError {
-                message: format!(
-                    "{}: the store replaces objects that it was asked only to create, so writers would lose each \
-                     other's commits: choose one with conditional PUT (If-None-Match: *)",
-                    self.url()
-                ),
-                kind: StoreErrorKind::Permanent,
-                errno: None,
-            }),
-            // Also where the answer to the first was lost: nobody else creates an object of this name.
-            [Ok(Created::Won(_) | Created::Unknown(_)), Ok(Created::Exists)] => Ok(Probed::CreatesOnce),
-            // Whoever may not write, or has no bucket, hears it now.
-            [Err(failure), _] | [_, Err(failure)] => Err(error(failure)),
-            [Ok(Created::Unknown(failure)), _] | [_, Ok(Created::Unknown(failure))] => {
-                Ok(Probed::Unknown(Some(failure)))
-            }
-            [Ok(Created::Exists), _] => Ok(Probed::Unknown(None)),
         }
     }
-}
-
-/// The result of one test of a store.
-enum Probed {
-    CreatesOnce,
-    /// An answer was lost, or none of them fits the other.
-    Unknown(Option<Failure>),
 }
 
 /// A table under a prefix of a bucket.
