@@ -17,7 +17,7 @@ pub use seeds::{checkpoint_seeds, condition_seeds, footer_seeds, intent_seeds, l
 /// Bytes of an input up to which a seed takes its place.
 const FEW: usize = 4;
 
-/// A seed takes the place of one input in so many.
+/// One mutation in this many replaces the input by a seed.
 const SELDOM: u32 = 4_096;
 
 /// Mutates an input as libFuzzer does, from time to time after replacing it by a seed. For `fuzz_mutator!`.

@@ -289,7 +289,7 @@ def test_nothing_leaves_a_store_whose_clock_is_far_off(
 def test_a_checkpoint_goes_by_the_clock_of_the_store(
     bucket: Bucket, faulty: Callable[[Callable[[Request], Fault]], Proxy], behind: int, spare: int
 ) -> None:
-    """The store is so many seconds behind this machine, and an entry has so many left there."""
+    """Seconds by which the store's clock is behind, and seconds until an entry expires by it."""
     spillway.delta.create(
         bucket.url("table"),
         SCHEMA,

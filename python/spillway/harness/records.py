@@ -111,15 +111,15 @@ def drop_torn_line(path: Path) -> None:
 
 
 def is_stored(path: Path) -> bool:
-    """Return true if there is a file of records, as it is or compressed."""
+    """Return True if there is a file of records, plain or compressed."""
     return path.exists() or _compressed(path).exists()
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """All records of a file, none if it is not there.
 
-    A last line that is damaged or without its end is no record: a power cut left it. A file that was
-    compressed with gzip is read as well, where there is none as it is.
+    A last line that is damaged or incomplete is what a power cut left, and is skipped. If the file is not
+    there, its gzip-compressed form is read.
 
     Raises:
         CorruptFileError: A line before the last is not JSON; the message says which.

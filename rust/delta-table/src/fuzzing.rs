@@ -93,7 +93,7 @@ pub mod vectors {
         format::to_bytes(&rows.iter().copied().collect())
     }
 
-    /// Reads a vector of so many bytes from the log's text.
+    /// Decodes a vector of `size` bytes that is inlined in the log.
     ///
     /// # Errors
     /// Those of a text that is not a vector.
@@ -101,7 +101,7 @@ pub mod vectors {
         format::from_text(text, size)
     }
 
-    /// Reads a vector of so many bytes from its part of a file.
+    /// Decodes a vector of `size` bytes from its range of a file.
     ///
     /// # Errors
     /// Those of a part that is not a vector.

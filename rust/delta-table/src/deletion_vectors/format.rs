@@ -74,7 +74,7 @@ fn bitmap_of(mut bytes: impl Read) -> io::Result<RoaringTreemap> {
     Ok(RoaringTreemap::from_bitmaps(bitmaps))
 }
 
-/// Reads a vector of so many bytes from the text that the log has of it.
+/// Decodes a vector of `size` bytes that is inlined in the log.
 pub(crate) fn from_text(text: &str, size: usize) -> Result<RoaringTreemap> {
     let bytes = z85::decode(text).ok_or_else(|| malformed("its text is no Z85".to_owned()))?;
     // Zeros fill the last four bytes.
@@ -87,7 +87,7 @@ pub(crate) fn from_text(text: &str, size: usize) -> Result<RoaringTreemap> {
     from_bytes(&bytes[..size])
 }
 
-/// The number of bytes that a vector of so many bytes takes in a file.
+/// The bytes that a vector of `size` bytes takes in a file, with its size and checksum.
 pub(super) fn in_file(size: usize) -> u64 {
     size as u64 + AROUND
 }
@@ -99,7 +99,7 @@ pub(crate) fn put_in_file(file: &mut Vec<u8>, size: i32, bytes: &[u8]) {
     file.extend(crc32fast::hash(bytes).to_be_bytes());
 }
 
-/// Reads a vector of so many bytes from its part of a file.
+/// Decodes a vector of `size` bytes from its range of a file.
 pub(crate) fn from_file(part: &[u8], size: usize) -> Result<RoaringTreemap> {
     let cut_short = || {
         malformed(format!(

@@ -63,7 +63,7 @@ impl Process {
         Self::counted_ahead(root, 0)
     }
 
-    /// The table's place, which reads so many files ahead.
+    /// A place that reads `ahead` files ahead.
     pub fn counted_ahead(root: &Path, ahead: usize) -> (Arc<dyn Place>, Reads) {
         let folder = Arc::new(Folder::new(root).unwrap());
         let place = Self {
