@@ -19,7 +19,7 @@ else
     complain "Rust's locks were not checked: $database cannot be reached from here"
 fi
 # Those of the versions of Spark that tests run with hold what users have: nothing in them is this project's to renew.
-for lock in requirements/{uv,audit,dev}.txt; do
+for lock in requirements/{uv,audit,dev,fuse}.txt; do
     # Strict: a package that the index says nothing about was not checked.
     "$environment"/bin/pip-audit --strict --require-hashes --disable-pip --progress-spinner off -r "$lock" ||
         complain "$lock has advisories, or was not checked whole: see above"

@@ -116,9 +116,10 @@ def test_a_table_wider_than_the_terminal_comes_in_parts_and_loses_nothing(folder
     assert headers == list(table.header[1:])
 
 
-def test_a_damaged_line_is_named(folder):
+@pytest.mark.parametrize("is_last", [True, False])
+def test_a_damaged_line_is_named(folder, is_last):
     lines = (folder / SAMPLES).read_text().splitlines(keepends=True)
-    (folder / SAMPLES).write_text("".join([*lines, "{not json\n", lines[0]]))
+    (folder / SAMPLES).write_text("".join([*lines, "{not json\n", *([] if is_last else lines[:1])]))
     with pytest.raises(CorruptFileError, match=r"samples.jsonl, line 7"):
         read_run(folder)
 

@@ -97,10 +97,12 @@ def test_the_folders_in_which_conditions_hold_are_those_of_their_rows(
         assert sorted(found) == wanted
 
 
-DAYS = pa.schema({"day": pa.date32(), "price": pa.decimal64(9, 2), "id": pa.int64()})
+DAYS = pa.schema({"day": pa.date32(), "price": pa.decimal128(9, 2), "id": pa.int64()})
 
 
-def test_conditions_in_sql_are_those_of_a_delta_table() -> None:
+@pytest.mark.parametrize("price", [pa.decimal128(9, 2), pa.decimal64(9, 2)], ids=str)
+def test_conditions_in_sql_are_those_of_a_delta_table(price: pa.DataType) -> None:
+    days = DAYS.set(1, pa.field("price", price))
     names = [f"day=2026-01-0{day}/price={price}/a.parquet" for day in (1, 2) for price in ("1.50", "2.00")]
     names.append("day=__HIVE_DEFAULT_PARTITION__/price=1.50/a.parquet")
     for where, wanted in {
@@ -109,7 +111,7 @@ def test_conditions_in_sql_are_those_of_a_delta_table() -> None:
         "day > DATE '2030-01-01'": [],
     }.items():
         # A summary has the footers of files that are replaced.
-        assert where_holds(target("/to", DAYS, where), [*names, "_metadata"]) == [*wanted, "_metadata"]
+        assert where_holds(target("/to", days, where), [*names, "_metadata"]) == [*wanted, "_metadata"]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -90,6 +91,25 @@ def test_a_run_that_is_refused_leaves_the_mark_of_the_folder(tmp_path: Path) -> 
     with pytest.raises(OSError, match="Nothing was published"):
         damaged.commit(results)
     damaged.abort()
+    assert (ids(to), hidden(to), (to / "_SUCCESS").exists()) == ([1, 2], [], True)
+
+
+@pytest.mark.parametrize("step", ["create_once", "sync_folders"])
+def test_a_run_that_could_not_be_decided_leaves_its_folder_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def full(*_: Any) -> Any:
+        raise OSError(errno.ENOSPC, "full")
+
+    to = tmp_path / "to"
+    before = begun(to)
+    before.commit([before.write(rows(1, 2), 0, 0)])
+    job = begun(to, run_id="monday")
+    results = [job.write(rows(3), 0, 0)]
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="full"):
+        patch.setattr(FolderStorage, step, full)
+        job.commit(results)
+    job.abort()
     assert (ids(to), hidden(to), (to / "_SUCCESS").exists()) == ([1, 2], [], True)
 
 

@@ -118,11 +118,11 @@ def is_stored(path: Path) -> bool:
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """All records of a file, none if it is not there.
 
-    A last line that is damaged or incomplete is what a power cut left, and is skipped. If the file is not
-    there, its gzip-compressed form is read.
+    A last line without its end, or with NUL bytes, is what a power cut left, and is skipped. If the file is
+    not there, its gzip-compressed form is read.
 
     Raises:
-        CorruptFileError: A line before the last is not JSON; the message says which.
+        CorruptFileError: Another line is not JSON; the message says which.
     """
     if path.exists():
         data = path.read_bytes()
@@ -144,13 +144,10 @@ def _line(record: Mapping[str, Any]) -> bytes:
 
 
 def _without_torn(data: bytes) -> bytes:
-    """The lines of a file without what follows the last whole one, or without that one if it is damaged."""
+    """The lines of a file up to the last whole one; what a file system never wrote reads as NUL bytes."""
     whole = data[: data.rfind(b"\n") + 1]
-    last = whole[whole.rfind(b"\n", 0, -1) + 1 :]
-    try:
-        json.loads(last or b"{}")
-    except ValueError:
-        return whole[: -len(last)]
+    while b"\0" in (last := whole[whole.rfind(b"\n", 0, -1) + 1 :]):
+        whole = whole[: -len(last)]
     return whole
 
 

@@ -305,10 +305,13 @@ class FolderJob(Job):
             old = in_folders_of(old, (each.place for each in staged))
         empty = None if staged or self.target.partition_by else f"part-00000-{self.id}.c000.parquet"
         was_complete = storage.has(SUCCESS)
-        is_published = False
+        is_published = is_unsynced = False
         try:
             if was_complete:
                 storage.remove([SUCCESS])
+                if self._is_durable:
+                    # In a power cut the mark does not outlive what it is about.
+                    storage.sync_folders([SUCCESS])
             self._publish(storage, staged)
             if empty is not None:
                 self._write_empty(storage, empty)
@@ -316,8 +319,9 @@ class FolderJob(Job):
                 storage.sync_folders([SUCCESS, *(each.place for each in staged)])
             is_published = True
             self._remove_old(storage, old)
-            if old:
-                storage.sync_folders(old)
+            is_unsynced = bool(old)
+            storage.sync_folders(old)
+            is_unsynced = False
             storage.mark(SUCCESS)
         except BaseException as error:
             left = _left(storage, old, error) if is_published else old
@@ -326,7 +330,7 @@ class FolderJob(Job):
                 stay = self._withdrawn(storage, staged, [empty] if empty else [])
                 self._report(storage, stay, error, was_complete=was_complete)
                 raise
-            if left is None or left or not isinstance(error, OSError):
+            if left is None or left or is_unsynced or not isinstance(error, OSError):
                 count = "an unknown number" if left is None else str(len(left))
                 error.add_note(
                     f"{storage} has all new rows, and {count} of {len(old)} old files: overwrite it again"

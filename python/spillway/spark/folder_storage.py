@@ -180,11 +180,15 @@ class FolderStorage:
         """
         if not self.is_local:
             return
-        root = Path(self.root)
-        folders = {root, root.parent}
+        root = Path(self.root).absolute()
+        folders = {root}
         for name in names:
             folders.update(root.joinpath(above) for above in PurePosixPath(name).parents)
         self._at_once(_sync_folder, sorted(map(str, folders)))
+        # Any of those above may be new as well. Others may own them, and let nobody look into them.
+        with contextlib.suppress(PermissionError):
+            for above in root.parents:
+                _sync_folder(str(above))
 
     def copy(self, places: Mapping[str, str]) -> None:
         """Copy objects of a store to other names, some at a time; what is there is replaced.
@@ -333,8 +337,8 @@ def _unlink_below(root: str, name: str) -> None:
 
 
 def _sync_folder(folder: str) -> None:
-    """Sync a folder, unless it is gone, or belongs to somebody else who lets nobody look into it."""
-    with contextlib.suppress(FileNotFoundError, PermissionError):
+    """Sync a folder, unless it is gone."""
+    with contextlib.suppress(FileNotFoundError):
         held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(held)

@@ -7,6 +7,7 @@ leaves nothing: it takes its rows, as Spark expects of it, and writes none.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import secrets
@@ -298,6 +299,7 @@ class FolderRun(FolderBatch):
     def __init__(self, target: Target, run_id: str) -> None:
         # The name becomes part of names of files, and may have any characters.
         super().__init__(target, uuid.uuid5(_RUNS, run_id).hex, target.batch)
+        self._has_removed_mark = False
 
     def is_repeated(self) -> bool:
         storage = self._storage()
@@ -315,7 +317,20 @@ class FolderRun(FolderBatch):
         if complete:
             # Before the mark goes: a store without conditional PUT refuses the manifest.
             check_store(storage)
+        self._has_removed_mark = bool(complete)
         storage.remove(complete)
+
+    def _decided(
+        self, storage: FolderStorage, results: Sequence[TaskResult]
+    ) -> tuple[list[Staged], list[str]]:
+        try:
+            return super()._decided(storage, results)
+        except BaseException:
+            # A run that is not decided leaves the folder as it was, and complete if it was so.
+            with contextlib.suppress(OSError):
+                if self._has_removed_mark and not storage.has(self._manifest):
+                    storage.mark(SUCCESS)
+            raise
 
     def _complete(self, storage: FolderStorage, staged: Sequence[Staged]) -> None:
         # Before the run is done: afterwards, a missing `_SUCCESS` says that another write is under way.

@@ -317,8 +317,16 @@ fn a_line_has_one_action() {
     ] {
         assert!(Action::from_line(&two).is_err(), "{two}");
     }
-    let one = Action::from_line(&format!(r#"{{"later":1,{},"x":[{{}}]}}"#, txn(1)));
-    assert!(matches!(one, Ok(Some(Action::Txn(_)))));
+    for one in [
+        format!(r#"{{"later":1,{},"x":[{{}}]}}"#, txn(1)),
+        format!(r#"{{"commitInfo":{{}},{}}}"#, txn(1)),
+        format!(r#"{{{},"commitInfo":{{}}}}"#, txn(1)),
+    ] {
+        assert!(
+            matches!(Action::from_line(&one), Ok(Some(Action::Txn(_)))),
+            "{one}"
+        );
+    }
 }
 
 #[test]

@@ -25,13 +25,13 @@ const EACCES: i32 = 13;
 /// The number of versions whose tags are kept: the last ones of a log.
 const MOST_TAGS: usize = 8;
 
-/// The number of versions that are read in a row before others are requested ahead.
+/// Consecutive reads before prefetching starts.
 const LEAST_ROW: usize = 4;
 
 /// The most versions that are requested at a time.
 const MOST_AHEAD: usize = 32;
 
-/// The time for which what was requested ahead is used.
+/// How long prefetched versions stay valid.
 const AHEAD_LASTS: Duration = Duration::from_secs(1);
 
 /// The log of a table under a prefix of a bucket.
@@ -53,22 +53,26 @@ struct Ahead {
     row: usize,
     /// The next ones that are there, when they were last looked for.
     found: Option<(BootTime, VecDeque<Tagged>)>,
+    /// The number of changes of the log by this process. What was requested before one is not kept after it.
+    changes: u64,
 }
 
 impl Ahead {
     /// The body of this version, if it was found a moment ago. Otherwise the number of versions to request.
     ///
-    /// A committer that reads a version or two asks for no more than them. That a version is not there is never
-    /// remembered, and nor is anything for long: what is read later may be another table's.
+    /// A committer that reads a version or two asks for no more than them. The table may be replaced, so entries expire
+    /// and misses are never cached. Where answers take so long that entries expire unused, the next request is of one
+    /// version again.
     fn take(&mut self, version: Version) -> Result<Tagged, usize> {
         if version != self.next {
             self.row = 0;
-        } else if let Some((at, found)) = &mut self.found
-            && at.elapsed() < AHEAD_LASTS
-            && let Some(body) = found.pop_front()
-        {
-            self.next += 1;
-            return Ok(body);
+        } else if let Some((at, found)) = &mut self.found {
+            if at.elapsed() >= AHEAD_LASTS && !found.is_empty() {
+                self.row = 0;
+            } else if let Some(body) = found.pop_front() {
+                self.next += 1;
+                return Ok(body);
+            }
         }
         self.found = None;
         Err(if self.row < LEAST_ROW {
@@ -76,6 +80,14 @@ impl Ahead {
         } else {
             self.row.min(MOST_AHEAD)
         })
+    }
+
+    /// Drops what was requested, also what is under way, as the log changes.
+    fn forget(&mut self) {
+        *self = Self {
+            changes: self.changes + 1,
+            ..Self::default()
+        };
     }
 }
 
@@ -225,7 +237,10 @@ impl LogStore for ObjectLog {
     }
 
     fn read_version(&self, version: Version) -> Result<Option<Vec<u8>>, StoreError> {
-        let taken = self.ahead().take(version);
+        let (taken, changes) = {
+            let mut ahead = self.ahead();
+            (ahead.take(version), ahead.changes)
+        };
         let (body, tag) = match taken {
             Ok(found) => found,
             Err(count) => {
@@ -236,16 +251,18 @@ impl LogStore for ObjectLog {
                     self.ahead().row = 0;
                     return Ok(None);
                 };
-                // The failure of a later request is told to who asks for that version.
+                // Errors of later requests are dropped: the caller of that version retries.
                 let found: VecDeque<_> = bodies.map_while(|body| body.ok().flatten()).collect();
                 let mut ahead = self.ahead();
-                ahead.next = version + 1;
-                ahead.row = if found.len() + 1 == count {
-                    ahead.row + count
-                } else {
-                    0
-                };
-                ahead.found = Some((at, found));
+                if ahead.changes == changes {
+                    ahead.next = version + 1;
+                    ahead.row = if found.len() + 1 == count {
+                        ahead.row + count
+                    } else {
+                        0
+                    };
+                    ahead.found = Some((at, found));
+                }
                 first
             }
         };
@@ -257,7 +274,7 @@ impl LogStore for ObjectLog {
     /// The store may answer so for an object that does not exist (when two creations conflict and both fail), and a
     /// proxy may have sent the request twice.
     fn put_version(&self, version: Version, body: &[u8]) -> Result<PutOutcome, StoreError> {
-        *self.ahead() = Ahead::default();
+        self.ahead().forget();
         self.clients.require_conditional_put().map_err(certain_error)?;
         let created = self.clients.folder()?.create(&version_name(version), body);
         Ok(match created.map_err(certain)? {
@@ -290,7 +307,7 @@ impl LogStore for ObjectLog {
     }
 
     fn remove_version(&self, version: Version) -> Result<(), StoreError> {
-        *self.ahead() = Ahead::default();
+        self.ahead().forget();
         let removed = self.clients.folder()?.delete(&[version_name(version)]);
         removed.map_err(error)
     }

@@ -1,7 +1,7 @@
 //! The objects of a table below a prefix of an object store.
 
 use std::ffi::OsString;
-use std::iter;
+use std::iter::{self, repeat_n};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -92,10 +92,12 @@ impl Clients {
         Ok(())
     }
 
-    /// Creates one object until the store refuses it, as nobody else creates one of this name.
+    /// Repeats a conditional PUT to a unique key until the store rejects it.
     fn refuses_second(&self, folder: &Folder, name: &str) -> Result<(), StoreError> {
         let mut was_created = false;
-        let mut waits = CREATE_AGAIN_AFTER.iter().chain(&CREATE_AGAIN_AFTER);
+        let mut waits = CREATE_AGAIN_AFTER
+            .iter()
+            .chain(repeat_n(&CREATE_AGAIN_AFTER[3], 4));
         loop {
             match folder.create(name, b"1").map_err(error)? {
                 Created::Won(_) if was_created => {
@@ -110,8 +112,15 @@ impl Clients {
                     });
                 }
                 Created::Won(_) => was_created = true,
-                // Also where the answer that created it was lost.
-                Created::Exists => return Ok(()),
+                // Where the answer that created it was lost, the object tells: a store may refuse every such PUT.
+                Created::Exists if was_created || folder.holds(name).map_err(error)? => return Ok(()),
+                Created::Exists => {
+                    return Err(StoreError::transient(format!(
+                        "{}: the store says that an object exists which it does not have: try again, or choose one with \
+                         conditional PUT (If-None-Match: *)",
+                        self.url()
+                    )));
+                }
                 Created::Unknown(failure) => {
                     let Some(wait) = waits.next() else {
                         return Err(self.not_proven(&failure));
@@ -332,7 +341,7 @@ impl Place for Objects {
         true
     }
 
-    /// That of the store: its answer to a listing of nothing tells it.
+    /// The store's clock, taken from the `Date` header of an empty listing.
     fn now_for_removal(&self) -> Result<i64> {
         let listed = self.clients.folder()?.list(NOTHING, None).map_err(error)?;
         let now = listed.now.ok_or_else(|| {

@@ -184,7 +184,7 @@ impl Entries {
         Ok(())
     }
 
-    /// Takes the one action or sidecar of a row in. Of two, one reader would take the first and another the last.
+    /// Takes the one action or sidecar of a row in. Readers disagree on which of two counts, so such a row is rejected.
     fn take_row<'a, 'de>(
         &mut self,
         columns: impl Iterator<Item = (&'a str, impl Deserializer<'de>)>,

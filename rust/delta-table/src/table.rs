@@ -557,8 +557,13 @@ impl Shared {
         if !self.is_confirmed()? {
             return Ok(None);
         }
-        let snapshot = Arc::new(loaded?.state);
+        let loaded = loaded?;
+        let snapshot = Arc::new(loaded.state);
         self.check_same(&snapshot.metadata)?;
+        if loaded.damaged.is_some() {
+            // Opening reads the columns of its head alone.
+            *lock(&self.damaged) = loaded.damaged;
+        }
         if keep {
             *lock(&self.files) = Some((began, Arc::clone(&snapshot)));
         }

@@ -52,8 +52,8 @@ pub(crate) struct Versions<'a> {
 
 impl LogDir {
     /// Reads the versions of a range, up to the first one that is not there. Those up to `listed` are known to be
-    /// there. After it a single one is requested, then twice as many each time, so that no more requests are in vain
-    /// than found something. What was kept of an earlier reading of the same table is not requested.
+    /// there. After it a single one is requested, then twice as many each time, so that at most half of the requests
+    /// miss. What was kept of an earlier reading of the same table is not requested.
     pub fn versions(&self, range: RangeInclusive<Version>, listed: Version, kept: Kept) -> Versions<'_> {
         let (next, last) = range.into_inner();
         let mut versions = Versions {

@@ -13,13 +13,14 @@ use crate::watch::with_status;
 
 /// The time limit of a request: a store may be silent while it copies a large object.
 const REQUEST_TIME: &str = "300s";
-/// Time that a copy may take which the store has not completed when it answers, or when its caller is interrupted.
+/// How long to wait for an asynchronous copy, or for pending copies after an interrupt.
 const COPY_TIME: Duration = Duration::from_secs(300);
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 impl Folder {
     /// Copies objects to other paths in the folder, many at a time; what is there is replaced. After a failure no other
-    /// copy begins. No copy is under way when it returns, so that the caller may delete what was copied.
+    /// copy begins. It waits for copies under way, so that the caller may delete what was copied; a store that takes
+    /// over five minutes for one may still complete it.
     ///
     /// # Errors
     /// The first [`Failure`], which is [`FailureKind::Missing`] for an object that is not there; any of the copies may
@@ -43,7 +44,8 @@ impl Folder {
         if self.address.copies_later() {
             let complete = async {
                 // Until then, the object is empty.
-                while self.size_of(to).await? != self.size_of(from).await? {
+                let whole = self.size_of(from).await?;
+                while whole.is_none() || self.size_of(to).await? != whole {
                     sleep(LOOK_EVERY).await;
                 }
                 Ok(())

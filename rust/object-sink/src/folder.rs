@@ -284,6 +284,14 @@ impl Folder {
         self.wait(stream::iter(requests).buffered(MOST_FLYING).try_collect())?
     }
 
+    /// Returns true if there is an object of this name.
+    ///
+    /// # Errors
+    /// A [`Failure`] where the store does not say.
+    pub fn holds(&self, relative: &str) -> Result<bool, Failure> {
+        self.wait(self.is_there(relative))?
+    }
+
     async fn is_there(&self, relative: &str) -> Result<bool, Failure> {
         Ok(self.head(relative).await?.is_some())
     }

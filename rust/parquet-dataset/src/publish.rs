@@ -201,7 +201,7 @@ impl Moves<'_> {
         let to = staging.next_path().map_err(with_path)?;
         let renamed = self.rename(from, &to);
         // A rename that failed may have moved the file: a response can be lost. NFS repeats the call then, which finds
-        // the file gone. To undo it changes nothing if it was not moved.
+        // the file gone. Undoing a rename that did not happen is a no-op.
         self.done.push(Move::SetAside {
             from: from.to_path_buf(),
             to,

@@ -104,11 +104,11 @@ impl<'de> Visitor<'de> for LineVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> std::result::Result<Line, A::Error> {
         let mut action = None;
         while let Some(name) = fields.next_key::<String>()? {
-            // Of two, one reader would take the first and another the last.
+            // Readers disagree on which of two counts. `commitInfo` changes nothing of the table.
             match (fields.next_value_seed(Named(&name))?, &action) {
+                (None | Some(Action::CommitInfo(_)), Some(_)) | (None, None) => {}
+                (found, None | Some(Action::CommitInfo(_))) => action = found,
                 (Some(_), Some(_)) => return Err(A::Error::custom("a line has two actions")),
-                (Some(found), None) => action = Some(found),
-                (None, _) => {}
             }
         }
         Ok(Line(action))
