@@ -106,9 +106,10 @@ def test_a_run_that_could_not_be_decided_leaves_its_folder_complete(
     before.commit([before.write(rows(1, 2), 0, 0)])
     job = begun(to, run_id="monday")
     results = [job.write(rows(3), 0, 0)]
-    with monkeypatch.context() as patch, pytest.raises(OSError, match="full"):
+    with monkeypatch.context() as patch:
         patch.setattr(FolderStorage, step, full)
-        job.commit(results)
+        with pytest.raises(OSError, match="full"):
+            job.commit(results)
     job.abort()
     assert (ids(to), hidden(to), (to / "_SUCCESS").exists()) == ([1, 2], [], True)
 
