@@ -95,7 +95,7 @@ RUN_AND_WAIT = """
 import sys, time
 from pathlib import Path
 from tests.spark.cluster import running
-with running(Path(sys.argv[1]), workers=0) as cluster:
+with running(Path(sys.argv[1]), workers=1) as cluster:
     print(*cluster.processes, flush=True)
     time.sleep(300)
 """
@@ -170,9 +170,8 @@ def test_a_cluster_ends_with_a_test_run_that_is_killed(tmp_path: Path) -> None:
     command = [sys.executable, "-c", RUN_AND_WAIT, tmp_path]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as program:
         assert program.stdout is not None
-        # The master says as much as its workers, which end by the same call.
         daemons = [psutil.Process(int(number)) for number in program.stdout.readline().split()]
-        assert len(daemons) == 1
+        assert len(daemons) == 2
         program.send_signal(signal.SIGKILL)
     deadline = time.monotonic() + 60
     while not gone(daemons):

@@ -95,8 +95,8 @@ def test_executors_with_another_python_are_one_clear_error(
         environment=packed.environment,
         python=python,
         master=cluster.master,
-        # One executor says as much as two, and one attempt as four.
-        settings=cluster.settings(packed) | {"spark.cores.max": "1", "spark.task.maxFailures": "1"},
+        # One executor says as much as two.
+        settings=cluster.settings(packed) | {"spark.cores.max": "1"},
     )
     with cluster.bare_driver(tmp_path, program) as driver:
         out = finished(driver)

@@ -53,7 +53,7 @@ def test_an_insert_of_today_and_a_delete_of_earlier_days_both_commit(isolation: 
 @pytest.mark.spark
 @pytest.mark.timeout(7200 if SOAK else 900)
 def test_delta_spark_still_says_what_the_table_says(worker: Worker) -> None:
-    pairs = count(quick=1, ci=1, soak=len(LINES))
+    pairs = count(quick=2, ci=2, soak=len(LINES))
     again = worker.ask("conflicts", pairs=pairs)
     assert again["engine"] == MATRIX["engine"]
     assert len(again["pairs"]) == pairs
