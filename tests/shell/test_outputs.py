@@ -47,7 +47,7 @@ def test_a_file_that_is_there_is_replaced_on_request_alone(rows: Path, out: Path
 
 def test_a_folder_with_files_is_replaced_on_request_alone(rows: Path, out: Path) -> None:
     (out / "part-00000.parquet").write_bytes(b"old")
-    assert "is not empty: say --mode overwrite" in refused(rows, out, "--partition-by", "name")
+    assert "is not empty: say --mode append" in refused(rows, out, "--partition-by", "name")
     assert names(out) == {"part-00000.parquet"}
     assert run(rows, out, "--partition-by", "name", "--mode", "overwrite").exit_code == 0
     assert pq.read_table(out).num_rows == len(ROWS)

@@ -259,37 +259,36 @@ impl Folder {
     /// that in one step, the file gets a hard link of that name and loses its old one.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AlreadyExists`] if something has the name, else what the operating system says.
+    /// [`io::ErrorKind::AlreadyExists`] if something else has the name, else what the operating system says.
     pub fn rename_new(&self, name: &OsStr, to: &Self, new: &OsStr) -> io::Result<()> {
+        let own = self.status(name);
+        let Err(error) = self.rename_or_link(name, to, new) else {
+            return Ok(());
+        };
+        // File systems of a network repeat a call whose response is lost, and the repeated one finds the new name
+        // taken, or the old one gone: the file has moved already.
+        match (own, to.status(new)) {
+            (Ok(own), Ok(new)) if (own.st_dev, own.st_ino) == (new.st_dev, new.st_ino) => {}
+            _ => return Err(error.into()),
+        }
+        // Of a link, the old name is left.
+        let _ = self.remove_file(name);
+        Ok(())
+    }
+
+    fn rename_or_link(&self, name: &OsStr, to: &Self, new: &OsStr) -> rustix::io::Result<()> {
         #[cfg(any(target_os = "linux", target_os = "macos"))]
         {
             use rustix::fs::{RenameFlags, renameat_with};
             match renameat_with(&self.fd, name, &to.fd, new, RenameFlags::NOREPLACE) {
                 Err(Errno::NOSYS | Errno::INVAL) => {}
-                done => return Ok(done?),
+                done => return done,
             }
         }
-        self.rename_by_link(name, to, new)
-    }
-
-    /// Gives a file a name that nothing has yet, and then removes its old one.
-    fn rename_by_link(&self, name: &OsStr, to: &Self, new: &OsStr) -> io::Result<()> {
-        match rustix::fs::linkat(&self.fd, name, &to.fd, new, AtFlags::empty()) {
-            // NFS repeats a call whose response is lost, and the repeated one finds the new name taken: by this file.
-            Err(error) if !self.is_same_file(name, to, new) => return Err(error.into()),
-            _ => {}
-        }
+        rustix::fs::linkat(&self.fd, name, &to.fd, new, AtFlags::empty())?;
         // The file has its new name; the old one is a stray.
         let _ = self.remove_file(name);
         Ok(())
-    }
-
-    /// Returns true if two names are known to be those of one file.
-    fn is_same_file(&self, name: &OsStr, to: &Self, new: &OsStr) -> bool {
-        let (Ok(one), Ok(other)) = (self.status(name), to.status(new)) else {
-            return false;
-        };
-        (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
     }
 
     /// Opens a file without a name in this folder. None where it can have none, or where it could not be linked.
@@ -444,20 +443,19 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_was_made_before_its_error_is_a_rename() {
+    fn a_file_that_has_its_new_name_already_is_renamed_and_that_of_another_is_not() {
         let folder = tempfile::tempdir().unwrap();
         let root = Folder::root(folder.path()).unwrap();
         for name in ["own", "taken"] {
             fs::write(folder.path().join(name), name).unwrap();
         }
         let refused = root
-            .rename_by_link("own".as_ref(), &root, "taken".as_ref())
+            .rename_new("own".as_ref(), &root, "taken".as_ref())
             .unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(listed(folder.path()), ["own", "taken"]);
         fs::hard_link(folder.path().join("own"), folder.path().join("new")).unwrap();
-        root.rename_by_link("own".as_ref(), &root, "new".as_ref())
-            .unwrap();
+        root.rename_new("own".as_ref(), &root, "new".as_ref()).unwrap();
         assert_eq!(listed(folder.path()), ["new", "taken"]);
         assert_eq!(fs::read_to_string(folder.path().join("new")).unwrap(), "own");
         assert_eq!(fs::read_to_string(folder.path().join("taken")).unwrap(), "taken");

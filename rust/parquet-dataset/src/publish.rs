@@ -110,6 +110,7 @@ pub(crate) fn publish(
 ) -> Result<Vec<PathBuf>, WriteError> {
     let mut moves = Moves {
         root: target.root,
+        template: target.template,
         done: Vec::new(),
         next_numbers: HashMap::new(),
     };
@@ -139,6 +140,7 @@ enum Move {
 /// The moves made so far, so that they can be undone.
 struct Moves<'a> {
     root: &'a Path,
+    template: &'a Template,
     done: Vec<Move>,
     next_numbers: HashMap<PathBuf, u64>,
 }
@@ -347,9 +349,22 @@ impl Moves<'_> {
             let _ = match done {
                 Move::MadeFolder(path) => self.remove_folder(&path),
                 Move::Published(path) => self.remove_file(&path),
-                Move::SetAside { from, to } => self.rename(&to, &from),
+                Move::SetAside { from, to } => self.put_back(&to, &from),
             };
         }
+    }
+
+    /// Moves a file back into sight. If another writer took the name of a data file meanwhile, it gets another number.
+    fn put_back(&self, aside: &Path, place: &Path) -> io::Result<()> {
+        let ((old, name), (folder, own)) = (opened(self.root, aside)?, opened(self.root, place)?);
+        let is_data = own.as_encoded_bytes().ends_with(SUFFIX.as_bytes());
+        let mut renamed = old.rename_new(name, &folder, own);
+        let mut number = 0;
+        while is_data && matches!(&renamed, Err(error) if error.kind() == io::ErrorKind::AlreadyExists) {
+            renamed = old.rename_new(name, &folder, self.template.name(number).as_ref());
+            number += 1;
+        }
+        renamed
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -480,6 +495,15 @@ mod tests {
 
     use super::*;
 
+    fn moves<'a>(root: &'a Path, template: &'a Template) -> Moves<'a> {
+        Moves {
+            root,
+            template,
+            done: Vec::new(),
+            next_numbers: HashMap::new(),
+        }
+    }
+
     #[test]
     fn undo_leaves_the_file_of_another_writer_that_took_the_name() {
         let root = tempfile::tempdir().unwrap();
@@ -487,11 +511,8 @@ mod tests {
         fs::write(&theirs, "theirs").unwrap();
         // A staged file that cannot be opened, as without a free descriptor.
         symlink("missing", root.path().join("staged")).unwrap();
-        let mut moves = Moves {
-            root: root.path(),
-            done: Vec::new(),
-            next_numbers: HashMap::new(),
-        };
+        let template = Template::parse("part-{i}.parquet").unwrap();
+        let mut moves = moves(root.path(), &template);
         let folder = Folder::root(root.path()).unwrap();
         let name = theirs.file_name().unwrap();
         let refused = moves
@@ -500,5 +521,27 @@ mod tests {
         assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
         moves.undo();
         assert_eq!(fs::read_to_string(theirs).unwrap(), "theirs");
+    }
+
+    #[test]
+    fn undo_keeps_the_old_rows_and_those_of_a_writer_that_took_their_names() {
+        let root = tempfile::tempdir().unwrap();
+        let in_root = |name: &str| root.path().join(name);
+        let template = Template::parse("part-{i}.parquet").unwrap();
+        let mut moves = moves(root.path(), &template);
+        for name in ["part-0.parquet", METADATA_FILE] {
+            let aside = in_root(&format!(".aside-{name}"));
+            fs::write(&aside, "old").unwrap();
+            fs::write(in_root(name), "theirs").unwrap();
+            moves.done.push(Move::SetAside {
+                from: in_root(name),
+                to: aside,
+            });
+        }
+        moves.undo();
+        let read = |name| fs::read_to_string(in_root(name)).unwrap();
+        assert_eq!(read("part-0.parquet"), "theirs");
+        assert_eq!(read(METADATA_FILE), "theirs");
+        assert_eq!(read("part-1.parquet"), "old");
     }
 }
