@@ -26,7 +26,7 @@ BENCH_OPTIONS ?=
 RACE_OPTIONS ?=
 DIST ?= dist
 
-.PHONY: help bench targets race test test-quick peers soak lint check check-compiled advisories instructions format wheel dist import-wheel readme docs lock setup setup-tests compile-tests clean
+.PHONY: help bench targets race test test-quick peers soak lint check check-compiled advisories instructions format wheel dist import-wheel rehearse sbom publish readme docs lock setup setup-tests compile-tests clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -144,6 +144,18 @@ import-wheel: ## Write a file with a wheel of dist/ under the oldest C library t
 		bash -euxc '/opt/python/cp311-cp311/bin/python -m venv venv; \
 		venv/bin/pip install --no-index /spillway/dist/spillway-*_$(ARCHITECTURE).whl; \
 		venv/bin/python /spillway/tests/packaging/write_with_wheel.py'
+
+rehearse: dist ## Install what is published from an index into clean environments of every Python here, and use it there
+	$(BIN)/python scripts/rehearse.py $(DIST)
+
+sbom: .build/environment ## List the crates that are compiled into the wheel, in .build/sbom.cdx.json
+	$(BIN)/python scripts/sbom.py .build/sbom.cdx.json
+
+# The account is known where the release workflow of its repository runs. uv proves by the workflow's own identity that it
+# may upload: there is no token.
+publish: .build/environment ## Upload dist/ to the package index, in the release workflow alone
+	@! grep -n 'OWNER[./]' pyproject.toml docs/guide/catch-regressions.md || { echo "put the owner's name there first" >&2; exit 1; }
+	$(BIN)/uv publish --trusted-publishing always $(DIST)/spillway-*.whl $(DIST)/spillway-*.tar.gz
 
 readme: setup ## Put the figures of the runs in results/ into the README, write the reports there anew, execute the notebooks
 	$(BIN)/python scripts/render.py

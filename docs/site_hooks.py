@@ -32,14 +32,19 @@ _BLOCK = re.compile(r"<!-- results: (\w+) -->\n(.*?)<!-- end -->", re.DOTALL)
 _WANTED = re.compile(r"<!-- results: (\w+) -->")
 _COMMANDS = "<!-- commands -->"
 _OPTION = re.compile(r"(?<![\w`-])(--[a-z][a-z-]+)")
-# A run's report is no page of the site.
+# A run's report is no page of the site; its picture becomes a file of the site.
 _LINK_TO_RESULTS = re.compile(r"\[([^]]*)\]\(results/[^)]*\)")
+_PICTURE_OF_RUN = re.compile(r"!\[(.*)\]\((results/[^)]+/([^)/]+\.svg))\)")
+_FIGURES = "figures"
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pictures of the notebooks to the site; mkdocs calls this before it reads pages."""
+    """Add the pictures of the README and of the notebooks; mkdocs calls this before it reads pages."""
     from mkdocs.structure.files import File  # noqa: PLC0415 - only mkdocs itself calls this
 
+    for _, place, name in _PICTURE_OF_RUN.findall(_README.read_text(encoding="utf-8")):
+        address = f"{_FIGURES}/{name}"
+        files.append(File.generated(config, address, content=(_ROOT / place).read_bytes()))
     for path in _NOTEBOOKS.glob("*.ipynb"):
         outputs = [output["data"] for cell in _cells(path.stem) for output in cell.get("outputs", [])]
         pictures = [data[_PICTURE] for data in outputs if _PICTURE in data]
@@ -52,6 +57,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Put in what a page asks for; mkdocs calls this for each page."""
     known = figures()
+    markdown = _BLOCK.sub(lambda block: block[0].replace(block[2], _narrow(block[2])), markdown)
     text = _WANTED.sub(lambda wanted: known.get(wanted[1], ""), markdown)
     text = _NOTEBOOK.sub(lambda wanted: notebook(wanted[1]), text)
     return text.replace(_COMMANDS, commands()) if _COMMANDS in text else text
@@ -81,7 +87,12 @@ def _cells(name: str) -> list[dict[str, Any]]:
 def figures() -> dict[str, str]:
     """The blocks of the README that are made from results, by their names."""
     found = _BLOCK.findall(_README.read_text(encoding="utf-8"))
-    return {name: _narrow(_LINK_TO_RESULTS.sub(r"\1", text).strip()) for name, text in found}
+    return {name: _narrow(_on_the_site(text).strip()) for name, text in found}
+
+
+def _on_the_site(text: str) -> str:
+    """A block of the README with its picture where the site has it, and without links to other files."""
+    return _LINK_TO_RESULTS.sub(r"\1", _PICTURE_OF_RUN.sub(rf"![\1]({_FIGURES}/\3)", text))
 
 
 def _narrow(text: str) -> str:

@@ -1,15 +1,17 @@
-"""The figures that the README leads with, from the newest run of the job ``front`` of ``scripts/targets.py``.
+"""The figures of the README and of the site's page of results, from the newest run of the job ``front``.
 
-One table handed over whole comes first, as that is what most programs have: no writer copies there. Batches
-that arrive one at a time come second. The line on real tables is of the jobs ``real-...``.
+``scripts/targets.py`` measures it. One table handed over whole comes first, as that is what most programs
+have: no writer copies there. Batches that arrive one at a time come second. Real tables are those of the jobs
+``real-...``, appends those of the newest run in ``results/race/`` that has enough of them.
 """
 
 from __future__ import annotations
 
+import io
 import re
 import statistics
 import sys
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import other_runs
 from findings import JOB_OF_TABLE, UNSEEN, unseen
@@ -19,8 +21,10 @@ from spillway.bench.memory_table import cgroup_growth
 from spillway.bench.ranking import rankings, ratio
 from spillway.bench.summary import file_bytes, growth, read_run, speed
 from spillway.bench.tables import contract, ranking_table, ratio_text
+from spillway.harness import records
 from spillway.harness.report.markdown import REPORT, checkout
-from spillway.harness.report.table import Table, markdown_table
+from spillway.harness.report.table import Table, markdown_table, terminal_tables
+from spillway.race.record import RACES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,21 +40,121 @@ Found = TypeVar("Found")
 _LIMITED = "spillway-16mb"
 # 1 % more than the file was written.
 _SPILLS_FROM = 1.01
+# The race that the README quotes: its threads, the least number of races of each committer, and these.
+_RACERS, _RACES = 100, 5
+_COMMITTERS = ("spillway", "delta-rs-retry")
+_COLUMNS = 80
 
 
 def blocks(results: Path) -> dict[str, str]:
     """The blocks of the README by their names; ends the program where the run may not be quoted."""
+    run = _front(results)
+    cells = _largest(run, "table")
+    return {
+        "picture": _picture(run, results.parent),
+        "facts": _facts(cells, results),
+        "bench": _terminal(run, "table"),
+        "how_fast": _how_fast(run, results),
+    }
+
+
+def tables(results: Path) -> dict[str, str]:
+    """The blocks of the site's page of results: the whole tables, and what follows from them."""
+    run = _front(results)
+    return {
+        "front_table": _ranking_table(run, "table"),
+        "front_batches": _ranking_table(run, "batches"),
+        "headline": _headline(run, results),
+    }
+
+
+def _front(results: Path) -> RunSummary:
     run = other_runs.quoted(results / "targets", "front")
     if run is None:
         sys.exit(
             "scripts/render.py: results/targets/front/ holds no run: scripts/targets.py measure ... front"
         )
-    return {
-        "front_table": _ranking_table(run, "table"),
-        "front_batches": _ranking_table(run, "batches"),
-        "headline": _headline(run, results),
-        "picture": _picture(run, results.parent),
+    return run
+
+
+def _largest(run: RunSummary, mode: str) -> dict[str, CellSummary]:
+    """The cells of a mode at the most rows, by backend."""
+    return _cells(_rankings(run, mode)[-1])
+
+
+def _facts(cells: dict[str, CellSummary], results: Path) -> str:
+    """Speed, memory and commits, each in a line with its figure."""
+    rows = cells["spillway"].cell.rows
+    return "\n".join(
+        [
+            f"- **Fast.** Rows/s of a table of {rows:,} rows: {_lead(cells)}, the fastest other writer.",
+            f"- **Small.** Resident memory grows by {_compared(cells, growth)}.",
+            _appends(results),
+        ]
+    )
+
+
+def _appends(results: Path) -> str:
+    """Appends to a Delta table by threads of one process, beside those of delta-rs."""
+    found = _newest_race(results)
+    ours, theirs = (statistics.median(found[committer]) for committer in _COMMITTERS)
+    return (
+        f"- **Many writers.** {_RACERS} threads append to one Delta table on a local disk: {ours:,.0f} "
+        f"appends/s, all synced; delta-rs with retries {theirs:.1f}."
+    )
+
+
+def _newest_race(results: Path) -> dict[str, list[float]]:
+    """The appends per second of each committer, from the newest run that has races of both."""
+    for folder in sorted((results / "race").glob(f"*/{records.ENVIRONMENT}"), reverse=True):
+        if records.read_json(folder)["store"] != "local disk":
+            continue
+        races = records.read_lines(folder.with_name(RACES))
+        found = {each: _speeds(races, each) for each in _COMMITTERS}
+        if all(len(speeds) >= _RACES for speeds in found.values()):
+            return found
+    sys.exit(f"scripts/render.py: no run in results/race/ has {_RACES} races of {_RACERS} threads")
+
+
+def _speeds(races: list[dict[str, Any]], committer: str) -> list[float]:
+    wanted = {
+        "committer": committer,
+        "writers": _RACERS,
+        "processes": 1,
+        "appends": 1,
+        "workload": "append-only",
+        "partitions": "own",
     }
+    return [
+        race["appends_per_second"]
+        for race in races
+        if race["outcome"] == "ok" and wanted.items() <= race["cell"].items()
+    ]
+
+
+def _terminal(run: RunSummary, mode: str) -> str:
+    """The table of a mode as the terminal shows it."""
+    from rich.console import Console  # noqa: PLC0415 - one block is drawn by it
+
+    console = Console(file=io.StringIO(), width=_COLUMNS)
+    for part in terminal_tables(ranking_table(run, _rankings(run, mode)[-1], is_short=True), _COLUMNS):
+        console.print(part)
+    lines = [line.rstrip() for line in console.file.getvalue().splitlines()]  # type: ignore[attr-defined]
+    return "\n".join(["```text", *lines, "```"])
+
+
+def _how_fast(run: RunSummary, results: Path) -> str:
+    """Whole tables by their size, real tables, and batches; each with where a peer is faster."""
+    table, batches = (
+        {each.rows: _cells(each) for each in _rankings(run, mode)} for mode in ("table", "batches")
+    )
+    return "\n".join(
+        [
+            f"- **One table** of generated logs, in rows/s: {_leads(table)}.",
+            _real_tables(results),
+            f"- **Batches** of the same logs, 10,000 rows at a time: {_leads(batches)}.",
+        ]
+    )
 
 
 def _rankings(run: RunSummary, mode: str) -> list[Ranking]:
@@ -76,7 +180,11 @@ def _picture(run: RunSummary, root: Path) -> str:
     if not found:
         sys.exit(f"scripts/render.py: run {run.run_id} has no chart of speed: draw it by `spillway report`")
     title, place = found[0]
-    return f"![{title}]({run.folder.relative_to(root)}/{place})"
+    rows, date = _rankings(run, "table")[-1].rows, f"{run.run_id[:4]}-{run.run_id[4:6]}-{run.run_id[6:8]}"
+    return (
+        f"![{title}]({run.folder.relative_to(root)}/{place})\n\n"
+        f"*Generated logs of 52 columns, {rows:,} rows in one table, ZSTD level 1, one core, {date}.*"
+    )
 
 
 def _headline(run: RunSummary, results: Path) -> str:
@@ -95,10 +203,10 @@ def _headline(run: RunSummary, results: Path) -> str:
         _size(by_rows[max(by_rows)]),
         f"- **Written to disk**, {rows}. {_said(largest, _traffic)}",
     ]
-    source = f"[Run {run.run_id}]({run.folder.relative_to(results.parent)}/report.md)"
     samples = min(len(each.samples) for each in run.cells)
     built = " ".join(checkout(run.environment))
-    where = f"{source}, {run.environment['cpu_model']}, medians of {samples} processes, 95 % intervals."
+    source = f"`{run.folder.relative_to(results.parent)}`, {run.environment['cpu_model']}"
+    where = f"{source}, medians of {samples} processes, 95 % intervals."
     return "\n".join([*lines, "", f"{where} {built}".strip()])
 
 
@@ -142,8 +250,8 @@ def _real_tables(results: Path) -> str:
     found = {each.what: each for each in unseen(*runs)}
     said = [_unseen(found, mode, words) for mode, words in (("table", "one table"), ("batches", "batches"))]
     return (
-        f"- **{len(UNSEEN)} real tables**, against the fastest peer of each with default settings, geometric "
-        f"mean: {'; '.join(said)} ([table of targets](results/targets/table.md))."
+        f"- **{len(UNSEEN)} real tables** that tuning never saw, against the fastest peer of each with "
+        f"default settings, geometric mean: {'; '.join(said)}."
     )
 
 

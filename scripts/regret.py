@@ -365,7 +365,8 @@ def tables_of(document: dict[str, Any]) -> str:
     origin = (
         f"`results/regret.json`, {document['cpu_model']}, a byte worth {rate:.0f} ns, the least of "
         f"{document['least_rounds']} times or more. Tables with a star were held out while the choice "
-        "was tuned; it was mended twice after the first look at them."
+        "was tuned; the heuristic was changed twice after they were first seen, so they are no longer a "
+        "clean hold-out."
     )
     parts = (
         plain_table(("table", "rows", "bytes", "worst column", *what[1:]), whole),

@@ -41,8 +41,11 @@ _CALIBRATION = _RESULTS / "calibration.json"
 _STUDY = _ROOT / "docs" / "guide" / "published-study.md"
 _METHOD = _ROOT / "docs" / "design" / "benchmark-method.md"
 _WRITER = _ROOT / "docs" / "design" / "writer.md"
-_DELTA = _ROOT / "docs" / "guide" / "delta.md"
-_SPARK = _ROOT / "docs" / "guide" / "spark.md"
+_PARQUET = _ROOT / "docs" / "results" / "parquet.md"
+_SCANS = _ROOT / "docs" / "guide" / "delta-read.md"
+_MERGES = _ROOT / "docs" / "guide" / "delta-changes.md"
+_SPARK = _ROOT / "docs" / "results" / "spark.md"
+_CAPACITY = _ROOT / "docs" / "guide" / "many-writers.md"
 _SCALE = _ROOT / "docs" / "design" / "scale.md"
 _SCHEMAS = _RESULTS / "schemas"
 _RECORDS = {
@@ -111,13 +114,18 @@ def _writer() -> str:
 
 
 def _spark() -> str:
-    """The guide to Spark with the tables of the newest run of ``bench/test_spark.py``."""
-    return _filled(_SPARK, {"spark": _newest("spark", "###")})
+    """The results of Spark with the tables of the newest run of ``bench/test_spark.py``."""
+    return _filled(_SPARK, {"spark": _newest("spark", "##")})
 
 
-def _delta() -> str:
-    """The guide to Delta tables with the tables of the newest runs of merges and of scans."""
-    return _filled(_DELTA, {"merges": _newest("merge", "####"), "scans": _newest("scan", "####")})
+def _merges() -> str:
+    """The guide to changes of rows with the tables of the newest run of merges."""
+    return _filled(_MERGES, {"merges": _newest("merge", "####")})
+
+
+def _scans() -> str:
+    """The guide to reading with the table of the newest run of scans."""
+    return _filled(_SCANS, {"scans": _newest("scan", "###")})
 
 
 def _newest(kind: str, heading: str) -> str:
@@ -130,13 +138,13 @@ def _newest(kind: str, heading: str) -> str:
     return f"\n{run.table()}".replace("\n## ", f"\n{heading} ").strip()
 
 
-def _scale() -> str:
-    """The page of many writers with the tables of the newest runs of ``scripts/scale.py``."""
+def _scale() -> dict[str, str]:
+    """The blocks of the newest runs of ``scripts/scale.py``."""
     runs = sorted(path.parent for path in (_RESULTS / "scale").glob(f"*/{scale_tables.CELLS}"))
     for run in runs:
         if reasons := scale_tables.why_not_quoted(run):
             sys.exit(f"scripts/render.py: run {run.name} is not to be quoted: {'; '.join(reasons)}")
-    return _filled(_SCALE, scale_tables.page(runs))
+    return scale_tables.page(runs)
 
 
 def _filled(page: Path, texts: dict[str, str]) -> str:
@@ -178,14 +186,17 @@ def main() -> None:
     reference = other_runs.quoted(_RESULTS, "reference")
     if reference is None:
         sys.exit("scripts/render.py: results/reference/ holds no run; scripts/keep.py puts one there")
+    scale = _scale()
     rendered = {
         _README: _readme(),
         _STUDY: _study(reference),
         _METHOD: _method(),
         _WRITER: _writer(),
-        _DELTA: _delta(),
+        _PARQUET: _filled(_PARQUET, front.tables(_RESULTS)),
+        _SCANS: _scans(),
+        _MERGES: _merges(),
         _SPARK: _spark(),
-        _SCALE: _scale(),
+        **{path: _filled(path, scale) for path in (_SCALE, _CAPACITY)},
         _TARGETS / "table.md": targets.table(_TARGETS) + "\n",
         **{_SCHEMAS / name: _schema(schema) for name, schema in _RECORDS.items()},
         **{path: _report(path) for path in _reports()},

@@ -20,10 +20,18 @@ if TYPE_CHECKING:
 
 CELLS = "cells.jsonl"
 DISK = "disk.json"
-DISK_BLOCKS = ("scale_source", "scale_compared", "scale_costs")
-STORE_BLOCKS = ("scale_store_source", "scale_endless", "scale_burst", "scale_rates", "scale_changes")
+DISK_BLOCKS = ("scale_source", "scale_compared", "scale_costs", "capacity_local")
+STORE_BLOCKS = (
+    "scale_store_source",
+    "scale_endless",
+    "scale_burst",
+    "scale_rates",
+    "scale_changes",
+    "capacity",
+)
 BLOCKS = (*DISK_BLOCKS, *STORE_BLOCKS)
 NO_RUN = "No run is on record yet."
+_AT_A_RATE = ", 100,000 in 1,000"
 _WHOLE = 100
 """The least figure of which no fraction is shown."""
 _MILLION = 1e6
@@ -43,7 +51,7 @@ def tables(folder: Path) -> dict[str, str]:
     reports = records.read_lines(folder / CELLS)
     found = {}
     if (folder / RACES).exists():
-        texts = (_source(folder), _compared(folder, reports), _costs(folder))
+        texts = (_source(folder), _compared(folder, reports), _costs(folder), _measured(folder))
         found |= dict(zip(DISK_BLOCKS, texts, strict=True))
     if endless := _of(reports, "endless"):
         texts = (
@@ -52,6 +60,7 @@ def tables(folder: Path) -> dict[str, str]:
             _bursts(_of(reports, "burst")),
             _grid(_of(reports, "rate")),
             _changes(_of(reports, "change")),
+            _capacity(endless, _of(reports, "rate")),
         )
         found |= dict(zip(STORE_BLOCKS, texts, strict=True))
     return found
@@ -124,18 +133,38 @@ _MEASURES = (
 )
 
 
-def _compared(folder: Path, reports: Sequence[Report]) -> str:
-    """The races beside their simulations, and what differs by more than is asked."""
+def _races(folder: Path) -> dict[str, list[Report]]:
+    """The races of a run, by what is raced."""
     races: dict[str, list[Report]] = {}
     for race in records.read_lines(folder / RACES):
         races.setdefault(Cell(**race["cell"]).words, []).append(race)
+    return races
+
+
+def _short(words: str) -> str:
+    return words.partition("append-only, ")[2]
+
+
+def _measured(folder: Path) -> str:
+    """What a user plans by on a local disk: the races without their simulation."""
+    measures = _MEASURES[:3]
+    rows = [
+        [_short(words), *(_figure(statistics.median(map(each.measured, held))) for each in measures)]
+        for words, held in _races(folder).items()
+    ]
+    return _plain(("writers", *(each.name for each in measures)), rows)
+
+
+def _compared(folder: Path, reports: Sequence[Report]) -> str:
+    """The races beside their simulations, and what differs by more than is asked."""
+    races = _races(folder)
     rows = []
     for words, held in races.items():
         those = [each for each in reports if each["scenario"]["name"] == words]
         for place, measure in enumerate(_MEASURES):
             measured = statistics.median(map(measure.measured, held))
             simulated = statistics.median(map(measure.simulated, those))
-            race = "" if place else words.partition("append-only, ")[2]
+            race = "" if place else _short(words)
             rows.append(
                 [race, measure.name, _figure(measured), _figure(simulated), _apart(measured, simulated)]
             )
@@ -208,6 +237,26 @@ def _flow(report: Report) -> list[str]:
         _figure(report["usd_an_hour"]),
         _figure(report["usd_a_million"]),
     ]
+
+
+def _capacity(endless: Sequence[Report], rates: Sequence[Report]) -> str:
+    """What a user plans by: appends, waits and costs of writers that never stop, and of some at a rate."""
+    rows = [
+        [f"{_label(report)}{rate}", *map(_figure, _planned(report))]
+        for report, rate in [(each, "") for each in endless] + [(each, _AT_A_RATE) for each in rates]
+    ]
+    header = ("writers in processes", "appends/s", "median wait, s", "longest, s", "USD per million appends")
+    return _plain(header, rows)
+
+
+def _planned(report: Report) -> tuple[float, ...]:
+    waits = report["wait_seconds"]
+    return (
+        report["appends_per_second"],
+        waits["median"],
+        waits["longest"],
+        report["usd_a_million"],
+    )
 
 
 def _bursts(reports: Sequence[Report]) -> str:

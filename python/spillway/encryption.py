@@ -20,27 +20,27 @@ class Encryption:
     """Keys that a file is encrypted with, by Parquet's modular encryption (``AES_GCM_V1``).
 
     Pages, their headers, dictionaries, indexes, bloom filters, statistics and the footer are encrypted and
-    authenticated, each by itself: a reader with some of the keys reads some of the columns, and notices when
-    a part that it reads was changed or moved. A file written twice has other bytes. Keys are in no message
-    and no `repr`.
+    authenticated separately: a reader with some of the keys reads some of the columns, and notices when a
+    part that it reads was changed or moved. Writing the same rows twice gives different bytes. No message and
+    no `repr` shows keys.
 
-    Metadata of Arrow fields may hold values: that of a polars Enum has its categories. It is not stored for
-    columns that a reader of the footer may have no key for: those with a key of their own, and under a
-    signed footer all that are encrypted. Nor is metadata of the whole schema stored beside such columns,
-    except that of pandas. ``metadata`` is stored as it is given.
+    Metadata of Arrow fields may hold values: that of a polars Enum has its categories. So it is not stored
+    for columns that a reader of the footer may have no key for: those with their own key, and under a signed
+    footer all encrypted ones. With such columns, metadata of the whole schema is left out too, except that
+    of pandas. ``metadata`` is stored as it is.
 
     Args:
         footer_key: The key of the footer and of all columns that are not named: 16 bytes for AES-128, 32 for
             AES-256.
         column_keys: The keys of single leaf columns; a key of the mapping is as in ``dictionary`` of
-            `WriterOptions`. None leaves a column's pages as they are: readable without a key when the footer
-            is signed, and no secret, but found by the footer's key alone, when that is encrypted.
-        plaintext_footer: Sign the footer instead of encrypting it. Schema, row counts and key-value metadata
-            can be read without a key then, as can columns that are left as they are.
-        aad_prefix: Bytes that name the file, such as its table and date. Each part of the file is
-            authenticated with them, so that none can be taken for a part of another file. The files of a
-            dataset have one prefix.
-        store_aad_prefix: Keep the prefix in the file. Else readers have to bring it.
+            `WriterOptions`. None leaves a column's pages in the clear: readable without a key if the footer
+            is signed. Under an encrypted footer they are no secret either, but need its key to be found.
+        plaintext_footer: Sign the footer instead of encrypting it. Schema, row counts, key-value metadata and
+            unencrypted columns can then be read without a key.
+        aad_prefix: Bytes that identify the file, such as its table and date. Each part of the file is
+            authenticated with them, so that it cannot be taken for a part of another file. All files of a
+            dataset have the same prefix.
+        store_aad_prefix: Store the prefix in the file. Otherwise readers must supply it.
         footer_key_metadata: Bytes stored beside the footer, from which a key management system finds its key.
         column_key_metadata: The same for the keys in ``column_keys``, by column.
 

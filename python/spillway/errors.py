@@ -18,14 +18,14 @@ expect, so that ``except ValueError`` and ``except OSError`` work as they do els
     └── DeltaError                    anything about a Delta table
         ├── TableNotFoundError(FileNotFoundError)    there is no table
         ├── TableExistsError(FileExistsError)        there is one already
-        ├── VersionNotFoundError(LookupError)        a version is not, or no longer, to be had
+        ├── VersionNotFoundError(LookupError)        a version does not exist, or no longer
         ├── CorruptLogError(ValueError)              the log is damaged or has a gap
         ├── UnsupportedTableError(NotImplementedError)  the table asks for a feature that is not built
         ├── AppendOnlyError(ValueError)              the table has delta.appendOnly
         ├── ConstraintError(ValueError)              rows break a CHECK constraint of the table
-        ├── CommitTimeoutError(TimeoutError)         the time was up; nothing was committed
-        ├── CommitUnknown(TimeoutError)              nobody can say yet; it has a token for table.outcome()
-        └── CommitConflict                           another transaction is in the way; it has its version
+        ├── CommitTimeoutError(TimeoutError)         the timeout passed; nothing was committed
+        ├── CommitUnknown(TimeoutError)              the outcome is not known yet: table.outcome(token)
+        └── CommitConflict                           another transaction is in the way; has its version
             ├── ConcurrentAppend          files were added that this one should have read
             ├── ConcurrentDeleteRead      files were removed that this one read
             ├── ConcurrentDeleteDelete    files were removed that this one removes too
@@ -190,7 +190,7 @@ class MissingExtraError(SpillwayError, ImportError):
     Args:
         package: The distribution that is missing, as ``pip`` knows it.
         extra: The extra of Spillway that brings it.
-        purpose: What it was wanted for, as the end of "… is needed to".
+        purpose: What needs it, as the end of "… is needed to".
     """
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
@@ -245,11 +245,11 @@ class ConstraintError(DeltaError, ValueError):
 
 
 class CommitTimeoutError(DeltaError, TimeoutError):
-    """The time was up before the commit was tried: nothing is in the table, now or later."""
+    """The timeout passed before the commit was tried: nothing is in the table, now or later."""
 
 
 class CommitUnknown(DeltaError, TimeoutError):  # noqa: N818 - a state of affairs, in the words of the API
-    """Nobody can say yet whether the rows are in the table, and survive a crash; their files stay.
+    """It is not known yet whether the rows are in the table and survive a crash; their files stay.
 
     Args:
         message: The whole report.

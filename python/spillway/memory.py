@@ -13,10 +13,9 @@ class MemoryBudget(_native.MemoryBudget):
     """Memory that the open files of a process share: the ``memory_limit`` of any of its writers.
 
     Each file is written as with ``memory_limit=budget.share``, byte for byte, whatever other writers do. The
-    parts of all shares that are for finished pages make one pool, so that a file that grows fast may use what
-    others leave; what does not fit waits in temporary files. A `ParquetWriter` takes a share from when it is
-    made until it is closed or aborted, a `DatasetWriter` and an append to a Delta table one for each file
-    that is open.
+    parts of all shares that are for finished pages form one pool, so that a file that grows fast may use what
+    others leave; pages that do not fit wait in temporary files. A `ParquetWriter` holds a share until it is
+    closed or aborted; a `DatasetWriter` and an append to a Delta table hold one for each open file.
 
     Args:
         limit: All memory, an integer of bytes or text such as ``"256MB"`` (10^6) and ``"256MiB"`` (2^20).

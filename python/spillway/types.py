@@ -1,4 +1,4 @@
-"""Types of arguments: protocols, accepted names and keyword arguments, for annotations of one's own."""
+"""Types of arguments: protocols, accepted names and keyword arguments, for your annotations."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ Timestamps: TypeAlias = Literal["keep", "us", "ms", "int96"]
 """The form in which timestamps are stored."""
 
 TimestampLoss: TypeAlias = Literal["allow", "refuse"]
-"""The treatment of times that a coarser unit cannot hold: they are rounded down, or refused."""
+"""What to do with times that a coarser unit cannot hold: round them down, or refuse them."""
 
 Sorting: TypeAlias = Literal["verify", "sort"]
-"""The treatment of rows against the order that ``sorting_columns`` declare."""
+"""What to do about the order that ``sorting_columns`` declare: check it, or sort the rows."""
 
 Direction: TypeAlias = Literal["ascending", "descending"]
 Nulls: TypeAlias = Literal["nulls_first", "nulls_last"]
@@ -92,13 +92,13 @@ DatasetMode: TypeAlias = Literal["error", "append", "overwrite"]
 """What to do with the files that are in the folder of a dataset already."""
 
 OnError: TypeAlias = Literal["raise", "skip"] | Callable[[RowError], object]
-"""The treatment of bad rows: the call raises, or it goes on without them.
+"""What to do with bad rows: raise, skip them, or call a function with each.
 
-A call that raises keeps no row of a list, a tuple or bytes, and the rows before the bad one of another
-iterable or a file. A callable is called with each bad row."""
+A call that raises writes no row of a list, a tuple or bytes; of another iterable or a file it writes the rows
+before the bad one."""
 
 Extra: TypeAlias = Literal["error", "ignore"]
-"""The treatment of keys that the schema does not have: the row is bad, or the key is passed over."""
+"""What to do with keys that the schema lacks: the row is bad, or the key is ignored."""
 
 Operator: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">=", "in"]
 Condition: TypeAlias = tuple[str, Operator, Any]
@@ -108,16 +108,16 @@ Value: TypeAlias = bool | int | float | str | dt.date | dt.datetime | None
 """A value of a partition column; None is null."""
 
 CreateMode: TypeAlias = Literal["error", "ignore", "overwrite"]
-"""The action of `spillway.delta.create` where there is a table."""
+"""What `spillway.delta.create` does if there is a table already."""
 
 WriteMode: TypeAlias = Literal["append", "overwrite", "error", "ignore"]
-"""The action of `spillway.delta.write` where there is a table; ``"error"`` by default."""
+"""What `spillway.delta.write` does if there is a table already; ``"error"`` by default."""
 
 SchemaMode: TypeAlias = Literal["merge"]
-"""The treatment of columns that a table lacks: they are added."""
+"""What to do with columns that a table lacks: add them."""
 
 OutcomeStatus: TypeAlias = Literal["committed", "rejected", "pending", "unknowable"]
-"""The end of a commit that was in doubt."""
+"""What became of a commit whose outcome was unknown."""
 
 EffectName: TypeAlias = Literal[
     "find_tip",

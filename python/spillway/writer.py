@@ -58,81 +58,80 @@ class WriterOptions:
 
     Args:
         compression: The codec of the pages, by Parquet's own name in lower case. ``"lz4"`` is ``LZ4_RAW``. A
-            mapping gives codecs by column, levels behind them (``{"a.b": "snappy", "c": "zstd(3)"}``); a key
+            mapping gives codecs by column, with their levels (``{"a.b": "snappy", "c": "zstd(3)"}``); a key
             is as in ``dictionary``, and columns that are not named get ``"zstd"``.
         compression_level: ``zstd`` takes 1 to 22 (by default 1), ``gzip`` 0 to 9 (6), ``brotli`` 0 to 11 (1);
             the others have no levels. At ``zstd`` 1 the search for repeats is fitted to each column, at
             higher levels it is that of the level.
         row_group_rows: Rows of a row group, exactly, unless ``row_group_bytes`` comes first.
-        row_group_bytes: Bytes of a row group, encoded and compressed, that end it early. They are looked at
-            when the values have as many bytes, and then when half of what is left should be used up. So rows
-            that take much more than those before them can overrun it, by about three times its size at
-            worst, plus a few thousand rows or one value.
+        row_group_bytes: Target size of a row group, encoded and compressed, which ends it early. It is
+            checked at intervals, so a group may exceed it about threefold, plus a few thousand rows or one
+            value, if later rows are much larger than earlier ones.
         page_bytes: Bytes of a data page before compression. A page is larger only when one value is larger
             than an eighth of it.
         page_rows: Rows of a data page, at most; under ``memory_limit`` it may have fewer. Above 32,768 it is
-            no more than ``page_bytes``, as levels and indices take space even where values take none.
+            no more than ``page_bytes``, because levels and indices take space even where values take none.
         dictionary_page_bytes: Bytes of a dictionary page before compression, at which a column chunk goes on
             without its dictionary; under ``memory_limit`` at most 2 MiB and the column's share. A column that
             comes as a dictionary keeps a larger one.
-        content_defined_chunking: End pages where their content says so, so that files which share rows share
-            pages, for stores that keep equal bytes once: ``True``, or the least and the most bytes of values
-            between two such ends (262,144 and 1,048,576), before they are encoded. Pages end by
-            ``page_bytes`` and ``page_rows`` as well. At ``zstd`` 1 the search for repeats is that of the
-            level. It does not go with ``encryption``.
-        memory_limit: All that the writer may keep in memory: rows that wait, dictionaries, pages, their
-            metadata, compressors; an integer of bytes or text such as ``"16MB"`` (10^6) and ``"16MiB"``
+        content_defined_chunking: End pages where their content says so, so that files with equal rows have
+            equal pages, for storage that deduplicates: ``True``, or the least and the most bytes of values
+            between two such boundaries (262,144 and 1,048,576), before encoding. Pages also end by
+            ``page_bytes`` and ``page_rows``. At ``zstd`` 1 the search for repeats is not fitted to the
+            column. Cannot be combined with ``encryption``.
+        memory_limit: Bound on what the writer holds in memory: waiting rows, dictionaries, pages, their
+            metadata, compressors. An integer of bytes, text such as ``"16MB"`` (10^6) and ``"16MiB"``
             (2^20), or a `MemoryBudget`, of which each open file has a share as its limit. Pages are smaller
-            then (a fourth of a column's share, 4 KiB at least), dictionaries too, and finished pages that do
-            not fit wait in a temporary file without a name: in ``TMPDIR`` if that is set, else beside the
-            file or, where it has no folder, where the system keeps such files. The bytes written depend on
-            the limit, not on what was spilled. A value above the limit is refused. Not in it: the caller's
-            batches, unless they are held, bloom filters of an encrypted file, and the metadata of column
-            chunks, some 1.4 KiB each, where it is more than an eighth. A file object that keeps what it is
-            given keeps it.
-        threads: Threads that encode columns, the caller's among them. ``None`` is as many as the process may
+            then (a fourth of a column's share, 4 KiB at least), and so are dictionaries. Finished pages that
+            do not fit wait in an unnamed temporary file: in ``TMPDIR`` if that is set, else beside the file,
+            else in the system's temporary folder. The bytes written depend on the limit, not on what was
+            spilled. A value above the limit is refused. Outside of it are the caller's batches, unless they
+            are held, bloom filters of an encrypted file, and the metadata of column chunks, some 1.4 KiB
+            each, where it exceeds an eighth of the limit.
+        threads: Threads that encode columns, the caller's included. ``None`` is as many as the process may
             use by its affinity and its control groups, one more for each 8 MB of values that a call has to
-            encode; the writers of a process share them. A number is taken as it is. The file is the same, bit
-            for bit, with any number. Fewer work where ``memory_limit`` has no room for their compressors.
+            encode; the writers of a process share them. A number is used as it is. The file is the same, bit
+            for bit, with any number. Fewer threads work if ``memory_limit`` has no room for their
+            compressors.
         hold_batches: ``True`` keeps references to the batches of `write` until they make a round of 100,000
-            rows or 64 MiB, which is then encoded column by column: small batches are written faster, as the
+            rows or 64 MiB, which is then encoded column by column. Small batches are written faster, as the
             same bytes. Their buffers must not change until `flush` or `close` returns, and text in them that
-            is not UTF-8 may be reported by a later call. Under ``memory_limit`` what is held counts, and
-            takes of the memory for finished pages; the files of a dataset hold nothing then.
+            is not UTF-8 may be reported by a later call. Held batches count in ``memory_limit``, in the
+            memory for finished pages; the files of a dataset hold none under a limit.
         dictionary: ``False`` forbids dictionaries, a mapping forbids them by column. A key is a column's
-            dotted path as Parquet has it (``"tags.list.element"``), or a tuple of its parts where names have
-            dots. Columns that are not named get a dictionary where their first page says that it pays.
-        encoding: ``"auto"`` takes for each column what costs least on its first page. A name (Parquet's own,
-            in lower case) is taken as it is, for all columns or by column; it must suit their types, and of a
-            dictionary of text pyarrow reads ``"plain"`` and ``"dictionary"`` only. Not every reader knows
-            every encoding: Spark's vectorized reader refuses ``"byte_stream_split"``.
+            dotted path in Parquet (``"tags.list.element"``), or a tuple of its parts where names have dots.
+            Other columns get a dictionary if it pays on their first page.
+        encoding: ``"auto"`` chooses the encoding that costs least on the first page of each column. A name
+            (Parquet's own, in lower case) sets it, for all columns or by column. It must suit their types;
+            for dictionaries of text only ``"plain"`` and ``"dictionary"``, which pyarrow can read. Not every
+            reader supports every encoding: Spark's vectorized reader refuses ``"byte_stream_split"``.
         bloom_filter: A bloom filter for all columns but booleans (``True``), for those in a list of paths, or
-            by a mapping from paths to the share of values that it may wrongly hold (0.01 where not said).
-            Readers that look for one value skip row groups by it. Its size follows the different values;
-            under ``memory_limit``, one that would be wrong more often than that is left out.
+            by a mapping from paths to the share of wrong answers (default 0.01). Readers that look for one
+            value skip row groups with it. Its size depends on the number of distinct values; under
+            ``memory_limit``, a filter that would be wrong more often is left out.
         page_checksums: Store the CRC-32 of each page in its header, for readers that verify it.
         statistics: Minimum, maximum and null count of column chunks and of pages, and of floats the count of
-            NaN; a chunk with NaN has no minimum and maximum, by which readers would miss it. ``False`` leaves
-            them out, a mapping does so by column; a key is as in ``dictionary``. Readers skip nothing by a
-            column without them. Size statistics stay, which count nulls and bytes of values.
+            NaN; a chunk with NaN has no minimum and maximum, because readers would miss the NaN. ``False``
+            leaves them out, and a mapping does so by column; a key is as in ``dictionary``. Readers cannot
+            skip anything by a column without them. Size statistics, which count nulls and bytes, are kept.
         store_schema: Store the Arrow schema, from which Arrow readers get types back that Parquet lacks:
             dictionaries, large text, durations, time zones by name. Metadata of fields, but for field ids,
             and metadata of the schema that is not UTF-8 are stored in it alone.
         compatibility: ``"modern"`` uses encodings that Spark, pyarrow, polars, DuckDB and arrow-rs read;
             ``"v1"`` only PLAIN and dictionaries, and no logical types of geometries and variants.
         timestamps: ``"us"`` stores every timestamp in microseconds, rounded down, as Spark and Delta want,
-            ``"ms"`` in milliseconds, which a Delta table refuses. ``"keep"`` leaves the unit, but for
+            ``"ms"`` in milliseconds, which a Delta table refuses. ``"keep"`` leaves the unit, except for
             seconds, which Parquet lacks and which become milliseconds.
             ``"int96"`` stores flat columns in the deprecated form that old Hive, Impala and Spark know,
             without minimum and maximum; times inside lists, maps and structs stay.
         timestamp_loss: ``"refuse"`` refuses a batch with a time that ``timestamps`` would round, as a
             `SchemaError` also where rows are written with ``on_error``.
         sorting_columns: Flat columns that rows are ordered by, declared in every row group. Each is a name,
-            or ``(name, "descending", "nulls_first")``; ascending and nulls last where not said. Floats are
-            ordered with NaN behind all else. Times before other keys are compared as they are stored.
+            or ``(name, "descending", "nulls_first")``; ascending and nulls last by default. NaN is ordered
+            after all other floats. Times before other keys are compared as they are stored.
         sorting: ``"verify"`` refuses a batch with a row out of order, from one `flush` to the next.
-            ``"sort"`` sorts the rows of each row group, equal ones as they came; it keeps a copy of a whole
-            row group in memory, uncompressed, and does not go with ``memory_limit``.
+            ``"sort"`` sorts the rows of each row group stably; it keeps an uncompressed copy of a whole row
+            group in memory, and cannot be combined with ``memory_limit``.
         durable: Sync the file before it appears, and its directory after. A file that replaces another one is
             synced before in any case.
         metadata: Key-value metadata of the file, over that of the schema.

@@ -36,7 +36,7 @@ EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if not path.
 # A soak downloads the libraries of the last two: 150 and 50 MB.
 PLUGINS = ("backend_plugin", *(("backend_chdb", "backend_daft") if SOAK else ()))
 # Blocks below "not run: REASON". One more is a decision.
-NOT_RUN = 24
+NOT_RUN = 23
 # A JVM may start in some tests alone, which run those that say so; the last two compare runs of their own.
 ELSEWHERE = (
     "tests/spark/test_guide.py",
@@ -133,6 +133,35 @@ def test_every_block_runs_or_says_why_not() -> None:
     assert len(idle) == NOT_RUN, idle
     runnable = [block for _, block in blocks if block.language in {"python", "console"} and not block.reason]
     assert len(runnable) > 3 * NOT_RUN
+
+
+MOST_WORDS = 2_500
+SITE = [page for page in pages() if "upstream" not in page.parts]
+
+
+@pytest.mark.parametrize("page", SITE, ids=name_of)
+def test_a_page_is_short_enough_to_be_read(page: Path) -> None:
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    prose = re.sub(r"<!-- results: \w+ -->.*?<!-- end -->", "", text, flags=re.DOTALL)
+    assert len([word for word in prose.split() if re.search(r"\w", word)]) <= MOST_WORDS
+
+
+def sources() -> str:
+    """All code that raises errors, its strings in one piece each."""
+    python = "".join(path.read_text() for path in sorted((ROOT / "python").rglob("*.py")))
+    rust = "".join(path.read_text() for path in sorted(ROOT.glob("rust/*/src/**/*.rs")))
+    return re.sub(r'"\s*\n\s*f?"', "", python) + re.sub(r"\\\n\s*", "", rust)
+
+
+def test_the_messages_of_the_troubleshooting_page_are_those_of_the_code() -> None:
+    page = (ROOT / "docs" / "help" / "troubleshooting.md").read_text()
+    cells = re.findall(r"^\| (`[^|]*) \|", page, flags=re.MULTILINE)
+    messages = [text for cell in cells if "(Spark's)" not in cell for text in re.findall(r"`([^`]+)`", cell)]
+    parts = [part.strip(" ',[]=;:") for text in messages for part in text.split("\N{HORIZONTAL ELLIPSIS}")]
+    wanted = {part for part in parts if len(part.split()) > 1}
+    known = sources()
+    assert len(wanted) > 20
+    assert not {part for part in wanted if part not in known}
 
 
 def test_a_block_that_fails_fails_its_page(tmp_path: Path) -> None:
@@ -254,15 +283,17 @@ def headings_of(report: Path) -> set[str]:
 
 
 def test_every_column_of_a_report_is_explained() -> None:
-    page = (ROOT / "docs" / "guide" / "reading-a-report.md").read_text()
-    explained = set(re.findall(r"`([^`]+)`", page))
+    explained, of_races = (
+        set(re.findall(r"(?<!`)`([^`\n]+)`", (ROOT / "docs" / "guide" / page).read_text()))
+        for page in ("reading-a-report.md", "races.md")
+    )
     bench = {head for head in headings_of(newest("report.md")) if not head.replace(",", "").isdigit()}
     assert len(bench) > 10
     assert not bench - explained
     race = (ROOT / "results" / "race").rglob("report.md")
     columns = {head for report in race for head in headings_of(report) if head.startswith(("wait", "most"))}
     assert columns
-    assert not columns - explained
+    assert not columns - of_races
 
 
 def test_the_command_line_page_has_every_command_and_option(site: Path) -> None:

@@ -135,7 +135,7 @@ def test_no_comment_in_rust_is_longer_than_a_line_may_be() -> None:
     assert not long, "\n".join(long)
 
 
-@pytest.mark.parametrize("name", ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE"])
+@pytest.mark.parametrize("name", ["README.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE"])
 def test_what_a_visitor_looks_for_is_there(name: str) -> None:
     assert len((ROOT / name).read_text().splitlines()) > 5
 
@@ -144,6 +144,12 @@ def test_the_readme_has_the_two_commands() -> None:
     text = (ROOT / "README.md").read_text()
     assert "make bench" in text
     assert "make test" in text
+
+
+def test_the_readme_is_short_and_shows_code_at_once() -> None:
+    lines = (ROOT / "README.md").read_text().splitlines()
+    assert len(lines) < 150
+    assert any(line.startswith("```") for line in lines[:25])
 
 
 def test_relative_links_of_the_documents_lead_somewhere() -> None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
-from typing import Any
+import sys
+import tomllib
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
 from .conftest import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 GITHUB = ROOT / ".github"
 WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
@@ -75,6 +81,58 @@ PINNED = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40} # \S.*")
 def test_every_action_of_others_is_pinned_by_its_commit(path: Any) -> None:
     others = [used for used in USES.findall(path.read_text()) if not used.startswith("./")]
     assert not [used for used in others if not PINNED.fullmatch(used)]
+
+
+def test_only_the_step_that_publishes_may_prove_who_it_is_and_no_token_is_stored() -> None:
+    text = (GITHUB / "workflows" / "release.yml").read_text()
+    release = yaml.safe_load(text)
+    publish = release["jobs"].pop("publish")
+    assert publish["environment"] == "pypi"
+    assert publish["permissions"]["id-token"] == "write"
+    assert release["permissions"] == {"contents": "read"}
+    assert not any("permissions" in job for job in release["jobs"].values())
+    assert "secrets." not in text
+    used = " ".join(step.get("uses", "") for step in publish["steps"])
+    assert "attest-build-provenance" in used
+    assert "attest-sbom" in used
+    assert publish["steps"][-1]["run"] == "make publish"
+
+
+def test_the_metadata_names_each_python_that_the_release_is_rehearsed_on() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    named = {
+        each.rpartition(" ")[2] for each in project["classifiers"] if re.search(r"Python :: 3\.\d+$", each)
+    }
+    release = yaml.safe_load((GITHUB / "workflows" / "release.yml").read_text())
+    (versions,) = [
+        step["with"]["python-version"]
+        for step in release["jobs"]["dist"]["steps"]
+        if "setup-python" in step.get("uses", "")
+    ]
+    assert named == set(versions.split())
+    assert {"Documentation", "Source", "Issues", "Changelog"} <= project["urls"].keys()
+    assert project["keywords"]
+
+
+def test_nothing_is_published_while_the_owner_is_not_named() -> None:
+    assert "OWNER" in planned("publish").partition("uv publish")[0]
+
+
+def test_the_bill_of_materials_has_every_crate_of_the_module_with_its_checksum(tmp_path: Path) -> None:
+    boms = [tmp_path / name for name in ("first.json", "second.json")]
+    for bom in boms:
+        command = [sys.executable, ROOT / "scripts" / "sbom.py", bom]
+        subprocess.run(command, check=True, capture_output=True, timeout=120)
+    first, second = (bom.read_text() for bom in boms)
+    assert first == second
+    assert str(ROOT) not in first
+    listed = {each["name"]: each for each in json.loads(first)["components"]}
+    assert {"spillway-native", "parquet-writer", "arrow-array", "zstd-sys", "object_store"} <= listed.keys()
+    assert "proptest" not in listed
+    own = {path.parent.name for path in ROOT.glob("rust/*/Cargo.toml")}
+    lacking = {name for name, each in listed.items() if "hashes" not in each} - own - {"spillway-native"}
+    assert not lacking
+    assert all(each["licenses"] for each in listed.values())
 
 
 def test_there_are_workflows_and_templates() -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .cluster import Cluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+PAGES = ("guide/spark-cluster.md", "guide/spark.md", "migrate/spark.md")
 ROWS = 10_000
 MORE_ROWS = count(quick=10_000, ci=60_000, soak=10_000_000)
 FRAME = f"""
@@ -66,11 +67,11 @@ class Ran(NamedTuple):
 @pytest.fixture(scope="module")
 def ran(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     """One driver for all that is asked of it: its executors take longer to come than to write."""
-    blocks = blocks_of(ROOT / "docs" / "guide" / "spark.md")
+    blocks = [block for page in PAGES for block in blocks_of(ROOT / "docs" / page)]
     ours = [block.text for block in blocks if "tests/spark/test_guide.py" in (block.reason or "")]
     (session,) = [text for text in ours if "spark://host:7077" in text]
     jobs = [text for text in ours if text != session]
-    assert len(jobs) == 5
+    assert len(jobs) == 7
     # A stray package or archive in the driver's folder would stand in for the packed one.
     driver_folder, written = tmp_path_factory.mktemp("driver"), tmp_path_factory.mktemp("written")
     session = session.replace("spark://host:7077", cluster.master)
@@ -106,6 +107,8 @@ def test_executors_write_with_the_archive_alone(ran: Ran, cluster: Cluster) -> N
     made = pa.table({"id": ids, "word": pa.array(ids % 7).cast(pa.string()), "ratio": ids / 3})
     assert read.equals(made.cast(read.schema))
     assert pq.read_table(f"{ran.written}-by-format").sort_by("id").equals(read)
-    written = {"logs", "events", "squares", "sink", "checkpoint"}
+    for name in ("before", "after"):
+        assert set(pq.read_table(ran.folder / name)["id"].to_pylist()) == ids
+    written = {"logs", "events", "squares", "sink", "checkpoint", "before", "after"}
     spark = {"scratch", "artifacts"}
     assert {each.name for each in ran.folder.iterdir()} - spark == written | {"spillway.tar.gz"}

@@ -70,20 +70,20 @@ def write(  # noqa: PLR0913 - what a write is
     Args:
         df: The rows.
         path: A folder that driver and executors see, or ``s3://bucket/folder``; for a Delta table, any
-            location of `spillway.delta.create`. Spark's own writers take it for the same place: nothing in it
-            is decoded. Under Spark Connect it is absolute.
-        table: ``"parquet"`` for a folder of files, ``"delta"`` for a Delta table. Without it, `path` is
-            written as what it is: a Delta table, or else a folder.
-        mode: ``"append"`` adds rows; ``"overwrite"`` puts them in the place of others; ``"error"`` and
-            ``"ignore"`` are for a destination that is not there, or empty.
-        partition_by: A column, or several from the outermost in, that rows are stored apart by; in a Delta
-            table that is there, its own apply.
+            location of `spillway.delta.create`. It means what it means to Spark's own writers: nothing in it
+            is decoded. Under Spark Connect it must be absolute.
+        table: ``"parquet"`` for a folder of files, ``"delta"`` for a Delta table. By default what `path` is
+            already: a Delta table, or else a folder.
+        mode: ``"append"`` adds rows; ``"overwrite"`` replaces rows; ``"error"`` and ``"ignore"`` write only
+            to a destination that does not exist or is empty.
+        partition_by: A column, or several from the outermost in, whose values divide rows into partitions; an
+            existing Delta table keeps its own.
         where: The rows that an overwrite replaces: conditions on partition columns, which the new rows must
             meet, such as ``"day = DATE '2026-11-20'"`` or ``[("day", "=", "2026-11-20")]``.
         partition_overwrite: ``"static"`` lets an overwrite replace all rows, ``"dynamic"`` those of the
             partitions that have new rows; without it, ``spark.sql.sources.partitionOverwriteMode`` applies.
-        run_id: The name of the run whose rows these are. A write to the same destination that is run again
-            by the same name, after whatever failure, leaves its rows there once.
+        run_id: A name for the run. A write to the same destination that is repeated under the same name,
+            after any failure, adds its rows once.
         schema_mode: ``"merge"`` adds columns that a Delta table lacks.
         max_file_bytes: Bytes that a file has at most.
         max_file_rows: Rows of a file.
@@ -95,8 +95,8 @@ def write(  # noqa: PLR0913 - what a write is
         where ``mode="ignore"`` left it as it was.
 
     Raises:
-        OptionError: An option has a value that is not accepted; or Spark takes the path for another place; or
-            the folder has a list of its files, or files that an overwrite would leave to readers.
+        OptionError: An option has a value that is not accepted; or Spark would resolve the path differently;
+            or the folder has a list of its files, or files that an overwrite would leave visible.
         SchemaError: The rows do not fit the table, or cannot be written.
         FileExistsError: There is something at `path`, and ``mode="error"``.
         CommitConflict: The Delta table was changed by another transaction that is in the way.
