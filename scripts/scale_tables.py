@@ -8,10 +8,9 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from spillway.harness import records
-from spillway.harness.host import noise_warnings
-from spillway.harness.report.markdown import checkout, machine
-from spillway.harness.report.table import Entry, Table, markdown_table
-from spillway.race.plan import Cell
+from spillway.harness.environment import noise_warnings
+from spillway.harness.report import checkout, machine, plain_table
+from spillway.race.model import Cell
 from spillway.race.record import RACES
 
 if TYPE_CHECKING:
@@ -83,10 +82,6 @@ def _source(folder: Path) -> str:
     return " ".join(lines)
 
 
-def _plain(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return markdown_table(Table("", header, [[Entry(text) for text in row] for row in rows], []))
-
-
 @dataclass(frozen=True)
 class _Measure:
     """A figure that races and simulations have alike.
@@ -141,7 +136,7 @@ def _compared(folder: Path, reports: Sequence[Report]) -> str:
             )
     fewest = min(map(len, races.values()))
     header = ("race", "figure", "measured", "simulated", "difference")
-    return f"{_plain(header, rows)}\n\nMedians of {fewest} races, and of as many seeds."
+    return f"{plain_table(header, rows)}\n\nMedians of {fewest} races, and of as many seeds."
 
 
 def _figure(value: float) -> str:
@@ -163,7 +158,7 @@ def _costs(folder: Path) -> str:
             [f"{kind}{_PARTS[part]}", f"{value:,} {_unit(part or name)}".strip()]
             for part, value in parts.items()
         ]
-    return _plain(("effect, or work", "time"), rows)
+    return plain_table(("effect, or work", "time"), rows)
 
 
 _PARTS = {"": "", "cpu_us": ", processor", "disk_us": ", disk", "waits": ", waits for the disk"}
@@ -190,7 +185,7 @@ _GRID = (
 def _grid(reports: Sequence[Report]) -> str:
     """Loads that do not end, by the number of writers and of processes."""
     rows = [[_label(report), *_flow(report)] for report in reports]
-    return _plain(("writers", *_GRID), rows)
+    return plain_table(("writers", *_GRID), rows)
 
 
 def _flow(report: Report) -> list[str]:
@@ -235,7 +230,7 @@ def _bursts(reports: Sequence[Report]) -> str:
         "most races lost",
         "USD per million appends",
     )
-    return _plain(header, rows)
+    return plain_table(header, rows)
 
 
 def _changes(reports: Sequence[Report]) -> str:
@@ -262,4 +257,4 @@ def _changes(reports: Sequence[Report]) -> str:
         "attempts a version",
         "USD per million appends",
     )
-    return _plain(header, rows)
+    return plain_table(header, rows)

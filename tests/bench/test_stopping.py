@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spillway.bench.plan import Options
+from spillway.bench.plan import Options, StoppingRule, imprecise_cells
 from spillway.bench.record import SAMPLES
 from spillway.bench.run import _take_samples
-from spillway.bench.stopping import StoppingRule, imprecise_cells
 from spillway.harness import records
-from spillway.harness.schedule import schedule
+from spillway.harness.engine import schedule
 
 from .conftest import cell
 

@@ -3,9 +3,9 @@
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from spillway.bench.plan import Cell
-from spillway.harness.host import HostReading
+from spillway.harness.environment import HostReading
+from spillway.harness.probes.curve import AllocationCurve
 from spillway.harness.probes.jvm import JvmReading
-from spillway.harness.probes.memray_pass import AllocationCurve
 from spillway.harness.probes.readings import (
     Account,
     Curve,
@@ -19,39 +19,6 @@ from spillway.harness.probes.readings import (
 )
 from spillway.harness.records import RecordSchema
 from spillway.harness.schema import Instant, Keywords, Signed
-
-__all__ = [
-    "ALLOCATIONS",
-    "ALLOCATION_SCHEMA",
-    "DISTURBED",
-    "LEAST_MEMORY",
-    "LIMIT_TRIAL_SCHEMA",
-    "PAIRS",
-    "PAIR_SCHEMA",
-    "PROBES",
-    "PROBE_SCHEMA",
-    "SAMPLES",
-    "SCHEMA",
-    "SCHEMA_VERSION",
-    "VALIDATION",
-    "Allocations",
-    "Failure",
-    "LimitTrial",
-    "Measures",
-    "Outcome",
-    "OutputFile",
-    "PairResult",
-    "PairSample",
-    "Phase",
-    "PhaseLength",
-    "Placement",
-    "Probe",
-    "ProbeResult",
-    "ProbeSample",
-    "ProgramFigure",
-    "Result",
-    "Sample",
-]
 
 SAMPLES = "samples.jsonl"
 DISTURBED = "disturbed.jsonl"

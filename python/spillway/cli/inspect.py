@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from spillway.inspection import ColumnChunkReport, ColumnTotals, FileReport, RowGroupReport
 
-__all__ = ["inspect"]
-
 _KIB = 1024
 
 

@@ -17,20 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-__all__ = [
-    "COMPRESSED",
-    "ENVIRONMENT",
-    "RecordSchema",
-    "append",
-    "drop_torn_line",
-    "is_stored",
-    "new_run_id",
-    "read_json",
-    "read_lines",
-    "replace_lines",
-    "write_json",
-]
-
 ENVIRONMENT = "environment.json"
 COMPRESSED = ".gz"
 """The ending of a file of records that was compressed when its run was over."""
@@ -58,6 +44,16 @@ class RecordSchema:
             jsonschema.ValidationError: It does not fit; the message names the field.
         """
         self._validator.validate(record)
+
+    def append(self, path: Path, record: Mapping[str, Any]) -> None:
+        """Check a record and append it to a file, as the free function does.
+
+        Raises:
+            jsonschema.ValidationError: It does not fit; nothing is written.
+            OSError: The disk is full, or fails.
+        """
+        self.check(record)
+        append(path, record)
 
     @cached_property
     def _validator(self) -> Any:
