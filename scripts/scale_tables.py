@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from spillway.harness import records
 from spillway.harness.environment import noise_warnings
-from spillway.harness.report import checkout, machine, plain_table
+from spillway.harness.report import checkout, machine
+from spillway.harness.report import plain_table as _plain
 from spillway.race.model import Cell
 from spillway.race.record import RACES
 
@@ -136,7 +137,7 @@ def _compared(folder: Path, reports: Sequence[Report]) -> str:
             )
     fewest = min(map(len, races.values()))
     header = ("race", "figure", "measured", "simulated", "difference")
-    return f"{plain_table(header, rows)}\n\nMedians of {fewest} races, and of as many seeds."
+    return f"{_plain(header, rows)}\n\nMedians of {fewest} races, and of as many seeds."
 
 
 def _figure(value: float) -> str:
@@ -158,7 +159,7 @@ def _costs(folder: Path) -> str:
             [f"{kind}{_PARTS[part]}", f"{value:,} {_unit(part or name)}".strip()]
             for part, value in parts.items()
         ]
-    return plain_table(("effect, or work", "time"), rows)
+    return _plain(("effect, or work", "time"), rows)
 
 
 _PARTS = {"": "", "cpu_us": ", processor", "disk_us": ", disk", "waits": ", waits for the disk"}
@@ -185,7 +186,7 @@ _GRID = (
 def _grid(reports: Sequence[Report]) -> str:
     """Loads that do not end, by the number of writers and of processes."""
     rows = [[_label(report), *_flow(report)] for report in reports]
-    return plain_table(("writers", *_GRID), rows)
+    return _plain(("writers", *_GRID), rows)
 
 
 def _flow(report: Report) -> list[str]:
@@ -230,7 +231,7 @@ def _bursts(reports: Sequence[Report]) -> str:
         "most races lost",
         "USD per million appends",
     )
-    return plain_table(header, rows)
+    return _plain(header, rows)
 
 
 def _changes(reports: Sequence[Report]) -> str:
@@ -257,4 +258,4 @@ def _changes(reports: Sequence[Report]) -> str:
         "attempts a version",
         "USD per million appends",
     )
-    return plain_table(header, rows)
+    return _plain(header, rows)

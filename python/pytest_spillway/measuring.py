@@ -23,12 +23,11 @@ from spillway.bench.passes import probe_once
 from spillway.bench.plan import Cell
 from spillway.bench.sample import OutputFiles, SampleTaker, limits_of
 from spillway.errors import OptionError, SpillwayError
-from spillway.harness.engine import Slot
 from spillway.harness.environment import refuse_debug_build, require_disk
 from spillway.harness.limits import Unlimited, choose_limiter
 from spillway.harness.limits.detect import choose_cores
 from spillway.harness.limits.proof import proved
-from spillway.harness.options import parse_bytes
+from spillway.harness.plan import Slot, parse_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

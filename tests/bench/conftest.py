@@ -16,9 +16,9 @@ import pytest
 from spillway import datasets
 from spillway.bench.plan import Cell
 from spillway.bench.sample import OutputFiles, SampleTaker, result_of
-from spillway.harness.engine import Slot
 from spillway.harness.limits import Unlimited
 from spillway.harness.limits.detect import choose_cores
+from spillway.harness.plan import Slot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

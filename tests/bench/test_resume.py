@@ -20,9 +20,9 @@ from spillway.bench.resume import BegunRun, read_begun, slots_left
 from spillway.cli.app import app
 from spillway.errors import OptionError
 from spillway.harness import records
-from spillway.harness.engine import schedule
 from spillway.harness.limits import detect_limiters
 from spillway.harness.limits.cgroup import CgroupV1, CgroupV2
+from spillway.harness.plan import schedule
 
 OPTIONS = Options(backends=("arro3", "polars"), rows=(10, 20), modes=("batches",), samples=3)
 DESCRIBED = {

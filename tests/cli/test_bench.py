@@ -41,7 +41,7 @@ from spillway.bench.summary import read_run
 from spillway.bench.tables import megabytes
 from spillway.cli.bench import bench
 from spillway.harness import records
-from spillway.harness.options import parse_bytes
+from spillway.harness.plan import parse_bytes
 
 from ..counts import SOAK
 

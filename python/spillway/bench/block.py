@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from spillway.bench.plan import Cell
-    from spillway.harness.engine import Slot
     from spillway.harness.limits import Limiter
+    from spillway.harness.plan import Slot
 
 _CHUNK_BYTES = 4 << 20
 _LOCK = "spillway-bench.lock"

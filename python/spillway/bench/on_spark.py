@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from spillway.bench.progress import Progress
     from spillway.bench.record import Sample
     from spillway.bench.sample import OutputFiles, SampleTaker
-    from spillway.harness.engine import Slot
+    from spillway.harness.plan import Slot
 
 Result = TypeVar("Result")
 

@@ -50,9 +50,9 @@ from spillway.bench.sample import Meeting, OutputFiles, limits_of, outcome_of, r
 from spillway.bench.summary import outcome_words
 from spillway.errors import MissingExtraError
 from spillway.harness import records
-from spillway.harness.engine import Slot, schedule
 from spillway.harness.limits import Unlimited, choose_limiter
 from spillway.harness.limits.cgroup import enclosing_limit
+from spillway.harness.plan import Slot, schedule
 from spillway.harness.probes.curve import ENVIRONMENT, INVISIBLE, read_curve
 from spillway.harness.processes import redact
 

@@ -17,7 +17,7 @@ from spillway.harness.probes.readings import (
     PoolReading,
     UsageReading,
 )
-from spillway.harness.records import RecordSchema
+from spillway.harness.records import Failure, RecordSchema
 from spillway.harness.schema import Instant, Keywords, Signed
 
 SAMPLES = "samples.jsonl"
@@ -36,20 +36,6 @@ Phase = Literal["exec", "limits", "import", "input", "warm-up", "baseline", "wri
 Probe = Literal["none", "curve", "gil", "gc"]
 _Share = Annotated[float, Keywords(maximum=1)]
 _Sha256 = Annotated[str, Keywords(pattern="^[0-9a-f]{64}$")]
-
-
-class Failure(TypedDict):
-    """The exception that ended a sample.
-
-    Attributes:
-        kind: "memory_error" or "library_error", as the process itself said.
-        type: The exception's class.
-        message: Its text, without paths.
-    """
-
-    kind: NotRequired[str]
-    type: str
-    message: str
 
 
 class PhaseLength(TypedDict):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,27 +23,21 @@ from spillway.bench.passes import (
     trace_backends,
     validate_outputs,
 )
-from spillway.bench.plan import (
-    Cell,
-    Options,
-    StoppingRule,
-    plan_cells,
-    process_setting,
-    require_process_settings,
-)
+from spillway.bench.plan import Cell, Options, plan_cells, process_setting, require_process_settings
 from spillway.bench.record import SAMPLES, SCHEMA, SCHEMA_VERSION
 from spillway.bench.resume import slots_left
 from spillway.bench.sample import OutputFiles, SampleTaker, limits_of
+from spillway.bench.summary import imprecise_cells
 from spillway.errors import OptionError
 from spillway.harness import records
-from spillway.harness.engine import schedule
 from spillway.harness.environment import describe_run, on_disk, refuse_debug_build, run_folder
 from spillway.harness.limits import Unlimited, choose_limiter
 from spillway.harness.limits.detect import choose_cores, with_quota
 from spillway.harness.limits.proof import limit_words, proved
+from spillway.harness.plan import schedule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from spillway.backends import Mode
@@ -263,6 +258,35 @@ def _describe_input(dataset: str, chunk_rows: int, prepared: PreparedInput) -> d
         "columns": len(prepared.schema.names),
         "first_batch": fingerprint_of_rows(prepared.path),
     }
+
+
+class StoppingRule:
+    """Tells between blocks whether another one is wanted: by a precision decided before looking, or a budget.
+
+    It looks at how wide intervals are and never at where they lie, so that it favours no result.
+
+    Args:
+        options: The options of the run, with the precision and the budget.
+        clock: Seconds that pass.
+    """
+
+    def __init__(self, options: Options, clock: Callable[[], float] = time.monotonic) -> None:
+        self._precision = options.precision
+        self._clock = clock
+        self._end = clock() + 60 * options.budget_minutes
+
+    def ends_here(self, samples: Iterable[dict[str, Any]]) -> str | None:
+        """The reason to take no further block after these samples; None to go on."""
+        if self._precision is None:
+            return None
+        if self._clock() >= self._end:
+            return "the budget of minutes is over"
+        taken = list(samples)
+        if imprecise_cells(taken, self._precision):
+            return None
+        if not any(sample["outcome"] == "ok" for sample in taken):
+            return "no cell ended well"
+        return f"every cell is within {self._precision:.1%}"
 
 
 def _take_samples(

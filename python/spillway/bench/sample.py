@@ -33,20 +33,11 @@ if TYPE_CHECKING:
 
     from spillway.bench.identity import PythonEnvironment
     from spillway.bench.plan import Cell
-    from spillway.bench.record import (
-        Failure,
-        Measures,
-        Outcome,
-        OutputFile,
-        Phase,
-        PhaseLength,
-        Probe,
-        Result,
-        Sample,
-    )
-    from spillway.harness.engine import Slot
+    from spillway.bench.record import Measures, Outcome, OutputFile, Phase, PhaseLength, Probe, Result, Sample
     from spillway.harness.limits import Limiter, MemoryLimit
+    from spillway.harness.plan import Slot
     from spillway.harness.probes.readings import Curve, GroupReading
+    from spillway.harness.records import Failure
 
 _WORKER = str(Path(__file__).parent / "worker" / "main.py")
 _CURVE_POINTS = 200

@@ -10,16 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 from spillway._wording import and_joined, counted, shortened
 from spillway.backends import OWN_LIBRARY, library
-from spillway.bench.plan import DEFAULT_PROCESS, Cell, imprecise_cells
+from spillway.bench.plan import DEFAULT_PROCESS, Cell
 from spillway.bench.record import ALLOCATIONS, DISTURBED, LEAST_MEMORY, PAIRS, PROBES, SAMPLES, VALIDATION
 from spillway.harness import records
-from spillway.harness.engine import CellOfRun, RunOfCells, estimate_of, outcomes, records_by_cell
 from spillway.harness.environment import noise_warnings
 from spillway.harness.report import machine
-from spillway.harness.statistics import FEWEST_FOR_INTERVAL, FEWEST_FOR_OUTLIERS, Estimate, exact_value
+from spillway.harness.statistics import (
+    FEWEST_FOR_INTERVAL,
+    FEWEST_FOR_OUTLIERS,
+    Estimate,
+    estimate,
+    exact_value,
+)
+from spillway.harness.summary import CellOfRun, RunOfCells, estimate_of, outcomes, records_by_cell
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
 _SIZES = ("chunk_rows", "row_group_rows")
@@ -512,3 +518,21 @@ def status_of(run: RunSummary) -> int:
 
 def _rows_words(counts: set[int]) -> str:
     return f"{and_joined([f'{count:,}' for count in sorted(counts)])} row{'' if counts == {1} else 's'}"
+
+
+def imprecise_cells(samples: Iterable[dict[str, Any]], precision: float) -> list[Cell]:
+    """The cells whose interval of the median speed reaches further than `precision`, or is not there yet.
+
+    A cell that never ended well has no speed to be precise about.
+    """
+    speeds: dict[Cell, list[float]] = defaultdict(list)
+    for sample in samples:
+        if sample["outcome"] == "ok":
+            speeds[Cell(**sample["cell"])].append(float(sample["throughput"]["rows_per_second"]))
+    return [cell for cell, found in speeds.items() if not _is_precise(found, precision)]
+
+
+def _is_precise(speeds: Sequence[float], precision: float) -> bool:
+    found = estimate(speeds)
+    reach = max(found.high - found.median, found.median - found.low)
+    return found.n >= FEWEST_FOR_INTERVAL and reach <= precision * found.median

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from spillway.inspection import ColumnChunkReport, ColumnTotals, FileReport, RowGroupReport
 
+__all__ = ["inspect"]
+
 _KIB = 1024
 
 

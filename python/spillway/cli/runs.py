@@ -445,7 +445,7 @@ def advise(  # noqa: PLR0913 - one argument per option of the command
     from spillway.bench.exporting import advise as plans_of
     from spillway.bench.summary import read_run
     from spillway.errors import OptionError, SpillwayError
-    from spillway.harness.options import parse_bytes
+    from spillway.harness.plan import parse_bytes
     from spillway.runs import find_run
 
     console = Console()

@@ -270,7 +270,7 @@ def _job(
 
 def _memory(text: str) -> Any:
     from spillway.errors import OptionError
-    from spillway.harness.options import parse_bytes
+    from spillway.harness.plan import parse_bytes
     from spillway.shell.job import Memory
 
     try:

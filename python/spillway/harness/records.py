@@ -8,7 +8,7 @@ import os
 import secrets
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from spillway.errors import CorruptFileError, MissingExtraError
 from spillway.harness.schema import schema_of
@@ -20,6 +20,20 @@ if TYPE_CHECKING:
 ENVIRONMENT = "environment.json"
 COMPRESSED = ".gz"
 """The ending of a file of records that was compressed when its run was over."""
+
+
+class Failure(TypedDict):
+    """The exception that ended a sample.
+
+    Attributes:
+        kind: "memory_error" or "library_error", as the process itself said.
+        type: The exception's class.
+        message: Its text, without paths.
+    """
+
+    kind: NotRequired[str]
+    type: str
+    message: str
 
 
 class RecordSchema:

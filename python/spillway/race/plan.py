@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from spillway.errors import OptionError
-from spillway.harness.options import joined, require_counts
+from spillway.harness.plan import joined, require_counts
 from spillway.race import committers
 from spillway.race.model import FILE_ROWS, PARTITIONS, WORKS, Cell
 

@@ -11,9 +11,8 @@ from urllib.parse import urlsplit
 
 from spillway.errors import OptionError, SpillwayError
 from spillway.harness import records
-from spillway.harness.engine import Slot, schedule
 from spillway.harness.environment import describe_run, refuse_debug_build, require_disk
-from spillway.harness.options import joined
+from spillway.harness.plan import Slot, joined, schedule
 from spillway.harness.processes import redact
 from spillway.race import committers
 from spillway.race.cell import DoneTables, Race

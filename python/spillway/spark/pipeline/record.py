@@ -9,10 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict
 
-from spillway.bench.record import Failure
 from spillway.harness.environment import HostReading, HostWatch
 from spillway.harness.probes.rss import read_memory, reset_high_water
-from spillway.harness.records import RecordSchema
+from spillway.harness.records import Failure, RecordSchema
 from spillway.harness.schema import Keywords, Signed
 from spillway.spark.master import kind_of
 from spillway.spark.pipeline.checks import AuditKind, BadRows, PipelineResult

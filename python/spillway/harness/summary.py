@@ -1,8 +1,7 @@
-"""What all runs share: the order of samples, and the summary of a run's records by cell."""
+"""A run's records by cell, and its cells by setting: what the summaries of all runs share."""
 
 from __future__ import annotations
 
-import random
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from dataclasses import dataclass
@@ -13,48 +12,12 @@ from spillway.harness import records
 from spillway.harness.statistics import estimate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from spillway.harness.statistics import Estimate
 
 Cell = TypeVar("Cell")
-
-
-@dataclass(frozen=True)
-class Slot(Generic[Cell]):
-    """One sample's place: its block, its position in the block, and its cell."""
-
-    block: int
-    position: int
-    cell: Cell
-
-
-def schedule(
-    cells: Sequence[Cell], *, blocks: int, seed: int, together: Callable[[Cell], object] | None = None
-) -> Iterator[Slot[Cell]]:
-    """Every cell once per block; the same cells and seed give the same order.
-
-    Args:
-        cells: The cells.
-        blocks: The number of blocks.
-        seed: Of the order.
-        together: A key of a cell. Those of equal keys follow each other, in an order that is shuffled too, so
-            that what they are compared by drifts least.
-    """
-    order = random.Random(seed)  # noqa: S311 - an order, not a secret
-    groups: dict[object, list[Cell]] = defaultdict(list)
-    for place, cell in enumerate(cells):
-        groups[place if together is None else together(cell)].append(cell)
-    for block in range(blocks):
-        position = 0
-        for group in order.sample(list(groups.values()), len(groups)):
-            # One cell takes nothing of the generator: runs of before keep their order.
-            for cell in order.sample(group, len(group)) if len(group) > 1 else group:
-                yield Slot(block, position, cell)
-                position += 1
-
-
 Setting = TypeVar("Setting")
 Summary = TypeVar("Summary", bound="CellOfRun[Any]")
 
