@@ -13,6 +13,7 @@ import pytest
 
 from spillway import backends, datasets
 from spillway.backends.protocol import Settings
+from spillway.bench.worker import inputs
 from spillway.harness.environment import SampleWatch
 
 if TYPE_CHECKING:
@@ -30,13 +31,13 @@ def chunks_of(form: str, batches: list[pa.RecordBatch]) -> list[Any]:
     """The rows of each batch in a form."""
     match form:
         case "tuples":
-            return [[tuple(row.values()) for row in chunk] for chunk in input.dicts(batches)]
+            return [[tuple(row.values()) for row in chunk] for chunk in inputs.dicts(batches)]
         case "ndjson":
-            return input.ndjson(batches)
+            return inputs.ndjson(batches)
         case "dicts-from-json":
-            return input.dicts_from_json(batches)
+            return inputs.dicts_from_json(batches)
         case _:
-            return input.dicts(batches)
+            return inputs.dicts(batches)
 
 
 def write(writer: str, path: Path, schema: pa.Schema, form: str, chunks: list[Any]) -> None:

@@ -14,6 +14,7 @@ from spillway import backends, datasets
 from spillway.backends import Settings
 from spillway.backends.sinks import PushToPull, retained
 from spillway.backends.tuned_encodings import choose_encodings
+from spillway.bench.worker import inputs
 from spillway.errors import OptionError, SpillwayError
 
 ROWS = 30_000
@@ -50,7 +51,7 @@ def settings(**changes):
 def chunks(batches, mode):
     if mode == "table":
         return [pa.Table.from_batches(batches)]
-    make = {"rows": input.dicts, "rows-json": input.dicts_from_json, "ndjson": input.ndjson}
+    make = {"rows": inputs.dicts, "rows-json": inputs.dicts_from_json, "ndjson": inputs.ndjson}
     return make.get(mode, list)(batches)
 
 

@@ -15,9 +15,10 @@ import spillway
 from spillway import backends, datasets
 from spillway.backends import Settings
 from spillway.backends.calls import call_of
+from spillway.bench.worker import inputs
 
 ROWS = 12_000
-FORMS = {"rows": input.dicts, "rows-json": input.dicts_from_json, "ndjson": input.ndjson}
+FORMS = {"rows": inputs.dicts, "rows-json": inputs.dicts_from_json, "ndjson": inputs.ndjson}
 NAMES = {
     "spillway": spillway,
     "pa": pa,
