@@ -36,7 +36,7 @@ def imports(node: ast.AST) -> Iterator[tuple[str, str]]:
             yield from imports(child)
 
 
-def circle(known: dict[str, Path]) -> list[str]:
+def cycle(known: dict[str, Path]) -> list[str]:
     """Modules each of which imports the next, and the last the first; none without such."""
     graph = {}
     for name, path in known.items():
@@ -56,19 +56,19 @@ def _of(path: Path) -> list[tuple[str, str]]:
     return [] if path.suffix == ".pyi" else list(imports(ast.parse(path.read_text())))
 
 
-def test_imports_form_no_circle() -> None:
+def test_imports_form_no_cycle() -> None:
     known = modules(PYTHON)
     assert len(known) > 100
-    assert circle(known) == []
+    assert cycle(known) == []
 
 
-def test_a_circle_through_a_function_is_found(tmp_path: Path) -> None:
+def test_a_cycle_through_a_function_is_found(tmp_path: Path) -> None:
     (tmp_path / "one.py").write_text("def late():\n    from two import there\n    return there\n")
     (tmp_path / "two.py").write_text("import one\nthere = one.late\n")
-    assert set(circle(modules(tmp_path))) == {"one", "two"}
+    assert set(cycle(modules(tmp_path))) == {"one", "two"}
 
 
-def test_an_import_for_type_checkers_alone_is_no_circle(tmp_path: Path) -> None:
+def test_an_import_for_type_checkers_alone_is_no_cycle(tmp_path: Path) -> None:
     (tmp_path / "one.py").write_text("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import two\n")
     (tmp_path / "two.py").write_text("import one\n")
-    assert circle(modules(tmp_path)) == []
+    assert cycle(modules(tmp_path)) == []
