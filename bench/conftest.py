@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_spillway import clock
-from spillway.harness.environment import describe_machine, refuse_debug_build
-from spillway.harness.host import read_load
+from spillway.harness.environment import describe_machine, read_load, refuse_debug_build
 
 from .side_by_side import SideBySide
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_spillway import PROPERTY, clock
 from pytest_spillway.figures import comparison_line, ratio_of_blocks
-from spillway.bench.quoting import FEWEST_TO_QUOTE
+from spillway.bench.conclusion import FEWEST_TO_QUOTE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from rich.console import Console
 
-from spillway.harness.schedule import Slot
-from spillway.race.cell import Race
-from spillway.race.done_tables import DoneTables
+from spillway.harness.plan import Slot
+from spillway.race.cell import DoneTables, Progress, Race
 from spillway.race.location import Location
-from spillway.race.plan import Cell
-from spillway.race.progress import Progress
+from spillway.race.model import Cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

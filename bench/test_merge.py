@@ -20,7 +20,7 @@ import pyarrow as pa
 import pytest
 
 import spillway.delta
-from spillway.harness.host import SampleWatch
+from spillway.harness.environment import SampleWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

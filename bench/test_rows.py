@@ -13,8 +13,8 @@ import pytest
 
 from spillway import backends, datasets
 from spillway.backends.protocol import Settings
-from spillway.bench.worker import row_input
-from spillway.harness.host import SampleWatch
+from spillway.bench.worker import inputs
+from spillway.harness.environment import SampleWatch
 
 if TYPE_CHECKING:
     from .side_by_side import SideBySide
@@ -31,13 +31,13 @@ def chunks_of(form: str, batches: list[pa.RecordBatch]) -> list[Any]:
     """The rows of each batch in a form."""
     match form:
         case "tuples":
-            return [[tuple(row.values()) for row in chunk] for chunk in row_input.dicts(batches)]
+            return [[tuple(row.values()) for row in chunk] for chunk in inputs.dicts(batches)]
         case "ndjson":
-            return row_input.ndjson(batches)
+            return inputs.ndjson(batches)
         case "dicts-from-json":
-            return row_input.dicts_from_json(batches)
+            return inputs.dicts_from_json(batches)
         case _:
-            return row_input.dicts(batches)
+            return inputs.dicts(batches)
 
 
 def write(writer: str, path: Path, schema: pa.Schema, form: str, chunks: list[Any]) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 import spillway.delta
 from spillway import datasets
-from spillway.harness.host import SampleWatch
+from spillway.harness.environment import SampleWatch
 
 from . import scan_once
 

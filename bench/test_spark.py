@@ -20,7 +20,7 @@ from pyspark.cloudpickle import register_pickle_by_value, unregister_pickle_by_v
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 
 from spillway import datasets
-from spillway.harness.host import SampleWatch, read_load
+from spillway.harness.environment import SampleWatch, read_load
 from spillway.spark import Pipeline, Sink, local_session, register, stop_session, write, write_generated
 
 if TYPE_CHECKING:

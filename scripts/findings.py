@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 from spillway._wording import counted
 from spillway.backends import OWN_LIBRARY, library
-from spillway.bench.memory_table import cgroup_growth, written
-from spillway.bench.summary import growth
-from spillway.harness.report.table import Entry
+from spillway.bench.side_tables import cgroup_growth, written
+from spillway.bench.summary import file_bytes, growth, seconds, speed
+from spillway.bench.tables import ratio
+from spillway.harness.report import Entry
 from spillway.harness.statistics import estimate, paired_ratio, pooled_ratio
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from spillway.bench.summary import CellSummary, Metric, RunSummary
-    from spillway.harness.statistics import Estimate
+    from spillway.harness.statistics import Estimate, Ratio
 
 HEADER = ("what", "measured", "against", "floor", "aim", "peers that do better")
 NOTE = (
@@ -109,18 +110,17 @@ def cells(run: RunSummary, **wanted: Any) -> list[CellSummary]:
     ]
 
 
-def wall(sample: dict[str, Any]) -> float:
-    return float(sample["use"]["wall_seconds"])
-
-
-def file_bytes(sample: dict[str, Any]) -> float:
-    return float(sample["output"]["bytes"])
-
-
 def median(cell: CellSummary, metric: Metric) -> float:
     found = cell.estimate(metric)
     assert found is not None
     return found.median
+
+
+def speed_ratio(above: CellSummary, below: CellSummary) -> Ratio:
+    """The speed of one cell over that of another one of its run, block by block."""
+    found = ratio(above, below, speed)
+    assert found is not None  # the cells of a run share its blocks
+    return found
 
 
 def row_groups(cell: CellSummary) -> int:
@@ -183,7 +183,7 @@ class Contest:
 
     def fastest(self) -> CellSummary:
         """The fastest peer of those with defaults."""
-        return min(self.defaults, key=lambda each: median(each, wall))
+        return min(self.defaults, key=lambda each: median(each, seconds))
 
     def smallest(self) -> CellSummary:
         """The peer of those with defaults whose file is the smallest."""
@@ -195,9 +195,9 @@ class Contest:
 
     def speed(self, what: str, peers: list[CellSummary], bounds: Bounds | None) -> Finding:
         """The speed over that of the fastest of some peers."""
-        fastest = min(peers, key=lambda each: median(each, wall))
-        ratio = paired_ratio(fastest.by_block(wall), self.own.by_block(wall))
-        return Finding(what, ratio, named(fastest, self.own), bounds, self.better(wall, 1e-3, "ms"))
+        fastest = min(peers, key=lambda each: median(each, seconds))
+        ratio = paired_ratio(fastest.by_block(seconds), self.own.by_block(seconds))
+        return Finding(what, ratio, named(fastest, self.own), bounds, self.better(seconds, 1e-3, "ms"))
 
     def size(self, what: str, bounds: Bounds) -> Finding:
         """The file's size to that of the smallest peer's."""
@@ -275,11 +275,12 @@ def of_tables(which: str, names: Sequence[str], runs: Sequence[RunSummary]) -> I
     for mode in ("table", "batches"):
         contests = {name: Contest.of(cells(run, mode=mode)) for name, run in zip(names, runs, strict=True)}
         pairs = {
-            name: (each.fastest().by_block(wall), each.own.by_block(wall)) for name, each in contests.items()
+            name: (each.fastest().by_block(seconds), each.own.by_block(seconds))
+            for name, each in contests.items()
         }
         ratios = {name: paired_ratio(*pair) for name, pair in pairs.items()}
         better = {
-            name: [f"{name}: {peer}" for peer in each.better(wall, 1e-3, "ms")]
+            name: [f"{name}: {peer}" for peer in each.better(seconds, 1e-3, "ms")]
             for name, each in contests.items()
         }
         against = ", ".join(
@@ -333,7 +334,7 @@ def rows(run: RunSummary) -> Iterator[Finding]:
 
 def threads(run: RunSummary) -> Iterator[Finding]:
     (one,), (two,) = cells(run, threads=1), cells(run, threads=2)
-    ratio = paired_ratio(one.by_block(wall), two.by_block(wall))
+    ratio = paired_ratio(one.by_block(seconds), two.by_block(seconds))
     yield Finding("logs, 400K rows: speed of two threads", ratio, "one thread", (1.75, None))
 
 
@@ -364,7 +365,7 @@ def memory(run: RunSummary) -> Iterator[Finding]:
         start = "first write of a process" if each.cell.arm == COLD else "after a first write"
         yield Finding(f"{what}, {start}: peak RSS growth", grown, "-", (20, None), unit="MB", less=True)
         beside = f"no limit{', ' + other if (other := other_row_groups(free, each)) else ''}"
-        for measured, metric in (("time", wall), ("bytes written", written)):
+        for measured, metric in (("time", seconds), ("bytes written", written)):
             ratio = paired_ratio(each.by_block(metric), free.by_block(metric))
             yield Finding(f"{what}: {measured}", ratio, beside, None, less=True)
 
@@ -399,8 +400,8 @@ def many_rows(run: RunSummary) -> Iterator[Finding]:
     found = {each.cell.rows: each for each in cells(run, backend="spillway")}
     few, many = found[min(found)], found[max(found)]
     per_row = paired_ratio(
-        many.by_block(lambda sample: wall(sample) / many.cell.rows),
-        few.by_block(lambda sample: wall(sample) / few.cell.rows),
+        many.by_block(lambda sample: seconds(sample) / many.cell.rows),
+        few.by_block(lambda sample: seconds(sample) / few.cell.rows),
     )
     names = [f"{each.cell.rows:,} rows ({counted(row_groups(each), 'row group')})" for each in (many, few)]
     yield Finding(f"wide:10: time per row at {names[0]}", per_row, names[1], (1.05, 1), less=True)
@@ -424,8 +425,8 @@ def many_columns(run: RunSummary) -> Iterator[Finding]:
 def per_column(wide: CellSummary, many: int, narrow: CellSummary, few: int) -> Estimate:
     """The time per row and column of a wide table to that of a narrow one."""
     return paired_ratio(
-        wide.by_block(lambda sample: wall(sample) / many),
-        narrow.by_block(lambda sample: wall(sample) / few),
+        wide.by_block(lambda sample: seconds(sample) / many),
+        narrow.by_block(lambda sample: seconds(sample) / few),
     )
 
 

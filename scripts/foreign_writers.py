@@ -25,15 +25,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import spillway.delta
 from spillway.cli.common import pairs
 from spillway.harness.environment import describe_run, refuse_debug_build
+from spillway.harness.processes import redact
 from spillway.harness.records import new_run_id, write_json
-from spillway.harness.redaction import redact
-from spillway.race import committers
 from spillway.race.check import check
 from spillway.race.location import Location
-from spillway.race.plan import Cell, Options
-from spillway.race.quantiles import quantile
+from spillway.race.model import Cell, load, rows
+from spillway.race.open_loop import quantile
+from spillway.race.plan import Options
 from spillway.race.record import SCHEMA_VERSION
-from spillway.race.workload import rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +47,7 @@ _PATIENCE = 180.0
 
 
 def _appends(side: str, location: Location, cell: Cell, writer: int) -> Callable[[int], None]:
-    own = committers.load(side).writer(location, cell)
+    own = load(side).writer(location, cell)
 
     def work(number: int) -> None:
         own.append(rows(cell, writer, number))
@@ -87,7 +86,7 @@ def _appends_by_spark(location: Location, cell: Cell, writer: int) -> Callable[[
 def _warm_up(side: str, location: Location, cell: Cell, writer: int) -> None:
     """Work once on a table of one's own: a library's first calls are not measured."""
     own = Location(f"{location.uri}/_warm-{writer}", location.storage_options)
-    committers.load("spillway").create(own, cell)
+    load("spillway").create(own, cell)
     _begin(side, own, cell, writer)(0)
     own.files().remove()
 
@@ -157,7 +156,7 @@ def race(location: Location, sides: list[str], seconds: float) -> dict[str, Any]
         processes=len(sides),
         seconds=seconds,
     )
-    committers.load("spillway").create(location, cell)
+    load("spillway").create(location, cell)
     context = multiprocessing.get_context("spawn")
     results = context.Queue()
     stage = _Stage(location, cell, context.Barrier(len(sides)), results)

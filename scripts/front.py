@@ -14,16 +14,14 @@ import sys
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import other_runs
-from findings import JOB_OF_TABLE, UNSEEN, unseen
+from findings import JOB_OF_TABLE, UNSEEN, median, speed_ratio, unseen
 from spillway._wording import and_joined, counted
 from spillway.backends import OWN_LIBRARY, library
-from spillway.bench.memory_table import cgroup_growth
-from spillway.bench.ranking import rankings, ratio
+from spillway.bench.side_tables import cgroup_growth
 from spillway.bench.summary import file_bytes, growth, read_run, speed
-from spillway.bench.tables import contract, ranking_table, ratio_text
+from spillway.bench.tables import contract, ranking_table, rankings, ratio_text
 from spillway.harness import records
-from spillway.harness.report.markdown import REPORT, checkout
-from spillway.harness.report.table import Table, markdown_table, terminal_tables
+from spillway.harness.report import REPORT, Table, checkout, markdown_table, terminal_tables
 from spillway.race.record import RACES
 
 if TYPE_CHECKING:
@@ -31,9 +29,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from findings import Finding
-    from spillway.bench.ranking import Ranking
     from spillway.bench.summary import CellSummary, Metric, RunSummary
-    from spillway.harness.statistics import Ratio
+    from spillway.bench.tables import Ranking
 
 PICTURE = re.compile(r"^!\[(.*)\]\((.*)\)$", re.MULTILINE)
 Found = TypeVar("Found")
@@ -229,19 +226,13 @@ def _leads(by_rows: dict[int, dict[str, CellSummary]]) -> str:
 
 def _lead(cells: dict[str, CellSummary]) -> str:
     """The speed over that of the fastest peer, or the peers that the samples cannot tell from Spillway."""
-    found = {each.cell.backend: _over(cells["spillway"], each) for each in _peers(cells)}
+    found = {each.cell.backend: speed_ratio(cells["spillway"], each) for each in _peers(cells)}
     level = [name for name, each in found.items() if each.low <= 1 <= each.high]
     slower_than = [name for name, each in found.items() if each.high < 1]
-    fastest = max(_peers(cells), key=lambda each: _median(each, speed)).cell.backend
+    fastest = max(_peers(cells), key=lambda each: median(each, speed)).cell.backend
     if level and not slower_than:
         return f"level with {and_joined(level)}"
     return f"{ratio_text(found[fastest])} times {fastest}"
-
-
-def _over(own: CellSummary, peer: CellSummary) -> Ratio:
-    found = ratio(own, peer, speed)
-    assert found is not None  # the cells of a run share its blocks
-    return found
 
 
 def _real_tables(results: Path) -> str:
@@ -273,8 +264,8 @@ def _newest(results: Path, job: str) -> RunSummary:
 def _compared(cells: dict[str, CellSummary], metric: Metric) -> str:
     """Spillway without and with a limit, each peer that takes less than the default, and the most of any."""
     own = cells["spillway"]
-    peers = sorted(_peers(cells), key=lambda each: _median(each, metric))
-    less = [each for each in peers if _median(each, metric) < _median(own, metric)]
+    peers = sorted(_peers(cells), key=lambda each: median(each, metric))
+    less = [each for each in peers if median(each, metric) < median(own, metric)]
     limited = _megabytes(cells[_LIMITED], metric)
     shown = [*less, *[each for each in (peers[0], *_others(peers)) if each not in less]]
     told = [f"{each.cell.backend} {_megabytes(each, metric)}{_groups(each, own)}" for each in shown]
@@ -293,9 +284,9 @@ def _groups(cell: CellSummary, own: CellSummary) -> str:
 
 
 def _size(cells: dict[str, CellSummary]) -> str:
-    smallest = min(_peers(cells), key=lambda each: _median(each, file_bytes))
+    smallest = min(_peers(cells), key=lambda each: median(each, file_bytes))
     own, limited = (
-        f"{_median(cells[name], file_bytes) / _median(smallest, file_bytes):.2f} times"
+        f"{median(cells[name], file_bytes) / median(smallest, file_bytes):.2f} times"
         for name in ("spillway", _LIMITED)
     )
     peer = f"the smallest peer's ({smallest.cell.backend})"
@@ -304,10 +295,10 @@ def _size(cells: dict[str, CellSummary]) -> str:
 
 def _traffic(cells: dict[str, CellSummary]) -> str:
     """The bytes written for a file, for each writer that wrote more than the file."""
-    more = [each for each in cells.values() if _written(each) > _SPILLS_FROM * _median(each, file_bytes)]
+    more = [each for each in cells.values() if _written(each) > _SPILLS_FROM * median(each, file_bytes)]
     said = [
         f"{each.cell.backend} writes {_written(each) / 1e6:.0f} MB for a file of "
-        f"{_median(each, file_bytes) / 1e6:.0f} MB"
+        f"{median(each, file_bytes) / 1e6:.0f} MB"
         for each in more
     ]
     return and_joined(said) or "no writer writes more than its file"
@@ -318,11 +309,5 @@ def _written(cell: CellSummary) -> float:
 
 
 def _megabytes(cell: CellSummary, metric: Metric) -> str:
-    value = _median(cell, metric) / 1e6
+    value = median(cell, metric) / 1e6
     return f"{value:.1f} MB" if value < 100 else f"{value:.0f} MB"  # noqa: PLR2004 - three digits
-
-
-def _median(cell: CellSummary, metric: Metric) -> float:
-    found = cell.estimate(metric)
-    assert found is not None
-    return found.median

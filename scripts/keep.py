@@ -12,9 +12,9 @@ import gzip
 import shutil
 from pathlib import Path
 
+from spillway.harness.plots import FOLDER
 from spillway.harness.records import COMPRESSED, ENVIRONMENT
-from spillway.harness.report.markdown import REPORT
-from spillway.harness.report.plots import FOLDER
+from spillway.harness.report import REPORT
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 WHOLE = "reference"

@@ -17,10 +17,10 @@ from pathlib import Path
 from rich.console import Console
 
 from spillway.cli.common import pairs
-from spillway.race.figures import draw_figures
-from spillway.race.plan import Cell, Options
-from spillway.race.progress import Progress
-from spillway.race.report import write_report
+from spillway.race.cell import Progress
+from spillway.race.model import Cell
+from spillway.race.plan import Options
+from spillway.race.report import draw_figures, write_report
 from spillway.race.run import hold_races
 from spillway.race.summary import read_run
 

@@ -11,23 +11,19 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from spillway._wording import and_joined, counted
-from spillway.bench.crossover import crossover_of, crossover_text
-from spillway.bench.least_memory_table import found_limits
-from spillway.bench.quoting import why_limits_not_quoted, why_not_quoted
-from spillway.bench.ranking import ratio
-from spillway.bench.ratios import ratio_tables
+from spillway.bench.conclusion import why_limits_not_quoted, why_not_quoted
+from spillway.bench.ratio_tables import crossover_of, crossover_text, ratio_tables, variation_tables
+from spillway.bench.side_tables import found_limits
 from spillway.bench.summary import read_run, speed
-from spillway.bench.tables import megabytes, ratio_text
-from spillway.bench.variations import variation_tables
-from spillway.harness.report.markdown import REPORT
-from spillway.harness.report.table import Entry, Table, markdown_table
+from spillway.bench.tables import megabytes, ratio, ratio_text
+from spillway.harness.report import REPORT, Entry, Table, markdown_table
 from study import Answer, answers_of, misses
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from spillway.bench.least_memory_table import Found
+    from spillway.bench.side_tables import Found
     from spillway.bench.summary import CellSummary, RunSummary, Setting
 
 PAIR = ("spillway", "pyarrow-buffered")

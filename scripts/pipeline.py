@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from spillway.harness.report.table import Entry, Table, markdown_table
+from spillway.harness.report import Entry, Table, markdown_table
 from spillway.spark.pipeline.report import read_record
 from spillway.spark.pipeline.rows import parse_rows
 

@@ -9,13 +9,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from findings import row_groups, speed_ratio
 from spillway._wording import and_joined, counted
 from spillway.backends import OWN_LIBRARY, library
-from spillway.bench.program_table import program_medians
-from spillway.bench.ranking import indistinct, ratio
+from spillway.bench.side_tables import program_medians
 from spillway.bench.summary import CellSummary, file_bytes, growth, speed
-from spillway.bench.tables import file_megabytes, megabytes, metric_column, ratio_text, speed_text
-from spillway.harness.report.table import Entry, Table, markdown_table
+from spillway.bench.tables import (
+    file_megabytes,
+    indistinct,
+    megabytes,
+    metric_column,
+    ratio_text,
+    speed_text,
+)
+from spillway.harness.report import Entry, Table, markdown_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -118,7 +125,7 @@ def _of_the_runtime(cell: CellSummary) -> list[Entry]:
 
 
 def _fastest(cells: Cells) -> Claim:
-    over = {name: _over(cells[STREAMING], cells[name]) for name in (ROW, BUFFERED)}
+    over = {name: speed_ratio(cells[STREAMING], cells[name]) for name in (ROW, BUFFERED)}
     here = and_joined([f"{ratio_text(each)} times {name}" for name, each in over.items()])
     return Claim(
         "Arrow streaming is the fastest at 400,000 rows: 93,113 rows/s, 1.66 times the row-oriented writer, "
@@ -130,7 +137,7 @@ def _fastest(cells: Cells) -> Claim:
 
 def _row_leads(of: dict[int, Cells]) -> Claim:
     leads = {
-        rows: _all(_is_above(_over(cells[ROW], cells[name])) for name in (STREAMING, BUFFERED))
+        rows: _all(_is_above(speed_ratio(cells[ROW], cells[name])) for name in (STREAMING, BUFFERED))
         for rows, cells in of.items()
     }
     where = [f"{rows:,}" for rows, is_ahead in leads.items() if is_ahead]
@@ -155,7 +162,7 @@ def _growth(cells: Cells) -> Claim:
 
 def _sizes(cells: Cells) -> Claim:
     sizes = {name: _bytes(cells[name]) for name in GO}
-    groups = {name: counted(_row_groups(cells[name]), "row group") for name in GO}
+    groups = {name: counted(row_groups(cells[name]), "row group") for name in GO}
     return Claim(
         "All files have the same size: 28.3 MB at 400,000 rows",
         and_joined([f"{name} {file_megabytes(size)} MB in {groups[name]}" for name, size in sizes.items()]),
@@ -181,7 +188,7 @@ def _ahead(cells: Cells) -> str:
     others = sorted((each for name, each in cells.items() if name not in GO), key=lambda each: -_speed(each))
     own = [each for each in others if library(each.cell.backend) == OWN_LIBRARY][:1]
     peer = [each for each in others if library(each.cell.backend) != OWN_LIBRARY][:1]
-    said = [f"{each.cell.backend} {ratio_text(_over(each, best))} times" for each in (*own, *peer)]
+    said = [f"{each.cell.backend} {ratio_text(speed_ratio(each, best))} times" for each in (*own, *peer)]
     at, name = f"At {best.cell.rows:,} rows", best.cell.backend
     return f"{at} {and_joined(said)} the rows/s of {name}, the fastest in Go."
 
@@ -200,12 +207,6 @@ def _not(answer: bool | None) -> bool | None:  # noqa: FBT001 - of an answer
     return None if answer is None else not answer
 
 
-def _over(above: CellSummary, below: CellSummary) -> Ratio:
-    found = ratio(above, below, speed)
-    assert found is not None  # the cells of a run share its blocks
-    return found
-
-
 def _speed(cell: CellSummary) -> float:
     return cell.rows_per_second.median if cell.rows_per_second else 0.0
 
@@ -216,11 +217,5 @@ def _grown(cell: CellSummary) -> str:
 
 def _bytes(cell: CellSummary) -> int:
     found = cell.exact("bytes")
-    assert found is not None
-    return found[0]
-
-
-def _row_groups(cell: CellSummary) -> int:
-    found = cell.exact("row_groups")
     assert found is not None
     return found[0]

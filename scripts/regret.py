@@ -35,9 +35,15 @@ import pyarrow as pa
 from rich.progress import Progress
 
 import spillway
-from spillway.harness.environment import cpu_model, native_build, refuse_debug_build
-from spillway.harness.host import SampleWatch, noise_warnings, read_load
-from spillway.harness.report.table import Entry, Table, markdown_table
+from spillway.harness.environment import (
+    SampleWatch,
+    cpu_model,
+    native_build,
+    noise_warnings,
+    read_load,
+    refuse_debug_build,
+)
+from spillway.harness.report import plain_table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import corpus
@@ -45,7 +51,7 @@ import corpus
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from spillway.harness.host import HostReading
+    from spillway.harness.environment import HostReading
     from spillway.types import Encoding
 
 RESULTS = Path(__file__).resolve().parent.parent / "results" / "regret.json"
@@ -392,10 +398,6 @@ def means(regrets: Iterable[Regret]) -> list[str]:
 def worst(found: dict[str, Regret]) -> str:
     name = max(found, key=lambda name: found[name].cost)
     return f"{found[name].cost:+.1%} ({name})"
-
-
-def plain_table(header: tuple[str, ...], rows: list[list[str]]) -> str:
-    return markdown_table(Table("", header, [[Entry(text) for text in row] for row in rows], []))
 
 
 def main() -> None:

@@ -24,9 +24,8 @@ import targets
 from spillway.bench import record
 from spillway.bench.report import report_parts
 from spillway.bench.summary import RunSummary, read_run
-from spillway.harness.report.markdown import REPORT, document
-from spillway.harness.report.plots import Figure
-from spillway.harness.report.table import Entry, Table, markdown_table
+from spillway.harness.plots import Figure
+from spillway.harness.report import REPORT, document, plain_table
 from spillway.race import record as race_record
 from spillway.spark.pipeline import record as pipeline_record
 
@@ -96,8 +95,8 @@ def _calibration() -> str:
     ]
     costs = [[each["probe"], each["cost"]] for each in ledger["costs"]]
     parts = [
-        _plain_table(("probe", "planted effect", "planted", "seen"), readings),
-        _plain_table(("probe", "cost"), costs),
+        plain_table(("probe", "planted effect", "planted", "seen"), readings),
+        plain_table(("probe", "cost"), costs),
         f"Seen on {ledger['cpu_model']}, Linux {ledger['kernel']}.",
     ]
     return "\n\n".join(parts)
@@ -150,10 +149,6 @@ def _scale() -> dict[str, str]:
 def _filled(page: Path, texts: dict[str, str]) -> str:
     """A page with `texts` in its blocks of these names."""
     return _BLOCK.sub(lambda block: f"{block[1]}{texts[block[2]]}\n{block[3]}", page.read_text())
-
-
-def _plain_table(header: tuple[str, ...], rows: list[list[str]]) -> str:
-    return markdown_table(Table("", header, [[Entry(text) for text in row] for row in rows], []))
 
 
 def _amount(value: float, reading: dict[str, str]) -> str:

@@ -35,8 +35,9 @@ import scale_disk
 from scale_tables import CELLS, DISK, tables
 from spillway.harness import records
 from spillway.harness.environment import describe_run, refuse_debug_build
-from spillway.race.plan import Cell, Options
-from spillway.race.progress import Progress
+from spillway.race.cell import Progress
+from spillway.race.model import Cell
+from spillway.race.plan import Options
 from spillway.race.record import RACES
 from spillway.race.run import hold_races
 

@@ -8,10 +8,10 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from spillway.harness import records
-from spillway.harness.host import noise_warnings
-from spillway.harness.report.markdown import checkout, machine
-from spillway.harness.report.table import Entry, Table, markdown_table
-from spillway.race.plan import Cell
+from spillway.harness.environment import noise_warnings
+from spillway.harness.report import checkout, machine
+from spillway.harness.report import plain_table as _plain
+from spillway.race.model import Cell
 from spillway.race.record import RACES
 
 if TYPE_CHECKING:
@@ -90,10 +90,6 @@ def _source(folder: Path) -> str:
     environment = records.read_json(folder / records.ENVIRONMENT)
     lines = [f"`results/scale/{folder.name}`, {machine(environment)}.", *checkout(environment)]
     return " ".join(lines)
-
-
-def _plain(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return markdown_table(Table("", header, [[Entry(text) for text in row] for row in rows], []))
 
 
 @dataclass(frozen=True)

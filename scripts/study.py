@@ -25,13 +25,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import study_backends
-from spillway.bench.pair_table import pair_ratios
-from spillway.bench.ranking import ratio
+from spillway.bench.ratio_tables import pair_ratios
 from spillway.bench.summary import read_run, speed
-from spillway.bench.tables import ratio_text
-from spillway.harness.rank_tests import ALPHA, holm
-from spillway.harness.report.markdown import REPORT
-from spillway.harness.statistics import Ratio
+from spillway.bench.tables import ratio, ratio_text
+from spillway.harness.report import REPORT
+from spillway.harness.statistics import ALPHA, Ratio, holm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -19,10 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spillway._wording import counted
-from spillway.bench.quoting import FEWEST_TO_QUOTE
-from spillway.harness.host import noise_warnings
-from spillway.harness.report.markdown import checkout, document, machine, software, table_section
-from spillway.harness.report.table import Entry, Table
+from spillway.bench.conclusion import FEWEST_TO_QUOTE
+from spillway.harness.environment import noise_warnings
+from spillway.harness.report import Entry, Table, checkout, document, machine, software, table_section
 from spillway.harness.statistics import estimate, paired_ratio
 
 if TYPE_CHECKING:

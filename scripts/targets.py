@@ -22,8 +22,7 @@ import corpus
 from findings import COLD, FINDINGS, HEADER, JOB_OF_TABLE, KNOWN, NOTE, SIZED, UNSEEN, UNTUNED
 from spillway.bench.summary import read_run
 from spillway.harness.environment import git_state
-from spillway.harness.report.markdown import REPORT, checkout
-from spillway.harness.report.table import Entry, Table, markdown_table
+from spillway.harness.report import REPORT, Entry, Table, checkout, markdown_table
 
 if TYPE_CHECKING:
     from spillway.bench.summary import RunSummary

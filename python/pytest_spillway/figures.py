@@ -8,17 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from spillway import __version__
 from spillway._wording import and_joined, counted
-from spillway.bench.limit_proofs import limit_words
-from spillway.harness.environment import describe_machine
-from spillway.harness.host import noise_warnings
-from spillway.harness.rank_tests import change_of_pairs
+from spillway.harness.environment import describe_machine, noise_warnings
+from spillway.harness.limits.proof import limit_words
+from spillway.harness.statistics import change_of_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from spillway.bench.record import ProbeSample, Sample
-
-__all__ = ["comparison", "comparison_line", "figures_of", "host", "ratio_of_blocks", "report_lines"]
 
 _OF_HOST = ("cpu_model", "cores", "usable_cores", "memory_bytes", "kernel", "libc", "python", "libraries")
 

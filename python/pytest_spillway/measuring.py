@@ -14,23 +14,20 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
-from pytest_spillway import PROPERTY, clock
 from pytest_spillway.figures import comparison, figures_of, host, report_lines
 from pytest_spillway.reading_back import ReadingBack
+from pytest_spillway.timing import PROPERTY, clock
 from pytest_spillway.writers import Writer, writer_of
 from spillway import datasets
-from spillway.bench.limit_proofs import proved
-from spillway.bench.outputs import OutputFiles
+from spillway.bench.passes import probe_once
 from spillway.bench.plan import Cell
-from spillway.bench.probing import probe_once
-from spillway.bench.sample import SampleTaker, limits_of
+from spillway.bench.sample import OutputFiles, SampleTaker, limits_of
 from spillway.errors import OptionError, SpillwayError
-from spillway.harness.disk import require_disk
-from spillway.harness.environment import refuse_debug_build
+from spillway.harness.environment import refuse_debug_build, require_disk
 from spillway.harness.limits import Unlimited, choose_limiter
-from spillway.harness.limits.affinity import choose_cores
-from spillway.harness.options import parse_bytes
-from spillway.harness.schedule import Slot
+from spillway.harness.limits.detect import choose_cores
+from spillway.harness.limits.proof import proved
+from spillway.harness.plan import Slot, parse_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -40,8 +37,6 @@ if TYPE_CHECKING:
     from spillway.bench.record import Probe, ProbeSample, Sample
     from spillway.harness.limits import Limiter
     from spillway.harness.limits.proof import Proof
-
-__all__ = ["ParquetBenchmark", "WriterFailedError"]
 
 _ROWS = 100_000
 _FEWEST_PAIRS = 6  # with fewer, an interval of 95 % has no ends

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from spillway.datasets import PreparedInput
     from spillway.validation import Verdict
 
-__all__ = ["ReadingBack"]
-
 # How files name the library that wrote them, in `created_by`.
 _WRITTEN_BY = {"pyarrow": "parquet-cpp-arrow", "duckdb": "duckdb", "polars": "polars"}
 

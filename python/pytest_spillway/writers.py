@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from spillway import backends
 from spillway.backends.function import describe
-from spillway.bench.failures import outcome_words, reason
 from spillway.bench.plan import MODES
+from spillway.bench.summary import outcome_words, reason
 from spillway.errors import OptionError
 
 if TYPE_CHECKING:
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from spillway.backends import Mode
     from spillway.bench.record import Sample
-
-__all__ = ["Writer", "writer_of"]
 
 _OF_FUNCTIONS: Mode = "batches-retained"
 _PREFERRED: tuple[Mode, ...] = (_OF_FUNCTIONS, "batches")

@@ -84,8 +84,8 @@ def speed_ratios(path: str | Path) -> pa.Table:
         MissingExtraError: pyarrow is not installed.
     """
     from spillway.backends import OWN_LIBRARY, library  # noqa: PLC0415 - as below
-    from spillway.bench.ranking import rankings, ratio  # noqa: PLC0415
     from spillway.bench.summary import speed  # noqa: PLC0415
+    from spillway.bench.tables import rankings, ratio  # noqa: PLC0415
 
     run = _bench_run(path)
     rows = []
@@ -121,7 +121,7 @@ def crossovers(path: str | Path) -> pa.Table:
         CorruptFileError: A line of it is damaged.
         MissingExtraError: pyarrow is not installed.
     """
-    from spillway.bench.crossover import crossover_of  # noqa: PLC0415
+    from spillway.bench.ratio_tables import crossover_of  # noqa: PLC0415
 
     run = _bench_run(path)
     rows = []
@@ -162,7 +162,7 @@ def least_memory(path: str | Path) -> pa.Table:
         CorruptFileError: A line of it is damaged.
         MissingExtraError: pyarrow is not installed.
     """
-    from spillway.bench.least_memory_table import found_limits  # noqa: PLC0415
+    from spillway.bench.side_tables import found_limits  # noqa: PLC0415
 
     run = _bench_run(path)
     rows = []
@@ -193,7 +193,7 @@ def source_of(path: str | Path) -> str:
         CorruptFileError: A line of it is damaged.
     """
     from spillway._wording import counted  # noqa: PLC0415
-    from spillway.harness.report.markdown import bullets, checkout, machine, software  # noqa: PLC0415
+    from spillway.harness.report import bullets, checkout, machine, software  # noqa: PLC0415
 
     run = _bench_run(path)
     fewest = min((len(each.samples) for each in run.cells), default=0)
@@ -240,8 +240,7 @@ def verdicts(path: str | Path) -> dict[str, str]:
         MissingExtraError: pyarrow is not installed.
     """
     from spillway.bench.conclusion import headline  # noqa: PLC0415 - as above
-    from spillway.bench.ranking import rankings  # noqa: PLC0415
-    from spillway.bench.tables import setting_title  # noqa: PLC0415
+    from spillway.bench.tables import rankings, setting_title  # noqa: PLC0415
 
     run = _bench_run(path)
     return {setting_title(each): f"{headline(rankings(run, each)[0])}." for each in run.settings}

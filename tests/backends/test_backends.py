@@ -12,10 +12,9 @@ import pytest
 
 from spillway import backends, datasets
 from spillway.backends import Settings
-from spillway.backends.push_to_pull import PushToPull
-from spillway.backends.retain import retained
+from spillway.backends.sinks import PushToPull, retained
 from spillway.backends.tuned_encodings import choose_encodings
-from spillway.bench.worker import row_input
+from spillway.bench.worker import inputs
 from spillway.errors import OptionError, SpillwayError
 
 ROWS = 30_000
@@ -52,7 +51,7 @@ def settings(**changes):
 def chunks(batches, mode):
     if mode == "table":
         return [pa.Table.from_batches(batches)]
-    make = {"rows": row_input.dicts, "rows-json": row_input.dicts_from_json, "ndjson": row_input.ndjson}
+    make = {"rows": inputs.dicts, "rows-json": inputs.dicts_from_json, "ndjson": inputs.ndjson}
     return make.get(mode, list)(batches)
 
 

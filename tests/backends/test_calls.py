@@ -15,10 +15,10 @@ import spillway
 from spillway import backends, datasets
 from spillway.backends import Settings
 from spillway.backends.calls import call_of
-from spillway.bench.worker import row_input
+from spillway.bench.worker import inputs
 
 ROWS = 12_000
-FORMS = {"rows": row_input.dicts, "rows-json": row_input.dicts_from_json, "ndjson": row_input.ndjson}
+FORMS = {"rows": inputs.dicts, "rows-json": inputs.dicts_from_json, "ndjson": inputs.ndjson}
 NAMES = {
     "spillway": spillway,
     "pa": pa,

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spillway import datasets
-from spillway.bench.outputs import OutputFiles
 from spillway.bench.plan import Cell
-from spillway.bench.sample import SampleTaker, result_of
+from spillway.bench.sample import OutputFiles, SampleTaker, result_of
 from spillway.harness.limits import Unlimited
-from spillway.harness.limits.affinity import choose_cores
-from spillway.harness.schedule import Slot
+from spillway.harness.limits.detect import choose_cores
+from spillway.harness.plan import Slot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from spillway.bench.advice import BUSY, Demand, _worker_bytes, advise, best_of
-from spillway.cli.advise import _price, _rate, _setting
+from spillway.bench.exporting import BUSY, Demand, _worker_bytes, advise, best_of
 from spillway.cli.app import app
+from spillway.cli.runs import _price, _rate, _setting
 from spillway.errors import OptionError
 
 from .made_runs import ROOT, Writes, make_run

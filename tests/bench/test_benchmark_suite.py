@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from spillway.harness.probes.pools import thread_environment
+from spillway.harness.probes.process import thread_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 CHOSEN = "polars or pyarrow-buffered or duckdb"

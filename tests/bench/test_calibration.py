@@ -20,12 +20,10 @@ import pyarrow as pa
 import pytest
 
 from spillway.harness.environment import cpu_model
-from spillway.harness.probes import pools, rss, usage
-from spillway.harness.probes.curve import CurveProbe
-from spillway.harness.probes.garbage import GarbageProbe
-from spillway.harness.probes.gil import GilTicker
-from spillway.harness.probes.group import GroupProbe
-from spillway.harness.probes.memray_pass import read_curve
+from spillway.harness.probes import process, rss
+from spillway.harness.probes.curve import CurveProbe, read_curve
+from spillway.harness.probes.interpreter import GarbageProbe, GilTicker
+from spillway.harness.probes.process import GroupProbe
 
 pytestmark = pytest.mark.usefixtures("misbehaving")
 MIB = 1 << 20
@@ -150,7 +148,7 @@ def test_memory_that_was_allocated(tmp_path, enter):
 
 
 def test_what_pyarrows_pool_hands_out(enter):
-    totals = pools.PoolTotals()
+    totals = process.PoolTotals()
     held = [pa.allocate_buffer(MIB) for _ in range(50)]
     seen = totals.read()
     what = f"{len(held)} buffers of 1 MiB"
@@ -174,21 +172,21 @@ def test_collections_that_were_forced(probe, enter):
 
 
 def test_time_that_was_spent(enter):
-    before, end = usage.read_usage(), time.process_time() + 0.2
+    before, end = process.read_usage(), time.process_time() + 0.2
     while time.process_time() < end:
         pass
-    used = usage.usage_between(before, usage.read_usage())
+    used = process.usage_between(before, process.read_usage())
     seen = used["user_seconds"] + used["system_seconds"]
     enter("processor time", "200 ms of a loop", 200, seen * 1e3, "ms", within=0.1)
 
 
 def test_pages_that_were_touched(enter):
     pages = 10 * MIB // mmap.PAGESIZE
-    before = usage.read_usage()
+    before = process.read_usage()
     with mmap.mmap(-1, 10 * MIB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as block:
         for page in range(pages):
             block[page * mmap.PAGESIZE] = 1
-    seen = usage.usage_between(before, usage.read_usage())["minor_faults"]
+    seen = process.usage_between(before, process.read_usage())["minor_faults"]
     enter("page faults", f"{pages:,} pages of 4 KiB touched", pages, seen, "", within=0.02)
 
 
@@ -242,7 +240,7 @@ def test_readings_around_the_write_cost_microseconds_and_lie_outside_it(enter_co
         rss.reset_high_water()
         rss.read_memory()
         group.start()
-        usage.read_usage()
+        process.read_usage()
 
     each = processor_time(read, 200)
     enter_cost(

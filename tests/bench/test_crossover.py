@@ -9,9 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from spillway.bench.crossover import Crossover, crossover_of, crossover_text
-from spillway.bench.html import html_report
-from spillway.bench.report import run_tables
+from spillway.bench.ratio_tables import Crossover, crossover_of, crossover_text
+from spillway.bench.report import html_report, run_tables
 from spillway.bench.summary import CellSummary
 
 from .conftest import cell

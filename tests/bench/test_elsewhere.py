@@ -9,20 +9,16 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from spillway.bench.command import command_of
 from spillway.bench.conclusion import conclude
 from spillway.bench.figures import draw_figures
-from spillway.bench.html import write_html
-from spillway.bench.memory_table import memory_table
 from spillway.bench.plan import Options
-from spillway.bench.probe_cost import probe_costs
-from spillway.bench.ranking import rankings
 from spillway.bench.record import SAMPLES, SCHEMA
-from spillway.bench.report import write_report
-from spillway.bench.resume import read_begun
+from spillway.bench.report import write_html, write_report
+from spillway.bench.resume import command_of, read_begun
 from spillway.bench.run import _cores_here, _take_on_executors
+from spillway.bench.side_tables import memory_table, probe_costs
 from spillway.bench.summary import RunSummary, read_run
-from spillway.bench.tables import ranking_table
+from spillway.bench.tables import ranking_table, rankings
 from spillway.errors import OptionError
 from spillway.harness import records
 

@@ -14,8 +14,8 @@ from spillway.bench.figures import charts_across, charts_of, draw_figures
 from spillway.bench.record import ALLOCATIONS
 from spillway.bench.summary import read_run
 from spillway.harness import records
-from spillway.harness.report.markdown import REPORT
-from spillway.harness.report.plots import Axis, Chart, Line, drawn, embedded, lines, save, styles_of
+from spillway.harness.plots import Axis, Chart, Line, drawn, embedded, lines, save, styles_of
+from spillway.harness.report import REPORT
 
 from .made_runs import Writes, make_run
 

@@ -9,13 +9,11 @@ from html.parser import HTMLParser
 
 import pytest
 
-from spillway.bench.command import command_of
-from spillway.bench.figure_words import who_leads
-from spillway.bench.figures import charts_of
-from spillway.bench.html import html_report, write_html
-from spillway.bench.ranking import rankings
-from spillway.bench.report import run_tables
+from spillway.bench.figures import charts_of, who_leads
+from spillway.bench.report import html_report, run_tables, write_html
+from spillway.bench.resume import command_of
 from spillway.bench.summary import read_run
+from spillway.bench.tables import rankings
 
 from .made_runs import ROOT, Writes, make_run
 

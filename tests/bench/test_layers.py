@@ -20,8 +20,8 @@ PACKAGE = Path(spillway.__file__).parent
 MEASURED = """
 import json, sys
 from spillway.backends import load
-from spillway.bench.worker import main, mapped_input, row_input
-from spillway.harness.probes import garbage, gil, group, pools, rss, usage
+from spillway.bench.worker import inputs, main
+from spillway.harness.probes import interpreter, process, rss
 load("pyarrow-streaming")
 print(json.dumps([name for name in sys.modules if name.startswith("spillway.")]))
 """
@@ -57,8 +57,8 @@ def test_the_measured_process_imports_of_the_bench_its_worker_and_probes_alone()
         [sys.executable, "-c", MEASURED], capture_output=True, text=True, check=True, timeout=60
     )
     modules = {name for name in json.loads(done.stdout) if name.split(".")[1] in {"bench", "harness", "race"}}
-    probes = ("garbage", "gil", "group", "pools", "rss", "usage")
-    worker = ("main", "mapped_input", "row_input")
+    probes = ("interpreter", "process", "rss")
+    worker = ("inputs", "main")
     assert modules == {
         "spillway.bench",
         "spillway.bench.worker",

@@ -10,12 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from spillway.bench.html import html_report
-from spillway.bench.least_memory import STEP, bounds_of, find_least_memory, largest_limit, search
+from spillway.bench.conclusion import why_limits_not_quoted
+from spillway.bench.passes import STEP, bounds_of, find_least_memory, largest_limit, search
 from spillway.bench.progress import Progress
-from spillway.bench.quoting import why_limits_not_quoted
 from spillway.bench.record import LEAST_MEMORY, LIMIT_TRIAL_SCHEMA
-from spillway.bench.report import run_tables
+from spillway.bench.report import html_report, run_tables
 from spillway.bench.sample import outcome_of
 from spillway.bench.summary import read_run
 from spillway.harness import records

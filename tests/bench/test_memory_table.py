@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spillway.bench.memory_table import _faults, memory_table, written
 from spillway.bench.record import ALLOCATIONS
+from spillway.bench.side_tables import _faults, memory_table, written
 from spillway.bench.summary import read_run
 from spillway.harness import records
 

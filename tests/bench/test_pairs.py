@@ -10,11 +10,11 @@ import psutil
 import pytest
 from rich.console import Console
 
-from spillway.bench import pairs
-from spillway.bench.pair_table import pair_ratios, pair_table
-from spillway.bench.pairs import measure_pairs
+from spillway.bench import passes
+from spillway.bench.passes import measure_pairs
 from spillway.bench.plan import Options
 from spillway.bench.progress import Progress
+from spillway.bench.ratio_tables import pair_ratios, pair_table
 from spillway.bench.record import PAIR_SCHEMA, PAIRS
 from spillway.bench.report import write_report
 from spillway.bench.summary import read_run
@@ -132,9 +132,9 @@ def test_pairs_that_failed_are_counted(tmp_path, failed):
 
 def test_ctrl_c_ends_both_writes_of_a_pair(taker, disk_folder, monkeypatch):
     ended = []
-    write = pairs._write
-    monkeypatch.setattr(pairs, "_write", lambda *given: ended.append(write(*given)))
-    monkeypatch.setattr(pairs, "wait", Mock(side_effect=KeyboardInterrupt))
+    write = passes._write
+    monkeypatch.setattr(passes, "_write", lambda *given: ended.append(write(*given)))
+    monkeypatch.setattr(passes, "wait", Mock(side_effect=KeyboardInterrupt))
     cells = [cell("spillway"), cell("arro3")]
     before = set(psutil.Process().children())
     with pytest.raises(KeyboardInterrupt):

@@ -14,14 +14,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spillway.bench.page_cache import resident_share, warm
-from spillway.harness.probes import rss, usage
-from spillway.harness.probes.curve import CurveProbe
-from spillway.harness.probes.garbage import GarbageProbe
-from spillway.harness.probes.gil import GilTicker
-from spillway.harness.probes.group import GroupProbe
-from spillway.harness.probes.memray_pass import read_curve
-from spillway.harness.probes.pools import PoolTotals
+from spillway.bench.sample import resident_share, warm
+from spillway.harness.probes import process, rss
+from spillway.harness.probes.curve import CurveProbe, read_curve
+from spillway.harness.probes.interpreter import GarbageProbe, GilTicker
+from spillway.harness.probes.process import GroupProbe, PoolTotals
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -123,9 +120,9 @@ def test_the_garbage_probe_hears_only_its_phase():
 
 
 def test_written_bytes_are_seen(tmp_path):
-    before = usage.read_usage()
+    before = process.read_usage()
     (tmp_path / "file").write_bytes(bytes(3 * MIB))
-    assert usage.usage_between(before, usage.read_usage())["bytes_written"] >= 3 * MIB
+    assert process.usage_between(before, process.read_usage())["bytes_written"] >= 3 * MIB
 
 
 def test_memory_of_another_process_is_seen_over_time():

@@ -10,27 +10,28 @@ from pathlib import Path
 
 import pytest
 
-from spillway.bench.command import command_of
 from spillway.bench.conclusion import conclude
-from spillway.bench.plan import Options, plan_cells
-from spillway.bench.process_settings import (
+from spillway.bench.plan import (
     DEFAULT_PROCESS,
     PROCESS_NAMES,
+    Options,
     how_to_have,
+    plan_cells,
     process_setting,
     require_process_settings,
 )
+from spillway.bench.ratio_tables import variations
 from spillway.bench.record import ALLOCATIONS
 from spillway.bench.report import run_tables
+from spillway.bench.resume import command_of
 from spillway.bench.sample import limits_of
 from spillway.bench.summary import read_run
-from spillway.bench.variations import variations
 from spillway.errors import OptionError
 from spillway.harness import records
 from spillway.harness.limits import Unlimited
-from spillway.harness.limits.groups import v1_parents, v2_parents
-from spillway.harness.limits.quota import with_quota
-from spillway.harness.rank_tests import ALPHA
+from spillway.harness.limits.cgroup import v1_parents, v2_parents
+from spillway.harness.limits.detect import with_quota
+from spillway.harness.statistics import ALPHA
 
 from .conftest import cell
 from .made_runs import Writes, make_run

@@ -16,7 +16,7 @@ import pytest
 
 from spillway.backends.function import ArrowStream, Function, describe
 from spillway.errors import OptionError
-from spillway.harness.probes.pools import thread_environment
+from spillway.harness.probes.process import thread_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,19 +18,17 @@ import pytest
 from typer.testing import CliRunner
 
 import spillway
-from spillway.bench.builds import build_tables
 from spillway.bench.compare import METRICS, compare_pythons, compare_runs
-from spillway.bench.conclusion import conclude
-from spillway.bench.identity import measuring_files, of_same_code
+from spillway.bench.conclusion import build_tables, conclude
+from spillway.bench.identity import measuring_files, of_same_code, parse_pythons, python_environments
 from spillway.bench.plan import Options, plan_cells
-from spillway.bench.pythons import parse_pythons, python_environments
 from spillway.bench.record import SAMPLES
 from spillway.bench.summary import read_run
 from spillway.cli.app import app
-from spillway.cli.report import _short_tables
+from spillway.cli.runs import _short_tables
 from spillway.errors import OptionError
 from spillway.harness import records
-from spillway.harness.schedule import schedule
+from spillway.harness.plan import schedule
 
 from .conftest import cell
 from .made_runs import Writes, make_run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from spillway.bench.quoting import why_not_quoted
+from spillway.bench.conclusion import why_not_quoted
 
 from .made_runs import Writes, make_run
 

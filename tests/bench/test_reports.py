@@ -18,7 +18,7 @@ from spillway.cli.app import app as spillway
 from spillway.cli.bench import bench
 from spillway.errors import CorruptFileError
 from spillway.harness import records
-from spillway.harness.report.table import terminal_tables
+from spillway.harness.report import terminal_tables
 
 from .made_runs import ROOT
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from spillway.bench.plan import Options
 from spillway.bench.record import SAMPLES
-from spillway.bench.run import _take_samples
-from spillway.bench.stopping import StoppingRule, imprecise_cells
+from spillway.bench.run import StoppingRule, _take_samples
+from spillway.bench.summary import imprecise_cells
 from spillway.harness import records
-from spillway.harness.schedule import schedule
+from spillway.harness.plan import schedule
 
 from .conftest import cell
 

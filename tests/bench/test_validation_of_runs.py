@@ -6,7 +6,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from spillway.bench.check_outputs import require_engines
+from spillway.bench.passes import require_engines
 from spillway.bench.record import VALIDATION
 from spillway.cli.bench import bench
 from spillway.errors import JavaError

@@ -13,19 +13,15 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from spillway.bench.conclusion import conclude, verdict_caveats
-from spillway.bench.drift import drift_warnings
-from spillway.bench.failures import status_of, wrong_outputs
-from spillway.bench.html import html_report
-from spillway.bench.probe_cost import probe_cost, probe_costs
-from spillway.bench.ranking import rankings
-from spillway.bench.ratios import ratio_tables
+from spillway.bench.ratio_tables import ratio_tables
 from spillway.bench.record import PROBES
-from spillway.bench.report import write_report
-from spillway.bench.summary import read_run
-from spillway.bench.tables import ranking_table, short_tables
-from spillway.cli.report import report_run
+from spillway.bench.report import html_report, write_report
+from spillway.bench.side_tables import drift_warnings, probe_cost, probe_costs
+from spillway.bench.summary import read_run, status_of, wrong_outputs
+from spillway.bench.tables import ranking_table, rankings, short_tables
+from spillway.cli.runs import report_run
 from spillway.harness import records
-from spillway.harness.report.table import terminal_tables
+from spillway.harness.report import terminal_tables
 from spillway.harness.statistics import exceeds, paired_ratio
 from spillway.runs import verdicts
 

@@ -41,7 +41,7 @@ from spillway.bench.summary import read_run
 from spillway.bench.tables import megabytes
 from spillway.cli.bench import bench
 from spillway.harness import records
-from spillway.harness.options import parse_bytes
+from spillway.harness.plan import parse_bytes
 
 from ..counts import SOAK
 
@@ -212,7 +212,7 @@ def test_the_verdict_ends_the_output_with_code_that_runs(run):
 
 
 def test_all_tables_are_printed_when_asked_for(run):
-    from spillway.cli.report import report_run  # noqa: PLC0415 - what is under test
+    from spillway.cli.runs import report_run  # noqa: PLC0415 - what is under test
 
     console = Console(width=80, record=True, file=io.StringIO())
     assert report_run(console, run[0], verbose=True) == 0

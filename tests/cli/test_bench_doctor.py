@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import spillway
 from spillway.bench.doctor import Finding, verdict
-from spillway.cli.doctor import doctor
+from spillway.cli.bench import doctor
 
 app = typer.Typer()
 app.command()(doctor)

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spillway import datasets
-from spillway.datasets.random import inverse_cdf, log_uniform, pick, stream_key, words
-from spillway.datasets.traffic import Traffic
+from spillway.datasets.arrow import inverse_cdf, log_uniform, pick, stream_key, words
+from spillway.datasets.vocabulary import Traffic
 from spillway.errors import OptionError
 
 from ..counts import examples

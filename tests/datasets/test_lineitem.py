@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from spillway import datasets
-from spillway.datasets import lineitem
+from spillway.datasets import packaged
 from spillway.errors import MissingExtraError, OptionError
 
 
@@ -26,11 +26,11 @@ def test_lineitem_has_the_rows_that_were_asked_for(tmp_path, rows):
 
 def test_parts_in_turn_are_the_rows_of_the_whole():
     rows = 59_000
-    with lineitem.open_lineitem(rows) as whole:
+    with packaged.open_lineitem(rows) as whole:
         expected = pa.Table.from_batches(whole.batches)
     made = []
     for part in range(3):
-        with lineitem.open_lineitem(rows, part=part, parts=3) as stream:
+        with packaged.open_lineitem(rows, part=part, parts=3) as stream:
             made.append(pa.Table.from_batches(stream.batches, schema=stream.schema))
     assert all(part.num_rows for part in made)
     assert pa.concat_tables(made).equals(expected)
@@ -38,9 +38,9 @@ def test_parts_in_turn_are_the_rows_of_the_whole():
 
 def test_without_its_package_lineitem_names_the_extra(tmp_path, monkeypatch):
     def absent(_name):
-        raise lineitem.metadata.PackageNotFoundError
+        raise packaged.metadata.PackageNotFoundError
 
-    monkeypatch.setattr(lineitem.metadata, "version", absent)
+    monkeypatch.setattr(packaged.metadata, "version", absent)
     with pytest.raises(MissingExtraError, match=r"tpchgen-cli is needed .* pip install 'spillway\[bench\]'"):
         datasets.prepare("lineitem", rows=10, cache=tmp_path)
 

@@ -22,8 +22,9 @@ import spillway
 import spillway.delta
 from spillway import _native
 from spillway.delta.append import _wait_for_checkpoints
+from spillway.spark.run import job_of
 from spillway.spark.stream_jobs import batch_of
-from spillway.spark.write_job import Target, job_of
+from spillway.spark.write_job import Target
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 
-from spillway.harness.host import _own_seconds
+from spillway.harness.environment import _own_seconds
 
 BUSY = """
 import time

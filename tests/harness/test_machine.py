@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spillway.harness.machine import read_settings
+from spillway.harness.environment import read_settings
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from spillway.harness.rank_tests import ALPHA, change_of_pairs, change_of_runs, holm, least_p
+from spillway.harness.statistics import ALPHA, change_of_pairs, change_of_runs, holm, least_p
 
 SAMPLES = st.lists(st.floats(0.5, 2), min_size=2, max_size=14, unique=True)
 

@@ -6,7 +6,7 @@ import platform
 
 import pytest
 
-from spillway.harness.redaction import redact
+from spillway.harness.processes import redact
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spillway.harness.rank_tests import ALPHA, change_of_pairs
 from spillway.harness.statistics import (
+    ALPHA,
+    change_of_pairs,
     estimate,
     exact_value,
     exceeds,

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spillway import datasets
+from spillway.datasets.packaged import open_lineitem
 from spillway.errors import OptionError
 from spillway.spark import Sink
 from spillway.spark.master import cores_of
@@ -91,7 +92,7 @@ def test_parts_of_lineitem_in_turn_are_its_first_rows() -> None:
     source = LineitemRows(rows, tuple(count_lineitem(rows, parts, number) for number in range(parts)))
     assert sum(source.counts) > rows
     made = [batch for number in range(parts) for batch in source.make(number)]
-    with datasets.lineitem.open_lineitem(rows) as whole:
+    with open_lineitem(rows) as whole:
         expected = pa.Table.from_batches(whole.batches).slice(0, rows)
     assert pa.Table.from_batches(made, source.schema).equals(expected)
 

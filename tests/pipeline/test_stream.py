@@ -12,7 +12,7 @@ import pytest
 
 from spillway.errors import CheckFailedError, OptionError
 from spillway.spark import Pipeline, Sink, between, unique
-from spillway.spark.pipeline import stream
+from spillway.spark.pipeline import run
 from spillway.spark.pipeline.record import SCHEMA
 
 from .test_pipeline import ids, read
@@ -100,7 +100,7 @@ def test_a_batch_that_spark_did_not_commit_is_there_once(
     flow = Stream(tmp_path, table, transform=lambda rows: rows.dropDuplicates(["lat"]))
     flow.arrives(1, 99)
     flow.arrives(2, 98)
-    result = stream.Run.result
+    result = run.Run.result
 
     def ends_late(self: Any) -> Any:
         done = result(self)
@@ -109,7 +109,7 @@ def test_a_batch_that_spark_did_not_commit_is_there_once(
         return done
 
     with monkeypatch.context() as patched:
-        patched.setattr(stream.Run, "result", ends_late)
+        patched.setattr(run.Run, "result", ends_late)
         with pytest.raises(ConnectionAbortedError):
             flow.run(spark)
     assert ids(flow.to) == [0, 10]
@@ -136,7 +136,7 @@ def test_ctrl_c_leaves_nothing_of_a_batch(
 ) -> None:
     flow = Stream(tmp_path, "delta")
     flow.arrives(1, 2)
-    tasks, result, main = stream.Run._tasks, stream.Run.result, threading.get_ident()
+    tasks, result, main = run.Run._tasks, run.Run.result, threading.get_ident()
     ended: list[int] = []
 
     def interrupted(self: Any, *given: Any) -> Any:
@@ -152,8 +152,8 @@ def test_ctrl_c_leaves_nothing_of_a_batch(
             ended.append(self._name.batch)
 
     with monkeypatch.context() as patched:
-        patched.setattr(stream.Run, "_tasks", interrupted)
-        patched.setattr(stream.Run, "result", noted)
+        patched.setattr(run.Run, "_tasks", interrupted)
+        patched.setattr(run.Run, "result", noted)
         with pytest.raises(KeyboardInterrupt):
             flow.run(spark)
         # The batch ended before the run did.

@@ -17,14 +17,13 @@ from spillway.errors import ConcurrentDeleteDelete
 from spillway.race import committers
 from spillway.race.check import Verdict, check
 from spillway.race.location import Location, log_name
-from spillway.race.plan import Cell
-from spillway.race.workload import first_table, own_conditions, rows
-from spillway.race.works import WORKS
+from spillway.race.model import Cell, first_table, load, own_conditions, rows
+from spillway.race.works import OPERATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from spillway.race.wording import Step
+    from spillway.race.check import Step
 
 ROWS = 400
 DELETED = 5
@@ -47,10 +46,10 @@ def cell(committer: str = "row-level", work: str = "delete") -> Cell:
 def made(folder: Path, of: Cell, steps: Sequence[Step] = STEPS) -> Location:
     """A table in which these operations were done one after the other."""
     location = Location(str(folder / "table"))
-    committer = committers.load(of.committer)
+    committer = load(of.committer)
     committer.create(location, of)
     for step in steps:
-        WORKS[of.work].operation(of, *step).run(committer.writer(location, of))
+        OPERATIONS[of.work](of, *step).run(committer.writer(location, of))
     return location
 
 
@@ -248,17 +247,17 @@ def test_the_rows_of_an_operation_are_those_that_its_conditions_find(tmp_path: P
     for step in STEPS:
         found = table.scan(["writer", "number", "row", "message"], where=own_conditions(of, *step))
         columns = pa.table(found).to_pydict()
-        assert sorted(zip(*columns.values(), strict=True)) == WORKS["delete"].operation(of, *step).takes()
+        assert sorted(zip(*columns.values(), strict=True)) == OPERATIONS["delete"](of, *step).takes()
 
 
 def test_conflicts_of_delta_rs_are_told_by_their_words(tmp_path: Path) -> None:
     of = cell("delta-rs")
-    committer = committers.load("delta-rs")
+    committer = load("delta-rs")
     location = made(tmp_path, of, [])
     first, second = (deltalake.DeltaTable(location.uri) for _ in range(2))
-    WORKS["delete"].operation(of, 0, 0).by_delta_rs(first)
+    OPERATIONS["delete"](of, 0, 0).by_delta_rs(first)
     with pytest.raises(CommitFailedError) as raised:
-        WORKS["delete"].operation(of, 1, 0).by_delta_rs(second)
+        OPERATIONS["delete"](of, 1, 0).by_delta_rs(second)
     assert committer.conflict(raised.value) in {
         "ConcurrentAppend",
         "ConcurrentDeleteRead",
@@ -268,6 +267,6 @@ def test_conflicts_of_delta_rs_are_told_by_their_words(tmp_path: Path) -> None:
 
 
 def test_conflicts_of_spillway_are_told_by_their_class() -> None:
-    committer = committers.load("row-level")
+    committer = load("row-level")
     assert committer.conflict(ConcurrentDeleteDelete("words")) == "ConcurrentDeleteDelete"
     assert committer.conflict(TimeoutError("conflict")) is None

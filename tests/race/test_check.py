@@ -13,8 +13,7 @@ import spillway.delta
 from spillway.race.check import Verdict, check
 from spillway.race.committers.spillway import Spillway
 from spillway.race.location import Location, log_name
-from spillway.race.plan import Cell
-from spillway.race.workload import rows
+from spillway.race.model import Cell, rows
 
 CELL = Cell(committer="spillway", workload="merge", writers=4, rows=5)
 APPENDS = [(writer, 0) for writer in range(4)]

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from rich.console import Console
 
-from spillway.race.done_tables import DoneTables, creation_seconds
+from spillway.race.cell import DoneTables, Progress, creation_seconds
 from spillway.race.location import Location
-from spillway.race.progress import Progress
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from spillway.errors import OptionError
-from spillway.race.committers.protocol import Receipt
+from spillway.race.model import Cell, Receipt
 from spillway.race.open_loop import Responses, arrivals
-from spillway.race.plan import Cell, Options
+from spillway.race.plan import Options
 from spillway.race.summary import Setting, read_run
 from spillway.race.tables import _columns, detail_table
 from spillway.race.worker import _Race
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from spillway.race.committers.protocol import Committer
+    from spillway.race.model import Committer
 
 SEED = "1-0"
 PAUSE = 0.4

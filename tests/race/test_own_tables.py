@@ -12,13 +12,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from spillway.race import committers
 from spillway.race.check import Verdict, check
-from spillway.race.committers.protocol import OwnTable
 from spillway.race.location import Location
-from spillway.race.plan import Cell
+from spillway.race.model import Cell, OwnTable, rows
 from spillway.race.record import SCHEMA
-from spillway.race.workload import rows
 
 from .conftest import invoke, races_in
 
@@ -36,8 +33,8 @@ LOCKED = """
 import sqlite3, sys, threading, time
 from spillway.race.committers.iceberg import PyIceberg
 from spillway.race.location import Location
-from spillway.race.plan import Cell
-from spillway.race.workload import rows
+from spillway.race.model import Cell
+from spillway.race.model import rows
 
 folder, *lock = sys.argv[1:]
 cell, location, committer = Cell(committer="pyiceberg", writers=1), Location(folder), PyIceberg()
@@ -68,7 +65,7 @@ class Table:
 
 
 def verdict_on(appends: Sequence[tuple[int, int]], monkeypatch: pytest.MonkeyPatch) -> Verdict:
-    monkeypatch.setattr(committers, "load_own", lambda _: Table(appends))
+    monkeypatch.setattr("spillway.race.check.load_own", lambda _: Table(appends))
     return check(Location("/nowhere"), CELL, APPENDS)
 
 

@@ -6,11 +6,12 @@ import pytest
 
 from spillway.errors import MissingExtraError, OptionError
 from spillway.race import committers
-from spillway.race.limits import reason_to_skip
 from spillway.race.location import Location
-from spillway.race.plan import Cell, Options, parse_spread, plan_cells
-from spillway.race.quantiles import quantile
-from spillway.race.targets import TARGETS, target_cells
+from spillway.race.model import Cell, load
+from spillway.race.open_loop import quantile
+from spillway.race.plan import Options, parse_spread, plan_cells
+from spillway.race.run import reason_to_skip
+from spillway.race.tables import TARGETS, target_cells
 
 
 def options(**changes: object) -> Options:
@@ -94,7 +95,7 @@ def test_a_missing_library_of_another_format_names_its_extra(
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(MissingExtraError, match=rf"{package} is needed .* 'spillway\[peers\]'"):
-        committers.load(name)
+        load(name)
     cell = Cell(committer=name, workload="append-only", writers=1)
     assert reason_to_skip(cell) == f"{package} is not installed: pip install 'spillway[peers]'"
 
@@ -116,7 +117,7 @@ def test_tables_of_another_format_race_where_they_are_named_by_appends_alone(
 def test_a_missing_library_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(MissingExtraError, match=r"pip install 'spillway\[race\]'"):
-        committers.load("delta-rs")
+        load("delta-rs")
     cell = Cell(committer="delta-rs-retry", workload="merge", writers=1)
     assert "pip install 'spillway[race]'" in (reason_to_skip(cell) or "")
     assert "native module" in (reason_to_skip(Cell(committer="spillway", workload="merge", writers=1)) or "")

@@ -18,13 +18,12 @@ import pytest
 
 from spillway.harness import records
 from spillway.race import committers, worker
-from spillway.race.figures import draw_figures
 from spillway.race.location import Location
-from spillway.race.plan import Cell
+from spillway.race.model import Cell
 from spillway.race.record import RACES
-from spillway.race.report import write_report
+from spillway.race.report import draw_figures, write_report
 from spillway.race.summary import read_run
-from spillway.race.targets import targets_table
+from spillway.race.tables import targets_table
 
 from ..counts import SOAK
 from .conftest import ON_DISK, invoke, races_in, start

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spillway.race.plan import Cell
+from spillway.race.model import Cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

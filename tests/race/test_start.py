@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spillway.race import worker
-from spillway.race.plan import Cell
+from spillway.race.model import Cell
 from spillway.race.worker_processes import START
 
 if TYPE_CHECKING:

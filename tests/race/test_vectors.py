@@ -14,9 +14,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import spillway.delta
+from spillway.race.check import deleted_rows, replay
 from spillway.race.location import Location, log_name
-from spillway.race.log import replay
-from spillway.race.vectors import deleted_rows
 
 from ..counts import examples
 

@@ -10,15 +10,14 @@ import pytest
 
 from spillway.harness import records
 from spillway.race import committers
-from spillway.race.figures import draw_figures
 from spillway.race.location import Location
-from spillway.race.plan import FILE_ROWS, Cell, Options, plan_cells
+from spillway.race.model import FILE_ROWS, WORKS, Cell, load
+from spillway.race.plan import Options, plan_cells
 from spillway.race.record import RACES, SCHEMA
-from spillway.race.report import write_report
+from spillway.race.report import draw_figures, write_report
 from spillway.race.summary import read_run
-from spillway.race.targets import targets_table
-from spillway.race.works import WORKS
-from spillway.race.works.optimize import Compaction
+from spillway.race.tables import targets_table
+from spillway.race.works import OPERATIONS, Compaction
 
 from ..counts import SOAK, count
 from .conftest import invoke, races_in
@@ -172,12 +171,12 @@ def test_an_optimiser_compacts_beside_writers(out: Path) -> None:
 @pytest.mark.parametrize("committer", committers.able("optimize"))
 def test_a_compaction_counts_the_files_that_it_replaces(tmp_path: Path, committer: str) -> None:
     cell = Cell(committer=committer, work="optimize", writers=2, partitions="one", file_rows=40)
-    by, location = committers.load(committer), Location(str(tmp_path / "t"))
+    by, location = load(committer), Location(str(tmp_path / "t"))
     by.create(location, cell)
     writer = by.writer(location, cell)
     replaced = []
     for _ in range(2):
-        WORKS["append"].operation(cell, 1, 0).run(writer)
+        OPERATIONS["append"](cell, 1, 0).run(writer)
         for _ in range(2):
             compaction = Compaction()
             writer.change(compaction)
@@ -285,7 +284,7 @@ def test_operations_of_a_race_change_different_rows() -> None:
             row
             for writer in range(cell.writers)
             for number in range(cell.appends)
-            for operation in [WORKS[work].operation(cell, writer, number)]
+            for operation in [OPERATIONS[work](cell, writer, number)]
             for row in (*operation.takes(), *operation.puts())
         ]
         # An update has a row as it was, and as it is then. Beside an optimiser four of the seven update.
@@ -297,7 +296,7 @@ def test_operations_of_a_race_change_different_rows() -> None:
 def test_half_of_the_writers_of_each_process_delete(processes: int) -> None:
     cell = Cell(committer="row-level", work="mixed", writers=32, processes=processes, file_rows=FILE_ROWS)
     for process in range(processes):
-        kinds = [WORKS["mixed"].operation(cell, writer, 0).kind for writer in cell.share(process)]
+        kinds = [OPERATIONS["mixed"](cell, writer, 0).kind for writer in cell.share(process)]
         assert kinds.count("delete") == kinds.count("append")
 
 

@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spillway.reading.files import open_pipe, open_rows
-from spillway.reading.piped import interruptible
-from spillway.reading.text import TextOptions
+from spillway.reading.text import TextOptions, interruptible
 
 from .conftest import CODECS, TABLE, compressed, encoded, names, refused, rows_as, run, written
 

@@ -17,8 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import spillway.delta
-from spillway.shell.lines import slices
-from spillway.shell.schemas import inferred
+from spillway.shell.schemas import inferred, slices
 
 from ..counts import examples
 from .conftest import ROWS, encoded, names, refused, run, written

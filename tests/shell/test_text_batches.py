@@ -15,9 +15,8 @@ import pytest
 from spillway.errors import CorruptFileError
 from spillway.reading import files as reading
 from spillway.reading.files import open_pipe, open_rows
-from spillway.reading.piped import interruptible
 from spillway.reading.sources import FileSource, find_files, open_files
-from spillway.reading.text import TextOptions, Utf8Stream
+from spillway.reading.text import TextOptions, Utf8Stream, interruptible
 
 from .conftest import compressed, encoded
 

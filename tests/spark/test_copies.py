@@ -23,7 +23,8 @@ from spillway.spark.folder_storage import FolderStorage
 from spillway.spark.left_uploads import find_uploads
 from spillway.spark.pipeline import audit
 from spillway.spark.row_sums import RowSums
-from spillway.spark.write_job import Job, Target, job_of
+from spillway.spark.run import job_of
+from spillway.spark.write_job import Job, Target
 
 from ..counts import examples
 from ..stores.server import Instead, Late, Proxy

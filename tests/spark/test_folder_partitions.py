@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 import spillway
 from spillway.errors import OptionError
 from spillway.spark.folder_partitions import where_holds
-from spillway.spark.write_job import Target, job_of
+from spillway.spark.run import job_of
+from spillway.spark.write_job import Target
 
 from ..conditions import COMPARE
 from ..counts import examples

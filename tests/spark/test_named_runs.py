@@ -10,7 +10,8 @@ import pytest
 from spillway.errors import OptionError
 from spillway.spark.folder_job import FolderJob
 from spillway.spark.folder_storage import FolderStorage
-from spillway.spark.write_job import Target, job_of
+from spillway.spark.run import job_of
+from spillway.spark.write_job import Target
 
 from .test_jobs import SCHEMA, begun, hidden, ids, rows, spoil
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 import spillway
 from spillway.spark.partition_groups import in_groups
-from spillway.spark.write_job import Target, job_of
+from spillway.spark.run import job_of
+from spillway.spark.write_job import Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

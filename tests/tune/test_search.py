@@ -14,10 +14,8 @@ from spillway import datasets
 from spillway.cli.app import app
 from spillway.errors import SpillwayError
 from spillway.tune import search
-from spillway.tune.choice import DICTIONARY, Choice, Codec, ColumnChoice
-from spillway.tune.columns import Cost, choices_of, measure_columns
-from spillway.tune.search import Candidate, tune
-from spillway.tune.tables import verdict
+from spillway.tune.search import Candidate, Cost, choices_of, measure_columns, tune, verdict
+from spillway.tune.writers import DICTIONARY, Choice, Codec, ColumnChoice
 
 ROWS = 20_000
 SNAPPY, ZSTD = Codec("snappy"), Codec("zstd", 1)

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spillway.tune.choice import DICTIONARY, LIBRARYS_OWN, Choice, Codec, ColumnChoice
-from spillway.tune.writers import WRITERS
+from spillway.tune.writers import DICTIONARY, LIBRARYS_OWN, WRITERS, Choice, Codec, ColumnChoice
 
 from ..counts import examples
 

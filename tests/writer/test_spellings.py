@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 import spillway
 import spillway.spark
 from spillway._spellings import ELSEWHERE, option_of
-from spillway.cli.names import meant
+from spillway.cli.common import meant
 from spillway.types import DatasetKeywords, WriterKeywords
 
 WRITER = set(WriterKeywords.__annotations__)

@@ -10,7 +10,7 @@ from arro3.core import __version__
 from arro3.io import write_parquet
 
 from spillway.backends.protocol import BATCHES_AND_TABLE
-from spillway.backends.push_to_pull import PushToPull
+from spillway.backends.sinks import PushToPull
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from spillway.backends.protocol import Mode, Settings, Sink
     from spillway.backends.tuned_encodings import EncodingChoice
-
-__all__ = ["Arro3", "Arro3Tuned"]
 
 
 class Arro3:

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from spillway.backends.protocol import Settings
 
-__all__ = ["call_of"]
-
 _WIDTH = 76  # of a terminal, behind an indent
 _SPILLWAY_LEVELS = {"zstd": 1, "gzip": 6, "brotli": 1}  # where none is given
 _PYARROW_ROW_GROUP = 1 << 20  # pyarrow's own default, and Spillway's

@@ -8,7 +8,7 @@ import datafusion
 from datafusion import DataFrameWriteOptions, ParquetWriterOptions, SessionConfig, SessionContext
 
 from spillway.backends.protocol import BATCHES_AND_TABLE
-from spillway.backends.retain import Gathered
+from spillway.backends.sinks import Gathered
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from spillway.backends.protocol import Mode, Settings, Sink
-
-__all__ = ["DataFusion"]
 
 
 class DataFusion:

@@ -9,16 +9,13 @@ import duckdb
 import pyarrow as pa
 
 from spillway.backends.protocol import BATCHES_AND_TABLE
-from spillway.backends.push_to_pull import PushToPull
+from spillway.backends.sinks import PushToPull
 from spillway.errors import OptionError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from spillway.backends.protocol import Mode, Settings, Sink
-
-__all__ = ["DuckDB", "DuckDBNdjson"]
-
 
 _TYPES = {
     "bool": "BOOLEAN",

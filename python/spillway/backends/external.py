@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from spillway.backends.protocol import Mode, Settings
 
-__all__ = ["External", "Program", "programs"]
-
 _VARIABLE = "SPILLWAY_EXTERNAL"
 _NUMBERS = ("seconds", "user_seconds", "system_seconds", "baseline_bytes", "peak_bytes")
 _NEEDED = ("rows", "version", *_NUMBERS)

@@ -10,15 +10,13 @@ import pyarrow as pa
 from pyarrow import types
 
 from spillway.backends.protocol import BATCHES_AND_TABLE
-from spillway.backends.retain import Gathered
+from spillway.backends.sinks import Gathered
 from spillway.errors import OptionError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from spillway.backends.protocol import Mode, Settings, Sink
-
-__all__ = ["Fastparquet"]
 
 # With nulls beside the values: numpy's integers have none, and its floats have NaN in their place.
 _MASKED: dict[pa.DataType, Any] = {

@@ -21,15 +21,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from spillway.backends.registry import FUNCTION_PREFIX
+from spillway.backends.protocol import FUNCTION_PREFIX
 from spillway.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from spillway.backends.protocol import Mode, Settings
-
-__all__ = ["ArrowStream", "Function", "describe"]
 
 _REMEDY = "define it with `def` at the top level of a module"
 

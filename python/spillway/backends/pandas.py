@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from spillway.backends.protocol import BATCHES_AND_TABLE
-from spillway.backends.retain import Gathered
+from spillway.backends.sinks import Gathered
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from spillway.backends.protocol import Mode, Settings, Sink
-
-__all__ = ["Pandas"]
 
 
 class Pandas:

@@ -9,15 +9,13 @@ import polars as pl
 import pyarrow as pa
 
 from spillway.backends.protocol import BATCHES_AND_TABLE
-from spillway.backends.retain import retained
+from spillway.backends.sinks import retained
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
     from spillway.backends.protocol import Mode, Settings
-
-__all__ = ["Polars", "PolarsNdjson", "PolarsRows"]
 
 
 class _Library:

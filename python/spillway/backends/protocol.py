@@ -10,10 +10,11 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["BATCHES_AND_TABLE", "CODECS", "Backend", "Codec", "JvmBackend", "Mode", "Settings", "Sink"]
-
 Mode = Literal["batches", "batches-retained", "table", "rows", "rows-json", "ndjson"]
 Codec = Literal["zstd", "snappy", "lz4", "gzip", "brotli", "uncompressed"]
+
+FUNCTION_PREFIX = "function:"
+"""The start of a backend's name that is one function; the rest is the path of the file that describes it."""
 
 BATCHES_AND_TABLE: frozenset[Mode] = frozenset({"batches", "batches-retained", "table"})
 """The modes of a backend that takes Arrow."""

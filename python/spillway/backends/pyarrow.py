@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spillway.backends.protocol import BATCHES_AND_TABLE
-from spillway.backends.retain import Gathered, retained
+from spillway.backends.sinks import Gathered, retained
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,15 +17,6 @@ if TYPE_CHECKING:
 
     from spillway.backends.protocol import Mode, Settings, Sink
     from spillway.backends.tuned_encodings import EncodingChoice
-
-__all__ = [
-    "PyarrowBuffered",
-    "PyarrowNdjson",
-    "PyarrowRows",
-    "PyarrowStreaming",
-    "PyarrowStreamingTuned",
-    "with_text_for_times",
-]
 
 _Codec = Literal["gzip", "brotli", "lz4", "zstd", "snappy", "none"]
 

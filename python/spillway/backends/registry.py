@@ -7,7 +7,7 @@ import importlib.util
 import os
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from spillway.backends.protocol import BATCHES_AND_TABLE
+from spillway.backends.protocol import BATCHES_AND_TABLE, FUNCTION_PREFIX
 from spillway.errors import JavaError, MissingExtraError, OptionError, SpillwayError
 
 if TYPE_CHECKING:
@@ -17,27 +17,9 @@ if TYPE_CHECKING:
     from spillway.backends.external import Program
     from spillway.backends.protocol import Backend, Mode
 
-__all__ = [
-    "ENTRY_POINT_GROUP",
-    "EXTERNAL_VARIABLE",
-    "FUNCTION_PREFIX",
-    "OWN_LIBRARY",
-    "SPARK_LIBRARY",
-    "is_external",
-    "library",
-    "load",
-    "missing",
-    "modes",
-    "module_of",
-    "names",
-    "with_modes",
-]
-
 ENTRY_POINT_GROUP = "spillway.backends"
 EXTERNAL_VARIABLE = "SPILLWAY_EXTERNAL"
 """The variable that lists the TOML files of external programs, separated as in ``$PATH``."""
-FUNCTION_PREFIX = "function:"
-"""The start of a backend's name that is one function; the rest is the path of the file that describes it."""
 OWN_LIBRARY = "spillway"
 """The `library` of the backends that are Spillway's own writer."""
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyspark
 
 from spillway.backends.protocol import BATCHES_AND_TABLE
-from spillway.backends.retain import retained
+from spillway.backends.sinks import retained
 from spillway.errors import OptionError, SpillwayError
 from spillway.spark.session import delta_release, quiet_log, start_session, stop_session
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from spillway.backends.protocol import Mode, Settings
-
-__all__ = ["SparkDelta", "SparkParquet"]
 
 # Rows before a JVM of one core has compiled what a write spends its time in; see the seconds of warm-up
 # writes in any record.

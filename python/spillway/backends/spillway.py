@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from spillway.types import WriterKeywords
     from spillway.writer import WriteResult
 
-__all__ = ["Spillway", "Spillway16MB", "SpillwayNdjson", "SpillwayRows"]
-
 
 class Spillway:
     """Batches go to the writer one at a time; a table goes to `write_parquet`."""

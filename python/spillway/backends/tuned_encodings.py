@@ -17,8 +17,6 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["EncodingChoice", "choose_encodings", "leaf_paths"]
-
 _LOGS = {
     **dict.fromkeys(
         (

@@ -15,25 +15,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from spillway import backends
-from spillway.bench.outputs import OutputFiles
-from spillway.bench.sample import SampleTaker, limits_of
+from spillway.bench.sample import OutputFiles, SampleTaker, limits_of
 from spillway.errors import OptionError
-from spillway.harness.disk import require_disk
-from spillway.harness.environment import describe_machine, refuse_debug_build
-from spillway.harness.host import read_load
+from spillway.harness.environment import describe_machine, read_load, refuse_debug_build, require_disk
 from spillway.harness.limits import Unlimited, choose_limiter
-from spillway.harness.limits.affinity import choose_cores
+from spillway.harness.limits.detect import choose_cores
 from spillway.harness.limits.proof import prove
-from spillway.harness.redaction import redact
+from spillway.harness.processes import redact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from spillway.bench.plan import Cell
     from spillway.harness.limits import Limiter
-    from spillway.harness.schedule import Slot
-
-__all__ = ["Block", "Part", "Survey", "survey", "take_block"]
+    from spillway.harness.plan import Slot
 
 _CHUNK_BYTES = 4 << 20
 _LOCK = "spillway-bench.lock"

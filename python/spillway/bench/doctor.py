@@ -13,22 +13,25 @@ from typing import TYPE_CHECKING, Literal
 
 from spillway import backends
 from spillway._wording import counted
-from spillway.bench.check_outputs import require_engines
-from spillway.bench.page_cache import resident_share
+from spillway.bench.passes import require_engines
+from spillway.bench.sample import resident_share
 from spillway.errors import SpillwayError
-from spillway.harness.disk import on_disk
-from spillway.harness.environment import native_build, refuse_debug_build
-from spillway.harness.host import SampleWatch, noise_warnings, read_load
+from spillway.harness.environment import (
+    SampleWatch,
+    native_build,
+    noise_warnings,
+    on_disk,
+    read_load,
+    read_settings,
+    refuse_debug_build,
+)
 from spillway.harness.limits import detect_limiters
 from spillway.harness.limits.detect import LIMIT_KINDS
 from spillway.harness.limits.proof import prove
-from spillway.harness.machine import read_settings
 from spillway.harness.probes import rss
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-__all__ = ["Finding", "examine", "verdict"]
 
 _PLANTED = 200 << 20
 _CANARY_LIMIT = 256 << 20

@@ -2,13 +2,25 @@
 
 Samples compare only where these are equal. A library's own version is not among them: to compare two of them
 is what a comparison is for. Comments and docstrings do not count.
+
+The process runs the environment's interpreter and the environment's libraries. The code that measures, and
+that calls the libraries, is this one's in both, so that a ratio is of the libraries alone: a folder with the
+package ``spillway`` and nothing else comes first on the path. Only a measured writer of Spillway's own is the
+environment's, which has to be measured by the same code.
 """
 
 from __future__ import annotations
 
 import ast
 import importlib.util
+import json
+import os
+import re
 import shutil
+import subprocess
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,20 +29,14 @@ import pyarrow as pa
 
 import spillway
 from spillway import backends
+from spillway.backends import OWN_LIBRARY, library
 from spillway.bench import worker
 from spillway.errors import OptionError
 from spillway.harness import probes
+from spillway.harness.environment import refuse_debug_build
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-__all__ = [
-    "describe_benchmark",
-    "fingerprint_of_code",
-    "fingerprint_of_rows",
-    "measuring_files",
-    "of_same_code",
-]
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _DIGEST_BYTES = 8
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
@@ -129,3 +135,153 @@ def _path(module: str) -> Path:
     if spec is None or spec.origin is None:
         raise OptionError(f"the source of {module}, which is measured, is not found: install it again")
     return Path(spec.origin)
+
+
+_SURVEY = Path(__file__).with_name("python_survey.py")
+_SURVEY_SECONDS = 120
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+# Which say where another interpreter's modules lie.
+_OF_THIS_PYTHON = ("PYTHONPATH", "PYTHONHOME", "PYTHONEXECUTABLE", "VIRTUAL_ENV")
+
+
+@dataclass(frozen=True)
+class PythonEnvironment:
+    """A Python environment in which backends are measured.
+
+    Attributes:
+        name: Its name in ``--python``.
+        interpreter: The path of its interpreter.
+        shared: The folder with this package alone.
+        missing: Why each backend that cannot run there cannot.
+        pools: The memory pools of its pyarrow.
+        described: Its Python and libraries, for the record.
+    """
+
+    name: str
+    interpreter: Path
+    shared: Path
+    missing: Mapping[str, str]
+    pools: Sequence[str]
+    described: dict[str, Any]
+
+    def variables(self, environment: Mapping[str, str], backend: str) -> dict[str, str]:
+        """The environment variables of a process that measures a backend there."""
+        return _variables(environment, None if library(backend) == OWN_LIBRARY else self.shared)
+
+    def version_of(self, name: str) -> str | None:
+        """The version of a distribution that it has; None where it has none, or where nobody asks."""
+        return next((each["version"] for each in self.described["libraries"] if each["name"] == name), None)
+
+
+def parse_pythons(given: Iterable[str]) -> dict[str, Path]:
+    """The interpreters by name, of arguments NAME=PATH.
+
+    Raises:
+        OptionError: One is not of this form, or names no interpreter.
+    """
+    found: dict[str, Path] = {}
+    for text in given:
+        name, equals, path = text.partition("=")
+        if not (equals and path and _NAME.fullmatch(name)):
+            raise OptionError(f"--python {text!r}: give NAME=PATH, as old=venvs/old/bin/python")
+        if name in found:
+            raise OptionError(f"--python {name}: two environments have this name")
+        found[name] = _interpreter(name, Path(path).expanduser())
+    return found
+
+
+def _interpreter(name: str, path: Path) -> Path:
+    """The interpreter that a path is, or that an environment's folder has. A link stays a link."""
+    place = path / "bin" / "python" if path.is_dir() else path
+    if not (place.is_file() and os.access(place, os.X_OK)):
+        raise OptionError(
+            f"--python {name}={path}: there is no interpreter: name one, or the folder of an environment "
+            f"with bin/python in it"
+        )
+    return place.absolute()
+
+
+@contextmanager
+def python_environments(
+    interpreters: Mapping[str, Path], backends: Sequence[str]
+) -> Iterator[dict[str, PythonEnvironment]]:
+    """The environments by name, for as long as processes start in them.
+
+    Args:
+        interpreters: Their interpreters by name.
+        backends: The backends that are to be measured there.
+
+    Raises:
+        OptionError: Nothing can be measured in one; the message says what is missing.
+    """
+    with tempfile.TemporaryDirectory(prefix="spillway-python-") as folder:
+        shared = Path(folder)
+        (shared / spillway.__name__).symlink_to(Path(spillway.__file__).absolute().parent)
+        yield {name: _look_at(name, path, shared, backends) for name, path in interpreters.items()}
+
+
+def _look_at(name: str, interpreter: Path, shared: Path, backends: Sequence[str]) -> PythonEnvironment:
+    own = [each for each in backends if library(each) == OWN_LIBRARY]
+    others = [each for each in backends if each not in own]
+    found = _survey(name, interpreter, shared, others)
+    if found["refusal"] is not None:
+        raise OptionError(f"--python {name}: {found['refusal']}")
+    missing = {backend: _reason(name, backend, why) for backend, why in found["missing"].items()}
+    described = {key: found[key] for key in ("python", "libraries", "pyarrow_build")}
+    build = None
+    if own:
+        ours = _survey(name, interpreter, None, own)
+        why = _why_not_own(ours, own)
+        if why is None:
+            refuse_debug_build(ours, f"the environment {name}")
+            build = ours["native_build"]
+        else:
+            missing |= dict.fromkeys(own, f"in the environment {name}: {why}")
+    return PythonEnvironment(
+        name, interpreter, shared, missing, found["pools"], {"name": name, **described, "native_build": build}
+    )
+
+
+def _survey(name: str, interpreter: Path, shared: Path | None, backends: Sequence[str]) -> dict[str, Any]:
+    """What an environment says of itself.
+
+    Raises:
+        OptionError: It says nothing.
+    """
+    try:
+        done = subprocess.run(
+            [interpreter, _SURVEY],
+            input=json.dumps(list(backends)),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_SURVEY_SECONDS,
+            # The script's folder is no place for imports: names there are also those of the standard library.
+            env={**_variables(os.environ, shared), "PYTHONSAFEPATH": "1"},
+        )
+        answer: dict[str, Any] = json.loads(done.stdout)
+    except (OSError, subprocess.TimeoutExpired, ValueError) as error:
+        raise OptionError(f"--python {name}: {interpreter} is no Python that answers: {error}") from error
+    return answer
+
+
+def _reason(name: str, backend: str, why: str) -> str:
+    """Why a backend cannot run in an environment, which needs its library and no extra of this package."""
+    package = library(backend)
+    if "pip install 'spillway[" not in why:
+        return f"in the environment {name}: {why}"
+    return f"{package} is not installed in the environment {name}: pip install {package} there"
+
+
+def _why_not_own(found: dict[str, Any], backends: Sequence[str]) -> str | None:
+    """Why Spillway's own writers cannot be measured in an environment that says this of itself."""
+    if found["refusal"] is not None:
+        return str(found["refusal"])
+    if not of_same_code(measuring_files(backends), Path(found["spillway"])):
+        return "its spillway measures by other code than this one, and a difference might be of that"
+    return None
+
+
+def _variables(environment: Mapping[str, str], path: Path | None) -> dict[str, str]:
+    kept = {key: value for key, value in environment.items() if key not in _OF_THIS_PYTHON}
+    return kept if path is None else {**kept, "PYTHONPATH": str(path)}

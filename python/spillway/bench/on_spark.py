@@ -26,6 +26,7 @@ from spillway.harness.environment import CHECKED_BUILD
 from spillway.spark.failures import explained, interrupts_put_off
 from spillway.spark.master import cores_of, open_session, require_spark
 from spillway.spark.pack import pack, requirements
+from spillway.spark.pipeline.progress import NO_EXECUTOR, PATIENCE_SECONDS, tasks_of
 from spillway.spark.session import stop_session
 
 if TYPE_CHECKING:
@@ -33,14 +34,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from spillway.bench.outputs import OutputFiles
     from spillway.bench.plan import Cell, Options
     from spillway.bench.progress import Progress
     from spillway.bench.record import Sample
-    from spillway.bench.sample import SampleTaker
-    from spillway.harness.schedule import Slot
-
-__all__ = ["BEST", "Cluster", "Executors", "require_cluster", "running"]
+    from spillway.bench.sample import OutputFiles, SampleTaker
+    from spillway.harness.plan import Slot
 
 Result = TypeVar("Result")
 
@@ -48,7 +46,6 @@ BEST = "best"
 """The limit kind of options that take the best one of an executor."""
 
 _POLL_SECONDS = 0.25
-_PATIENCE_SECONDS = 20.0
 _FETCH_BYTES = 64 << 20
 _MEMORY = "2g"
 
@@ -443,26 +440,16 @@ class _Watch:
     """Says how many jobs run, and that none does where that lasts."""
 
     def __init__(self, context: Any, group: str, jobs: int, progress: Progress) -> None:
-        self._tracker = context.statusTracker()
-        self._group, self._jobs, self._progress = group, jobs, progress
+        self._context, self._group, self._jobs, self._progress = context, group, jobs, progress
         self._began = time.monotonic()
         self._ran = self._said = False
 
     def look(self, done: int) -> None:
         """Look at the tasks that run now."""
-        running = self._running()
+        running = tasks_of(self._context, self._group).running
         self._ran |= running > 0 or done > 0
-        if not self._ran and not self._said and time.monotonic() - self._began > _PATIENCE_SECONDS:
+        if not self._ran and not self._said and time.monotonic() - self._began > PATIENCE_SECONDS:
             self._said = True
-            self._progress.say("no executor has taken a task yet: has the cluster any that is free?")
+            self._progress.say(NO_EXECUTOR)
         if self._jobs > 1:
             self._progress.placed(done, self._jobs, running)
-
-    def _running(self) -> int:
-        running = 0
-        for job in self._tracker.getJobIdsForGroup(self._group):
-            known = self._tracker.getJobInfo(job)
-            for stage in known.stageIds if known is not None else ():
-                info = self._tracker.getStageInfo(stage)
-                running += info.numActiveTasks if info is not None else 0
-        return running

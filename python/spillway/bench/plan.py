@@ -1,32 +1,141 @@
-"""From options to cells: what will be measured, decided and checked before anything runs."""
+"""From options to cells: what will be measured, decided and checked before anything runs.
+
+A process setting changes what a user can change without touching the writer: the thresholds of the garbage
+collector, the memory pool of Arrow, the settings of malloc, the share of processor time. A library that does
+not use what is changed is measured all the same: that it makes no difference is a finding. Records call it
+`arm`.
+"""
 
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
+from spillway._wording import counted
 from spillway.backends import CODECS, OWN_LIBRARY, Mode, library
 from spillway.backends import names as backend_names
-from spillway.bench.process_settings import DEFAULT_PROCESS, process_setting
 from spillway.errors import OptionError
 from spillway.harness.limits.detect import LIMIT_KINDS
-from spillway.harness.options import joined, require_counts
+from spillway.harness.plan import joined, require_counts
 from spillway.harness.schema import LATER, Keywords, Positive, Signed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = [
-    "DEFAULT_ROWS",
-    "MODES",
-    "Cell",
-    "Options",
-    "base_of",
-    "largest_cells",
-    "plan_cells",
-    "resolve_level",
-]
+DEFAULT_PROCESS = "default"
+"""The name of the process as it is."""
+
+_POOL = "ARROW_DEFAULT_MEMORY_POOL"
+_QUOTA = re.compile(r"quota-([1-9]\d{0,4})")
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class ProcessSetting:
+    """A change to the measured process.
+
+    Attributes:
+        words: The change in words; none for the process as it is.
+        environment: Variables of its environment.
+        gc_threshold: Thresholds of Python's garbage collector; None for Python's own.
+        cores: Cores whose time it may take, 1.5 for one and a half; None for all that it is pinned to.
+        cold: True if the measured write is the first of the process. A JVM is warm in any case.
+    """
+
+    words: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    gc_threshold: tuple[int, int, int] | None = None
+    cores: float | None = None
+    cold: bool = False
+
+    def changes(self, threads: int) -> bool:
+        """Return true if a process pinned to this number of cores could exceed its processor quota."""
+        return self.cores is None or self.cores < threads
+
+
+def _pool(name: str) -> ProcessSetting:
+    return ProcessSetting(f"Arrow's pool {name}", {_POOL: name})
+
+
+_SETTINGS = {
+    DEFAULT_PROCESS: ProcessSetting(),
+    "gc-aggressive": ProcessSetting("garbage collected after 50 objects", gc_threshold=(50, 5, 5)),
+    **{f"pool-{name}": _pool(name) for name in ("system", "mimalloc", "jemalloc")},
+    "malloc-one-arena": ProcessSetting("malloc with one arena", {"MALLOC_ARENA_MAX": "1"}),
+    # Set, these thresholds stay as they are: glibc lets its own grow with the blocks that are freed.
+    "malloc-trim": ProcessSetting(
+        "malloc that gives back from 128 KiB on",
+        {"MALLOC_TRIM_THRESHOLD_": str(_MIB // 8), "MALLOC_MMAP_THRESHOLD_": str(_MIB // 8)},
+    ),
+    "malloc-keep": ProcessSetting(
+        "malloc that gives back only above 1 GiB",
+        {"MALLOC_TRIM_THRESHOLD_": str(1024 * _MIB), "MALLOC_MMAP_MAX_": "0"},
+    ),
+    "cold": ProcessSetting("no write before", cold=True),
+}
+PROCESS_NAMES = (*_SETTINGS, "quota-PERCENT")
+"""The process settings by name, the last of them a pattern."""
+
+
+def process_setting(name: str) -> ProcessSetting:
+    """The process setting of this name; ``quota-150`` is one and a half cores' time.
+
+    Raises:
+        OptionError: There is none.
+    """
+    quota = _QUOTA.fullmatch(name)
+    if quota is not None:
+        return ProcessSetting(f"a quota of {quota[1]} % of a core", cores=int(quota[1]) / 100)
+    if name not in _SETTINGS:
+        raise OptionError(
+            f"--process-setting {name}: choose from: {', '.join(PROCESS_NAMES)}, as in quota-150"
+        )
+    return _SETTINGS[name]
+
+
+def how_to_have(name: str) -> list[str]:
+    """A line that says how a program of one's own has this process setting; none for the process as it is."""
+    found = process_setting(name)
+    variables = " ".join(f"{key}={value}" for key, value in found.environment.items())
+    steps = [f"start Python with {variables}"] if variables else []
+    steps += [f"call gc.set_threshold{found.gc_threshold}"] if found.gc_threshold else []
+    steps += (
+        [f"start it by systemd-run --scope -p CPUQuota={found.cores:.0%}"] if found.cores is not None else []
+    )
+    steps += ["write nothing else in the process"] if found.cold else []
+    return [f"Measured with {found.words}: {', '.join(steps)}."] if steps else []
+
+
+def require_process_settings(names: Iterable[str], elsewhere: Sequence[str] | None = None) -> None:
+    """Refuse a pool that the build of pyarrow lacks: it would warn, and take another one.
+
+    Args:
+        names: The process settings.
+        elsewhere: The pools of another environment's pyarrow; by default those of this one are looked at.
+
+    Raises:
+        OptionError: It lacks one.
+    """
+    wanted = {
+        name: pool for name in names if (pool := process_setting(name).environment.get(_POOL)) is not None
+    }
+    if not wanted:
+        return
+    built = _pools() if elsewhere is None else elsewhere
+    for name, pool in wanted.items():
+        if pool not in built:
+            raise OptionError(
+                f"--process-setting {name}: this build of pyarrow has no such pool: it has {', '.join(built)}"
+            )
+
+
+def _pools() -> Sequence[str]:
+    import pyarrow as pa
+
+    return pa.supported_memory_backends()
+
 
 DEFAULT_ROWS = (10_000, 25_000, 50_000, 100_000, 200_000, 400_000)
 MODES: tuple[Mode, ...] = ("batches", "batches-retained", "table", "rows", "rows-json", "ndjson")
@@ -55,7 +164,7 @@ class Cell:
         memory_bytes: The limit on the whole process, or None.
         limit_kind: How the limit is set, "none" without one.
         threads: Cores the process is pinned to, and threads each pool may use.
-        arm: The process setting, by its name in `spillway.bench.process_settings`.
+        arm: The process setting, by its name in ``--process-setting``.
         python: The Python environment of the process, by its name in ``--python``; empty for the bench's own.
     """
 
@@ -77,6 +186,11 @@ class Cell:
     def input(self) -> tuple[str, int]:
         """The key of its input: the dataset and the rows of a batch."""
         return self.dataset, self.chunk_rows
+
+    @property
+    def words(self) -> str:
+        """The cell for people, without what all cells of most runs share."""
+        return f"{self.backend}, {self.mode}, {counted(self.rows, 'row')}"
 
     def as_dict(self) -> dict[str, Any]:
         """The fields as a plain dict, for the record."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from rich.progress import TextColumn, TimeRemainingColumn
 
 from spillway._wording import counted
-from spillway.bench.failures import outcome_words, reason
-from spillway.harness.report.progress_line import ProgressLine
+from spillway.bench.summary import outcome_words, reason
+from spillway.harness.progress import ProgressLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -17,10 +17,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from spillway.bench.plan import Cell
-    from spillway.bench.record import Probe, Sample
-    from spillway.harness.schedule import Slot
-
-__all__ = ["Progress"]
+    from spillway.bench.record import Sample
+    from spillway.harness.plan import Slot
 
 # A sample's length for the estimate: starting a process, and writing a million rows. Only their ratio counts.
 _PROCESS_SECONDS = 1.0
@@ -75,9 +73,7 @@ class Progress(ProgressLine):
     def sample_begins(self, slot: Slot[Cell]) -> None:
         """A process starts."""
         cell = slot.cell
-        self._update(
-            description=f"block {slot.block + 1}: {_cell_words(cell)}", count=f"{self._done}/{self._of}"
-        )
+        self._update(description=f"block {slot.block + 1}: {cell.words}", count=f"{self._done}/{self._of}")
 
     def sample_ended(self, slot: Slot[Cell], record: Sample) -> None:
         """A process ended; how one failed is said at once, and once."""
@@ -86,7 +82,7 @@ class Progress(ProgressLine):
         self._update(advance=_weight(slot.cell.rows), count=f"{self._done}/{self._of}")
         if record["outcome"] != "ok":
             why = f"{outcome_words(record['outcome'])}: {reason(record, _REASON_CHARACTERS)}"
-            failure = f"{_cell_words(slot.cell)}: {why}"
+            failure = f"{slot.cell.words}: {why}"
             if failure not in self._failures:
                 self._failures.add(failure)
                 self.say(failure)
@@ -106,63 +102,18 @@ class Progress(ProgressLine):
         """Files of a block that are brought here from its executor."""
         self._log_at_times(f"bringing {size / 1e6:,.1f} MB of block {block} of {blocks} from its executor")
 
-    def probing(self, total: int) -> None:
-        """Writes beside a probe."""
-        self._begin("probing", total)
-        self._log(f"probing GIL and garbage collector: {counted(total, 'write')}")
+    def follows(self, stage: str, line: str, total: int) -> None:
+        """A stage of so many steps, which begins after the samples."""
+        self._begin(stage, total)
+        self._log(line)
 
-    def probe_begins(self, cell: Cell, probe: Probe) -> None:
-        """A write beside a probe starts."""
-        self._update(description=f"probing ({probe}): {cell.backend}, {cell.mode}")
-        self._log_at_times(f"probing ({probe}): {cell.backend}, {cell.mode}")
-
-    def probe_ended(self) -> None:
-        """A write beside a probe ended."""
-        self._update(advance=1)
-
-    def pairing(self, total: int) -> None:
-        """Pairs of writes on one core."""
-        self._begin("pairs", total)
-        self._log(f"writing in pairs on one core: {counted(total, 'pair')}")
-
-    def pair_begins(self, base: Cell, cell: Cell) -> None:
-        """Two writes start."""
-        line = f"pairs: {_cell_words(cell)}, beside {base.backend}"
+    def step(self, line: str) -> None:
+        """A step of the stage: what it does, or has done."""
         self._update(description=line)
         self._log_at_times(line)
 
-    def pair_ended(self) -> None:
-        """Two writes ended."""
-        self._update(advance=1)
-
-    def searching_limits(self, cells: int) -> None:
-        """Cells whose least memory limit will be looked for."""
-        self._begin("least memory", cells)
-        self._log(f"looking for the least memory limit: {counted(cells, 'cell')}")
-
-    def limit_tried(self, cell: Cell, limit: int, outcome: str) -> None:
-        """A write under a limit ended."""
-        line = f"least memory: {_cell_words(cell)} at {limit / 1e6:,.1f} MB: {outcome_words(outcome)}"
-        self._update(description=line)
-        self._log_at_times(line)
-
-    def limit_found(self) -> None:
-        """A cell's least limit is proved."""
-        self._update(advance=1)
-
-    def tracing(self, total: int) -> None:
-        """Allocation curves that will be drawn."""
-        self._began = self._clock()
-        self._begin("tracing allocations", total)
-        self._log(f"tracing allocations: {counted(total, 'write')}")
-
-    def trace_begins(self, cell: Cell) -> None:
-        """A traced write starts."""
-        self._update(description=f"tracing allocations: {cell.backend}, {cell.mode}")
-        self._log_at_times(f"tracing allocations: {cell.backend}, {cell.mode}")
-
-    def trace_ended(self) -> None:
-        """A traced write ended."""
+    def stepped(self) -> None:
+        """A step of the stage is over."""
         self._update(advance=1)
 
     def validating(self, files: int, engines: Sequence[str]) -> None:
@@ -191,10 +142,6 @@ class Progress(ProgressLine):
         """Say a line there if none was for a while."""
         if self._clock() - self._said_at >= _SILENCE_SECONDS:
             self._log(line)
-
-
-def _cell_words(cell: Cell) -> str:
-    return f"{cell.backend}, {cell.mode}, {counted(cell.rows, 'row')}"
 
 
 def _time(seconds: float) -> str:

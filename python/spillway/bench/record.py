@@ -3,9 +3,9 @@
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from spillway.bench.plan import Cell
-from spillway.harness.host import HostReading
+from spillway.harness.environment import HostReading
+from spillway.harness.probes.curve import AllocationCurve
 from spillway.harness.probes.jvm import JvmReading
-from spillway.harness.probes.memray_pass import AllocationCurve
 from spillway.harness.probes.readings import (
     Account,
     Curve,
@@ -17,41 +17,8 @@ from spillway.harness.probes.readings import (
     PoolReading,
     UsageReading,
 )
-from spillway.harness.records import RecordSchema
+from spillway.harness.records import Failure, RecordSchema
 from spillway.harness.schema import Instant, Keywords, Signed
-
-__all__ = [
-    "ALLOCATIONS",
-    "ALLOCATION_SCHEMA",
-    "DISTURBED",
-    "LEAST_MEMORY",
-    "LIMIT_TRIAL_SCHEMA",
-    "PAIRS",
-    "PAIR_SCHEMA",
-    "PROBES",
-    "PROBE_SCHEMA",
-    "SAMPLES",
-    "SCHEMA",
-    "SCHEMA_VERSION",
-    "VALIDATION",
-    "Allocations",
-    "Failure",
-    "LimitTrial",
-    "Measures",
-    "Outcome",
-    "OutputFile",
-    "PairResult",
-    "PairSample",
-    "Phase",
-    "PhaseLength",
-    "Placement",
-    "Probe",
-    "ProbeResult",
-    "ProbeSample",
-    "ProgramFigure",
-    "Result",
-    "Sample",
-]
 
 SAMPLES = "samples.jsonl"
 DISTURBED = "disturbed.jsonl"
@@ -69,20 +36,6 @@ Phase = Literal["exec", "limits", "import", "input", "warm-up", "baseline", "wri
 Probe = Literal["none", "curve", "gil", "gc"]
 _Share = Annotated[float, Keywords(maximum=1)]
 _Sha256 = Annotated[str, Keywords(pattern="^[0-9a-f]{64}$")]
-
-
-class Failure(TypedDict):
-    """The exception that ended a sample.
-
-    Attributes:
-        kind: "memory_error" or "library_error", as the process itself said.
-        type: The exception's class.
-        message: Its text, without paths.
-    """
-
-    kind: NotRequired[str]
-    type: str
-    message: str
 
 
 class PhaseLength(TypedDict):

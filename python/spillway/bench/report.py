@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from spillway._wording import counted
-from spillway.bench.builds import BUILD_LEGEND, build_tables
-from spillway.bench.command import command_of
-from spillway.bench.conclusion import conclude, verdict_caveats
-from spillway.bench.crossover import CROSSOVER_LEGEND, crossover_table
-from spillway.bench.drift import drift_warnings, drift_words
-from spillway.bench.failures import wrong_outputs
-from spillway.bench.hosts import host_lines, hosts_of
-from spillway.bench.least_memory_table import LEAST_MEMORY_LEGEND, least_memory_table
-from spillway.bench.memory_table import MEMORY_LEGEND, memory_table
-from spillway.bench.pair_table import PAIR_LEGEND, pair_table
-from spillway.bench.probe_cost import probe_costs
-from spillway.bench.program_table import program_table
-from spillway.bench.ranking import rankings
-from spillway.bench.ratios import RATIO_LEGEND, ratio_tables
+from spillway.bench.conclusion import BUILD_LEGEND, build_tables, conclude, headline, verdict_caveats
+from spillway.bench.figures import charts_across, charts_of
+from spillway.bench.ratio_tables import (
+    CROSSOVER_LEGEND,
+    PAIR_LEGEND,
+    RATIO_LEGEND,
+    VARIATION_LEGEND,
+    crossover_table,
+    pair_table,
+    ratio_tables,
+    variation_tables,
+)
 from spillway.bench.record import DISTURBED
-from spillway.bench.tables import measures_table, ranking_table, throughput_table
-from spillway.bench.variations import VARIATION_LEGEND, variation_tables
-from spillway.harness.report.markdown import (
+from spillway.bench.resume import command_of
+from spillway.bench.side_tables import (
+    LEAST_MEMORY_LEGEND,
+    MEMORY_LEGEND,
+    drift_warnings,
+    drift_words,
+    least_memory_table,
+    memory_table,
+    probe_costs,
+    program_table,
+)
+from spillway.bench.summary import host_lines, hosts_of, wrong_outputs
+from spillway.bench.tables import measures_table, ranking_table, rankings, setting_title, throughput_table
+from spillway.errors import MissingExtraError
+from spillway.harness.plots import embedded
+from spillway.harness.report import (
     bullets,
     caveats,
     checkout,
@@ -39,19 +52,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from spillway.bench.summary import RunSummary, Setting
-    from spillway.harness.report.plots import Figure
-    from spillway.harness.report.table import Table
-
-__all__ = [
-    "PROBES_OF_SAMPLES",
-    "RunDescription",
-    "describe_run",
-    "reading",
-    "report_parts",
-    "run_tables",
-    "tables_by_setting",
-    "write_report",
-]
+    from spillway.harness.plots import Chart, Figure
+    from spillway.harness.report import Table
 
 
 def run_tables(run: RunSummary) -> list[Table]:
@@ -262,3 +264,82 @@ def _invisible(run: RunSummary) -> list[str]:
         for each in run.allocations
         if each["reason"] is not None
     ]
+
+
+HTML_REPORT = "report.html"
+_TEMPLATE = "report.html.jinja"
+_NUMBER = re.compile(r"^([+-]?[\d,]*\.?\d+(?:e[+-]?\d+)?)([KM]?)")
+_SCALES = {"": 1.0, "K": 1e3, "M": 1e6}
+
+
+def write_html(run: RunSummary) -> Path:
+    """Write ``report.html`` into the run's folder.
+
+    Raises:
+        MissingExtraError: Jinja2 or matplotlib is not installed.
+    """
+    path = run.folder / HTML_REPORT
+    path.write_text(html_report(run), encoding="utf-8")
+    return path
+
+
+def html_report(run: RunSummary) -> str:
+    """The page: findings, caveats, figures and tables of each setting, the machine, and the command.
+
+    Raises:
+        MissingExtraError: Jinja2 or matplotlib is not installed.
+    """
+    try:
+        from jinja2 import Environment, StrictUndefined
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("jinja2", "bench", "write report.html") from error
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["sort_key"] = _sort_key
+    source = resources.files("spillway.bench").joinpath(_TEMPLATE).read_text(encoding="utf-8")
+    return environment.from_string(source).render(_content(run))
+
+
+def _content(run: RunSummary) -> dict[str, Any]:
+    """The content of the page, from the same parts as ``report.md``."""
+    verdicts = conclude(run)
+    tables = tables_by_setting(run)
+    titles = [setting_title(setting) for setting in run.settings]
+    return {
+        "described": describe_run(run),
+        "reading": reading(run),
+        "across": _embedded(charts_across(run)),
+        "variations": [
+            {"title": table.title, "table": table} for table in (*build_tables(run), *variation_tables(run))
+        ],
+        "probes_of_samples": PROBES_OF_SAMPLES,
+        "verdict_caveats": verdict_caveats(run),
+        "settings": [
+            {
+                "title": title,
+                "id": f"setting-{place}",
+                "headline": headline(rankings(run, setting)[0]),
+                "verdict": next((each for each in verdicts if each.title == title), None),
+                "figures": _embedded(charts_of(run, setting)),
+                "tables": [_short_title(table, title) for table in tables[setting]],
+            }
+            for place, (setting, title) in enumerate(zip(run.settings, titles, strict=True))
+        ],
+    }
+
+
+def _embedded(charts: Sequence[Chart]) -> list[dict[str, str]]:
+    """Charts with their titles and the lines below as text."""
+    return [{"title": each.title, "below": each.below, "drawing": embedded(each)} for each in charts]
+
+
+def _short_title(table: Table, setting: str) -> dict[str, Any]:
+    """A table, with the part of its title that the section does not have already."""
+    return {"title": table.title.removesuffix(setting).rstrip(": ") or table.title, "table": table}
+
+
+def _sort_key(text: str) -> str:
+    """The number that a table's text begins with; nothing where it begins with none."""
+    found = _NUMBER.match(text)
+    return "" if found is None else repr(float(found[1].replace(",", "")) * _SCALES[found[2]])

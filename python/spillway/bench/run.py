@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,44 +12,41 @@ from typing import TYPE_CHECKING, Any
 
 from spillway import backends, datasets
 from spillway._wording import counted
-from spillway.bench.allocations import trace_backends
-from spillway.bench.check_outputs import require_engines, validate_outputs
-from spillway.bench.identity import describe_benchmark, fingerprint_of_rows
-from spillway.bench.least_memory import LEAST_PROVED, find_least_memory, limiter_of_search
-from spillway.bench.limit_proofs import limit_words, proved
-from spillway.bench.outputs import OutputFiles
-from spillway.bench.pairs import measure_pairs
-from spillway.bench.plan import Cell, Options, plan_cells
-from spillway.bench.probing import probe_backends
-from spillway.bench.process_settings import process_setting, require_process_settings
-from spillway.bench.pythons import python_environments
+from spillway.bench.identity import describe_benchmark, fingerprint_of_rows, python_environments
+from spillway.bench.passes import (
+    LEAST_PROVED,
+    find_least_memory,
+    limiter_of_search,
+    measure_pairs,
+    probe_backends,
+    require_engines,
+    trace_backends,
+    validate_outputs,
+)
+from spillway.bench.plan import Cell, Options, plan_cells, process_setting, require_process_settings
 from spillway.bench.record import SAMPLES, SCHEMA, SCHEMA_VERSION
 from spillway.bench.resume import slots_left
-from spillway.bench.sample import SampleTaker, limits_of
-from spillway.bench.stopping import StoppingRule
+from spillway.bench.sample import OutputFiles, SampleTaker, limits_of
+from spillway.bench.summary import imprecise_cells
 from spillway.errors import OptionError
 from spillway.harness import records
-from spillway.harness.disk import on_disk, run_folder
-from spillway.harness.environment import describe_run, refuse_debug_build
+from spillway.harness.environment import describe_run, on_disk, refuse_debug_build, run_folder
 from spillway.harness.limits import Unlimited, choose_limiter
-from spillway.harness.limits.affinity import choose_cores
-from spillway.harness.limits.quota import with_quota
-from spillway.harness.schedule import schedule
+from spillway.harness.limits.detect import choose_cores, with_quota
+from spillway.harness.limits.proof import limit_words, proved
+from spillway.harness.plan import schedule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from spillway.backends import Mode
+    from spillway.bench.identity import PythonEnvironment
     from spillway.bench.on_spark import Cluster, Executors
     from spillway.bench.progress import Progress
-    from spillway.bench.pythons import PythonEnvironment
-    from spillway.bench.record import Sample
     from spillway.bench.resume import BegunRun
     from spillway.datasets import FileSource, PreparedInput
     from spillway.harness.limits import Limiter
-
-__all__ = ["Finished", "measure"]
 
 
 @dataclass(frozen=True)
@@ -262,6 +260,35 @@ def _describe_input(dataset: str, chunk_rows: int, prepared: PreparedInput) -> d
     }
 
 
+class StoppingRule:
+    """Tells between blocks whether another one is wanted: by a precision decided before looking, or a budget.
+
+    It looks at how wide intervals are and never at where they lie, so that it favours no result.
+
+    Args:
+        options: The options of the run, with the precision and the budget.
+        clock: Seconds that pass.
+    """
+
+    def __init__(self, options: Options, clock: Callable[[], float] = time.monotonic) -> None:
+        self._precision = options.precision
+        self._clock = clock
+        self._end = clock() + 60 * options.budget_minutes
+
+    def ends_here(self, samples: Iterable[dict[str, Any]]) -> str | None:
+        """The reason to take no further block after these samples; None to go on."""
+        if self._precision is None:
+            return None
+        if self._clock() >= self._end:
+            return "the budget of minutes is over"
+        taken = list(samples)
+        if imprecise_cells(taken, self._precision):
+            return None
+        if not any(sample["outcome"] == "ok" for sample in taken):
+            return "no cell ended well"
+        return f"every cell is within {self._precision:.1%}"
+
+
 def _take_samples(
     folder: Path, taker: SampleTaker, cells: list[Cell], options: Options, progress: Progress
 ) -> None:
@@ -284,8 +311,7 @@ def _take_samples(
         progress.sample_begins(slot)
         with limits_of(slot.cell, taker.limiter) as memory_limit:
             record = taker.take(slot, memory_limit)
-        SCHEMA.check(record)
-        records.append(folder / SAMPLES, record)
+        SCHEMA.append(folder / SAMPLES, record)
         progress.sample_ended(slot, record)
 
 
@@ -300,17 +326,14 @@ def _take_on_executors(  # noqa: PLR0913, PLR0917 - the parts of a run
     progress: Progress,
 ) -> None:
     """Take the samples on a cluster, whose hosts are described in the run's environment."""
-
-    def append(record: Sample) -> None:
-        SCHEMA.check(record)
-        records.append(folder / SAMPLES, record)
-
     slots = list(schedule(cells, blocks=options.samples, seed=options.seed))
     progress.sampling(slots)
     # At once, so that a run that is killed is known as one of a cluster too.
     records.write_json(folder / records.ENVIRONMENT, {**environment, "hosts": []})
     try:
-        executors.take(taker, slots, keep=keep, progress=progress, append=append)
+        executors.take(
+            taker, slots, keep=keep, progress=progress, append=partial(SCHEMA.append, folder / SAMPLES)
+        )
     finally:
         described = {**environment, "hosts": list(executors.hosts.values())}
         records.write_json(folder / records.ENVIRONMENT, described)

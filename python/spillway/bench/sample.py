@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import hashlib
 import json
+import mmap
 import os
+import shutil
 import signal
 import sys
 from contextlib import contextmanager
@@ -14,42 +18,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from spillway._wording import counted
-from spillway.bench.outputs import describe_file
-from spillway.bench.page_cache import warm
-from spillway.bench.process_settings import process_setting
+from spillway.bench.plan import process_setting
 from spillway.bench.record import SCHEMA_VERSION
-from spillway.harness.disk import sync_filesystem
-from spillway.harness.host import SampleWatch
+from spillway.harness.environment import SampleWatch, sync_filesystem
 from spillway.harness.limits import Unlimited
-from spillway.harness.limits.affinity import stepping_aside
-from spillway.harness.limits.quota import with_quota
-from spillway.harness.probes.pools import thread_environment
-from spillway.harness.redaction import redact
+from spillway.harness.limits.detect import stepping_aside, with_quota
+from spillway.harness.probes.process import thread_environment
+from spillway.harness.processes import redact
 from spillway.harness.spawn import ProcessResult, run_limited
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from threading import Event
 
-    from spillway.bench.outputs import OutputFiles
+    from spillway.bench.identity import PythonEnvironment
     from spillway.bench.plan import Cell
-    from spillway.bench.pythons import PythonEnvironment
-    from spillway.bench.record import (
-        Failure,
-        Measures,
-        Outcome,
-        OutputFile,
-        Phase,
-        PhaseLength,
-        Probe,
-        Result,
-        Sample,
-    )
+    from spillway.bench.record import Measures, Outcome, OutputFile, Phase, PhaseLength, Probe, Result, Sample
     from spillway.harness.limits import Limiter, MemoryLimit
+    from spillway.harness.plan import Slot
     from spillway.harness.probes.readings import Curve, GroupReading
-    from spillway.harness.schedule import Slot
-
-__all__ = ["Meeting", "SampleTaker", "limits_of", "outcome_of", "result_of"]
+    from spillway.harness.records import Failure
 
 _WORKER = str(Path(__file__).parent / "worker" / "main.py")
 _CURVE_POINTS = 200
@@ -340,3 +328,125 @@ def _measured(result: Result | None) -> Measures:
         "backend_version": result["version"],
         "program": result["program"],
     }
+
+
+def describe_file(path: Path) -> OutputFile:
+    """Size, content hash, rows, row groups, and the encodings of each column, from the footer.
+
+    Raises:
+        pyarrow.ArrowException: The file is not Parquet.
+    """
+    import pyarrow.parquet as pq
+
+    metadata = pq.read_metadata(path)
+    encodings: dict[str, set[str]] = {}
+    for group in range(metadata.num_row_groups):
+        for index in range(metadata.num_columns):
+            chunk = metadata.row_group(group).column(index)
+            encodings.setdefault(chunk.path_in_schema, set()).update(chunk.encodings)
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {
+        "bytes": path.stat().st_size,
+        "content_hash": digest,
+        "rows": metadata.num_rows,
+        "row_groups": metadata.num_row_groups,
+        "created_by": metadata.created_by,
+        "encodings": [{"column": name, "encodings": sorted(used)} for name, used in encodings.items()],
+    }
+
+
+class OutputFiles:
+    """The folder samples write to. One file per distinct content is kept, named by its hash.
+
+    Args:
+        folder: The folder; it may be there already, from a run that ended early.
+        kept: Hashes of contents that may lie in it; all other files in it go.
+    """
+
+    def __init__(self, folder: Path, kept: Iterable[str] = ()) -> None:
+        self._folder = folder
+        folder.mkdir(exist_ok=True)
+        self._kept = {content_hash for content_hash in kept if self.path_of(content_hash).exists()}
+        self.fresh = folder / "sample.parquet"
+        self.warm_up = folder / "warm-up.parquet"
+        self.discard_fresh()
+
+    def keep(self, content_hash: str) -> None:
+        """Move the fresh file to its kept name, or drop it if its content is there already."""
+        self.fresh.replace(self.path_of(content_hash))
+        self._kept.add(content_hash)
+
+    def adopt(self, content_hash: str, chunks: Iterable[bytes]) -> None:
+        """Keep a file that was written elsewhere."""
+        with self.path_of(content_hash).open("wb") as file:
+            file.writelines(chunks)
+        self._kept.add(content_hash)
+
+    def path_of(self, content_hash: str) -> Path:
+        """The path that the file with this content is kept at."""
+        return self._folder / f"{content_hash[:16]}.parquet"
+
+    def discard_fresh(self) -> None:
+        """Remove what a sample has left beside the kept files: temporary and spilled ones."""
+        kept = {self.path_of(content_hash) for content_hash in self._kept}
+        for path in set(self._folder.iterdir()) - kept:
+            _delete(path)
+
+    def remove(self) -> None:
+        """Remove the folder and all in it."""
+        shutil.rmtree(self._folder)
+
+
+def _delete(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+_READ_BYTES = 1 << 20
+
+
+def resident_share(path: Path) -> float:
+    """The share of a file's pages that are in the page cache, by ``mincore``; 1.0 for an empty file.
+
+    Raises:
+        OSError: The kernel refuses to say.
+    """
+    size = path.stat().st_size
+    if size == 0:
+        return 1.0
+    pages = -(-size // mmap.PAGESIZE)
+    flags = (ctypes.c_ubyte * pages)()
+    libc = ctypes.CDLL(None, use_errno=True)
+    with path.open("rb") as file:
+        address = _map(libc, file.fileno(), size)
+    try:
+        if libc.mincore(ctypes.c_void_p(address), ctypes.c_size_t(size), flags) != 0:
+            raise OSError(ctypes.get_errno(), "mincore failed", path.name)
+    finally:
+        libc.munmap(ctypes.c_void_p(address), ctypes.c_size_t(size))
+    return sum(flag & 1 for flag in bytes(flags)) / pages
+
+
+def warm(path: Path) -> float:
+    """Read the file if any page of it is cold; the share that was resident before.
+
+    Pages that a measured process had to read would count towards its limit.
+    """
+    share = resident_share(path)
+    if share < 1.0:
+        with path.open("rb", buffering=0) as file:
+            while file.read(_READ_BYTES):
+                pass
+    return share
+
+
+def _map(libc: ctypes.CDLL, descriptor: int, size: int) -> int:
+    libc.mmap.restype = ctypes.c_void_p
+    length, offset = ctypes.c_size_t(size), ctypes.c_long(0)
+    address = libc.mmap(None, length, mmap.PROT_READ, mmap.MAP_SHARED, descriptor, offset)
+    if address is None or address == ctypes.c_void_p(-1).value:
+        raise OSError(ctypes.get_errno(), "mmap failed")
+    return int(address)

@@ -2,47 +2,35 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from spillway._wording import counted
-from spillway.bench.hosts import host_warnings, hosts_of
-from spillway.bench.plan import Cell
-from spillway.bench.process_settings import DEFAULT_PROCESS
+from spillway._wording import and_joined, counted, shortened
+from spillway.backends import OWN_LIBRARY, library
+from spillway.bench.plan import DEFAULT_PROCESS, Cell
 from spillway.bench.record import ALLOCATIONS, DISTURBED, LEAST_MEMORY, PAIRS, PROBES, SAMPLES, VALIDATION
-from spillway.bench.stopping import imprecise_cells
 from spillway.harness import records
-from spillway.harness.host import noise_warnings
-from spillway.harness.report.summary import CellOfRun, RunOfCells, estimate_of, outcomes, records_by_cell
+from spillway.harness.environment import noise_warnings
+from spillway.harness.report import machine
 from spillway.harness.statistics import (
     FEWEST_FOR_INTERVAL,
     FEWEST_FOR_OUTLIERS,
     Estimate,
+    estimate,
     exact_value,
 )
+from spillway.harness.summary import CellOfRun, RunOfCells, estimate_of, outcomes, records_by_cell
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
 _SIZES = ("chunk_rows", "row_group_rows")
 _WARM_SHARE = 0.99  # a few pages of a warm file are on the move at any time
 
-__all__ = [
-    "CellSummary",
-    "Metric",
-    "RunSummary",
-    "Setting",
-    "allocated_bytes",
-    "cpu_seconds",
-    "file_bytes",
-    "growth",
-    "read_run",
-    "seconds",
-    "speed",
-]
 
 Metric = Callable[[dict[str, Any]], "float | None"]
 
@@ -266,9 +254,8 @@ class RunSummary(RunOfCells[CellSummary, Setting]):
             for name in ("bytes", "row_groups"):
                 value = each.exact(name)
                 if value is not None and value[1]:
-                    cell = each.cell
                     warnings.append(
-                        f"{cell.backend}, {cell.mode}, {counted(cell.rows, 'row')}: "
+                        f"{each.cell.words}: "
                         f"{name.replace('_', ' ')} of the file vary between samples; the largest is shown"
                     )
         return warnings
@@ -346,3 +333,206 @@ def _is_of(traced: dict[str, Any], cell: Cell, vary: set[str]) -> bool:
         return False
     names = ("backend", "mode", "dataset", "codec", "python", "rows", *_SIZES)
     return all(traced[name] == getattr(cell, name) for name in names if name in traced)
+
+
+# The parts of a machine without which samples of two hosts are of the same kind.
+_ALIKE = {
+    "cpu_model": "processors",
+    "usable_cores": "numbers of cores",
+    "memory_bytes": "sizes of memory",
+    "kernel": "kernels",
+    "libraries": "libraries",
+}
+
+
+def hosts_of(run: RunSummary) -> list[dict[str, Any]]:
+    """The hosts whose executors took samples; none for a run on one machine."""
+    found: list[dict[str, Any]] = run.environment.get("hosts", [])
+    return found
+
+
+def host_lines(run: RunSummary) -> list[str]:
+    """A line for each host: the machine, its samples, and how its limits were proved."""
+    lines = []
+    for host in hosts_of(run):
+        taken = _taken(run, host)
+        blocks = len({sample["block"] for sample in taken})
+        executors = len({sample["placement"]["executor"] for sample in taken})
+        proofs = "".join(
+            f"; limit of {each['limit_bytes'] / 1e6:,.0f} MB ({each['kind']}) proved, a canary was "
+            f"{each['ending']} at {each['died_at_bytes'] / each['limit_bytes']:.2f} of it"
+            for each in host["limit_proofs"]
+        )
+        lines.append(
+            f"{host['host']}: {machine(host)}; {counted(len(taken), 'sample')} in "
+            f"{counted(blocks, 'block')} by {counted(executors, 'executor')}{proofs}."
+        )
+    return lines
+
+
+def host_warnings(run: RunSummary) -> list[str]:
+    """The noise of each host, and in what hosts differ."""
+    warnings = []
+    for host in hosts_of(run):
+        taken = _taken(run, host)
+        seconds = sum(sample["process_seconds"] for sample in taken)
+        readings = [sample["host"] for sample in taken]
+        found = noise_warnings(host["load_before"], readings, seconds, cores=host["cores"])
+        warnings += [f"{host['host']}: {each}" for each in found]
+    differences = _differences(hosts_of(run))
+    if differences:
+        warnings.append(
+            f"hosts differ in {and_joined(differences)}: medians are of all of them; ratios are of blocks, "
+            f"each of which one host took"
+        )
+    return warnings
+
+
+def _taken(run: RunSummary, host: dict[str, Any]) -> list[dict[str, Any]]:
+    samples = (sample for each in run.cells for sample in each.samples)
+    return [sample for sample in samples if sample["placement"]["host"] == host["host"]]
+
+
+def _differences(hosts: Sequence[dict[str, Any]]) -> list[str]:
+    return [words for name, words in _ALIKE.items() if any(each[name] != hosts[0][name] for each in hosts)]
+
+
+FAILED = 1
+"""The exit status of a run in which Spillway's own writer failed, or nobody wrote what it should."""
+
+_BY_THE_LIMIT = {"oom_killed", "memory_error"}
+
+
+def outcome_words(outcome: str) -> str:
+    """An outcome of the samples' file in words: "wrong output"."""
+    return outcome.replace("_", " ")
+
+
+def reason(sample: Mapping[str, Any], most: int | None = None) -> str:
+    """The reason why a sample failed, whole or within so many characters."""
+    error, cell = sample["error"], sample["cell"]
+    if error is not None:
+        return shortened(f"{error['type']}: {error['message']}", most)
+    where = f" in phase {sample['died_in']}" if sample["died_in"] else ""
+    if sample["outcome"] == "oom_killed":
+        return f"killed at the memory limit of {cell['memory_bytes'] / 1e6:,.0f} MB{where}"
+    if sample["outcome"] == "timeout":
+        return f"not done when its time was up{where}"
+    how = (
+        f"died by {sample['signal']}{where}"
+        if sample["signal"]
+        else f"exit status {sample['exit_status']}{where}"
+    )
+    last = sample["stderr"].strip().splitlines()[-1:]
+    return shortened(": ".join([how, *last]), most)
+
+
+def failure_notes(cells: Sequence[CellSummary], most: int | None = None) -> list[str]:
+    """A note for each way in which samples of a setting failed: the backend, the rows, the reason.
+
+    Args:
+        cells: The cells of the setting.
+        most: Characters of each reason, all by default.
+    """
+    rows: dict[tuple[str, str, str], set[int]] = defaultdict(set)
+    for each in cells:
+        for sample in each.samples:
+            if sample["outcome"] != "ok":
+                key = (each.cell.backend, sample["outcome"], reason(sample, most))
+                rows[key].add(each.cell.rows)
+    return [
+        f"{backend}, {_rows_words(found)}: {outcome_words(outcome)}: {why}"
+        for (backend, outcome, why), found in rows.items()
+    ]
+
+
+@dataclass(frozen=True)
+class WrongOutput:
+    """A content that readers found wrong, and who wrote it.
+
+    Attributes:
+        backends: The backends that wrote it.
+        modes: The modes in which they did.
+        rows: The rows it should hold.
+        readers: The readers that found it wrong.
+        message: What is wrong, in the words of the first of them.
+        files: The names of the files.
+    """
+
+    backends: Sequence[str]
+    modes: Sequence[str]
+    rows: int
+    readers: Sequence[str]
+    message: str
+    files: Sequence[str]
+
+    def __str__(self) -> str:
+        """Say it in one sentence."""
+        return (
+            f"{and_joined(self.backends)} ({and_joined(self.modes)}, {counted(self.rows, 'row')}), read by "
+            f"{and_joined(self.readers)}: {self.message} [{', '.join(self.files)}]"
+        )
+
+
+def wrong_outputs(run: RunSummary) -> list[WrongOutput]:
+    """The contents that readers found wrong, those that are wrong in the same way together."""
+    found: dict[tuple[int, str], list[dict[str, Any]]] = defaultdict(list)
+    for verdict in run.verdicts:
+        if verdict["outcome"] == "wrong_output":
+            mismatch = verdict["mismatch"]
+            message = "refused" if mismatch is None else mismatch["message"]
+            found[verdict["rows"], message].append(verdict)
+    return [_wrong_output(run, rows, message, verdicts) for (rows, message), verdicts in found.items()]
+
+
+def _wrong_output(run: RunSummary, rows: int, message: str, verdicts: list[dict[str, Any]]) -> WrongOutput:
+    contents = {verdict["content_hash"] for verdict in verdicts}
+    writers = [each.cell for each in run.cells if any(_hash(sample) in contents for sample in each.samples)]
+    return WrongOutput(
+        backends=list(dict.fromkeys(cell.backend for cell in writers)),
+        modes=list(dict.fromkeys(cell.mode for cell in writers)),
+        rows=rows,
+        readers=list(dict.fromkeys(verdict["engine"] for verdict in verdicts)),
+        message=message,
+        files=list(dict.fromkeys(verdict["file"] for verdict in verdicts)),
+    )
+
+
+def _hash(sample: dict[str, Any]) -> str | None:
+    return None if sample["output"] is None else str(sample["output"]["content_hash"])
+
+
+def status_of(run: RunSummary) -> int:
+    """0 for a run that measured what it should, whatever became of peers; else `FAILED`.
+
+    A writer of Spillway's that the memory limit ended is a finding too: the limit is the user's.
+    """
+    of_all, of_own = set(), set()
+    for each in run.cells:
+        ended = {each.outcome_of(sample) for sample in each.samples}
+        of_all |= ended
+        if library(each.cell.backend) == OWN_LIBRARY:
+            of_own |= ended
+    return FAILED if of_own - {"ok"} - _BY_THE_LIMIT or "ok" not in of_all else 0
+
+
+def _rows_words(counts: set[int]) -> str:
+    return f"{and_joined([f'{count:,}' for count in sorted(counts)])} row{'' if counts == {1} else 's'}"
+
+
+def imprecise_cells(samples: Iterable[dict[str, Any]], precision: float) -> list[Cell]:
+    """The cells whose interval of the median speed reaches further than `precision`, or is not there yet.
+
+    A cell that never ended well has no speed to be precise about.
+    """
+    speeds: dict[Cell, list[float]] = defaultdict(list)
+    for sample in samples:
+        if sample["outcome"] == "ok":
+            speeds[Cell(**sample["cell"])].append(float(sample["throughput"]["rows_per_second"]))
+    return [cell for cell, found in speeds.items() if not _is_precise(found, precision)]
+
+
+def _is_precise(speeds: Sequence[float], precision: float) -> bool:
+    found = estimate(speeds)
+    reach = max(found.high - found.median, found.median - found.low)
+    return found.n >= FEWEST_FOR_INTERVAL and reach <= precision * found.median

@@ -1,26 +1,199 @@
-"""The tables of a run, as cells of text: who is how fast, throughput by rows, and all other measures."""
+"""The tables of a run, as cells of text: who is fastest, throughput by rows, and all other measures."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spillway._wording import counted
-from spillway.bench.failures import failure_notes, outcome_words
-from spillway.bench.jvm_notes import jvm_notes
-from spillway.bench.plan import Options
-from spillway.bench.process_settings import process_setting
-from spillway.bench.ranking import indistinct, rankings, ratio
-from spillway.bench.summary import cpu_seconds, file_bytes, growth, speed
-from spillway.harness.report.table import Entry, Table
+from spillway.backends import OWN_LIBRARY, library
+from spillway.bench.plan import Options, process_setting
+from spillway.bench.summary import cpu_seconds, failure_notes, file_bytes, growth, outcome_words, speed
+from spillway.harness.report import Entry, Table
+from spillway.harness.statistics import exceeds, paired_ratio
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spillway.bench.ranking import Ranking
     from spillway.bench.summary import CellSummary, Metric, RunSummary, Setting
-    from spillway.harness.statistics import Estimate
+    from spillway.harness.statistics import Estimate, Ratio
+
+_FEWEST_FOR_WINNER = 2
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The cells of one setting at one number of rows.
+
+    Attributes:
+        setting: The setting.
+        rows: The number of rows.
+        cells: All cells: those that wrote the right rows by speed, then the others by speed, then those
+            without one.
+    """
+
+    setting: Setting
+    rows: int
+    cells: Sequence[CellSummary]
+
+    @cached_property
+    def right(self) -> list[CellSummary]:
+        """The cells that compete: every sample ended well and no reader found a file wrong."""
+        return [each for each in self.cells if each.is_right]
+
+    @property
+    def best(self) -> CellSummary | None:
+        """The fastest of them by its median, which need not be a winner."""
+        return self.right[0] if self.right else None
+
+    @property
+    def others(self) -> list[CellSummary]:
+        """The other competitors, the next fastest first."""
+        return self.right[1:]
+
+    @cached_property
+    def rivals(self) -> list[CellSummary]:
+        """The competitors of other libraries than the fastest one's; of one library alone, all others."""
+        return [each for each in self.others if not self._is_of(self.best, each)] or self.others
+
+    @cached_property
+    def siblings(self) -> list[CellSummary]:
+        """The other settings of the fastest one's library, where other libraries compete too."""
+        return [each for each in self.others if each not in self.rivals]
+
+    @property
+    def reference(self) -> CellSummary | None:
+        """The fastest of another library than our own, or than the fastest's where ours does not compete.
+
+        Of one library alone, the second.
+        """
+        own = [each for each in self.right if library(each.cell.backend) == OWN_LIBRARY]
+        base = own[0] if own else self.best
+        peers = [each for each in self.right if not self._is_of(base, each)]
+        return next(iter([*peers, *self.others]), None)
+
+    @staticmethod
+    def _is_of(one: CellSummary | None, other: CellSummary) -> bool:
+        return one is not None and library(one.cell.backend) == library(other.cell.backend)
+
+    @cached_property
+    def level(self) -> list[CellSummary]:
+        """The competitors that the samples cannot tell from the fastest, each by its own interval of 95 %."""
+        marks = indistinct(self.right, speed, 1)
+        return [each for each, marked in zip(self.others, marks[1:], strict=True) if marked]
+
+    @property
+    def has_winner(self) -> bool:
+        """True if the samples tell the fastest from all rivals: never on one sample."""
+        if self.best is None or not self.others or any(each in self.rivals for each in self.level):
+            return False
+        return len(self.best.good) >= _FEWEST_FOR_WINNER
+
+    def over(self, other: CellSummary, metric: Metric = speed) -> Ratio | None:
+        """The ratio of the fastest to another by a metric, block by block."""
+        return None if self.best is None else ratio(self.best, other, metric)
+
+
+def rankings(run: RunSummary, setting: Setting) -> list[Ranking]:
+    """The rankings of a setting, that of the most rows first."""
+    cells = run.of(setting)
+    counts = sorted({each.cell.rows for each in cells}, reverse=True)
+    return [
+        Ranking(setting, rows, sorted((each for each in cells if each.cell.rows == rows), key=_place))
+        for rows in counts
+    ]
+
+
+def _place(cell: CellSummary) -> tuple[bool, bool, float]:
+    found = cell.rows_per_second
+    return (not cell.is_right, found is None, 0.0 if found is None else -found.median)
+
+
+def ratio(above: CellSummary, below: CellSummary, metric: Metric) -> Ratio | None:
+    """The ratio of two cells by a metric, block by block; None if no block has positive ones of both."""
+    over, under = (
+        {block: value for block, value in each.by_block(metric).items() if value > 0}
+        for each in (above, below)
+    )
+    return paired_ratio(over, under) if over.keys() & under.keys() else None
+
+
+def indistinct(cells: Sequence[CellSummary], metric: Metric, direction: int) -> list[bool]:
+    """Marks on the best cell by a metric and on all that cannot be told from it; none if it has one sample.
+
+    Args:
+        cells: The cells that are compared.
+        metric: The metric.
+        direction: 1 if more of it is better, -1 if less is.
+    """
+    values = {place: each.by_block(metric) for place, each in enumerate(cells) if each.is_right}
+    known = {place: blocks for place, blocks in values.items() if blocks}
+    best = max(known, key=lambda place: direction * median(known[place].values()), default=None)
+    if best is None or len(known[best]) < _FEWEST_FOR_WINNER:
+        return [False] * len(cells)
+    return [
+        place == best or (place in known and not _is_better(known[best], known[place], direction))
+        for place in range(len(cells))
+    ]
+
+
+def _is_better(one: dict[int, float], other: dict[int, float], direction: int) -> bool:
+    return exceeds(one, other) if direction > 0 else exceeds(other, one)
+
+
+def jvm_notes(cells: Sequence[CellSummary]) -> list[str]:
+    """A note for each cell that was written in a JVM, and before them a word on what its row leaves out."""
+    notes = [_note(each.cell.backend, found) for each in cells if (found := _readings(each))]
+    return [_WHY, *notes] if notes else []
+
+
+_WHY = (
+    "Without peak MB are writers in a JVM: its heap has grown before the write that is measured, so that "
+    "growth would say nothing. What is resident of it is no growth, and compares with no other row. CPU s "
+    "and faults are those of the JVM and of Python."
+)
+
+
+def _readings(cell: CellSummary) -> list[dict[str, Any]]:
+    return [sample["jvm"] for sample in cell.good if sample.get("jvm")]
+
+
+def _note(backend: str, found: Sequence[dict[str, Any]]) -> str:
+    """Medians of the readings of one cell."""
+
+    def middle(of: Callable[[dict[str, Any]], float]) -> float:
+        return median(map(of, found))
+
+    def megabytes(of: Callable[[dict[str, Any]], float]) -> str:
+        return f"{middle(of) / _MEGABYTE:,.0f} MB"
+
+    runs = round(middle(lambda each: sum(one["runs"] for one in each["collectors"])))
+    pause = middle(lambda each: sum(one["seconds"] for one in each["collectors"]))
+    collectors = ", ".join(one["name"] for one in found[0]["collectors"])
+    return (
+        f"{backend}, medians: the JVM and Python had {megabytes(lambda each: each['both_peak_bytes'])} "
+        f"resident at most; of a heap of {megabytes(lambda each: each['heap']['limit_bytes'])} at most "
+        f"{megabytes(lambda each: each['heap']['peak_bytes'])} in use, "
+        f"{megabytes(lambda each: each['heap']['live_after_bytes'])} live after the write; "
+        f"{counted(runs, 'collection')} in {pause * 1e3:,.0f} ms ({collectors}); compiler "
+        f"{middle(lambda each: each['compilation_seconds']):.2f} s; rows to the JVM "
+        f"{middle(lambda each: each['hand_over_seconds']):.2f} s. {_warmth(found)}"
+    )
+
+
+def _warmth(found: Sequence[dict[str, Any]]) -> str:
+    """The writes before the measured one, which no figure counts."""
+    warm = found[0]["warm_up"]
+    first = median(each["warm_up"]["seconds"][0] for each in found)
+    last = median(each["warm_up"]["seconds"][-1] for each in found)
+    writes = counted(len(warm["seconds"]), "write")
+    return (
+        f"Not counted: {writes} of {counted(warm['rows'], 'row')} before it, {first:.2f} s to {last:.2f} s."
+    )
+
 
 _MEGABYTE = 1e6
 _REASON_CHARACTERS = 160
@@ -30,22 +203,6 @@ LEGEND = (
     "speed over that of the fastest, ~ if they cannot be told apart; peak MB: growth of resident memory"
 )
 """The meaning of the columns and marks of `short_tables` on a terminal."""
-
-__all__ = [
-    "LEGEND",
-    "contract",
-    "effect_text",
-    "file_megabytes",
-    "measures_table",
-    "megabytes",
-    "metric_column",
-    "ranking_table",
-    "ratio_text",
-    "setting_title",
-    "short_tables",
-    "speed_text",
-    "throughput_table",
-]
 
 
 _WHAT = {
@@ -318,3 +475,9 @@ def _absent_rows(run: RunSummary, width: int) -> list[list[Entry]]:
 def _absent_notes(run: RunSummary) -> list[str]:
     """The reason why each of them is absent, with what to do."""
     return [f"{absent['backend']}: {absent['reason']}" for absent in run.environment["absent_backends"]]
+
+
+def bytes_of(cell: CellSummary) -> int:
+    """Bytes of a cell's file; of several sizes the largest."""
+    found = cell.exact("bytes")
+    return 0 if found is None else found[0]

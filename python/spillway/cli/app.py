@@ -7,24 +7,8 @@ from typing import Annotated
 
 import typer
 
-from spillway.cli import (
-    advise,
-    bench,
-    compare,
-    doctor,
-    export,
-    inspect,
-    pipeline,
-    race,
-    report,
-    tune,
-    uploads,
-    validate,
-    write,
-)
-from spillway.cli.names import WritingCommand
-
-__all__ = ["app"]
+from spillway.cli import bench, inspect, pipeline, race, runs, tune, uploads, validate, write
+from spillway.cli.common import WritingCommand
 
 app = typer.Typer(
     name="spillway",
@@ -51,15 +35,15 @@ def spillway(
     """Write rows to Parquet, measure every writer under your limits, and check what was written."""
 
 
-app.command()(advise.advise)
+app.command()(runs.advise)
 app.command()(bench.bench)
-app.command()(compare.compare)
-app.command()(doctor.doctor)
-app.command()(export.export)
+app.command()(runs.compare)
+app.command()(bench.doctor)
+app.command()(runs.export)
 app.command()(inspect.inspect)
 app.command(cls=WritingCommand)(pipeline.pipeline)
 app.command()(race.race)
-app.command()(report.report)
+app.command()(runs.report)
 app.command()(tune.tune)
 app.command()(uploads.uploads)
 app.command()(validate.validate)

@@ -1,4 +1,4 @@
-"""``spillway bench``: measure Parquet writers on one's own data, under one's own limits."""
+"""``spillway bench`` measures Parquet writers; ``spillway doctor`` says what this machine can measure."""
 
 from __future__ import annotations
 
@@ -11,6 +11,15 @@ import typer
 
 from spillway.cli.common import (
     INTERRUPTED,
+    Delimiter,
+    Encoding,
+    Out,
+    Verbose,
+    complete_backend,
+    complete_codec,
+    complete_dataset,
+    complete_mode,
+    complete_process,
     fail,
     first_interrupt_alone,
     listed,
@@ -20,22 +29,12 @@ from spillway.cli.common import (
     termination_as_interrupt,
     whole_numbers,
 )
-from spillway.cli.completion import (
-    complete_backend,
-    complete_codec,
-    complete_dataset,
-    complete_mode,
-    complete_process,
-)
-from spillway.cli.options import Delimiter, Encoding, Out, Verbose  # noqa: TC001 - typer reads the annotations
-from spillway.cli.report import report_run
+from spillway.cli.runs import report_run
 
 if TYPE_CHECKING:
     from spillway.bench.on_spark import Cluster
     from spillway.bench.resume import BegunRun
     from spillway.datasets import FileSource
-
-__all__ = ["bench"]
 
 _ALL_ROWS = "all"
 _QUICK_ROWS = 20_000
@@ -259,9 +258,9 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
     from rich.console import Console
 
     from spillway.backends import with_modes
+    from spillway.bench.identity import parse_pythons
     from spillway.bench.plan import Options
     from spillway.bench.progress import Progress
-    from spillway.bench.pythons import parse_pythons
     from spillway.bench.run import measure
     from spillway.errors import JavaError, MissingExtraError, OptionError, SpillwayError
 
@@ -414,7 +413,7 @@ def _cluster(on: str | None, conf: list[str] | None, *, pack: bool) -> Cluster |
 
 def _limits(text: str) -> tuple[int | None, ...]:
     from spillway.errors import OptionError
-    from spillway.harness.options import parse_bytes
+    from spillway.harness.plan import parse_bytes
 
     limits: list[int | None] = []
     for part in listed(text):
@@ -492,3 +491,34 @@ def _engines(text: str) -> tuple[str, ...]:
     if unknown or not engines:
         raise OptionError(f"--validate {text!r}: choose from {', '.join(ENGINES)}, or none")
     return engines
+
+
+_COLOURS = {"ok": "green", "warning": "yellow", "not here": "dim", "missing": "red"}
+
+
+def doctor(
+    *,
+    out: Annotated[Path, typer.Option(help="The folder runs would be kept in.")] = Path("runs"),
+) -> None:
+    """Say what this machine can measure and limit, and prove it.
+
+    Memory is planted and asked for again; under every kind of limit a canary has to die. The last line says
+    what to call, or what is missing; then it ends with 1.
+    """
+    from rich.console import Console
+    from rich.text import Text
+
+    from spillway.bench.doctor import examine, verdict
+
+    console = Console()
+    findings = []
+    with console.status("examining this machine"):
+        for finding in examine(out):
+            findings.append(finding)
+            colour = _COLOURS[finding.verdict]
+            line = Text.assemble((f"{finding.verdict:8}", colour), " ", (finding.subject, "bold"), ": ")
+            console.print(line.append(finding.detail), soft_wrap=True)
+    ready, words = verdict(findings)
+    console.print(Text(words, "bold green" if ready else "bold red"), soft_wrap=True)
+    if not ready:
+        raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""Shared parts of the commands that measure: lists as options, tables, and exit codes."""
+"""What the commands share: options, completion, lists and sizes, tables, and exit codes."""
 
 from __future__ import annotations
 
@@ -6,33 +6,87 @@ import atexit
 import os
 import signal
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperCommand
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
     from types import FrameType
 
     from rich.console import Console
 
-    from spillway.harness.report.table import Table
+    from spillway.harness.report import Table
 
-__all__ = [
-    "INTERRUPTED",
-    "fail",
-    "first_interrupt_alone",
-    "interrupt",
-    "listed",
-    "pairs",
-    "percentage",
-    "print_tables",
-    "reason",
-    "termination_as_interrupt",
-    "whole_numbers",
-    "write_whole",
+Out = Annotated[Path, typer.Option(help="Folder of all runs, on a disk.")]
+"""The folder below which a run gets its own."""
+
+RunFolder = Annotated[
+    Path, typer.Argument(help="A run's folder, or a folder of runs, of which it is the newest.")
 ]
+"""A run that was measured before."""
+
+Verbose = Annotated[
+    bool,
+    typer.Option(
+        "--verbose", help="Print all tables of the report: every number of rows, and every measure."
+    ),
+]
+"""More tables on the terminal."""
+
+Delimiter = Annotated[
+    str | None, typer.Option(help="Between the fields of --input's CSV: ';' or tab; a comma by default.")
+]
+"""The separator of CSV."""
+
+Encoding = Annotated[
+    str | None, typer.Option(help="Of --input's text: cp1252, latin-1, utf-16; UTF-8 by default.")
+]
+"""The encoding of text."""
+
+
+# The options of commands that have a shorter name than in Python.
+_SHORTER = {"compression": "codec", "compression_level": "level"}
+# It is the encoding of columns in Python, and that of text in commands.
+_OTHER = "encoding"
+
+
+class WritingCommand(TyperCommand):
+    """A command whose error for an unknown option names what it is here, and not what looks like it."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments."""
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:  # of the click that this version of typer has
+            unknown: Any = error
+            name = getattr(error, "option_name", None)
+            if isinstance(name, str) and hasattr(error, "possibilities"):
+                options = [option for each in self.params for option in each.opts]
+                unknown.possibilities = meant(name, options) or unknown.possibilities
+            raise
+
+
+def meant(name: str, options: Iterable[str]) -> list[str]:
+    """The arguments of a command that an unknown one stands for, as far as its options have them."""
+    from spillway._spellings import ELSEWHERE, option_of
+
+    python = name.lstrip("-").replace("-", "_")
+    spelling = ELSEWHERE.get(python)
+    names = [python] if spelling is None else spelling.names
+    for here in names:
+        option = option_of(here)
+        if option == _OTHER:
+            continue
+        flag = f"--{_SHORTER.get(option, option).replace('_', '-')}"
+        if flag in options:
+            value = here.removeprefix(option).lstrip("=").strip('"')
+            # Commands take no mappings.
+            return [flag if value.startswith("{") else f"{flag} {value}".strip()]
+    return []
+
 
 INTERRUPTED = 130
 
@@ -95,7 +149,7 @@ def print_tables(
     console: Console, tables: Iterable[Table], legend: Iterable[str], warnings: Iterable[str]
 ) -> None:
     """Print the tables of a run, the way to read them, and the caveats."""
-    from spillway.harness.report.table import terminal_tables
+    from spillway.harness.report import terminal_tables
 
     for table in tables:
         console.print(table.title, style="bold", highlight=False, markup=False)
@@ -194,3 +248,45 @@ def fail(command: str, message: str) -> NoReturn:
     """Print the reason why a command cannot go on, and exit."""
     typer.secho(f"spillway {command}: {message}", err=True, fg=typer.colors.RED)
     raise typer.Exit(2)
+
+
+def complete_process(incomplete: str) -> list[str]:
+    """Names of process settings. The percentage of ``quota-`` is left to the user."""
+    from spillway.bench.plan import PROCESS_NAMES
+
+    return _last_part(incomplete, (*PROCESS_NAMES[:-1], "quota-"))
+
+
+def complete_backend(incomplete: str) -> list[str]:
+    """Names of backends."""
+    from spillway.backends import names
+
+    return _last_part(incomplete, names())
+
+
+def complete_codec(incomplete: str) -> list[str]:
+    """Names of codecs."""
+    from spillway.backends import CODECS
+
+    return _last_part(incomplete, CODECS)
+
+
+def complete_dataset(incomplete: str) -> list[str]:
+    """Names of datasets. The width of ``wide:`` is left to the user."""
+    from spillway.datasets import names
+
+    return _last_part(incomplete, (*names(), "lineitem", "wide:"))
+
+
+def complete_mode(incomplete: str) -> list[str]:
+    """Names of modes."""
+    from spillway.bench.plan import MODES
+
+    return _last_part(incomplete, MODES)
+
+
+def _last_part(incomplete: str, values: Iterable[str]) -> list[str]:
+    """The list with its last part completed, by values that are not in it yet."""
+    before, comma, last = incomplete.rpartition(",")
+    taken = listed(before)
+    return [f"{before}{comma}{value}" for value in values if value.startswith(last) and value not in taken]

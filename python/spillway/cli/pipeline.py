@@ -9,6 +9,11 @@ import typer
 
 from spillway.cli.common import (
     INTERRUPTED,
+    Delimiter,
+    Encoding,
+    Out,
+    complete_codec,
+    complete_dataset,
     fail,
     first_interrupt_alone,
     listed,
@@ -17,16 +22,12 @@ from spillway.cli.common import (
     reason,
     termination_as_interrupt,
 )
-from spillway.cli.completion import complete_codec, complete_dataset
-from spillway.cli.options import Delimiter, Encoding, Out  # noqa: TC001 - typer reads the annotations
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from spillway.harness.report.table import Table
+    from spillway.harness.report import Table
     from spillway.spark.pipeline.command import Finished
-
-__all__ = ["pipeline"]
 
 _SHOWN_ROWS = 12
 
@@ -267,7 +268,7 @@ def _rows(text: str | None) -> int | None:
 
 def _bytes(text: str | None) -> int | None:
     from spillway.errors import OptionError
-    from spillway.harness.options import parse_bytes
+    from spillway.harness.plan import parse_bytes
 
     try:
         return None if text is None else parse_bytes(text)

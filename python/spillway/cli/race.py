@@ -10,6 +10,7 @@ import typer
 
 from spillway.cli.common import (
     INTERRUPTED,
+    Out,
     fail,
     interrupt,
     listed,
@@ -18,14 +19,11 @@ from spillway.cli.common import (
     reason,
     whole_numbers,
 )
-from spillway.cli.options import Out  # noqa: TC001 - typer reads the annotations
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from spillway.race.run import Finished
-
-__all__ = ["race"]
 
 
 def race(  # noqa: PLR0913 - one argument per option of the command
@@ -155,11 +153,11 @@ def race(  # noqa: PLR0913 - one argument per option of the command
     from rich.console import Console
 
     from spillway.errors import OptionError, SpillwayError
+    from spillway.race.cell import Progress
     from spillway.race.committers import usual
     from spillway.race.plan import Options, plan_cells
-    from spillway.race.progress import Progress
     from spillway.race.run import hold_races
-    from spillway.race.targets import target_cells
+    from spillway.race.tables import target_cells
 
     signal.signal(signal.SIGTERM, interrupt)
     console = Console()
@@ -211,8 +209,7 @@ def _chosen(given: str | None, default: tuple[str, ...]) -> tuple[str, ...]:
 
 def _report(console: Console, finished: Finished) -> list[str]:
     """Write the report from what is on disk, and print its tables; what is wrong with tables."""
-    from spillway.race.figures import draw_figures
-    from spillway.race.report import all_tables, write_report
+    from spillway.race.report import all_tables, draw_figures, write_report
     from spillway.race.summary import read_run
 
     run = read_run(finished.folder)

@@ -9,21 +9,19 @@ import typer
 
 from spillway.cli.common import (
     INTERRUPTED,
+    complete_dataset,
     fail,
     print_tables,
     reason,
     termination_as_interrupt,
     whole_numbers,
 )
-from spillway.cli.completion import complete_dataset
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from spillway.datasets import PreparedInput
     from spillway.tune.search import Found
-
-__all__ = ["tune"]
 
 _DATASET_ROWS = 400_000
 
@@ -141,7 +139,7 @@ def _search(console: Console, prepared: PreparedInput, library: str, goal: str, 
 
 
 def _print(console: Console, source: str, library: str, found: Found) -> None:
-    from spillway.tune.tables import legend, settings_table, verdict
+    from spillway.tune.search import legend, settings_table, verdict
 
     print_tables(console, [settings_table(found, f"{library} on {source}")], legend(found), [])
     console.print(verdict(found, library), style="bold", highlight=False, markup=False)

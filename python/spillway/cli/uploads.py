@@ -11,8 +11,6 @@ from spillway.cli.common import fail, pairs, reason
 if TYPE_CHECKING:
     from spillway.spark.left_uploads import JobUploads
 
-__all__ = ["uploads"]
-
 _HOUR = 3600
 
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from spillway.datasets import FileSource
     from spillway.validation import Source, Verdict
 
-__all__ = ["validate"]
-
 
 def validate(  # noqa: PLR0913 - one argument per option of the command
     files: Annotated[list[Path], typer.Argument(help="Parquet files that should hold the source's rows.")],

@@ -9,6 +9,7 @@ import typer
 
 from spillway.cli.common import (
     INTERRUPTED,
+    complete_codec,
     fail,
     first_interrupt_alone,
     listed,
@@ -16,13 +17,10 @@ from spillway.cli.common import (
     reason,
     termination_as_interrupt,
 )
-from spillway.cli.completion import complete_codec
 
 if TYPE_CHECKING:
     from spillway.errors import CommitUnknown
     from spillway.shell import Done, Job, Progress, Rewritten
-
-__all__ = ["write"]
 
 _UNKNOWN = 3
 
@@ -272,7 +270,7 @@ def _job(
 
 def _memory(text: str) -> Any:
     from spillway.errors import OptionError
-    from spillway.harness.options import parse_bytes
+    from spillway.harness.plan import parse_bytes
     from spillway.shell.job import Memory
 
     try:

@@ -10,7 +10,6 @@ from spillway.errors import MissingExtraError
 
 try:
     from spillway.datasets.cache import PreparedInput, default_cache, is_dataset, prepare
-    from spillway.datasets.columns import Column
     from spillway.datasets.generate import (
         CHUNK_ROWS,
         GENERATOR_VERSION,
@@ -21,6 +20,7 @@ try:
         row_range,
         schema,
     )
+    from spillway.datasets.logs import Column
     from spillway.datasets.packaged import packaged_names
     from spillway.reading.sources import ACCEPTED, FileSource, find_files
     from spillway.reading.text import TextOptions

@@ -15,17 +15,21 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from spillway.datasets import generate
-from spillway.datasets.lineitem import LINEITEM, generator_version, open_lineitem
-from spillway.datasets.packaged import PACKAGED, open_packaged, package_version
-from spillway.datasets.wide import wide_columns
+from spillway.datasets.generate import wide_columns
+from spillway.datasets.packaged import (
+    LINEITEM,
+    PACKAGED,
+    generator_version,
+    open_lineitem,
+    open_packaged,
+    package_version,
+)
 from spillway.errors import OptionError
 from spillway.reading.files import RowStream
 from spillway.reading.sources import FileSource, find_files, open_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-__all__ = ["PreparedInput", "default_cache", "is_dataset", "prepare"]
 
 # Of the way in which files are read: rows that were prepared in another one are not found again.
 _READING = 2

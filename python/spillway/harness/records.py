@@ -8,7 +8,7 @@ import os
 import secrets
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from spillway.errors import CorruptFileError, MissingExtraError
 from spillway.harness.schema import schema_of
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-__all__ = [
-    "COMPRESSED",
-    "ENVIRONMENT",
-    "RecordSchema",
-    "append",
-    "drop_torn_line",
-    "is_stored",
-    "new_run_id",
-    "read_json",
-    "read_lines",
-    "replace_lines",
-    "write_json",
-]
-
 ENVIRONMENT = "environment.json"
 COMPRESSED = ".gz"
 """The ending of a file of records that was compressed when its run was over."""
+
+
+class Failure(TypedDict):
+    """The exception that ended a sample.
+
+    Attributes:
+        kind: "memory_error" or "library_error", as the process itself said.
+        type: The exception's class.
+        message: Its text, without paths.
+    """
+
+    kind: NotRequired[str]
+    type: str
+    message: str
 
 
 class RecordSchema:
@@ -58,6 +58,16 @@ class RecordSchema:
             jsonschema.ValidationError: It does not fit; the message names the field.
         """
         self._validator.validate(record)
+
+    def append(self, path: Path, record: Mapping[str, Any]) -> None:
+        """Check a record and append it to a file, as the free function does.
+
+        Raises:
+            jsonschema.ValidationError: It does not fit; nothing is written.
+            OSError: The disk is full, or fails.
+        """
+        self.check(record)
+        append(path, record)
 
     @cached_property
     def _validator(self) -> Any:

@@ -31,8 +31,6 @@ from typing import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["LATER", "Instant", "Keywords", "Positive", "Signed", "schema_of"]
-
 
 class Keywords:
     """Keywords of JSON Schema over those of a type, for ``Annotated``.

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from spillway.harness.limits import MemoryLimit
 
-__all__ = ["ProcessResult", "run_limited"]
-
 _WATCH_SECONDS = 0.005
 _IDLE_SECONDS = 1.0
 _EXIT_SECONDS = 5.0

@@ -1,39 +1,172 @@
-"""One race: a fresh table, fresh processes, the outcome, and the record."""
+"""One race: a fresh table, fresh processes, the outcome, the record, and its progress on a terminal.
+
+ext4 without a journal does not use inodes again that were freed in the last minutes, and looks at each of
+them when it creates a file. So a table that is removed makes the next race slower, and tables on a disk are
+removed after the last race.
+"""
 
 from __future__ import annotations
 
+import shutil
+import statistics
+import tempfile
 import time
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from spillway._wording import counted
 from spillway.errors import SpillwayError
-from spillway.harness.disk import sync_filesystem
-from spillway.harness.host import HostWatch
+from spillway.harness.environment import HostWatch, sync_filesystem
+from spillway.harness.processes import redact
+from spillway.harness.progress import ProgressLine
 from spillway.race.check import Verdict
-from spillway.race.done_tables import creation_seconds
-from spillway.race.effects import merged
-from spillway.race.open_loop import Responses
-from spillway.race.quantiles import percentiles
+from spillway.race.model import merged
+from spillway.race.open_loop import Responses, percentiles
 from spillway.race.record import SCHEMA_VERSION
 from spillway.race.worker_processes import WorkerProcesses
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Iterator, Sequence
 
-    from spillway.harness.schedule import Slot
-    from spillway.race.done_tables import DoneTables
-    from spillway.race.effects import EffectTimes
+    from rich.console import Console
+
+    from spillway.harness.plan import Slot
+    from spillway.race.check import Step
     from spillway.race.location import Location
-    from spillway.race.plan import Cell
-    from spillway.race.progress import Progress
+    from spillway.race.model import Cell, EffectTimes
     from spillway.race.record import Compactions, ErrorCount, Measures, Outcome, RaceRecord
-    from spillway.race.wording import Step
 
-__all__ = ["Race"]
+
+class Progress(ProgressLine):
+    """One line while a race is on, and one that stays for each that is over."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console, refreshes=4)
+        self._title = ""
+        self._done = 0
+        self._of = 0
+
+    def racing(self, slots: Sequence[Slot[Cell]]) -> None:
+        """The races that will be run."""
+        self._of = len(slots)
+
+    def begins(self, slot: Slot[Cell]) -> None:
+        """Note that processes start and open the table."""
+        self._title = f"[{self._done + 1}/{self._of}] {slot.cell.words}"
+        self._begin(f"{self._title}: getting ready", total=None)
+
+    def started(self) -> None:
+        """Note that all writers were started."""
+        self._begin(self._title, total=None)
+
+    def acknowledged(self, count: int, seconds: float) -> None:
+        """Update the number of acknowledged operations."""
+        speed = f"{count / seconds:,.0f}/s" if seconds > 0 else ""
+        self._update(completed=count, count=f"{count:,} acknowledged, {speed}")
+
+    def checking(self, slot: Slot[Cell]) -> None:
+        """Note that the table is being checked."""
+        self._update(description=f"{self._title}: checking", total=slot.cell.expected)
+
+    def removing(self, tables: int) -> None:
+        """Note that the tables of all races are being removed."""
+        self._begin(f"removing {counted(tables, 'table')}", total=None)
+
+    def ended(self, slot: Slot[Cell], record: RaceRecord) -> None:
+        """Note that a race is over."""
+        self._done += 1
+        self._end()
+        self.say(f"{slot.cell.words}: {result_line(slot.cell, record)}")
+
+
+def result_line(cell: Cell, record: RaceRecord) -> str:
+    """The result of a race, in one line."""
+    of = "" if cell.expected is None else f" of {cell.expected:,}"
+    parts = [record["outcome"], f"{record['acknowledged']:,}{of} acknowledged"]
+    if conflicts := sum(each["count"] for each in record.get("conflicts", [])):
+        parts.append(counted(conflicts, "conflict"))
+    if record["appends_per_second"] is not None:
+        parts.append(f"{record['appends_per_second']:,.1f} {cell.kind.noun}s/s in {record['seconds']:,.2f} s")
+    if record["wait_seconds"] is not None:
+        over = "more than " if record["still_waiting"] else ""
+        parts.append(f"longest wait {over}{record['wait_seconds'][-1]:,.2f} s")
+    parts.append(counted(record["table"]["versions"], "version"))
+    if (compactions := record.get("compactions")) is not None:
+        parts.append(f"{counted(compactions['finished'], 'compaction')}, {compactions['failed']:,} failed")
+    parts += record["table"]["problems"]
+    if record["problem"] is not None:
+        parts.append(record["problem"])
+    parts += [f"{each['count']:,} x {each['error']}" for each in record["errors"][:1]]
+    return "; ".join(parts)
+
+
+_FREE_SHARE = 0.25
+"""The least share of the disk that is free where tables wait for the end."""
+_CREATED = 64
+
+
+@dataclass(frozen=True)
+class DoneTables:
+    """Tables to be removed.
+
+    Attributes:
+        progress: The line that shows the run's progress.
+    """
+
+    progress: Progress
+    _waiting: list[Location] = field(default_factory=list)
+
+    def add(self, table: Location) -> None:
+        """Remove a table after the last race, or now: from an object store, and from a disk that fills up."""
+        if table.is_local and _has_room(Path(table.uri)):
+            self._waiting.append(table)
+        else:
+            self._remove(table)
+
+    def remove(self) -> None:
+        """Remove those that wait."""
+        if not self._waiting:
+            return
+        self.progress.removing(len(self._waiting))
+        try:
+            while self._waiting:
+                self._remove(self._waiting[-1])
+                self._waiting.pop()
+        except KeyboardInterrupt:
+            folder = Path(self._waiting[0].uri).parent
+            self.progress.say(f"interrupted: {counted(len(self._waiting), 'table')} left behind in {folder}")
+        finally:
+            self.progress.stop()
+
+    def _remove(self, table: Location) -> None:
+        try:
+            table.files().remove()
+        except Exception as error:  # noqa: BLE001 - what is left behind must not hide what happened
+            self.progress.say(f"{table.uri} is left behind: {redact(str(error))}")
+
+
+def _has_room(folder: Path) -> bool:
+    try:
+        disk = shutil.disk_usage(folder.parent)
+    except OSError:
+        return False
+    return disk.free >= _FREE_SHARE * disk.total
+
+
+def creation_seconds(folder: Path) -> float:
+    """The median time of creating an empty file below a folder."""
+    times = []
+    with tempfile.TemporaryDirectory(dir=folder, prefix="probe-") as place:
+        for number in range(_CREATED):
+            began = time.perf_counter()
+            Path(place, str(number)).touch(exist_ok=False)
+            times.append(time.perf_counter() - began)
+    return statistics.median(times)
+
 
 # Opening a table costs a thread milliseconds and a process half a second of a core.
 _READY_SECONDS = 120.0

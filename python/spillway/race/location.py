@@ -17,8 +17,6 @@ from spillway.errors import MissingExtraError, OptionError
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = ["Files", "Location", "log_name", "sync_folder"]
-
 
 @dataclass(frozen=True)
 class Location:

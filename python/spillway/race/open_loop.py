@@ -14,16 +14,33 @@ process has to ask another one for its next append.
 
 from __future__ import annotations
 
+import math
 import random
 from typing import TYPE_CHECKING, Annotated, TypedDict
 
 from spillway.harness.schema import Keywords
-from spillway.race.quantiles import percentiles
 
 if TYPE_CHECKING:
-    from spillway.race.plan import Cell
+    from collections.abc import Iterable
 
-__all__ = ["OpenLoop", "Responses", "arrivals"]
+    from spillway.race.model import Cell
+
+_DIGITS = 6
+_PERCENT = 100
+
+
+def quantile(ordered: list[float], share: float) -> float:
+    """The value that `share` of the ordered ones do not exceed."""
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
+
+
+def percentiles(values: Iterable[float]) -> list[float] | None:
+    """The quantiles 0 to 100 %, rounded to microseconds where values are seconds; None without values."""
+    ordered = sorted(values)
+    if not ordered:
+        return None
+    return [round(quantile(ordered, each / _PERCENT), _DIGITS) for each in range(_PERCENT + 1)]
+
 
 _BACKLOG_SHARE = 0.05
 """The least share of all appends that makes a backlog more than chance."""

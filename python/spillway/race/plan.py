@@ -5,108 +5,20 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from spillway._wording import counted
 from spillway.errors import OptionError
-from spillway.harness.options import joined, require_counts
-from spillway.harness.schema import LATER, Keywords, Positive
+from spillway.harness.plan import joined, require_counts
 from spillway.race import committers
-from spillway.race.works import WORKS, Work
+from spillway.race.model import FILE_ROWS, PARTITIONS, WORKS, Cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["FILE_ROWS", "PARTITIONS", "WORKLOADS", "Cell", "Options", "parse_spread", "plan_cells"]
-
-FILE_ROWS = 100_000
-"""Rows that the table has before the race, where writers do not only append and nobody says how many."""
-PARTITIONS = ("own", "one")
 WORKLOADS = ("merge", "append-only", "batched:N")
 _BATCHED = re.compile(r"batched:([1-9]\d*)")
 _SPREAD = re.compile(r"processes:([1-9]\d*)")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cell:
-    """One committer in one race.
-
-    Attributes:
-        committer: Its name.
-        work: The operations of writers. Early records are of appends.
-        workload: Of appends: "merge" asks for the schemas to be merged at every append, "append-only" does
-            not and the table says that it is append-only, "batched:N" is that with N rows an append. Null
-            for any other work.
-        writers: Writers that start at once.
-        appends: Appends, or other operations of the work, that each makes, one after another.
-        rows: Rows of an append, or of another operation.
-        partitions: "own" gives each writer a partition, "one" has all write to the same.
-        processes: Processes that the writers are spread over; in each they are threads.
-        file_rows: Rows that the table has before the race, in one file for each partition.
-        seconds: The time for which each writer appends again and again, in place of a number of appends.
-        noise: True if a process beside writes and syncs all the time, on the disk of the table.
-        rate: Appends that are due in a second, of all writers together; null in a closed loop.
-    """
-
-    committer: Annotated[str, Keywords(enum=list(committers.NAMES))]
-    work: Annotated[str, Keywords(enum=list(WORKS))] = field(default="append", metadata=LATER)
-    workload: Annotated[str | None, Keywords(pattern="^(merge|append-only|batched:[1-9][0-9]*)$")] = None
-    writers: Positive
-    rows: Positive = 10
-    appends: Positive = 1
-    partitions: Annotated[str, Keywords(enum=list(PARTITIONS))] = "own"
-    processes: Positive = 1
-    file_rows: int = field(default=0, metadata=LATER)
-    seconds: float | None = field(default=None, metadata=LATER)
-    noise: bool = field(default=False, metadata=LATER)
-    rate: float | None = field(default=None, metadata=LATER)
-
-    @property
-    def expected(self) -> int | None:
-        """Operations that should be in the table at the end; None where writers go on for a time."""
-        return None if self.seconds is not None else self.writers * self.appends
-
-    @property
-    def only_appends(self) -> bool:
-        """True if its writers append, and do nothing else."""
-        return self.work == "append"
-
-    @property
-    def kind(self) -> Work:
-        """Its work."""
-        return WORKS[self.work]
-
-    @property
-    def first_version(self) -> int:
-        """The version from which the race begins: that of the table, or of its first rows."""
-        return 1 if self.file_rows else 0
-
-    @property
-    def merges(self) -> bool:
-        """True if each append merges the schemas."""
-        return self.workload == "merge"
-
-    @property
-    def words(self) -> str:
-        """The cell for people."""
-        spread = "" if self.processes == 1 else f" in {self.processes:,} processes"
-        operations = "" if self.appends == 1 else f" x {self.appends:,} {self.kind.noun}s"
-        if self.seconds is not None:
-            operations = f" for {self.seconds:g} s"
-        if self.rate is not None:
-            operations += f" at {self.rate:g} appends/s"
-        noise = " beside noise" if self.noise else ""
-        writers = counted(self.writers, "writer")
-        return f"{self.committer}, {self.workload or self.work}, {writers}{spread}{operations}{noise}"
-
-    def share(self, process: int) -> range:
-        """The numbers of the writers that are in one of the processes."""
-        return range(process, self.writers, self.processes)
-
-    def as_dict(self) -> dict[str, Any]:
-        """The fields as a plain dict, for the record."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, kw_only=True)

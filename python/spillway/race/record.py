@@ -2,24 +2,12 @@
 
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
-from spillway.harness.host import HostReading
+from spillway.harness.environment import HostReading
 from spillway.harness.records import RecordSchema
 from spillway.harness.schema import Instant, Keywords
 from spillway.race.check import Verdict
-from spillway.race.effects import EffectTimes
+from spillway.race.model import Cell, EffectTimes
 from spillway.race.open_loop import OpenLoop
-from spillway.race.plan import Cell
-
-__all__ = [
-    "RACES",
-    "SCHEMA",
-    "SCHEMA_VERSION",
-    "Compactions",
-    "ErrorCount",
-    "Measures",
-    "Outcome",
-    "RaceRecord",
-]
 
 RACES = "races.jsonl"
 SCHEMA_VERSION: Literal[1] = 1

@@ -7,20 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from spillway._wording import counted
 from spillway.harness import records
-from spillway.harness.host import noise_warnings
-from spillway.harness.report.summary import CellOfRun, RunOfCells, estimate_of, outcomes, records_by_cell
+from spillway.harness.environment import noise_warnings
+from spillway.harness.summary import CellOfRun, RunOfCells, estimate_of, outcomes, records_by_cell
 from spillway.race import committers
-from spillway.race.plan import Cell
+from spillway.race.model import WORKS, Cell, Work
 from spillway.race.record import RACES
-from spillway.race.works import WORKS, Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from spillway.harness.statistics import Estimate
-
-__all__ = ["CellSummary", "RunSummary", "Setting", "read_run"]
 
 _SLOWED = 3
 """The least ratio of two times of the same work that says that something came between."""

@@ -22,21 +22,16 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from spillway.harness.redaction import redact
-from spillway.race import committers
+from spillway.harness.processes import redact
 from spillway.race.check import check
 from spillway.race.location import Location
+from spillway.race.model import FILE_ROWS, Cell, load
 from spillway.race.open_loop import arrivals
-from spillway.race.plan import FILE_ROWS, Cell
 from spillway.race.worker_processes import START
-from spillway.race.works import WORKS
-from spillway.race.works.optimize import Compaction
+from spillway.race.works import OPERATIONS, Compaction
 
 if TYPE_CHECKING:
-    from spillway.race.committers.protocol import Committer, Writer
-    from spillway.race.works.protocol import Operation
-
-__all__: list[str] = []
+    from spillway.race.model import Committer, Operation, Writer
 
 # Enough for a writer; ten thousand of the usual size would not fit below common limits on memory.
 _STACK_BYTES = 1 << 20
@@ -65,7 +60,7 @@ class _Race:
 
     def write(self, location: Location, process: int, seed: str) -> None:
         """Open the table for each writer, wait for the start, and work."""
-        committer = committers.load(self._cell.committer)
+        committer = load(self._cell.committer)
         self._warm_up(committer, location.for_warming_up().below(str(process)))
         threads = []
         threading.stack_size(_STACK_BYTES)
@@ -88,7 +83,7 @@ class _Race:
 
     def optimize(self, location: Location, process: int) -> None:
         """Open the table, wait for the start, and compact until the writers are done."""
-        committer = committers.load(self._cell.committer)
+        committer = load(self._cell.committer)
         self._warm_up(committer, location.for_warming_up().below(str(process)))
         writer = committer.writer(location, self._cell)
         self._wait_for_start(process)
@@ -132,7 +127,7 @@ class _Race:
             writer.change(Compaction())
 
     def _operation(self, name: int, number: int) -> Operation:
-        return WORKS[self._cell.work].operation(self._cell, name, number)
+        return OPERATIONS[self._cell.work](self._cell, name, number)
 
     def _run(self, committer: Committer, writer: Writer, name: int, due: list[float] | None = None) -> None:
         """Operate again and again: at the times that are due, or else when the last operation is answered."""
@@ -209,7 +204,7 @@ def main() -> None:
     cell, location = Cell(**job["cell"]), Location(**job["location"])
     race = _Race(cell, start, results)
     if job["role"] == "create":
-        committers.load(cell.committer).create(location, cell)
+        load(cell.committer).create(location, cell)
     elif job["role"] == "write":
         race.write(location, job["process"], job["seed"])
     elif job["role"] == "noise":

@@ -16,14 +16,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from spillway.harness.processes import Lines, feed, kill_group, read_tail, start
-from spillway.harness.redaction import redact
+from spillway.harness.processes import Lines, feed, kill_group, read_tail, redact, start
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import TracebackType
-
-__all__ = ["START", "WorkerProcesses"]
 
 # The message that starts a worker: the monotonic time of the start, which all processes of a machine share.
 START = struct.Struct("d")

@@ -17,29 +17,19 @@ import pyarrow.json
 import pyarrow.parquet
 
 from spillway.errors import CorruptFileError, OptionError
-from spillway.reading.piped import Piped
-from spillway.reading.text import TextOptions, Utf8Stream, refuse_binary, refuse_other_delimiter
-from spillway.reading.text_batches import TextBatches
+from spillway.reading.text import (
+    Piped,
+    TextBatches,
+    TextOptions,
+    Utf8Stream,
+    refuse_binary,
+    refuse_other_delimiter,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from spillway.reading.text import Readable
-
-__all__ = [
-    "FORMATS",
-    "TITLES",
-    "BadRow",
-    "Format",
-    "RowStream",
-    "UnknownFormatError",
-    "explained",
-    "open_lines",
-    "open_pipe",
-    "open_rows",
-    "recognise",
-    "say_nothing",
-]
 
 FORMATS = (
     "Parquet, Arrow IPC (file or stream), CSV (.csv, .tsv) and NDJSON (.ndjson, .jsonl, .json), "

@@ -35,17 +35,6 @@ if TYPE_CHECKING:
 
     _Open = Callable[..., AbstractContextManager[RowStream]]
 
-__all__ = [
-    "ACCEPTED",
-    "FileSource",
-    "Files",
-    "find_all",
-    "find_files",
-    "of_folder",
-    "open_files",
-    "partitions",
-]
-
 ACCEPTED = f"a file, a folder or a quoted glob of files in one format: {FORMATS}"
 
 _SAME = {"ipc-stream": "ipc-file"}  # what may lie in one folder

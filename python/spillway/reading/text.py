@@ -1,18 +1,24 @@
-"""Text as Arrow's readers take it: decompressed, in UTF-8, and refused with its place where it is not."""
+"""Text as Arrow's readers take it: decompressed, in UTF-8, refused with its place where it is not."""
 
 from __future__ import annotations
 
 import codecs
 import io
+import os
+import select
+import signal
+import threading
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+
+import pyarrow as pa
 
 from spillway.errors import CorruptFileError, OptionError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
-
-__all__ = ["Readable", "TextOptions", "Utf8Stream", "refuse_binary", "refuse_other_delimiter"]
 
 _BOMS = {
     codecs.BOM_UTF32_LE: "utf-32",
@@ -169,3 +175,189 @@ def refuse_other_delimiter(path: Path, head: str, delimiter: str) -> None:
 
 def _spelled(delimiter: str) -> str:
     return "tab" if delimiter == "\t" else repr(delimiter)
+
+
+# Less than what is read together: bytes are read as they are asked for, and nothing waits for more of them.
+_BUFFER_BYTES = 1
+
+
+class TextBatches:
+    """The batches of a text, until it is closed.
+
+    A thread of Arrow that needs Python while the interpreter ends is ended by it, and C++ aborts the process
+    (https://github.com/apache/arrow/issues/34314). So nothing of Python's is left to such threads: bytes are
+    copied into memory of Arrow's as they are read, and `close` waits for the thread that reads ahead.
+
+    Args:
+        source: The bytes of the text, in UTF-8, which are closed with the batches.
+        open_reader: Opens the reader of a file: `pyarrow.csv.open_csv`, or that of NDJSON.
+        stop_waiting: Ends a wait of `source` for bytes, in whatever thread it is.
+
+    Attributes:
+        schema: Of all batches.
+
+    Raises:
+        ArrowInvalid: As `open_reader`.
+    """
+
+    def __init__(
+        self,
+        source: Readable,
+        open_reader: Callable[[pa.NativeFile], Any],
+        stop_waiting: Callable[[], None] | None = None,
+    ) -> None:
+        self._stop_waiting = stop_waiting
+        raw: Any = source  # the stubs ask for a whole file object
+        # Buffers of Python's would be given back by whichever thread is done with them.
+        self._file = pa.BufferedInputStream(pa.PythonFile(raw, mode="r"), _BUFFER_BYTES)
+        self._reader: Any = None
+        try:
+            self._reader = open_reader(self._file)
+        except BaseException:
+            self.close()
+            raise
+        self.schema: pa.Schema = self._reader.schema
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        if self._reader is None:
+            raise ValueError("the text is closed: read its batches before")
+        batch: pa.RecordBatch = self._reader.read_next_batch()
+        return batch
+
+    def close(self) -> None:
+        """Give up the reader and close the text. Closing again does nothing."""
+        if self._stop_waiting is not None:
+            self._stop_waiting()
+        if self._reader is not None:
+            self._reader.close()
+            # Arrow's own method waits for nothing. The reader's end does, without the interpreter's lock.
+            self._reader = None
+        self._file.close()
+
+
+_SIGNALS = 64
+_WOKEN = 0
+# The numbers of signals that end a command, as Python hands them on.
+_ENDING = {_WOKEN, signal.SIGINT, signal.SIGTERM}
+
+
+class Piped(io.RawIOBase):
+    """The bytes of a pipe.
+
+    Args:
+        source: The pipe.
+        path: Its name, for messages.
+
+    Attributes:
+        taken: Bytes that were taken from it so far.
+    """
+
+    def __init__(self, source: Readable, path: Path) -> None:
+        self._source = source
+        self._ready = b""
+        self.path = path
+        self.taken = 0
+
+    def readable(self) -> bool:
+        """It is for nothing else."""
+        return True
+
+    def head(self, size: int) -> bytes:
+        """The next bytes, `size` of them unless the pipe ends before; `read` gives them again."""
+        pieces, held = [self._ready], len(self._ready)
+        while held < size:
+            data = self._source.read(size - held)
+            if not data:
+                break
+            pieces.append(data)
+            held += len(data)
+            self.taken += len(data)
+        self._ready = b"".join(pieces)
+        return self._ready[:size]
+
+    def read(self, size: int = -1, /) -> bytes:
+        """The next bytes, `size` at most; none at the end."""
+        if size < 0:
+            raise io.UnsupportedOperation("a pipe is read in pieces, of a size that is given")
+        # Arrow takes fewer bytes than it asked for as the end.
+        taken = self.head(size)
+        self._ready = self._ready[len(taken) :]
+        return taken
+
+    def end(self) -> None:
+        """End a thread's wait for bytes. No more are to be read, unless the source never waits."""
+        if isinstance(self._source, _Waiting):
+            self._source.end()
+
+
+class _Waiting:
+    """A pipe that any thread reads, and whose wait ends when a signal comes.
+
+    Args:
+        descriptor: The pipe.
+        signals: Has bytes to read once a signal came.
+        wakeup: Bytes written to it are read from `signals`.
+    """
+
+    def __init__(self, descriptor: int, signals: int, wakeup: int) -> None:
+        self._descriptor = descriptor
+        self._signals = signals
+        self._wakeup = wakeup
+        self._reading = threading.Lock()
+        self._is_over = False
+
+    def read(self, size: int, /) -> bytes:
+        with self._reading:
+            if self._is_over:
+                return b""
+            while self._descriptor not in (ready := self._ready()):
+                if not _ENDING.isdisjoint(os.read(ready[0], _SIGNALS)):
+                    # Also where the exception of Python's own handler went under in a finalizer.
+                    raise KeyboardInterrupt
+            return os.read(self._descriptor, size)
+
+    def _ready(self) -> list[int]:
+        """The descriptors that can be read: that of signals alone, if any came."""
+        ready, _, _ = select.select([self._descriptor, self._signals], [], [])
+        return [self._signals] if self._signals in ready else ready
+
+    def end(self) -> None:
+        """Wake a thread that reads ahead, and have it find the end. Ending again does nothing."""
+        if self._is_over:
+            return
+        os.write(self._wakeup, bytes([_WOKEN]))
+        with self._reading:
+            self._is_over = True
+
+
+@contextmanager
+def interruptible(file: BinaryIO) -> Iterator[Readable]:
+    """Have a signal end the wait for a pipe, also where a thread of Arrow waits.
+
+    Python's handlers run in its main thread, which waits for that one. To be used there.
+
+    Args:
+        file: The pipe, of which nothing was read; what is no file of the system is returned as it is.
+    """
+    try:
+        descriptor = file.fileno()
+    except OSError:
+        yield file
+        return
+    signals, written = os.pipe()
+    os.set_blocking(written, False)
+    before = signal.set_wakeup_fd(written, warn_on_full_buffer=False)
+    # Arrow would put a handler of its own in the place of Python's.
+    pa.enable_signal_handlers(False)  # noqa: FBT003 - pyarrow's own
+    waiting = _Waiting(descriptor, signals, written)
+    try:
+        yield waiting
+    finally:
+        waiting.end()
+        pa.enable_signal_handlers(True)  # noqa: FBT003 - pyarrow's own
+        signal.set_wakeup_fd(before)
+        os.close(written)
+        os.close(signals)

@@ -6,9 +6,8 @@ from spillway.errors import MissingExtraError
 
 try:
     from spillway.shell.job import Job
-    from spillway.shell.progress import Progress, sized
     from spillway.shell.rewriting import Rewritten, rewrite
-    from spillway.shell.run import Done, run_write
+    from spillway.shell.run import Done, Progress, run_write, sized
 except ModuleNotFoundError as error:
     if error.name in {"pyarrow", "rich"}:
         raise MissingExtraError(error.name, "bench", "write files from a shell") from error

@@ -17,10 +17,9 @@ import pyarrow.compute as pc
 from spillway._wording import counted
 from spillway.errors import CorruptFileError, OptionError
 from spillway.reading.files import TITLES, open_lines, open_pipe, recognise
-from spillway.reading.piped import interruptible
 from spillway.reading.sources import FileSource, find_all, of_folder, open_files, partitions
-from spillway.shell.lines import Slice, slices
-from spillway.shell.schemas import inferred
+from spillway.reading.text import interruptible
+from spillway.shell.schemas import Slice, inferred, slices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -28,9 +27,7 @@ if TYPE_CHECKING:
     from spillway.reading.files import OpenPipe
     from spillway.reading.sources import Files
     from spillway.shell.job import Job
-    from spillway.shell.lines import BadLines
-
-__all__ = ["Found", "Rows", "find", "left_out", "open_rows", "with_keys"]
+    from spillway.shell.schemas import BadLines
 
 STANDARD_INPUT = "standard input"
 _TOLD = 3

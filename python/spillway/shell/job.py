@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["LEAST_MEMORY", "Job", "Memory"]
-
 LEAST_MEMORY = 4_000_000
 
 _KIB = 1 << 10

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from spillway.shell.inputs import Found
     from spillway.shell.job import Job
 
-__all__ = ["FileOutput", "Output", "Written", "check_output", "open_output"]
-
 STANDARD_OUTPUT = "standard output"
 
 # Versions that other writers may have made since.

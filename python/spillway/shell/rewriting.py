@@ -29,9 +29,7 @@ if TYPE_CHECKING:
     from spillway._native import Digest
     from spillway.reading.files import RowStream
     from spillway.shell.job import Memory
-    from spillway.shell.progress import Progress
-
-__all__ = ["Rewritten", "RowsDifferError", "find_parquet", "rewrite"]
+    from spillway.shell.run import Progress
 
 # Marks of Delta, of Dask and older tools, of Hudi and of Iceberg.
 _TABLES = ("_delta_log", "_metadata", ".hoodie", "metadata/*.metadata.json", "metadata/version-hint.text")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,10 +18,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spillway.spark.driver import Driver
-    from spillway.spark.write_job import Job, SparkWriteResult, TaskResult
+    from spillway.spark.write_job import Job, SparkWriteResult, Target, TaskResult
     from spillway.types import WriteMode
 
-__all__ = ["check_mode", "run", "tasks_of_frame", "tasks_of_partitions"]
+__all__ = ["check_mode", "job_of", "run", "tasks_of_frame", "tasks_of_partitions"]
 
 _log = logging.getLogger("spillway.spark")
 
@@ -159,3 +160,16 @@ def tasks_of_frame(
         pyspark.errors.PySparkException: As `tasks_of_partitions`.
     """
     return answers_of(frame, task)
+
+
+def job_of(target: Target) -> Job:
+    """Return the job that writes to a destination."""
+    from spillway.spark.delta_job import DeltaJob
+    from spillway.spark.folder_job import FolderJob
+    from spillway.spark.stream_jobs import FolderRun
+
+    if target.table == "delta":
+        if target.run_id is not None:
+            target = replace(target, app_id=target.run_id, app_version=target.batch)
+        return DeltaJob(target)
+    return FolderJob(target) if target.run_id is None else FolderRun(target, target.run_id)

@@ -12,10 +12,11 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterComm
 
 from spillway.errors import OptionError, SpillwayError
 from spillway.spark.options import parsed
+from spillway.spark.run import job_of
 from spillway.spark.schema import arrow_schema, check_names
 from spillway.spark.settings import of_environment, of_task
 from spillway.spark.write import FrameTask
-from spillway.spark.write_job import Job, Target, TaskResult, described, job_of, messages_of
+from spillway.spark.write_job import Job, Target, TaskResult, described, messages_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

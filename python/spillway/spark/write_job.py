@@ -40,7 +40,6 @@ __all__ = [
     "TaskResult",
     "claimed",
     "described",
-    "job_of",
     "messages_of",
     "peeked",
 ]
@@ -423,19 +422,6 @@ class Job:
             done.writer_seconds,
         )
         return done
-
-
-def job_of(target: Target) -> Job:
-    """Return the job that writes to a destination."""
-    from spillway.spark.delta_job import DeltaJob
-    from spillway.spark.folder_job import FolderJob
-    from spillway.spark.stream_jobs import FolderRun
-
-    if target.table == "delta":
-        if target.run_id is not None:
-            target = replace(target, app_id=target.run_id, app_version=target.batch)
-        return DeltaJob(target)
-    return FolderJob(target) if target.run_id is None else FolderRun(target, target.run_id)
 
 
 def claimed(storage: FolderStorage, name: str, path: str) -> None:

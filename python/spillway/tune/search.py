@@ -2,11 +2,16 @@
 
 Every measurement is a process of its own. Those that are compared take turns, so that drift hits all alike;
 after each three rounds the worse half is left out.
+
+Processor time and bytes of columns add up to those of a file, but for its footer. So the settings of a file
+that take the least time for what they save are those of its columns, each by itself.
 """
 
 from __future__ import annotations
 
+import io
 import json
+import math
 import os
 import random
 import tempfile
@@ -18,23 +23,23 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
+from spillway._wording import counted
 from spillway.errors import SpillwayError
 from spillway.harness.limits import Unlimited
-from spillway.harness.limits.affinity import choose_cores, stepping_aside
-from spillway.harness.probes.pools import thread_environment
-from spillway.harness.rank_tests import ALPHA, change_of_pairs, holm
+from spillway.harness.limits.detect import choose_cores, stepping_aside
+from spillway.harness.probes.process import thread_environment
+from spillway.harness.report import Entry, Table
 from spillway.harness.spawn import run_limited
-from spillway.tune.choice import Choice, Codec
-from spillway.tune.columns import choices_of, measure_columns
-from spillway.tune.writers import WRITERS
+from spillway.harness.statistics import ALPHA, change_of_pairs, holm
+from spillway.tune.writers import WRITERS, Choice, Codec, ColumnChoice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from types import CodeType
 
     from spillway.datasets import PreparedInput
-    from spillway.harness.rank_tests import Change
-
-__all__ = ["GOALS", "Candidate", "Found", "Goal", "tune"]
+    from spillway.harness.statistics import Change
+    from spillway.tune.writers import Writer
 
 Goal = Literal["both", "smaller", "faster"]
 GOALS: tuple[Goal, ...] = ("both", "smaller", "faster")
@@ -310,3 +315,180 @@ class _Bench:
 
     def _candidate(self, choice: Choice, schema: pa.Schema) -> Candidate:
         return Candidate(str(choice), self._writer.code(schema, choice), choice)
+
+
+_COLUMN_ROUNDS = 3
+# Weights of a byte against a second, over those at which the library's defaults count alike.
+_WEIGHTS = (0.1, 0.3, 0.6, 1.0, 2.0, 4.0, 10.0)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Processor seconds and bytes of a column, or of all together."""
+
+    seconds: float
+    size: float
+
+    def __add__(self, other: Cost) -> Cost:
+        """Both together."""
+        return Cost(self.seconds + other.seconds, self.size + other.size)
+
+
+Costs = dict[str, dict[ColumnChoice, Cost]]
+
+
+def measure_columns(
+    writer: Writer, table: pa.Table, *, until: float, progress: Callable[[int, int, str], None]
+) -> Costs:
+    """The cost of each column with each of its settings; the first is with those that the library prefers.
+
+    Args:
+        writer: The library.
+        table: The rows to write.
+        until: Monotonic time from which on only the first round is taken.
+        progress: Called with the columns done, the columns in all, and the name of the next.
+
+    Raises:
+        SpillwayError: The library refuses a column with every setting.
+    """
+    found: Costs = {}
+    for place, name in enumerate(table.column_names):
+        progress(place, table.num_columns, name)
+        column = table.select([name])
+        refused: list[Exception] = []
+        found[name] = dict(_measure_column(writer, column, name, until, refused))
+        if not found[name]:
+            raise SpillwayError(f"no setting writes the column {name!r}: {refused[-1]}") from refused[-1]
+    progress(table.num_columns, table.num_columns, "")
+    return found
+
+
+def _measure_column(
+    writer: Writer, column: pa.Table, name: str, until: float, refused: list[Exception]
+) -> Iterator[tuple[ColumnChoice, Cost]]:
+    for encoding in writer.encodings(column.schema.field(0).type):
+        for codec in writer.of_columns:
+            choice = ColumnChoice(codec, encoding)
+            code = writer.code(column.schema, Choice(codec, {name: choice}))
+            try:
+                cost = _cost(compile(code, "<column>", "exec"), column, until)
+            except Exception as error:  # noqa: BLE001 - each library has its own class for a refusal
+                refused.append(error)
+                continue
+            yield choice, cost
+
+
+def _cost(code: CodeType, table: pa.Table, until: float) -> Cost:
+    """The least processor time of some writes to memory, and their size."""
+    seconds, size = math.inf, 0
+    for turn in range(_COLUMN_ROUNDS):
+        out = io.BytesIO()
+        begin = time.process_time()
+        exec(code, {"table": table, "path": out})  # noqa: S102 - the code that is handed to the user
+        seconds = min(seconds, time.process_time() - begin)
+        size = out.tell()
+        if turn == 0 and time.monotonic() > until:
+            break
+    return Cost(seconds, float(size))
+
+
+def choices_of(costs: Costs, usual: Codec) -> list[Choice]:
+    """Settings of files, from the cost of their columns: the best few for any weight of size against time.
+
+    Args:
+        costs: The result of `measure_columns`.
+        usual: The codec of the library's defaults, from which weights are reckoned.
+    """
+    default = _total(
+        each[next((choice for choice in each if choice.codec == usual), next(iter(each)))]
+        for each in costs.values()
+    )
+    rate = default.seconds / default.size
+    codecs = sorted({choice.codec for each in costs.values() for choice in each})
+    found: dict[tuple[tuple[str, ColumnChoice], ...], Cost] = {}
+    for allowed in ([each] for each in codecs), [codecs]:
+        for names in allowed:
+            for weight in _WEIGHTS:
+                chosen = {name: _best(each, names, weight * rate) for name, each in costs.items()}
+                found[tuple(chosen.items())] = _total(costs[name][each] for name, each in chosen.items())
+    front = _front(found)
+    ranked = sorted(front, key=lambda each: found[each].seconds * found[each].size)
+    return [Choice(usual, dict(each)) for each in ranked]
+
+
+def _best(costs: Mapping[ColumnChoice, Cost], codecs: list[Codec], weight: float) -> ColumnChoice:
+    allowed = {choice: cost for choice, cost in costs.items() if choice.codec in codecs} or costs
+    return min(allowed, key=lambda choice: allowed[choice].seconds + weight * allowed[choice].size)
+
+
+def _front(
+    found: Mapping[tuple[tuple[str, ColumnChoice], ...], Cost],
+) -> list[tuple[tuple[str, ColumnChoice], ...]]:
+    """Those of which no other is both faster and smaller."""
+    front = []
+    smallest = math.inf
+    for choice, cost in sorted(found.items(), key=lambda each: (each[1].seconds, each[1].size)):
+        if cost.size < smallest:
+            front.append(choice)
+            smallest = cost.size
+    return front
+
+
+def _total(costs: Iterable[Cost]) -> Cost:
+    return sum(costs, start=Cost(0.0, 0.0))
+
+
+def settings_table(found: Found, title: str) -> Table:
+    """The defaults, the best and the others: time and size over those of the defaults, speed and memory."""
+    ordered = [found.default, *([] if found.best is found.default else [found.best]), *found.others]
+    rows = [[Entry(name), *_entries(found, each)] for name, each in zip(_names(found), ordered, strict=True)]
+    return Table(
+        f"{title}: {counted(found.rows, 'row')}, one core",
+        ("settings", "time", "[95 %]", "size", "rows/s", "file MB", "peak MB"),
+        rows,
+        [f"{name}: {each.words}" for name, each in zip(_names(found), ordered, strict=True)],
+    )
+
+
+def legend(found: Found) -> list[str]:
+    """The meaning of the columns."""
+    rounds = len(found.default.cpu_seconds)
+    reading = (
+        f"time: processor time over that of the defaults, by {counted(rounds, 'round')} in turns; size: of "
+        f"the file, over theirs; peak MB: growth of resident memory. {counted(found.tried, 'setting')} were "
+        f"measured as whole files."
+    )
+    return [reading]
+
+
+def verdict(found: Found, library: str) -> str:
+    """The gain of the best settings, or that there is none."""
+    over = found.best.time_over(found.default)
+    if found.best is found.default or over is None:
+        return f"Nothing that was tried is better than the defaults of {library} at no loss."
+    smaller = 1 - found.best.size / found.default.size
+    changes = [each.time_over(found.default) for each in (found.best, *found.others)]
+    p = holm([1.0 if each is None else each.p for each in changes])[0]
+    if p >= ALPHA:
+        return f"{smaller:.1%} smaller than the defaults of {library}; no difference in time can be told."
+    faster = f"{1 / over.ratio - 1:.1%} faster"
+    return f"{smaller:.1%} smaller and {faster} than the defaults of {library}."
+
+
+def _names(found: Found) -> list[str]:
+    best = [] if found.best is found.default else ["best"]
+    return ["defaults", *best, *(f"other {place}" for place, _ in enumerate(found.others, start=1))]
+
+
+def _entries(found: Found, each: Candidate) -> list[Entry]:
+    over = each.time_over(found.default)
+    is_own = each is found.default or over is None
+    interval = "" if is_own or over is None or over.low == 0 else f"[{over.low:.2f}, {over.high:.2f}]"
+    return [
+        Entry("1.00" if is_own or over is None else f"{over.ratio:.2f}", best=each is found.best),
+        Entry(interval),
+        Entry(f"{each.size / found.default.size:.3f}", best=each is found.best),
+        Entry(f"{found.rows / each.median_of('wall_seconds'):,.0f}"),
+        Entry(f"{each.size / 1e6:,.2f}"),
+        Entry(f"{each.median_of('peak_bytes') / 1e6:,.1f}"),
+    ]

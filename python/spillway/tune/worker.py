@@ -33,8 +33,8 @@ def main() -> int:
 def _measure(request: dict[str, object]) -> dict[str, object]:
     import pyarrow as pa  # noqa: PLC0415 - after the process has its core
 
-    from spillway.bench.worker.mapped_input import MappedInput  # noqa: PLC0415
-    from spillway.harness.probes import pools, rss, usage  # noqa: PLC0415
+    from spillway.bench.worker.inputs import MappedInput  # noqa: PLC0415
+    from spillway.harness.probes import process, rss  # noqa: PLC0415
 
     source = MappedInput(str(request["input"]), int(str(request["rows"])))
     code = compile(str(request["code"]), "<tuned>", "exec")
@@ -42,12 +42,12 @@ def _measure(request: dict[str, object]) -> dict[str, object]:
     _run(code, pa.Table.from_batches([source.head(_WARM_UP_ROWS)]), path, str(request["library"]))
     table = source.table()
     gc.collect()
-    pools.release_memory()
+    process.release_memory()
     rss.reset_high_water()
     before = rss.read_memory()
-    begin = usage.read_usage()
+    begin = process.read_usage()
     _run(code, table, path, str(request["library"]))
-    used = usage.usage_between(begin, usage.read_usage())
+    used = process.usage_between(begin, process.read_usage())
     peak = rss.read_memory().high_water - before.rss
     data = path.read_bytes()
     return {
@@ -60,9 +60,9 @@ def _measure(request: dict[str, object]) -> dict[str, object]:
 
 
 def _run(code: object, table: object, path: Path, library: str) -> None:
-    from spillway.harness.probes import pools  # noqa: PLC0415
+    from spillway.harness.probes import process  # noqa: PLC0415
 
-    pools.set_threads(1)
+    process.set_threads(1)
     if library == "duckdb":
         import duckdb  # noqa: PLC0415
 

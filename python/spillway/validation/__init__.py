@@ -9,9 +9,8 @@ another order is a mismatch too, of a kind of its own.
 from __future__ import annotations
 
 from spillway._native import Digest
-from spillway.validation.source import digest_source
+from spillway.validation.source import ENGINES, READERS, Mismatch, Source, Verdict, digest_source, summary
 from spillway.validation.validator import Validator, validate
-from spillway.validation.verdict import ENGINES, READERS, Mismatch, Source, Verdict, summary
 
 __all__ = [
     "ENGINES",

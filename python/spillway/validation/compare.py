@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pyarrow.types as pt
 
 from spillway._native import Digest, digest, row_hashes
+from spillway.errors import MissingExtraError
 from spillway.validation.normalize import LossyValueError, Plan, SchemaDiffersError, plan_reader
-from spillway.validation.source import SourceRows, empty_digest
-from spillway.validation.verdict import Kind, Mismatch
+from spillway.validation.source import Kind, Mismatch, SourceRows, empty_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from numpy.typing import NDArray
-
-    from spillway.validation.readers import Reader
-
-__all__ = ["Finding", "check", "describe", "first_differing", "lossy", "schema_differs", "unreadable"]
 
 
 @dataclass(frozen=True)
@@ -207,3 +206,77 @@ def _text(value: pa.Scalar) -> str:  # type: ignore[type-arg]  # generic in the 
 def _holds_times(kind: pa.DataType) -> bool:
     """Return True if the type may hold nanoseconds, which Python's own types cannot show."""
     return pt.is_temporal(kind) or any(_holds_times(kind.field(i).type) for i in range(kind.num_fields))
+
+
+_BATCH_ROWS = 65_536
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A way to read Parquet.
+
+    Attributes:
+        name: The engine's name.
+        open: From a path to the schema as the engine sees it and its batches, in file order.
+        errors: The exceptions that the engine raises on a file that it cannot read.
+    """
+
+    name: str
+    open: Callable[[Path], AbstractContextManager[tuple[pa.Schema, Iterator[pa.RecordBatch]]]]
+    errors: tuple[type[BaseException], ...]
+
+
+def load_reader(name: str) -> Reader:
+    """Load the in-process engine ``name``: pyarrow, polars or duckdb.
+
+    Raises:
+        MissingExtraError: It is not installed.
+    """
+    try:
+        return {"pyarrow": _pyarrow, "polars": _polars, "duckdb": _duckdb}[name]()
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(error.name or name, "bench", f"validate with {name}") from error
+
+
+def _pyarrow() -> Reader:
+    @contextmanager
+    def read(path: Path) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            yield file.schema_arrow, file.iter_batches(_BATCH_ROWS)
+
+    return Reader("pyarrow", read, (pa.ArrowException, OSError, ValueError))
+
+
+def _polars() -> Reader:
+    import polars as pl
+
+    newest = pl.CompatLevel.newest()
+
+    @contextmanager
+    def read(path: Path) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
+        frame = pl.scan_parquet(path, glob=False, hive_partitioning=False, include_file_paths=None)
+        schema = pl.DataFrame(schema=frame.collect_schema()).to_arrow(compat_level=newest).schema
+        chunks = frame.collect_batches(chunk_size=_BATCH_ROWS, maintain_order=True)
+        yield (
+            schema,
+            (batch for chunk in chunks for batch in chunk.to_arrow(compat_level=newest).to_batches()),
+        )
+
+    # A panic in polars derives from BaseException.
+    return Reader(
+        "polars", read, (pl.exceptions.PolarsError, pl.exceptions.PanicException, pa.ArrowException, OSError)
+    )
+
+
+def _duckdb() -> Reader:
+    import duckdb
+
+    @contextmanager
+    def read(path: Path) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
+        with duckdb.connect(config={"preserve_insertion_order": True}) as connection:
+            connection.execute("SET TimeZone = 'UTC'")
+            query = "SELECT * FROM read_parquet($1, hive_partitioning = false)"
+            reader = connection.sql(query, params=[str(path)]).to_arrow_reader(_BATCH_ROWS)
+            yield reader.schema, iter(reader)
+
+    return Reader("duckdb", read, (duckdb.Error, pa.ArrowException, OSError))

@@ -39,8 +39,6 @@ import pyarrow.types as pt
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["LossyValueError", "Plan", "SchemaDiffersError", "normal_schema", "plan_reader", "plan_source"]
-
 _UNSIGNED_IN_SPARK: Mapping[pa.DataType, pa.DataType] = {
     pa.uint8(): pa.int16(),
     pa.uint16(): pa.int32(),

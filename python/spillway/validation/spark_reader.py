@@ -26,10 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from spillway.validation.normalize import Plan
-    from spillway.validation.source import SourceRows
-    from spillway.validation.verdict import Mismatch
-
-__all__ = ["SparkReader"]
+    from spillway.validation.source import Mismatch, SourceRows
 
 # Files of one job: enough to spread its fixed cost, few enough for the progress to move.
 _FILES_PER_JOB = 8

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from spillway._native import Digest
     from spillway.validation.normalize import Plan
 
-__all__ = ["digest_files", "find_differences"]
-
 _DIGEST_TYPES: dict[str, pa.DataType] = {"file": pa.int32(), "lossy": pa.bool_(), "digest": pa.binary()}
 _ROW_TYPES: dict[str, pa.DataType] = {
     "file": pa.int32(),

@@ -12,11 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from spillway.errors import OptionError
-from spillway.validation.compare import Finding, check
-from spillway.validation.readers import load_reader
-from spillway.validation.reference_file import excuses, write_reference
-from spillway.validation.source import SourceRows
-from spillway.validation.verdict import ENGINES, READERS, Mismatch, Source, Verdict
+from spillway.validation.compare import Finding, check, load_reader
+from spillway.validation.source import (
+    ENGINES,
+    READERS,
+    Mismatch,
+    Source,
+    SourceRows,
+    Verdict,
+    excuses,
+    write_reference,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -24,8 +30,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spillway.validation.spark_reader import SparkReader
-
-__all__ = ["Validator", "validate"]
 
 
 def validate(

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from spillway.harness.probes.jvm import JvmReading, WarmUp
     from spillway.harness.probes.readings import UsageReading
 
-__all__ = ["JvmPhase", "warm_up"]
-
 _FEWEST, _MOST = 2, 10
 
 

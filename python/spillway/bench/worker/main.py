@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from spillway.backends import Backend, Sink
     from spillway.bench.record import PairResult, Phase, ProbeResult, Result
     from spillway.bench.worker.in_jvm import JvmPhase
-    from spillway.bench.worker.mapped_input import MappedInput
+    from spillway.bench.worker.inputs import MappedInput
     from spillway.harness.probes.jvm import WarmUp
 
 _PAUSE_SECONDS = 0.05  # between a meeting and the writes
@@ -114,7 +114,7 @@ def _import_backend(request: dict[str, Any]) -> Backend:
 
     die_with_parent(request["parent"])
     from spillway.backends import load
-    from spillway.harness.probes.pools import set_threads
+    from spillway.harness.probes.process import set_threads
 
     backend = load(request["cell"]["backend"])
     set_threads(request["cell"]["threads"])
@@ -122,8 +122,8 @@ def _import_backend(request: dict[str, Any]) -> Backend:
 
 
 def _map_input(request: dict[str, Any]) -> MappedInput:
-    from spillway.bench.worker.mapped_input import MappedInput
-    from spillway.harness.probes.pools import set_threads
+    from spillway.bench.worker.inputs import MappedInput
+    from spillway.harness.probes.process import set_threads
 
     set_threads(request["cell"]["threads"])  # the input's reader may be what brought pyarrow
     return MappedInput(request["input"], request["cell"]["rows"])
@@ -187,11 +187,11 @@ def _chunks(batches: Iterable[Any], request: dict[str, Any]) -> Iterable[Any]:
     mode = request["cell"]["mode"]
     if mode in {"batches", "batches-retained"}:
         return batches
-    from spillway.bench.worker import row_input
+    from spillway.bench.worker import inputs
 
     if mode == "ndjson":
-        return row_input.ndjson(batches)
-    return row_input.dicts_from_json(batches) if mode == "rows-json" else row_input.dicts(batches)
+        return inputs.ndjson(batches)
+    return inputs.dicts_from_json(batches) if mode == "rows-json" else inputs.dicts(batches)
 
 
 def _write_and_measure(
@@ -202,22 +202,22 @@ def _write_and_measure(
     warmed: WarmUp | None,
 ) -> Result:
     """The timed write. Nothing works beside it: all counters are the kernel's and the libraries' own."""
-    from spillway.harness.probes import pools, rss, usage
-    from spillway.harness.probes.group import GroupProbe
+    from spillway.harness.probes import process, rss
+    from spillway.harness.probes.process import GroupProbe
 
     data = _data(source, request)
     group = GroupProbe(request["group"])
     gc.collect()
-    pools.release_memory()
-    pool = pools.PoolTotals()
+    process.release_memory()
+    pool = process.PoolTotals()
     jvm = None if warmed is None else _jvm_phase(backend, warmed)
     group.start()
     rss.reset_high_water()
     before = rss.read_memory()
     channel.mark("write")
-    begin = usage.read_usage()
+    begin = process.read_usage()
     sink = _write(backend, Path(request["output"]), source, data, request)
-    end = usage.read_usage()
+    end = process.read_usage()
     if jvm is not None:
         jvm.end()
     after = rss.read_memory()
@@ -226,7 +226,7 @@ def _write_and_measure(
     channel.mark("after")
     account: dict[str, int] = getattr(backend, "peak_account", dict)()
     del sink
-    use = usage.usage_between(begin, end)
+    use = process.usage_between(begin, end)
     return _as_the_program_says(
         {
             "rows": source.rows,
@@ -234,7 +234,7 @@ def _write_and_measure(
             "use": use if jvm is None else jvm.add_to(use),
             "memory": {"before": before.as_dict(), "after": after.as_dict(), "rollup_after": rollup},
             "fsync_seconds": _fsync(Path(request["output"])),
-            "pools": pools.threads_in_force(backend),
+            "pools": process.threads_in_force(backend),
             "pyarrow_pool": pool.read(),
             "account": [{"name": name, "bytes": value} for name, value in sorted(account.items())],
             "group": of_group,
@@ -283,15 +283,14 @@ def _write_and_probe(
     backend: Backend, source: MappedInput, request: dict[str, Any], channel: Channel
 ) -> ProbeResult:
     """The same write beside one probe, which takes time: its length says only what the probe costs."""
-    from spillway.harness.probes import pools
-    from spillway.harness.probes.garbage import GarbageProbe
-    from spillway.harness.probes.gil import GilTicker, idle_gap
+    from spillway.harness.probes import process
+    from spillway.harness.probes.interpreter import GarbageProbe, GilTicker, idle_gap
 
     data = _data(source, request)
     garbage = GarbageProbe() if request["probe"] == "gc" else None
     ticker = GilTicker() if request["probe"] == "gil" else None
     gc.collect()
-    pools.release_memory()
+    process.release_memory()
     if ticker is not None:
         ticker.start()
     if garbage is not None:
@@ -312,11 +311,11 @@ def _write_beside_another(
     backend: Backend, source: MappedInput, request: dict[str, Any], channel: Channel
 ) -> PairResult:
     """The same write, from the moment on at which another process begins its own on the same core."""
-    from spillway.harness.probes import pools
+    from spillway.harness.probes import process
 
     data = _data(source, request)
     gc.collect()
-    pools.release_memory()
+    process.release_memory()
     _meet(*request["meeting"])
     channel.mark("write")
     begin = time.process_time()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from spillway.harness.limits.detect import choose_limiter, detect_limiters
-from spillway.harness.limits.memory_limit import Limiter, MemoryLimit
-from spillway.harness.limits.plain import RlimitData, Unlimited
+from spillway.harness.limits.cgroup import Limiter, MemoryLimit
+from spillway.harness.limits.detect import RlimitData, Unlimited, choose_limiter, detect_limiters
 
 __all__ = ["Limiter", "MemoryLimit", "RlimitData", "Unlimited", "choose_limiter", "detect_limiters"]

@@ -1,20 +1,231 @@
-"""Memory limits by control groups, v1 and v2, told apart by mount type and controller."""
+"""Memory limits by control groups, v1 and v2, told apart by mount type and controller.
+
+Groups go even if this process is killed: a shell waits for its end, and removes what it left. It is one shell
+for a process. It reads the names of groups from a pipe of which only this process holds the other end, and is
+woken by nothing else, so that it takes no time from what is measured.
+"""
 
 from __future__ import annotations
 
+import atexit
+import itertools
+import os
+import signal
+import time
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
-
-from spillway.harness.limits.groups import around, joining, new_group, v1_parents, v2_parents
-from spillway.harness.limits.memory_limit import MemoryLimit
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from contextlib import AbstractContextManager
 
-__all__ = ["CgroupV1", "CgroupV2", "accounting_group", "enclosing_limit", "find_v1", "find_v2"]
+
+def _no_kills() -> int:
+    return 0
+
+
+def _no_peak() -> None:
+    return None
+
+
+@dataclass(frozen=True)
+class MemoryLimit:
+    """One limit, ready for one process.
+
+    Attributes:
+        prefix: A command that joins the limit and then becomes the command that follows it.
+        data_limit: Bytes of ``RLIMIT_DATA`` the process has to set for itself, or None.
+        oom_kills: Processes that the kernel has killed for this limit, or None where nobody counts them.
+        group: Folder of the control group that holds the process alone; "self" where the process has to look
+            for it; None without such a group.
+        peak: The most bytes of this group, page cache included, or None.
+    """
+
+    prefix: tuple[str, ...] = ()
+    data_limit: int | None = None
+    oom_kills: Callable[[], int | None] = field(default=_no_kills)
+    group: str | None = None
+    peak: Callable[[], int | None] = field(default=_no_peak)
+
+
+class Limiter(Protocol):
+    """One kind of memory limit."""
+
+    kind: str
+
+    def limit(self, size: int, /) -> AbstractContextManager[MemoryLimit]:
+        """A limit of `size` bytes, gone when the context ends.
+
+        Raises:
+            OSError: This machine does not let it be set.
+        """
+
+
+_SHELL = "/bin/sh"
+# Processes in the groups die with their parent; five seconds are given to those that have to be killed.
+_SCRIPT = """
+trap '' INT TERM HUP
+groups=
+while IFS= read -r group; do groups="$groups $group"; done
+tries=100
+for group in $groups; do
+    while [ -d "$group" ] && ! rmdir "$group" 2>/dev/null && [ $tries -gt 0 ]; do
+        for pid in $(cat "$group/cgroup.procs" 2>/dev/null); do kill -9 "$pid" 2>/dev/null; done
+        tries=$((tries - 1))
+        sleep 0.05
+    done
+done
+"""
+
+
+def guard(group: Path) -> None:
+    """Have a control group removed once this process is gone, however it ends."""
+    os.write(_shell(os.getpid()), f"{group}\n".encode())
+
+
+@cache
+def _shell(pid: int) -> int:  # noqa: ARG001 - a forked process has a shell of its own
+    """The descriptor by which the shell is told of groups."""
+    read_end, write_end = os.pipe()
+    started = os.posix_spawn(
+        _SHELL,
+        [_SHELL, "-c", _SCRIPT],
+        os.environ,
+        file_actions=[
+            (os.POSIX_SPAWN_DUP2, read_end, 0),
+            (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+        ],
+        setsid=True,
+    )
+    os.close(read_end)
+    atexit.register(_end, write_end, started, os.getpid())
+    return write_end
+
+
+def _end(write_end: int, started: int, parent: int) -> None:
+    if os.getpid() == parent:
+        os.close(write_end)
+        os.waitpid(started, 0)
+
+
+_serial = itertools.count()
+_EMPTYING_SECONDS = 5.0
+
+
+def v1_parents(controller: str) -> Iterator[Path]:
+    """The groups below which this process may make groups of a v1 controller, the nearest first."""
+    for mount in _mounts():
+        if mount.kind == "cgroup" and controller in mount.options:
+            yield from (
+                each for each in _candidates(mount, _own_group(controller)) if os.access(each, os.W_OK)
+            )
+
+
+def v2_parents(controller: str) -> Iterator[Path]:
+    """The v2 groups that hand this controller down and may be written to, the nearest first."""
+    for mount in _mounts():
+        if mount.kind == "cgroup2":
+            for parent in _candidates(mount, _own_group("")):
+                handed_down = parent / "cgroup.subtree_control"
+                if (
+                    handed_down.exists()
+                    and os.access(parent, os.W_OK)
+                    and controller in handed_down.read_text().split()
+                ):
+                    yield parent
+
+
+def around(controller: str) -> Iterator[Path]:
+    """This process's groups of a controller, v1 and v2, each with those around it that are mounted."""
+    for mount in _mounts():
+        is_v1 = mount.kind == "cgroup" and controller in mount.options
+        if is_v1 or mount.kind == "cgroup2":
+            own = mount.point / _relative(mount, _own_group(controller if is_v1 else ""))
+            yield from (each for each in (own, *own.parents) if each.is_relative_to(mount.point))
+
+
+@contextmanager
+def new_group(parent: Path) -> Iterator[Path]:
+    """A group below `parent`, gone when the context ends, and with it whatever still runs in it."""
+    group = parent / f"spillway-{os.getpid()}-{next(_serial)}"
+    guard(group)
+    group.mkdir()
+    try:
+        yield group
+    finally:
+        _remove(group)
+
+
+def joining(group: Path) -> tuple[str, ...]:
+    """A shell that moves itself into the group and becomes the command: its imports are counted too."""
+    return ("/bin/sh", "-c", 'echo $$ > "$0" && exec "$@"', str(group / "cgroup.procs"))
+
+
+@dataclass(frozen=True)
+class _Mount:
+    point: Path
+    root: str
+    kind: str
+    options: frozenset[str]
+
+
+def _mounts() -> list[_Mount]:
+    """All mounts of this process; see proc_pid_mountinfo(5) for the fields."""
+    mounts = []
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        left, _, right = line.partition(" - ")
+        fields, (kind, _, options) = left.split(), right.split()
+        mounts.append(_Mount(Path(fields[4]), fields[3], kind, frozenset(options.split(","))))
+    return mounts
+
+
+def _own_group(controller: str) -> str:
+    """This process's group under a v1 controller, or under v2 for the empty name."""
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        _, controllers, group = line.split(":", 2)
+        if controller in controllers.split(","):
+            return group
+    return "/"
+
+
+def _candidates(mount: _Mount, own: str) -> list[Path]:
+    """Find a place for a group: in this process's own, else beside it, else at the top of what is mounted."""
+    group = mount.point / _relative(mount, own)
+    places = [group, group.parent] if group != mount.point else []
+    return [place for place in (*places, mount.point) if place.is_dir()]
+
+
+def _relative(mount: _Mount, own: str) -> str:
+    """The path of a group below the place where its tree is mounted."""
+    return (own.removeprefix(mount.root) if mount.root != "/" else own).lstrip("/")
+
+
+def _remove(group: Path) -> None:
+    """Remove a group once its last process has gone; what is left in it is killed."""
+    deadline = time.monotonic() + _EMPTYING_SECONDS
+    while True:
+        is_last = time.monotonic() > deadline
+        try:
+            group.rmdir()
+        except OSError:
+            if is_last:
+                raise
+            for pid in (group / "cgroup.procs").read_text().split():
+                _kill(int(pid))
+            time.sleep(0.002)
+        else:
+            return
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,106 @@
-"""The kinds of memory limit that this machine offers, the best first."""
+"""The kinds of memory limit that this machine offers, the best first; quotas of time, and cores."""
 
 from __future__ import annotations
 
+import os
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spillway._wording import counted
 from spillway.errors import OptionError
-from spillway.harness.limits.cgroup import find_v1, find_v2
-from spillway.harness.limits.plain import RlimitData
+from spillway.harness.limits.cgroup import accounting_group, find_v1, find_v2, joining, new_group, v1_parents
 from spillway.harness.limits.systemd import find_systemd
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from spillway.harness.limits.memory_limit import Limiter
+    from spillway.harness.limits.cgroup import Limiter, MemoryLimit
 
-__all__ = ["LIMIT_KINDS", "choose_limiter", "detect_limiters"]
+
+class Unlimited:
+    """No limit."""
+
+    kind = "none"
+
+    @contextmanager
+    def limit(self, size: int) -> Iterator[MemoryLimit]:  # noqa: ARG002 - there is none to set
+        """No limit at all."""
+        with accounting_group() as account:
+            yield account
+
+
+class RlimitData:
+    """``RLIMIT_DATA``: private writable address space, resident or not, so it bites earlier."""
+
+    kind = "rlimit-data"
+
+    @contextmanager
+    def limit(self, size: int) -> Iterator[MemoryLimit]:
+        """A limit that the process sets for itself before it imports anything native."""
+        with accounting_group() as account:
+            yield replace(account, data_limit=size)
+
+
+_PERIOD_MICROSECONDS = 100_000  # the kernel's own, and that of containers
+
+
+@contextmanager
+def with_quota(memory_limit: MemoryLimit, cores: float | None) -> Iterator[MemoryLimit]:
+    """A memory limit whose process may also take the time of so many cores; of all for None.
+
+    Raises:
+        OptionError: This machine lets no quota be set.
+    """
+    if cores is None:
+        yield memory_limit
+        return
+    quota = round(cores * _PERIOD_MICROSECONDS)
+    own = None if memory_limit.group is None else Path(memory_limit.group) / "cpu.max"
+    if own is not None and own.exists():
+        own.write_text(f"{quota} {_PERIOD_MICROSECONDS}")
+        yield memory_limit
+        return
+    parent = next((each for each in v1_parents("cpu") if (each / "cpu.cfs_quota_us").exists()), None)
+    if parent is None:
+        raise OptionError(
+            "--process-setting quota: this machine lets no quota of processor time be set: it takes the "
+            "controller cpu of control groups, where this process may make them"
+        )
+    with new_group(parent) as group:
+        (group / "cpu.cfs_period_us").write_text(str(_PERIOD_MICROSECONDS))
+        (group / "cpu.cfs_quota_us").write_text(str(quota))
+        yield replace(memory_limit, prefix=(*joining(group), *memory_limit.prefix))
+
+
+def choose_cores(count: int) -> tuple[int, ...]:
+    """The last `count` cores this process may use; interrupts tend to land on the first.
+
+    Raises:
+        OptionError: There are not so many.
+    """
+    available = sorted(os.sched_getaffinity(0))
+    if not 1 <= count <= len(available):
+        raise OptionError(
+            f"--cores {count}: this process may use {counted(len(available), 'core')}; "
+            f"give {'1' if len(available) == 1 else f'1 to {len(available)}'}"
+        )
+    return tuple(available[-count:])
+
+
+@contextmanager
+def stepping_aside(cores: tuple[int, ...]) -> Iterator[bool]:
+    """Keep this process off the measured cores, as long as that leaves it one; True if it is off them."""
+    before = os.sched_getaffinity(0)
+    others = before - set(cores)
+    if others:
+        os.sched_setaffinity(0, others)
+    try:
+        yield bool(others)
+    finally:
+        os.sched_setaffinity(0, before)
+
 
 _FINDERS: dict[str, Callable[[], Limiter | None]] = {
     "cgroup-v2": find_v2,

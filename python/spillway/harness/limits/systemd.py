@@ -8,12 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spillway.harness.limits.memory_limit import MemoryLimit
+from spillway.harness.limits.cgroup import MemoryLimit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-__all__ = ["SystemdScope", "find_systemd"]
 
 _PROBE_SECONDS = 5
 

@@ -10,13 +10,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from spillway.harness.probes.process import difference, total, written_by
 from spillway.harness.probes.rss import kib_fields
-from spillway.harness.probes.usage import difference, total, written_by
 
 if TYPE_CHECKING:
     from spillway.harness.probes.readings import Counters, UsageReading
-
-__all__ = ["Collector", "HeapReading", "JvmProbe", "JvmReading", "WarmUp"]
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _HEAP = "HEAP"

@@ -5,22 +5,7 @@ The measured process imports none of these types: its probes name them for the t
 
 from typing import Annotated, NotRequired, TypedDict
 
-from spillway.harness.probes.rss import Memory
-
-__all__ = [
-    "Account",
-    "Counters",
-    "Curve",
-    "GarbageReading",
-    "GilReading",
-    "GroupReading",
-    "MemoryReading",
-    "Pool",
-    "PoolReading",
-    "Rollup",
-    "UsageReading",
-    "Written",
-]
+from spillway.harness.probes.rss import Memory, Rollup
 
 
 class Written(TypedDict):
@@ -60,18 +45,6 @@ class UsageReading(Counters):
     """The write, from the constructor call to the return of close()."""
 
     wall_seconds: float
-
-
-class Rollup(TypedDict):
-    """The page tables' own view, as a cross-check.
-
-    Attributes:
-        huge: Anonymous memory in huge pages.
-    """
-
-    rss: int
-    anon: int
-    huge: int
 
 
 class MemoryReading(TypedDict):

@@ -9,12 +9,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from spillway.harness.probes.readings import Rollup
-
-__all__ = ["Memory", "kib_fields", "read_memory", "read_rollup", "reset_high_water"]
+from typing import TypedDict
 
 _KIB = 1024
 
@@ -40,6 +35,18 @@ class Memory:
     def as_dict(self) -> dict[str, int]:
         """The fields as a plain dict, for the record."""
         return asdict(self)
+
+
+class Rollup(TypedDict):
+    """The page tables' own view, as a cross-check.
+
+    Attributes:
+        huge: Anonymous memory in huge pages.
+    """
+
+    rss: int
+    anon: int
+    huge: int
 
 
 def read_memory() -> Memory:

@@ -4,26 +4,9 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple
 
 from spillway.errors import MissingExtraError, SpillwayError
-
-if TYPE_CHECKING:
-    from spillway.race.committers.protocol import Committer, OwnTables
-
-__all__ = [
-    "APPENDS",
-    "NAMES",
-    "OWN_TABLES",
-    "SYNCED",
-    "able",
-    "load",
-    "load_own",
-    "missing",
-    "partitions",
-    "usual",
-    "what",
-]
 
 APPENDS = ("spillway", "spillway-coalesce", "put-if-absent", "delta-rs", "delta-rs-retry")
 """Those that are compared where writers only append."""
@@ -65,7 +48,7 @@ _ENTRIES = {
         _SPILLWAY,
     ),
     "put-if-absent": _Entry(
-        "put_if_absent",
+        "spillway",
         "PutIfAbsent",
         "spillway._native",
         "plain put-if-absent in Python, for scale: files by `spillway.write_parquet`, each writer alone, one "
@@ -89,21 +72,21 @@ _ENTRIES = {
         _DELTA_RS,
     ),
     "row-level": _Entry(
-        "levels",
+        "spillway",
         "RowLevel",
         "spillway._native",
         "`spillway.delta`, with deletion vectors: rows are marked, and marks of one file are merged",
         _SPILLWAY,
     ),
     "file-level": _Entry(
-        "levels",
+        "spillway",
         "FileLevel",
         "spillway._native",
         "`spillway.delta`, without deletion vectors: a file is written again, and conflicts are by file",
         _SPILLWAY,
     ),
     "partition-level": _Entry(
-        "levels",
+        "spillway",
         "PartitionLevel",
         "spillway._native",
         "the same, with a partition for each writer, and so a file",
@@ -151,8 +134,8 @@ def what(name: str) -> str:
     return _ENTRIES[name].what
 
 
-def load(name: str) -> Committer:
-    """Import what a committer needs.
+def made(name: str) -> object:
+    """A committer, whose library is imported.
 
     Raises:
         MissingExtraError: Its library is not installed.
@@ -165,16 +148,8 @@ def load(name: str) -> Committer:
             raise MissingExtraError(package, entry.extra, f"run the committer {name!r}")
         raise SpillwayError(f"committer {name!r} cannot run: {reason}")
     module = importlib.import_module(f"spillway.race.committers.{entry.module}")
-    return cast("Committer", getattr(module, entry.attribute)())
-
-
-def load_own(name: str) -> OwnTables:
-    """The same of one of `OWN_TABLES`.
-
-    Raises:
-        MissingExtraError: Its library is not installed.
-    """
-    return cast("OwnTables", load(name))
+    committer: object = getattr(module, entry.attribute)()
+    return committer
 
 
 def missing(name: str) -> str | None:

@@ -9,18 +9,13 @@ from typing import TYPE_CHECKING, Any
 import deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from spillway.race.committers.backoff import Backoff
-from spillway.race.committers.protocol import Receipt
-from spillway.race.workload import PARTITION_COLUMN, first_table, properties, schema
+from spillway.race.model import PARTITION_COLUMN, Backoff, Receipt, first_table, properties, schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from spillway.race.committers.protocol import Change, Tally
     from spillway.race.location import Location
-    from spillway.race.plan import Cell
-
-__all__ = ["DeltaRs", "DeltaRsRetry"]
+    from spillway.race.model import Cell, Change, Tally
 
 _FIRST, _MOST = 0.1, 10.0
 # Its errors of all conflicts have one class: the words tell them apart.

@@ -10,19 +10,14 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException
 from sqlalchemy.exc import OperationalError
 
-from spillway.race.committers.backoff import Backoff
-from spillway.race.committers.protocol import OwnTable, Receipt
-from spillway.race.workload import PARTITION_COLUMN, schema
+from spillway.race.model import PARTITION_COLUMN, Backoff, OwnTable, Receipt, schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.table import Table
 
-    from spillway.race.committers.protocol import Change, Tally
     from spillway.race.location import Location
-    from spillway.race.plan import Cell
-
-__all__ = ["PyIceberg"]
+    from spillway.race.model import Cell, Change, Tally
 
 _NAMESPACE, _TABLE = "race", "race.appends"
 _FIRST, _MOST = 0.1, 10.0

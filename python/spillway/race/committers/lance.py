@@ -7,17 +7,13 @@ from typing import TYPE_CHECKING
 
 import lance
 
-from spillway.race.committers.protocol import OwnTable, Receipt
-from spillway.race.workload import schema
+from spillway.race.model import OwnTable, Receipt, schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from spillway.race.committers.protocol import Change, Tally
     from spillway.race.location import Location
-    from spillway.race.plan import Cell
-
-__all__ = ["Lance"]
+    from spillway.race.model import Cell, Change, Tally
 
 
 class Lance:

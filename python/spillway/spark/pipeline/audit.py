@@ -1,34 +1,121 @@
-"""The audit of a pipeline: files that are not published yet, read back by Spark."""
+"""The audit of a pipeline: files that are not published yet, and rows that the destination keeps."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import operator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 
+import spillway.delta
 from spillway._wording import and_joined, counted
-from spillway.errors import AuditError, CheckFailedError
-from spillway.spark.location import unquoted
+from spillway.errors import AuditError, CheckFailedError, TableNotFoundError, UnsupportedTableError
+from spillway.spark.location import is_local, unquoted
 from spillway.spark.pipeline.checks import column_of
-from spillway.spark.pipeline.present import of_hadoop, staying
 from spillway.spark.row_sums import RowSums, sums_by, sums_of_frame
 from spillway.spark.schema import quoted
 from spillway.spark.settings import changed_settings
+from spillway.spark.write_job import StagedFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
     from spillway.spark.pipeline.checks import Unique
-    from spillway.spark.write_job import Job, StagedFile, TaskResult
+    from spillway.spark.write_job import Job, Target, TaskResult
+    from spillway.types import Condition
 
-__all__ = ["SAMPLED", "AuditOutcome", "Staged"]
+
+def staying(
+    session: SparkSession,
+    target: Target,
+    touched: DataFrame | None,
+    read: Callable[[Sequence[StagedFile] | None], DataFrame],
+) -> DataFrame | None:
+    """Return the rows of a destination that a write leaves there; None where there can be none.
+
+    Args:
+        session: The session that reads them.
+        target: The destination.
+        touched: The partitions that the write replaces, where it replaces those of its rows alone.
+        read: Reads columns of files, or with None of the folder that the destination is.
+
+    Raises:
+        UnsupportedTableError: Rows of a Delta table are marked as deleted, and this Spark has no Delta.
+    """
+    from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+
+    if target.overwrite and target.where is None and touched is None:
+        return None
+    present = read(None) if target.table == "parquet" else _of_delta(session, target, read)
+    if present is None or not target.overwrite:
+        return present
+    if touched is not None:
+        same = [present[quoted(name)].eqNullSafe(touched[quoted(name)]) for name in touched.columns]
+        return present.join(F.broadcast(touched), same, "left_anti")
+    replaced = _condition(target.where or ())
+    return present.where(~F.coalesce(replaced, F.lit(False)))  # noqa: FBT003 - Spark's signature
+
+
+def _of_delta(
+    session: SparkSession, target: Target, read: Callable[[Sequence[StagedFile] | None], DataFrame]
+) -> DataFrame | None:
+    """The rows of a Delta table; None if it is not there, or has no files."""
+    root = unquoted(target.path)
+    try:
+        table = spillway.delta.open(target.path, storage_options=target.storage_options)
+    except TableNotFoundError:
+        return None
+    files = table.files()
+    if any(file.deleted_rows for file in files):
+        try:
+            return session.read.format("delta").load(of_hadoop(root))
+        except Exception as error:
+            raise UnsupportedTableError(
+                f"{target.path} marks rows as deleted, which format('delta') alone leaves out, and "
+                f"this session does not read it ({type(error).__name__}): add Delta's jars, or optimize it"
+            ) from error
+    paths = (unquote(file.path) for file in files)
+    found = [
+        StagedFile(path if "://" in path else f"{root}/{path}", file.partition_values)
+        for path, file in zip(paths, files, strict=True)
+    ]
+    return read(found) if found else None
+
+
+_OPERATORS: dict[str, Callable[[Column, Any], Column]] = {
+    "=": lambda column, value: column.isNull() if value is None else column == value,
+    "!=": lambda column, value: column.isNotNull() if value is None else column != value,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "in": lambda column, values: column.isin(list(values)),
+}
+
+
+def _condition(conditions: str | Sequence[Condition]) -> Column:
+    """The conditions of an overwrite as Spark has them."""
+    from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+
+    if isinstance(conditions, str):
+        return F.expr(conditions)
+    each = (_OPERATORS[sign](F.col(quoted(name)), value) for name, sign, value in conditions)
+    return functools.reduce(operator.and_, each, F.lit(True))  # noqa: FBT003 - Spark's signature
+
+
+def of_hadoop(path: str) -> str:
+    """Return the location as Spark spells it."""
+    # Without a scheme it would be a path on Hadoop's default file system.
+    return f"file:{path}" if is_local(path) else path.replace("s3://", "s3a://", 1)
+
 
 #: Of so many tasks with files, a sample reads one.
 SAMPLED = 10

@@ -13,24 +13,28 @@ from typing import TYPE_CHECKING, Any
 
 from spillway import datasets, delta
 from spillway._wording import counted, shortened
-from spillway.datasets.lineitem import LINEITEM
+from spillway.datasets.packaged import LINEITEM
 from spillway.errors import AuditError, OptionError, SpillwayError, TableNotFoundError
 from spillway.harness import records
-from spillway.harness.disk import on_disk, run_folder
-from spillway.harness.environment import describe_run
-from spillway.harness.redaction import redact
+from spillway.harness.environment import describe_run, on_disk, run_folder
+from spillway.harness.processes import redact
 from spillway.spark.location import absolute, is_local, scheme_of
 from spillway.spark.master import cores_of, open_session, require_spark
 from spillway.spark.pack import pack
-from spillway.spark.pipeline.cell import cell_of
-from spillway.spark.pipeline.driver_memory import DriverWatch
-from spillway.spark.pipeline.input import format_of, read_path
-from spillway.spark.pipeline.record import PIPELINE, READER, SCHEMA, SCHEMA_VERSION, RunWatch
+from spillway.spark.pipeline.ends import Sink, format_of, read_path
+from spillway.spark.pipeline.progress import StageRunner
+from spillway.spark.pipeline.record import (
+    PIPELINE,
+    READER,
+    SCHEMA,
+    SCHEMA_VERSION,
+    DriverWatch,
+    RunWatch,
+    cell_of,
+    summarise,
+)
 from spillway.spark.pipeline.rows import GeneratedRows, count_rows, partitions_for
 from spillway.spark.pipeline.run import Pipeline, Run
-from spillway.spark.pipeline.sink import Sink
-from spillway.spark.pipeline.stages import StageRunner
-from spillway.spark.pipeline.summary import summarise
 from spillway.spark.session import stop_session
 from spillway.writer import WriterOptions
 
@@ -39,19 +43,12 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from spillway.spark.pipeline.cell import Cell
-    from spillway.spark.pipeline.checks import Check
-    from spillway.spark.pipeline.progress import Progress
-    from spillway.spark.pipeline.record import Outcome, PipelineRecord, Stage, StageTasks
-    from spillway.spark.pipeline.result import PipelineResult
+    from spillway.spark.pipeline.checks import AuditKind, BadRows, Check, PipelineResult
+    from spillway.spark.pipeline.progress import Progress, Tasks
+    from spillway.spark.pipeline.record import Cell, Outcome, PipelineRecord, RowSummary, Stage, StageTasks
     from spillway.spark.pipeline.rows import LineitemRows
-    from spillway.spark.pipeline.run import Audit, BadRows
-    from spillway.spark.pipeline.stages import Tasks
-    from spillway.spark.pipeline.summary import RowSummary
     from spillway.spark.write_job import TableKind
     from spillway.types import WriteMode
-
-__all__ = ["Finished", "Options", "run_pipeline"]
 
 _MODES = ("error", "append", "overwrite")
 _MESSAGE = 500
@@ -104,7 +101,7 @@ class Options:
     transform: Callable[[DataFrame], DataFrame] | None = None
     checks: tuple[Check, ...] = ()
     bad_rows: BadRows = "fail"
-    audit: Audit = "full"
+    audit: AuditKind = "full"
     run_id: str | None = None
     where: str | None = None
     rows: int | None = None
@@ -273,8 +270,7 @@ def run_pipeline(options: Options, *, out: Path, progress: Progress) -> Finished
             raise
         run.work()
         record = run.record()
-        SCHEMA.check(record)
-        records.append(folder / PIPELINE, record)
+        SCHEMA.append(folder / PIPELINE, record)
         return Finished(folder, record, run.error)
 
 

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 from spillway._wording import counted
 from spillway.errors import CorruptFileError
 from spillway.harness import records
-from spillway.harness.host import noise_warnings
-from spillway.harness.report.markdown import (
+from spillway.harness.environment import noise_warnings
+from spillway.harness.report import (
+    Entry,
+    Table,
     bullets,
     caveats,
     checkout,
@@ -17,13 +19,10 @@ from spillway.harness.report.markdown import (
     table_section,
     write_document,
 )
-from spillway.harness.report.table import Entry, Table
 from spillway.spark.pipeline.record import PIPELINE
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-__all__ = ["read_record", "tables", "warnings", "write_report"]
 
 _STAGES = {
     "start": "start Spark",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spillway import datasets
-from spillway.datasets.lineitem import LINEITEM_SCHEMA, open_lineitem
+from spillway.datasets.packaged import LINEITEM_SCHEMA, open_lineitem
 from spillway.errors import OptionError
 
 if TYPE_CHECKING:
@@ -15,17 +15,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
-
-__all__ = [
-    "MOST_ROWS",
-    "GeneratedRows",
-    "LineitemRows",
-    "count_lineitem",
-    "count_rows",
-    "parse_rows",
-    "partition_bounds",
-    "partitions_for",
-]
 
 # The most rows of a partition, so that no executor holds more, however many rows there are.
 MOST_ROWS = 500_000

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 import uuid
+from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from spillway._wording import counted
 from spillway.errors import CheckFailedError, OptionError
-from spillway.spark.driver import answers_of, driver_of
-from spillway.spark.pipeline.checks import RowCheck, Unique, column_of
-from spillway.spark.pipeline.input import read_path
-from spillway.spark.pipeline.result import PipelineResult
-from spillway.spark.pipeline.sink import RunName
+from spillway.spark.driver import activate, answers_of, driver_of, interrupt_behind
+from spillway.spark.pipeline.checks import AuditKind, BadRows, PipelineResult, RowCheck, Unique, column_of
+from spillway.spark.pipeline.ends import RunName, read_path
 from spillway.spark.run import run, tasks_of_partitions
 from spillway.spark.schema import arrow_schema, quoted
 from spillway.spark.settings import is_connect
 from spillway.spark.write import sorted_for
+from spillway.spark.write_job import SparkWriteResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,12 +32,10 @@ if TYPE_CHECKING:
     from spillway.spark.driver import Driver
     from spillway.spark.pipeline.audit import AuditOutcome, Staged
     from spillway.spark.pipeline.checks import Check
-    from spillway.spark.pipeline.record import PipelineRecord, Stage
-    from spillway.spark.pipeline.sink import Sink
+    from spillway.spark.pipeline.ends import Sink
+    from spillway.spark.pipeline.record import PipelineRecord, RunWatch, Stage
     from spillway.spark.pipeline.tasks import Answer
-    from spillway.spark.write_job import Job, SparkWriteResult, TaskResult
-
-__all__ = ["MadeRows", "MicroBatch", "Pipeline", "Run"]
+    from spillway.spark.write_job import Job, TaskResult
 
 _BAD_ROWS = ("fail", "drop", "quarantine")
 _AUDITS = ("full", "sample", "none")
@@ -44,9 +43,6 @@ _AUDITS = ("full", "sample", "none")
 _MOST_CHECKS = 62
 #: The setting that names the column in which Spark's readers of text leave such records.
 _CORRUPT = "spark.sql.columnNameOfCorruptRecord"
-
-BadRows = Literal["fail", "drop", "quarantine"]
-Audit = Literal["full", "sample", "none"]
 
 
 class MadeRows(Protocol):
@@ -117,7 +113,7 @@ class Pipeline:
         transform: Callable[[DataFrame], DataFrame] | None = None,
         checks: Sequence[Check] = (),
         bad_rows: BadRows = "fail",
-        audit: Audit = "full",
+        audit: AuditKind = "full",
         run_id: str | None = None,
         checkpoint_location: str | None = None,
     ) -> None:
@@ -137,7 +133,7 @@ class Pipeline:
         if run_id == "":
             raise OptionError("run_id is empty: give the run's name, or leave it out", "run_id")
         self.bad_rows: BadRows = bad_rows
-        self.audit: Audit = audit
+        self.audit: AuditKind = audit
         self.run_id = run_id
         self.checkpoint_location = checkpoint_location
         if checkpoint_location is not None:
@@ -318,8 +314,6 @@ class Run:
                     column_of(rows.schema.names, name, check.name)
             plan = sink.plan(self._session, rows.schema, rows.spark_schema, self._name)
         if rows.frame is not None and rows.frame.isStreaming:
-            from spillway.spark.pipeline.stream import run_stream
-
             return run_stream(pipeline, self._session, rows.frame, self._watch)
         started = time.perf_counter()
         self.published = run(
@@ -474,7 +468,7 @@ class Run:
         return replace(result, record=self._record(result, done))
 
     def _record(self, result: PipelineResult, done: SparkWriteResult) -> PipelineRecord:
-        from spillway.spark.pipeline.cell import cell_of
+        from spillway.spark.pipeline.record import cell_of
 
         cell = cell_of(
             self._pipeline,
@@ -527,3 +521,130 @@ def _described(session: SparkSession, text: str) -> Iterator[None]:
         yield
     finally:
         context.setLocalProperty("spark.job.description", before)  # type: ignore[arg-type]  # null unsets it
+
+
+def run_stream(
+    pipeline: Pipeline, session: SparkSession, frame: DataFrame, watch: RunWatch
+) -> PipelineResult:
+    """Run a pipeline over what its stream has now.
+
+    Args:
+        pipeline: The pipeline.
+        session: Its session.
+        frame: The stream, after the transformation.
+        watch: The watch of the run.
+
+    Raises:
+        OptionError: The session is one of Spark Connect, whose server would run the batches.
+        Exception: What ended a micro-batch, or the query.
+        KeyboardInterrupt: Ctrl-C came: the query was stopped, and nothing of its batch was published.
+    """
+    if is_connect(session):
+        message = (
+            "a stream is published by the driver of its query, which a client of Spark Connect is not: run "
+            "the pipeline in a classic session"
+        )
+        raise OptionError(message, "source")
+    batches = _Batches(pipeline)
+    writer = frame.writeStream.foreachBatch(batches.publish).trigger(availableNow=True)
+    query = None
+    try:
+        query = writer.option("checkpointLocation", str(pipeline.checkpoint_location)).start()
+        batches.query.set_result(str(query.id))
+        query.awaitTermination()
+    except BaseException as failure:
+        if query is None:
+            batches.query.cancel()
+        else:
+            with contextlib.suppress(Exception):  # what ended the query is the error to raise
+                query.stop()
+            # The thread of Spark ends before that of Python, which removes what was begun.
+            with batches.busy:
+                pass
+        interrupt = interrupt_behind(failure)
+        if interrupt is not None or isinstance(failure, KeyboardInterrupt):
+            activate(session)
+        if interrupt is not None:
+            raise interrupt from failure
+        if batches.error is not None and isinstance(failure, Exception):
+            # Spark's own error has it as text, with the stacks of both languages.
+            raise batches.error from None
+        raise
+    return _summed(pipeline, session, str(query.id), batches.done, watch)
+
+
+class _Batches:
+    """The micro-batches of a query.
+
+    Args:
+        pipeline: The pipeline.
+
+    Attributes:
+        query: The id of the query, which is known once the query has started.
+        done: The results of those that were published.
+        error: What ended one.
+        busy: Held while one is published.
+    """
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+        self.query: Future[str] = Future()
+        self.done: list[PipelineResult] = []
+        self.error: BaseException | None = None
+        self.busy = threading.Lock()
+
+    def publish(self, frame: DataFrame, number: int) -> None:
+        """Write, audit and publish a micro-batch, unless it was published before."""
+        with self.busy:
+            try:
+                batch = MicroBatch(frame, self.query.result(), number)
+                result = Run(self._pipeline, frame.sparkSession, batch=batch).result()
+                if result.repeated:
+                    # Spark keeps the state of a query (of dropDuplicates, say) only of rows that were read.
+                    frame.write.format("noop").mode("append").save()
+            except BaseException as error:
+                self.error = error
+                raise
+            self.done.append(result)
+
+
+def _summed(
+    pipeline: Pipeline, session: SparkSession, query: str, done: list[PipelineResult], watch: RunWatch
+) -> PipelineResult:
+    """The result of a stream: sums over its micro-batches, and the version of the last one."""
+    from spillway.spark.pipeline.audit import AuditOutcome
+    from spillway.spark.pipeline.record import cell_of
+
+    def total(name: str) -> Any:
+        return sum(getattr(each, name) for each in done)
+
+    seconds: dict[Stage, float] = {}
+    names = [check.name for check in pipeline.row_checks] + [check.name for check in pipeline.set_checks]
+    checks = dict.fromkeys(names, 0)
+    for each in done:
+        for stage, spent in each.seconds.items():
+            seconds[stage] = seconds.get(stage, 0.0) + spent
+        for name, rows in each.checks.items():
+            checks[name] = checks.get(name, 0) + rows
+    audits = [each.audit for each in done]
+    sums = ("rows_read", "rows_written", "rows_dropped", "rows_quarantined", "files", "bytes")
+    result = PipelineResult(
+        run_id=query,
+        repeated=bool(done) and all(each.repeated for each in done),
+        **{name: total(name) for name in (*sums, "arrow_bytes", "make_seconds", "writer_seconds")},
+        checks=checks,
+        version=done[-1].version if done else None,
+        audit=AuditOutcome(pipeline.audit, sum(a.files for a in audits), sum(a.rows for a in audits)),
+        seconds=seconds,
+        batches=tuple(done),
+    )
+    cell = cell_of(
+        pipeline,
+        table="delta" if result.version is not None or pipeline.sink.table == "delta" else "parquet",
+        master=session.conf.get("spark.master") or "",
+    )
+    published = SparkWriteResult(
+        result.rows_written, result.bytes, result.files, result.version, result.writer_seconds
+    )
+    record = watch.record(query, cell, list(seconds.items()), published=published, result=result)
+    return replace(result, record=record)

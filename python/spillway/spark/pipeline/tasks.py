@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from spillway.spark.pipeline.checks import RowCheck
     from spillway.spark.write_job import Job, TaskResult
 
-__all__ = ["Answer", "CheckedTask", "MadeTask", "quarantine_schema"]
-
 #: Values that an error shows of each check.
 _SHOWN = 3
 #: Bytes of rows that failed a check which a task holds in memory.

@@ -1,0 +1,442 @@
+"""Tables beside those of speed: memory, the least of it, external programs, the cost of probes, drift.
+
+Each measure of memory sees what the others do not. Resident memory has neither page cache nor what was
+spilled to a file; that of the control group has both, by the page; a tracer sees what was allocated, touched
+or not.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from spillway._wording import and_joined, counted
+from spillway.bench.passes import bounds_of, is_unclear
+from spillway.bench.plan import Cell
+from spillway.bench.summary import Setting, file_bytes, growth, outcome_words, speed
+from spillway.bench.tables import (
+    file_megabytes,
+    indistinct,
+    megabytes,
+    metric_column,
+    rankings,
+    ratio_text,
+    setting_title,
+)
+from spillway.harness.report import Entry, Table
+from spillway.harness.statistics import Estimate, estimate, paired_ratio, trend
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from spillway.bench.passes import Bounds
+    from spillway.bench.summary import CellSummary, Metric, RunSummary
+    from spillway.harness.statistics import Ratio, Trend
+
+MEMORY_LEGEND = (
+    "*RSS* is the growth of resident memory: its peak during the write over what was resident before. "
+    "*cgroup* is the same of the memory of its control group, page cache and kernel memory included: a "
+    "spilled page counts until the kernel drops it. *allocated* is the peak of one write under memray, where "
+    "malloc is pyarrow's pool. *whole RSS* and *whole cgroup* are peaks of the process, imports included: a "
+    "limit bites on the latter. *huge* is anonymous memory in huge pages at the end of the write. *written* "
+    "is what calls handed to the kernel (`wchar`), spilled pages too. *faults* count pages of 4 KB and of 2 "
+    "MB alike, so none is best."
+)
+"""The meaning of the columns of `memory_table`."""
+
+
+def memory_table(run: RunSummary, setting: Setting) -> Table:
+    """Memory and disk of a setting at its most rows; the notes say who takes least by each measure."""
+    ranking = rankings(run, setting)[0]
+    cells = [each for each in ranking.cells if each.good]
+    columns = [metric_column(cells, metric, megabytes, best) for _, metric, best in _MEMORY]
+    columns.insert(2, [Entry(_allocated_text(each)) for each in cells])
+    columns.append(metric_column(cells, file_bytes, file_megabytes, 0))
+    columns.append(metric_column(cells, _faults, lambda value: f"{value:,.0f}", 0))
+    names = [name for name, *_ in _MEMORY]
+    names.insert(2, "allocated")
+    return Table(
+        f"Memory and disk in MB at {counted(ranking.rows, 'row')}: {setting_title(setting)}",
+        ("backend", *names, "file", "faults"),
+        [[Entry(each.cell.backend), *(column[at] for column in columns)] for at, each in enumerate(cells)],
+        [note for note in [_least(cells), *_of_jvms(cells)] if note],
+    )
+
+
+def cgroup_growth(sample: dict[str, Any]) -> float | None:
+    """Bytes of the control group at the peak of the write, over those before it; as `growth`."""
+    group = sample.get("group")
+    if group is None or group["write_peak_bytes"] is None or sample.get("jvm"):
+        return None
+    return float(group["write_peak_bytes"] - group["before_bytes"])
+
+
+def written(sample: dict[str, Any]) -> float | None:
+    """Bytes handed to the kernel; None of an external program, which does not say them."""
+    return None if sample.get("program") is not None else float(sample["use"]["bytes_written"])
+
+
+def allocated(cell: CellSummary) -> float | None:
+    """The peak of the cell's traced write, in bytes; None without one."""
+    traced = cell.allocations
+    return None if traced is None or traced["curve"] is None else float(traced["curve"]["peak_bytes"])
+
+
+def _whole_cgroup(sample: dict[str, Any]) -> float | None:
+    group = sample.get("group")
+    return None if group is None else float(group["peak_bytes"])
+
+
+def _whole_rss(sample: dict[str, Any]) -> float:
+    jvm = sample.get("jvm")
+    return float(jvm["both_peak_bytes"] if jvm else sample["memory"]["after"]["high_water"])
+
+
+def _huge(sample: dict[str, Any]) -> float | None:
+    if sample.get("jvm"):  # the reading is of Python alone
+        return None
+    found = sample["memory"]["rollup_after"].get("huge")
+    return None if found is None else float(found)
+
+
+def _faults(sample: dict[str, Any]) -> float | None:
+    if sample.get("program") is not None:  # the counters are of no process that wrote
+        return None
+    return float(sample["use"]["minor_faults"] + sample["use"]["major_faults"])
+
+
+_MEMORY: tuple[tuple[str, Metric, int], ...] = (
+    ("RSS", growth, -1),
+    ("cgroup", cgroup_growth, -1),
+    ("whole RSS", _whole_rss, -1),
+    ("whole cgroup", _whole_cgroup, -1),
+    ("huge", _huge, 0),
+    ("written", written, 0),
+)
+
+
+def _allocated_text(cell: CellSummary) -> str:
+    """The peak of the traced write; "n/a" where a tracer cannot see it, "-" where nothing was traced."""
+    value = allocated(cell)
+    if value is not None:
+        return megabytes(value)
+    return "-" if cell.allocations is None else "n/a"
+
+
+def _least(cells: Sequence[CellSummary]) -> str:
+    """The backends that take least by each of three measures; nothing for fewer than two."""
+    right = [each for each in cells if each.is_right]
+    if len(right) < 2:  # noqa: PLR2004 - to compare
+        return ""
+    said = [
+        f"by {name}, {and_joined(found)}"
+        for name, found in (
+            ("RSS", _marked(right, growth)),
+            ("cgroup memory", _marked(right, cgroup_growth)),
+            ("allocations", _least_allocated(right)),
+        )
+        if found
+    ]
+    return f"Least: {'; '.join(said)}." if said else ""
+
+
+def _of_jvms(cells: Sequence[CellSummary]) -> list[str]:
+    """A word on what the rows of writers in a JVM have in them."""
+    names = [each.cell.backend for each in cells if any(sample.get("jvm") for sample in each.good)]
+    if not names:
+        return []
+    said = "whole RSS adds the peaks of the JVM and of Python, and whole cgroup is of both"
+    return [f"{and_joined(names)}: {said}; a heap that has grown before the write shows no growth."]
+
+
+def _marked(cells: Sequence[CellSummary], metric: Metric) -> list[str]:
+    marks = indistinct(cells, metric, -1)
+    return [each.cell.backend for each, mark in zip(cells, marks, strict=True) if mark]
+
+
+def _least_allocated(cells: Sequence[CellSummary]) -> list[str]:
+    key: Callable[[CellSummary], float] = lambda each: allocated(each) or 0.0  # noqa: E731 - a key
+    traced = [each for each in cells if allocated(each) is not None]
+    return [min(traced, key=key).cell.backend] if len(traced) > 1 else []
+
+
+LEAST_MEMORY_LEGEND = (
+    "*survives from* is the least limit on the whole process, imports included, at and above which every "
+    "write survived, and *dies at* the largest at and below which every write died: the least memory lies "
+    "between. A limit of kind rlimit-data counts private address space instead, used or not. "
+    "In brackets are the writes that prove each side. *write s* is the median of the writes at that limit. "
+    "A write that neither survives nor dies of memory ends a search, and *ends below* says how, and where."
+)
+"""The meaning of the columns of `least_memory_table`."""
+
+
+class Found:
+    """The least limit of a backend in a setting.
+
+    Args:
+        cell: The cell, with the limit of one of its writes.
+        trials: All its writes.
+    """
+
+    def __init__(self, cell: Cell, trials: Sequence[dict[str, Any]]) -> None:
+        self.cell = cell
+        self.bounds: Bounds = bounds_of(trials)
+        self._trials = trials
+
+    @property
+    def seconds(self) -> float | None:
+        """The median length of the writes at the limit from which on it survives."""
+        found = self._at(self.bounds.survives_from)
+        return median(float(each["wall_seconds"]) for each in found) if found else None
+
+    @property
+    def ends(self) -> list[str]:
+        """The ways in which writes ended below it, with the phases, and what cut the search short."""
+        said = [_end(each) for each in self._at(self.bounds.dies_at)]
+        said += [
+            f"search ended by {_end(each)} at {megabytes(each['cell']['memory_bytes'])} MB"
+            for each in self._trials
+            if is_unclear(each)
+        ]
+        return list(dict.fromkeys(said))
+
+    @property
+    def is_cut_short(self) -> bool:
+        """True if a write that says nothing of memory ended the search."""
+        return any(is_unclear(each) for each in self._trials)
+
+    def _at(self, limit: int | None) -> list[dict[str, Any]]:
+        return [each for each in self._trials if each["cell"]["memory_bytes"] == limit]
+
+
+def found_limits(run: RunSummary, setting: Setting) -> list[Found]:
+    """The least limits of a setting's backends, the least first; those that never survived last.
+
+    They are under no limit of the run's, so that they belong to the first of the settings that differ in it.
+    """
+    alike = [each for each in run.settings if _without_limit(each) == _without_limit(setting)]
+    if alike[0] != setting:
+        return []
+    trials: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for each in run.limit_trials:
+        cell = Cell(**each["cell"])
+        if _without_limit(Setting.of(cell)) == _without_limit(setting):
+            trials.setdefault((cell.backend, cell.rows), []).append(each)
+    found = [Found(Cell(**each[0]["cell"]), each) for each in trials.values()]
+    return sorted(found, key=lambda each: (each.bounds.survives_from is None, each.bounds.survives_from or 0))
+
+
+def least_memory_table(run: RunSummary, setting: Setting) -> Table | None:
+    """The least limits of a setting; None where none was looked for."""
+    found = found_limits(run, setting)
+    if not found:
+        return None
+    rows = [
+        [
+            Entry(each.cell.backend),
+            Entry(_survives(each)),
+            Entry(f"{megabytes(each.bounds.dies_at)} ({each.bounds.died})" if each.bounds.dies_at else "-"),
+            Entry("-" if each.seconds is None else f"{each.seconds:.2f}"),
+            Entry(and_joined(each.ends) or "-"),
+        ]
+        for each in found
+    ]
+    kind = found[0].cell.limit_kind
+    return Table(
+        f"Least memory survived in MB at {counted(found[0].cell.rows, 'row')} ({kind}): "
+        f"{setting_title(setting, with_limit=False)}",
+        ("backend", "survives from", "dies at", "write s", "ends below"),
+        rows,
+        [],
+        ends_in_words=True,
+    )
+
+
+def _survives(found: Found) -> str:
+    if found.bounds.survives_from is None:
+        return "-" if found.is_cut_short else "never"
+    return f"{megabytes(found.bounds.survives_from)} ({found.bounds.survived})"
+
+
+def _end(trial: dict[str, Any]) -> str:
+    return f"{outcome_words(trial['outcome'])} in {trial['died_in']}"
+
+
+def _without_limit(setting: Setting) -> Setting:
+    return replace(setting, memory_bytes=None, limit_kind="none")
+
+
+def program_table(run: RunSummary, setting: Setting) -> Table | None:
+    """The medians of all figures of the setting's programs; None where it has no program."""
+    found = [(each, medians) for each in run.of(setting) if (medians := program_medians(each))]
+    names = list(dict.fromkeys(name for _, medians in found for name in medians))
+    if not names:
+        return None
+    found.sort(key=lambda each: (each[0].cell.rows, each[0].cell.backend))
+    rows = [
+        [
+            Entry(each.cell.backend),
+            Entry(f"{each.cell.rows:,}"),
+            *(Entry(_written(name, medians[name]) if name in medians else "-") for name in names),
+        ]
+        for each, medians in found
+    ]
+    return Table(
+        f"Programs of themselves: {setting_title(setting)}",
+        ("backend", "rows", *map(_title, names)),
+        rows,
+        [],
+    )
+
+
+def program_medians(cell: CellSummary) -> dict[str, float]:
+    """The medians of the figures that a cell's program printed of itself, by name; none of a library."""
+    values: dict[str, list[float]] = {}
+    for sample in cell.good:
+        for figure in sample.get("program") or ():
+            values.setdefault(figure["name"], []).append(figure["value"])
+    return {name: median(each) for name, each in values.items()}
+
+
+def _title(name: str) -> str:
+    """A figure's name with its unit: bytes are shown as MB, seconds as milliseconds."""
+    for suffix, unit in (("_bytes", "MB"), ("_seconds", "ms")):
+        if name.endswith(suffix):
+            return f"{name.removesuffix(suffix).replace('_', ' ')} {unit}"
+    return name.replace("_", " ")
+
+
+def _written(name: str, value: float) -> str:
+    if name.endswith("_bytes"):
+        return megabytes(value)
+    return f"{value * 1e3:,.1f}" if name.endswith("_seconds") else f"{value:,.0f}"
+
+
+_NAMES = {
+    "curve": "memory over time, read from another core (the only one that timed samples have)",
+    "gil": "the GIL's ticker",
+    "gc": "the garbage collector's callbacks",
+}
+
+
+def probe_costs(run: RunSummary) -> list[str]:
+    """A line for each probe with the time that it adds; nothing for a run without such writes."""
+    lines = []
+    for probe, name in _NAMES.items():
+        found = probe_cost(run, probe)
+        if found is not None:
+            lines.append(
+                f"{name}: {ratio_text(found)} times the time, by {counted(found.n, 'pair')} of writes"
+            )
+    # Executors of a cluster took the timed samples, and this machine the traces: no ratio of one machine.
+    cells = [] if "hosts" in run.environment else run.cells
+    traced = [cost for each in cells if (cost := _traced(each)) is not None]
+    if traced:
+        lines.append(f"memray: {_estimate_text(estimate(traced))} times, over the medians of timed samples")
+    return lines
+
+
+def probe_cost(run: RunSummary, probe: str) -> Ratio | None:
+    """The time beside a probe over that beside none: each cell and block is a pair."""
+    with_it: dict[int, float] = {}
+    without: dict[int, float] = {}
+    for each in run.cells:
+        times = _times(each)
+        for block in sorted({block for kind, block in times if kind == probe}):
+            if ("none", block) in times:
+                pair = len(with_it)
+                with_it[pair], without[pair] = times[probe, block], times["none", block]
+    return paired_ratio(with_it, without) if with_it else None
+
+
+def _times(cell: CellSummary) -> dict[tuple[str, int], float]:
+    return {
+        (write["probe"], write["block"]): write["wall_seconds"]
+        for write in cell.probed
+        if write["wall_seconds"] is not None
+    }
+
+
+def _traced(cell: CellSummary) -> float | None:
+    """The time of the cell's traced write over the median of its samples."""
+    traced, usual = cell.allocations, cell.estimate(lambda sample: float(sample["use"]["wall_seconds"]))
+    if traced is None or usual is None or traced.get("wall_seconds") is None:
+        return None
+    return float(traced["wall_seconds"]) / usual.median
+
+
+def _estimate_text(found: Estimate) -> str:
+    return f"{found.median:.2f} [{found.low:.2f}, {found.high:.2f}]"
+
+
+_NOTICEABLE = 0.01
+_SURE = 0.01  # two lines are drawn through each run
+
+
+def drift_words(run: RunSummary) -> list[str]:
+    """The drift in a sentence; nothing where there are too few samples."""
+    over, within = _drifts(run)
+    if over is None or within is None:
+        return []
+    first, second = _words(over), _words(within)
+    text = f"Drift in speed, all cells together: {first} from the first block to the last, {second} from the"
+    return [f"{text} first place in a block to the last."]
+
+
+def drift_warnings(run: RunSummary) -> list[str]:
+    """The caveats where a drift is there and matters. Ratios within blocks are free of the first of them."""
+    over, within = _drifts(run)
+    named = (
+        (over, "from the first block to the last"),
+        (within, "from the first place in a block to the last"),
+    )
+    return [
+        f"speeds drift by {found.change * 100:+.1f} % {what}"
+        for found, what in named
+        if found is not None and found.p < _SURE and abs(found.change) > _NOTICEABLE
+    ]
+
+
+def _words(found: Trend) -> str:
+    return f"{found.change * 100:+.1f} % (p = {found.p:.2g})"
+
+
+def _drifts(run: RunSummary) -> tuple[Trend | None, Trend | None]:
+    """The trends over blocks and over positions, of each sample's speed over that of its cell.
+
+    Samples of one block share what the machine did then, and are no independent points: blocks are compared
+    by their means, positions within their block.
+    """
+    blocks, positions, logs = [], [], []
+    for each in run.cells:
+        found = [math.log(speed(sample)) for sample in each.good]
+        if len(found) > 1:
+            mean = math.fsum(found) / len(found)
+            blocks += [sample["block"] for sample in each.good]
+            positions += [sample["position"] for sample in each.good]
+            logs += [value - mean for value in found]
+    means = _means(blocks, logs)
+    over = trend(_scaled(list(means)), list(means.values()))
+    return over, trend(_within(blocks, _scaled(positions)), _within(blocks, logs))
+
+
+def _means(blocks: list[int], values: list[float]) -> dict[int, float]:
+    """The mean of each block."""
+    found: dict[int, list[float]] = {}
+    for block, value in zip(blocks, values, strict=True):
+        found.setdefault(block, []).append(value)
+    return {block: math.fsum(each) / len(each) for block, each in found.items()}
+
+
+def _within(blocks: list[int], values: list[float]) -> list[float]:
+    """Values less the mean of their block."""
+    means = _means(blocks, values)
+    return [value - means[block] for block, value in zip(blocks, values, strict=True)]
+
+
+def _scaled(places: list[int]) -> list[float]:
+    """Places from 0 to 1."""
+    first, last = min(places, default=0), max(places, default=0)
+    return [(place - first) / ((last - first) or 1) for place in places]

@@ -1,0 +1,615 @@
+"""The commands that read runs: ``report``, ``compare``, ``export`` and ``advise``."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path  # noqa: TC003 - typer reads the annotations
+from textwrap import fill, indent
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from spillway._wording import counted
+from spillway.cli.common import (
+    INTERRUPTED,
+    RunFolder,
+    Verbose,
+    fail,
+    listed,
+    percentage,
+    print_tables,
+    reason,
+    write_whole,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+    from spillway.bench.compare import Comparison, Measure
+    from spillway.bench.exporting import Demand, Plan
+    from spillway.bench.summary import RunSummary, Setting
+    from spillway.harness.report import Table
+
+
+def report(
+    run: RunFolder,
+    *,
+    verbose: Verbose = False,
+) -> None:
+    """Make a run's report anew, of its samples alone.
+
+    For a run that was killed before it had a report, for one whose samples
+    came from another machine, and after an update whose report says more.
+    Nothing is measured, and no sample is changed: tables, verdict, figures
+    and report.md are written again from samples.jsonl and the files beside it.
+
+    Exit status as of `spillway bench`: 1 if the run holds wrong output of
+    Spillway's own writer; 2 if there is no run.
+    """
+    from rich.console import Console
+
+    from spillway.errors import SpillwayError
+    from spillway.runs import find_run
+
+    try:
+        status = report_run(Console(), find_run(run), verbose=verbose)
+    except (SpillwayError, OSError) as error:
+        fail("report", reason(error))
+    if status:
+        raise typer.Exit(status)
+
+
+def report_run(
+    console: Console,
+    folder: Path,
+    *,
+    verbose: bool,
+    interrupted: bool = False,
+    validation: Sequence[str] = (),
+) -> int:
+    """Write the report from what is on disk and print what a user needs of it; the exit status.
+
+    Args:
+        console: The console to print to.
+        folder: The run's folder.
+        verbose: All tables, not only those of speed.
+        interrupted: Ctrl-C has just ended the run.
+        validation: Lines that say what has just been validated.
+    """
+    from spillway.bench.figures import draw_figures
+    from spillway.bench.report import describe_run, run_tables, write_html, write_report
+    from spillway.bench.summary import read_run, status_of, wrong_outputs
+    from spillway.bench.tables import LEGEND
+
+    run = read_run(folder)
+    with console.status("drawing figures"):
+        path = write_report(run, draw_figures(run))
+        page = write_html(run)
+    tables = run_tables(run) if verbose else _short_tables(run)
+    print_tables(console, tables, [LEGEND] if tables else [], describe_run(run).caveats)
+    wrong = wrong_outputs(run)
+    for each in wrong:
+        console.print(f"wrong output of {each}", style="red", highlight=False, markup=False)
+    if wrong and not (folder / "outputs").exists():
+        console.print("--keep-output keeps the files, for `spillway inspect`", highlight=False, markup=False)
+    for line in validation:
+        console.print(line, highlight=False, markup=False)
+    if interrupted:
+        covered = "covers the samples that were taken" if run.cells else "holds no sample: none was taken"
+        console.print(f"interrupted: the report {covered}", style="yellow")
+        if "hosts" not in run.environment:  # executors took its samples: no run of this machine goes on
+            again = f"spillway bench --resume {folder} goes on"
+            console.print(again, style="yellow", highlight=False, markup=False, soft_wrap=True)
+    console.print(f"report: {path}, and {page.name} beside it", highlight=False, soft_wrap=True)
+    _print_verdict(console, run)
+    return INTERRUPTED if interrupted else status_of(run)
+
+
+def _short_tables(run: RunSummary) -> list[Table]:
+    """Who is how fast; of one backend in two Python environments how they compare, unless it failed."""
+    from spillway.bench.conclusion import build_tables
+    from spillway.bench.tables import short_tables
+
+    builds = build_tables(run)
+    asked = {each.cell.backend for each in run.cells}
+    asked |= {each["backend"] for each in run.environment["absent_backends"]}
+    is_alone = len(asked) == 1 and all(each.is_right for each in run.cells)
+    return builds if builds and is_alone else [*builds, *short_tables(run)]
+
+
+def _print_verdict(console: Console, run: RunSummary) -> None:
+    """Print the verdict, with which the report ends too."""
+    from spillway.bench.conclusion import conclude, verdict_caveats
+
+    for each in conclude(run):
+        console.print()
+        console.print(f"Verdict: {each.title}", style="bold", highlight=False, markup=False)
+        for line in each.lines:
+            hanging = fill(
+                line, console.width, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False
+            )
+            console.print(hanging, highlight=False, markup=False)
+        if each.code is not None:
+            console.print(f"To write as {each.writer} does:", highlight=False, markup=False)
+            code = indent(each.code, "    ")
+            console.print(code, style="cyan", highlight=False, markup=False, soft_wrap=True)
+    console.print()
+    for line in verdict_caveats(run):
+        console.print(line, highlight=False, markup=False)
+
+
+_TWO = 2
+_BEYOND_GATE = 1
+_UNTOLD = 2
+
+
+def compare(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Folders of two runs, the old one first; or of one, for its two Python environments or two "
+            "of its backends."
+        ),
+    ],
+    *,
+    backend: Annotated[
+        str | None,
+        typer.Option(
+            help="Of one run OLD,NEW: its two backends. Of two runs the backends to compare; all by default."
+        ),
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="speed, memory, size, cpu, time, allocated: one or more, separated by commas; by default "
+            "speed,memory,size, of two Python environments time,cpu,memory,size.",
+            show_default=False,
+        ),
+    ] = None,
+    gate: Annotated[
+        str | None,
+        typer.Option(
+            help="End with 1 if anything that is compared got worse by more: 5%.", show_default=False
+        ),
+    ] = None,
+    markdown: Annotated[
+        Path | None,
+        typer.Option(
+            help="File to write the same to as Markdown, for a comment on a change.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Compare two runs, or two backends or Python environments of a run, cell by cell.
+
+    A run that was measured before a change, beside one after it:
+
+    \b
+        spillway bench --backend mine --samples 12 --out before
+        spillway bench --backend mine --samples 12 --out after
+        spillway compare before after --gate 5%
+
+    Two backends of a run, whose samples are pairs and tell smaller changes:
+
+    \b
+        spillway compare runs --backend pyarrow-streaming,spillway
+
+    Two releases of a library, in two environments of one run:
+
+    \b
+        spillway bench --backend polars --samples 12 --python old=A --python new=B
+        spillway compare runs --gate 5%
+
+    A change is printed only where the samples tell it from none, else ~. The
+    interval says how large it may be. Runs are refused that do not compare:
+    other kinds of limit, rows, or code that measures; and other machines,
+    unless --metric names only size and allocated, which no machine changes.
+
+    Exit status 0: compared, and within the gate.
+
+    Exit status 1: something got worse by more than the gate, fails now, or is
+    not in the new run.
+
+    Exit status 2: it cannot be compared, or so few samples tell nothing for
+    the gate; the message says why.
+    """  # noqa: D301 - a backspace keeps the lines of a paragraph
+    from rich.console import Console
+
+    from spillway.bench.compare import gate_lines, markdown_of
+    from spillway.errors import SpillwayError
+
+    console = Console()
+    try:
+        share = None if gate is None else percentage("--gate", gate)
+        shown = _compared(runs, listed(backend or ""), metric)
+        found = shown.found
+        lines = [] if share is None else gate_lines(found, share)
+        verdict, style, status = _verdict(found, share)
+        if markdown is not None:
+            write_whole(markdown_of(shown.tables, [verdict, *lines], shown.reading, shown.notes), markdown)
+    except (SpillwayError, OSError) as error:
+        fail("compare", reason(error))
+    print_tables(console, shown.tables, shown.reading, shown.notes)
+    for line in lines:
+        console.print(line, highlight=False, markup=False)
+    if status == _UNTOLD:
+        fail("compare", verdict)
+    if verdict:
+        console.print(verdict, style=style, highlight=False)
+    if status:
+        raise typer.Exit(status)
+
+
+class _Shown(NamedTuple):
+    """A comparison, its tables, the meaning of their columns, and what else to know."""
+
+    found: Comparison
+    tables: list[Table]
+    reading: list[str]
+    notes: list[str]
+
+
+def _verdict(found: Comparison, share: float | None) -> tuple[str, str, int]:
+    """The verdict on the gate with its style and the exit status."""
+    if share is None:
+        return "", "", 0
+    gate = f"gate of {share:.1%}"
+    if found.beyond(share) or found.lost:
+        return f"{gate}: exceeded", "bold red", _BEYOND_GATE
+    if found.is_blind:
+        return f"{gate}: so few samples tell no change, however large: take more --samples", "", _UNTOLD
+    if found.unclear(share):
+        return f"{gate}: not exceeded as far as the samples tell", "bold yellow", 0
+    return f"{gate}: kept", "bold green", 0
+
+
+def _compared(runs: list[Path], backends: list[str], metric: str | None) -> _Shown:
+    from spillway.bench.compare import (
+        compare_backends,
+        compare_pythons,
+        compare_runs,
+        comparison_tables,
+        legend,
+        pythons_of,
+    )
+    from spillway.bench.conclusion import BUILD_LEGEND, build_table
+    from spillway.bench.summary import read_run
+    from spillway.errors import OptionError
+    from spillway.runs import find_run
+
+    if len(runs) > _TWO:
+        raise OptionError(f"give one run or two, not {len(runs)}")
+    read = [read_run(find_run(each)) for each in runs]
+    of_pythons = len(read) == 1 and bool(pythons_of(read[0])) and len(backends) != _TWO
+    measures = _measures(metric, of_pythons=of_pythons)
+    if of_pythons:
+        found = compare_pythons(read[0], measures, backends)
+        return _Shown(found, [build_table(read[0], found)], [BUILD_LEGEND], read[0].noise())
+    if len(read) == _TWO:
+        found = compare_runs(read[0], read[1], measures, backends)
+    elif len(backends) == _TWO:
+        found = compare_backends(read[0], backends[0], backends[1], measures)
+    else:
+        known = ", ".join(dict.fromkeys(each.cell.backend for each in read[0].cells))
+        raise OptionError(f"of one run two backends are compared: --backend OLD,NEW out of {known}")
+    notes = [*(f"differs: {each}" for each in found.differences), *found.alone]
+    return _Shown(found, comparison_tables(found), legend(found), notes)
+
+
+def _measures(text: str | None, *, of_pythons: bool) -> list[Measure]:
+    from spillway.bench.compare import METRICS, usual_metrics
+    from spillway.errors import OptionError
+
+    if text is None:
+        return usual_metrics(of_pythons=of_pythons)
+    names = listed(text)
+    if not names or set(names) - set(METRICS):
+        raise OptionError(f"--metric {text!r}: choose from {', '.join(METRICS)}")
+    return [METRICS[name] for name in names]
+
+
+_BENCHMARKS = "github-action-benchmark"
+_FORMS = (_BENCHMARKS, "csv", "parquet")
+
+
+def export(
+    run: RunFolder,
+    *,
+    to: Annotated[str, typer.Option(help="github-action-benchmark, csv or parquet.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="File to write; standard output by default.", show_default=False),
+    ] = None,
+) -> None:
+    """Export a run to a form that other tools read.
+
+    csv and parquet have a row for each sample, as `spillway.load_run` gives
+    it; in CSV lists are JSON. github-action-benchmark gets time, peak memory,
+    file size and allocated bytes of each cell, as JSON for its tool
+    customSmallerIsBetter.
+
+    A file appears when it is whole, and an old one stays until then.
+
+    Exit status 2: there is no run, or the file cannot be written.
+    """
+    from spillway.errors import OptionError, SpillwayError
+    from spillway.runs import find_run
+
+    try:
+        if to not in _FORMS:
+            raise OptionError(f"--to {to}: choose from {', '.join(_FORMS)}")
+        folder = find_run(run)
+        if to == "parquet":
+            _write_parquet(folder, out)
+        else:
+            _write_text(_benchmarks(folder) if to == _BENCHMARKS else _csv(folder), out)
+    except (SpillwayError, OSError) as error:
+        fail("export", reason(error))
+
+
+def _benchmarks(folder: Path) -> str:
+    from spillway.bench.exporting import custom_benchmarks
+    from spillway.bench.record import SAMPLES
+    from spillway.bench.summary import read_run
+    from spillway.errors import OptionError
+    from spillway.harness.records import is_stored
+
+    if not is_stored(folder / SAMPLES):
+        raise OptionError(
+            f"--to {_BENCHMARKS}: {folder} is no run of `spillway bench`: csv and parquet take it"
+        )
+    run = read_run(folder)
+    _say_what_is_left_out(run)
+    return json.dumps(custom_benchmarks(run), indent=2) + "\n"
+
+
+def _say_what_is_left_out(run: RunSummary) -> None:
+    from spillway._wording import counted
+    from spillway.bench.summary import outcome_words
+
+    for each in run.cells:
+        if not each.is_right:
+            cell = f"{each.cell.backend}, {each.cell.mode}, {counted(each.cell.rows, 'row')}"
+            typer.secho(f"left out: {cell}: {outcome_words(each.outcome)}", err=True, fg="yellow")
+
+
+def _csv(folder: Path) -> str:
+    from spillway.bench.exporting import comma_separated
+    from spillway.runs import load_run
+
+    return comma_separated(load_run(folder))
+
+
+def _write_parquet(folder: Path, out: Path | None) -> None:
+    from spillway.errors import OptionError
+    from spillway.runs import load_run
+    from spillway.writer import write_parquet
+
+    if out is None and sys.stdout.isatty():
+        raise OptionError("--to parquet: a terminal shows no Parquet: name a file by --out")
+    write_parquet(load_run(folder), sys.stdout.buffer if out is None else out)
+
+
+def _write_text(text: str, out: Path | None) -> None:
+    if out is None:
+        sys.stdout.write(text)
+    else:
+        write_whole(text, out)
+
+
+_SCALES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9}
+_SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0, "day": 86_400.0}
+_HOURS_OF_MONTH = 730.0
+_SECONDS_OF_MONTH = _HOURS_OF_MONTH * 3600
+_BILLION = 1e9
+
+
+def advise(  # noqa: PLR0913 - one argument per option of the command
+    run: RunFolder,
+    *,
+    rate: Annotated[str, typer.Option(help="Rows that arrive: 1M/s, 200K/s, 30M/min, 2G/day.")],
+    memory: Annotated[str, typer.Option(help="Memory of a machine: 2GB, 512MiB.")],
+    price: Annotated[str, typer.Option(help="Price of a machine: 50/month, 0.07/h; in any currency.")],
+    cores: Annotated[int, typer.Option(help="Cores of a machine.")] = 1,
+    batch: Annotated[
+        str | None,
+        typer.Option(help="Rows of a file: 200K. By default the size that costs least.", show_default=False),
+    ] = None,
+    mode: Annotated[
+        str, typer.Option(help="The form in which rows arrive, one of those that the run has.")
+    ] = "batches",
+    process_setting: Annotated[
+        str,
+        typer.Option(help="One of the process settings that the run has, as in `bench`."),
+    ] = "default",
+) -> None:
+    """Say which writer, batch size and machines a load takes, and what they cost.
+
+    It reckons with what the run measured on its machine: measure your own
+    rows, on a machine such as you would rent, under its memory limit.
+
+    \b
+        spillway bench --input my.parquet --memory 2GB --samples 12
+        spillway advise runs --rate 1M/s --memory 2GB --price 50/month
+
+    Workers are processes, planned to be busy for 70 % of the time. The table
+    has the best plan of each writer; below it stands what limits the first,
+    how sure it is, and the code that writes so.
+    """  # noqa: D301 - a backspace keeps the lines of a paragraph
+    from rich.console import Console
+
+    from spillway.bench.exporting import Demand, best_of
+    from spillway.bench.exporting import advise as plans_of
+    from spillway.bench.summary import read_run
+    from spillway.errors import OptionError, SpillwayError
+    from spillway.harness.plan import parse_bytes
+    from spillway.runs import find_run
+
+    console = Console()
+    try:
+        found = read_run(find_run(run))
+        setting = _setting(found, mode, process_setting)
+        if cores < setting.threads:
+            raise OptionError(
+                f"--cores {cores}: the run's processes have {setting.threads} each: give as many"
+            )
+        try:
+            size = parse_bytes(memory)
+        except ValueError as error:
+            raise OptionError(f"--memory: {error}") from error
+        rows = None if batch is None else round(_amount("--batch", batch))
+        demand = Demand(_rate(rate), size, cores, _price(price), rows)
+        plans = best_of(plans_of(found, setting, demand))
+    except (SpillwayError, OSError) as error:
+        fail("advise", reason(error))
+    print_tables(console, [_table(plans, setting, demand)], _legend(setting), found.warnings())
+    for line in _advice_verdict(plans, demand):
+        console.print(line, highlight=False, markup=False)
+
+
+def _setting(run: RunSummary, mode: str, process: str) -> Setting:
+    """The setting of a load: writers under different process settings are never compared with each other.
+
+    Of two Python environments the new one counts.
+    """
+    from spillway.bench.compare import pythons_of
+    from spillway.bench.tables import setting_title
+    from spillway.errors import OptionError
+
+    newest = next(reversed(pythons_of(run)), "")
+    of_mode = [each for each in run.settings if each.mode == mode and each.python == newest]
+    found = [each for each in of_mode if each.arm == process]
+    for option, given, left, names in (
+        ("--mode", mode, of_mode, [each.mode for each in run.settings]),
+        ("--process-setting", process, found, [each.arm for each in of_mode]),
+    ):
+        if not left:
+            raise OptionError(f"{option} {given}: the run has {', '.join(dict.fromkeys(names))}")
+    if len(found) > 1:
+        known = "; ".join(setting_title(each) for each in found)
+        raise OptionError(
+            f"--mode {mode}: the run has {len(found)} settings of it, and a load has one: measure it "
+            f"alone by `spillway bench`. They are: {known}"
+        )
+    return found[0]
+
+
+def _amount(option: str, text: str) -> float:
+    """A number with K, M or G.
+
+    Raises:
+        OptionError: It is none, or not above 0.
+    """
+    from spillway.errors import OptionError
+
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMG]?)", text.strip().upper().replace("_", ""))
+    if match is None or float(match[1]) == 0:
+        raise OptionError(f"{option} {text!r}: give a number above 0, as 200K or 1.5M")
+    return float(match[1]) * _SCALES[match[2]]
+
+
+def _rate(text: str) -> float:
+    from spillway.errors import OptionError
+
+    number, _, unit = text.partition("/")
+    if unit not in _SECONDS:
+        raise OptionError(f"--rate {text!r}: give rows in a time, as 1M/s, 30M/min, 100M/h or 2G/day")
+    return _amount("--rate", number) / _SECONDS[unit]
+
+
+def _price(text: str) -> float:
+    from spillway.errors import OptionError
+
+    number, _, unit = text.partition("/")
+    if unit not in {"month", "h"}:
+        raise OptionError(f"--price {text!r}: give the price of a machine in a time, as 50/month or 0.07/h")
+    return _amount("--price", number) * (_HOURS_OF_MONTH if unit == "h" else 1.0)
+
+
+def _table(plans: list[Plan], setting: Setting, demand: Demand) -> Table:
+    from spillway.bench.tables import megabytes
+    from spillway.harness.report import Entry, Table
+
+    rows = [
+        [
+            Entry(each.cell.cell.backend, best=place == 0 and each.cost is not None),
+            Entry(f"{each.cell.cell.rows:,}"),
+            Entry(f"{each.speed[0]:,.0f}"),
+            Entry(megabytes(each.worker_bytes)),
+            Entry(f"{each.workers[0]:,}" if each.is_sure else f"{each.workers[2]:,}-{each.workers[1]:,}"),
+            Entry("-" if each.machines is None else f"{each.machines:,}"),
+            Entry("does not fit" if each.cost is None else f"{each.cost:,.2f}"),
+        ]
+        for place, each in enumerate(plans)
+    ]
+    machine = f"{demand.cores} cores" if demand.cores > 1 else "1 core"
+    return Table(
+        f"{demand.rows_per_second:,.0f} rows/s of {setting.dataset} on machines of {machine} and "
+        f"{demand.memory_bytes / 1e6:,.0f} MB",
+        ("backend", "batch", "rows/s", "MB", "workers", "machines", "a month"),
+        rows,
+        [],
+    )
+
+
+def _legend(setting: Setting) -> list[str]:
+    from spillway.bench.plan import process_setting
+
+    process = f", {words}" if (words := process_setting(setting.arm).words) else ""
+    reading = (
+        f"batch: rows of a file; rows/s and MB: of a worker; workers: with the interval of its speed. "
+        f"Measured with {setting.codec}{process}, chunks of {setting.chunk_rows:,} rows and the machine of "
+        f"the run: a slower one takes more."
+    )
+    return [reading]
+
+
+def _advice_verdict(plans: list[Plan], demand: Demand) -> list[str]:
+    from textwrap import indent
+
+    from spillway.backends import Settings
+    from spillway.backends.calls import call_of
+    from spillway.bench.plan import how_to_have
+
+    best = plans[0]
+    if best.cost is None:
+        return [f"No writer fits a machine of {demand.memory_bytes / 1e6:,.0f} MB: give it more memory."]
+    cell = best.cell.cell
+    of_billion = best.cost / (demand.rows_per_second * _SECONDS_OF_MONTH) * _BILLION
+    workers, machines = counted(best.workers[0], "worker"), counted(best.machines or 0, "machine")
+    fit = counted(best.workers_per_machine, "worker")
+    filled = f"{best.seconds_to_fill:,.1f} s"
+    plan = f"{cell.backend}, files of {cell.rows:,} rows, {workers} on {machines}"
+    lines = [
+        f"{plan}: {best.cost:,.2f} a month, {of_billion:.3g} for a billion rows.",
+        f"Limited by {best.limited_by}: a machine holds {fit}. Each fills a file in {filled}.",
+        _how_sure(plans),
+    ]
+    settings = Settings(
+        codec=cell.codec,
+        level=cell.level,
+        row_group_rows=cell.row_group_rows,
+        threads=cell.threads,
+        dataset=cell.dataset,
+    )
+    code = call_of(cell.backend, cell.mode, settings)
+    written = [] if code is None else ["To write so:", indent(code, "    ")]
+    return [*lines, *how_to_have(cell.arm), *written]
+
+
+def _how_sure(plans: list[Plan]) -> str:
+    """A sentence about the interval, and about the next cheapest writer."""
+    best = plans[0]
+    workers = "as many workers" if best.is_sure else f"{best.workers[2]:,} to {best.workers[1]:,} workers"
+    lines = f"How sure: over the interval of its speed ({len(best.cell.good)} samples) it takes {workers}"
+    others = [each for each in plans[1:] if each.cost is not None]
+    if not others:
+        return f"{lines}; no other writer fits."
+    other = others[0]
+    is_apart = other.workers[2] > best.workers[1]
+    name = other.cell.cell.backend
+    more = "takes more whatever the interval" if is_apart else "may do with as few: the samples cannot tell"
+    return f"{lines}; {name}, the next, {more}."

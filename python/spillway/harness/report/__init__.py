@@ -1,1 +1,0 @@
-"""The parts of a report: summaries of cells, tables, figures, Markdown, and the line that shows progress."""

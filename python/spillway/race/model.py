@@ -1,0 +1,410 @@
+"""The model of a race: cells, rows, the works, and the protocols of committers and operations."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, TypedDict, cast
+
+from spillway._wording import counted
+from spillway.harness.schema import LATER, Keywords, Positive
+from spillway.race import committers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    import deltalake
+    import pyarrow as pa
+
+    import spillway.delta
+    from spillway.race.location import Location
+    from spillway.types import Condition
+
+PARTITION_COLUMN = "partition"
+MESSAGE = "message"
+KEYS = ("writer", "number", "row")
+
+Row = tuple[int, int, int, str]
+"""A row: the values of `KEYS`, and the message. The partition follows from the writer."""
+
+# In the place of the number of an append: the rows that are in the table before the race.
+_FIRST = -1
+
+
+def schema() -> pa.Schema:
+    """The columns of the table."""
+    import pyarrow as pa
+
+    fields: list[pa.Field[Any]] = [pa.field(PARTITION_COLUMN, pa.string())]
+    fields += [pa.field(name, pa.int64()) for name in KEYS]
+    return pa.schema([*fields, pa.field(MESSAGE, pa.string())])
+
+
+def properties(cell: Cell) -> dict[str, str]:
+    """The table's properties."""
+    return {"delta.appendOnly": "true"} if cell.only_appends and not cell.merges else {}
+
+
+def partition(cell: Cell, writer: int) -> str:
+    """The partition that a writer writes to."""
+    return f"w{writer}" if cell.partitions == "own" else "all"
+
+
+def message(writer: int, number: int, row: int) -> str:
+    """The message of a row."""
+    return f"writer {writer} says {row} in append {number}"
+
+
+def rows(cell: Cell, writer: int, number: int) -> pa.Table:
+    """The rows of one append."""
+    return table_of(cell, ((writer, number, row, message(writer, number, row)) for row in range(cell.rows)))
+
+
+def first_rows(cell: Cell) -> Iterator[Row]:
+    """The rows that are in the table before the race. They belong to the writers in turns."""
+    for place in range(cell.file_rows):
+        row, writer = divmod(place, cell.writers)
+        yield _first_row(writer, row)
+
+
+def first_table(cell: Cell) -> pa.Table:
+    """The same, to be written."""
+    return table_of(cell, first_rows(cell))
+
+
+def own_rows(cell: Cell, writer: int, number: int) -> list[Row]:
+    """Rows among the first ones that only this operation of this writer changes."""
+    return [_first_row(writer, row) for row in _share(cell, number)]
+
+
+def own_conditions(cell: Cell, writer: int, number: int) -> list[Condition]:
+    """The conditions that hold for these and for no other rows."""
+    share = _share(cell, number)
+    return [
+        (PARTITION_COLUMN, "=", partition(cell, writer)),
+        ("writer", "=", writer),
+        ("row", ">=", share.start),
+        ("row", "<", share.stop),
+    ]
+
+
+def predicate(conditions: Sequence[Condition]) -> str:
+    """Conditions in SQL."""
+    return " and ".join(
+        f'"{column}" {operator} {value!r}'  # Python quotes these texts as SQL does.
+        for column, operator, value in conditions
+    )
+
+
+def _share(cell: Cell, number: int) -> range:
+    return range(number * cell.rows, (number + 1) * cell.rows)
+
+
+def _first_row(writer: int, row: int) -> Row:
+    return writer, _FIRST, row, f"row {row} of writer {writer}"
+
+
+def table_of(cell: Cell, given: Iterable[Row]) -> pa.Table:
+    """Rows, to be written."""
+    import pyarrow as pa
+
+    writers, numbers, places, messages = zip(*given, strict=True)
+    values = {
+        PARTITION_COLUMN: [partition(cell, writer) for writer in writers],
+        "writer": writers,
+        "number": numbers,
+        "row": places,
+        MESSAGE: messages,
+    }
+    return pa.table(values, schema=schema())
+
+
+class EffectTimes(TypedDict):
+    """The times of effects of one kind, of all processes.
+
+    Attributes:
+        count: The number of effects.
+        total_seconds: The time of all of them.
+        longest_seconds: The time of the longest one.
+    """
+
+    count: int
+    total_seconds: float
+    longest_seconds: float
+
+
+def merged(one: Mapping[str, EffectTimes], other: Mapping[str, EffectTimes]) -> dict[str, EffectTimes]:
+    """The times of two processes together."""
+    both = dict(one)
+    for kind, times in other.items():
+        if (known := both.get(kind)) is None:
+            both[kind] = times
+            continue
+        both[kind] = {
+            "count": known["count"] + times["count"],
+            "total_seconds": known["total_seconds"] + times["total_seconds"],
+            "longest_seconds": max(known["longest_seconds"], times["longest_seconds"]),
+        }
+    return both
+
+
+class Receipt(NamedTuple):
+    """A writer's receipt of an acknowledged append.
+
+    Attributes:
+        left: The monotonic time at which all rows were handed over, from which the wait counts.
+        attempts: Commits that it tried, or None where the library does not say.
+    """
+
+    left: float
+    attempts: int | None
+
+
+class Tally(NamedTuple):
+    """Counts of a whole process, where its writers commit together.
+
+    Attributes:
+        attempts: Versions that it tried to write.
+        most_lost: The most races that one transaction lost.
+        effects: The times of effects, by their kind.
+    """
+
+    attempts: int
+    most_lost: int
+    effects: Mapping[str, EffectTimes]
+
+
+class OwnTable(NamedTuple):
+    """A table that is no Delta table, after the race.
+
+    Attributes:
+        reader: The name of the library that has read it.
+        versions: Versions after those that made the table.
+        rows: All rows.
+    """
+
+    reader: str
+    versions: int
+    rows: pa.Table
+
+
+class Change(Protocol):
+    """A change of rows that are in the table, in the words of each library."""
+
+    def by_spillway(self, table: spillway.delta.Table) -> None:
+        """Change them by `spillway.delta`."""
+
+    def by_delta_rs(self, table: deltalake.DeltaTable) -> None:
+        """Change them by deltalake."""
+
+
+class Writer(Protocol):
+    """One writer with its own handle on the table."""
+
+    def append(self, rows: pa.Table) -> Receipt:
+        """Append rows; return when that is acknowledged."""
+
+    def change(self, change: Change) -> Receipt:
+        """Change rows as they are in the newest version, once; return when that is acknowledged.
+
+        Committers for appends only have no such method: a plan with them has nothing else.
+        """
+
+
+class Committer(Protocol):
+    """A way to commit to a table. Its constructor imports the library."""
+
+    def create(self, location: Location, cell: Cell) -> None:
+        """Make the table, with the rows that are there before the race."""
+
+    def writer(self, location: Location, cell: Cell) -> Writer:
+        """Open the table for one more writer, before the race begins."""
+
+    def conflict(self, error: BaseException) -> str | None:
+        """The name of the conflict that an error tells of, as delta-spark has it; None for any other error.
+
+        A conflict is a result: a transaction that committed first was in the way.
+        """
+
+    def tally(self) -> Tally | None:
+        """The counts of the process at the end."""
+
+
+class OwnTables(Committer, Protocol):
+    """A committer to tables that are no Delta tables: its own library reads them afterwards."""
+
+    def found(self, location: Location) -> OwnTable:
+        """Read the table, to which nothing is written any more."""
+
+
+class Operation(Protocol):
+    """One operation of one writer. All that it needs is made before the writer is let go."""
+
+    @property
+    def kind(self) -> str:
+        """The noun for it."""
+
+    def run(self, writer: Writer) -> Receipt:
+        """Do it once; return when it is acknowledged."""
+
+    def takes(self) -> Iterable[Row]:
+        """The rows that it takes from the table."""
+
+    def puts(self) -> Iterable[Row]:
+        """The rows that it puts into the table."""
+
+
+class Backoff:
+    """Sleeps a random time of up to `first` seconds, then of twice as many, and so on up to `most`."""
+
+    def __init__(self, first: float, most: float) -> None:
+        self._next = first
+        self._most = most
+
+    def sleep(self) -> None:
+        """Wait before the next attempt."""
+        time.sleep(random.uniform(0, self._next))  # noqa: S311 - a pause, not a secret
+        self._next = min(self._next * 2, self._most)
+
+
+FILE_ROWS = 100_000
+"""Rows that the table has before the race, where writers do not only append and nobody says how many."""
+PARTITIONS = ("own", "one")
+
+
+class Work(NamedTuple):
+    """A work.
+
+    Attributes:
+        noun: One operation of it, for people.
+        article: The article of that.
+        what: The operations of all writers, for people.
+        optimizes: True if an optimiser compacts the table beside the writers, in a process of its own.
+    """
+
+    noun: str
+    article: str
+    what: str
+    optimizes: bool = False
+
+    @property
+    def one_operation(self) -> str:
+        """The noun with its article."""
+        return f"{self.article} {self.noun}"
+
+
+WORKS = {
+    "append": Work("append", "an", "each writer appends rows"),
+    "delete": Work("delete", "a", "each writer deletes rows of its own"),
+    "update": Work("update", "an", "each writer updates rows of its own"),
+    "merge": Work("merge", "a", "each writer merges rows by keys of its own"),
+    "mixed": Work("operation", "an", "half of the writers delete rows of their own, the others append"),
+    "optimize": Work(
+        "operation",
+        "an",
+        "half of the writers update rows of their own, the others append, while one optimiser of the same "
+        "committer, in a process of its own, compacts the table in a loop until they are done",
+        optimizes=True,
+    ),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One committer in one race.
+
+    Attributes:
+        committer: Its name.
+        work: The operations of writers. Early records are of appends.
+        workload: Of appends: "merge" asks for the schemas to be merged at every append, "append-only" does
+            not and the table says that it is append-only, "batched:N" is that with N rows an append. Null
+            for any other work.
+        writers: Writers that start at once.
+        appends: Appends, or other operations of the work, that each makes, one after another.
+        rows: Rows of an append, or of another operation.
+        partitions: "own" gives each writer a partition, "one" has all write to the same.
+        processes: Processes that the writers are spread over; in each they are threads.
+        file_rows: Rows that the table has before the race, in one file for each partition.
+        seconds: The time for which each writer appends again and again, in place of a number of appends.
+        noise: True if a process beside writes and syncs all the time, on the disk of the table.
+        rate: Appends that are due in a second, of all writers together; null in a closed loop.
+    """
+
+    committer: Annotated[str, Keywords(enum=list(committers.NAMES))]
+    work: Annotated[str, Keywords(enum=list(WORKS))] = field(default="append", metadata=LATER)
+    workload: Annotated[str | None, Keywords(pattern="^(merge|append-only|batched:[1-9][0-9]*)$")] = None
+    writers: Positive
+    rows: Positive = 10
+    appends: Positive = 1
+    partitions: Annotated[str, Keywords(enum=list(PARTITIONS))] = "own"
+    processes: Positive = 1
+    file_rows: int = field(default=0, metadata=LATER)
+    seconds: float | None = field(default=None, metadata=LATER)
+    noise: bool = field(default=False, metadata=LATER)
+    rate: float | None = field(default=None, metadata=LATER)
+
+    @property
+    def expected(self) -> int | None:
+        """Operations that should be in the table at the end; None where writers go on for a time."""
+        return None if self.seconds is not None else self.writers * self.appends
+
+    @property
+    def only_appends(self) -> bool:
+        """True if its writers append, and do nothing else."""
+        return self.work == "append"
+
+    @property
+    def kind(self) -> Work:
+        """Its work."""
+        return WORKS[self.work]
+
+    @property
+    def first_version(self) -> int:
+        """The version from which the race begins: that of the table, or of its first rows."""
+        return 1 if self.file_rows else 0
+
+    @property
+    def merges(self) -> bool:
+        """True if each append merges the schemas."""
+        return self.workload == "merge"
+
+    @property
+    def words(self) -> str:
+        """The cell for people."""
+        spread = "" if self.processes == 1 else f" in {self.processes:,} processes"
+        operations = "" if self.appends == 1 else f" x {self.appends:,} {self.kind.noun}s"
+        if self.seconds is not None:
+            operations = f" for {self.seconds:g} s"
+        if self.rate is not None:
+            operations += f" at {self.rate:g} appends/s"
+        noise = " beside noise" if self.noise else ""
+        writers = counted(self.writers, "writer")
+        return f"{self.committer}, {self.workload or self.work}, {writers}{spread}{operations}{noise}"
+
+    def share(self, process: int) -> range:
+        """The numbers of the writers that are in one of the processes."""
+        return range(process, self.writers, self.processes)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields as a plain dict, for the record."""
+        return asdict(self)
+
+
+def load(name: str) -> Committer:
+    """Import what a committer needs.
+
+    Raises:
+        MissingExtraError: Its library is not installed.
+        SpillwayError: The native module is not built.
+    """
+    return cast("Committer", committers.made(name))
+
+
+def load_own(name: str) -> OwnTables:
+    """The same of one of `committers.OWN_TABLES`.
+
+    Raises:
+        MissingExtraError: Its library is not installed.
+    """
+    return cast("OwnTables", committers.made(name))
