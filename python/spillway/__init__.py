@@ -20,7 +20,7 @@ from spillway.errors import (
     SpillwayError,
     UnknownOptionError,
 )
-from spillway.inspection import FileReport, inspect_file
+from spillway.inspection import FileComparison, FileReport, compare_reports, inspect_file
 from spillway.memory import MemoryBudget
 from spillway.writer import (
     ColumnResult,
@@ -46,6 +46,7 @@ __all__ = [
     "Encryption",
     "FileReport",
     "MemoryBudget",
+    "FileComparison",
     "MissingExtraError",
     "NotArrowError",
     "OptionError",
@@ -63,6 +64,7 @@ __all__ = [
     "delta",
     "inspect_file",
     "load_run",
+    "compare_reports",
     "runs",
     "types",
     "write_dataset",
