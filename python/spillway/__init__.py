@@ -20,7 +20,7 @@ from spillway.errors import (
     SpillwayError,
     UnknownOptionError,
 )
-from spillway.inspection import FileReport, inspect_file
+from spillway.inspection import FileComparison, FileReport, compare_reports, inspect_file
 from spillway.memory import MemoryBudget
 from spillway.writer import (
     ColumnResult,
@@ -32,10 +32,12 @@ from spillway.writer import (
 )
 
 if TYPE_CHECKING:
-    from spillway import backends, delta, runs
+    from spillway import aio, backends, delta, runs
+    from spillway.aio import AsyncParquetWriter
     from spillway.runs import load_run
 
 __all__ = [
+    "AsyncParquetWriter",
     "ClosedError",
     "ColumnResult",
     "CorruptFileError",
@@ -44,6 +46,7 @@ __all__ = [
     "DatasetResult",
     "DatasetWriter",
     "Encryption",
+    "FileComparison",
     "FileReport",
     "MemoryBudget",
     "MissingExtraError",
@@ -58,8 +61,10 @@ __all__ = [
     "WriteResult",
     "WriterOptions",
     "__version__",
+    "aio",
     "backends",
     "build_info",
+    "compare_reports",
     "delta",
     "inspect_file",
     "load_run",
@@ -70,8 +75,8 @@ __all__ = [
 ]
 
 #: Modules that are imported when they are first named: a program that writes files needs none.
-_LAZY = frozenset({"backends", "delta", "runs"})
-_LAZY_FUNCTIONS = {"load_run": "spillway.runs"}
+_LAZY = frozenset({"aio", "backends", "delta", "runs"})
+_LAZY_FUNCTIONS = {"AsyncParquetWriter": "spillway.aio", "load_run": "spillway.runs"}
 
 __version__: str = build_info()["version"]
 

@@ -385,8 +385,26 @@ def row_hashes(data: object) -> bytes: ...
 def spark_row_sums(data: object) -> tuple[int, int]: ...
 
 @type_check_only
+class PageDict(TypedDict):
+    page_type: str
+    encoding: str | None
+    offset: int
+    compressed_bytes: int
+    uncompressed_bytes: int
+    checksum: bool
+    values: int
+    first_row: int | None
+    rows: int | None
+    nulls: int | None
+    min: str | None
+    max: str | None
+
+@type_check_only
 class ColumnChunkDict(TypedDict):
     path: str
+    field_id: int | None
+    max_definition_level: int
+    max_repetition_level: int
     physical_type: str
     logical_type: str | None
     codec: str
@@ -407,6 +425,7 @@ class ColumnChunkDict(TypedDict):
     offset_index: bool
     bloom_filter: bool
     bloom_filter_bytes: int | None
+    pages: list[PageDict] | None
 
 @type_check_only
 class RowGroupDict(TypedDict):
@@ -427,4 +446,4 @@ class FileDict(TypedDict):
     metadata_keys: list[str]
     row_groups: list[RowGroupDict]
 
-def inspect(path: object) -> FileDict: ...
+def inspect(path: object, pages: bool = False) -> FileDict: ...

@@ -45,7 +45,6 @@ def option_of(here: str) -> str:
 
 _STATISTICS = "for all columns, or a mapping {column: bool}"
 _INT96 = 'timestamps="int96"'
-_SCHEMA = "give the schema the types and field ids to store, as schema="
 _FORMAT = "a file is always Parquet"
 _PARTS = "write_dataset() and DatasetWriter write folders"
 #: An option that says that folders are written.
@@ -128,7 +127,7 @@ ELSEWHERE: dict[str, Spelling] = {
     "pyarrow_options": Spelling("polars", note="there is one writer, and each option is a keyword argument"),
     "partition_chunk_size_bytes": Spelling("polars", "max_file_bytes", "which is a bound in the file"),
     "credential_provider": Spelling("polars", "storage_options", "with the credentials themselves"),
-    "field_overwrites": Spelling("polars", note=_SCHEMA),
+    "field_overwrites": Spelling("polars", "field_ids", "for ids; give the types to store as schema="),
     "arrow_schema": Spelling("polars", "schema"),
     "mkdir": Spelling(
         "polars", note="the folder of a file has to be there; that of a dataset is always made"

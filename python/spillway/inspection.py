@@ -1,6 +1,7 @@
-"""Reports on Parquet files: row groups, column chunks, encodings, sizes, statistics and indexes.
+"""Reports on Parquet files: row groups, column chunks, encodings, sizes, statistics and indexes. Two compare.
 
-Only the footer and the page indexes are read, so a file of any size is reported at once. Sizes are in bytes.
+Only the footer and the page indexes are read, so a file of any size is reported at once; on request, the
+header of each page as well. Sizes are in bytes.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from spillway import _native
 
@@ -18,13 +19,21 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ColumnChunkReport",
+    "ColumnComparison",
     "ColumnTotals",
+    "FileComparison",
     "FileReport",
     "PageEncoding",
+    "PageReport",
     "RowGroupReport",
     "SortingColumn",
+    "compare_reports",
     "inspect_file",
 ]
+
+
+_Difference: TypeAlias = Literal["schema", "encodings", "sizes"]
+"""A kind of what differs between a column of two files."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +49,40 @@ class PageEncoding:
     page_type: str
     encoding: str
     pages: int
+
+
+@dataclass(frozen=True)
+class PageReport:
+    """One page.
+
+    Attributes:
+        page_type: Its type, as the Parquet format names it: ``DATA_PAGE``, ``DICTIONARY_PAGE`` …
+        encoding: Encoding of its values; None for a page without values.
+        offset: Place of its header in the file.
+        compressed_bytes: The page and its header as they are stored.
+        uncompressed_bytes: The page and its header before compression.
+        checksum: True if the header has a checksum of the page.
+        values: Values, nulls included; for a nested column, one for each entry of its levels.
+        first_row: The first row that begins in it, counted from that of the row group; None for a dictionary,
+            and where neither the offset index nor the headers tell.
+        rows: Rows that begin in it; None as for ``first_row``.
+        nulls: Nulls; None if neither the column index nor the header tells.
+        min: Smallest value or a lower bound, as text, long ones cut; None if the column index has none.
+        max: Largest value or an upper bound, as text, long ones cut; None if the column index has none.
+    """
+
+    page_type: str
+    encoding: str | None
+    offset: int
+    compressed_bytes: int
+    uncompressed_bytes: int
+    checksum: bool
+    values: int
+    first_row: int | None
+    rows: int | None
+    nulls: int | None
+    min: str | None
+    max: str | None
 
 
 @dataclass(frozen=True)
@@ -63,6 +106,9 @@ class ColumnChunkReport:
 
     Attributes:
         path: Dotted path of the column.
+        field_id: Field id of its node in the schema; None without one.
+        max_definition_level: Optional and repeated nodes on its path: 0 for a flat column without nulls.
+        max_repetition_level: Repeated nodes on its path: 0 outside of lists and maps.
         physical_type: Type of the stored values: ``INT64``, ``BYTE_ARRAY`` …
         logical_type: The meaning of the values: ``string``, ``timestamp(us, utc)`` …; None if the schema adds
             nothing.
@@ -84,9 +130,13 @@ class ColumnChunkReport:
         offset_index: True if there is an offset index.
         bloom_filter: True if there is a bloom filter.
         bloom_filter_bytes: Its size; None if there is none or the writer did not record it.
+        pages: Its pages, the dictionary page among them; None if they were not asked for, or are encrypted.
     """
 
     path: str
+    field_id: int | None
+    max_definition_level: int
+    max_repetition_level: int
     physical_type: str
     logical_type: str | None
     codec: str
@@ -107,6 +157,7 @@ class ColumnChunkReport:
     offset_index: bool
     bloom_filter: bool
     bloom_filter_bytes: int | None
+    pages: tuple[PageReport, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -169,7 +220,11 @@ class ColumnTotals:
 
     Attributes:
         path: Dotted path of the column.
+        field_id: Field id of its node in the schema; None without one.
+        max_definition_level: As in `ColumnChunkReport`.
+        max_repetition_level: As in `ColumnChunkReport`.
         type: Its logical type, or its physical type if there is no other.
+        physical_type: Type of the stored values.
         codecs: Its compression codecs, each once.
         encodings: Its encodings and the number of data pages that have them, the commonest first; where the
             writer did not record the number it is None, and the encodings of levels are among them.
@@ -186,7 +241,11 @@ class ColumnTotals:
     """
 
     path: str
+    field_id: int | None
+    max_definition_level: int
+    max_repetition_level: int
     type: str
+    physical_type: str
     codecs: tuple[str, ...]
     encodings: tuple[tuple[str, int | None], ...]
     dictionary_chunks: int
@@ -201,14 +260,134 @@ class ColumnTotals:
     bloom_filters: int
 
 
-def inspect_file(path: str | os.PathLike[str]) -> FileReport:
+#: What is compared of a column, by what it says.
+_COMPARED: dict[_Difference, tuple[str, ...]] = {
+    "schema": ("field_id", "max_definition_level", "max_repetition_level", "type", "physical_type"),
+    "encodings": (
+        "codecs",
+        "encodings",
+        "dictionary_chunks",
+        "column_indexes",
+        "offset_indexes",
+        "bloom_filters",
+    ),
+    "sizes": ("chunks", "compressed_bytes", "uncompressed_bytes", "values", "nulls", "data_pages"),
+}
+
+
+@dataclass(frozen=True)
+class ColumnComparison:
+    """A column of two files.
+
+    Attributes:
+        path: Dotted path of the column.
+        differences: What differs: ``"schema"`` (type, levels, field id, or one file lacks the column),
+            ``"encodings"`` (codecs, encodings of data pages, chunks with dictionaries, indexes and bloom
+            filters), ``"sizes"`` (bytes, values, nulls, pages, chunks). Empty if they are alike.
+        left: The column in the first file; None if it is not there.
+        right: The column in the second file; None if it is not there.
+    """
+
+    path: str
+    differences: tuple[_Difference, ...]
+    left: ColumnTotals | None
+    right: ColumnTotals | None
+
+
+@dataclass(frozen=True)
+class FileComparison:
+    """Two files beside each other. Values and bounds are not compared.
+
+    Attributes:
+        differences: What differs of the files as wholes: ``"schema"`` (its text, but for the root's name),
+            ``"rows"``, ``"row_groups"`` (the rows of each, in order), ``"bytes"``, ``"footer_bytes"``,
+            ``"created_by"``, ``"version"``, ``"metadata_keys"``, ``"sorting_columns"``.
+        columns: The columns of both files. Those that differ come first, by what: schema, encodings, sizes;
+            in each group they have the first file's order, and those of the second file alone are behind.
+    """
+
+    differences: tuple[str, ...]
+    columns: tuple[ColumnComparison, ...]
+
+    @property
+    def is_equal(self) -> bool:
+        """True if nothing that is compared differs."""
+        return not self.differences and not any(column.differences for column in self.columns)
+
+
+def compare_reports(left: FileReport, right: FileReport) -> FileComparison:
+    """Compare what two files hold: schema, encodings and sizes, by column.
+
+    Args:
+        left: The report on the first file.
+        right: The report on the second one.
+
+    Example:
+        >>> import pyarrow as pa, spillway
+        >>> table = pa.table({"id": [1, 2], "word": ["a", "b"]})
+        >>> for codec in ("zstd", "snappy"):
+        ...     _ = spillway.write_parquet(table, f"{codec}.parquet", compression={"word": codec})
+        >>> found = spillway.compare_reports(*map(spillway.inspect_file, ("zstd.parquet", "snappy.parquet")))
+        >>> [(column.path, column.differences) for column in found.columns]
+        [('word', ('encodings', 'sizes')), ('id', ())]
+    """
+    ours = {column.path: column for column in left.column_totals()}
+    theirs = {column.path: column for column in right.column_totals()}
+    columns = [_compared(path, ours.get(path), theirs.get(path)) for path in {**ours, **theirs}]
+    facts, others = _facts(left), _facts(right)
+    return FileComparison(
+        differences=tuple(name for name in facts if facts[name] != others[name]),
+        columns=tuple(sorted(columns, key=_rank)),
+    )
+
+
+def _rank(column: ColumnComparison) -> int:
+    return min((list(_COMPARED).index(kind) for kind in column.differences), default=len(_COMPARED))
+
+
+def _compared(path: str, left: ColumnTotals | None, right: ColumnTotals | None) -> ColumnComparison:
+    if left is None or right is None:
+        return ColumnComparison(path, ("schema",), left, right)
+    return ColumnComparison(
+        path, tuple(kind for kind in _COMPARED if _of(left, kind) != _of(right, kind)), left, right
+    )
+
+
+def _of(column: ColumnTotals, kind: _Difference) -> list[object]:
+    """What is compared of a column. The numbers of pages by encoding are sizes."""
+    found: list[object] = [getattr(column, name) for name in _COMPARED[kind] if name != "encodings"]
+    if kind == "encodings":
+        found.append({name for name, _ in column.encodings})
+    if kind == "sizes":
+        found.append(dict(column.encodings))
+    return found
+
+
+def _facts(report: FileReport) -> dict[str, object]:
+    """What is compared of a file as a whole."""
+    return {
+        "schema": report.schema.splitlines()[1:],  # behind the root, whose name is free
+        "rows": report.rows,
+        "row_groups": [group.rows for group in report.row_groups],
+        "bytes": report.bytes,
+        "footer_bytes": report.footer_bytes,
+        "created_by": report.created_by,
+        "version": report.version,
+        "metadata_keys": report.metadata_keys,
+        "sorting_columns": [group.sorting_columns for group in report.row_groups],
+    }
+
+
+def inspect_file(path: str | os.PathLike[str], *, pages: bool = False) -> FileReport:
     """Report what a Parquet file holds, whoever wrote it.
 
     Args:
         path: The file.
+        pages: Report each page, too. Their headers are read from all over the file then.
 
     Raises:
-        CorruptFileError: The file is not Parquet, or it is empty, truncated, damaged or encrypted.
+        CorruptFileError: The file is not Parquet, or it is empty, truncated, damaged or encrypted; or the
+            header of a page is damaged.
         OSError: The file cannot be read: `FileNotFoundError`, `IsADirectoryError`, `PermissionError`.
 
     Example:
@@ -216,7 +395,7 @@ def inspect_file(path: str | os.PathLike[str]) -> FileReport:
         >>> report = spillway.inspect_file("logs.parquet")  # doctest: +SKIP
         >>> [column.encodings for column in report.row_groups[0].columns]  # doctest: +SKIP
     """
-    found = _native.inspect(path)
+    found = _native.inspect(path, pages)
     return FileReport(
         path=Path(path),
         bytes=found["bytes"],
@@ -233,7 +412,11 @@ def inspect_file(path: str | os.PathLike[str]) -> FileReport:
 def _totals(path: str, chunks: list[ColumnChunkReport]) -> ColumnTotals:
     return ColumnTotals(
         path=path,
+        field_id=chunks[0].field_id,
+        max_definition_level=chunks[0].max_definition_level,
+        max_repetition_level=chunks[0].max_repetition_level,
         type=chunks[0].logical_type or chunks[0].physical_type,
+        physical_type=chunks[0].physical_type,
         codecs=tuple(dict.fromkeys(chunk.codec for chunk in chunks)),
         encodings=_encodings(chunks),
         dictionary_chunks=sum(chunk.dictionary_page for chunk in chunks),
@@ -280,9 +463,12 @@ def _row_group(found: _native.RowGroupDict) -> RowGroupReport:
 
 
 def _column_chunk(found: _native.ColumnChunkDict) -> ColumnChunkReport:
-    stats = found["encoding_stats"]
+    stats, pages = found["encoding_stats"], found["pages"]
     return ColumnChunkReport(
         path=found["path"],
+        field_id=found["field_id"],
+        max_definition_level=found["max_definition_level"],
+        max_repetition_level=found["max_repetition_level"],
         physical_type=found["physical_type"],
         logical_type=found["logical_type"],
         codec=found["codec"],
@@ -303,4 +489,5 @@ def _column_chunk(found: _native.ColumnChunkDict) -> ColumnChunkReport:
         offset_index=found["offset_index"],
         bloom_filter=found["bloom_filter"],
         bloom_filter_bytes=found["bloom_filter_bytes"],
+        pages=None if pages is None else tuple(PageReport(**page) for page in pages),
     )

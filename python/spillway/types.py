@@ -239,6 +239,7 @@ class WriterKeywords(TypedDict, total=False):
     sorting: Sorting
     durable: bool
     metadata: Mapping[str, str] | None
+    field_ids: Mapping[ColumnPath, int] | None
     encryption: Encryption | None
 
 

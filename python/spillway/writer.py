@@ -135,6 +135,11 @@ class WriterOptions:
         durable: Sync the file before it appears, and its directory after. A file that replaces another one is
             synced before in any case.
         metadata: Key-value metadata of the file, over that of the schema.
+        field_ids: Parquet field ids by column, over those that the schema has as ``PARQUET:field_id``, by
+            which Iceberg finds columns. A key is as in ``dictionary``, and may be a struct, a list or a map,
+            too: ``{"a": 1, "a.b": 7}``. A list's elements are ``"a.list.element"``, a map's keys and values
+            ``"a.key_value.key"`` and ``"a.key_value.value"``. Ids are from 0 up, and no two columns have the
+            same. A Delta table takes none: it numbers its columns itself.
         encryption: Keys to encrypt the file with, as an `Encryption`. A Delta table takes none: its log holds
             statistics as they are.
 
@@ -177,6 +182,7 @@ class WriterOptions:
     sorting: Sorting = "verify"
     durable: bool = False
     metadata: Mapping[str, str] | None = None
+    field_ids: Mapping[ColumnPath, int] | None = None
     encryption: Encryption | None = None
 
     def __post_init__(self) -> None:

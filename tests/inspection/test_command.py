@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,7 +15,9 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
+import spillway
 from spillway.cli.inspect import inspect
+from spillway.cli.inspected import SCHEMA
 
 ROWS = 3_000
 
@@ -23,6 +26,13 @@ def run(*arguments: object) -> Result:
     app = typer.Typer()
     app.command()(inspect)
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def document(*arguments: object) -> dict[str, Any]:
+    """What is printed as JSON, which fits its schema."""
+    found: dict[str, Any] = json.loads(run(*arguments, "--json").stdout)
+    SCHEMA.check(found)
+    return found
 
 
 @pytest.fixture
@@ -135,12 +145,12 @@ def test_a_nested_column_is_shown_with_what_is_inside(path: Path) -> None:
 
 def test_a_column_that_is_not_there_is_refused_with_those_that_are(path: Path) -> None:
     result = run(path, "--column", "nam")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert result.stderr.strip().endswith("no column nam; there are: id, name, http.status, http.size")
 
 
 def test_json_holds_everything(path: Path) -> None:
-    (report,) = json.loads(run(path, "--json").stdout)
+    (report,) = document(path)["files"]
     assert (report["path"], report["rows"], report["bytes"]) == (str(path), ROWS, path.stat().st_size)
     column = report["row_groups"][1]["columns"][1]
     assert (column["path"], column["nulls"], column["min"], column["max"]) == (
@@ -153,7 +163,7 @@ def test_json_holds_everything(path: Path) -> None:
 
 
 def test_json_is_narrowed_to_a_column(path: Path) -> None:
-    (report,) = json.loads(run(path, "--json", "--column", "id").stdout)
+    (report,) = document(path, "--column", "id")["files"]
     assert [[column["path"] for column in group["columns"]] for group in report["row_groups"]] == [["id"]] * 3
 
 
@@ -161,13 +171,91 @@ def test_good_files_are_shown_beside_bad_ones_and_the_exit_code_tells(path: Path
     text = path.parent / "rows.csv"
     text.write_text("id\n1\n")
     result = run(text, path, path.parent / "absent.parquet", path.parent, "--json")
-    assert result.exit_code == 1
-    assert [report["path"] for report in json.loads(result.stdout)] == [str(path)]
+    assert result.exit_code == 2
+    assert [report["path"] for report in json.loads(result.stdout)["files"]] == [str(path)]
     assert result.stderr.splitlines() == [
         f"spillway inspect: {text}: not a Parquet file: it does not begin with PAR1",
         f"spillway inspect: {path.parent / 'absent.parquet'}: No such file or directory",
         f"spillway inspect: {path.parent}: Is a directory",
     ]
+
+
+def test_pages_are_shown_when_asked_for(path: Path) -> None:
+    result = run(path, "--pages", "--column", "name")
+    assert result.exit_code == 0
+    shown = re.findall(r"^ +([012]) +name +[\d,]+ +(\w+) +(\w+) ", result.output, re.MULTILINE)
+    each = [("DICTIONARY_PAGE", "PLAIN"), ("DATA_PAGE", "RLE_DICTIONARY")]
+    assert shown == [(group, *page) for group in "012" for page in each]
+    assert re.search(
+        r"^ +1 +name +[\d,]+ +0 +1,000 +1,000 +250 +name-0 +name-9 *$", result.output, re.MULTILINE
+    )
+    assert "DATA_PAGE" not in run(path).output
+
+
+def test_json_holds_pages_and_is_what_its_schema_says(path: Path) -> None:
+    whole = document(path)
+    assert (whole["schema_version"], whole["comparison"]) == (1, None)
+    chunks = [chunk for group in whole["files"][0]["row_groups"] for chunk in group["columns"]]
+    assert {chunk["pages"] for chunk in chunks} == {None}
+    (report,) = document(path, "--pages")["files"]
+    for group in report["row_groups"]:
+        for chunk in group["columns"]:
+            stored = sum(page["compressed_bytes"] for page in chunk["pages"])
+            assert stored == chunk["compressed_bytes"]
+    spillway.write_parquet(pa.table({"id": [1]}), path.parent / "other.parquet")
+    compared = document(path, path.parent / "other.parquet", "--pages")
+    assert len(compared["files"]) == 2
+    assert compared["comparison"]["columns"][0]["path"] == "id"
+    assert document(path, path, path)["comparison"] is None
+
+
+def test_two_files_are_compared_and_the_exit_code_tells(path: Path) -> None:
+    other = path.parent / "other.parquet"
+    table = pq.read_table(path)
+    other.write_bytes(path.read_bytes())
+    alike = run(path, other)
+    assert alike.exit_code == 0
+    assert "alike: id, name, http.status, http.size" in alike.output
+    assert "columns that differ" not in alike.output
+    changed = table.set_column(0, "id", table["id"].cast(pa.int32())).append_column("new", table["name"])
+    pq.write_table(
+        changed.drop_columns(["http"]), other, compression={"id": "zstd", "name": "snappy", "new": "none"}
+    )
+    result = run(path, other)
+    assert result.exit_code == 1
+    named = re.findall(r"^ (\S+) +(?:schema|encodings|sizes)", result.output, re.MULTILINE)
+    # Schemas first: another type, columns of one file alone; then what is encoded in another way.
+    assert named[:5] == ["id", "http.status", "http.size", "new", "name"]
+    assert re.search(
+        r"^ id +schema, .* INT64, levels 1 and 0 → INT32, levels 1 and 0", result.output, re.MULTILINE
+    )
+    assert re.search(r"^ new +schema .*absent → string as BYTE_ARRAY", result.output, re.MULTILINE)
+    assert re.search(r"ZSTD → SNAPPY", result.output)
+    assert re.search(r"rows +3,000$", _trimmed(result), re.MULTILINE)
+    assert run(path, other, "--column", "name", "--row-groups").exit_code == 1
+    assert run(path, other, path).exit_code == 0
+
+
+def test_chosen_columns_are_compared_alone(path: Path) -> None:
+    other = path.parent / "other.parquet"
+    table = pq.read_table(path)
+    pq.write_table(
+        table.set_column(0, "id", pa.array([1] * ROWS)),
+        other,
+        row_group_size=1_000,
+        write_page_index=True,
+        compression="zstd",
+    )
+    assert run(path, other).exit_code == 1
+    assert run(path, other, "--column", "name", "--column", "http").exit_code == 0
+    assert run(path, other, "--column", "id").exit_code == 1
+
+
+def test_a_file_that_cannot_be_shown_is_compared_with_nothing(path: Path) -> None:
+    result = run(path, path.parent / "absent.parquet")
+    assert result.exit_code == 2
+    assert re.search(r"rows +3,000", result.output)
+    assert "alike" not in result.output
 
 
 def test_names_in_a_file_are_neither_markup_nor_escapes(tmp_path: Path) -> None:

@@ -3,7 +3,9 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import uuid
+from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -15,11 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import spillway
-from spillway.inspection import ColumnChunkReport, FileReport, inspect_file
+from spillway.inspection import ColumnChunkReport, FileReport, RowGroupReport, inspect_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 ROWS = 10_000
 TABLE = pa.table(
@@ -50,6 +51,47 @@ WRITERS: dict[str, Callable[[pa.Table, Path], object]] = {
     "DuckDB": write_with_duckdb,
     "spillway": lambda table, path: spillway.write_parquet(table, path, row_group_rows=4096),
 }
+
+
+def report_of(*paths: str) -> FileReport:
+    """A report on a file with one row group, whose columns have these paths."""
+    facts: dict[str, Any] = {"physical_type": "INT64", "logical_type": None, "codec": "ZSTD"}
+    facts |= {"field_id": None, "max_definition_level": 1, "max_repetition_level": 0, "encodings": ("PLAIN",)}
+    facts |= {"encoding_stats": None, "values": 10, "nulls": 0, "distinct": None, "min": None, "max": None}
+    facts |= {"min_exact": False, "max_exact": False, "compressed_bytes": 50, "uncompressed_bytes": 80}
+    facts |= {"dictionary_page": False, "data_pages": 1, "column_index": True, "offset_index": True}
+    facts |= {"bloom_filter": False, "bloom_filter_bytes": None}
+    columns = tuple(ColumnChunkReport(path=path, **facts) for path in paths)
+    return FileReport(
+        path=Path("rows.parquet"),
+        bytes=100,
+        footer_bytes=50,
+        created_by=None,
+        version=2,
+        rows=10,
+        schema="message schema {\n}",
+        metadata_keys=(),
+        row_groups=(RowGroupReport(10, 50, 80, (), columns),),
+    )
+
+
+REPORTS = [report_of("a"), report_of("a", "b"), report_of("a", "b.c", "b.d")]
+#: Changes of a column, and what they are a difference of.
+CHANGES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
+    ({"physical_type": "INT32"}, ("schema",)),
+    ({"logical_type": "uint64"}, ("schema",)),
+    ({"field_id": 1}, ("schema",)),
+    ({"max_definition_level": 0}, ("schema",)),
+    ({"codec": "SNAPPY"}, ("encodings",)),
+    ({"dictionary_page": True}, ("encodings",)),
+    ({"bloom_filter": True}, ("encodings",)),
+    ({"offset_index": False}, ("encodings",)),
+    ({"compressed_bytes": 51}, ("sizes",)),
+    ({"uncompressed_bytes": 81}, ("sizes",)),
+    ({"nulls": None}, ("sizes",)),
+    ({"data_pages": 2}, ("sizes",)),
+    ({"codec": "SNAPPY", "compressed_bytes": 70}, ("encodings", "sizes")),
+]
 
 
 def chunks(report: FileReport, path: str) -> list[ColumnChunkReport]:
@@ -129,6 +171,116 @@ def test_page_indexes_are_seen_and_counted(tmp_path: Path, *, page_index: bool) 
         entry.pages for entry in column.encoding_stats or () if entry.page_type.startswith("DATA_PAGE")
     )
     assert (column.data_pages or 0) > 5
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_pages_are_those_of_the_chunk(tmp_path: Path, writer: str) -> None:
+    path = tmp_path / "rows.parquet"
+    WRITERS[writer](pa.concat_tables([TABLE, TABLE]), path)
+    plain, report = inspect_file(path), inspect_file(path, pages=True)
+    assert {column.pages for group in plain.row_groups for column in group.columns} == {None}
+    for group in report.row_groups:
+        for column in group.columns:
+            pages = column.pages or ()
+            data = [page for page in pages if page.page_type.startswith("DATA_PAGE")]
+            assert sum(page.compressed_bytes for page in pages) == column.compressed_bytes
+            assert sum(page.uncompressed_bytes for page in pages) == column.uncompressed_bytes
+            assert sum(page.values for page in data) == column.values
+            assert len(pages) - len(data) == column.dictionary_page
+            assert column.data_pages in {None, len(data)}
+            assert {page.encoding for page in pages} <= set(column.encodings) | {"PLAIN", "PLAIN_DICTIONARY"}
+            assert [page.offset for page in pages] == sorted(page.offset for page in pages)
+            # Flat columns tell their rows without an index, too.
+            assert [page.first_row for page in data] == [
+                sum(before.rows or 0 for before in data[:number]) for number in range(len(data))
+            ]
+            assert sum(page.rows or 0 for page in data) == group.rows
+
+
+def test_a_page_has_the_bounds_of_its_rows(tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    spillway.write_parquet(TABLE, path, page_rows=1000, page_checksums=True)
+    (column,) = chunks(inspect_file(path, pages=True), "id")
+    pages = [page for page in column.pages or () if page.page_type.startswith("DATA_PAGE")]
+    assert [(page.first_row, page.rows, page.min, page.max) for page in pages] == [
+        (start, 1000, str(start), str(start + 999)) for start in range(0, ROWS, 1000)
+    ]
+    (name,) = chunks(inspect_file(path, pages=True), "name")
+    assert [page.nulls for page in name.pages or () if page.first_row is not None] == [100] * 10
+    assert all(page.checksum for page in name.pages or ())
+    dictionary = (name.pages or ())[0]
+    assert (dictionary.page_type, dictionary.values, dictionary.rows) == ("DICTIONARY_PAGE", 90, None)
+
+
+def test_rows_of_nested_pages_are_those_of_the_offset_index(tmp_path: Path) -> None:
+    table = pa.table({"list": [[1, 2, 3]] * 500})
+    for index in (True, False):
+        path = tmp_path / f"{index}.parquet"
+        pq.write_table(
+            table, path, write_page_index=index, data_page_size=400, write_batch_size=50, use_dictionary=False
+        )
+        (column,) = inspect_file(path, pages=True).row_groups[0].columns
+        pages = column.pages or ()
+        assert sum(page.values for page in pages) == 1500
+        assert len(pages) > 1
+        rows = [page.rows for page in pages]
+        assert sum(rows) == 500 if index else set(rows) == {None}  # type: ignore[arg-type]
+
+
+def test_a_damaged_page_header_is_refused_with_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    pq.write_table(TABLE, path)
+    content = bytearray(path.read_bytes())
+    content[4:20] = b"\xff" * 16
+    path.write_bytes(content)
+    assert inspect_file(path).rows == ROWS
+    with pytest.raises(spillway.CorruptFileError, match="page at byte 4 is damaged"):
+        inspect_file(path, pages=True)
+
+
+def test_levels_and_field_ids_are_told(tmp_path: Path) -> None:
+    schema = pa.schema(
+        [
+            pa.field("id", pa.int64(), nullable=False, metadata={"PARQUET:field_id": "7"}),
+            pa.field("tags", pa.list_(pa.string())),
+        ]
+    )
+    pq.write_table(schema.empty_table(), tmp_path / "x.parquet")
+    found = [
+        (column.field_id, column.max_definition_level, column.max_repetition_level)
+        for column in inspect_file(tmp_path / "x.parquet").row_groups[0].columns
+    ]
+    assert found == [(7, 0, 0), (None, 3, 1)]
+
+
+@given(st.data())
+def test_a_comparison_names_what_differs_and_nothing_else(data: st.DataObject) -> None:
+    report = data.draw(st.sampled_from(REPORTS))
+    assert spillway.compare_reports(report, report).is_equal
+    columns = list(report.row_groups[0].columns)
+    place = data.draw(st.integers(0, len(columns) - 1))
+    change, kinds = data.draw(st.sampled_from(CHANGES))
+    columns[place] = replace(columns[place], **change)
+    group = replace(report.row_groups[0], columns=tuple(columns))
+    other = replace(report, row_groups=(group, *report.row_groups[1:]))
+    for left, right in ((report, other), (other, report)):
+        comparison = spillway.compare_reports(left, right)
+        assert not comparison.is_equal
+        first, *rest = comparison.columns
+        assert (first.path, first.differences) == (columns[place].path, kinds)
+        assert [column.differences for column in rest] == [()] * (len(columns) - 1)
+        assert sorted(column.path for column in comparison.columns) == sorted(c.path for c in columns)
+
+
+def test_a_column_of_one_file_alone_is_in_the_comparison(tmp_path: Path) -> None:
+    for name, table in (("a", TABLE), ("b", TABLE.drop_columns(["id"]))):
+        spillway.write_parquet(table, tmp_path / name)
+    comparison = spillway.compare_reports(inspect_file(tmp_path / "a"), inspect_file(tmp_path / "b"))
+    first, *rest = comparison.columns
+    assert (first.path, first.differences, first.right) == ("id", ("schema",), None)
+    assert [column.differences for column in rest] == [(), ()]
+    assert {"schema", "bytes"} <= set(comparison.differences)
+    assert not {"rows", "row_groups", "version", "created_by"} & set(comparison.differences)
 
 
 def test_bloom_filters_are_seen(tmp_path: Path) -> None:

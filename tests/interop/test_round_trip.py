@@ -49,6 +49,8 @@ def test_every_option_of_the_writer_is_drawn() -> None:
     order = {"sorting_columns", "sorting"}
     # Other types come back, other bytes, or an error: test_stored_form.py and test_encryption.py have these.
     apart = {"store_schema", "timestamp_loss", "encryption"}
+    # The ids that readers see: tests/writer/test_field_ids.py.
+    apart |= {"field_ids"}
     assert (drawn - {"codec"}) | codec | order | apart == {
         field.name for field in fields(spillway.WriterOptions)
     }

@@ -41,7 +41,8 @@ def modules() -> list[str]:
 
 def is_public(name: str) -> bool:
     """Return true for a name without an underscore in front, or of a protocol of Python."""
-    return not name.startswith("_") or name in {"__version__", "__enter__", "__exit__"}
+    protocols = {"__version__", "__enter__", "__exit__", "__aenter__", "__aexit__"}
+    return not name.startswith("_") or name in protocols
 
 
 def members(owner: type) -> list[str]:

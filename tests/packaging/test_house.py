@@ -211,7 +211,9 @@ def test_the_readme_shows_the_reference_run() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("name", ["writer", "dataset_writer", "inspection", "delta.table", "delta.append"])
+@pytest.mark.parametrize(
+    "name", ["writer", "aio", "dataset_writer", "inspection", "delta.table", "delta.append"]
+)
 def test_examples_in_docstrings_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     module = importlib.import_module(f"spillway.{name}")

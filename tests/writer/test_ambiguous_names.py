@@ -44,6 +44,7 @@ BY_LEAF: dict[str, Callable[[Any], Any]] = {
     "dictionary": lambda name: {name: False},
     "encoding": lambda name: {name: "plain"},
     "statistics": lambda name: {name: False},
+    "field_ids": lambda name: {name: 7},
     "encryption": encrypted,
 }
 BLOOM_FILTERS: list[Callable[[Any], Any]] = [lambda name: [name], lambda name: {name: 0.1}]

@@ -68,6 +68,10 @@ def test_every_level_is_read(table: pa.Table, codec: str, level: int) -> None:
         ({"compression": {"id": "gzip"}, "compression_level": 3}, r"zstd\(3\)"),
         ({"dictionary": {"": True}}, "dotted path"),
         ({"metadata": {"ARROW:schema": "x"}}, "the writer sets itself"),
+        ({"field_ids": {"id": -1}}, "from 0 to 2147483647"),
+        ({"field_ids": {"id": 2**31}}, "from 0 to 2147483647"),
+        ({"field_ids": {"id": 1, "word": 1}}, 'of "id" and of "word"'),
+        ({"field_ids": {"": 1}}, "dotted path"),
     ],
 )
 def test_a_value_that_is_not_accepted_says_which_are(options: dict[str, Any], says: str) -> None:
@@ -77,7 +81,16 @@ def test_a_value_that_is_not_accepted_says_which_are(options: dict[str, Any], sa
         spillway.ParquetWriter(io.BytesIO(), **options)
 
 
-@pytest.mark.parametrize("options", [{"row_group_rows": "many"}, {"dictionary": 3}, {"no_such_option": 1}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"row_group_rows": "many"},
+        {"dictionary": 3},
+        {"field_ids": {"id": "one"}},
+        {"field_ids": ["id"]},
+        {"no_such_option": 1},
+    ],
+)
 def test_a_value_of_another_type_is_a_type_error(options: dict[str, Any]) -> None:
     with pytest.raises(TypeError):
         spillway.WriterOptions(**options)

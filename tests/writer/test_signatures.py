@@ -23,6 +23,7 @@ WRITER = {field.name: field.default for field in dataclasses.fields(spillway.Wri
 DATASET = {field.name: field.default for field in dataclasses.fields(spillway.DatasetOptions)}
 OF_A_FILE = [
     spillway.ParquetWriter,
+    spillway.AsyncParquetWriter,
     spillway.write_parquet,
     spillway.delta.Table.append,
     spillway.delta.write,

@@ -1,4 +1,4 @@
-"""``spillway inspect``: row groups, encodings, sizes and indexes of Parquet files."""
+"""``spillway inspect``: row groups, encodings, sizes and indexes of Parquet files; two are compared."""
 
 from __future__ import annotations
 
@@ -9,17 +9,31 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from spillway.inspection import ColumnChunkReport, ColumnTotals, FileReport, RowGroupReport
+    from spillway.inspection import (
+        ColumnChunkReport,
+        ColumnComparison,
+        ColumnTotals,
+        FileComparison,
+        FileReport,
+        PageReport,
+        RowGroupReport,
+    )
 
-__all__ = ["inspect"]
+__all__ = ["JSON_VERSION", "inspect"]
+
+JSON_VERSION = 1
+"""Of what ``--json`` prints. A field that changes its meaning or goes raises it; one that comes does not."""
 
 _KIB = 1024
+#: Exit statuses: two files differ; a file cannot be shown.
+_DIFFERENT, _FAILED = 1, 2
+_TWO = 2
 
 
 def inspect(
@@ -29,43 +43,79 @@ def inspect(
         bool,
         typer.Option("--row-groups", help="Show every row group and column chunk, not only their totals."),
     ] = False,
+    pages: Annotated[
+        bool,
+        typer.Option("--pages", help="Show every page. Their headers are read from all over the files then."),
+    ] = False,
     column: Annotated[
         list[str] | None,
         typer.Option(help="Only this column, and those inside it if it is nested; may be repeated."),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print a JSON array with one report a file, sizes in bytes.")
+        bool, typer.Option("--json", help="Print one JSON document with all reports, sizes in bytes.")
     ] = False,
 ) -> None:
-    """Show row groups, encodings, sizes and indexes of Parquet files.
+    """Show row groups, encodings, sizes and indexes of Parquet files; compare two.
 
-    Only footers and page indexes are read, so a file of any size is shown at once. A file that cannot be
-    shown is named on the error output with the reason; the others are shown all the same, and the exit code
-    is 1.
-    """
+    \b
+        spillway inspect logs.parquet --row-groups --column status
+        spillway inspect before.parquet after.parquet
+
+    Of two files, schema, encodings and sizes are compared by column, those
+    that differ first; with --column those columns alone. Values are not:
+    `spillway validate` does that.
+
+    Only footers and page indexes are read, so a file of any size is shown at
+    once. A file that cannot be shown is named on the error output with the
+    reason; the others are shown all the same.
+
+    Exit status 0: all files are shown; where they are two, nothing differs.
+
+    Exit status 1: two files differ.
+
+    Exit status 2: a file cannot be shown.
+    """  # noqa: D301 - a backspace keeps the lines of a paragraph
+    from dataclasses import replace
+
     from rich.console import Console
 
+    from spillway.inspection import compare_reports
+
+    reports, failures = _reports(files, column or [], pages=pages)
+    comparison = compare_reports(*reports) if len(files) == len(reports) == _TWO else None
+    if comparison is not None and column:
+        comparison = replace(comparison, differences=())
+    if as_json:
+        _print_json(reports, comparison)
+    else:
+        console = Console()
+        if comparison is not None:
+            _print_comparison(console, reports, comparison)
+        if comparison is None or row_groups or pages:
+            for report in reports:
+                _print_report(console, report, row_groups=row_groups, pages=pages)
+    for failure in failures:
+        typer.echo(f"spillway inspect: {failure}", err=True)
+    if failures:
+        raise typer.Exit(_FAILED)
+    if comparison is not None and not comparison.is_equal:
+        raise typer.Exit(_DIFFERENT)
+
+
+def _reports(files: list[Path], columns: list[str], *, pages: bool) -> tuple[list[FileReport], list[str]]:
+    """The reports on the files that can be shown, and why the others cannot."""
     from spillway.errors import SpillwayError
     from spillway.inspection import inspect_file
 
     reports, failures = [], []
     for path in files:
         try:
-            reports.append(_narrowed(inspect_file(path), column or []))
+            reports.append(_narrowed(inspect_file(path, pages=pages), columns))
         except SpillwayError as error:
             failures.append(str(error))
         except OSError as error:
             failures.append(f"{path}: {error.strerror}")
-
-    if as_json:
-        _print_json(reports)
-    else:
-        for report in reports:
-            _print_report(Console(), report, row_groups=row_groups)
-    for failure in failures:
-        typer.echo(f"spillway inspect: {failure}", err=True)
-    if failures:
-        raise typer.Exit(1)
+    return reports, failures
 
 
 def _narrowed(report: FileReport, columns: list[str]) -> FileReport:
@@ -90,14 +140,101 @@ def _narrowed(report: FileReport, columns: list[str]) -> FileReport:
     return replace(report, row_groups=groups)
 
 
-def _print_json(reports: list[FileReport]) -> None:
+def _print_json(reports: list[FileReport], comparison: FileComparison | None) -> None:
     import json
     from dataclasses import asdict
 
-    typer.echo(json.dumps([asdict(report) for report in reports], default=str, indent=2))
+    document = {
+        "schema_version": JSON_VERSION,
+        "files": [asdict(report) for report in reports],
+        "comparison": None if comparison is None else asdict(comparison),
+    }
+    typer.echo(json.dumps(document, default=str, indent=2))
 
 
-def _print_report(console: Console, report: FileReport, *, row_groups: bool) -> None:
+def _print_comparison(console: Console, reports: list[FileReport], comparison: FileComparison) -> None:
+    from rich.text import Text
+
+    left, right = reports
+    console.print(Text(f"{left.path} \N{RIGHTWARDS ARROW} {right.path}", style="bold"), soft_wrap=True)
+    facts = zip(_summary(left), _summary(right), strict=True)
+    for (name, ours), (_, theirs) in facts:
+        console.print(Text(f"  {name:15}", style="dim") + Text(_both(ours, theirs)), soft_wrap=True)
+    different = [column for column in comparison.columns if column.differences]
+    alike = [column.path for column in comparison.columns if not column.differences]
+    if different:
+        _print_different(console, different)
+    elif "schema" in comparison.differences:
+        _print_schemas(console, left, right)
+    if alike:
+        console.print(Text("  alike: " + ", ".join(_printable(path) for path in alike)), soft_wrap=True)
+    elif comparison.is_equal:
+        console.print(Text("  nothing differs"), soft_wrap=True)
+
+
+def _print_different(console: Console, columns: list[ColumnComparison]) -> None:
+    def each(show: Callable[[ColumnTotals], str]) -> list[str]:
+        return [_both(*(_absent(side, show) for side in (column.left, column.right))) for column in columns]
+
+    _print_table(
+        console,
+        "columns that differ",
+        [
+            _Column("column", [each.path for each in columns]),
+            _Column("in", [", ".join(each.differences) for each in columns]),
+        ],
+        {
+            "schema": [
+                _Column("type", each(_typed)),
+            ],
+            "encoding": [
+                _Column("codec", each(lambda column: ", ".join(column.codecs))),
+                _Column("encodings (data pages)", each(_total_encodings)),
+                _Column("with", each(_total_extras)),
+            ],
+            "size": [
+                _number("stored", each(lambda column: _size(column.compressed_bytes))),
+                _number("before compression", each(lambda column: _size(column.uncompressed_bytes))),
+                _number("values", each(lambda column: f"{column.values:,}")),
+                _number("nulls", each(lambda column: _count(column.nulls))),
+                _number("pages", each(lambda column: _count(column.data_pages))),
+            ],
+        },
+    )
+
+
+def _print_schemas(console: Console, left: FileReport, right: FileReport) -> None:
+    """The lines of two schemas that differ: groups, or columns of files without row groups."""
+    from difflib import unified_diff
+
+    from rich.text import Text
+
+    ours, theirs = (report.schema.splitlines()[1:] for report in (left, right))
+    for line in list(unified_diff(ours, theirs, lineterm="", n=0))[2:]:
+        if not line.startswith("@@"):
+            console.print(Text("  " + _printable(line)), soft_wrap=True)
+
+
+def _both(ours: str, theirs: str) -> str:
+    return ours if ours == theirs else f"{ours or '-'} \N{RIGHTWARDS ARROW} {theirs or '-'}"
+
+
+def _absent(column: ColumnTotals | None, show: Callable[[ColumnTotals], str]) -> str:
+    return "absent" if column is None else show(column)
+
+
+def _typed(column: ColumnTotals) -> str:
+    """The type of a column, with its levels and its field id."""
+    levels = f", levels {column.max_definition_level} and {column.max_repetition_level}"
+    number = "" if column.field_id is None else f", field id {column.field_id}"
+    return f"{_named(column.physical_type, column.type)}{levels}{number}"
+
+
+def _named(physical: str, logical: str) -> str:
+    return physical if physical == logical else f"{logical} as {physical}"
+
+
+def _print_report(console: Console, report: FileReport, *, row_groups: bool, pages: bool) -> None:
     from rich.text import Text
 
     console.print(Text(str(report.path), style="bold"), soft_wrap=True)
@@ -107,6 +244,8 @@ def _print_report(console: Console, report: FileReport, *, row_groups: bool) -> 
     if row_groups:
         _print_row_groups(console, report.row_groups)
         _print_chunks(console, report.row_groups)
+    if pages:
+        _print_pages(console, report.row_groups)
 
 
 def _summary(report: FileReport) -> list[tuple[str, str]]:
@@ -226,6 +365,48 @@ def _print_chunks(console: Console, groups: tuple[RowGroupReport, ...]) -> None:
     )
 
 
+def _print_pages(console: Console, groups: tuple[RowGroupReport, ...]) -> None:
+    found = [
+        (str(index), chunk.path, page)
+        for index, group in enumerate(groups)
+        for chunk in group.columns
+        for page in chunk.pages or ()
+    ]
+    pages = [page for _, _, page in found]
+    ends = [place for place in range(1, len(found)) if found[place - 1][:2] != found[place][:2]]
+    _print_table(
+        console,
+        "pages",
+        [
+            _number("row group", [group for group, _, _ in found]),
+            _Column("column", [path for _, path, _ in found]),
+            _number("at byte", [f"{page.offset:,}" for page in pages]),
+        ],
+        {
+            "encoding": [
+                _Column("page", [page.page_type for page in pages]),
+                _Column("encoding", [page.encoding or "" for page in pages]),
+                _number("stored", [_size(page.compressed_bytes) for page in pages]),
+                _number("ratio", [_ratio(page.uncompressed_bytes, page.compressed_bytes) for page in pages]),
+                _Column("with", ["checksum" if page.checksum else "" for page in pages]),
+            ],
+            "rows": [
+                _number("first row", [_row(page, page.first_row) for page in pages]),
+                _number("rows", [_row(page, page.rows) for page in pages]),
+                _number("values", [f"{page.values:,}" for page in pages]),
+                _number("nulls", [_row(page, page.nulls) for page in pages]),
+                _Column("min", [page.min or "" for page in pages]),
+                _Column("max", [page.max or "" for page in pages]),
+            ],
+        },
+        sections=set(ends),
+    )
+
+
+def _row(page: PageReport, count: int | None) -> str:
+    return _count(count) if page.page_type.startswith("DATA_PAGE") else ""
+
+
 def _chunk_encodings(chunk: ColumnChunkReport) -> str:
     if chunk.encoding_stats is None:
         return ", ".join(chunk.encodings)
@@ -332,10 +513,11 @@ def _plain(values: Iterable[str]) -> list[Text]:
     """Plain text: text from a file may contain markup and control characters."""
     from rich.text import Text
 
-    return [
-        Text("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in value))
-        for value in values
-    ]
+    return [Text(_printable(value)) for value in values]
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def _size(size: int) -> str:

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Iterable
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from spillway import _native
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
     import pyarrow.compute as pc
 
+    from spillway.aio import AsyncAppend
     from spillway.delta.clauses import MergeClause
     from spillway.delta.types import AddFile
     from spillway.types import (
@@ -292,6 +294,29 @@ class Table:
             coalesce=coalesce,
             options=WriterOptions(**options) if options else _DEFAULTS,
         )
+
+    def append_async(self, **keywords: Unpack[AppendKeywords]) -> AsyncAppend:
+        """Begin an append for a task of asyncio: ``async with`` begins it, its calls are awaited.
+
+        Args:
+            **keywords: The keyword arguments of `append`, which raises where the block is entered.
+
+        Example:
+            >>> import asyncio, pyarrow as pa, spillway.delta
+            >>> table = spillway.delta.create("steps", pa.schema({"id": pa.int64()}))
+            >>> async def one(number):
+            ...     async with table.append_async(coalesce=True) as append:
+            ...         await append.write_rows([{"id": number}])
+            ...     return append.version
+            >>> async def many():
+            ...     return await asyncio.gather(*map(one, range(100)))
+            >>> max(asyncio.run(many())) < 100
+            True
+        """
+        # Programs without asyncio do not load it.
+        from spillway.aio import AsyncAppend  # noqa: PLC0415
+
+        return AsyncAppend(partial(self.append, **keywords))
 
     def append_rows(
         self,

@@ -15,6 +15,7 @@ import re
 import sys
 import textwrap
 import types
+from pathlib import Path
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -58,6 +59,7 @@ _SCALARS: dict[Any, dict[str, Any]] = {
     bool: {"type": "boolean"},
     int: {"type": "integer", "minimum": 0},
     float: {"type": "number", "minimum": 0},
+    Path: {"type": "string"},
     type(None): {"type": "null"},
 }
 _ATTRIBUTE = re.compile(r"^ {4}(\w+): (.*(?:\n {5,}.*)*)", re.MULTILINE)
@@ -123,6 +125,12 @@ def _annotated(hint: Any, more: Any) -> dict[str, Any]:
     return {name: value for name, value in {**_schema(hint), **more.keywords}.items() if value is not None}
 
 
+def _tuple(*hints: Any) -> dict[str, Any]:
+    if hints[1:] == (...,):
+        return {"type": "array", "items": _schema(hints[0])}
+    return {"type": "array", "prefixItems": [_schema(each) for each in hints], "items": False}
+
+
 _RULES: dict[Any, Callable[..., dict[str, Any]]] = {
     NotRequired: _schema,
     Annotated: _annotated,
@@ -130,6 +138,7 @@ _RULES: dict[Any, Callable[..., dict[str, Any]]] = {
     Union: _any_of,
     types.UnionType: _any_of,
     list: lambda each: {"type": "array", "items": _schema(each)},
+    tuple: _tuple,
     dict: lambda _, each: {"type": "object", "additionalProperties": _schema(each)},
 }
 

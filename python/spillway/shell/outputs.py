@@ -263,8 +263,8 @@ def open_output(job: Job, schema: pa.Schema) -> Output:
         return kind(job, schema)
     except FileExistsError as error:
         raise OptionError(
-            f"{job.output} is not empty: say --mode append to add files, --mode overwrite to replace those that "
-            f"are there, or name another place"
+            f"{job.output} is not empty: say --mode append to add files, --mode overwrite to replace those "
+            f"that are there, or name another place"
         ) from error
     except OptionError as error:
         if "memory_limit" not in str(error):
@@ -294,8 +294,8 @@ def check_output(job: Job, found: Found) -> None:
     if job.partition_by:
         if job.mode in {None, "error"} and path.is_dir() and any(_visible(path.iterdir())):
             raise OptionError(
-                f"{path} is not empty: say --mode append to add files, --mode overwrite to replace those that "
-                f"are there, or name another folder"
+                f"{path} is not empty: say --mode append to add files, --mode overwrite to replace those "
+                f"that are there, or name another folder"
             )
         return
     if path.is_dir():

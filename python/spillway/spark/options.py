@@ -99,6 +99,7 @@ _WRITER: dict[str, Callable[[str, str], Any]] = {
     "sorting": _text,
     "durable": _boolean,
     "metadata": _json,
+    "field_ids": _json,
 }
 
 _TARGET: dict[str, Callable[[str, str], Any]] = {

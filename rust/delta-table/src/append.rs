@@ -96,6 +96,13 @@ pub fn check_options(options: &WriterOptions) -> Result<()> {
              as they are, and its readers are given no keys; leave it out",
         );
     }
+    if options.has_field_ids() {
+        return refuse(
+            "field_ids",
+            "field_ids is not accepted for a Delta table, which numbers its columns itself where it maps their names; \
+             leave it out",
+        );
+    }
     if options.timestamps() == Timestamps::Ms {
         return refuse(
             "timestamps",

@@ -2,18 +2,20 @@
 
 use std::path::PathBuf;
 
-use parquet_inspect::{ColumnChunkReport, FileReport, InspectError, RowGroupReport};
+use parquet_inspect::{ColumnChunkReport, Depth, FileReport, InspectError, PageReport, RowGroupReport};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::errors::{os_error, ours};
 
-/// Reports what a Parquet file's footer and page indexes say.
+/// Reports what a Parquet file's footer and page indexes say, and on request the headers of its pages.
 ///
 /// `CorruptFileError` if it is not a whole Parquet file, `OSError` if it cannot be read.
 #[pyfunction]
-pub(crate) fn inspect(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict>> {
-    match py.detach(|| parquet_inspect::inspect(&path)) {
+#[pyo3(signature = (path, pages=false))]
+pub(crate) fn inspect(py: Python<'_>, path: PathBuf, pages: bool) -> PyResult<Bound<'_, PyDict>> {
+    let depth = if pages { Depth::Pages } else { Depth::Footer };
+    match py.detach(|| parquet_inspect::inspect(&path, depth)) {
         Ok(report) => file(py, report),
         Err(InspectError::Io(error)) => Err(os_error(py, Some(path), error)),
         Err(error) => Err(ours(
@@ -62,6 +64,9 @@ fn column_chunk(py: Python<'_>, report: ColumnChunkReport) -> PyResult<Bound<'_,
     });
     let dict = PyDict::new(py);
     dict.set_item("path", report.path)?;
+    dict.set_item("field_id", report.field_id)?;
+    dict.set_item("max_definition_level", report.max_definition_level)?;
+    dict.set_item("max_repetition_level", report.max_repetition_level)?;
     dict.set_item("physical_type", report.physical_type)?;
     dict.set_item("logical_type", report.logical_type)?;
     dict.set_item("codec", report.codec)?;
@@ -82,5 +87,27 @@ fn column_chunk(py: Python<'_>, report: ColumnChunkReport) -> PyResult<Bound<'_,
     dict.set_item("offset_index", report.offset_index)?;
     dict.set_item("bloom_filter", report.bloom_filter)?;
     dict.set_item("bloom_filter_bytes", report.bloom_filter_bytes)?;
+    let pages = report.pages.map(|pages| {
+        let pages = pages.into_iter().map(|page| page_dict(py, page));
+        pages.collect::<PyResult<Vec<_>>>()
+    });
+    dict.set_item("pages", pages.transpose()?)?;
+    Ok(dict)
+}
+
+fn page_dict(py: Python<'_>, report: PageReport) -> PyResult<Bound<'_, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("page_type", report.page_type)?;
+    dict.set_item("encoding", report.encoding)?;
+    dict.set_item("offset", report.offset)?;
+    dict.set_item("compressed_bytes", report.compressed_bytes)?;
+    dict.set_item("uncompressed_bytes", report.uncompressed_bytes)?;
+    dict.set_item("checksum", report.checksum)?;
+    dict.set_item("values", report.values)?;
+    dict.set_item("first_row", report.first_row)?;
+    dict.set_item("rows", report.rows)?;
+    dict.set_item("nulls", report.nulls)?;
+    dict.set_item("min", report.min)?;
+    dict.set_item("max", report.max)?;
     Ok(dict)
 }

@@ -40,6 +40,7 @@ pub(crate) struct Options<'py> {
     sorting: String,
     durable: bool,
     metadata: Option<Bound<'py, PyMapping>>,
+    field_ids: Option<Bound<'py, PyAny>>,
     encryption: Bound<'py, PyAny>,
 }
 
@@ -74,6 +75,7 @@ impl Options<'_> {
             sorting: self.sorting,
             durable: self.durable,
             metadata: self.metadata.as_ref().map_or(Ok(Vec::new()), metadata)?,
+            field_ids: self.field_ids.as_ref().map_or(Ok(Vec::new()), field_ids)?,
             encryption: encryption::keys(&self.encryption)?,
         };
         WriterOptions::new(input).map_err(|error| Failure::from(error).into_py(py))
@@ -91,6 +93,10 @@ pub(crate) fn metadata(pairs: &Bound<'_, PyMapping>) -> PyResult<Vec<(String, St
         wrong.set_cause(pairs.py(), Some(error));
         wrong
     })
+}
+
+fn field_ids(value: &Bound<'_, PyAny>) -> PyResult<Vec<(Vec<String>, i64)>> {
+    by_column(value, "field_ids must be a mapping from column paths to int")
 }
 
 fn dictionary_rule(value: &Bound<'_, PyAny>) -> PyResult<DictionaryRule> {
@@ -257,6 +263,7 @@ pub(crate) fn writer_options(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         sorting,
         durable,
         metadata,
+        field_ids,
         encryption,
     } = OptionInput::default();
     let memory_limit = memory_limit.map(|amount| match amount {
@@ -297,6 +304,7 @@ pub(crate) fn writer_options(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     describe_own(&options, "sorting", sorting)?;
     describe_own(&options, "durable", durable)?;
     describe_own(&options, "metadata", metadata)?;
+    describe_own(&options, "field_ids", (!field_ids.is_empty()).then_some("ids"))?;
     describe_own(&options, "encryption", encryption.map(|_| "keys"))?;
     Ok(options)
 }

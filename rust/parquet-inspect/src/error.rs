@@ -25,4 +25,7 @@ pub enum InspectError {
     /// The footer or a page index cannot be decoded.
     #[error("the footer is damaged: {0}")]
     Damaged(String),
+    /// A page's header, at this place in the file, cannot be decoded, or its page does not fit its column chunk.
+    #[error("the header of the page at byte {0} is damaged")]
+    DamagedPage(u64),
 }

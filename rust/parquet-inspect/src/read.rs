@@ -17,6 +17,7 @@ use crate::error::InspectError;
 use crate::footer::read_footer;
 use crate::meaning::Meaning;
 use crate::page_indexes::read_page_indexes;
+use crate::pages::add_pages;
 use crate::report::{ColumnChunkReport, FileReport, PageEncoding, RowGroupReport, SortingColumn};
 use crate::value::bounds;
 
@@ -30,12 +31,21 @@ const SCHEMA_TEXT_BYTES: usize = 1 << 20;
 /// The footer's length, and the magic.
 const TAIL_BYTES: u64 = 8;
 
+/// How much of a file is read for its report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// The footer and the page indexes.
+    Footer,
+    /// The header of each page as well.
+    Pages,
+}
+
 /// Reports the content of the Parquet file at `path`.
 ///
 /// # Errors
 ///
 /// [`InspectError::Io`] if the file cannot be read; the others if it is not a whole Parquet file with a plain footer.
-pub fn inspect(path: &Path) -> Result<FileReport, InspectError> {
+pub fn inspect(path: &Path, depth: Depth) -> Result<FileReport, InspectError> {
     let mut file = File::open(path)?;
     let bytes = file.metadata()?.len();
     let footer_bytes = check_ends(&mut file, bytes)?;
@@ -43,7 +53,11 @@ pub fn inspect(path: &Path) -> Result<FileReport, InspectError> {
     let metadata = read_footer(&file, options).map_err(damaged)?;
     check_report(&metadata)?;
     let metadata = with_page_indexes(metadata, &file).map_err(damaged)?;
-    Ok(report(&metadata, bytes, footer_bytes))
+    let mut report = report(&metadata, bytes, footer_bytes);
+    if depth == Depth::Pages {
+        add_pages(&mut report, &metadata, &file)?;
+    }
+    Ok(report)
 }
 
 /// Refuses a report that would take far more memory than the footer: it has the path of each column chunk, where the
@@ -194,8 +208,14 @@ fn column_chunk(
     let statistics = chunk.statistics();
     let (min, max) = statistics.map_or((None, None), |statistics| bounds(statistics, &meaning));
     let encoding_stats = encoding_stats(chunk);
+    let descriptor = chunk.column_descr();
+    let node = descriptor.self_type().get_basic_info();
     ColumnChunkReport {
         path: chunk.column_path().string(),
+        // A negative one is none, as other readers have it.
+        field_id: node.has_id().then(|| node.id()).filter(|id| *id >= 0),
+        max_definition_level: descriptor.max_def_level(),
+        max_repetition_level: descriptor.max_rep_level(),
         physical_type: physical_type(chunk),
         logical_type: meaning.name(),
         codec: chunk.compression_codec().to_string(),
@@ -222,6 +242,7 @@ fn column_chunk(
         offset_index: chunk.offset_index_offset().is_some(),
         bloom_filter: chunk.bloom_filter_offset().is_some(),
         bloom_filter_bytes: chunk.bloom_filter_length(),
+        pages: None,
     }
 }
 

@@ -67,6 +67,12 @@ pub struct PageEncoding {
 pub struct ColumnChunkReport {
     /// Dotted path of the column.
     pub path: String,
+    /// The field id of its schema node.
+    pub field_id: Option<i32>,
+    /// The most definition levels: those of optional and repeated nodes above a value.
+    pub max_definition_level: i16,
+    /// The most repetition levels: those of repeated nodes above a value.
+    pub max_repetition_level: i16,
     /// Type of the stored values.
     pub physical_type: String,
     /// The meaning of the stored values, if the schema states it.
@@ -107,4 +113,35 @@ pub struct ColumnChunkReport {
     pub bloom_filter: bool,
     /// Size of the bloom filter, if the writer recorded it.
     pub bloom_filter_bytes: Option<i32>,
+    /// Its pages, where they were asked for and are not encrypted.
+    pub pages: Option<Vec<PageReport>>,
+}
+
+/// A page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageReport {
+    /// Type of the page, by its name in the format.
+    pub page_type: String,
+    /// Encoding of its values; none for a page without values.
+    pub encoding: Option<String>,
+    /// Place of its header in the file.
+    pub offset: u64,
+    /// The page and its header as they are stored.
+    pub compressed_bytes: u64,
+    /// The page and its header before compression.
+    pub uncompressed_bytes: u64,
+    /// True if the header has a checksum.
+    pub checksum: bool,
+    /// Values, nulls included; for a nested column, one for each level entry.
+    pub values: i64,
+    /// The first row in it, counted from the first of the row group, if that can be told.
+    pub first_row: Option<i64>,
+    /// Rows that begin in it, if that can be told.
+    pub rows: Option<i64>,
+    /// Nulls, if the column index or the header tells.
+    pub nulls: Option<i64>,
+    /// The smallest value, written by its logical type, if the column index has it.
+    pub min: Option<String>,
+    /// The largest value, likewise.
+    pub max: Option<String>,
 }

@@ -17,24 +17,24 @@ const TRUE: u8 = 1;
 const FALSE: u8 = 2;
 const BYTE: u8 = 3;
 const I16: u8 = 4;
-const I32: u8 = 5;
+pub(crate) const I32: u8 = 5;
 const I64: u8 = 6;
 const DOUBLE: u8 = 7;
 const BINARY: u8 = 8;
 const LIST: u8 = 9;
 const SET: u8 = 10;
-const STRUCT: u8 = 12;
+pub(crate) const STRUCT: u8 = 12;
 const UUID: u8 = 13;
 
 /// Structs and lists within each other at most, of what is skipped.
-const MOST_SKIPPED_LEVELS: usize = 32;
+pub(crate) const MOST_SKIPPED_LEVELS: usize = 32;
 
 /// `FieldRepetitionType.REPEATED`.
 const REPEATED: i64 = 2;
 
 /// A struct of `parquet.thrift`, by which its fields have types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     SchemaElement,
     LogicalType,
     Decimal,
@@ -206,8 +206,8 @@ fn malformed() -> ParquetError {
 }
 
 /// Values in the compact protocol, one after the other.
-struct Reader<'a> {
-    bytes: &'a [u8],
+pub(crate) struct Reader<'a> {
+    pub bytes: &'a [u8],
 }
 
 impl Reader<'_> {
@@ -234,13 +234,13 @@ impl Reader<'_> {
         Err(malformed())
     }
 
-    fn zigzag(&mut self) -> Result<i64, ParquetError> {
+    pub fn zigzag(&mut self) -> Result<i64, ParquetError> {
         let number = self.varint()?;
         Ok((number >> 1).cast_signed() ^ -(number & 1).cast_signed())
     }
 
     /// The number and the type of the next field; none at the end of the struct.
-    fn field(&mut self, last: i16) -> Result<Option<(i16, u8)>, ParquetError> {
+    pub fn field(&mut self, last: i16) -> Result<Option<(i16, u8)>, ParquetError> {
         let head = self.byte()?;
         let (delta, kind) = (i16::from(head >> 4), head & 15);
         if kind == 0 {
@@ -295,7 +295,7 @@ impl Reader<'_> {
         }
     }
 
-    fn skip(&mut self, kind: u8, of: Kind, levels: usize) -> Result<(), ParquetError> {
+    pub fn skip(&mut self, kind: u8, of: Kind, levels: usize) -> Result<(), ParquetError> {
         let levels = levels.checked_sub(1).ok_or_else(malformed)?;
         match kind {
             // In a struct, the type is the value.

@@ -3,6 +3,7 @@
 use chrono::{DateTime, NaiveDate, NaiveTime, TimeDelta};
 use half::f16;
 use parquet::data_type::{AsBytes, ByteArray};
+use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::statistics::Statistics;
 
 use crate::meaning::{Meaning, Unit};
@@ -38,6 +39,36 @@ pub(crate) fn bounds(statistics: &Statistics, meaning: &Meaning) -> (Option<Stri
         Statistics::FixedLenByteArray(s) => {
             let show = |value: &parquet::data_type::FixedLenByteArray| bytes(value.as_bytes(), meaning);
             (s.min_opt().map(show), s.max_opt().map(show))
+        }
+    }
+}
+
+/// The smallest and the largest value of a page, where the column index has them. The page is one of those in it.
+pub(crate) fn page_bounds(
+    index: &ColumnIndexMetaData,
+    page: usize,
+    meaning: &Meaning,
+) -> (Option<String>, Option<String>) {
+    /// Both bounds of an index of one type, as text.
+    macro_rules! shown {
+        ($index:expr, $show:expr) => {
+            (
+                $index.min_value(page).map($show),
+                $index.max_value(page).map($show),
+            )
+        };
+    }
+    match index {
+        ColumnIndexMetaData::BOOLEAN(index) => shown!(index, bool::to_string),
+        ColumnIndexMetaData::INT32(index) => shown!(index, |value| int32(*value, meaning)),
+        ColumnIndexMetaData::INT64(index) => shown!(index, |value| int64(*value, meaning)),
+        ColumnIndexMetaData::INT96(index) => {
+            shown!(index, |value| timestamp(value.to_nanos(), Unit::Nanos, false))
+        }
+        ColumnIndexMetaData::FLOAT(index) => shown!(index, f32::to_string),
+        ColumnIndexMetaData::DOUBLE(index) => shown!(index, f64::to_string),
+        ColumnIndexMetaData::BYTE_ARRAY(index) | ColumnIndexMetaData::FIXED_LEN_BYTE_ARRAY(index) => {
+            shown!(index, |value| bytes(value, meaning))
         }
     }
 }

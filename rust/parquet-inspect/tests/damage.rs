@@ -13,7 +13,7 @@ use parquet::file::metadata::{
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
-use parquet_inspect::{InspectError, inspect, read_footer};
+use parquet_inspect::{Depth, InspectError, inspect, read_footer};
 use proptest::prelude::*;
 
 /// Two columns, two row groups, page indexes and a bloom filter.
@@ -53,7 +53,7 @@ fn parquet_file() -> Vec<u8> {
 fn inspect_bytes(content: &[u8]) -> Result<parquet_inspect::FileReport, InspectError> {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), content).unwrap();
-    inspect(file.path())
+    inspect(file.path(), Depth::Pages)
 }
 
 #[test]
@@ -72,6 +72,33 @@ fn a_whole_file_is_reported() {
     assert_eq!(
         (name.min.as_deref(), name.max.as_deref()),
         (Some("name 501"), Some("name 999"))
+    );
+    let pages = name.pages.as_ref().unwrap();
+    let dictionary = ("DICTIONARY_PAGE", "PLAIN", None, None);
+    let data = |first, rows| ("DATA_PAGE", "RLE_DICTIONARY", Some(first), Some(rows));
+    let found: Vec<_> = pages
+        .iter()
+        .map(|page| {
+            (
+                page.page_type.as_str(),
+                page.encoding.as_deref().unwrap(),
+                page.first_row,
+                page.rows,
+            )
+        })
+        .collect();
+    let expected = (0..5).map(|number| data(number * 100, 100));
+    assert_eq!(
+        found,
+        std::iter::once(dictionary).chain(expected).collect::<Vec<_>>()
+    );
+    assert_eq!(
+        (pages[1].nulls, pages[1].min.as_deref()),
+        (Some(20), Some("name 501"))
+    );
+    assert_eq!(
+        pages.iter().map(|page| page.compressed_bytes).sum::<u64>(),
+        u64::try_from(name.compressed_bytes).unwrap()
     );
     assert!(name.bloom_filter && name.column_index && name.offset_index && name.dictionary_page);
 }
@@ -98,7 +125,7 @@ fn what_is_not_parquet_is_named() {
         Err(InspectError::Damaged(_))
     ));
     assert!(matches!(
-        inspect(std::env::temp_dir().as_path()),
+        inspect(std::env::temp_dir().as_path(), Depth::Footer),
         Err(InspectError::Io(_))
     ));
 }
@@ -142,6 +169,17 @@ proptest! {
     fn no_truncation_passes_for_a_file(cut in 1usize..) {
         let content = parquet_file();
         prop_assert!(inspect_bytes(&content[..content.len() - 1 - cut % content.len()]).is_err());
+    }
+
+    #[test]
+    fn no_damage_to_a_page_panics(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6)) {
+        let mut content = parquet_file();
+        let end = content.len() - 1_500;
+        for (place, byte) in changes {
+            content[4 + place.index(end - 4)] = byte;
+        }
+        // Values may differ, headers may be errors.
+        let _ = inspect_bytes(&content);
     }
 
     #[test]

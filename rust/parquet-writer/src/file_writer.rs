@@ -538,7 +538,9 @@ struct Prepared {
 
 impl Prepared {
     fn new(schema: &SchemaRef, options: &WriterOptions) -> Result<Self> {
-        let schema = FileSchema::new(Arc::clone(schema), options.timestamps, options.compatibility)?;
+        let declared = Arc::clone(schema);
+        let (timestamps, compatibility) = (options.timestamps, options.compatibility);
+        let schema = FileSchema::new(declared, timestamps, compatibility, &options.field_ids)?;
         if options.store_schema {
             metadata_text::check_depth(&schema.stored)?;
         }

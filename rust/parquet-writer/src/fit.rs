@@ -28,7 +28,8 @@ impl Fit {
     /// [`crate::WriteError::Schema`] names the column that Parquet cannot hold, [`crate::WriteError::Option`] says
     /// that a limit is too small for so many columns.
     pub fn new(schema: SchemaRef, options: &WriterOptions) -> Result<Self> {
-        let schema = FileSchema::new(schema, options.timestamps, options.compatibility)?;
+        // Rows do not depend on field ids, and a file may lack the columns that they are checked with.
+        let schema = FileSchema::new(schema, options.timestamps, options.compatibility, &[])?;
         options.for_leaves(&choose::codecs(&schema.parquet, &options.compression)?)?;
         Ok(Self {
             schema,

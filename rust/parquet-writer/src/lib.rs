@@ -16,6 +16,7 @@ mod dictionaries;
 mod encryption;
 mod error;
 mod feed;
+mod field_ids;
 mod file_writer;
 mod fit;
 mod footer;

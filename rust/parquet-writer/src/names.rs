@@ -59,7 +59,7 @@ pub(crate) fn is_path(parts: &[String], key: &[String]) -> bool {
     parts == key || (key.len() == 1 && parts.join(".") == key[0])
 }
 
-fn missing(option: &str, name: &str, there: impl Iterator<Item = String>) -> WriteError {
+pub(crate) fn missing(option: &str, name: &str, there: impl Iterator<Item = String>) -> WriteError {
     let there: Vec<_> = there.map(|path| format!("{path:?}")).collect();
     WriteError::option(
         option,
@@ -70,7 +70,7 @@ fn missing(option: &str, name: &str, there: impl Iterator<Item = String>) -> Wri
     )
 }
 
-fn ambiguous(option: &str, name: &str, [first, second]: &[Vec<String>; 2]) -> WriteError {
+pub(crate) fn ambiguous(option: &str, name: &str, [first, second]: &[Vec<String>; 2]) -> WriteError {
     let why = if first == second {
         "which the schema has more than once: rename all of them but one".to_owned()
     } else {

@@ -9,6 +9,7 @@ use crate::choose::{DICTIONARY_BYTES, PAGE_ROWS};
 use crate::chunker::ChunkSizes;
 use crate::encryption::{Encryption, MOST_ORDINALS};
 use crate::error::{OptionFault, Result, WriteError};
+use crate::field_ids;
 use crate::names::is_path;
 use crate::pages::{self, Compressor};
 use crate::shared_memory::MemoryBudget;
@@ -272,6 +273,8 @@ pub struct OptionInput {
     pub durable: bool,
     /// Key-value metadata of the file.
     pub metadata: Vec<(String, String)>,
+    /// Parquet field ids by the paths of columns and of what they are nested in.
+    pub field_ids: Vec<(Vec<String>, i64)>,
     /// The keys of an encrypted file.
     pub encryption: Option<Encryption>,
 }
@@ -303,6 +306,7 @@ impl Default for OptionInput {
             sorting: "verify".into(),
             durable: false,
             metadata: Vec::new(),
+            field_ids: Vec::new(),
             encryption: None,
         }
     }
@@ -343,6 +347,7 @@ pub struct WriterOptions {
     pub(crate) sorting: SortingMode,
     pub(crate) durable: bool,
     pub(crate) metadata: Vec<(String, String)>,
+    pub(crate) field_ids: Vec<(Vec<String>, i32)>,
     pub(crate) encryption: Option<Encryption>,
 }
 
@@ -406,6 +411,7 @@ impl WriterOptions {
             sorting_columns,
             durable: input.durable,
             metadata: metadata(input.metadata)?,
+            field_ids: field_ids::checked(input.field_ids)?,
             encryption: input.encryption,
         })
     }
@@ -542,6 +548,12 @@ impl WriterOptions {
     #[must_use]
     pub fn is_encrypted(&self) -> bool {
         self.encryption.is_some()
+    }
+
+    /// Returns true if columns are given field ids, over those of the schema.
+    #[must_use]
+    pub fn has_field_ids(&self) -> bool {
+        !self.field_ids.is_empty()
     }
 
     /// Returns true if a writer may refuse rows that have passed [`Fit::check`](crate::Fit::check): rows out of order,
@@ -848,7 +860,7 @@ fn sort_key(input: &SortInput) -> Result<SortKey> {
     })
 }
 
-fn check_keys<T>(option: &str, columns: &[(Vec<String>, T)]) -> Result<()> {
+pub(crate) fn check_keys<T>(option: &str, columns: &[(Vec<String>, T)]) -> Result<()> {
     let empty = |(path, _): &&(Vec<String>, T)| path.iter().all(String::is_empty);
     match columns.iter().find(empty) {
         None => Ok(()),

@@ -9,6 +9,7 @@ use parquet::basic::Type as Physical;
 use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor, Type};
 
 use crate::error::{Result, WriteError};
+use crate::field_ids;
 use crate::int96;
 use crate::lists::element_field;
 use crate::options::{Compatibility, Timestamps};
@@ -34,8 +35,14 @@ pub(crate) struct FileSchema {
 
 impl FileSchema {
     /// # Errors
-    /// [`WriteError::Schema`] names the column that Parquet cannot hold and says why.
-    pub fn new(declared: SchemaRef, timestamps: Timestamps, compatibility: Compatibility) -> Result<Self> {
+    /// [`WriteError::Schema`] names the column that Parquet cannot hold and says why, [`WriteError::Option`] a field
+    /// id that no column or more than one would have.
+    pub fn new(
+        declared: SchemaRef,
+        timestamps: Timestamps,
+        compatibility: Compatibility,
+        field_ids: &[(Vec<String>, i32)],
+    ) -> Result<Self> {
         if declared.fields().is_empty() {
             return Err(WriteError::schema(
                 "the schema has no columns: a Parquet file needs at least one",
@@ -56,6 +63,7 @@ impl FileSchema {
         if annotates {
             variants::conform(&stored).map_err(|_| no_such_variants())?;
         }
+        let stored = field_ids::given(stored, field_ids)?;
         let mut dictionaries = Vec::new();
         for field in stored.fields() {
             find_dictionaries(field, &mut dictionaries);
@@ -594,7 +602,7 @@ mod tests {
         fn encoded_types_have_one_layout(layouts in layouts()) {
             let encoded = |layout: &DataType| {
                 let schema = Arc::new(Schema::new(vec![Field::new("x", layout.clone(), true)]));
-                FileSchema::new(schema, Timestamps::Keep, Compatibility::Modern).unwrap()
+                FileSchema::new(schema, Timestamps::Keep, Compatibility::Modern, &[]).unwrap()
             };
             let first = encoded(&layouts[0]);
             for layout in &layouts {
@@ -614,7 +622,7 @@ mod tests {
         ];
         let schema = Arc::new(Schema::new(fields.to_vec()));
         assert_eq!(
-            FileSchema::new(schema, Timestamps::Keep, Compatibility::Modern)
+            FileSchema::new(schema, Timestamps::Keep, Compatibility::Modern, &[])
                 .unwrap()
                 .row_bytes(),
             1 + 8

@@ -117,7 +117,10 @@ fn bare(field: Field) -> Field {
 }
 
 /// A nested type with other fields; none for a leaf.
-fn with_fields(data_type: &DataType, inner: &mut dyn FnMut(&FieldRef) -> FieldRef) -> Option<DataType> {
+pub(crate) fn with_fields(
+    data_type: &DataType,
+    inner: &mut dyn FnMut(&FieldRef) -> FieldRef,
+) -> Option<DataType> {
     Some(match data_type {
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
         DataType::List(element) => DataType::List(inner(element)),

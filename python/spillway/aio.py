@@ -1,0 +1,318 @@
+"""Writers for asyncio: `AsyncParquetWriter`, and `AsyncAppend` of a Delta table.
+
+The calls of one writer run one after the other in threads of the loop's default executor, as those of
+`asyncio.to_thread` do. The loop goes on meanwhile, and a task that writes faster than the destination takes
+the rows waits in its `await`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from abc import ABC, abstractmethod
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from spillway._options import shows_options
+from spillway.errors import ClosedError
+from spillway.writer import ParquetWriter, WriterOptions
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable, Mapping
+    from types import TracebackType
+    from typing import Self, Unpack
+
+    from spillway.delta.append import Append
+    from spillway.types import (
+        ArrowArray,
+        ArrowFileSystem,
+        ArrowSchema,
+        ArrowStream,
+        BinaryFile,
+        Extra,
+        FsspecFileSystem,
+        OnError,
+        ReadableFile,
+        WriterKeywords,
+    )
+    from spillway.writer import WriteResult
+
+__all__ = ["AsyncAppend", "AsyncParquetWriter"]
+
+_Writer = TypeVar("_Writer", "ParquetWriter", "Append")
+_Result = TypeVar("_Result")
+
+
+class _AsyncWriter(ABC, Generic[_Writer]):
+    """A writer whose calls are awaited. It is opened by ``async with``, which completes it or gives it up."""
+
+    def __init__(self, opened: Callable[[], _Writer]) -> None:
+        self._opened: Callable[[], _Writer] = opened
+        self._entered: _Writer | None = None
+        # Those who wait for it are served in their order.
+        self._turn = asyncio.Lock()
+
+    @property
+    def _writer(self) -> _Writer:
+        if self._entered is None:
+            raise ValueError("the writer is not open yet: enter it by `async with`")
+        return self._entered
+
+    @property
+    def closed(self) -> bool:
+        """True if it takes no more rows."""
+        return self._writer.closed
+
+    async def write(self, data: ArrowStream | ArrowArray) -> None:
+        """Write a table, a data frame, a record batch or a stream of them.
+
+        Args:
+            data: Anything with ``__arrow_c_stream__`` (preferred) or ``__arrow_c_array__``.
+
+        Raises:
+            asyncio.CancelledError: The task was cancelled: before the call had its turn, and nothing is
+                written; or in it, and the error is raised when the call has ended, as every call.
+            SpillwayError: As the writer without ``await``.
+            OSError: As the writer without ``await``.
+        """
+        await self._call(partial(self._writer.write, data))
+
+    async def write_rows(
+        self, rows: Iterable[dict[str, Any]], *, on_error: OnError = "raise", extra: Extra = "error"
+    ) -> int:
+        """Write dicts, one for each row.
+
+        Args:
+            rows: As `ParquetWriter.write_rows`. An iterator is run in the thread that writes.
+            on_error: As `ParquetWriter.write_rows`. A callable is called in the thread that writes.
+            extra: As `ParquetWriter.write_rows`.
+
+        Returns:
+            The number of rows written.
+
+        Raises:
+            asyncio.CancelledError: As `write`.
+            SpillwayError: As the writer without ``await``.
+            OSError: As the writer without ``await``.
+        """
+        return await self._call(partial(self._writer.write_rows, rows, on_error=on_error, extra=extra))
+
+    async def write_ndjson(
+        self,
+        source: bytes | bytearray | memoryview | ReadableFile,
+        *,
+        on_error: OnError = "raise",
+        extra: Extra = "error",
+    ) -> int:
+        """Write JSON objects, one on each line.
+
+        Args:
+            source: UTF-8 bytes, or a file object opened for reading bytes, which is read in the thread that
+                writes.
+            on_error: As `write_rows`.
+            extra: As `write_rows`.
+
+        Returns:
+            The number of rows written.
+
+        Raises:
+            asyncio.CancelledError: As `write`.
+            SpillwayError: As the writer without ``await``.
+            OSError: As the writer without ``await``.
+        """
+        return await self._call(partial(self._writer.write_ndjson, source, on_error=on_error, extra=extra))
+
+    async def abort(self) -> None:
+        """Give up what was written, after the call that has its turn; a cancelled task waits for it, too."""
+        # Not by turns: a task that is cancelled must not leave the rows behind.
+        await _in_thread(self._writer.abort)
+
+    @abstractmethod
+    async def _complete(self) -> None:
+        """Make what was written appear, unless it did before."""
+
+    async def _call(self, call: Callable[[], _Result]) -> _Result:
+        async with self._turn:
+            return await _in_thread(call)
+
+    def _open(self) -> None:
+        self._entered = self._opened()
+
+    async def __aenter__(self) -> Self:
+        if self._entered is not None:
+            raise ClosedError("the writer was entered before: make another one")
+        try:
+            await _in_thread(self._open)
+        except asyncio.CancelledError:
+            if self._entered is not None:
+                await self.abort()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is not None:
+            await self.abort()
+        elif not self._writer._aborted:  # noqa: SLF001 - as WithBlock
+            try:
+                await self._complete()
+            except asyncio.CancelledError:
+                await self.abort()
+                raise
+
+
+@shows_options(WriterOptions)
+class AsyncParquetWriter(_AsyncWriter[ParquetWriter]):
+    """Writes record batches to one Parquet file as `ParquetWriter` does, without blocking the event loop.
+
+    The file is opened by ``async with``, and appears when the block ends well. When the block raises, or its
+    task is cancelled, what was at the path before is still there. Tasks may share a writer: their calls are
+    carried out one after the other, in the order in which they were made, and each is awaited until its rows
+    are taken.
+
+    Args:
+        destination: As `ParquetWriter`.
+        schema: As `ParquetWriter`.
+        filesystem: As `ParquetWriter`.
+        storage_options: As `ParquetWriter`.
+        **options: The fields of `WriterOptions`.
+
+    Raises:
+        OptionError: An option has a value that is not accepted. All else that `ParquetWriter` raises is
+            raised where the block is entered.
+
+    Example:
+        >>> import asyncio, spillway
+        >>> async def write(count):
+        ...     async with spillway.AsyncParquetWriter("squares.parquet") as writer:
+        ...         for number in range(count):
+        ...             await writer.write_rows([{"id": number, "square": number * number}])
+        ...     return writer.result.rows
+        >>> asyncio.run(write(3))
+        3
+    """
+
+    def __init__(
+        self,
+        destination: str | os.PathLike[str] | BinaryFile,
+        schema: ArrowSchema | None = None,
+        *,
+        filesystem: ArrowFileSystem | FsspecFileSystem | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        **options: Unpack[WriterKeywords],
+    ) -> None:
+        self._options = WriterOptions(**options)
+        super().__init__(
+            partial(
+                ParquetWriter,
+                destination,
+                schema,
+                filesystem=filesystem,
+                storage_options=storage_options,
+                **options,
+            )
+        )
+
+    @property
+    def options(self) -> WriterOptions:
+        """The options in force."""
+        return self._options
+
+    @property
+    def bytes_written(self) -> int:
+        """Bytes handed to the destination so far; pages of the open row group are not among them."""
+        return self._writer.bytes_written
+
+    @property
+    def result(self) -> WriteResult:
+        """The size and row groups of the file, once the writer is closed; as `ParquetWriter.result`."""
+        if not self.closed:  # a call that has its turn would be waited for
+            raise ValueError("the writer is still open: its result is there after close()")
+        return self._writer.result
+
+    async def add_metadata(self, metadata: Mapping[str, str]) -> None:
+        """Add key-value metadata to the file, as `ParquetWriter.add_metadata` does."""
+        await self._call(partial(self._writer.add_metadata, metadata))
+
+    async def flush(self) -> None:
+        """Close the row group, as `ParquetWriter.flush` does."""
+        await self._call(self._writer.flush)
+
+    async def close(self) -> None:
+        """Write what is left and the footer, and make the file appear. Closing again does nothing.
+
+        Raises:
+            asyncio.CancelledError: The task was cancelled. A note on it says so where the file is there all
+                the same.
+            SpillwayError: As `ParquetWriter.close`.
+            OSError: As `ParquetWriter.close`.
+        """
+        try:
+            await self._call(self._writer.close)
+        except asyncio.CancelledError as cancelled:
+            with suppress(ClosedError, ValueError):
+                cancelled.add_note(
+                    f"the file was complete before, with {self.result.rows:,} rows: it is there"
+                )
+            raise
+
+    async def _complete(self) -> None:
+        await self.close()
+
+
+class AsyncAppend(_AsyncWriter["Append"]):
+    """Rows that become part of a table together, or not at all; `Table.append_async` makes one.
+
+    It is an `Append` whose calls are awaited: ``async with`` begins it, and commits it when the block ends
+    well. None of its rows is in the table when the block raised or its task was cancelled, unless `version`
+    or `token` say more.
+    """
+
+    @property
+    def version(self) -> int | None:
+        """The version of the table that holds the rows, once they are committed; as `Append.version`."""
+        return self._writer.version
+
+    @property
+    def token(self) -> str | None:
+        """The token to ask `Table.outcome` with, after a commit whose outcome is unknown."""
+        return self._writer.token
+
+    @property
+    def repeated(self) -> bool:
+        """True if the table already has these rows, by `app_id` and `app_version`. They are not rewritten."""
+        return self._writer.repeated
+
+    async def commit(self, timeout: float | None = None) -> int:
+        """Make the rows part of the table, as `Append.commit_async` does, after the calls made before."""
+        async with self._turn:
+            return await self._writer.commit_async(timeout)
+
+    async def _complete(self) -> None:
+        if self.version is None:
+            await self.commit()
+
+
+async def _in_thread(call: Callable[[], _Result]) -> _Result:
+    """Carry out a call in a thread of the loop's default executor.
+
+    A task that is cancelled waits for the end of the call: it may use what the task gave it, and what comes
+    of it is certain only then.
+    """
+    context = contextvars.copy_context()
+    done = asyncio.get_running_loop().run_in_executor(None, partial(context.run, call))
+    cancelled = None
+    while not done.done():
+        try:
+            await asyncio.wait([done])
+        except asyncio.CancelledError as error:
+            cancelled = cancelled or error
+    if cancelled is not None:
+        raise cancelled from done.exception()
+    return done.result()

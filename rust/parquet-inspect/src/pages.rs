@@ -1,0 +1,270 @@
+//! The pages of column chunks by their headers and indexes. Values are neither read nor decompressed.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use parquet::errors::ParquetError;
+use parquet::file::metadata::page_index::RowGroupPageIndex;
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
+
+use crate::error::InspectError;
+use crate::meaning::Meaning;
+use crate::report::{FileReport, PageReport};
+use crate::schema_nodes::{I32, Kind, MOST_SKIPPED_LEVELS, Reader, STRUCT};
+use crate::value::page_bounds;
+
+/// Bytes that are read of a header at first. Most have fewer.
+const FIRST_BYTES: usize = 256;
+/// Bytes of a header at most: some writers put long bounds into it.
+const MOST_BYTES: usize = 1 << 20;
+/// Bytes of a page at least, header included. Chunks of a file do not overlap, so that it has no more pages than this
+/// allows.
+const FEWEST_BYTES: u64 = 8;
+
+const PAGE_TYPES: [&str; 4] = ["DATA_PAGE", "INDEX_PAGE", "DICTIONARY_PAGE", "DATA_PAGE_V2"];
+/// By their numbers in `parquet.thrift`, which has no 1.
+const ENCODINGS: [&str; 10] = [
+    "PLAIN",
+    "1",
+    "PLAIN_DICTIONARY",
+    "RLE",
+    "BIT_PACKED",
+    "DELTA_BINARY_PACKED",
+    "DELTA_LENGTH_BYTE_ARRAY",
+    "DELTA_BYTE_ARRAY",
+    "RLE_DICTIONARY",
+    "BYTE_STREAM_SPLIT",
+];
+
+/// Adds its pages to each column chunk of the report, but for encrypted ones.
+///
+/// # Errors
+/// [`InspectError::DamagedPage`] names the place of a header that is damaged, or leads out of its chunk.
+pub(crate) fn add_pages(
+    report: &mut FileReport,
+    metadata: &ParquetMetaData,
+    file: &File,
+) -> Result<(), InspectError> {
+    let mut left = report.bytes / FEWEST_BYTES;
+    for (index, (group, metadata_of_group)) in report
+        .row_groups
+        .iter_mut()
+        .zip(metadata.row_groups())
+        .enumerate()
+    {
+        let indexes = metadata.page_index_for_row_group(index);
+        let chunks = metadata_of_group.columns().iter().enumerate();
+        for (column, (place, chunk)) in group.columns.iter_mut().zip(chunks) {
+            if chunk.crypto_metadata().is_some() {
+                continue;
+            }
+            let meaning = Meaning::of(chunk.column_descr(), metadata.file_metadata().schema());
+            let rows = metadata_of_group.num_rows();
+            let mut pages = headers(chunk, file, &mut left)?;
+            place_rows(&mut pages, chunk, &indexes, place, rows);
+            add_bounds(&mut pages, &indexes, place, &meaning);
+            column.pages = Some(pages);
+        }
+    }
+    Ok(())
+}
+
+/// The pages of a chunk as their headers have them.
+fn headers(
+    chunk: &ColumnChunkMetaData,
+    file: &File,
+    left: &mut u64,
+) -> Result<Vec<PageReport>, InspectError> {
+    let (start, bytes) = chunk.byte_range();
+    // Some writers state 0 as the place of a dictionary that there is not.
+    let first = u64::try_from(chunk.data_page_offset()).unwrap_or(0);
+    let mut at = if start == 0 { first } else { start };
+    let end = at.saturating_add(bytes);
+    let mut pages = Vec::new();
+    while at < end {
+        let damaged = || InspectError::DamagedPage(at);
+        *left = left.checked_sub(1).ok_or_else(damaged)?;
+        let (header, header_bytes) = read_header(file, at, end)?;
+        let stored = header_bytes as u64 + header.stored_bytes;
+        if stored > end - at {
+            return Err(damaged());
+        }
+        pages.push(PageReport {
+            page_type: header.page_type,
+            encoding: header.encoding,
+            offset: at,
+            compressed_bytes: stored,
+            uncompressed_bytes: header_bytes as u64 + header.plain_bytes,
+            checksum: header.checksum,
+            values: header.values,
+            first_row: None,
+            rows: header.rows,
+            nulls: header.nulls,
+            min: None,
+            max: None,
+        });
+        at += stored;
+    }
+    Ok(pages)
+}
+
+/// Reads the header at this place, which ends before `end`, and its length.
+fn read_header(file: &File, at: u64, end: u64) -> Result<(Header, usize), InspectError> {
+    let most = usize::try_from(end - at).unwrap_or(usize::MAX).min(MOST_BYTES);
+    let mut size = FIRST_BYTES.min(most);
+    loop {
+        let mut bytes = vec![0; size];
+        match file.read_exact_at(&mut bytes, at) {
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+                return Err(InspectError::DamagedPage(at));
+            }
+            done => done?,
+        }
+        let mut reader = Reader { bytes: &bytes };
+        if let Ok(header) = Header::read(&mut reader) {
+            return Ok((header, size - reader.bytes.len()));
+        }
+        // It may be longer than what was read of it.
+        if size == most {
+            return Err(InspectError::DamagedPage(at));
+        }
+        size = size.saturating_mul(16).min(most);
+    }
+}
+
+fn is_data(page: &PageReport) -> bool {
+    page.page_type.starts_with("DATA_PAGE")
+}
+
+/// Says of each data page which rows it has: by the offset index, else by the headers as far as they tell.
+fn place_rows(
+    pages: &mut [PageReport],
+    chunk: &ColumnChunkMetaData,
+    indexes: &RowGroupPageIndex,
+    column: usize,
+    rows: i64,
+) {
+    let is_flat = chunk.column_descr().max_rep_level() == 0;
+    let places = indexes.page_locations(column).map(|places| {
+        let mut firsts: Vec<_> = places.iter().map(|place| place.first_row_index).collect();
+        firsts.push(rows);
+        firsts
+    });
+    let mut next = Some(0);
+    for (number, page) in pages.iter_mut().filter(|page| is_data(page)).enumerate() {
+        let rows_of = places.as_ref().and_then(|firsts| firsts.get(number..number + 2));
+        if let Some([first, end]) = rows_of {
+            page.first_row = Some(*first);
+            page.rows = end.checked_sub(*first);
+            continue;
+        }
+        page.rows = page.rows.or_else(|| is_flat.then_some(page.values));
+        page.first_row = next;
+        next = next
+            .zip(page.rows)
+            .and_then(|(first, rows): (i64, i64)| first.checked_add(rows));
+    }
+}
+
+/// Adds what the column index says of each data page.
+fn add_bounds(pages: &mut [PageReport], indexes: &RowGroupPageIndex, column: usize, meaning: &Meaning) {
+    let Some(index) = indexes.column_index(column) else {
+        return;
+    };
+    let counted = usize::try_from(index.num_pages()).unwrap_or(0);
+    let data = pages.iter_mut().filter(|page| is_data(page));
+    for (number, page) in data.take(counted).enumerate() {
+        let nulls = index.null_counts().and_then(|nulls| nulls.get(number));
+        page.nulls = nulls.copied().or(page.nulls);
+        (page.min, page.max) = page_bounds(index, number, meaning);
+    }
+}
+
+/// A page's header.
+struct Header {
+    page_type: String,
+    encoding: Option<String>,
+    stored_bytes: u64,
+    plain_bytes: u64,
+    checksum: bool,
+    values: i64,
+    rows: Option<i64>,
+    nulls: Option<i64>,
+}
+
+impl Header {
+    /// Reads `PageHeader` of `parquet.thrift`.
+    fn read(reader: &mut Reader<'_>) -> Result<Self, ParquetError> {
+        let (mut page_type, mut plain, mut stored) = (None, None, None);
+        let mut checksum = false;
+        let mut of_type = OfType::default();
+        let mut last = 0;
+        while let Some((id, kind)) = reader.field(last)? {
+            last = id;
+            match (id, kind) {
+                (1, I32) => page_type = Some(reader.zigzag()?),
+                (2, I32) => plain = u64::try_from(reader.zigzag()?).ok(),
+                (3, I32) => stored = u64::try_from(reader.zigzag()?).ok(),
+                (5 | 7, STRUCT) => of_type = OfType::read(reader, [1, 2, 0, 0])?,
+                (8, STRUCT) => of_type = OfType::read(reader, [1, 4, 2, 3])?,
+                (id, kind) => {
+                    checksum |= id == 4;
+                    reader.skip(kind, Kind::Other, MOST_SKIPPED_LEVELS)?;
+                }
+            }
+        }
+        let missing = || ParquetError::General("a page header lacks a field".to_owned());
+        Ok(Self {
+            page_type: named(page_type.ok_or_else(missing)?, &PAGE_TYPES),
+            encoding: of_type.encoding.map(|encoding| named(encoding, &ENCODINGS)),
+            stored_bytes: stored.ok_or_else(missing)?,
+            plain_bytes: plain.ok_or_else(missing)?,
+            checksum,
+            values: of_type.values.unwrap_or(0),
+            rows: of_type.rows,
+            nulls: of_type.nulls,
+        })
+    }
+}
+
+fn named(number: i64, names: &[&str]) -> String {
+    let name = usize::try_from(number).ok().and_then(|number| names.get(number));
+    name.map_or_else(|| number.to_string(), |name| (*name).to_owned())
+}
+
+/// What the header of each type of page has, under numbers of its own.
+#[derive(Default)]
+struct OfType {
+    values: Option<i64>,
+    encoding: Option<i64>,
+    nulls: Option<i64>,
+    rows: Option<i64>,
+}
+
+impl OfType {
+    /// Reads the header of one type of page, given the numbers of its fields in the order of those here; 0 for one that
+    /// the type does not have.
+    fn read(
+        reader: &mut Reader<'_>,
+        [values, encoding, nulls, rows]: [i16; 4],
+    ) -> Result<Self, ParquetError> {
+        let mut found = Self::default();
+        let mut last = 0;
+        while let Some((id, kind)) = reader.field(last)? {
+            last = id;
+            let field = match id {
+                _ if kind != I32 || id == 0 => None,
+                id if id == values => Some(&mut found.values),
+                id if id == encoding => Some(&mut found.encoding),
+                id if id == nulls => Some(&mut found.nulls),
+                id if id == rows => Some(&mut found.rows),
+                _ => None,
+            };
+            match field {
+                Some(field) => *field = Some(reader.zigzag()?),
+                None => reader.skip(kind, Kind::Other, MOST_SKIPPED_LEVELS)?,
+            }
+        }
+        Ok(found)
+    }
+}
