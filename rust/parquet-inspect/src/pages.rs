@@ -152,8 +152,8 @@ fn place_rows(
     });
     let mut next = Some(0);
     for (number, page) in pages.iter_mut().filter(|page| is_data(page)).enumerate() {
-        let indexed = places.as_ref().and_then(|firsts| firsts.get(number..number + 2));
-        if let Some([first, end]) = indexed {
+        let rows_of = places.as_ref().and_then(|firsts| firsts.get(number..number + 2));
+        if let Some([first, end]) = rows_of {
             page.first_row = Some(*first);
             page.rows = end.checked_sub(*first);
             continue;

@@ -60,7 +60,9 @@ pub(crate) fn given(stored: SchemaRef, ids: &[(Vec<String>, i32)]) -> Result<Sch
     let fields = stored.fields().iter();
     let fields: Vec<_> = fields.map(|field| numbered(field, true, &mut left)).collect();
     let mut found = Vec::new();
-    fields.iter().for_each(|field| find_ids(field, true, &mut found));
+    for field in &fields {
+        find_ids(field, true, &mut found);
+    }
     check_unique(&paths, &found)?;
     Ok(Arc::new(Schema::new_with_metadata(
         fields,
