@@ -46,6 +46,7 @@ __all__ = [
     "TimestampLoss",
     "Timestamps",
     "Value",
+    "Version",
     "WriteMode",
     "WriterKeywords",
 ]
@@ -106,6 +107,11 @@ Condition: TypeAlias = tuple[str, Operator, Any]
 
 Value: TypeAlias = bool | int | float | str | dt.date | dt.datetime | None
 """A value of a partition column; None is null."""
+
+Version: TypeAlias = int | dt.datetime | str
+"""A version of a Delta table: its number; or a time, for the version that was the newest then.
+
+A datetime has a time zone, and so has a text in ISO 8601: ``"2026-11-20T12:00:00Z"``."""
 
 CreateMode: TypeAlias = Literal["error", "ignore", "overwrite"]
 """The action of `spillway.delta.create` where there is a table."""

@@ -17,6 +17,7 @@ from spillway.delta._commit_logging import CommitTimer
 from spillway.delta._expressions import Expressions, check_text, is_expression
 from spillway.delta._input import opened
 from spillway.delta._merging import check_clauses, prepared
+from spillway.delta._versions import number_of
 from spillway.delta.append import Append, _checkpoint_when_due
 from spillway.delta.changes import Changes
 from spillway.delta.clauses import when_matched_update, when_not_matched_insert
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
         OnError,
         SchemaMode,
         Value,
+        Version,
         WriteMode,
         WriterKeywords,
     )
@@ -124,16 +126,23 @@ class Table:
         """The table's own id, which no other table has."""
         return self._native.state()["id"]
 
-    def files(self, version: int | None = None) -> list[TableFile]:
-        """Return the data files of a version; of the newest without one.
+    def files(self, version: Version | None = None) -> list[TableFile]:
+        """Return the data files of a version; of `Table.version` without one.
 
         Partition values and statistics have the names that the columns have in that version, also in a table
         with column mapping.
 
+        Args:
+            version: As in `scan`.
+
         Raises:
+            OptionError: A time has no time zone.
             VersionNotFoundError: The version is not, or no longer, there.
         """
-        return [TableFile.of(file) for file in self._native.files(version)]
+        return [TableFile.of(file) for file in self._native.files(self._number(version))]
+
+    def _number(self, version: Version | None) -> int | None:
+        return None if version is None else number_of(version, self._native)
 
     @checks_arguments
     def scan(
@@ -141,7 +150,7 @@ class Table:
         columns: Sequence[str] | None = None,
         *,
         where: str | Sequence[Condition] = (),
-        version: int | None = None,
+        version: Version | None = None,
     ) -> Scan:
         """Plan the reading of rows: ``pyarrow.table(table.scan(["time"], where="service = 'api'"))``.
 
@@ -158,16 +167,18 @@ class Table:
                 of conditions that all hold: column, operator (``=``, ``!=``, ``<``, ``<=``, ``>``, ``>=``,
                 ``in``) and value. None goes with ``=`` and ``!=``. Decimals, binary values and nested columns
                 have none; a text may name fields of structs and decimals.
-            version: The version to read; the newest, without it.
+            version: The version to read, by its number or by a time at which it was the newest: a datetime
+                with a time zone, or a text such as ``"2026-11-20T12:00:00Z"``. Without it, `Table.version`.
 
         Raises:
             OptionError: A text is not understood, with the place in it; a condition is none, or its value
-                does not fit its column.
+                does not fit its column; a time has no time zone.
             SchemaError: The table has no such column, or its rows have no ids.
             UnsupportedTableError: The table has a column mapping that its protocol does not name, or a file
                 with an absolute path. A deletion vector outside the table's folder raises it when its file is
                 read.
-            VersionNotFoundError: The version is not, or no longer, there.
+            VersionNotFoundError: The version is not, or no longer, there; or the time is before the first
+                version that can be read, or after the newest.
 
         Example:
             >>> import pyarrow as pa, spillway.delta
@@ -1001,20 +1012,27 @@ class Table:
         return self._committed("TRUNCATE", self._timer(), self._native.truncate(timeout))
 
     @checks_arguments
-    def restore(self, version: int, *, timeout: float | None = _TIMEOUT) -> int:
+    def restore(self, version: Version, *, timeout: float | None = _TIMEOUT) -> int:
         """Make the table what it was at an older version.
+
+        Args:
+            version: The version, by its number or by a time, as in `scan`.
+            timeout: Seconds that it may take; None waits for ever.
 
         Returns:
             The new version, which has the old one's rows, schema, properties and clustering columns.
 
         Raises:
-            VersionNotFoundError: The version, a data file of it or a deletion vector is gone.
+            OptionError: A time has no time zone.
+            VersionNotFoundError: The version, a data file of it or a deletion vector is gone; or there was no
+                version at the time, as in `scan`.
             CommitConflict: A concurrent transaction added or removed rows.
             UnsupportedTableError: The table asks its writers for a feature that is not built; or it was
                 partitioned, and has the feature ``clustering`` now, with which no table may be; or
                 ``delta.enableRowTracking`` was changed since.
         """
-        return self._committed("RESTORE", self._timer(), self._native.restore(version, timeout))
+        number = number_of(version, self._native)
+        return self._committed("RESTORE", self._timer(), self._native.restore(number, timeout))
 
     def commit_stats(self) -> CommitStats:
         """Count the versions that this process tried to write, and wrote, since it opened the table first.

@@ -56,6 +56,7 @@ mod stats;
 mod table;
 #[cfg(test)]
 mod tests;
+mod times;
 mod turn;
 mod update;
 mod vacuum;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use delta_commit::actions::{Action, Metadata};
+use delta_commit::actions::Metadata;
 use delta_commit::log::{BEFORE_FIRST, StoreError, StoreErrorKind};
 use delta_commit::{
     BootTime, CommitError, CommitStats, Committer, Outcome, Patience, Posted, Precedence, Start, Token,
@@ -21,7 +21,7 @@ use crate::cleanup;
 use crate::coalesce::Pool;
 use crate::create::before_first;
 use crate::error::{Result, TableError};
-use crate::head::{Head, Known, KnownReplay, but_files};
+use crate::head::{Head, Known, KnownReplay, but_files, in_commit_timestamp};
 use crate::log_dir::{Damaged, Loaded, LogDir, Witness};
 use crate::place::{Folder, Place};
 use crate::row_change::Waiting;
@@ -146,18 +146,14 @@ pub(crate) fn or_late(error: TableError, patience: &mut Patience<'_>) -> TableEr
 }
 
 /// The in-commit timestamp of a version, which checkpoints do not hold. Those of later versions rise above it.
-fn in_commit_timestamp(log: &LogDir, head: &Head) -> Result<Option<i64>> {
+fn newest_in_commit_timestamp(log: &LogDir, head: &Head) -> Result<Option<i64>> {
     if head.in_commit_timestamp.is_some() {
         return Ok(head.in_commit_timestamp);
     }
-    let Some(body) = log.read(head.version)? else {
-        return log.timestamp_of_checkpoint(head.version);
-    };
-    let actions = but_files(log, head.version, &body)?;
-    Ok(actions.into_iter().find_map(|action| match action {
-        Action::CommitInfo(info) => info.in_commit_timestamp,
-        _ => None,
-    }))
+    match log.read(head.version)? {
+        Some(body) => in_commit_timestamp(log, head.version, &body),
+        None => log.timestamp_of_checkpoint(head.version),
+    }
 }
 
 /// The versions from one checkpoint to the next, where the last one has so many actions: a multiple of `interval`.
@@ -238,7 +234,7 @@ impl Shared {
         let head = &known.head;
         let in_commit_timestamp = if head.metadata.is_enabled("delta.enableInCommitTimestamps") {
             // Without a time that is known, the clock alone says how they rise.
-            Some(in_commit_timestamp(&log, head)?.unwrap_or(0))
+            Some(newest_in_commit_timestamp(&log, head)?.unwrap_or(0))
         } else {
             None
         };

@@ -341,6 +341,11 @@ impl DeltaTable {
         detached(py, || Ok(self.table.head()?.clustering_columns()?))
     }
 
+    /// The version that was the newest at a time, in milliseconds since the epoch.
+    fn version_at(&self, py: Python<'_>, time: i64) -> PyResult<i64> {
+        detached(py, || Ok(self.table.version_at(time)?))
+    }
+
     /// Changes the columns that the table is clustered by.
     fn cluster_by(&self, py: Python<'_>, columns: Vec<String>, timeout: Option<f64>) -> PyResult<i64> {
         let caller = Caller::of(py, timeout)?;
