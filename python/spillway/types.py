@@ -120,7 +120,7 @@ WriteMode: TypeAlias = Literal["append", "overwrite", "error", "ignore"]
 """The action of `spillway.delta.write` where there is a table; ``"error"`` by default."""
 
 SchemaMode: TypeAlias = Literal["merge"]
-"""The treatment of columns that a table lacks: they are added."""
+"""The treatment of columns, and of fields of structs, that a table lacks: they are added."""
 
 OutcomeStatus: TypeAlias = Literal["committed", "rejected", "pending", "unknowable"]
 """The end of a commit that was in doubt."""

@@ -61,8 +61,9 @@ class Append(WithBlock):
     def write(self, data: ArrowStream | ArrowArray) -> None:
         """Write a table, a data frame, a record batch or a stream of them.
 
-        Columns go by name. Those that the table has and the rows have not are null; integers and floats
-        widen; timestamps become microseconds. The first batch says which columns the append has.
+        Columns go by name, and so do the fields of structs. Those that the table has and the rows have not
+        are null; integers and floats widen; timestamps become microseconds. The first batch says which
+        columns the append has.
 
         Args:
             data: Anything with ``__arrow_c_stream__`` (preferred) or ``__arrow_c_array__``.

@@ -271,7 +271,7 @@ class Table:
             app_id: The application's id. With `app_version` it makes the append idempotent: rows are not
                 written again if the table has reached that version.
             app_version: The application's own version of these rows.
-            schema_mode: ``"merge"`` adds columns that the table lacks.
+            schema_mode: ``"merge"`` adds columns that the table lacks, and fields of structs at any depth.
             timeout: Seconds that the commit may take; None waits for ever.
             user_metadata: A note for the history.
             max_file_bytes: Bytes that a data file has at most; without it ``delta.targetFileSize``, or 1 GiB.
@@ -1200,8 +1200,8 @@ def write(  # noqa: PLR0913 - all in one call
         partition_by: As `create`, for a table that is made.
         where: The rows that are overwritten: conditions on partition columns, which the new rows must
             meet, such as ``"day = DATE '2026-11-20'"`` or ``[("day", "=", "2026-11-20")]``.
-        schema_mode: ``"merge"`` adds columns that the table lacks. Dicts bring none: a key that the table
-            lacks makes a row bad.
+        schema_mode: ``"merge"`` adds columns that the table lacks, and fields of structs at any depth. Dicts
+            bring none: a key that the table lacks makes a row bad.
         properties: As `create`, for a table that is made.
         timeout: Seconds that it may take; None waits for ever.
         user_metadata: A note for the history.

@@ -27,6 +27,7 @@ mod foreign_fields;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
+mod grown;
 pub mod head;
 mod indexed;
 mod interval;
