@@ -17,6 +17,8 @@ from spillway.delta._commit_logging import CommitTimer
 from spillway.delta._expressions import Expressions, check_text, is_expression
 from spillway.delta._input import opened
 from spillway.delta._merging import check_clauses, prepared
+from spillway.delta._polars import lazy_frame
+from spillway.delta._pyarrow_dataset import dataset_of
 from spillway.delta._versions import number_of
 from spillway.delta.append import Append, _checkpoint_when_due
 from spillway.delta.changes import Changes
@@ -41,19 +43,23 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Unpack
 
+    import polars as pl
     import pyarrow.compute as pc
+    import pyarrow.dataset as ds
 
     from spillway.delta.clauses import MergeClause
     from spillway.delta.types import AddFile
     from spillway.types import (
         AppendKeywords,
         ArrowArray,
+        ArrowFileSystem,
         ArrowSchema,
         ArrowStream,
         Condition,
         CreateMode,
         Data,
         Extra,
+        FsspecFileSystem,
         OnError,
         SchemaMode,
         Value,
@@ -190,7 +196,69 @@ class Table:
             [2, 3]
         """
         names = None if columns is None else list(columns)
-        return Scan(self._native.scan(names, _conditions(where, "where"), version))
+        return Scan(self._native.scan(names, _conditions(where, "where"), self._number(version)))
+
+    @checks_arguments
+    def to_polars(self, *, version: Version | None = None) -> pl.LazyFrame:
+        """Make a LazyFrame of polars, whose query decides what is read.
+
+        The columns that it needs are read, and of the files, row groups and pages those that may hold rows of
+        its ``filter``. Comparisons, ``is_in``, ``is_between``, ``is_null`` and what combines them are passed
+        to the scan as far as it compares values as polars does; polars filters the rest. A ``head`` ends the
+        reading. Rows are those of `scan`, without those that deletion vectors mark.
+
+        Args:
+            version: As in `scan`. The frame has the rows of that version, whenever it is collected.
+
+        Raises:
+            MissingExtraError: polars or pyarrow is not installed.
+            SpillwayError: As `scan`.
+
+        Example:
+            >>> import polars as pl, pyarrow as pa, spillway.delta
+            >>> table = spillway.delta.create("trips", pa.schema({"id": pa.int64(), "km": pa.float64()}))
+            >>> table.append_rows([{"id": 1, "km": 2.5}, {"id": 2, "km": 40.0}])
+            1
+            >>> table.to_polars().filter(pl.col("km") > 10).select("id").collect().rows()
+            [(2,)]
+        """
+        number = self._number(version)
+        return lazy_frame(self._native, self.version if number is None else number)
+
+    @checks_arguments
+    def to_pyarrow_dataset(
+        self,
+        *,
+        version: Version | None = None,
+        filesystem: ArrowFileSystem | FsspecFileSystem | None = None,
+    ) -> ds.FileSystemDataset:
+        """Make a dataset of pyarrow of the files of a version, for what takes such datasets.
+
+        Each file has the values of its partition, and the bounds of its statistics, as an expression that
+        pyarrow leaves out files by. Rows that a deletion vector marks would be in the dataset, and mapped
+        columns would not be found, so that both are refused; `scan` reads them.
+
+        Args:
+            version: As in `scan`.
+            filesystem: A file system of pyarrow or fsspec whose root is the table. A table in an object store
+                needs one; a folder does not.
+
+        Raises:
+            MissingExtraError: pyarrow is not installed.
+            OptionError: The table is in an object store, and there is no `filesystem`.
+            UnsupportedTableError: The table maps its columns to other names, or has deleted rows in files.
+            SpillwayError: As `scan`.
+
+        Example:
+            >>> import pyarrow as pa, pyarrow.dataset as ds, spillway.delta
+            >>> schema = pa.schema({"id": pa.int64(), "shop": pa.string()})
+            >>> table = spillway.delta.create("tills", schema, partition_by="shop")
+            >>> table.append_rows([{"id": 1, "shop": "x"}, {"id": 2, "shop": "y"}])
+            1
+            >>> table.to_pyarrow_dataset().to_table(filter=ds.field("shop") == "y")["id"].to_pylist()
+            [2]
+        """
+        return dataset_of(self.scan(version=version), self.path, filesystem)
 
     @checks_arguments
     def changes(
