@@ -197,6 +197,8 @@ class Append(WithBlock):
                 if isinstance(doubt, CommitUnknown):
                     self.token = doubt.token
             raise
+        finally:
+            self._table.unpin()
         self.version = version
         timer.log("append", version)
         _checkpoint_when_due(self._table, version)
@@ -239,7 +241,10 @@ class Append(WithBlock):
 
         timer = CommitTimer(self._native, self._table.root, logging.DEBUG)
         timeout = self._timeout if timeout is None else timeout
-        outcome, cancelled = await ended(self._native, self._table, timeout)
+        try:
+            outcome, cancelled = await ended(self._native, self._table, timeout)
+        finally:
+            self._table.unpin()
         if isinstance(outcome, BaseException):
             if isinstance(outcome, CommitUnknown):
                 self.token = outcome.token

@@ -78,9 +78,15 @@ _log = logging.getLogger("spillway.delta")
 class Table:
     """A Delta table that is open; `create` and `open` make one.
 
-    Everything that is asked of it is answered for its newest version. Threads may share it, and threads that
-    open the same table share what is below: their commits are combined. A forked child may go on using it,
-    and pickled, it opens the table where it arrives; the pickle holds its ``storage_options``.
+    What it says of the table is of one version: `version`, `schema`, all other properties, and, without a
+    version of their own, `files`, `scan`, `to_polars` and `to_pyarrow_dataset`. That is the version that it
+    was opened at, until `refresh`, or until it commits or tries to: then it is the newest one at the next
+    question. Commits start from the newest version all the same, and `history`, `changes` and
+    `transaction_version` are answered for it.
+
+    Threads may share it, and threads that open the same table share what is below: their commits are
+    combined. A forked child may go on using it, from the version that is the newest by then; pickled, it
+    opens the table where it arrives, and the pickle holds its ``storage_options``.
     """
 
     def __init__(self, native: _native.DeltaTable, storage_options: Mapping[str, str] | None = None) -> None:
@@ -100,8 +106,31 @@ class Table:
 
     @property
     def version(self) -> int:
-        """The newest version."""
+        """The version that the properties are of."""
         return self._native.version()
+
+    def refresh(self) -> int:
+        """Look for versions of other writers, and answer for the newest one from now on.
+
+        Returns:
+            Its number.
+
+        Raises:
+            TableNotFoundError: The table was deleted, moved or replaced.
+
+        Example:
+            >>> import pyarrow as pa, spillway.delta
+            >>> schema = pa.schema({"id": pa.int64()})
+            >>> table = spillway.delta.create("arrivals", schema)
+            >>> other = spillway.delta.open("arrivals")  # as another process has it
+            >>> other.append_rows([{"id": 1}])
+            1
+            >>> table.version, len(table.files())
+            (0, 0)
+            >>> table.refresh(), len(table.files())
+            (1, 1)
+        """
+        return self._native.refresh()
 
     @property
     def schema(self) -> _native.DeltaSchema:
@@ -666,6 +695,8 @@ class Table:
         """The expressions of an update, which were evaluated over no rows."""
         import pyarrow as pa  # noqa: PLC0415 - for those alone who have expressions
 
+        # The update is of the newest version.
+        self.refresh()
         given: Any = self.schema
         found = Expressions("set has an expression for {}", "set", expressions)
         found.check_types(pa.schema(given).empty_table(), given)
@@ -752,6 +783,8 @@ class Table:
         # A DataFrame of Spark: its own stream refuses timestamps (PySpark 4.2), and takes partitions in turn.
         collect = getattr(source, "toArrow", None)
         rows = _native.RowSource(source if collect is None else collect())
+        # The merge is of the newest version.
+        self.refresh()
         given, evaluate = prepared(chosen, keys, self.schema, rows)
         timer = self._timer()
         done = self._native.merge_rows(rows, keys, given, evaluate, writer_options, user_metadata, timeout)

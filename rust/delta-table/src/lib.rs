@@ -41,6 +41,7 @@ mod near;
 mod operations;
 mod optimize;
 mod parsed;
+mod pinned;
 mod place;
 mod planned;
 mod properties;
