@@ -35,6 +35,7 @@ def main() -> None:
     table = spillway.delta.create(PATH, SCHEMA, mode="ignore")
     with ProcessPoolExecutor(WRITERS) as pool:
         new = sum(pool.map(append_all, range(WRITERS)))
+    table.refresh()
     assert len(table.files()) == WRITERS * APPENDS
     print(f"{new} of {WRITERS * APPENDS} appends were new; the table is at version {table.version}")
 

@@ -46,6 +46,7 @@ __all__ = [
     "TimestampLoss",
     "Timestamps",
     "Value",
+    "Version",
     "WriteMode",
     "WriterKeywords",
 ]
@@ -107,6 +108,11 @@ Condition: TypeAlias = tuple[str, Operator, Any]
 Value: TypeAlias = bool | int | float | str | dt.date | dt.datetime | None
 """A value of a partition column; None is null."""
 
+Version: TypeAlias = int | dt.datetime | str
+"""A version of a Delta table: its number; or a time, for the version that was the newest then.
+
+A datetime has a time zone, and so has a text in ISO 8601: ``"2026-11-20T12:00:00Z"``."""
+
 CreateMode: TypeAlias = Literal["error", "ignore", "overwrite"]
 """What `spillway.delta.create` does if there is a table already."""
 
@@ -114,7 +120,7 @@ WriteMode: TypeAlias = Literal["append", "overwrite", "error", "ignore"]
 """What `spillway.delta.write` does if there is a table already; ``"error"`` by default."""
 
 SchemaMode: TypeAlias = Literal["merge"]
-"""What to do with columns that a table lacks: add them."""
+"""What to do with columns, and with fields of structs, that a table lacks: add them."""
 
 OutcomeStatus: TypeAlias = Literal["committed", "rejected", "pending", "unknowable"]
 """What became of a commit whose outcome was unknown."""

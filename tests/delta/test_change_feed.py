@@ -59,6 +59,7 @@ class FeedModel(Model):
 
     def overwrite(self, table: spillway.delta.Table, new: list[Row]) -> None:
         spillway.delta.write(table.path, pa.Table.from_pylist(new, SCHEMA), mode="overwrite")
+        table.refresh()
         self.replace(table, self.rows, new)
 
     def overwrite_part(self, table: spillway.delta.Table, change: tuple[str, list[Row]]) -> None:
@@ -68,6 +69,7 @@ class FeedModel(Model):
         new = [row | {"part": part} for row in new]
         data = pa.Table.from_pylist(new, SCHEMA)
         spillway.delta.write(table.path, data, mode="overwrite", where=[("part", "=", part)])
+        table.refresh()
         self.replace(table, [row for row in self.rows if row["part"] == part], new)
 
     def replace(self, table: spillway.delta.Table, old: list[Row], new: list[Row]) -> None:

@@ -385,6 +385,7 @@ def test_an_invariant_is_over_all_columns_and_nested_ones_have_their_own(tmp_pat
             continue
         with pytest.raises(ConstraintError, match=f"invariant of the column {broken},"):
             spillway.delta.write(table.path, data, mode="append")
+    table.refresh()
     assert pa.table(table.scan()).num_rows == 1
 
 
@@ -455,6 +456,7 @@ def test_delta_rs_and_spillway_keep_the_constraints_of_each_other(tmp_path: Path
     assert table.add_constraint("odd", "id <> 2") == 3
     table.checkpoint()
     deltalake.write_deltalake(table.path, rows(8), mode="append")
+    table.refresh()
     assert ids(table) == [1, 8, 9]
 
 

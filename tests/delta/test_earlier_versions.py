@@ -132,7 +132,7 @@ def test_appends_of_both_are_all_there_once(tmp_path: Path, places: dict[str, st
         assert rows == [list(row) for row in sorted(said)]
     ids = [
         member
-        for version in range(1, table.version + 1)
+        for version in range(1, table.refresh() + 1)
         for line in read_version(table, version)
         for member in line.get("commitInfo", {}).get("tags", {}).get("spillway.members", "").split(",")
         if member

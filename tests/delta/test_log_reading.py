@@ -120,6 +120,7 @@ def test_a_table_that_goes_on_costs_few_requests_for_nothing(bucket: Bucket, fau
         slow.taken()
         add(bucket, *range(newest + 1, newest + 1 + more))
         newest += more
+        table.refresh()
         assert files_of(table) == names(range(1, newest + 1))
         requested = slow.taken()
         # One request finds that there is no more, and no more than what was found are for nothing.

@@ -450,6 +450,7 @@ def test_a_version_with_a_mapping_is_not_restored(tmp_path: Path) -> None:
     log = tmp_path / "t/_delta_log" / f"{2:020}.json"
     removed = {"remove": {"path": "0.parquet", "dataChange": True}}
     log.write_text("".join(json.dumps(line) + "\n" for line in (needs("appendOnly"), metadata, removed)))
+    table.refresh()
     assert table.files() == []
     with pytest.raises(UnsupportedTableError, match="columnMapping"):
         table.restore(1)

@@ -78,6 +78,7 @@ def merge(table: spillway.delta.Table, data: pa.Table) -> None:
 
 def write(table: spillway.delta.Table, data: pa.Table) -> None:
     spillway.delta.write(table.path, data, mode="append")
+    table.refresh()
 
 
 WAYS: dict[str, Callable[[spillway.delta.Table, pa.Table], None]] = {

@@ -93,7 +93,7 @@ def mark(table: spillway.delta.Table) -> int:
 def check_files(table: spillway.delta.Table) -> None:
     """No two files that ever were have a row id in common, and each names the version that it came in."""
     given: dict[str, tuple[int, int]] = {}
-    for version in range(table.version + 1):
+    for version in range(table.refresh() + 1):
         for line in read_version(table, version):
             if "add" in line:
                 add = line["add"]
@@ -182,6 +182,7 @@ def do(
             return new, there, nothing
         case "overwrite":
             spillway.delta.write(table.path, some(keys, stamp), mode="overwrite")
+            table.refresh()
             return set(keys), nothing, known
         case "purge":
             table.purge()
@@ -279,6 +280,7 @@ def test_ids_are_read_of_older_versions_and_of_tables_that_have_them(tmp_path: P
     named = pa.schema({"_metadata.row_id": pa.string()})
     own = spillway.delta.create(tmp_path / "own", named, properties=TRACKED)
     spillway.delta.write(own.path, pa.table({"_metadata.row_id": ["mine"]}), mode="append")
+    own.refresh()
     assert pa.table(own.scan(["_metadata.row_id"]))["_metadata.row_id"].to_pylist() == ["mine"]
 
 
@@ -329,6 +331,7 @@ def test_rows_of_many_processes_and_threads_have_ids_of_their_own(tmp_path: Path
             writer.kill()
             raise
         assert writer.returncode == 0
+    table.refresh()
     given = sorted(add["baseRowId"] for add in adds(table).values())
     assert given == list(range(32))
     check_files(table)
@@ -394,7 +397,7 @@ def test_all_callers_that_enable_it_at_once_succeed(tmp_path: Path, files: int) 
         return mine.set_properties(TRACKED)
 
     with ThreadPoolExecutor(8) as pool:
-        assert set(pool.map(enable, range(8))) == {table.version}
+        assert set(pool.map(enable, range(8))) == {table.refresh()}
     assert [entry.operation for entry in table.history()].count("SET TBLPROPERTIES") == 1
     append(table, [files])
     assert sorted(own for own, _ in tracked(table).values()) == list(range(files + 1))

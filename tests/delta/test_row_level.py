@@ -176,7 +176,7 @@ def test_processes_that_delete_their_own_rows_of_a_file_all_commit(tmp_path: Pat
     said = [writer.communicate(timeout=120)[0] for writer in writers]
     assert [writer.returncode for writer in writers] == [0] * PROCESSES
     assert all(answer.decode().split() == ["100"] * DELETES for answer in said)
-    assert table.version == 1 + PROCESSES * DELETES
+    assert table.refresh() == 1 + PROCESSES * DELETES
     assert ids(table) == list(range(PROCESSES * DELETES * 100, ROWS))
 
 

@@ -118,5 +118,5 @@ def test_sparks_tables_open_and_take_appends(tmp_path: Path, worker: Worker) -> 
     table.checkpoint()
     assert worker.sql(f"select id from {path} order by id") == expected
     worker.sql(f"insert into {path} values (200, date'2027-01-01', 'later')")
-    assert table.version == table.history(1)[0].version
+    assert table.refresh() == table.history(1)[0].version
     assert sorted(read_deltalake(tmp_path / "t")["id"].to_pylist()) == [1, 3, 4, 100, 200]

@@ -76,12 +76,14 @@ def test_vectors_of_both_are_of_one_table(tmp_path: Path, worker: Worker) -> Non
         table.delete([("id", "in", mine[: 10 if number % 3 == 0 else None])])
         left -= set(mine[: 10 if number % 3 == 0 else None])
         worker.sql(f"delete from {path} where id % 13 = {number} and part = 'a'")
+        table.refresh()
         left -= {n for n in range(3000) if n % 13 == number}
         assert there(worker, path) == sorted(left)
         assert sorted(ids(table)) == sorted(left)
     table.checkpoint()
     assert there(worker, path, "id > 5000") == [n for n in sorted(left) if n > 5000]
     worker.sql(f"delete from {path} where part = 'b'")
+    table.refresh()
     assert sorted(ids(table)) == [n for n in sorted(left) if n < 3000]
 
 
@@ -90,9 +92,11 @@ def test_sparks_purge_and_restore_go_on_from_marks(tmp_path: Path, worker: Worke
     table = made(tmp_path / "t")
     table.delete([("id", "in", list(range(0, 600, 2)))])
     worker.sql(f"reorg table {path} apply (purge)")
+    table.refresh()
     assert [file.deleted_rows for file in table.files()] == [0]
     assert sorted(ids(table)) == there(worker, path)
     worker.sql(f"restore table {path} to version as of 2")
+    table.refresh()
     assert [file.deleted_rows for file in table.files()] == [300]
     assert sorted(ids(table)) == there(worker, path)
 

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import os
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
 import spillway.delta
-from spillway.errors import SchemaError
+from spillway.errors import SchemaError, VersionNotFoundError
 
 from .conftest import rows
 from .logs import log_of
@@ -90,6 +92,7 @@ def test_a_mapping_that_spark_turns_on_later(tmp_path: Path, worker: Worker) -> 
     worker.sql(f"alter table {path} drop column note")
     worker.sql(f"alter table {path} add column (note bigint)")
     worker.sql(f"insert into {path} values (3, 30)")
+    table.refresh()
     expected = [{"id": 1, "note": None}, {"id": 2, "note": None}, {"id": 3, "note": 30}]
     assert sorted(pa.table(table.scan()).to_pylist(), key=lambda row: row["id"]) == expected
     assert pa.table(table.scan(where=[("note", "=", None)])).num_rows == 2
@@ -229,3 +232,26 @@ def test_dates_and_times_of_the_old_calendar(tmp_path: Path, worker: Worker, kin
     finally:
         for name, value in before.items():
             worker.sql(f"set spark.sql.{name}={value}")
+
+
+def test_a_time_names_the_version_that_spark_reads(tmp_path: Path, worker: Worker) -> None:
+    table = spillway.delta.create(tmp_path / "t", pa.schema({"id": pa.int64()}))
+    for number in range(1, 5):
+        table.append_rows([{"id": number}])
+    # Delta reads no versions from before the retention of files that left the table.
+    start = dt.datetime.now(dt.UTC).replace(microsecond=0) - dt.timedelta(hours=1)
+    # The times of files do not rise.
+    for version, milliseconds in enumerate([0, 50, 50, 20, 90]):
+        time_ns = int(start.timestamp()) * 10**9 + milliseconds * 10**6
+        os.utime(log_of(table) / f"{version:020}.json", ns=(time_ns, time_ns))
+    for milliseconds in (0, 49, 50, 51, 52, 90):
+        time = start + dt.timedelta(milliseconds=milliseconds)
+        query = f"select count(*) from delta.`{tmp_path}/t` timestamp as of '{time.isoformat()}'"
+        ((count,),) = worker.sql(query)
+        assert pa.table(table.scan(version=time)).num_rows == count
+    for milliseconds in (-1, 91):
+        time = start + dt.timedelta(milliseconds=milliseconds)
+        with pytest.raises(RuntimeError, match=r"(?i)timestamp"):
+            worker.sql(f"select * from delta.`{tmp_path}/t` timestamp as of '{time.isoformat()}'")
+        with pytest.raises(VersionNotFoundError):
+            table.scan(version=time)

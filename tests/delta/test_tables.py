@@ -625,6 +625,9 @@ def test_a_version_is_not_hidden_by_what_comes_after(
             message = f"{version}: no such device"
             raise OSError(message)
 
+        def unpin(self) -> None:
+            """Forget the version, as a table does that has committed."""
+
     append = table.append()
     append._table = Broken()  # type: ignore[assignment]
     append.write(batch("a", 1))

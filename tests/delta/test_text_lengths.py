@@ -98,6 +98,7 @@ def by_merge(table: spillway.delta.Table, row: dict[str, Any]) -> None:
 
 def by_overwrite(table: spillway.delta.Table, row: dict[str, Any]) -> None:
     spillway.delta.write(table.path, pa.Table.from_pylist([row], SCHEMA), mode="overwrite")
+    table.refresh()
 
 
 def by_part(table: spillway.delta.Table, row: dict[str, Any]) -> None:

@@ -211,6 +211,7 @@ def test_a_file_that_no_version_names_yet_stays_for_a_day(tmp_path: Path) -> Non
     assert len(vacuum(other).files) == 5
     add = spillway.delta.AddFile("part=a/new.parquet", size, partition_values={"part": "a"})
     table.commit(adds=[add])
+    other.refresh()
     assert sorted(ids(other)) == [*range(40, 500), 1000]
     then = time.time() - 86_400 - 60
     for name, age in (("young", 60), ("old", 0)):

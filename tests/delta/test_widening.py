@@ -267,6 +267,7 @@ def test_a_column_that_is_widened_while_the_table_is_open_is_read_in_its_new_typ
     add = write_file(folder, "1.parquet", [2**40], "long")
     log = folder / "_delta_log" / f"{2:020}.json"
     log.write_text("".join(json.dumps(line) + "\n" for line in (second, add)))
+    table.refresh()
     found = pa.table(table.scan(where=[("x", ">=", 1)]))
     assert found.schema.types == [pa.int64()]
     assert pc.sum(found["x"]).as_py() == 1 + 2**40

@@ -61,8 +61,9 @@ class Append(WithBlock):
     def write(self, data: ArrowStream | ArrowArray) -> None:
         """Write a table, a data frame, a record batch or a stream of them.
 
-        Columns go by name. Those that the table has and the rows have not are null; integers and floats
-        widen; timestamps become microseconds. The first batch says which columns the append has.
+        Columns go by name, and so do the fields of structs. Those that the table has and the rows have not
+        are null; integers and floats widen; timestamps become microseconds. The first batch says which
+        columns the append has.
 
         Args:
             data: Anything with ``__arrow_c_stream__`` (preferred) or ``__arrow_c_array__``.
@@ -196,6 +197,8 @@ class Append(WithBlock):
                 if isinstance(doubt, CommitUnknown):
                     self.token = doubt.token
             raise
+        finally:
+            self._table.unpin()
         self.version = version
         timer.log("append", version)
         _checkpoint_when_due(self._table, version)
@@ -238,7 +241,10 @@ class Append(WithBlock):
 
         timer = CommitTimer(self._native, self._table.root, logging.DEBUG)
         timeout = self._timeout if timeout is None else timeout
-        outcome, cancelled = await ended(self._native, self._table, timeout)
+        try:
+            outcome, cancelled = await ended(self._native, self._table, timeout)
+        finally:
+            self._table.unpin()
         if isinstance(outcome, BaseException):
             if isinstance(outcome, CommitUnknown):
                 self.token = outcome.token

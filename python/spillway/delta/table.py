@@ -18,6 +18,9 @@ from spillway.delta._commit_logging import CommitTimer
 from spillway.delta._expressions import Expressions, check_text, is_expression
 from spillway.delta._input import opened
 from spillway.delta._merging import check_clauses, prepared
+from spillway.delta._polars import lazy_frame
+from spillway.delta._pyarrow_dataset import dataset_of
+from spillway.delta._versions import number_of
 from spillway.delta.append import Append, _checkpoint_when_due
 from spillway.delta.changes import Changes
 from spillway.delta.clauses import when_matched_update, when_not_matched_insert
@@ -41,7 +44,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Unpack
 
+    import polars as pl
     import pyarrow.compute as pc
+    import pyarrow.dataset as ds
 
     from spillway.aio import AsyncAppend
     from spillway.delta.clauses import MergeClause
@@ -49,15 +54,18 @@ if TYPE_CHECKING:
     from spillway.types import (
         AppendKeywords,
         ArrowArray,
+        ArrowFileSystem,
         ArrowSchema,
         ArrowStream,
         Condition,
         CreateMode,
         Data,
         Extra,
+        FsspecFileSystem,
         OnError,
         SchemaMode,
         Value,
+        Version,
         WriteMode,
         WriterKeywords,
     )
@@ -72,9 +80,15 @@ _log = logging.getLogger("spillway.delta")
 class Table:
     """A Delta table that is open; `create` and `open` make one.
 
-    Everything that is asked of it is answered for its newest version. Threads may share it, and threads that
-    open the same table share what is below: their commits are combined. A forked child may go on using it,
-    and pickled, it opens the table where it arrives; the pickle holds its ``storage_options``.
+    What it says of the table is of one version: `version`, `schema`, all other properties, and, without a
+    version of their own, `files`, `scan`, `to_polars` and `to_pyarrow_dataset`. That is the version that it
+    was opened at, until `refresh`, or until it commits or tries to: then it is the newest one at the next
+    question. Commits start from the newest version all the same, and `history`, `changes` and
+    `transaction_version` are answered for it.
+
+    Threads may share it, and threads that open the same table share what is below: their commits are
+    combined. A forked child may go on using it, from the version that is the newest by then; pickled, it
+    opens the table where it arrives, and the pickle holds its ``storage_options``.
     """
 
     def __init__(self, native: _native.DeltaTable, storage_options: Mapping[str, str] | None = None) -> None:
@@ -94,8 +108,31 @@ class Table:
 
     @property
     def version(self) -> int:
-        """The newest version."""
+        """The version that the properties are of."""
         return self._native.version()
+
+    def refresh(self) -> int:
+        """Look for versions of other writers, and answer for the newest one from now on.
+
+        Returns:
+            Its number.
+
+        Raises:
+            TableNotFoundError: The table was deleted, moved or replaced.
+
+        Example:
+            >>> import pyarrow as pa, spillway.delta
+            >>> schema = pa.schema({"id": pa.int64()})
+            >>> table = spillway.delta.create("arrivals", schema)
+            >>> other = spillway.delta.open("arrivals")  # as another process has it
+            >>> other.append_rows([{"id": 1}])
+            1
+            >>> table.version, len(table.files())
+            (0, 0)
+            >>> table.refresh(), len(table.files())
+            (1, 1)
+        """
+        return self._native.refresh()
 
     @property
     def schema(self) -> _native.DeltaSchema:
@@ -126,16 +163,23 @@ class Table:
         """The table's own id, which no other table has."""
         return self._native.state()["id"]
 
-    def files(self, version: int | None = None) -> list[TableFile]:
-        """Return the data files of a version; of the newest without one.
+    def files(self, version: Version | None = None) -> list[TableFile]:
+        """Return the data files of a version; of `Table.version` without one.
 
         Partition values and statistics have the names that the columns have in that version, also in a table
         with column mapping.
 
+        Args:
+            version: As in `scan`.
+
         Raises:
+            OptionError: A time has no time zone.
             VersionNotFoundError: The version is not, or no longer, there.
         """
-        return [TableFile.of(file) for file in self._native.files(version)]
+        return [TableFile.of(file) for file in self._native.files(self._number(version))]
+
+    def _number(self, version: Version | None) -> int | None:
+        return None if version is None else number_of(version, self._native)
 
     @checks_arguments
     def scan(
@@ -143,7 +187,7 @@ class Table:
         columns: Sequence[str] | None = None,
         *,
         where: str | Sequence[Condition] = (),
-        version: int | None = None,
+        version: Version | None = None,
     ) -> Scan:
         """Plan the reading of rows: ``pyarrow.table(table.scan(["time"], where="service = 'api'"))``.
 
@@ -160,16 +204,18 @@ class Table:
                 of conditions that all hold: column, operator (``=``, ``!=``, ``<``, ``<=``, ``>``, ``>=``,
                 ``in``) and value. None goes with ``=`` and ``!=``. Decimals, binary values and nested columns
                 have none; a text may name fields of structs and decimals.
-            version: The version to read; the newest, without it.
+            version: The version to read, by its number or by a time at which it was the newest: a datetime
+                with a time zone, or a text such as ``"2026-11-20T12:00:00Z"``. Without it, `Table.version`.
 
         Raises:
             OptionError: A text is not understood, with the place in it; a condition is none, or its value
-                does not fit its column.
+                does not fit its column; a time has no time zone.
             SchemaError: The table has no such column, or its rows have no ids.
             UnsupportedTableError: The table has a column mapping that its protocol does not name, or a file
                 with an absolute path. A deletion vector outside the table's folder raises it when its file is
                 read.
-            VersionNotFoundError: The version is not, or no longer, there.
+            VersionNotFoundError: The version is not, or no longer, there; or the time is before the first
+                version that can be read, or after the newest.
 
         Example:
             >>> import pyarrow as pa, spillway.delta
@@ -181,7 +227,69 @@ class Table:
             [2, 3]
         """
         names = None if columns is None else list(columns)
-        return Scan(self._native.scan(names, _conditions(where, "where"), version))
+        return Scan(self._native.scan(names, _conditions(where, "where"), self._number(version)))
+
+    @checks_arguments
+    def to_polars(self, *, version: Version | None = None) -> pl.LazyFrame:
+        """Make a LazyFrame of polars, whose query decides what is read.
+
+        The columns that it needs are read, and of the files, row groups and pages those that may hold rows of
+        its ``filter``. Comparisons, ``is_in``, ``is_between``, ``is_null`` and what combines them are passed
+        to the scan as far as it compares values as polars does; polars filters the rest. A ``head`` ends the
+        reading. Rows are those of `scan`, without those that deletion vectors mark.
+
+        Args:
+            version: As in `scan`. The frame has the rows of that version, whenever it is collected.
+
+        Raises:
+            MissingExtraError: polars or pyarrow is not installed.
+            SpillwayError: As `scan`.
+
+        Example:
+            >>> import polars as pl, pyarrow as pa, spillway.delta
+            >>> table = spillway.delta.create("trips", pa.schema({"id": pa.int64(), "km": pa.float64()}))
+            >>> table.append_rows([{"id": 1, "km": 2.5}, {"id": 2, "km": 40.0}])
+            1
+            >>> table.to_polars().filter(pl.col("km") > 10).select("id").collect().rows()
+            [(2,)]
+        """
+        number = self._number(version)
+        return lazy_frame(self._native, self.version if number is None else number)
+
+    @checks_arguments
+    def to_pyarrow_dataset(
+        self,
+        *,
+        version: Version | None = None,
+        filesystem: ArrowFileSystem | FsspecFileSystem | None = None,
+    ) -> ds.FileSystemDataset:
+        """Make a dataset of pyarrow of the files of a version, for what takes such datasets.
+
+        Each file has the values of its partition, and the bounds of its statistics, as an expression that
+        pyarrow leaves out files by. Rows that a deletion vector marks would be in the dataset, and mapped
+        columns would not be found, so that both are refused; `scan` reads them.
+
+        Args:
+            version: As in `scan`.
+            filesystem: A file system of pyarrow or fsspec whose root is the table. A table in an object store
+                needs one; a folder does not.
+
+        Raises:
+            MissingExtraError: pyarrow is not installed.
+            OptionError: The table is in an object store, and there is no `filesystem`.
+            UnsupportedTableError: The table maps its columns to other names, or has deleted rows in files.
+            SpillwayError: As `scan`.
+
+        Example:
+            >>> import pyarrow as pa, pyarrow.dataset as ds, spillway.delta
+            >>> schema = pa.schema({"id": pa.int64(), "shop": pa.string()})
+            >>> table = spillway.delta.create("tills", schema, partition_by="shop")
+            >>> table.append_rows([{"id": 1, "shop": "x"}, {"id": 2, "shop": "y"}])
+            1
+            >>> table.to_pyarrow_dataset().to_table(filter=ds.field("shop") == "y")["id"].to_pylist()
+            [2]
+        """
+        return dataset_of(self.scan(version=version), self.path, filesystem)
 
     @checks_arguments
     def changes(
@@ -262,7 +370,7 @@ class Table:
             app_id: The application's id. With `app_version` it makes the append idempotent: rows are not
                 written again if the table has reached that version.
             app_version: The application's own version of these rows.
-            schema_mode: ``"merge"`` adds columns that the table lacks.
+            schema_mode: ``"merge"`` adds columns that the table lacks, and fields of structs at any depth.
             timeout: Seconds that the commit may take; None waits for ever.
             user_metadata: A note for the history.
             max_file_bytes: Bytes that a data file has at most; without it ``delta.targetFileSize``, or 1 GiB.
@@ -612,6 +720,8 @@ class Table:
         """The expressions of an update, which were evaluated over no rows."""
         import pyarrow as pa  # noqa: PLC0415 - for those alone who have expressions
 
+        # The update is of the newest version.
+        self.refresh()
         given: Any = self.schema
         found = Expressions("set has an expression for {}", "set", expressions)
         found.check_types(pa.schema(given).empty_table(), given)
@@ -698,6 +808,8 @@ class Table:
         # A DataFrame of Spark: its own stream refuses timestamps (PySpark 4.2), and takes partitions in turn.
         collect = getattr(source, "toArrow", None)
         rows = _native.RowSource(source if collect is None else collect())
+        # The merge is of the newest version.
+        self.refresh()
         given, evaluate = prepared(chosen, keys, self.schema, rows)
         timer = self._timer()
         done = self._native.merge_rows(rows, keys, given, evaluate, writer_options, user_metadata, timeout)
@@ -1026,20 +1138,27 @@ class Table:
         return self._committed("TRUNCATE", self._timer(), self._native.truncate(timeout))
 
     @checks_arguments
-    def restore(self, version: int, *, timeout: float | None = _TIMEOUT) -> int:
+    def restore(self, version: Version, *, timeout: float | None = _TIMEOUT) -> int:
         """Make the table what it was at an older version.
+
+        Args:
+            version: The version, by its number or by a time, as in `scan`.
+            timeout: Seconds that it may take; None waits for ever.
 
         Returns:
             The new version, which has the old one's rows, schema, properties and clustering columns.
 
         Raises:
-            VersionNotFoundError: The version, a data file of it or a deletion vector is gone.
+            OptionError: A time has no time zone.
+            VersionNotFoundError: The version, a data file of it or a deletion vector is gone; or there was no
+                version at the time, as in `scan`.
             CommitConflict: A concurrent transaction added or removed rows.
             UnsupportedTableError: The table asks its writers for a feature that is not built; or it was
                 partitioned, and has the feature ``clustering`` now, with which no table may be; or
                 ``delta.enableRowTracking`` was changed since.
         """
-        return self._committed("RESTORE", self._timer(), self._native.restore(version, timeout))
+        number = number_of(version, self._native)
+        return self._committed("RESTORE", self._timer(), self._native.restore(number, timeout))
 
     def commit_stats(self) -> CommitStats:
         """Count the versions that this process tried to write, and wrote, since it opened the table first.
@@ -1207,8 +1326,8 @@ def write(  # noqa: PLR0913 - all in one call
         partition_by: As `create`, for a table that is made.
         where: The rows that are overwritten: conditions on partition columns, which the new rows must
             meet, such as ``"day = DATE '2026-11-20'"`` or ``[("day", "=", "2026-11-20")]``.
-        schema_mode: ``"merge"`` adds columns that the table lacks. Dicts bring none: a key that the table
-            lacks makes a row bad.
+        schema_mode: ``"merge"`` adds columns that the table lacks, and fields of structs at any depth. Dicts
+            bring none: a key that the table lacks makes a row bad.
         properties: As `create`, for a table that is made.
         timeout: Seconds that it may take; None waits for ever.
         user_metadata: A note for the history.

@@ -94,8 +94,8 @@ class ReadSet:
     """The part of a table that a transaction read, so that it conflicts with changes to it.
 
     Args:
-        version: The version that was read. Without it, the one that `Table.version` or `Table.files` gave
-            last, or that the table had when it was opened: threads that share a `Table` should name it.
+        version: The version that was read. Without it, `Table.version` as it was when the table was asked
+            last: threads that share a `Table` should name it.
         files: Files that were read, as `TableFile.path` has them.
         where: Rows that were looked for: those for which the conditions hold, a text in SQL or a list, as
             `Table.scan` takes them. A concurrent transaction conflicts if it adds a file that may hold such

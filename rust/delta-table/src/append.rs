@@ -169,11 +169,13 @@ impl Open {
     }
 }
 
-/// Returns true if the table can take the files' column as it is. Files are not written again.
+/// Returns true if the table can take the files' column as it is, once it has the fields that are new. Files are not
+/// written again.
 fn holds_as_written(schema: &TableSchema, column: &Column) -> bool {
-    schema
-        .column(&column.name)
-        .is_none_or(|now| now.kind == column.kind && (now.nullable || !column.nullable))
+    schema.column(&column.name).is_none_or(|now| {
+        let merged = now.kind.merged(&column.kind);
+        (now.nullable || !column.nullable) && merged.is_some_and(|merged| merged.is_grown_from(&column.kind))
+    })
 }
 
 fn check_one_type(schema: &TableSchema, written: &TableSchema) -> Result<()> {
@@ -1209,12 +1211,12 @@ impl Append {
         for written in &all {
             check_one_type(&schema, written)?;
         }
-        let changes = schema.columns.len() > head.schema.columns.len();
+        let changes = schema != head.schema;
         Ok((schema, changes))
     }
 
     /// The table's schema with one more part in it. Parts that are attached already are not looked at again: merging
-    /// changes no column that is there.
+    /// adds columns and fields alone, which their files may lack.
     fn merged_with(&self, part: &Part) -> Result<Merged> {
         let has_own = self.writer.open.is_some();
         let mut schema = match &self.merged {

@@ -267,7 +267,10 @@ impl Table {
         transaction.reads.whole_table = true;
         transaction.isolation = snapshot.isolation()?;
         transaction.operation = operation;
-        shared.commit(transaction, patience)
+        let version = shared.commit(transaction, patience)?;
+        // The handle is pinned to what is replaced.
+        self.unpin();
+        Ok(version)
     }
 }
 

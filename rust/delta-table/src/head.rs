@@ -261,6 +261,15 @@ pub(crate) fn but_files(log: &LogDir, version: Version, body: &[u8]) -> Result<V
     Ok(kept)
 }
 
+/// The in-commit timestamp that a version states.
+pub(crate) fn in_commit_timestamp(log: &LogDir, version: Version, body: &[u8]) -> Result<Option<i64>> {
+    let actions = but_files(log, version, body)?;
+    Ok(actions.into_iter().find_map(|action| match action {
+        Action::CommitInfo(info) => info.in_commit_timestamp,
+        _ => None,
+    }))
+}
+
 /// Metadata keys of columns whose values a writer must compute.
 const COMPUTED: [&str; 2] = ["delta.generationExpression", "delta.identity.start"];
 

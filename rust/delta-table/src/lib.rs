@@ -27,6 +27,7 @@ mod foreign_fields;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
+mod grown;
 pub mod head;
 mod indexed;
 mod interval;
@@ -40,6 +41,7 @@ mod near;
 mod operations;
 mod optimize;
 mod parsed;
+mod pinned;
 mod place;
 mod planned;
 mod properties;
@@ -56,6 +58,7 @@ mod stats;
 mod table;
 #[cfg(test)]
 mod tests;
+mod times;
 mod turn;
 mod update;
 mod vacuum;

@@ -25,7 +25,7 @@ use crate::table::{Table, or_late, patient};
 /// The part of the table that a transaction read.
 #[derive(Debug, Clone, Default)]
 pub struct ReadSet {
-    /// The version that was read. The default is the last version that the handle returned to its caller.
+    /// The version that was read. The default is the last version that the handle was pinned to.
     pub version: Option<Version>,
     /// Everything.
     pub whole_table: bool,

@@ -26,6 +26,9 @@ pub(crate) const TARGET_FILE_SIZE: &str = "delta.targetFileSize";
 
 pub(crate) const IN_COMMIT_TIMESTAMPS: &str = "delta.enableInCommitTimestamps";
 
+/// The property that names the first version with in-commit timestamps, where they began in the middle of a table.
+pub(crate) const IN_COMMIT_TIMESTAMPS_FROM: &str = "delta.inCommitTimestampEnablementVersion";
+
 /// Properties that need a feature where they are true: the property, the feature, and true if readers must know it.
 const FEATURES: [(&str, &str, bool); 6] = [
     ("delta.appendOnly", "appendOnly", false),

@@ -161,8 +161,8 @@ impl Table {
     /// there where the table has it.
     pub fn scan(&self, options: &ScanOptions) -> Result<Scan> {
         let snapshot = match options.version {
-            None => self.look()?,
-            Some(version) => Arc::new(self.snapshot_at(version)?),
+            None => self.snapshot()?,
+            Some(version) => self.snapshot_of(version)?,
         };
         let (columns, tracked) = answered(&snapshot, options.columns.as_deref())?;
         let question = Question::of(&snapshot, &options.conditions, "where")?;

@@ -7,6 +7,7 @@ use delta_commit::schema::{check_mapped_schema, check_schema, json_of_schema};
 use serde_json::{Map, Value, json};
 
 use crate::error::{Result, TableError};
+use crate::grown;
 use crate::mapping::Mapping;
 use crate::widening::widens;
 
@@ -131,8 +132,9 @@ impl Kind {
         matches!(self, Self::Primitive(Primitive::String | Primitive::Binary))
     }
 
-    /// Returns true if every value of `other` can be stored as this type unchanged.
-    fn holds(&self, other: &Self) -> bool {
+    /// Returns true if every value of `other` can be stored as this type unchanged. Fields of structs go by name, and
+    /// those that `other` lacks are null.
+    pub(crate) fn holds(&self, other: &Self) -> bool {
         use Primitive::{Byte, Double, Float, Integer, Long, Short};
         match (self, other) {
             (Self::Primitive(to), Self::Primitive(from)) => {
@@ -149,13 +151,7 @@ impl Kind {
                 to_scale >= from_scale
                     && i16::from(*to) - i16::from(*to_scale) >= i16::from(*from) - i16::from(*from_scale)
             }
-            (Self::Struct(to), Self::Struct(from)) => {
-                to.len() == from.len()
-                    && to
-                        .iter()
-                        .zip(from)
-                        .all(|(to, from)| to.name == from.name && to.kind.holds(&from.kind))
-            }
+            (Self::Struct(to), Self::Struct(from)) => grown::hold(to, from),
             (Self::Array(to, _), Self::Array(from, _)) => to.holds(from),
             (Self::Map(key, value, _), Self::Map(from_key, from_value, _)) => {
                 key.holds(from_key) && value.holds(from_value)
@@ -630,23 +626,24 @@ impl TableSchema {
         Ok(())
     }
 
-    /// This schema with the columns of `other` that it lacks; none when it lacks none.
+    /// This schema with the columns of `other` that it lacks, and the fields of their structs; none when it lacks none.
     ///
     /// # Errors
     /// [`delta_commit::CommitError::Schema`] when a column has another type there.
     pub fn merged(&self, other: &Self) -> Result<Option<Self>> {
         let mut merged = self.clone();
         for column in &other.columns {
-            match self.column(&column.name) {
-                Some(known) => check_kind(known, column)?,
-                None => merged.columns.push(Column {
-                    // Rows that are there have no value in it.
-                    nullable: true,
-                    ..column.clone()
-                }),
+            let known = merged.columns.iter_mut().find(|known| known.name == column.name);
+            let Some(known) = known else {
+                merged.columns.push(column.for_older_rows());
+                continue;
+            };
+            match known.kind.merged(&column.kind) {
+                Some(kind) => known.kind = kind,
+                None => return Err(misfit(known, column)),
             }
         }
-        if merged.columns.len() == self.columns.len() {
+        if merged == *self {
             return Ok(None);
         }
         check_schema(&merged.to_json())?;
@@ -663,13 +660,23 @@ fn check_kind(known: &Column, given: &Column) -> Result<()> {
     if known.kind.holds(&given.kind) {
         return Ok(());
     }
-    Err(TableError::column(
+    Err(misfit(known, given))
+}
+
+fn misfit(known: &Column, given: &Column) -> TableError {
+    let is_new_field = known.kind.merged(&given.kind).is_some();
+    let advice = if is_new_field {
+        "to add its new fields, write with schema_mode=\"merge\""
+    } else {
+        "cast it first"
+    };
+    TableError::column(
         &known.name,
         format!(
-            "the column {:?} is {} in the table, and the rows have {}: cast it first",
+            "the column {:?} is {} in the table, and the rows have {}: {advice}",
             known.name,
             known.kind.to_json(),
             given.kind.to_json()
         ),
-    ))
+    )
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use delta_commit::actions::{Action, Metadata};
+use delta_commit::actions::Metadata;
 use delta_commit::log::{BEFORE_FIRST, StoreError, StoreErrorKind};
 use delta_commit::{
     BootTime, CommitError, CommitStats, Committer, Outcome, Patience, Posted, Precedence, Start, Token,
@@ -21,8 +21,9 @@ use crate::cleanup;
 use crate::coalesce::Pool;
 use crate::create::before_first;
 use crate::error::{Result, TableError};
-use crate::head::{Head, Known, KnownReplay, but_files};
+use crate::head::{Head, Known, KnownReplay, but_files, in_commit_timestamp};
 use crate::log_dir::{Damaged, Loaded, LogDir, Witness};
+use crate::pinned::Pinned;
 use crate::place::{Folder, Place};
 use crate::row_change::Waiting;
 use crate::row_ids;
@@ -59,8 +60,10 @@ struct Opened {
 pub struct Table {
     pub(crate) place: Arc<dyn Place>,
     shared: PerProcess<Mutex<Arc<Shared>>>,
-    /// The newest version that the caller was shown.
-    seen: AtomicI64,
+    /// The version that the caller is shown.
+    pub(crate) pinned: PerProcess<Mutex<Pinned>>,
+    /// The last version that the caller was shown.
+    pub(crate) seen: AtomicI64,
 }
 
 /// The state of a table that all handles in one process share.
@@ -146,18 +149,14 @@ pub(crate) fn or_late(error: TableError, patience: &mut Patience<'_>) -> TableEr
 }
 
 /// The in-commit timestamp of a version, which checkpoints do not hold. Those of later versions rise above it.
-fn in_commit_timestamp(log: &LogDir, head: &Head) -> Result<Option<i64>> {
+fn newest_in_commit_timestamp(log: &LogDir, head: &Head) -> Result<Option<i64>> {
     if head.in_commit_timestamp.is_some() {
         return Ok(head.in_commit_timestamp);
     }
-    let Some(body) = log.read(head.version)? else {
-        return log.timestamp_of_checkpoint(head.version);
-    };
-    let actions = but_files(log, head.version, &body)?;
-    Ok(actions.into_iter().find_map(|action| match action {
-        Action::CommitInfo(info) => info.in_commit_timestamp,
-        _ => None,
-    }))
+    match log.read(head.version)? {
+        Some(body) => in_commit_timestamp(log, head.version, &body),
+        None => log.timestamp_of_checkpoint(head.version),
+    }
 }
 
 /// The versions from one checkpoint to the next, where the last one has so many actions: a multiple of `interval`.
@@ -238,7 +237,7 @@ impl Shared {
         let head = &known.head;
         let in_commit_timestamp = if head.metadata.is_enabled("delta.enableInCommitTimestamps") {
             // Without a time that is known, the clock alone says how they rise.
-            Some(in_commit_timestamp(&log, head)?.unwrap_or(0))
+            Some(newest_in_commit_timestamp(&log, head)?.unwrap_or(0))
         } else {
             None
         };
@@ -691,12 +690,15 @@ impl Table {
     /// As [`open`](Self::open).
     pub fn open_at(place: Arc<dyn Place>) -> Result<Self> {
         let shared = Shared::open(&place, &mut looking(place.as_ref()))?;
-        let own = PerProcess::new();
-        let seen = AtomicI64::new(shared.head().version);
+        let (own, pinned) = (PerProcess::new(), PerProcess::new());
+        let head = shared.head();
+        let seen = AtomicI64::new(head.version);
         own.get_or_init(|| Mutex::new(Arc::clone(&shared)));
+        pinned.get_or_init(|| Mutex::new(Pinned::to(head)));
         Ok(Self {
             place,
             shared: own,
+            pinned,
             seen,
         })
     }
@@ -709,6 +711,7 @@ impl Table {
         Self {
             place,
             shared: own,
+            pinned: PerProcess::new(),
             seen: AtomicI64::new(BEFORE_FIRST),
         }
     }
@@ -760,14 +763,12 @@ impl Table {
         snapshot.map_err(|error| or_late(error, patience))
     }
 
-    /// The newest version, for a caller that bases a commit on it: see [`ReadSet`](crate::ReadSet).
+    /// The newest version.
     ///
     /// # Errors
     /// As [`head`](Self::head).
     pub fn version(&self) -> Result<Version> {
-        let version = self.head()?.version;
-        self.seen.store(version, Ordering::Release);
-        Ok(version)
+        Ok(self.head()?.version)
     }
 
     /// The version of an application's last transaction.
@@ -777,16 +778,6 @@ impl Table {
     pub fn transaction_version(&self, app_id: &str) -> Result<Option<i64>> {
         let shared = self.shared()?;
         Ok(shared.progress(app_id, &mut shared.looking())?.1)
-    }
-
-    /// The table and its files at the newest version, for such a caller.
-    ///
-    /// # Errors
-    /// As [`head`](Self::head).
-    pub fn look(&self) -> Result<Arc<Snapshot>> {
-        let snapshot = self.snapshot()?;
-        self.seen.store(snapshot.version, Ordering::Release);
-        Ok(snapshot)
     }
 
     pub(crate) fn seen(&self) -> Version {

@@ -320,9 +320,9 @@ impl DeltaTable {
         self.table.root().as_os_str().to_os_string()
     }
 
-    /// The protocol, metadata and properties of the newest version, as a dict.
+    /// The protocol, metadata and properties of the pinned version, as a dict.
     fn state<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let head = detached(py, || Ok(self.table.head()?))?;
+        let head = detached(py, || Ok(self.table.pinned_head()?))?;
         let state = PyDict::new(py);
         let metadata = &head.metadata;
         state.set_item("version", head.version)?;
@@ -336,15 +336,30 @@ impl DeltaTable {
         Ok(state)
     }
 
-    /// The columns that the newest version is clustered by.
+    /// The columns that the pinned version is clustered by.
     fn clustering_columns(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        detached(py, || Ok(self.table.head()?.clustering_columns()?))
+        detached(py, || Ok(self.table.pinned_head()?.clustering_columns()?))
+    }
+
+    /// Pins the table to its newest version, and returns the number of that.
+    fn refresh(&self, py: Python<'_>) -> PyResult<i64> {
+        detached(py, || Ok(self.table.refresh()?.version))
+    }
+
+    /// Unpins the table: the next question pins it to the newest version. Does no I/O.
+    fn unpin(&self) {
+        self.table.unpin();
+    }
+
+    /// The version that was the newest at a time, in milliseconds since the epoch.
+    fn version_at(&self, py: Python<'_>, time: i64) -> PyResult<i64> {
+        detached(py, || Ok(self.table.version_at(time)?))
     }
 
     /// Changes the columns that the table is clustered by.
     fn cluster_by(&self, py: Python<'_>, columns: Vec<String>, timeout: Option<f64>) -> PyResult<i64> {
         let caller = Caller::of(py, timeout)?;
-        detached(py, move || {
+        self.committed(py, move || {
             caller.commit(|patience, _| self.table.cluster_by(&columns, patience))
         })
     }
@@ -357,7 +372,7 @@ impl DeltaTable {
         timeout: Option<f64>,
     ) -> PyResult<i64> {
         let caller = Caller::of(py, timeout)?;
-        detached(py, move || {
+        self.committed(py, move || {
             caller.commit(|patience, _| self.table.set_properties(&properties, patience))
         })
     }
@@ -372,7 +387,7 @@ impl DeltaTable {
     ) -> PyResult<i64> {
         let (reader, committer) = (Caller::of(py, None)?, Caller::of(py, timeout)?);
         let (name, expression) = (name.to_owned(), expression.to_owned());
-        detached(py, move || {
+        self.committed(py, move || {
             upkeep::constrain(&self.table, &name, &expression, reader, committer)
         })
     }
@@ -381,29 +396,29 @@ impl DeltaTable {
     fn drop_constraint(&self, py: Python<'_>, name: &str, timeout: Option<f64>) -> PyResult<i64> {
         let caller = Caller::of(py, timeout)?;
         let name = name.to_owned();
-        detached(py, move || {
+        self.committed(py, move || {
             caller.commit(|patience, _| self.table.drop_constraint(&name, patience))
         })
     }
 
-    /// The newest version's number.
+    /// The pinned version's number.
     fn version(&self, py: Python<'_>) -> PyResult<i64> {
-        detached(py, || Ok(self.table.version()?))
+        detached(py, || Ok(self.table.pinned_head()?.version))
     }
 
-    /// The files of a version, by default the newest, as dicts.
+    /// The files of a version, by default the pinned one, as dicts.
     fn files<'py>(&self, py: Python<'py>, version: Option<i64>) -> PyResult<Bound<'py, PyList>> {
         let snapshot = detached(py, move || {
             Ok(match version {
-                None => self.table.look()?,
-                Some(version) => Arc::new(self.table.snapshot_at(version)?),
+                None => self.table.pinned_snapshot()?,
+                Some(version) => self.table.snapshot_of(version)?,
             })
         })?;
         let files = snapshot.files().map(|add| file_dict(py, &snapshot.named(add)));
         PyList::new(py, files.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// Plans a scan of a version, by default the newest.
+    /// Plans a scan of a version, by default the pinned one.
     fn scan<'py>(
         &self,
         py: Python<'py>,
@@ -411,12 +426,17 @@ impl DeltaTable {
         given: Given,
         version: Option<i64>,
     ) -> PyResult<Bound<'py, DeltaScan>> {
-        let options = ScanOptions {
-            columns,
-            conditions: given.0,
-            version,
-        };
-        let scan = detached(py, move || Ok(self.table.scan(&options)?))?;
+        let scan = detached(py, move || {
+            let version = match version {
+                None => self.table.pinned_head()?.version,
+                Some(version) => version,
+            };
+            Ok(self.table.scan(&ScanOptions {
+                columns,
+                conditions: given.0,
+                version: Some(version),
+            })?)
+        })?;
         DeltaScan::of(py, scan)
     }
 
@@ -488,7 +508,7 @@ impl DeltaTable {
     /// Removes the files that conditions on partition columns choose.
     fn delete(&self, py: Python<'_>, given: Given, timeout: Option<f64>) -> PyResult<i64> {
         let caller = Caller::of(py, timeout)?;
-        detached(py, move || {
+        self.committed(py, move || {
             caller.commit(|patience, _| upkeep::anew(&self.table, || self.table.delete(&given.0, patience)))
         })
     }
@@ -504,7 +524,7 @@ impl DeltaTable {
     ) -> PyResult<Changed> {
         let writer_options = options.validated(py)?;
         let caller = Changing::of(py, timeout)?;
-        detached(py, move || {
+        self.committed(py, move || {
             caller.change(&self.table, |go_on| {
                 self.table
                     .prepare_delete(&given.0, user_metadata.clone(), &writer_options, go_on)
@@ -528,7 +548,7 @@ impl DeltaTable {
         let writer_options = options.validated(py)?;
         let caller = Changing::of(py, timeout)?;
         let literals = literals_of(py, &self.table, literals, "set")?;
-        detached(py, move || {
+        self.committed(py, move || {
             Evaluation::new(evaluate).run(|evaluate| {
                 caller.change(&self.table, |go_on| {
                     let values = NewValues {
@@ -565,7 +585,7 @@ impl DeltaTable {
             user_metadata,
         };
         let source = data.get();
-        detached(py, move || {
+        self.committed(py, move || {
             let (schema, batches) = source.open()?;
             let rows = caller.collect(batches)?;
             Evaluation::new(evaluate).run(|evaluate| {
@@ -598,7 +618,7 @@ impl DeltaTable {
             user_metadata,
         };
         let (writer, committer) = (Caller::of(py, None)?, Caller::of(py, timeout)?);
-        let done = detached(py, move || {
+        let done = self.committed(py, move || {
             upkeep::compact(&self.table, options, writer_options, writer, committer)
         })?;
         Ok((
@@ -634,7 +654,7 @@ impl DeltaTable {
     /// Removes all files.
     fn truncate(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<i64> {
         let caller = Caller::of(py, timeout)?;
-        detached(py, move || {
+        self.committed(py, move || {
             caller.commit(|patience, _| upkeep::anew(&self.table, || self.table.truncate(patience)))
         })
     }
@@ -642,7 +662,7 @@ impl DeltaTable {
     /// Makes the table what it was.
     fn restore(&self, py: Python<'_>, version: i64, timeout: Option<f64>) -> PyResult<i64> {
         let caller = Caller::of(py, timeout)?;
-        detached(py, move || {
+        self.committed(py, move || {
             caller.commit(|patience, _| self.table.restore(version, patience))
         })
     }
@@ -674,7 +694,7 @@ impl DeltaTable {
             ..Operation::new(operation)
         };
         let caller = Caller::of(py, timeout)?;
-        detached(py, move || {
+        self.committed(py, move || {
             caller.commit(|patience, _| self.table.commit(adds, &removes, &read, operation, patience))
         })
     }
@@ -689,7 +709,7 @@ impl DeltaTable {
         let token =
             Token::from_text(token).map_err(|error| Failure::from(TableError::from(error)).into_py(py))?;
         let caller = Caller::of(py, timeout)?;
-        let outcome = detached(py, move || {
+        let outcome = self.committed(py, move || {
             caller.wait(|patience, _| self.table.outcome(&token, patience))
         })?;
         Ok(match outcome {
@@ -739,6 +759,19 @@ impl DeltaTable {
     /// Removes versions that are past the table's retention; returns the number of files.
     fn clean_up_log(&self, py: Python<'_>) -> PyResult<usize> {
         detached(py, || Ok(self.table.clean_up_log()?))
+    }
+}
+
+impl DeltaTable {
+    /// Runs a commit without the GIL. Whatever became of it, the table is read again before the caller decides anew.
+    fn committed<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce() -> Result<T, Failure> + Send,
+    ) -> PyResult<T> {
+        let done = detached(py, work);
+        self.table.unpin();
+        done
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
-use delta_table::{Changes, Scan};
+use delta_table::{Changes, Mapping, Scan};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyList};
@@ -114,6 +114,12 @@ impl DeltaScan {
     #[getter]
     fn version(&self) -> i64 {
         self.scan.version()
+    }
+
+    /// True if the table maps its columns to other names in that version.
+    #[getter]
+    fn maps_columns(&self) -> bool {
+        self.scan.head().mapping != Mapping::None
     }
 
     /// The files that are read, as dicts.

@@ -1,0 +1,176 @@
+"""A version of a table as a dataset of pyarrow."""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import operator
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from spillway.errors import MissingExtraError, OptionError, UnsupportedTableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.dataset as ds
+
+    from spillway.delta.scan import Scan
+    from spillway.delta.types import TableFile
+    from spillway.types import ArrowFileSystem, FsspecFileSystem
+
+__all__ = ["dataset_of"]
+
+
+def dataset_of(
+    scan: Scan, root: str, filesystem: ArrowFileSystem | FsspecFileSystem | None
+) -> ds.FileSystemDataset:
+    """Make a dataset of the files of a scan.
+
+    Args:
+        scan: A scan of all columns and rows.
+        root: The table's folder or URL.
+        filesystem: A file system whose root is the table; None for a local folder.
+
+    Raises:
+        MissingExtraError: pyarrow is not installed.
+        OptionError: The table is in an object store, and there is no file system.
+        UnsupportedTableError: The files alone do not tell the rows.
+    """
+    try:
+        import pyarrow as pa  # noqa: PLC0415 - for those alone who ask for it
+        import pyarrow.dataset as ds  # noqa: PLC0415
+        from pyarrow import fs  # noqa: PLC0415
+    except ImportError as error:
+        raise MissingExtraError("pyarrow", "bench", "make a dataset") from error
+
+    files = scan.files
+    _check(scan, files)
+    if filesystem is None:
+        if "://" in root:
+            message = (
+                f"{root} is in an object store: give filesystem, one of pyarrow or fsspec whose root is the "
+                'table, such as pyarrow.fs.SubTreeFileSystem("bucket/table", pyarrow.fs.S3FileSystem())'
+            )
+            raise OptionError(message, "filesystem")
+        filesystem = fs.SubTreeFileSystem(root, fs.LocalFileSystem())
+    # What pyarrow takes, and its stubs do not.
+    given: Any = scan
+    place: Any = filesystem
+    schema = pa.schema(given)
+    # Spark writes such timestamps in nanoseconds, which do not reach as far as those of a table.
+    form = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
+    fragments: list[Any] = [
+        form.make_fragment(
+            unquote(file.path), place, partition_expression=_guarantee(file, schema), file_size=file.size
+        )
+        for file in files
+    ]
+    return ds.FileSystemDataset(fragments, schema, form, fragments[0].filesystem if fragments else None)
+
+
+def _check(scan: Scan, files: list[TableFile]) -> None:
+    instead = "use scan(), which is an Arrow stream of the rows"
+    if scan._native.maps_columns:  # noqa: SLF001 - one package
+        raise UnsupportedTableError(
+            "the table maps its columns to other names (delta.columnMapping.mode), and a dataset of pyarrow "
+            f"finds columns by their names in the files: {instead}"
+        )
+    marked = [file for file in files if file.deleted_rows]
+    if marked:
+        raise UnsupportedTableError(
+            f"deletion vectors mark rows as deleted in {len(marked)} of {len(files)} files of version "
+            f"{scan.version}, and a dataset of pyarrow would have these rows: {instead}, or purge() the "
+            "table first"
+        )
+
+
+def _guarantee(file: TableFile, schema: pa.Schema) -> pc.Expression:
+    """What is true for every row of a file: the values of its partition, and the bounds of its statistics."""
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    facts = [*_partition(file.partition_values, schema)]
+    if file.stats is not None:
+        facts += _bounds(file.stats, schema, file.partition_values)
+    return functools.reduce(operator.and_, facts) if facts else pc.scalar(True)  # noqa: FBT003 - a literal
+
+
+def _partition(values: Mapping[str, str | None], schema: pa.Schema) -> Iterator[pc.Expression]:
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    for name, text in values.items():
+        value = _partition_value(text, schema.field(name).type)
+        field = pc.field(name)
+        yield field == value if value.is_valid else field.is_null()
+
+
+def _partition_value(text: str | None, kind: pa.DataType) -> pa.Scalar[Any]:
+    """The value that a text stands for, by "Partition Value Serialization" of Delta's PROTOCOL.md."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    has_empty = pa.types.is_string(kind) or pa.types.is_binary(kind)
+    if text is None or (text == "" and not has_empty):
+        return pa.scalar(None, kind)
+    if pa.types.is_binary(kind):
+        return pa.scalar(text.encode(), kind)
+    if pa.types.is_timestamp(kind):
+        value: pa.Scalar[Any] = pa.scalar(_moment(text, kind), kind)
+    else:
+        value = pa.scalar(text).cast(kind)
+    return value
+
+
+def _moment(text: str, kind: Any) -> dt.datetime:
+    """A timestamp, in UTC where its text has no zone and its type has one."""
+    time = dt.datetime.fromisoformat(text)
+    if kind.tz is not None and time.tzinfo is None:
+        return time.replace(tzinfo=dt.UTC)
+    return time
+
+
+def _bounds(
+    stats: Mapping[str, Any], schema: pa.Schema, partition: Mapping[str, str | None]
+) -> Iterator[pc.Expression]:
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    least, greatest, nulls = (stats.get(key) or {} for key in ("minValues", "maxValues", "nullCount"))
+    rows = stats.get("numRecords")
+    for column in schema:
+        if column.name in partition:
+            continue
+        field, count = pc.field(column.name), nulls.get(column.name)
+        if rows and count == rows:
+            yield field.is_null()
+            continue
+        within = _within(field, column.type, least.get(column.name), greatest.get(column.name))
+        if within is not None:
+            yield within if count == 0 else within | field.is_null()
+
+
+def _within(field: pc.Expression, kind: pa.DataType, least: Any, greatest: Any) -> pc.Expression | None:
+    """The bounds of a column; None where the log does not have both as they are.
+
+    JSON has no exact decimals, and NaN is in no bounds of some writers.
+    """
+    import pyarrow as pa  # noqa: PLC0415
+
+    if least is None or greatest is None:
+        return None
+    bounds: tuple[Any, Any]
+    try:
+        if pa.types.is_timestamp(kind):
+            # Writers cut times to milliseconds.
+            last = _moment(greatest, kind) + dt.timedelta(milliseconds=1)
+            bounds = pa.scalar(_moment(least, kind), kind), pa.scalar(last, kind)
+        elif pa.types.is_date(kind):
+            bounds = pa.scalar(least).cast(kind), pa.scalar(greatest).cast(kind)
+        elif pa.types.is_integer(kind) or pa.types.is_string(kind):
+            bounds = pa.scalar(least, kind), pa.scalar(greatest, kind)
+        else:
+            return None
+    except (ValueError, TypeError, OverflowError, pa.ArrowException):
+        # A bound that Python has no value for, as of the year 10000, rules out nothing.
+        return None
+    return (field >= bounds[0]) & (field <= bounds[1])

@@ -1,0 +1,148 @@
+//! Versions by time: the newest one that was there at a moment.
+//!
+//! The time of a version is its in-commit timestamp where the table has them, and else the modification time of its
+//! file, made to rise from version to version ("In-Commit Timestamps" in Delta's PROTOCOL.md). Where they began in the
+//! middle of the table, the versions before have the times of their files.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+use chrono::{DateTime, SecondsFormat};
+use delta_commit::Version;
+use delta_commit::log::version_file;
+
+use crate::error::{Result, TableError};
+use crate::head::{Head, in_commit_timestamp};
+use crate::log_dir::LogDir;
+use crate::properties::{IN_COMMIT_TIMESTAMPS, IN_COMMIT_TIMESTAMPS_FROM};
+use crate::table::Table;
+
+/// The times of the versions that a log still has, in milliseconds since the epoch.
+struct Times<'a> {
+    log: &'a LogDir,
+    /// Those of the files, for versions without in-commit timestamps.
+    of_files: BTreeMap<Version, i64>,
+    versions: RangeInclusive<Version>,
+    /// The first version with an in-commit timestamp.
+    in_commit_from: Version,
+}
+
+impl<'a> Times<'a> {
+    fn of(log: &'a LogDir, head: &Head) -> Result<Self> {
+        let first = log.first_with_changes()?.ok_or_else(|| {
+            TableError::NoSuchVersion(
+                "the log has a checkpoint and no version after it, so that no version has a time: give its number"
+                    .to_owned(),
+            )
+        })?;
+        let in_commit_from = if head.metadata.is_enabled(IN_COMMIT_TIMESTAMPS) {
+            let stated = head.property(IN_COMMIT_TIMESTAMPS_FROM);
+            stated.and_then(|text| text.parse().ok()).unwrap_or(0)
+        } else {
+            Version::MAX
+        };
+        let of_files = if first < in_commit_from {
+            log.written(first)?
+        } else {
+            BTreeMap::new()
+        };
+        Ok(Self {
+            log,
+            of_files,
+            versions: first..=head.version,
+            in_commit_from,
+        })
+    }
+
+    fn of_version(&self, version: Version) -> Result<i64> {
+        if version < self.in_commit_from {
+            return self.of_files.get(&version).copied().ok_or_else(|| {
+                TableError::unsupported(
+                    "the store does not tell when the table's versions were written: give the number of a version",
+                )
+            });
+        }
+        let body = self.log.read(version)?.ok_or_else(|| {
+            TableError::NoSuchVersion(format!(
+                "version {version} was cleaned up while its time was read: ask again"
+            ))
+        })?;
+        in_commit_timestamp(self.log, version, &body)?.ok_or_else(|| {
+            let file = self.log.shown(&version_file(version));
+            TableError::Malformed(format!(
+                "{}: it has no inCommitTimestamp, and the table has {IN_COMMIT_TIMESTAMPS}=true",
+                file.display()
+            ))
+        })
+    }
+
+    /// The newest version of a range that is not after `time`, by halving: times rise.
+    fn last_by(&self, time: i64, range: RangeInclusive<Version>) -> Result<Option<Version>> {
+        let (mut from, mut to) = range.into_inner();
+        let mut found = None;
+        while from <= to {
+            let middle = from + (to - from) / 2;
+            if self.of_version(middle)? <= time {
+                found = Some(middle);
+                from = middle + 1;
+            } else {
+                to = middle - 1;
+            }
+        }
+        Ok(found)
+    }
+
+    /// The newest version at a time, as delta-spark finds it.
+    fn version_at(&self, time: i64) -> Result<Version> {
+        let (first, newest) = (*self.versions.start(), *self.versions.end());
+        // In-commit timestamps and the times of files are of different clocks.
+        let found = match self.last_by(time, first.max(self.in_commit_from)..=newest)? {
+            None => self.last_by(time, first..=newest.min(self.in_commit_from.saturating_sub(1)))?,
+            found => found,
+        };
+        let Some(version) = found else {
+            let cleaned_up = if first > 0 {
+                ": the versions before were cleaned up"
+            } else {
+                ""
+            };
+            return Err(TableError::NoSuchVersion(format!(
+                "the table has no version at {}: the first one that can be read is {first}, of {}{cleaned_up}",
+                shown(time),
+                shown(self.of_version(first)?)
+            )));
+        };
+        let written = self.of_version(version)?;
+        if version == newest && written < time {
+            return Err(TableError::NoSuchVersion(format!(
+                "{} is after the newest version {newest}, of {}: which version will have been the newest then is not \
+                 known yet",
+                shown(time),
+                shown(written)
+            )));
+        }
+        Ok(version)
+    }
+}
+
+/// A time for people.
+fn shown(millis: i64) -> String {
+    DateTime::from_timestamp_millis(millis).map_or_else(
+        || format!("{millis} ms since the epoch"),
+        |time| time.to_rfc3339_opts(SecondsFormat::Millis, true),
+    )
+}
+
+impl Table {
+    /// The version that was the newest at a time, in milliseconds since the epoch.
+    ///
+    /// # Errors
+    /// [`TableError::NoSuchVersion`] when the time is before the first version that can be read, or after the newest
+    /// one; [`delta_commit::CommitError::Unsupported`] when the store does not tell times.
+    pub fn version_at(&self, time: i64) -> Result<Version> {
+        let shared = self.shared()?;
+        let head = shared.refresh(&mut shared.looking())?;
+        let found = Times::of(&shared.log, &head).and_then(|times| times.version_at(time));
+        found.map_err(|error| shared.or_replaced(error))
+    }
+}
