@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use delta_commit::log::{StoreError, StoreErrorKind};
 use delta_commit::{CommitError, LogStore};
-use delta_table::{Bodies, Names, Place, Result, StoredFile, StoredFiles, check_clock};
+use delta_table::{Bodies, MOST_REPLACEMENTS, Names, Place, Result, StoredFile, StoredFiles, check_clock};
 use object_sink::{Attend, Created, Failure, Folder, Location, ObjectSink};
 use parquet_writer::sink::Sink;
 use parquet_writer::{OptionFault, WriteError};
@@ -320,6 +320,33 @@ impl Place for Objects {
 
     fn replace(&self, name: &str) -> Result<Box<dyn Sink>> {
         Ok(self.whole(name, Existing::Replace))
+    }
+
+    fn replace_unless(
+        &self,
+        name: &str,
+        body: &[u8],
+        is_late: &mut dyn FnMut() -> Result<bool>,
+    ) -> Result<()> {
+        let folder = self.clients.folder()?;
+        for _ in 0..MOST_REPLACEMENTS {
+            let seen = folder.seen(name).map_err(error)?;
+            if is_late()? {
+                break;
+            }
+            let replaced = match seen {
+                Some(seen) => folder.exchange(name, body, seen).map_err(error)?,
+                None => match folder.create(name, body).map_err(error)? {
+                    Created::Won(_) => true,
+                    Created::Exists => false,
+                    Created::Unknown(failure) => return Err(error(failure).into()),
+                },
+            };
+            if replaced {
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn create_whole(&self, name: &str) -> Result<Box<dyn Sink>> {

@@ -338,10 +338,7 @@ fn read_columns(log: &LogDir, name: &str, columns: &[&str]) -> Result<Entries> {
 }
 
 fn gone(log: &LogDir, name: &str) -> TableError {
-    TableError::Malformed(format!(
-        "{}: it was listed or named by a checkpoint, and is gone: open the table again",
-        log.shown(name).display()
-    ))
+    TableError::CheckpointGone(log.shown(name))
 }
 
 /// The footer of a checkpoint, and the types that its columns are read in.
@@ -787,21 +784,14 @@ fn hint(snapshot: &Snapshot, changed_in: Version, actions: usize, bytes: u64) ->
     hint.to_string()
 }
 
-/// Writes the hint at the checkpoint of a version, unless there is a newer one by now.
+/// Writes the hint at the checkpoint of a version, unless there is a newer one by now. The hint may be that of another
+/// table which was here before, so that the checkpoints say what is newer.
 fn write_hint(log: &LogDir, version: Version, text: &str) -> Result<()> {
-    let newest = log
-        .list(Some(version))?
-        .checkpoint(Version::MAX)
-        .map(|(version, _)| version);
-    if newest.is_some_and(|newest| newest > version) {
-        return Ok(());
-    }
-    let mut sink = log.replace(HINT)?;
-    let written = sink.write_all(text.as_bytes()).and_then(|()| sink.commit());
-    Ok(written.map_err(|e| WriteError::Io {
-        path: Some(log.shown(HINT)),
-        source: e,
-    })?)
+    log.replace_unless(HINT, text.as_bytes(), &mut || {
+        let listing = log.list(Some(version))?;
+        let newest = listing.checkpoint(Version::MAX);
+        Ok(newest.is_some_and(|(newest, _)| newest > version))
+    })
 }
 
 pub(crate) fn now() -> i64 {

@@ -930,11 +930,15 @@ impl Table {
         head.check_writable()?;
         let _turn = shared.writing_checkpoint.take(&mut shared.looking())?;
         let listing = shared.log.list(None)?;
+        let mut unreadable = Vec::new();
         if let Some((newest, names)) = listing.checkpoint(Version::MAX)
             && newest >= head.version
-            && checkpoint::is_whole(&shared.log, &names)?
         {
-            return Ok(newest);
+            let damaged = lock(&shared.damaged).as_ref().map(|damaged| damaged.version);
+            if damaged != Some(newest) && checkpoint::is_whole(&shared.log, &names)? {
+                return Ok(newest);
+            }
+            unreadable = names;
         }
         let snapshot = shared.snapshot_once(&mut shared.looking())?;
         snapshot.check_writable()?;
@@ -950,8 +954,9 @@ impl Table {
             let shared = Arc::clone(&shared);
             Arc::new(move || shared.check_in_place())
         };
-        let is_there = listing.has_checkpoint(snapshot.version);
-        checkpoint::write(&shared.log, &snapshot, changed_in, is_there, &check)?;
+        // A file that is there by now, and was not found unreadable, is another process's.
+        let replace = unreadable.contains(&checkpoint::file_name(snapshot.version).as_str());
+        checkpoint::write(&shared.log, &snapshot, changed_in, replace, &check)?;
         *lock(&shared.damaged) = None;
         Ok(snapshot.version)
     }

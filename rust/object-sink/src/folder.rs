@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt, future, stream};
 use object_store::path::Path;
-use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutPayload, RetryConfig};
+use object_store::{
+    ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutPayload, RetryConfig, UpdateVersion,
+};
 use parquet_writer::WriteError;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
@@ -109,6 +111,10 @@ pub enum Created {
     /// It may be there, now or in a while.
     Unknown(Failure),
 }
+
+/// An object that was looked at, by its entity tag and its version.
+#[derive(Debug, Clone)]
+pub struct Seen(UpdateVersion);
 
 /// The body of an object, and its entity tag where the store tells one.
 pub type Tagged = (Vec<u8>, Option<String>);
@@ -428,6 +434,40 @@ impl Folder {
                 }
             }
         }
+    }
+
+    /// Replaces an object, if it has this entity tag and version still; returns false if it has not. The request is sent
+    /// once. A store without such requests replaces it in any case.
+    ///
+    /// # Errors
+    /// A failure after which it may not be replaced.
+    pub fn exchange(&self, relative: &str, body: &[u8], seen: Seen) -> Result<bool, Failure> {
+        use object_store::Error::{AlreadyExists, NotFound, NotImplemented, NotSupported, Precondition};
+        let path = self.path_of(relative)?;
+        let payload = PutPayload::from(body.to_vec());
+        let request = self.once.put_opts(&path, payload, PutMode::Update(seen.0).into());
+        match self.wait(with_status(request))? {
+            (Ok(_), _) => Ok(true),
+            (Err(AlreadyExists { .. } | NotFound { .. } | Precondition { .. }), _) => Ok(false),
+            (Err(NotImplemented { .. } | NotSupported { .. }), _) | (Err(_), Some(501)) => {
+                self.write_once(relative, body).map(|()| true)
+            }
+            (Err(error), status) => Err(self.failure(relative, &error, status)),
+        }
+    }
+
+    /// An object as it is now, for [`exchange`](Self::exchange); none when it does not exist.
+    ///
+    /// # Errors
+    /// A [`Failure`] if the store refuses, or does not answer.
+    pub fn seen(&self, relative: &str) -> Result<Option<Seen>, Failure> {
+        let found = self.wait(self.head(relative))??;
+        Ok(found.map(|found| {
+            Seen(UpdateVersion {
+                e_tag: found.e_tag,
+                version: found.version,
+            })
+        }))
     }
 
     /// Writes an object, and replaces an existing one.
