@@ -135,6 +135,32 @@ pub(crate) fn is_whole(log: &LogDir, names: &[&str]) -> Result<bool> {
     }
 }
 
+/// Returns true if a checkpoint's files, and those that they name, are there up to their footers, and hold protocol and
+/// metadata. The entries of files are not read.
+///
+/// # Errors
+/// When the store does not answer.
+pub(crate) fn is_readable(log: &LogDir, names: &[&str]) -> Result<bool> {
+    let (mut has_protocol, mut has_metadata) = (false, false);
+    let mut read_all = || -> Result<()> {
+        for name in names {
+            let entries = read_columns(log, name, &["metaData", "protocol", SIDECAR])?;
+            for action in &entries.actions {
+                has_protocol |= matches!(action, Action::Protocol(_));
+                has_metadata |= matches!(action, Action::Metadata(_));
+            }
+            for sidecar in entries.sidecars {
+                read_columns(log, &sidecar, &[])?;
+            }
+        }
+        Ok(())
+    };
+    match read_all() {
+        Err(error) if error.is_corruption() => Ok(false),
+        done => done.map(|()| has_protocol && has_metadata),
+    }
+}
+
 /// The names in the log of the files that a checkpoint's file names.
 pub(crate) fn sidecars_of(log: &LogDir, name: &str) -> Result<Vec<String>> {
     Ok(read_columns(log, name, &[SIDECAR])?.sidecars)

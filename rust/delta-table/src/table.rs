@@ -935,7 +935,7 @@ impl Table {
             && newest >= head.version
         {
             let damaged = lock(&shared.damaged).as_ref().map(|damaged| damaged.version);
-            if damaged != Some(newest) && checkpoint::is_whole(&shared.log, &names)? {
+            if damaged != Some(newest) && checkpoint::is_readable(&shared.log, &names)? {
                 return Ok(newest);
             }
             unreadable = names;

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 
 use delta_table::{Place, Table};
 
-use counted::{Counted, HINT, append, create, open, version_path};
+use counted::{Counted, HINT, add_files, append, create, open, version_path};
 
 /// A table of two versions with a checkpoint of the second, as another process left it.
 fn with_checkpoint(root: &Path) -> PathBuf {
@@ -114,4 +114,22 @@ fn a_late_checkpoint_does_not_move_the_hint_back() {
     assert_eq!(table.checkpoint().unwrap(), 1);
     assert!(place.before_replacing.lock().unwrap().is_none());
     assert_eq!(fs::read_to_string(folder.path().join(HINT)).unwrap(), newer);
+}
+
+#[test]
+fn a_checkpoint_that_is_there_is_not_read_whole_to_say_so() {
+    let folder = tempfile::tempdir().unwrap();
+    create(folder.path());
+    add_files(folder.path(), 1, 40_000);
+    Table::open(folder.path()).unwrap().checkpoint().unwrap();
+    let checkpoint = folder
+        .path()
+        .join("_delta_log/00000000000000000001.checkpoint.parquet");
+    let size = usize::try_from(fs::metadata(checkpoint).unwrap().len()).unwrap();
+    let place = Counted::new(folder.path());
+    let table = open(&place);
+    place.forget();
+    assert_eq!(table.checkpoint().unwrap(), 1);
+    let (_, bytes) = place.counts();
+    assert!(bytes * 2 < size, "{bytes} of {size} bytes");
 }
