@@ -6,6 +6,7 @@
     reason = "a test fails by panicking"
 )]
 
+use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -61,7 +62,7 @@ fn spelled(name: &str, choices: &[u8]) -> String {
             ('/', 1) => spelled.push_str("/./"),
             ('%', _) | (_, 0) => {
                 for byte in character.encode_utf8(&mut [0; 4]).bytes() {
-                    spelled.push_str(&format!("%{byte:02x}"));
+                    write!(spelled, "%{byte:02x}").unwrap();
                 }
             }
             _ => spelled.push(character),
@@ -78,7 +79,7 @@ fn write_version(root: &Path, version: i64, action: &Value) {
     .unwrap();
 }
 
-fn is_duplicate(done: Result<(), TableError>) -> bool {
+fn is_duplicate(done: &Result<(), TableError>) -> bool {
     matches!(done, Err(TableError::Commit(CommitError::DuplicateFile { .. })))
 }
 
@@ -111,7 +112,7 @@ proptest! {
         write_version(&root, 1, &json!({"add": entry}));
         first.abort();
         prop_assert!(root.join(&name).exists());
-        prop_assert!(is_duplicate(append(&table).attach(&part)));
+        prop_assert!(is_duplicate(&append(&table).attach(&part)));
         prop_assert!(root.join(&name).exists());
         let folder = name.rsplit_once('/').unwrap().0;
         prop_assert!(table.paths_in_use(folder).unwrap().contains(&name));
@@ -121,6 +122,6 @@ proptest! {
         let removed = spelled(&name, &others);
         write_version(&root, 2, &json!({"remove": {"path": removed, "dataChange": true, "deletionTimestamp": 1}}));
         prop_assert_eq!(table.snapshot().unwrap().files().count(), 0);
-        prop_assert!(is_duplicate(append(&table).attach(&part)));
+        prop_assert!(is_duplicate(&append(&table).attach(&part)));
     }
 }
