@@ -8,6 +8,7 @@
 mod anew;
 mod append;
 mod backfill;
+mod carried;
 mod cells;
 mod change_feed;
 mod checkpoint;

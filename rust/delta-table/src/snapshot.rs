@@ -41,7 +41,7 @@ pub struct Contents {
 
 /// The key of a file's entry: its path and its deletion vector. Whoever removes a file may spell its path in another way
 /// than whoever added it.
-fn key(path: &str, vector: Option<&DeletionVector>) -> String {
+pub(crate) fn key(path: &str, vector: Option<&DeletionVector>) -> String {
     let path = path::normal(path);
     match vector {
         None => path.into_owned(),
@@ -75,7 +75,21 @@ impl Contents {
         has_name(&self.files, name) || has_name(&self.tombstones, name)
     }
 
-    fn apply(&mut self, action: Action) {
+    /// Returns true if it says of this entry that it is in the table or left it.
+    pub(crate) fn states(&self, key: &str) -> bool {
+        self.files.contains_key(key) || self.tombstones.contains_key(key)
+    }
+
+    /// Takes the actions of a version or of a checkpoint in, but for those of the head, which gets them.
+    pub(crate) fn take(&mut self, head: &mut HeadReplay, actions: Vec<Action>) {
+        for action in ordered(actions) {
+            if let Some(other) = head.take(action) {
+                self.apply(other);
+            }
+        }
+    }
+
+    pub(crate) fn apply(&mut self, action: Action) {
         match action {
             Action::Add(add) => {
                 let key = key(&add.path, add.deletion_vector.as_ref());
@@ -106,16 +120,6 @@ pub(crate) struct Replay {
     contents: Contents,
 }
 
-impl Replay {
-    fn take(&mut self, actions: Vec<Action>) {
-        for action in ordered(actions) {
-            if let Some(other) = self.head.take(action) {
-                self.contents.apply(other);
-            }
-        }
-    }
-}
-
 impl Replaying for Replay {
     type Done = Snapshot;
 
@@ -138,14 +142,14 @@ impl Replaying for Replay {
 
     fn checkpoint(&mut self, log: &LogDir, name: &str, version: Version, changed_in: Version) -> Result<()> {
         self.head.begin(version);
-        self.take(checkpoint::read(log, name)?);
+        self.contents.take(&mut self.head, checkpoint::read(log, name)?);
         self.head.set_changed_in(changed_in);
         Ok(())
     }
 
     fn commit(&mut self, log: &LogDir, version: Version, body: &[u8]) -> Result<()> {
         self.head.begin(version);
-        self.take(log.parse(version, body)?);
+        self.contents.take(&mut self.head, log.parse(version, body)?);
         Ok(())
     }
 

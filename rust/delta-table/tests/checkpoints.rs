@@ -8,11 +8,16 @@
 
 mod counted;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use delta_table::{Place, Table};
+use delta_commit::Version;
+use delta_table::{Place, Snapshot, Table};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use serde_json::{Value, json};
 
 use counted::{Counted, HINT, add_files, append, create, open, version_path};
 
@@ -132,4 +137,140 @@ fn a_checkpoint_that_is_there_is_not_read_whole_to_say_so() {
     assert_eq!(table.checkpoint().unwrap(), 1);
     let (_, bytes) = place.counts();
     assert!(bytes * 2 < size, "{bytes} of {size} bytes");
+}
+
+/// What a version says of a file of this number.
+#[derive(Debug, Clone)]
+enum Change {
+    Add(u8, Option<u8>),
+    Remove(u8),
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        (0..6_u8, prop::option::of(0..3_u8)).prop_map(|(file, vector)| Change::Add(file, vector)),
+        (0..6_u8).prop_map(Change::Remove),
+    ]
+}
+
+/// The actions of versions with these changes, each of the file as it was by then. Some removals are old.
+fn versions(changes: &[Vec<Change>]) -> Vec<Vec<Value>> {
+    let mut files: BTreeMap<u8, Value> = BTreeMap::new();
+    let mut versions = Vec::new();
+    for (number, changes) in changes.iter().enumerate() {
+        let mut actions = vec![json!({"txn": {"appId": format!("app-{}", number % 2), "version": number}})];
+        let mut met = Vec::new();
+        for change in changes {
+            let (Change::Add(file, _) | Change::Remove(file)) = change;
+            if met.contains(file) {
+                continue;
+            }
+            met.push(*file);
+            let path = format!("day=%C3%A9/{file}.parquet");
+            if let Some(vector) = files.remove(file) {
+                let at = if number % 3 == 0 { json!(1) } else { json!(null) };
+                let mut remove = json!({"path": path, "dataChange": true, "deletionTimestamp": at});
+                if !vector.is_null() {
+                    remove["deletionVector"] = vector;
+                }
+                actions.push(json!({"remove": remove}));
+            }
+            if let Change::Add(_, vector) = change {
+                let mut add = json!({
+                    "path": path, "partitionValues": {}, "size": number, "modificationTime": 1, "dataChange": true,
+                    "stats": format!("{{\"numRecords\":{number}}}"),
+                });
+                let vector = vector.map(|vector| {
+                    json!({"storageType": "i", "pathOrInlineDv": format!("v{vector}"), "sizeInBytes": 1, "cardinality": 1})
+                });
+                let vector = vector.unwrap_or(Value::Null);
+                if !vector.is_null() {
+                    add["deletionVector"] = vector.clone();
+                }
+                actions.push(json!({"add": add}));
+                files.insert(*file, vector);
+            }
+        }
+        versions.push(actions);
+    }
+    versions
+}
+
+fn write_version(root: &Path, version: Version, actions: &[Value]) {
+    let lines: Vec<String> = actions.iter().map(Value::to_string).collect();
+    fs::write(version_path(root, version), lines.join("\n")).unwrap();
+}
+
+/// The state of a table, without what a checkpoint leaves out.
+fn state(snapshot: &Snapshot) -> Vec<String> {
+    let contents = &snapshot.contents;
+    let files = contents.files.values().map(|add| {
+        format!(
+            "{} {} {:?} {:?}",
+            add.path, add.size, add.stats, add.deletion_vector
+        )
+    });
+    let young = contents
+        .tombstones
+        .values()
+        .filter(|remove| remove.deletion_timestamp != Some(1));
+    let removed = young.map(|remove| format!("{} {:?}", remove.path, remove.deletion_vector));
+    let progress = contents.transactions.values().map(|txn| format!("{txn:?}"));
+    files.chain(removed).chain(progress).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.div_ceil(8), failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_checkpoint_after_others_is_that_of_all_versions(
+        changes in vec(vec(change(), 1..5), 1..12),
+        checkpoints in vec(any::<bool>(), 12),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        create(root);
+        let plain = tempfile::tempdir().unwrap();
+        fs::create_dir(plain.path().join("_delta_log")).unwrap();
+        fs::copy(version_path(root, 0), version_path(plain.path(), 0)).unwrap();
+        for ((version, actions), is_due) in (1..).zip(versions(&changes)).zip(&checkpoints) {
+            write_version(root, version, &actions);
+            write_version(plain.path(), version, &actions);
+            if *is_due {
+                prop_assert_eq!(Table::open(root).unwrap().checkpoint().unwrap(), version);
+            }
+        }
+        let newest = Version::try_from(changes.len()).unwrap();
+        let table = Table::open(root).unwrap();
+        prop_assert_eq!(table.checkpoint().unwrap(), newest);
+        drop(table);
+        for version in 0..=newest {
+            fs::remove_file(version_path(root, version)).unwrap();
+        }
+        let (found, expected) = (Table::open(root).unwrap(), Table::open(plain.path()).unwrap());
+        let found = found.snapshot().unwrap();
+        prop_assert_eq!(found.version, newest);
+        prop_assert_eq!(state(&found), state(&expected.snapshot().unwrap()));
+        let hint: Value = serde_json::from_slice(&fs::read(root.join(HINT)).unwrap()).unwrap();
+        prop_assert_eq!(&hint["numOfAddFiles"], &json!(found.contents.files.len()));
+    }
+}
+
+#[test]
+fn the_entries_of_the_checkpoint_before_are_carried_over_without_being_in_memory_together() {
+    let folder = tempfile::tempdir().unwrap();
+    create(folder.path());
+    add_files(folder.path(), 1, 2_000);
+    Table::open(folder.path()).unwrap().checkpoint().unwrap();
+    add_files(folder.path(), 2, 3);
+    let place = Counted::new(folder.path());
+    let table = open(&place);
+    place.forget();
+    assert_eq!(table.checkpoint().unwrap(), 2);
+    let whole = place.whole.lock().unwrap().clone();
+    assert!(
+        !whole.iter().any(|name| name.contains(".checkpoint.")),
+        "{whole:?}"
+    );
+    assert_eq!(table.snapshot().unwrap().files().count(), 2_003);
 }
