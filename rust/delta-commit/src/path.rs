@@ -122,12 +122,12 @@ fn needs_escape(character: char) -> bool {
     !(character.is_ascii_alphanumeric() || punctuation.contains(character))
 }
 
-/// The normal form of `add.path`: the same text for all spellings of one path. Paths of the log are compared by it, with
-/// each other and with names of the storage. The log keeps the spelling of whoever added the file, since other readers
-/// may compare that.
+/// The normal form of `add.path`: the same text for all spellings of one path. Paths of the log are compared by it,
+/// with each other and with names of the storage. The log keeps the spelling of whoever added the file, since other
+/// readers may compare that.
 ///
-/// A relative path is decoded, and has neither empty segments nor `.` or `..`, as far as those can be resolved: it is the
-/// file's name in the table's folder. An absolute one is decoded too, and begins with `/`, even if it is a URI.
+/// A relative path is decoded, and has neither empty segments nor `.` or `..`, as far as those can be resolved: it is
+/// the file's name in the table's folder. An absolute one is decoded too, and begins with `/`, even if it is a URI.
 ///
 /// ```
 /// use delta_commit::path::normal;

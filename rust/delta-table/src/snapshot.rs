@@ -39,8 +39,8 @@ pub struct Contents {
     pub transactions: BTreeMap<String, Txn>,
 }
 
-/// The key of a file's entry: its path and its deletion vector. Whoever removes a file may spell its path in another way
-/// than whoever added it.
+/// The key of a file's entry: its path and its deletion vector. Whoever removes a file may spell its path in another
+/// way than whoever added it.
 pub(crate) fn key(path: &str, vector: Option<&DeletionVector>) -> String {
     let path = path::normal(path);
     match vector {
@@ -70,7 +70,8 @@ impl Contents {
             .contains_key(&key(&add.path, add.deletion_vector.as_ref()))
     }
 
-    /// Returns true if the file of this name is in the table, or was in a version of it, under any spelling of its path.
+    /// Returns true if the file of this name is in the table, or was in a version of it, under any spelling of its
+    /// path.
     pub(crate) fn knows(&self, name: &str) -> bool {
         has_name(&self.files, name) || has_name(&self.tombstones, name)
     }

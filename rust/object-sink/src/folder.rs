@@ -262,9 +262,9 @@ impl Folder {
         }
     }
 
-    /// The bodies of objects in this order, each with its entity tag; none for those that do not exist. Up to 32 of them
-    /// are requested before the caller asks for them, whatever the order of the answers, and as many as take 64 MiB if
-    /// all are as large as the largest so far. Four are while the size of none is known.
+    /// The bodies of objects in this order, each with its entity tag; none for those that do not exist. Up to 32 of
+    /// them are requested before the caller asks for them, whatever the order of the answers, and as many as take 64
+    /// MiB if all are as large as the largest so far. Four are while the size of none is known.
     pub fn read_ahead<'a>(
         &'a self,
         relative: impl Iterator<Item = String> + 'a,
@@ -459,8 +459,8 @@ impl Folder {
         }
     }
 
-    /// Replaces an object, if it has this entity tag and version still; returns false if it has not. The request is sent
-    /// once. A store without such requests replaces it in any case.
+    /// Replaces an object, if it has this entity tag and version still; returns false if it has not. The request is
+    /// sent once. A store without such requests replaces it in any case.
     ///
     /// # Errors
     /// A failure after which it may not be replaced.
