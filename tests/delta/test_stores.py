@@ -829,7 +829,7 @@ def test_a_lost_answer_is_not_held_against_a_store(
 @pytest.mark.parametrize(
     ("lost", "says", "then"),
     [
-        # A commit tries again until its time is up.
+        # A commit tries again until its time is up, and waits between the tries of a probe no longer.
         ("all", "not known if the store has conditional PUT", "nothing was written"),
         ("the first of each", "replaces objects", "replaces objects"),
     ],
@@ -854,10 +854,13 @@ def test_nothing_is_committed_to_a_store_that_was_not_proven(
     assert met.total() > 1
     assert not [key for key in all_keys(bucket) if "_delta_log" in key]
     made_elsewhere = create(bucket)
-    refused = spillway.delta.open(made_elsewhere.path, storage_options=options).append(timeout=8)
+    refused = spillway.delta.open(made_elsewhere.path, storage_options=options).append(timeout=1)
     refused.write(batch("a", 0))
+    began = time.monotonic()
     with pytest.raises((OSError, spillway.SpillwayError), match=then):
         refused.commit()
+    # The waits of one probe are more than five seconds.
+    assert time.monotonic() - began < 4
     assert made_elsewhere.version == 0
 
 

@@ -14,12 +14,19 @@ import pytest
 from spillway.spark import write_generated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
 SCHEMA = pa.schema({"id": pa.int64()})
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < deadline, "it is not so after a minute"
+        time.sleep(0.02)
 
 
 @pytest.mark.spark
@@ -36,8 +43,7 @@ def test_ctrl_c_cancels_the_tasks_of_a_write_and_leaves_nothing(
             yield pa.record_batch({"id": [number]})
 
     def interrupt() -> None:
-        while not begun.exists():
-            time.sleep(0.02)
+        wait_until(begun.exists)
         os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=interrupt, daemon=True)
@@ -46,7 +52,6 @@ def test_ctrl_c_cancels_the_tasks_of_a_write_and_leaves_nothing(
         write_generated(spark, endless, 2, str(to), schema=SCHEMA, table=table)
     thread.join()
     tracker = spark.sparkContext.statusTracker()
-    while tracker.getActiveJobsIds():
-        time.sleep(0.02)
+    wait_until(lambda: not tracker.getActiveJobsIds())
     spark.range(1).write.format("spillway").mode("append").save(f"{to}-after")
     assert not to.exists()

@@ -35,7 +35,7 @@ from spillway.spark.write_job import (
 from spillway.writer import WriterOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from spillway.spark.write_job import Target
     from spillway.types import Condition
@@ -213,7 +213,7 @@ class DeltaJob(Job):
             self._remove_unknown()
             _log.info("%s has version %s of %s already", target.path, target.app_version, target.app_id)
             return SparkWriteResult(0, 0, 0, append.version, seconds)
-        self._remove_strays(keep=files)
+        self._remove_strays(keep={unquote(name) for name in files})
         return self.summary(results, append.version, len(files))
 
     def abort(self) -> None:
@@ -316,13 +316,13 @@ class DeltaJob(Job):
             options=WriterOptions(**target.options),
         )
 
-    def _remove_strays(self, keep: Iterable[str]) -> None:
-        """Remove what attempts that do not count left in the job's folder.
+    def _remove_strays(self, keep: Collection[str]) -> None:
+        """Remove what attempts that do not count left in the job's folder, but for files of these names.
 
         What cannot be removed is logged: no reader sees it.
         """
         try:
-            self._storage().remove_but(self._folder, {unquote(name) for name in keep})
+            self._storage().remove_but(self._folder, keep)
         except OSError as error:
             _log.warning("files of attempts that do not count stay in %s: %s", self.target.path, error)
 

@@ -177,7 +177,9 @@ impl Batch {
 
 fn keys(member: &Prepared) -> Vec<String> {
     let transaction = &member.transaction;
-    let paths = transaction.added_paths().map(|path| format!("path {path}"));
+    let paths = transaction
+        .added_normal_paths()
+        .map(|path| format!("path {path}"));
     let apps = transaction.written_app_ids().map(|app| format!("app {app}"));
     std::iter::once(format!("id {}", member.id()))
         .chain(paths)

@@ -61,7 +61,7 @@ pub enum ConflictKind {
         "ConcurrentAppend: the file {path} was added{partition}, which this transaction should have read"
     )]
     ConcurrentAppend {
-        /// As in `add.path`.
+        /// The file's path.
         path: String,
         /// In words.
         partition: String,
@@ -73,7 +73,7 @@ pub enum ConflictKind {
          have read, since {bond}"
     )]
     PinnedAppend {
-        /// As in `add.path`.
+        /// The file's path.
         path: String,
         /// In words.
         partition: String,
@@ -94,7 +94,7 @@ pub enum ConflictKind {
          deletes or updates too"
     )]
     ConcurrentRows {
-        /// As in `add.path`.
+        /// The file's path.
         path: String,
         /// Their number.
         rows: u64,
@@ -247,7 +247,9 @@ fn concurrent_append(transaction: &Transaction, winner: &Winner) -> Option<Confl
         .adds
         .iter()
         // A file of which rows are marked has no row that it did not have before.
-        .filter(|add| transaction.marks.is_none() || !winner.marked_paths.contains(&add.path))
+        .filter(|add| {
+            transaction.marks.is_none() || !winner.marked_paths.contains(add.normal_path().as_ref())
+        })
         .find(|add| looked_for(transaction, add))?;
     Some(ConflictKind::ConcurrentAppend {
         path: file.path.clone(),
@@ -285,7 +287,7 @@ pub(crate) fn is_passed_move(transaction: &Transaction, winner: &Winner) -> bool
     let reads = &transaction.reads;
     let own_removals = || {
         transaction.actions.iter().filter_map(|action| match action {
-            Action::Remove(remove) => Some(&remove.path),
+            Action::Remove(remove) => Some(remove.normal_path()),
             _ => None,
         })
     };
@@ -293,35 +295,34 @@ pub(crate) fn is_passed_move(transaction: &Transaction, winner: &Winner) -> bool
         && !reads.whole_table
         && !winner.changes_rows
         && reads.files.is_disjoint(&winner.removed_paths)
-        && !own_removals().any(|path| winner.removed_paths.contains(path))
+        && !own_removals().any(|path| winner.removed_paths.contains(path.as_ref()))
 }
 
 fn concurrent_delete_delete(transaction: &Transaction, winner: &Winner) -> Option<ConflictKind> {
-    transaction.actions.iter().find_map(|action| match action {
-        Action::Remove(remove)
-            if winner.removed_paths.contains(&remove.path)
-                && !is_merged(transaction, winner, &remove.path) =>
-        {
-            Some(ConflictKind::ConcurrentDeleteDelete(remove.path.clone()))
-        }
-        _ => None,
+    transaction.actions.iter().find_map(|action| {
+        let Action::Remove(remove) = action else {
+            return None;
+        };
+        let path = remove.normal_path();
+        let is_removed = winner.removed_paths.contains(path.as_ref());
+        (is_removed && !is_merged(transaction, winner, &path))
+            .then(|| ConflictKind::ConcurrentDeleteDelete(remove.path.clone()))
     })
 }
 
 /// Finds a file of which both state the entry anew, as when both give its rows ids.
 fn concurrent_entry(transaction: &Transaction, winner: &Winner) -> Option<ConflictKind> {
-    transaction.actions.iter().find_map(|action| match action {
-        Action::Add(add)
-            if transaction.reads.files.contains(&add.path)
-                && winner.added_paths.contains(&add.path)
-                && !is_merged(transaction, winner, &add.path) =>
-        {
-            Some(ConflictKind::ConcurrentAppend {
-                path: add.path.clone(),
-                partition: partition_of(&add.partition_values),
-            })
-        }
-        _ => None,
+    transaction.actions.iter().find_map(|action| {
+        let Action::Add(add) = action else {
+            return None;
+        };
+        let path = add.normal_path();
+        let is_read = transaction.reads.files.contains(path.as_ref());
+        let is_stated = is_read && winner.added_paths.contains(path.as_ref());
+        (is_stated && !is_merged(transaction, winner, &path)).then(|| ConflictKind::ConcurrentAppend {
+            path: add.path.clone(),
+            partition: partition_of(&add.partition_values),
+        })
     })
 }
 

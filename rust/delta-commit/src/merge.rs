@@ -30,7 +30,7 @@ pub trait Merge: fmt::Debug + Send + Sync {
 /// The files of which a transaction marks rows.
 #[derive(Debug, Clone)]
 pub struct Marks {
-    /// Their paths, as in `add.path`.
+    /// Their paths, in [`normal`](crate::path::normal) form.
     pub paths: BTreeSet<String>,
     /// The merge with others that mark rows of them.
     pub merge: Arc<dyn Merge>,

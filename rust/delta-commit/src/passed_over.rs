@@ -25,9 +25,9 @@ pub struct PassedOver {
     appends: Vec<Append>,
     /// The newest append of each application: an index of `appends`.
     newest: BTreeMap<String, usize>,
-    /// The files in the table in which rows of the appends may be, by their paths.
+    /// The files in the table in which rows of the appends may be, by their normal paths.
     files: BTreeMap<String, File>,
-    /// Paths of files to which others moved rows that the transaction may have read.
+    /// Normal paths of files to which others moved rows that the transaction may have read.
     moved: BTreeSet<String>,
 }
 
@@ -102,7 +102,7 @@ impl PassedOver {
         let mut moves = winner.moved_paths.iter();
         if moves.any(|path| candidates.contains(path) || self.moved.contains(path)) {
             let new = winner.adds.iter().filter(|add| looked_for(transaction, add));
-            self.moved.extend(new.map(|add| add.path.clone()));
+            self.moved.extend(new.map(|add| add.normal_path().into_owned()));
         }
         Ok(())
     }
@@ -216,10 +216,13 @@ impl PassedOver {
         let Some(place) = places.get(&add.partition_values) else {
             return;
         };
-        let file = self.files.entry(add.path.clone()).or_insert_with(|| File {
-            place: Arc::clone(place),
-            is_missed,
-        });
+        let file = self
+            .files
+            .entry(add.normal_path().into_owned())
+            .or_insert_with(|| File {
+                place: Arc::clone(place),
+                is_missed,
+            });
         file.is_missed |= is_missed;
         if !place.appends.is_subset(&file.place.appends) {
             file.place = Arc::new(Place {

@@ -122,6 +122,56 @@ fn needs_escape(character: char) -> bool {
     !(character.is_ascii_alphanumeric() || punctuation.contains(character))
 }
 
+/// The normal form of `add.path`: the same text for all spellings of one path. Paths of the log are compared by it,
+/// with each other and with names of the storage. The log keeps the spelling of whoever added the file, since other
+/// readers may compare that.
+///
+/// A relative path is decoded, and has neither empty segments nor `.` or `..`, as far as those can be resolved: it is
+/// the file's name in the table's folder. An absolute one is decoded too, and begins with `/`, even if it is a URI.
+///
+/// ```
+/// use delta_commit::path::normal;
+///
+/// assert_eq!(normal("./day=a%20b//part%2D0.parquet"), "day=a b/part-0.parquet");
+/// assert_eq!(normal("file:///table/part-0.parquet"), "/table/part-0.parquet");
+/// ```
+#[must_use]
+pub fn normal(path: &str) -> Cow<'_, str> {
+    let Ok(decoded) = percent_decode_str(path).decode_utf8() else {
+        // No other spelling of it is known. The two slashes set it apart from all that can be decoded.
+        return Cow::Owned(format!("//{path}"));
+    };
+    let is_absolute = is_absolute(&decoded);
+    if !is_absolute && !decoded.split('/').any(|part| matches!(part, "" | "." | "..")) {
+        return decoded;
+    }
+    let mut parts: Vec<&str> = Vec::new();
+    for part in decoded.strip_prefix("file:").unwrap_or(&decoded).split('/') {
+        match part {
+            "" | "." => {}
+            ".." if parts.last().is_some_and(|last| *last != "..") => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    let start = if is_absolute { "/" } else { "" };
+    Cow::Owned(format!("{start}{}", parts.join("/")))
+}
+
+/// The names in the folder of a table that a path in [`normal`] form may stand for, wherever the folder is: a relative
+/// path stands for itself, and an absolute one may stand for each of its ends. One folder has many absolute paths, by
+/// links, schemes and mounts, so that nobody can say which of the ends it is.
+pub fn names_of(normal: &str) -> impl Iterator<Item = &str> {
+    let is_absolute = normal.starts_with('/');
+    let ends = normal.match_indices('/').map(|(at, _)| &normal[at + 1..]);
+    let whole = std::iter::once(normal).filter(move |_| !is_absolute);
+    whole.chain(ends.filter(move |_| is_absolute))
+}
+
+/// Returns true for a path, decoded, that is not relative to the table's root.
+fn is_absolute(decoded: &str) -> bool {
+    decoded.starts_with('/') || decoded.contains("://") || decoded.starts_with("file:")
+}
+
 /// Decodes `add.path` to a path relative to the table's root.
 ///
 /// # Errors
@@ -131,7 +181,7 @@ pub fn decode_inside(path: &str) -> Result<String> {
     let decoded = percent_decode_str(path)
         .decode_utf8()
         .map_err(|e| CommitError::Malformed(format!("the path {path:?} is not UTF-8 once decoded: {e}")))?;
-    if decoded.starts_with('/') || decoded.contains("://") || decoded.starts_with("file:") {
+    if is_absolute(&decoded) {
         return Err(CommitError::Unsupported(format!(
             "the path {path:?} is absolute, as those of a shallow clone are, and only files in the table's own folder \
              are read and removed: use Spark for this table, or make a deep clone of it"
@@ -143,4 +193,64 @@ pub fn decode_inside(path: &str) -> Result<String> {
         )));
     }
     Ok(decoded.into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A spelling of a name: one of these choices for each character and each slash.
+    fn spelled(name: &str, choices: &[u8]) -> String {
+        let mut spelled = String::new();
+        for (character, choice) in name.chars().zip(choices.iter().cycle()) {
+            match (character, choice % 4) {
+                ('/', 0) => spelled.push_str("//"),
+                ('/', 1) => spelled.push_str("/./"),
+                ('/', 2) => spelled.push_str("/x/../"),
+                ('/', _) => spelled.push('/'),
+                ('%', _) | (_, 0) => {
+                    for byte in character.encode_utf8(&mut [0; 4]).bytes() {
+                        let _ = write!(spelled, "%{byte:02x}");
+                    }
+                }
+                (_, 1) => spelled.push_str(&encode(&character.to_string())),
+                _ => spelled.push(character),
+            }
+        }
+        spelled
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn all_spellings_of_a_path_have_one_normal_form(
+            segments in vec("[ab é%=#]{1,3}", 1..4),
+            root in "(s3://bucket|file:///table|file:/|/table)(/a b)?",
+            choices in vec(any::<u8>(), 1..20),
+        ) {
+            let name = segments.join("/");
+            let relative = spelled(&name, &choices);
+            let encoded = encode(&name);
+            prop_assert_eq!(normal(&encoded), name.as_str());
+            prop_assert_eq!(normal(&relative), name.as_str());
+            let dotted = format!("./{relative}");
+            prop_assert_eq!(normal(&dotted), name.as_str());
+            let absolute = format!("{root}/{relative}");
+            let absolute = normal(&absolute);
+            prop_assert_ne!(&absolute, &name);
+            prop_assert!(names_of(&absolute).any(|end| end == name));
+            prop_assert_eq!(names_of(&name).collect::<Vec<_>>(), [name.as_str()]);
+        }
+    }
+
+    #[test]
+    fn different_paths_have_different_normal_forms() {
+        let paths = ["a%2525", "a%25", "%FF", "%25FF", "/%FF", "../a", "a", "/a", "A"];
+        let normal: std::collections::BTreeSet<_> = paths.iter().map(|path| normal(path)).collect();
+        assert_eq!(normal.len(), paths.len());
+    }
 }

@@ -1,5 +1,6 @@
 //! A transaction for the committer: the part of the table that it read, and its actions.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::str::FromStr;
@@ -10,6 +11,7 @@ use crate::actions::{Action, DeletionVector};
 use crate::error::{CommitError, Result};
 use crate::log::{LoggedSize, UnsyncedFile, Version};
 use crate::merge::Marks;
+use crate::path::normal;
 use crate::predicate::Predicate;
 use crate::row_ids;
 
@@ -85,9 +87,9 @@ pub struct ReadSet {
     pub whole_table: bool,
     /// Predicates of the rows that it looked for: it read their union.
     pub predicates: Vec<Predicate>,
-    /// Paths of the files that it read, as in `add.path`.
+    /// Paths of the files that it read, in [`normal`](crate::path::normal) form.
     pub files: BTreeSet<String>,
-    /// Paths of the files that could hold rows which satisfy `predicates` at the read version, for a transaction that
+    /// Likewise the files that could hold rows which satisfy `predicates` at the read version, for a transaction that
     /// depends on those rows wherever they are. Removing rows of these files is a conflict; moving the rows to other
     /// files is not. None for a transaction whose `files` are all that it depends on.
     pub candidates: Option<BTreeSet<String>>,
@@ -250,12 +252,17 @@ impl Transaction {
         self.unsynced.iter().map(file).collect()
     }
 
-    /// Paths that it adds.
+    /// Paths that it adds, as in `add.path`.
     pub fn added_paths(&self) -> impl Iterator<Item = &str> {
         self.actions.iter().filter_map(|action| match action {
             Action::Add(add) => Some(add.path.as_str()),
             _ => None,
         })
+    }
+
+    /// The same paths in [`normal`] form.
+    pub fn added_normal_paths(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        self.added_paths().map(normal)
     }
 
     /// Applications whose progress it writes.
@@ -285,15 +292,15 @@ impl Transaction {
                         row_ids::DOMAIN
                     )));
                 }
-                Action::Protocol(_) => ("protocol", ""),
-                Action::Metadata(_) => ("metaData", ""),
-                Action::Add(add) => ("add", add.path.as_str()),
-                Action::Remove(remove) => ("remove", remove.path.as_str()),
-                Action::Cdc(cdc) => ("cdc", cdc.path.as_str()),
-                Action::Txn(txn) => ("txn", txn.app_id.as_str()),
-                Action::DomainMetadata(domain) => ("domainMetadata", domain.domain.as_str()),
+                Action::Protocol(_) => ("protocol", Cow::Borrowed("")),
+                Action::Metadata(_) => ("metaData", Cow::Borrowed("")),
+                Action::Add(add) => ("add", add.normal_path()),
+                Action::Remove(remove) => ("remove", remove.normal_path()),
+                Action::Cdc(cdc) => ("cdc", normal(&cdc.path)),
+                Action::Txn(txn) => ("txn", Cow::Borrowed(txn.app_id.as_str())),
+                Action::DomainMetadata(domain) => ("domainMetadata", Cow::Borrowed(domain.domain.as_str())),
             };
-            if !seen.insert((kind, key)) {
+            if !seen.insert((kind, key.clone())) {
                 return Err(CommitError::Invalid(format!(
                     "the transaction holds two {kind} actions{}; a version may hold one",
                     if key.is_empty() {

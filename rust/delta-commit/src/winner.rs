@@ -34,7 +34,7 @@ pub struct Winner {
     pub changes_rows: bool,
     /// Files it adds.
     pub adds: Vec<Add>,
-    /// Their paths.
+    /// Their paths, in [`normal`](crate::path::normal) form, as all paths below.
     pub added_paths: HashSet<String>,
     /// Paths it removes.
     pub removed_paths: BTreeSet<String>,
@@ -96,15 +96,16 @@ impl Winner {
                 Action::Metadata(metadata) => winner.metadata = Some(metadata),
                 Action::Add(add) => {
                     winner.changes_rows |= add.data_change;
-                    winner.added_paths.insert(add.path.clone());
+                    winner.added_paths.insert(add.normal_path().into_owned());
                     winner.adds.push(add);
                 }
                 Action::Remove(remove) => {
                     winner.changes_rows |= remove.data_change;
+                    let path = remove.normal_path().into_owned();
                     if !remove.data_change {
-                        winner.moved_paths.insert(remove.path.clone());
+                        winner.moved_paths.insert(path.clone());
                     }
-                    winner.removed_paths.insert(remove.path);
+                    winner.removed_paths.insert(path);
                 }
                 Action::Cdc(_) => {}
                 Action::Txn(txn) => {
@@ -126,8 +127,8 @@ impl Winner {
             return BTreeSet::new();
         }
         let marked = self.adds.iter().filter(|add| add.deletion_vector.is_some());
-        let marked = marked.filter(|add| self.removed_paths.contains(&add.path));
-        marked.map(|add| add.path.clone()).collect()
+        let paths = marked.map(|add| add.normal_path().into_owned());
+        paths.filter(|path| self.removed_paths.contains(path)).collect()
     }
 
     /// Returns true if its `commitInfo` says that it only added files and read nothing.

@@ -79,6 +79,35 @@ fn append() -> Vec<Action> {
 }
 
 #[test]
+fn a_file_is_the_same_in_every_spelling_of_its_path() {
+    for (mine, theirs) in [("day=é/a", "day=%C3%A9/a"), ("./a", "a"), ("b//a", "b/a")] {
+        let mut reader = transaction(append());
+        reader
+            .reads
+            .files
+            .insert(delta_commit::path::normal(mine).into_owned());
+        let removal = winner("UPDATE", false, vec![remove(theirs), Action::Add(add("y"))]);
+        let found = kind(&reader, &removal);
+        assert!(
+            matches!(found, Some(ConflictKind::ConcurrentDeleteRead(_))),
+            "{found:?}"
+        );
+        let found = kind(&transaction(vec![remove(mine)]), &removal);
+        assert!(
+            matches!(found, Some(ConflictKind::ConcurrentDeleteDelete(_))),
+            "{found:?}"
+        );
+        let marked = Add {
+            deletion_vector: Some(DeletionVector::inline(&[], 0, 1)),
+            ..add(mine)
+        };
+        let marking = winner("DELETE", false, vec![remove(theirs), Action::Add(marked)]);
+        assert_eq!(marking.marked_paths, marking.removed_paths);
+        assert!(transaction(vec![remove(mine), remove(theirs)]).check().is_err());
+    }
+}
+
+#[test]
 fn a_blind_append_passes_appends_and_deletes() {
     let mine = transaction(append());
     for other in [

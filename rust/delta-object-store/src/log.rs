@@ -31,6 +31,9 @@ const LEAST_ROW: usize = 4;
 /// The most versions that are requested at a time.
 const MOST_AHEAD: usize = 32;
 
+/// The most bytes of prefetched versions.
+const MOST_AHEAD_BYTES: usize = 16 << 20;
+
 /// How long prefetched versions stay valid.
 const AHEAD_LASTS: Duration = Duration::from_secs(1);
 
@@ -252,7 +255,14 @@ impl LogStore for ObjectLog {
                     return Ok(None);
                 };
                 // Errors of later requests are dropped: the caller of that version retries.
-                let found: VecDeque<_> = bodies.map_while(|body| body.ok().flatten()).collect();
+                let found = bodies.map_while(|body| body.ok().flatten());
+                let mut bytes = 0;
+                let found: VecDeque<_> = found
+                    .take_while(|(body, _)| {
+                        bytes += body.len();
+                        bytes <= MOST_AHEAD_BYTES
+                    })
+                    .collect();
                 let mut ahead = self.ahead();
                 if ahead.changes == changes {
                     ahead.next = version + 1;

@@ -6,12 +6,12 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use delta_commit::log::{StoreError, StoreErrorKind};
 use delta_commit::{CommitError, LogStore};
-use delta_table::{Bodies, Names, Place, Result, StoredFile, StoredFiles, check_clock};
+use delta_table::{Bodies, MOST_REPLACEMENTS, Names, Place, Result, StoredFile, StoredFiles, check_clock};
 use object_sink::{Attend, Created, Failure, Folder, Location, ObjectSink};
 use parquet_writer::sink::Sink;
 use parquet_writer::{OptionFault, WriteError};
@@ -29,6 +29,9 @@ const NOTHING: &str = "_spillway/clock";
 /// The time for which a commit trusts a mark and saves a request. A table that is made anew under a writer is noticed
 /// after it.
 const MARK_LASTS: Duration = Duration::from_secs(10);
+
+/// The time between two looks whether the caller still waits.
+const ATTEND_EVERY: Duration = Duration::from_millis(50);
 
 /// The waits before the attempts to create an object.
 const CREATE_AGAIN_AFTER: [Duration; 4] = [
@@ -125,9 +128,23 @@ impl Clients {
                     let Some(wait) = waits.next() else {
                         return Err(self.not_proven(&failure));
                     };
-                    std::thread::sleep(*wait);
+                    self.pause(*wait)?;
                 }
             }
+        }
+    }
+
+    /// Waits, as long as the caller does.
+    fn pause(&self, wait: Duration) -> Result<(), StoreError> {
+        let attend = (self.attend)();
+        let end = Instant::now() + wait;
+        loop {
+            attend().map_err(|source| StoreError::io(self.url(), &source))?;
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            std::thread::sleep(left.min(ATTEND_EVERY));
         }
     }
 
@@ -201,7 +218,7 @@ impl Objects {
         let folder = self.clients.folder()?;
         let mut lost = None;
         for wait in CREATE_AGAIN_AFTER {
-            std::thread::sleep(wait);
+            self.clients.pause(wait)?;
             match folder.create(name, body).map_err(error)? {
                 Created::Won(_) => return Ok(true),
                 // Two creations that conflict may both be told so, and both have failed.
@@ -320,6 +337,33 @@ impl Place for Objects {
 
     fn replace(&self, name: &str) -> Result<Box<dyn Sink>> {
         Ok(self.whole(name, Existing::Replace))
+    }
+
+    fn replace_unless(
+        &self,
+        name: &str,
+        body: &[u8],
+        is_late: &mut dyn FnMut() -> Result<bool>,
+    ) -> Result<()> {
+        let folder = self.clients.folder()?;
+        for _ in 0..MOST_REPLACEMENTS {
+            let seen = folder.seen(name).map_err(error)?;
+            if is_late()? {
+                break;
+            }
+            let replaced = match seen {
+                Some(seen) => folder.exchange(name, body, seen).map_err(error)?,
+                None => match folder.create(name, body).map_err(error)? {
+                    Created::Won(_) => true,
+                    Created::Exists => false,
+                    Created::Unknown(failure) => return Err(error(failure).into()),
+                },
+            };
+            if replaced {
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn create_whole(&self, name: &str) -> Result<Box<dyn Sink>> {

@@ -1307,7 +1307,8 @@ impl Append {
             return;
         };
         if let Ok(table) = self.shared.snapshot(&mut self.shared.looking()) {
-            place.remove(&stray_files(&attached, &table, &announced));
+            let adds = attached.iter().flat_map(|part| &part.adds);
+            place.remove(&stray_files(adds, &table, &announced));
         }
     }
 
@@ -1406,12 +1407,13 @@ impl Append {
         };
         if self.is_repeated {
             // These may be the very files that the table has.
-            part.adds.retain(|add| !is_known(&add.path, &known));
+            part.adds.retain(|add| !is_known(add, &known));
         }
         check_new(&part, &self.taken, &known)?;
         self.merged = Some(self.merged_with(&part)?);
         self.known = Some(known);
-        self.taken.extend(part.adds.iter().map(|add| add.path.clone()));
+        let paths = part.adds.iter().map(|add| add.normal_path().into_owned());
+        self.taken.extend(paths);
         self.attached.push(part);
         Ok(())
     }

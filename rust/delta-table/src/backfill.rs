@@ -101,7 +101,7 @@ impl Backfill<'_> {
         for add in files {
             patient(patience)()?;
             // Whoever marks rows of the file, removes it, or gives it ids, changes its entry.
-            transaction.reads.files.insert(add.path.clone());
+            transaction.reads.files.insert(add.normal_path().into_owned());
             let mut entry = Add {
                 data_change: false,
                 ..add.as_ref().clone()

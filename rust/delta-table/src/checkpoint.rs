@@ -32,6 +32,7 @@ use parquet_writer::{CompressionRule, FileWriter, OptionInput, WriteError, Write
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
+use crate::carried::{Base, Since};
 use crate::cells::Cell;
 use crate::data_file::{load_footer, ranges_of, table_error};
 use crate::error::{Result, TableError};
@@ -45,7 +46,11 @@ use crate::snapshot::Snapshot;
 
 /// Actions that are converted together. Their intermediate forms cost memory: the statistics of a file with fifty
 /// columns are 6 kB of text.
-const BATCH_ROWS: usize = 512;
+pub(crate) const BATCH_ROWS: usize = 512;
+
+/// The compressed bytes of a row group. The writer holds one of them, and so does who reads the file for the next
+/// checkpoint.
+const GROUP_BYTES: i64 = 16 << 20;
 
 /// The time for which tombstones are kept, unless the table's properties say otherwise.
 const TOMBSTONE_DAYS: i64 = 7;
@@ -125,6 +130,32 @@ pub(crate) fn is_whole(log: &LogDir, names: &[&str]) -> Result<bool> {
                 if let Some(nested) = read(&sidecar)?.first() {
                     return Err(names_another(log, &sidecar, nested));
                 }
+            }
+        }
+        Ok(())
+    };
+    match read_all() {
+        Err(error) if error.is_corruption() => Ok(false),
+        done => done.map(|()| has_protocol && has_metadata),
+    }
+}
+
+/// Returns true if a checkpoint's files, and those that they name, are there up to their footers, and hold protocol and
+/// metadata. The entries of files are not read.
+///
+/// # Errors
+/// When the store does not answer.
+pub(crate) fn is_readable(log: &LogDir, names: &[&str]) -> Result<bool> {
+    let (mut has_protocol, mut has_metadata) = (false, false);
+    let mut read_all = || -> Result<()> {
+        for name in names {
+            let entries = read_columns(log, name, &["metaData", "protocol", SIDECAR])?;
+            for action in &entries.actions {
+                has_protocol |= matches!(action, Action::Protocol(_));
+                has_metadata |= matches!(action, Action::Metadata(_));
+            }
+            for sidecar in entries.sidecars {
+                read_columns(log, &sidecar, &[])?;
             }
         }
         Ok(())
@@ -288,7 +319,7 @@ fn read_batches(log: &LogDir, name: &str, file: &Bytes, mut take: impl FnMut(Ent
     Ok(())
 }
 
-fn is_json(name: &str) -> bool {
+pub(crate) fn is_json(name: &str) -> bool {
     Path::new(name).extension().is_some_and(|end| end == "json")
 }
 
@@ -338,10 +369,7 @@ fn read_columns(log: &LogDir, name: &str, columns: &[&str]) -> Result<Entries> {
 }
 
 fn gone(log: &LogDir, name: &str) -> TableError {
-    TableError::Malformed(format!(
-        "{}: it was listed or named by a checkpoint, and is gone: open the table again",
-        log.shown(name).display()
-    ))
+    TableError::CheckpointGone(log.shown(name))
 }
 
 /// The footer of a checkpoint, and the types that its columns are read in.
@@ -449,7 +477,8 @@ fn add_statistics(file: &Bytes, actions: &mut [Action]) -> Result<(), String> {
 }
 
 /// Writes the checkpoint of a table's version, and the hint that names it. One that is there is kept, unless `replace`
-/// says that it is damaged.
+/// says that it is damaged. Returns false, and writes nothing, where the entries of the checkpoint before cannot be
+/// carried over.
 ///
 /// # Errors
 /// When the log's folder cannot be written; readers find the older checkpoint then.
@@ -457,15 +486,19 @@ fn add_statistics(file: &Bytes, actions: &mut [Action]) -> Result<(), String> {
 /// `check` refuses when another table is in the place by now. It is called before anything appears there.
 pub(crate) fn write(
     log: &LogDir,
-    snapshot: &Snapshot,
+    since: &Since,
     changed_in: Version,
     replace: bool,
     check: &Arc<InPlace>,
-) -> Result<()> {
+) -> Result<bool> {
+    let snapshot = &since.snapshot;
     // If the clock cannot be trusted, nothing expires.
     let actions = Actions::of(snapshot, log.0.now_for_removal().unwrap_or(0));
     // What cannot be held is refused before there is a file.
     let layout = Layout::of(snapshot, &actions)?;
+    let Some(base) = base_of(log, since, &layout)? else {
+        return Ok(false);
+    };
     let name = file_name(snapshot.version);
     // Asked for before the check, so it is one of this table's.
     let witness = log.witness(version_file(snapshot.version))?;
@@ -479,7 +512,7 @@ pub(crate) fn write(
         check: Arc::clone(check),
         is_sent: Arc::clone(&is_sent),
     };
-    let encoded = encode(Box::new(sink), &layout, actions.written());
+    let encoded = encode_all(Box::new(sink), &layout, &actions, snapshot, &base);
     let exists = matches!(&encoded, Err(error) if is_of_existing(error));
     let is_own = is_sent.load(Ordering::Acquire) && !exists;
     // It also says in its own way why nothing was committed.
@@ -489,9 +522,9 @@ pub(crate) fn write(
         }
     })?;
     if exists {
-        return Ok(());
+        return Ok(true);
     }
-    let text = hint(snapshot, changed_in, actions.len(), encoded?);
+    let text = hint(snapshot, changed_in, &encoded?);
     write_hint(log, snapshot.version, &text)?;
     confirm(log, &witness, check, || {
         log.remove_file(&name);
@@ -501,7 +534,18 @@ pub(crate) fn write(
         {
             log.remove_file(HINT);
         }
-    })
+    })?;
+    Ok(true)
+}
+
+/// The files of the checkpoint before, with the columns of the one that is written; none where they have others.
+/// Statistics as structs are of types that all files of the table decide.
+fn base_of(log: &LogDir, since: &Since, layout: &Layout) -> Result<Option<Vec<Base>>> {
+    if layout.parsed.is_some() && !since.base.is_empty() {
+        return Ok(None);
+    }
+    let files = since.base.iter().map(|name| Base::open(log, name, &layout.plain));
+    files.collect()
 }
 
 /// Checks that what was sent has not arrived in another table. It is removed there before anything is read: whoever
@@ -570,6 +614,8 @@ struct Actions<'a> {
     others: Vec<Action>,
     adds: Vec<&'a Add>,
     removes: Vec<&'a Remove>,
+    /// The time since which removals are kept.
+    kept_since: i64,
 }
 
 impl<'a> Actions<'a> {
@@ -592,11 +638,8 @@ impl<'a> Actions<'a> {
             others,
             adds: contents.files.values().map(Arc::as_ref).collect(),
             removes: kept.collect(),
+            kept_since,
         }
-    }
-
-    fn len(&self) -> usize {
-        self.others.len() + self.adds.len() + self.removes.len()
     }
 
     fn foreign_fields(&self) -> Result<ForeignFields> {
@@ -732,35 +775,89 @@ fn with_columns(group: &StructArray, fields: &[Field], columns: &[ArrayRef]) -> 
     Ok(Arc::new(whole))
 }
 
-fn encode(sink: Box<dyn Sink>, layout: &Layout, mut actions: impl Iterator<Item = Action>) -> Result<u64> {
-    // What the oldest readers of checkpoints know.
-    let options = WriterOptions::new(OptionInput {
-        compression: CompressionRule::All("snappy".to_owned()),
-        compatibility: "v1".into(),
-        ..OptionInput::default()
-    })?;
-    let mut writer = FileWriter::new(sink, Some(Arc::clone(&layout.whole)), options)?;
-    loop {
-        let part: Vec<Action> = actions.by_ref().take(BATCH_ROWS).collect();
-        if part.is_empty() {
-            break;
-        }
-        if let Some(batch) = layout.batch(&part)? {
-            writer.write(&batch.into(), &mut || true)?;
+/// A checkpoint that was written.
+#[derive(Default)]
+struct Encoded {
+    bytes: u64,
+    actions: usize,
+    /// The files in the table.
+    files: usize,
+}
+
+/// The encoder of a checkpoint's file.
+struct Encoder<'a> {
+    layout: &'a Layout,
+    writer: FileWriter,
+    done: Encoded,
+}
+
+impl<'a> Encoder<'a> {
+    fn new(sink: Box<dyn Sink>, layout: &'a Layout) -> Result<Self> {
+        // What the oldest readers of checkpoints know.
+        let options = WriterOptions::new(OptionInput {
+            compression: CompressionRule::All("snappy".to_owned()),
+            compatibility: "v1".into(),
+            row_group_bytes: GROUP_BYTES,
+            ..OptionInput::default()
+        })?;
+        Ok(Self {
+            layout,
+            writer: FileWriter::new(sink, Some(Arc::clone(&layout.whole)), options)?,
+            done: Encoded::default(),
+        })
+    }
+
+    fn write(&mut self, batch: RecordBatch) -> Result<()> {
+        let adds = batch.column_by_name(ADD);
+        self.done.actions += batch.num_rows();
+        self.done.files += adds.map_or(0, |adds| adds.len() - adds.null_count());
+        Ok(self.writer.write(&batch.into(), &mut || true)?)
+    }
+
+    fn write_actions(&mut self, mut actions: impl Iterator<Item = Action>) -> Result<()> {
+        loop {
+            let part: Vec<Action> = actions.by_ref().take(BATCH_ROWS).collect();
+            if part.is_empty() {
+                return Ok(());
+            }
+            if let Some(batch) = self.layout.batch(&part)? {
+                self.write(batch)?;
+            }
         }
     }
-    writer.close(&mut || true)?;
-    Ok(writer.result().map_or(0, |result| result.bytes))
+
+    fn finish(mut self) -> Result<Encoded> {
+        self.writer.close(&mut || true)?;
+        self.done.bytes = self.writer.result().map_or(0, |result| result.bytes);
+        Ok(self.done)
+    }
+}
+
+/// Writes what changed since the checkpoint before, and what it has and did not change.
+fn encode_all(
+    sink: Box<dyn Sink>,
+    layout: &Layout,
+    actions: &Actions<'_>,
+    since: &Snapshot,
+    base: &[Base],
+) -> Result<Encoded> {
+    let mut encoder = Encoder::new(sink, layout)?;
+    encoder.write_actions(actions.written())?;
+    for file in base {
+        file.each(&since.contents, actions.kept_since, &mut |batch| {
+            encoder.write(batch)
+        })?;
+    }
+    encoder.finish()
 }
 
 /// Writes actions as a checkpoint's file, whatever they are.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn write_actions(log: &LogDir, name: &str, actions: &[Action]) -> Result<u64> {
-    encode(
-        log.replace(name)?,
-        &Layout::plain(actions)?,
-        actions.iter().cloned(),
-    )
+    let layout = Layout::plain(actions)?;
+    let mut encoder = Encoder::new(log.replace(name)?, &layout)?;
+    encoder.write_actions(actions.iter().cloned())?;
+    Ok(encoder.finish()?.bytes)
 }
 
 fn plain_batch(schema: &SchemaRef, actions: &[Action]) -> Result<Option<RecordBatch>, ArrowError> {
@@ -772,36 +869,29 @@ fn plain_batch(schema: &SchemaRef, actions: &[Action]) -> Result<Option<RecordBa
 }
 
 /// The hint that names the checkpoint.
-fn hint(snapshot: &Snapshot, changed_in: Version, actions: usize, bytes: u64) -> String {
+fn hint(snapshot: &Snapshot, changed_in: Version, done: &Encoded) -> String {
     let mut tags = json!({CHANGED_IN: changed_in.to_string()});
     if let Some(at) = snapshot.in_commit_timestamp {
         tags[IN_COMMIT_TIMESTAMP] = json!(at.to_string());
     }
     let hint = json!({
         "version": snapshot.version,
-        "size": actions,
-        "sizeInBytes": bytes,
-        "numOfAddFiles": snapshot.contents.files.len(),
+        "size": done.actions,
+        "sizeInBytes": done.bytes,
+        "numOfAddFiles": done.files,
         "tags": tags,
     });
     hint.to_string()
 }
 
-/// Writes the hint at the checkpoint of a version, unless there is a newer one by now.
+/// Writes the hint at the checkpoint of a version, unless there is a newer one by now. The hint may be that of another
+/// table which was here before, so that the checkpoints say what is newer.
 fn write_hint(log: &LogDir, version: Version, text: &str) -> Result<()> {
-    let newest = log
-        .list(Some(version))?
-        .checkpoint(Version::MAX)
-        .map(|(version, _)| version);
-    if newest.is_some_and(|newest| newest > version) {
-        return Ok(());
-    }
-    let mut sink = log.replace(HINT)?;
-    let written = sink.write_all(text.as_bytes()).and_then(|()| sink.commit());
-    Ok(written.map_err(|e| WriteError::Io {
-        path: Some(log.shown(HINT)),
-        source: e,
-    })?)
+    log.replace_unless(HINT, text.as_bytes(), &mut || {
+        let listing = log.list(Some(version))?;
+        let newest = listing.checkpoint(Version::MAX);
+        Ok(newest.is_some_and(|(newest, _)| newest > version))
+    })
 }
 
 pub(crate) fn now() -> i64 {

@@ -3,7 +3,8 @@
 //! A part holds the files' `add` actions, and all of the table's state that the files were written for. The append that
 //! takes the part compares this state with its own, so that files never get into a table that changed under them.
 
-use std::collections::HashSet;
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 
 use delta_commit::actions::{Add, Format, Protocol};
 use delta_commit::conflict::{Conflict, ConflictKind};
@@ -190,47 +191,57 @@ impl Part {
 }
 
 impl Table {
-    /// The paths, as the log has them, of files below a folder that the table has, had and may still be asked for, or
-    /// may get by an announced transaction.
+    /// The names, relative to the table, of files below a folder that the table has, had and may still be asked for, or
+    /// may get by an announced transaction. Of absolute paths in the log all are there that may lie in the folder.
     ///
     /// # Errors
     /// When the log or the announcements cannot be read.
     pub fn paths_in_use(&self, folder: &str) -> Result<Vec<String>> {
         // In this order: what is announced no more may be in the table.
-        let mut paths = announced_files(self.shared()?.place.log_store().as_ref(), &[])?;
+        let announced = announced_files(self.shared()?.place.log_store().as_ref(), &[])?;
         let snapshot = self.snapshot()?;
-        paths.extend(snapshot.known_paths().map(str::to_owned));
         let below = format!("{folder}/");
-        paths.retain(|path| path.starts_with(&below));
-        Ok(paths)
+        let mut names = Vec::new();
+        for path in announced.iter().map(String::as_str).chain(snapshot.known_paths()) {
+            let path = path::normal(path);
+            let inside = path::names_of(&path).filter(|name| name.starts_with(&below));
+            names.extend(inside.map(str::to_owned));
+        }
+        Ok(names)
     }
 }
 
-/// The names, in the table's folder, of files of parts that the table does not have and nobody has announced.
-pub(crate) fn stray_files(parts: &[Part], table: &Snapshot, announced: &[String]) -> Vec<String> {
-    let adds = parts.iter().flat_map(|part| &part.adds);
-    // Other writers may escape other characters of the same path.
-    let mut strays: HashSet<String> = adds
-        .filter_map(|add| path::decode_inside(&add.path).ok())
+/// The names, in the table's folder, of those files that no version of the table has or had and none of these paths
+/// names, in whatever spelling.
+pub(crate) fn stray_files<'a>(
+    adds: impl Iterator<Item = &'a Add>,
+    table: &Snapshot,
+    announced: &[String],
+) -> Vec<String> {
+    let mut strays: HashMap<Cow<'_, str>, String> = adds
+        .filter_map(|add| Some((add.normal_path(), path::decode_inside(&add.path).ok()?)))
         .collect();
-    for known in table.known_paths().chain(announced.iter().map(String::as_str)) {
-        if let Ok(name) = path::decode_inside(known) {
-            strays.remove(&name);
+    strays.retain(|name, _| !table.contents.knows(name));
+    for path in announced {
+        for name in path::names_of(&path::normal(path)) {
+            strays.remove(name);
         }
     }
-    strays.into_iter().collect()
+    strays.into_values().collect()
 }
 
 /// Returns true if a version of the table has or had this file.
-pub(crate) fn is_known(path: &str, table: &Snapshot) -> bool {
-    table.contents.files.contains_key(path) || table.contents.tombstones.contains_key(path)
+pub(crate) fn is_known(add: &Add, table: &Snapshot) -> bool {
+    table.contents.knows(&add.normal_path())
 }
 
-/// Refuses a part whose files are in the table, in another part, or in this one twice.
+/// Refuses a part whose files are in the table, in another part, or in this one twice. `taken` has the normal paths of
+/// the other parts' files.
 pub(crate) fn check_new(part: &Part, taken: &HashSet<String>, table: &Snapshot) -> Result<()> {
     let mut own = HashSet::new();
     for add in &part.adds {
-        if is_known(&add.path, table) || taken.contains(&add.path) || !own.insert(&add.path) {
+        let path = add.normal_path();
+        if is_known(add, table) || taken.contains(path.as_ref()) || !own.insert(path) {
             return Err(CommitError::DuplicateFile {
                 path: add.path.clone(),
                 version: None,

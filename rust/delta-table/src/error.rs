@@ -37,6 +37,9 @@ pub enum TableError {
     /// The log, or a checkpoint, does not follow the protocol.
     #[error("{0}")]
     Malformed(String),
+    /// A file of a checkpoint is not there any more: another process cleaned up the log, or the file was lost.
+    #[error("{}: it was listed or named by a checkpoint, and is gone: open the table again", .0.display())]
+    CheckpointGone(PathBuf),
     /// The table only takes appends.
     #[error("the table has delta.appendOnly=true, so {0} is refused: its rows are added and never removed")]
     AppendOnly(&'static str),
@@ -102,9 +105,12 @@ impl TableError {
         matches!(self, Self::Commit(CommitError::Store(error)) if error.kind == StoreErrorKind::Transient)
     }
 
-    /// Returns true if the bytes of the log are not what the protocol asks for.
+    /// Returns true if the log or a checkpoint is not what the protocol asks for.
     pub(crate) const fn is_corruption(&self) -> bool {
-        matches!(self, Self::Malformed(_) | Self::Commit(CommitError::Malformed(_)))
+        matches!(
+            self,
+            Self::Malformed(_) | Self::CheckpointGone(_) | Self::Commit(CommitError::Malformed(_))
+        )
     }
 
     /// Data or a schema that does not fit.

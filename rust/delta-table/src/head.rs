@@ -245,7 +245,7 @@ impl Replaying for KnownReplay {
     }
 }
 
-fn is_of_files(action: &Action) -> bool {
+pub(crate) fn is_of_files(action: &Action) -> bool {
     matches!(action, Action::Add(_) | Action::Remove(_) | Action::Cdc(_))
 }
 

@@ -8,6 +8,7 @@
 mod anew;
 mod append;
 mod backfill;
+mod carried;
 mod cells;
 mod change_feed;
 mod checkpoint;
@@ -78,7 +79,9 @@ pub use mapping::Mapping;
 pub use merge::{ClauseKind, Expressions, MergeClause, MergeCondition, MergeOptions, MergeValues};
 pub use operations::ReadSet;
 pub use optimize::{CompactOptions, Compacted, Compaction, PendingCompaction};
-pub use place::{Attend, Bodies, Folder, Names, Place, StoredFile, StoredFiles, check_clock};
+pub use place::{
+    Attend, Bodies, Folder, MOST_REPLACEMENTS, Names, Place, StoredFile, StoredFiles, check_clock,
+};
 pub use row_change::{Counts, PendingChange};
 pub use scan::{Changes, ChangesOptions, ChangesReader, Scan, ScanOptions, ScanReader};
 pub use seat::{is_abandoned, is_serving, serve_until};

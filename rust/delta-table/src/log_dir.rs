@@ -119,11 +119,6 @@ impl LogListing {
             })
     }
 
-    /// Returns true if there is a file of this version's checkpoint.
-    pub fn has_checkpoint(&self, version: Version) -> bool {
-        self.checkpoints.contains_key(&version)
-    }
-
     /// Returns true if every version from `first` to `last` is there.
     fn has_all(&self, first: Version, last: Version) -> bool {
         let there = self.versions.range(first..=last).count();
@@ -372,6 +367,16 @@ impl LogDir {
         self.0.replace(&Self::named(name))
     }
 
+    /// Replaces a small file, unless what `is_late` looks at is newer: see [`Place::replace_unless`].
+    pub fn replace_unless(
+        &self,
+        name: &str,
+        body: &[u8],
+        is_late: &mut dyn FnMut() -> Result<bool>,
+    ) -> Result<()> {
+        self.0.replace_unless(&Self::named(name), body, is_late)
+    }
+
     /// Opens a file likewise that replaces nothing.
     pub fn create_whole(&self, name: &str) -> Result<Box<dyn Sink>> {
         self.0.create_whole(&Self::named(name))
@@ -429,31 +434,42 @@ impl LogDir {
         let target = at.unwrap_or(Version::MAX);
         let (mut hint, mut kept) = (self.hint()?, kept);
         let mut listing = self.list_for(target, hint.as_ref())?;
+        // A file that is gone from a listing of a moment ago was cleaned up. One that is gone again is lost.
+        let mut is_listed_again = false;
         loop {
             let began = listing.checkpoint(target).map(|(version, _)| version);
-            let missing =
-                match self.load_listed::<R>(at, &listing, hint.as_ref(), std::mem::take(&mut kept))? {
-                    Read::Whole(loaded) => return Ok(loaded),
-                    Read::UpTo(missing) => missing,
-                };
+            let kept = std::mem::take(&mut kept);
+            let missing = match self.load_listed::<R>(at, &listing, hint.as_ref(), kept, is_listed_again) {
+                Err(TableError::CheckpointGone(_)) if !is_listed_again => {
+                    is_listed_again = true;
+                    None
+                }
+                Ok(Read::UpTo(missing)) => Some(missing),
+                Ok(Read::Whole(loaded)) => return Ok(loaded),
+                Err(error) => return Err(error),
+            };
             listing = self.list(None)?;
             let newest = listing.checkpoint(target).map(|(version, _)| version);
             if newest.is_none() && listing.tip == BEFORE_FIRST {
                 return Err(TableError::NotFound(self.0.root().to_path_buf()));
             }
-            if newest.is_none_or(|newest| newest < missing) || newest <= began {
+            if let Some(missing) = missing
+                && (newest.is_none_or(|newest| newest < missing) || newest <= began)
+            {
                 return Err(self.gap(missing, &listing, at));
             }
             hint = self.hint()?;
         }
     }
 
+    /// Reads the table from the files of a listing. A checkpoint that `is_lost` if it is gone counts as damaged then.
     fn load_listed<R: Replaying>(
         &self,
         at: Option<Version>,
         listing: &LogListing,
         hint: Option<&Value>,
         kept: Kept,
+        is_lost: bool,
     ) -> Result<Read<R::Done>> {
         let target = at.unwrap_or(Version::MAX);
         let checkpoint = listing.checkpoint(target);
@@ -469,7 +485,7 @@ impl LogDir {
         if checkpoint.is_none() && listing.tip == BEFORE_FIRST {
             return Err(TableError::NotFound(self.0.root().to_path_buf()));
         }
-        let (mut replay, checkpoint, damaged) = self.begin::<R>(checkpoint, hint)?;
+        let (mut replay, checkpoint, damaged) = self.begin::<R>(checkpoint, hint, is_lost)?;
         let mut last = None;
         let mut read = Kept::default();
         for next in self.versions(replay.version() + 1..=target, listing.tip, kept) {
@@ -510,7 +526,11 @@ impl LogDir {
         &self,
         checkpoint: Option<(Version, Vec<&str>)>,
         hint: Option<&Value>,
+        is_lost: bool,
     ) -> Result<(R, Option<Version>, Option<Damaged>)> {
+        let is_damage = |error: &TableError| {
+            error.is_corruption() && (is_lost || !matches!(error, TableError::CheckpointGone(_)))
+        };
         let read = |(version, names): (Version, Vec<&str>)| -> Result<_> {
             let mut replay = R::new();
             for name in &names {
@@ -529,7 +549,7 @@ impl LogDir {
             return Ok((R::new(), None, None));
         };
         let error = match read((newest, names)) {
-            Err(error) if error.is_corruption() => error,
+            Err(error) if is_damage(&error) => error,
             done => return Ok((done?, Some(newest), None)),
         };
         let damaged = || {
@@ -545,7 +565,7 @@ impl LogDir {
                 return Err(error);
             }
             match read((version, names)) {
-                Err(older) if older.is_corruption() => before = version - 1,
+                Err(older) if is_damage(&older) => before = version - 1,
                 done => return Ok((done?, Some(version), damaged())),
             }
         }

@@ -5,6 +5,7 @@
 //! place in the new file where the order is kept; otherwise a list has the place of each. A row that another
 //! transaction marks in the old file while the copy is made is marked in the new one.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -97,7 +98,7 @@ impl Bin {
     /// [`TableError::Malformed`] for a row that was not copied.
     fn marked(&self, entries: &Entries) -> Result<Vec<RoaringTreemap>> {
         let marked = self.sources.iter().filter_map(|source| {
-            let entry = entries.get(&source.add.path)?;
+            let entry = entries.get(source.add.normal_path().as_ref())?;
             Some(source.moved(&entry.1))
         });
         let marked = marked.fold(RoaringTreemap::new(), |all, some| all | some);
@@ -129,8 +130,8 @@ fn place_of(places: &[u32], row: u64) -> Result<u64> {
     })
 }
 
-/// The newest entries of files of which rows were marked since they were copied, by their paths, and all their deleted
-/// rows.
+/// The newest entries of files of which rows were marked since they were copied, by their normal paths, and all their
+/// deleted rows.
 type Entries = BTreeMap<String, Arc<(Add, RoaringTreemap)>>;
 
 /// Files and bytes that a compaction takes out of a table and brings into it.
@@ -148,7 +149,7 @@ pub(crate) struct Counts {
 pub(crate) struct MovedRows {
     place: Arc<dyn Place>,
     bins: Vec<Arc<Bin>>,
-    /// The bin and the number in it of each old file.
+    /// The bin and the number in it of each old file, by its normal path.
     sources: HashMap<String, (usize, usize)>,
     state: Mutex<State>,
 }
@@ -184,7 +185,7 @@ impl MovedRows {
     pub fn new(place: &Arc<dyn Place>, bins: Vec<Arc<Bin>>) -> Self {
         let numbered = bins.iter().enumerate().flat_map(|(bin, files)| {
             let sources = files.sources.iter().enumerate();
-            sources.map(move |(number, source)| (source.add.path.clone(), (bin, number)))
+            sources.map(move |(number, source)| (source.add.normal_path().into_owned(), (bin, number)))
         });
         Self {
             place: Arc::clone(place),
@@ -205,13 +206,13 @@ impl MovedRows {
     /// # Errors
     /// An error if a deletion vector cannot be read.
     pub fn rebased(&self, snapshot: &Snapshot) -> Result<(Self, Vec<Arc<Bin>>)> {
-        let files = snapshot
-            .files()
-            .filter(|add| self.sources.contains_key(&add.path));
-        let files: HashMap<&str, &Arc<Add>> = files.map(|add| (add.path.as_str(), add)).collect();
+        let files = snapshot.files().map(|add| (add.normal_path(), add));
+        let files: HashMap<Cow<'_, str>, &Arc<Add>> = files
+            .filter(|(path, _)| self.sources.contains_key(path.as_ref()))
+            .collect();
         let mut changed: Vec<&Add> = Vec::new();
         for source in self.bins.iter().flat_map(|bin| &bin.sources) {
-            if let Some(add) = files.get(source.add.path.as_str())
+            if let Some(add) = files.get(&source.add.normal_path())
                 && vector_id(add) != vector_id(&source.add)
             {
                 changed.push(add);
@@ -220,19 +221,19 @@ impl MovedRows {
         let deleted = deletion_vectors::read_each(&self.place, &changed)?;
         let changed = changed.into_iter().zip(deleted);
         let mut marked: Entries = changed
-            .map(|(add, rows)| (add.path.clone(), Arc::new((add.clone(), rows))))
+            .map(|(add, rows)| (add.normal_path().into_owned(), Arc::new((add.clone(), rows))))
             .collect();
         let mut kept = Vec::new();
         let mut dropped = Vec::new();
         for bin in &self.bins {
             let mut is_there = true;
             for source in &bin.sources {
-                let path = source.add.path.as_str();
+                let path = source.add.normal_path();
                 // A file that was written again under its own path holds other rows.
-                is_there &= files.get(path).is_some_and(|add| {
+                is_there &= files.get(&path).is_some_and(|add| {
                     (add.size, add.modification_time) == (source.add.size, source.add.modification_time)
                 });
-                if let Some(entry) = marked.get(path) {
+                if let Some(entry) = marked.get(path.as_ref()) {
                     is_there &= source.precedes(&entry.1);
                     source.check_rows(&entry.1)?;
                 }
@@ -254,7 +255,7 @@ impl MovedRows {
         &self.bins
     }
 
-    /// The old files, as in `add.path`.
+    /// The normal paths of the old files.
     pub fn paths(&self) -> BTreeSet<String> {
         self.sources.keys().cloned().collect()
     }
@@ -300,7 +301,7 @@ impl MovedRows {
         transaction.actions = Vec::new();
         for (bin, marks) in self.bins.iter().zip(&marks) {
             for source in &bin.sources {
-                let marked = marked.get(&source.add.path);
+                let marked = marked.get(source.add.normal_path().as_ref());
                 let entry = marked.map_or(source.add.as_ref(), |marked| &marked.0);
                 transaction
                     .actions
@@ -353,24 +354,24 @@ impl MovedRows {
         theirs: &Marked,
         deleted: RoaringTreemap,
     ) -> Result<(), CommitError> {
-        let path = &theirs.add.path;
-        let source = self.sources.get(path);
+        let path = theirs.add.normal_path();
+        let source = self.sources.get(path.as_ref());
         let source = source.map(|(bin, number)| &self.bins[*bin].sources[*number]);
         let Some(source) = source.filter(|source| source.precedes(&deleted)) else {
-            let kind = ConflictKind::ConcurrentDeleteRead(path.clone());
+            let kind = ConflictKind::ConcurrentDeleteRead(path.into_owned());
             return Err(refusal(transaction, theirs, kind));
         };
         source.check_rows(&deleted).map_err(as_commit)?;
-        marked.insert(path.clone(), Arc::new((theirs.add.clone(), deleted)));
+        marked.insert(path.into_owned(), Arc::new((theirs.add.clone(), deleted)));
         Ok(())
     }
 }
 
 impl Merge for MovedRows {
     fn merge(&self, transaction: &Transaction, theirs: &[Marked]) -> Result<Transaction, CommitError> {
-        let last: BTreeMap<&str, &Marked> = theirs
+        let last: BTreeMap<Cow<'_, str>, &Marked> = theirs
             .iter()
-            .map(|marked| (marked.add.path.as_str(), marked))
+            .map(|marked| (marked.add.normal_path(), marked))
             .collect();
         let adds: Vec<&Add> = last.values().map(|marked| &marked.add).collect();
         let deleted = deletion_vectors::read_each(&self.place, &adds).map_err(as_commit)?;

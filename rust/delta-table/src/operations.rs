@@ -1,5 +1,6 @@
 //! Transactions that remove files: deletion, truncation, restore, and commits of the caller's own.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -46,7 +47,7 @@ pub(crate) fn remove_chosen(transaction: &mut Transaction, predicate: Predicate,
     transaction
         .reads
         .files
-        .extend(files.iter().map(|add| add.path.clone()));
+        .extend(files.iter().map(|add| add.normal_path().into_owned()));
     transaction.reads.predicates.push(predicate);
     let at = now();
     let removals = files.iter().map(|add| Action::Remove(Remove::of(add, at, true)));
@@ -232,7 +233,8 @@ impl Table {
             transaction.read_version = self.read_version(read, &head)?;
         }
         transaction.reads.whole_table = read.whole_table;
-        transaction.reads.files = read.files.iter().cloned().collect();
+        let read_files = read.files.iter().map(|path| path::normal(path).into_owned());
+        transaction.reads.files = read_files.collect();
         if !read.conditions.is_empty() {
             let question = Question::of(&head, &read.conditions, "where")?;
             transaction.reads.predicates.push(question.predicate());
@@ -301,7 +303,7 @@ fn candidates(question: &Question, head: &Head, read: &Snapshot) -> Result<BTree
     } else {
         read.files().cloned().collect()
     };
-    Ok(files.iter().map(|add| add.path.clone()).collect())
+    Ok(files.iter().map(|add| add.normal_path().into_owned()).collect())
 }
 
 fn restoring(
@@ -409,15 +411,15 @@ fn check_adds(adds: &[Add], head: &Head) -> Result<()> {
 
 /// The files of a snapshot with these paths; the error is a path that it does not have.
 fn find(snapshot: &Snapshot, paths: &[String]) -> Result<Vec<Arc<Add>>, String> {
-    let wanted: BTreeSet<&str> = paths.iter().map(String::as_str).collect();
+    let wanted: BTreeSet<Cow<'_, str>> = paths.iter().map(|path| path::normal(path)).collect();
     let there: Vec<Arc<Add>> = snapshot
         .files()
-        .filter(|add| wanted.contains(add.path.as_str()))
+        .filter(|add| wanted.contains(&add.normal_path()))
         .cloned()
         .collect();
-    let found: BTreeSet<&str> = there.iter().map(|add| add.path.as_str()).collect();
+    let found: BTreeSet<Cow<'_, str>> = there.iter().map(|add| add.normal_path()).collect();
     match wanted.difference(&found).next() {
-        Some(missing) => Err((*missing).to_owned()),
+        Some(missing) => Err(missing.clone().into_owned()),
         None => Ok(there),
     }
 }

@@ -17,6 +17,7 @@ use crate::append::{AppendOptions, DataWriter};
 use crate::clustering::{self, Limits, Packing, Rewrite};
 use crate::conditions::{Conditions, FileChoice};
 use crate::deletion_vectors;
+use crate::detached::stray_files;
 use crate::error::{Result, TableError};
 use crate::head::Head;
 use crate::moved_rows::{Bin, MovedRows, NewFile, Source};
@@ -440,11 +441,9 @@ impl NewFiles {
         if snapshot.version < version {
             return;
         }
-        let known: HashSet<&str> = snapshot.known_paths().collect();
         let new = self.bins.iter().flat_map(|bin| &bin.new);
-        let left_out = new.filter(|new| !known.contains(new.add.path.as_str()));
-        let names = left_out.filter_map(|new| path::decode_inside(&new.add.path).ok());
-        self.shared.place.remove(&names.collect::<Vec<_>>());
+        let left_out = stray_files(new.map(|new| &new.add), &snapshot, &[]);
+        self.shared.place.remove(&left_out);
     }
 }
 

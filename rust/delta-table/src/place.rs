@@ -36,6 +36,9 @@ const MOST_CLOCK_SKEW: i64 = 3_600_000;
 /// seconds where a file system keeps no more.
 const FILE_TIME_LAG: i64 = 2_000;
 
+/// The most attempts to replace a file that others replace too.
+pub const MOST_REPLACEMENTS: usize = 4;
+
 /// The most bytes of a file name on the file systems in use.
 const MOST_NAME: usize = 255;
 
@@ -137,6 +140,36 @@ pub trait Place: Send + Sync {
     /// # Errors
     /// When it cannot be opened.
     fn replace(&self, name: &str) -> Result<Box<dyn Sink>>;
+
+    /// Replaces a small file, unless `is_late` finds that another process has written what is newer. It is asked after
+    /// the file was looked at, and again where the file changed since. Storage that can replace a file on the condition
+    /// that it is unchanged does so; a folder compares right before. A file that changes each time is left to those who
+    /// change it.
+    ///
+    /// # Errors
+    /// When it cannot be read or written.
+    fn replace_unless(
+        &self,
+        name: &str,
+        body: &[u8],
+        is_late: &mut dyn FnMut() -> Result<bool>,
+    ) -> Result<()> {
+        for _ in 0..MOST_REPLACEMENTS {
+            let mark = self.mark(name)?;
+            if is_late()? {
+                break;
+            }
+            let mut sink = self.replace(name)?;
+            let failed = |error| WriteError::io(self.root().join(name), error);
+            sink.write_all(body).map_err(failed)?;
+            if self.mark(name)? == mark {
+                sink.commit().map_err(failed)?;
+                break;
+            }
+            sink.discard();
+        }
+        Ok(())
+    }
 
     /// Opens a file likewise, which does not replace one: where there is one by then, it does not appear, and the error
     /// is [`AlreadyExists`](io::ErrorKind::AlreadyExists) or none. It is sent at most once: a request that is repeated

@@ -4,6 +4,7 @@
 //! and `mine` have no row in common, `win | mine` takes the place of the winner's entry. Rows are numbered by their
 //! places in the file, which never change.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 use std::io::ErrorKind;
@@ -45,7 +46,7 @@ impl fmt::Debug for RowMerge {
 }
 
 impl RowMerge {
-    /// The merge of a change that marks these rows, by the paths of their files, in vectors of these files.
+    /// The merge of a change that marks these rows, by the normal paths of their files, in vectors of these files.
     pub fn new(place: &Arc<dyn Place>, files: BTreeMap<String, Found>, written: Vec<String>) -> Arc<Self> {
         Arc::new(Self {
             place: Arc::clone(place),
@@ -57,7 +58,7 @@ impl RowMerge {
         })
     }
 
-    /// The rows that are marked, by the paths of their files.
+    /// The rows that are marked, by the normal paths of their files.
     pub fn files(&self) -> &BTreeMap<String, Found> {
         &self.files
     }
@@ -100,22 +101,22 @@ impl RowMerge {
         win: &RoaringTreemap,
         theirs: &[Marked],
     ) -> Result<RoaringTreemap, CommitError> {
-        let path = &last.add.path;
+        let path = last.add.normal_path();
         let Some(Found {
             deleted: base,
             matching: mine,
             ..
-        }) = self.files.get(path)
+        }) = self.files.get(path.as_ref())
         else {
             return Err(refusal(
                 transaction,
                 last,
-                ConflictKind::ConcurrentDeleteRead(path.clone()),
+                ConflictKind::ConcurrentDeleteRead(path.into_owned()),
             ));
         };
         if !base.is_subset(win) {
             let came_back = ConflictKind::ConcurrentAppend {
-                path: path.clone(),
+                path: path.into_owned(),
                 partition: " again with rows that were deleted".to_owned(),
             };
             return Err(refusal(transaction, last, came_back));
@@ -126,13 +127,13 @@ impl RowMerge {
         }
         // The first version that deleted one of them, where its vector can still be read.
         let culprit = theirs.iter().find_map(|marked| {
-            let of_it = marked.add.path == *path;
+            let of_it = marked.add.normal_path() == path;
             let rows = of_it.then(|| deletion_vectors::read(&self.place, &marked.add).ok())??;
             let rows = rows.intersection_len(mine);
             (rows > 0).then_some((marked, rows))
         });
         let (culprit, rows) = culprit.unwrap_or((last, rows));
-        let path = path.clone();
+        let path = path.into_owned();
         Err(refusal(
             transaction,
             culprit,
@@ -171,7 +172,7 @@ impl Merge for RowMerge {
     fn merge(&self, transaction: &Transaction, theirs: &[Marked]) -> Result<Transaction, CommitError> {
         let mut last = BTreeMap::new();
         for marked in theirs {
-            last.insert(marked.add.path.as_str(), marked);
+            last.insert(marked.add.normal_path(), marked);
         }
         let mut emptied = HashSet::new();
         let (mut paths, mut rows) = (Vec::new(), Vec::new());
@@ -179,32 +180,36 @@ impl Merge for RowMerge {
         let wins = deletion_vectors::read_each(&self.place, &adds).map_err(as_commit)?;
         for ((path, marked), win) in last.iter().zip(&wins) {
             let all = self.merged(transaction, marked, win, theirs)?;
-            if self.files.get(*path).is_some_and(|file| file.rows == all.len()) {
-                emptied.insert(*path);
+            if self
+                .files
+                .get(path.as_ref())
+                .is_some_and(|file| file.rows == all.len())
+            {
+                emptied.insert(path);
             } else {
-                paths.push(*path);
+                paths.push(path);
                 rows.push(all);
             }
         }
         let written = deletion_vectors::write(&self.place, &rows).map_err(as_commit)?;
-        let vectors: BTreeMap<&str, DeletionVector> = paths.into_iter().zip(written.vectors).collect();
+        let vectors: BTreeMap<&Cow<'_, str>, DeletionVector> =
+            paths.into_iter().zip(written.vectors).collect();
         let mut merged = transaction.clone();
         merged.actions.retain_mut(|action| match action {
             Action::Remove(remove) => {
-                if let Some(marked) = last.get(remove.path.as_str()) {
+                if let Some(marked) = last.get(&remove.normal_path()) {
                     *remove = Remove::of(&marked.add, remove.deletion_timestamp.unwrap_or(0), true);
                 }
                 true
             }
             Action::Add(add) => {
-                let (Some(marked), Some(file)) =
-                    (last.get(add.path.as_str()), self.files.get(add.path.as_str()))
-                else {
+                let path = Cow::Owned(add.normal_path().into_owned());
+                let (Some(marked), Some(file)) = (last.get(&path), self.files.get(path.as_ref())) else {
                     return true;
                 };
-                let is_left = !emptied.contains(add.path.as_str());
+                let is_left = !emptied.contains(&path);
                 *add = Add {
-                    deletion_vector: vectors.get(add.path.as_str()).cloned(),
+                    deletion_vector: vectors.get(&path).cloned(),
                     data_change: true,
                     stats: Some(widened(marked.add.stats.as_deref(), file.rows)),
                     ..marked.add.clone()

@@ -1,11 +1,11 @@
 //! A snapshot: the state of a table at one version, from its log read in order.
 
 use std::collections::BTreeMap;
-use std::ops::Deref;
+use std::ops::{Bound, Deref};
 use std::sync::Arc;
 
-use delta_commit::Version;
 use delta_commit::actions::{Action, Add, DeletionVector, Remove, Txn};
+use delta_commit::{Version, path};
 
 use crate::checkpoint;
 use crate::error::Result;
@@ -31,7 +31,7 @@ impl Deref for Snapshot {
 /// The state that the actions of all versions add up to, but for the head.
 #[derive(Debug, Clone, Default)]
 pub struct Contents {
-    /// Files in the table, by path and deletion vector.
+    /// Files in the table, by path, in [`normal`](path::normal) form, and deletion vector.
     pub files: BTreeMap<String, Arc<Add>>,
     /// Files that left it.
     pub tombstones: BTreeMap<String, Arc<Remove>>,
@@ -39,12 +39,28 @@ pub struct Contents {
     pub transactions: BTreeMap<String, Txn>,
 }
 
-/// The key of a file's entry: its path and its deletion vector.
-fn key(path: &str, vector: Option<&DeletionVector>) -> String {
-    vector.map_or_else(
-        || path.to_owned(),
-        |vector| format!("{path}\0{}", vector.unique_id()),
-    )
+/// The key of a file's entry: its path and its deletion vector. Whoever removes a file may spell its path in another
+/// way than whoever added it.
+pub(crate) fn key(path: &str, vector: Option<&DeletionVector>) -> String {
+    let path = path::normal(path);
+    match vector {
+        None => path.into_owned(),
+        Some(vector) => format!("{path}\0{}", vector.unique_id()),
+    }
+}
+
+/// Returns true if there is an entry of this name in the table's folder, whatever its deletion vector is.
+fn has_name<T>(entries: &BTreeMap<String, T>, name: &str) -> bool {
+    fn path_of(key: &str) -> &str {
+        key.split('\0').next().unwrap_or_default()
+    }
+    let mut of_it = entries.range::<str, _>((Bound::Included(name), Bound::Unbounded));
+    if of_it.next().is_some_and(|(key, _)| path_of(key) == name) {
+        return true;
+    }
+    // The next character after a slash.
+    let mut absolute = entries.range::<str, _>((Bound::Included("/"), Bound::Excluded("0")));
+    absolute.any(|(key, _)| path::names_of(path_of(key)).any(|end| end == name))
 }
 
 impl Contents {
@@ -54,7 +70,27 @@ impl Contents {
             .contains_key(&key(&add.path, add.deletion_vector.as_ref()))
     }
 
-    fn apply(&mut self, action: Action) {
+    /// Returns true if the file of this name is in the table, or was in a version of it, under any spelling of its
+    /// path.
+    pub(crate) fn knows(&self, name: &str) -> bool {
+        has_name(&self.files, name) || has_name(&self.tombstones, name)
+    }
+
+    /// Returns true if it says of this entry that it is in the table or left it.
+    pub(crate) fn states(&self, key: &str) -> bool {
+        self.files.contains_key(key) || self.tombstones.contains_key(key)
+    }
+
+    /// Takes the actions of a version or of a checkpoint in, but for those of the head, which gets them.
+    pub(crate) fn take(&mut self, head: &mut HeadReplay, actions: Vec<Action>) {
+        for action in ordered(actions) {
+            if let Some(other) = head.take(action) {
+                self.apply(other);
+            }
+        }
+    }
+
+    pub(crate) fn apply(&mut self, action: Action) {
         match action {
             Action::Add(add) => {
                 let key = key(&add.path, add.deletion_vector.as_ref());
@@ -85,16 +121,6 @@ pub(crate) struct Replay {
     contents: Contents,
 }
 
-impl Replay {
-    fn take(&mut self, actions: Vec<Action>) {
-        for action in ordered(actions) {
-            if let Some(other) = self.head.take(action) {
-                self.contents.apply(other);
-            }
-        }
-    }
-}
-
 impl Replaying for Replay {
     type Done = Snapshot;
 
@@ -117,14 +143,14 @@ impl Replaying for Replay {
 
     fn checkpoint(&mut self, log: &LogDir, name: &str, version: Version, changed_in: Version) -> Result<()> {
         self.head.begin(version);
-        self.take(checkpoint::read(log, name)?);
+        self.contents.take(&mut self.head, checkpoint::read(log, name)?);
         self.head.set_changed_in(changed_in);
         Ok(())
     }
 
     fn commit(&mut self, log: &LogDir, version: Version, body: &[u8]) -> Result<()> {
         self.head.begin(version);
-        self.take(log.parse(version, body)?);
+        self.contents.take(&mut self.head, log.parse(version, body)?);
         Ok(())
     }
 

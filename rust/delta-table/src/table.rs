@@ -16,6 +16,7 @@ use delta_commit::{
 use per_process::PerProcess;
 use serde_json::Value;
 
+use crate::carried::{Since, SinceReplay};
 use crate::checkpoint;
 use crate::cleanup;
 use crate::coalesce::Pool;
@@ -569,6 +570,54 @@ impl Shared {
         Ok(Some(snapshot))
     }
 
+    /// The table, with those of its files that were stated since its newest checkpoint. None where that is damaged, or
+    /// the table has to be opened anew.
+    fn since_checkpoint(&self) -> Result<Option<Since>> {
+        if self.is_planned {
+            return Ok(None);
+        }
+        let loaded = self.log.load::<SinceReplay>(None, Kept::default());
+        // Asked after it was read, and before it is believed, or its absence.
+        if !self.is_confirmed()? {
+            return Ok(None);
+        }
+        let loaded = match loaded {
+            Err(error) if error.is_corruption() => return Ok(None),
+            loaded => loaded?,
+        };
+        if loaded.damaged.is_some() {
+            return Ok(None);
+        }
+        self.check_same(&loaded.state.snapshot.metadata)?;
+        Ok(Some(loaded.state))
+    }
+
+    /// Writes the checkpoint of a version, in the place of one of the files that cannot be read. Returns false where
+    /// the entries of the checkpoint before cannot be carried over.
+    fn write_checkpoint(self: &Arc<Self>, since: &Since, unreadable: &[&str]) -> Result<bool> {
+        let snapshot = &since.snapshot;
+        snapshot.check_writable()?;
+        self.checkpointed.fetch_max(snapshot.version, Ordering::AcqRel);
+        // Checkpoints of other writers do not say what changed metadata last. This process may have seen it.
+        let known = self.refresh(&mut self.looking())?.changed_in;
+        let changed_in = if known <= snapshot.version {
+            known.min(snapshot.changed_in)
+        } else {
+            snapshot.changed_in
+        };
+        let check: Arc<checkpoint::InPlace> = {
+            let shared = Arc::clone(self);
+            Arc::new(move || shared.check_in_place())
+        };
+        // A file that is there by now, and was not found unreadable, is another process's.
+        let replace = unreadable.contains(&checkpoint::file_name(snapshot.version).as_str());
+        let is_written = checkpoint::write(&self.log, since, changed_in, replace, &check)?;
+        if is_written {
+            *lock(&self.damaged) = None;
+        }
+        Ok(is_written)
+    }
+
     /// The table at an older version, with its files.
     fn snapshot_at(&self, version: Version, look: Look<'_>) -> Result<Snapshot> {
         let loaded = self.log.load::<Replay>(Some(version), Kept::default());
@@ -921,30 +970,30 @@ impl Table {
         head.check_writable()?;
         let _turn = shared.writing_checkpoint.take(&mut shared.looking())?;
         let listing = shared.log.list(None)?;
+        let mut unreadable = Vec::new();
         if let Some((newest, names)) = listing.checkpoint(Version::MAX)
             && newest >= head.version
-            && checkpoint::is_whole(&shared.log, &names)?
         {
-            return Ok(newest);
+            let damaged = lock(&shared.damaged).as_ref().map(|damaged| damaged.version);
+            if damaged != Some(newest) && checkpoint::is_readable(&shared.log, &names)? {
+                return Ok(newest);
+            }
+            unreadable = names;
         }
-        let snapshot = shared.snapshot_once(&mut shared.looking())?;
-        snapshot.check_writable()?;
-        shared.checkpointed.fetch_max(snapshot.version, Ordering::AcqRel);
-        // Checkpoints of other writers do not say what changed metadata last. This process may have seen it.
-        let known = shared.refresh(&mut shared.looking())?.changed_in;
-        let changed_in = if known <= snapshot.version {
-            known.min(snapshot.changed_in)
-        } else {
-            snapshot.changed_in
+        if let Some(since) = shared.since_checkpoint()? {
+            match shared.write_checkpoint(&since, &unreadable) {
+                // All of it has to be read, to say what is damaged.
+                Err(error) if error.is_corruption() && !since.base.is_empty() => {}
+                done if !matches!(done, Ok(false)) => return done.map(|_| since.snapshot.version),
+                _ => {}
+            }
+        }
+        let since = Since {
+            snapshot: shared.snapshot_once(&mut shared.looking())?,
+            base: Vec::new(),
         };
-        let check: Arc<checkpoint::InPlace> = {
-            let shared = Arc::clone(&shared);
-            Arc::new(move || shared.check_in_place())
-        };
-        let is_there = listing.has_checkpoint(snapshot.version);
-        checkpoint::write(&shared.log, &snapshot, changed_in, is_there, &check)?;
-        *lock(&shared.damaged) = None;
-        Ok(snapshot.version)
+        shared.write_checkpoint(&since, &unreadable)?;
+        Ok(since.snapshot.version)
     }
 
     /// Removes versions that are past the table's retention and not needed. Returns the number of removed files.

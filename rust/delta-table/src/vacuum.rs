@@ -198,13 +198,8 @@ impl<'a> Needed<'a> {
 
     /// The names of a file and of its vector's.
     fn names_of(&self, path: &str, vector: Option<&DeletionVector>) -> Result<Vec<String>> {
-        let name = path::decode_inside(path)?;
         // A store without folders has both names; a folder has one file.
-        let parts: Vec<&str> = name
-            .split('/')
-            .filter(|part| !matches!(*part, "" | "."))
-            .collect();
-        let mut names = vec![parts.join("/"), name];
+        let mut names = vec![path::normal(path).into_owned(), path::decode_inside(path)?];
         if let Some(vector) = vector {
             names.extend(deletion_vectors::file_of(self.root, vector)?);
         }
@@ -223,8 +218,10 @@ impl<'a> Needed<'a> {
     }
 
     fn announce(&mut self, paths: &[String]) {
-        let inside = paths.iter().filter_map(|path| path::decode_inside(path).ok());
-        self.names.extend(inside);
+        for path in paths {
+            let path = path::normal(path);
+            self.names.extend(path::names_of(&path).map(str::to_owned));
+        }
     }
 
     /// Adds the files that left the table after the cut-off, and change data files of versions after it, as far as its
@@ -483,10 +480,18 @@ mod tests {
             let names = needed.names_of(path, None).unwrap();
             needed.add_left(names, true);
         }
-        needed.announce(&["part-%25.parquet".to_owned(), "../outside".to_owned()]);
+        let announced = [
+            "part-%25.parquet",
+            "./day=1//part-3.parquet",
+            "file:/table/day=1/part-4.parquet",
+            "../outside",
+        ];
+        needed.announce(&announced.map(str::to_owned));
         let all = stored(&[
             "c=a%3Ab/part one.parquet",
             "day=1/part-2.parquet",
+            "day=1/part-3.parquet",
+            "day=1/part-4.parquet",
             "part-%.parquet",
         ]);
         assert_eq!(needed.others(&all, &[]), Vacuum::default());

@@ -9,9 +9,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::stream::FuturesOrdered;
 use futures_util::{StreamExt, TryStreamExt, future, stream};
 use object_store::path::Path;
-use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutPayload, RetryConfig};
+use object_store::{
+    ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutPayload, RetryConfig, UpdateVersion,
+};
 use parquet_writer::WriteError;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
@@ -32,6 +35,12 @@ const REMOVAL_TIME: Duration = Duration::from_secs(10);
 
 /// The most requests of one operation at a time.
 pub(crate) const MOST_FLYING: usize = 32;
+
+/// The bytes of bodies that are requested ahead, as far as their sizes can be guessed.
+const MOST_FLYING_BYTES: usize = 64 << 20;
+
+/// The bodies that are requested ahead before the size of one is known.
+const FIRST_FLYING: usize = 4;
 
 /// A folder of an object store, as a URL and options name it. No client is made of it yet.
 #[derive(Clone)]
@@ -109,6 +118,10 @@ pub enum Created {
     /// It may be there, now or in a while.
     Unknown(Failure),
 }
+
+/// An object that was looked at, by its entity tag and its version.
+#[derive(Debug, Clone)]
+pub struct Seen(UpdateVersion);
 
 /// The body of an object, and its entity tag where the store tells one.
 pub type Tagged = (Vec<u8>, Option<String>);
@@ -249,17 +262,33 @@ impl Folder {
         }
     }
 
-    /// The bodies of objects in this order, each with its entity tag; none for those that do not exist. Up to
-    /// 32 of them are requested before the caller asks for them, whatever the order of the answers.
+    /// The bodies of objects in this order, each with its entity tag; none for those that do not exist. Up to 32 of
+    /// them are requested before the caller asks for them, whatever the order of the answers, and as many as take 64
+    /// MiB if all are as large as the largest so far. Four are while the size of none is known.
     pub fn read_ahead<'a>(
         &'a self,
         relative: impl Iterator<Item = String> + 'a,
     ) -> impl Iterator<Item = Result<Option<Tagged>, Failure>> + 'a {
-        let requests = relative.map(move |relative| async move { self.tagged(&relative).await });
-        let mut bodies = Box::pin(stream::iter(requests).buffered(MOST_FLYING));
+        let mut requests = relative.map(move |relative| async move { self.tagged(&relative).await });
+        let mut flying = FuturesOrdered::new();
+        let mut largest = None;
         iter::from_fn(move || {
-            self.wait(bodies.next())
-                .unwrap_or_else(|failure| Some(Err(failure)))
+            let most = largest.map_or(FIRST_FLYING, |bytes: usize| {
+                (MOST_FLYING_BYTES / bytes.max(1)).clamp(1, MOST_FLYING)
+            });
+            while flying.len() < most
+                && let Some(request) = requests.next()
+            {
+                flying.push_back(request);
+            }
+            let body = self
+                .wait(flying.next())
+                .unwrap_or_else(|failure| Some(Err(failure)));
+            if let Some(Ok(found)) = &body {
+                let bytes = found.as_ref().map_or(0, |(body, _)| body.len());
+                largest = largest.max(Some(bytes));
+            }
+            body
         })
     }
 
@@ -428,6 +457,40 @@ impl Folder {
                 }
             }
         }
+    }
+
+    /// Replaces an object, if it has this entity tag and version still; returns false if it has not. The request is
+    /// sent once. A store without such requests replaces it in any case.
+    ///
+    /// # Errors
+    /// A failure after which it may not be replaced.
+    pub fn exchange(&self, relative: &str, body: &[u8], seen: Seen) -> Result<bool, Failure> {
+        use object_store::Error::{AlreadyExists, NotFound, NotImplemented, NotSupported, Precondition};
+        let path = self.path_of(relative)?;
+        let payload = PutPayload::from(body.to_vec());
+        let request = self.once.put_opts(&path, payload, PutMode::Update(seen.0).into());
+        match self.wait(with_status(request))? {
+            (Ok(_), _) => Ok(true),
+            (Err(AlreadyExists { .. } | NotFound { .. } | Precondition { .. }), _) => Ok(false),
+            (Err(NotImplemented { .. } | NotSupported { .. }), _) | (Err(_), Some(501)) => {
+                self.write_once(relative, body).map(|()| true)
+            }
+            (Err(error), status) => Err(self.failure(relative, &error, status)),
+        }
+    }
+
+    /// An object as it is now, for [`exchange`](Self::exchange); none when it does not exist.
+    ///
+    /// # Errors
+    /// A [`Failure`] if the store refuses, or does not answer.
+    pub fn seen(&self, relative: &str) -> Result<Option<Seen>, Failure> {
+        let found = self.wait(self.head(relative))??;
+        Ok(found.map(|found| {
+            Seen(UpdateVersion {
+                e_tag: found.e_tag,
+                version: found.version,
+            })
+        }))
     }
 
     /// Writes an object, and replaces an existing one.

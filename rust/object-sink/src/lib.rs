@@ -22,7 +22,7 @@ mod upload;
 mod watch;
 
 pub use dataset::DatasetObjects;
-pub use folder::{Created, Failure, FailureKind, Folder, Found, Listed, Location, Tagged};
+pub use folder::{Created, Failure, FailureKind, Folder, Found, Listed, Location, Seen, Tagged};
 pub use held::{HeldSink, HeldUploads, Incomplete};
 pub use pending::{Detached, PendingObjects};
 pub use sink::{Attend, ObjectSink, Refusal};

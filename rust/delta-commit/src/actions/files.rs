@@ -1,5 +1,6 @@
 //! Actions about files: `add`, `remove`, `cdc`.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -7,7 +8,7 @@ use uuid::Uuid;
 
 use super::{PartitionValues, UnknownFields};
 use crate::error::{CommitError, Result};
-use crate::z85;
+use crate::{path, z85};
 
 /// A data file enters the table.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -44,6 +45,14 @@ pub struct Add {
     /// Fields that this crate does not know.
     #[serde(flatten)]
     pub unknown: UnknownFields,
+}
+
+impl Add {
+    /// The path in [`normal`](path::normal) form.
+    #[must_use]
+    pub fn normal_path(&self) -> Cow<'_, str> {
+        path::normal(&self.path)
+    }
 }
 
 /// A data file leaves the table.
@@ -87,6 +96,12 @@ pub struct Remove {
 }
 
 impl Remove {
+    /// The path in [`normal`](path::normal) form.
+    #[must_use]
+    pub fn normal_path(&self) -> Cow<'_, str> {
+        path::normal(&self.path)
+    }
+
     /// The removal of a file that `add` added, with everything that readers of tombstones can use.
     ///
     /// `now` is in milliseconds since the epoch.

@@ -15,7 +15,7 @@ pub(super) fn marked<'a>(
     winner: &'a Winner,
 ) -> impl Iterator<Item = Marked> + use<'a> {
     let adds = winner.adds.iter();
-    adds.filter(|add| conflict::is_merged(transaction, winner, &add.path))
+    adds.filter(|add| conflict::is_merged(transaction, winner, &add.normal_path()))
         .map(|add| Marked {
             version: winner.version,
             operation: winner.operation().to_owned(),

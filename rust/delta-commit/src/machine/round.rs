@@ -750,8 +750,8 @@ impl Machine {
             let doubled = self.rules.r4_no_doubles
                 && member
                     .transaction
-                    .added_paths()
-                    .any(|path| winner.added_paths.contains(path));
+                    .added_normal_paths()
+                    .any(|path| winner.added_paths.contains(path.as_ref()));
             let world = !self.rules.r6_same_world || conflict::check(&member.transaction, winner).is_ok();
             !doubled && world
         })

@@ -5,6 +5,7 @@ use super::{Asked, Machine, Turn, Verdict, merge};
 use crate::conflict;
 use crate::error::CommitError;
 use crate::log::{Effect, Version};
+use crate::path::normal;
 use crate::settle::{Outcome, Stage};
 use crate::transaction::MemberId;
 
@@ -110,7 +111,7 @@ impl Machine {
                 && transaction.is_blind_append()
                 && let Some(path) = transaction
                     .added_paths()
-                    .find(|path| winner.added_paths.contains(*path))
+                    .find(|path| winner.added_paths.contains(normal(path).as_ref()))
             {
                 return Some(Finding::Refused(CommitError::DuplicateFile {
                     path: path.to_owned(),

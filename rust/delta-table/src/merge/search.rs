@@ -130,7 +130,7 @@ impl Search<'_> {
         // That a row is there keeps a source row from being inserted: nobody may mark it beside this merge.
         let depends = stays && self.inserts();
         if depends && found.matching.is_empty() {
-            self.read.push(add.path.clone());
+            self.read.push(add.normal_path().into_owned());
         }
         change.touch(add, found, changed, !depends);
         Ok(())

@@ -1,5 +1,6 @@
 //! Times and counts of a change for the history, by delta-spark's names.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -56,14 +57,14 @@ pub(super) fn note_written(operation: &mut Operation, written: &Written, copied:
 
 /// Counts the files that leave the table, and the vectors.
 pub(crate) fn note_files(transaction: &mut Transaction) {
-    let marked: BTreeSet<&str> = transaction.added_paths().collect();
+    let marked: BTreeSet<Cow<'_, str>> = transaction.added_normal_paths().collect();
     let (mut files, mut bytes) = (0, 0);
     let (mut added, mut updated, mut removed) = (0, 0, 0);
     for action in &transaction.actions {
         let Action::Remove(remove) = action else {
             continue;
         };
-        match (marked.contains(remove.path.as_str()), &remove.deletion_vector) {
+        match (marked.contains(&remove.normal_path()), &remove.deletion_vector) {
             (true, None) => added += 1,
             (true, Some(_)) => updated += 1,
             (false, vector) => {

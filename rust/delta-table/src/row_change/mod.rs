@@ -218,7 +218,10 @@ impl<'a> RowChange<'a> {
         transaction.reads.predicates.push(dependence.predicate);
         transaction.reads.files.extend(dependence.files);
         transaction.actions = actions(&self.touched, &files);
-        let touched = self.touched.iter().map(|touched| touched.add.path.clone());
+        let touched = self
+            .touched
+            .iter()
+            .map(|touched| touched.add.normal_path().into_owned());
         transaction.reads.files.extend(touched);
         note_files(&mut transaction);
         if !self.shared.place.keeps() {
@@ -273,13 +276,13 @@ fn actions(touched: &[Touched], files: &Files) -> Vec<Action> {
     actions
 }
 
-/// Takes the rows to mark that a merge may add to those of others, by the paths of their files.
+/// Takes the rows to mark that a merge may add to those of others, by the normal paths of their files.
 fn marked(touched: Vec<Touched>) -> BTreeMap<String, Found> {
     let marked = touched
         .into_iter()
         .filter(|touched| touched.fate == Fate::Marked && touched.is_mergeable);
     marked
-        .map(|touched| (touched.add.path.clone(), touched.found))
+        .map(|touched| (touched.add.normal_path().into_owned(), touched.found))
         .collect()
 }
 

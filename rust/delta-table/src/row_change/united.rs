@@ -44,7 +44,9 @@ impl Joined {
         let actions = std::iter::once(Action::CommitInfo(info)).chain(actions);
         let winner = Winner::of(transaction.read_version, actions.collect());
         let may_join = |action: &Action| match action {
-            Action::Add(add) => add.deletion_vector.is_none() || merge.files().contains_key(&add.path),
+            Action::Add(add) => {
+                add.deletion_vector.is_none() || merge.files().contains_key(add.normal_path().as_ref())
+            }
             Action::Remove(_) | Action::Cdc(_) => true,
             _ => false,
         };
@@ -99,13 +101,13 @@ pub(super) fn united(place: &Arc<dyn Place>, changes: &[&Joined]) -> Result<(Tra
     let mut all = Transaction::append(MemberId::random(), 0, Vec::new());
     for (number, change) in changes.iter().enumerate() {
         // A file that several mark has one entry, that of the change which read the newest version.
-        let is_stated = |path: &String| files.get(path).is_none_or(|(newest, _)| *newest == number);
+        let is_stated = |path: &str| files.get(path).is_none_or(|(newest, _)| *newest == number);
         for action in &change.transaction.actions {
             match action {
-                Action::Remove(remove) if !is_stated(&remove.path) => {}
-                Action::Add(add) if !is_stated(&add.path) => {}
-                Action::Add(add) if files.contains_key(&add.path) => {
-                    let vector = vectors.get(add.path.as_str());
+                Action::Remove(remove) if !is_stated(&remove.normal_path()) => {}
+                Action::Add(add) if !is_stated(&add.normal_path()) => {}
+                Action::Add(add) if files.contains_key(add.normal_path().as_ref()) => {
+                    let vector = vectors.get(add.normal_path().as_ref());
                     all.actions.extend(vector.map(|vector| {
                         Action::Add(Add {
                             deletion_vector: Some(vector.clone()),

@@ -18,7 +18,7 @@ pub(crate) fn raised(py: Python<'_>, error: TableError) -> PyErr {
         TableError::NotFound(_) | TableError::Replaced(_) => "TableNotFoundError",
         TableError::Exists(_) => "TableExistsError",
         TableError::NoSuchVersion(_) => "VersionNotFoundError",
-        TableError::Malformed(_) => "CorruptLogError",
+        TableError::Malformed(_) | TableError::CheckpointGone(_) => "CorruptLogError",
         TableError::AppendOnly(_) => "AppendOnlyError",
         TableError::Constraint {
             constraint,

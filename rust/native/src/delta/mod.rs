@@ -456,7 +456,7 @@ impl DeltaTable {
         DeltaChanges::of(py, changes)
     }
 
-    /// The paths, as the log has them, of files below a folder that the table has, had or may get.
+    /// The names, relative to the table, of files below a folder that the table has, had or may get.
     fn paths_in_use(&self, py: Python<'_>, folder: &str) -> PyResult<Vec<String>> {
         detached(py, || Ok(self.table.paths_in_use(folder)?))
     }

@@ -205,7 +205,7 @@ fn changed_rows(place: &Arc<dyn Place>, head: &Head, actions: Vec<Action>) -> Re
         match action {
             Action::Cdc(cdc) => noted.push(Rows::Noted(file(cdc.path, cdc.partition_values, cdc.size, None))),
             Action::Add(add) if add.data_change => {
-                let [_, comes] = files.entry(add.path.clone()).or_default();
+                let [_, comes] = files.entry(add.normal_path().into_owned()).or_default();
                 *comes = Some(file(
                     add.path,
                     add.partition_values,
@@ -215,7 +215,7 @@ fn changed_rows(place: &Arc<dyn Place>, head: &Head, actions: Vec<Action>) -> Re
             }
             Action::Remove(remove) if remove.data_change => {
                 let removed = removed(place, head, remove)?;
-                let [leaves, _] = files.entry(removed.path.clone()).or_default();
+                let [leaves, _] = files.entry(removed.normal_path().into_owned()).or_default();
                 *leaves = Some(removed);
             }
             _ => {}

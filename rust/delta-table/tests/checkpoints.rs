@@ -1,0 +1,276 @@
+//! Checkpoints beside other processes: what they clean up, write anew and replace.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod counted;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use delta_commit::Version;
+use delta_table::{Place, Snapshot, Table};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use counted::{Counted, HINT, add_files, append, create, open, version_path};
+
+/// A table of two versions with a checkpoint of the second, as another process left it.
+fn with_checkpoint(root: &Path) -> PathBuf {
+    create(root);
+    let before = Table::open(root).unwrap();
+    append(&before);
+    before.checkpoint().unwrap();
+    root.join("_delta_log/00000000000000000001.checkpoint.parquet")
+}
+
+#[test]
+fn a_checkpoint_that_is_cleaned_up_while_it_is_read_is_none_that_is_damaged() {
+    let folder = tempfile::tempdir().unwrap();
+    let old = with_checkpoint(folder.path());
+    let elsewhere = tempfile::tempdir().unwrap();
+    for file in fs::read_dir(folder.path().join("_delta_log")).unwrap() {
+        let file = file.unwrap();
+        fs::create_dir_all(elsewhere.path().join("_delta_log")).unwrap();
+        fs::copy(
+            file.path(),
+            elsewhere.path().join("_delta_log").join(file.file_name()),
+        )
+        .unwrap();
+    }
+    let later = Table::open(elsewhere.path()).unwrap();
+    append(&later);
+    assert_eq!(later.checkpoint().unwrap(), 2);
+    drop(later);
+    let root = folder.path().to_path_buf();
+    let place = Counted::new(folder.path());
+    *place.before_checkpoint.lock().unwrap() = Some(Box::new(move || {
+        for name in [
+            "00000000000000000002.json",
+            "00000000000000000002.checkpoint.parquet",
+        ] {
+            let (from, to) = (elsewhere.path().join("_delta_log"), root.join("_delta_log"));
+            fs::copy(from.join(name), to.join(name)).unwrap();
+        }
+        for version in 0..2 {
+            fs::remove_file(version_path(&root, version)).unwrap();
+        }
+        fs::remove_file(old).unwrap();
+    }));
+    let table = open(&place);
+    assert_eq!(table.snapshot().unwrap().files().count(), 2);
+    assert_eq!(table.damaged_checkpoint(), None);
+}
+
+#[test]
+fn a_checkpoint_that_another_process_wrote_for_a_damaged_one_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = with_checkpoint(folder.path());
+    let body = fs::read(&good).unwrap();
+    fs::remove_file(&good).unwrap();
+    let damaged = "00000000000000000001.checkpoint.00000000-0000-4000-8000-000000000000.parquet";
+    fs::write(
+        folder.path().join("_delta_log").join(damaged),
+        b"PAR1 and no more",
+    )
+    .unwrap();
+    let place = Counted::new(folder.path());
+    let name = format!("_delta_log/{}", good.file_name().unwrap().to_str().unwrap());
+    let mark = Arc::new(Mutex::new(None));
+    let (written, written_as) = (Arc::clone(&mark), Arc::clone(&place));
+    *place.before_replacing.lock().unwrap() = Some(Box::new({
+        let name = name.clone();
+        move || {
+            fs::write(&good, body).unwrap();
+            *written.lock().unwrap() = written_as.mark(&name).unwrap();
+        }
+    }));
+    let table = open(&place);
+    assert!(table.damaged_checkpoint().is_some());
+    assert_eq!(table.checkpoint().unwrap(), 1);
+    assert!(mark.lock().unwrap().is_some());
+    assert_eq!(place.mark(&name).unwrap(), *mark.lock().unwrap());
+}
+
+#[test]
+fn a_late_checkpoint_does_not_move_the_hint_back() {
+    let folder = tempfile::tempdir().unwrap();
+    create(folder.path());
+    let place = Counted::new(folder.path());
+    let table = open(&place);
+    append(&table);
+    let (root, hooked) = (folder.path().to_path_buf(), Arc::clone(&place));
+    let newer = r#"{"version":7,"size":2}"#;
+    // Before the checkpoint's file, and then before the hint.
+    *place.before_replacing.lock().unwrap() = Some(Box::new(move || {
+        *hooked.before_replacing.lock().unwrap() = Some(Box::new(move || {
+            let log = root.join("_delta_log");
+            let of = |version: i64| log.join(format!("{version:020}.checkpoint.parquet"));
+            fs::copy(of(1), of(7)).unwrap();
+            fs::write(root.join(HINT), newer).unwrap();
+        }));
+    }));
+    assert_eq!(table.checkpoint().unwrap(), 1);
+    assert!(place.before_replacing.lock().unwrap().is_none());
+    assert_eq!(fs::read_to_string(folder.path().join(HINT)).unwrap(), newer);
+}
+
+#[test]
+fn a_checkpoint_that_is_there_is_not_read_whole_to_say_so() {
+    let folder = tempfile::tempdir().unwrap();
+    create(folder.path());
+    add_files(folder.path(), 1, 40_000);
+    Table::open(folder.path()).unwrap().checkpoint().unwrap();
+    let checkpoint = folder
+        .path()
+        .join("_delta_log/00000000000000000001.checkpoint.parquet");
+    let size = usize::try_from(fs::metadata(checkpoint).unwrap().len()).unwrap();
+    let place = Counted::new(folder.path());
+    let table = open(&place);
+    place.forget();
+    assert_eq!(table.checkpoint().unwrap(), 1);
+    let (_, bytes) = place.counts();
+    assert!(bytes * 2 < size, "{bytes} of {size} bytes");
+}
+
+/// What a version says of a file of this number.
+#[derive(Debug, Clone)]
+enum Change {
+    Add(u8, Option<u8>),
+    Remove(u8),
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        (0..6_u8, prop::option::of(0..3_u8)).prop_map(|(file, vector)| Change::Add(file, vector)),
+        (0..6_u8).prop_map(Change::Remove),
+    ]
+}
+
+/// The actions of versions with these changes, each of the file as it was by then. Some removals are old.
+fn versions(changes: &[Vec<Change>]) -> Vec<Vec<Value>> {
+    let mut files: BTreeMap<u8, Value> = BTreeMap::new();
+    let mut versions = Vec::new();
+    for (number, changes) in changes.iter().enumerate() {
+        let mut actions = vec![json!({"txn": {"appId": format!("app-{}", number % 2), "version": number}})];
+        let mut met = Vec::new();
+        for change in changes {
+            let (Change::Add(file, _) | Change::Remove(file)) = change;
+            if met.contains(file) {
+                continue;
+            }
+            met.push(*file);
+            let path = format!("day=%C3%A9/{file}.parquet");
+            if let Some(vector) = files.remove(file) {
+                let at = if number % 3 == 0 { json!(1) } else { json!(null) };
+                let mut remove = json!({"path": path, "dataChange": true, "deletionTimestamp": at});
+                if !vector.is_null() {
+                    remove["deletionVector"] = vector;
+                }
+                actions.push(json!({"remove": remove}));
+            }
+            if let Change::Add(_, vector) = change {
+                let mut add = json!({
+                    "path": path, "partitionValues": {}, "size": number, "modificationTime": 1, "dataChange": true,
+                    "stats": format!("{{\"numRecords\":{number}}}"),
+                });
+                let vector = vector.map(|vector| {
+                    json!({"storageType": "i", "pathOrInlineDv": format!("v{vector}"), "sizeInBytes": 1, "cardinality": 1})
+                });
+                let vector = vector.unwrap_or(Value::Null);
+                if !vector.is_null() {
+                    add["deletionVector"] = vector.clone();
+                }
+                actions.push(json!({"add": add}));
+                files.insert(*file, vector);
+            }
+        }
+        versions.push(actions);
+    }
+    versions
+}
+
+fn write_version(root: &Path, version: Version, actions: &[Value]) {
+    let lines: Vec<String> = actions.iter().map(Value::to_string).collect();
+    fs::write(version_path(root, version), lines.join("\n")).unwrap();
+}
+
+/// The state of a table, without what a checkpoint leaves out.
+fn state(snapshot: &Snapshot) -> Vec<String> {
+    let contents = &snapshot.contents;
+    let files = contents.files.values().map(|add| {
+        format!(
+            "{} {} {:?} {:?}",
+            add.path, add.size, add.stats, add.deletion_vector
+        )
+    });
+    let young = contents
+        .tombstones
+        .values()
+        .filter(|remove| remove.deletion_timestamp != Some(1));
+    let removed = young.map(|remove| format!("{} {:?}", remove.path, remove.deletion_vector));
+    let progress = contents.transactions.values().map(|txn| format!("{txn:?}"));
+    files.chain(removed).chain(progress).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.div_ceil(8), failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_checkpoint_after_others_is_that_of_all_versions(
+        changes in vec(vec(change(), 1..5), 1..12),
+        checkpoints in vec(any::<bool>(), 12),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        create(root);
+        let plain = tempfile::tempdir().unwrap();
+        fs::create_dir(plain.path().join("_delta_log")).unwrap();
+        fs::copy(version_path(root, 0), version_path(plain.path(), 0)).unwrap();
+        for ((version, actions), is_due) in (1..).zip(versions(&changes)).zip(&checkpoints) {
+            write_version(root, version, &actions);
+            write_version(plain.path(), version, &actions);
+            if *is_due {
+                prop_assert_eq!(Table::open(root).unwrap().checkpoint().unwrap(), version);
+            }
+        }
+        let newest = Version::try_from(changes.len()).unwrap();
+        let table = Table::open(root).unwrap();
+        prop_assert_eq!(table.checkpoint().unwrap(), newest);
+        drop(table);
+        for version in 0..=newest {
+            fs::remove_file(version_path(root, version)).unwrap();
+        }
+        let (found, expected) = (Table::open(root).unwrap(), Table::open(plain.path()).unwrap());
+        let found = found.snapshot().unwrap();
+        prop_assert_eq!(found.version, newest);
+        prop_assert_eq!(state(&found), state(&expected.snapshot().unwrap()));
+        let hint: Value = serde_json::from_slice(&fs::read(root.join(HINT)).unwrap()).unwrap();
+        prop_assert_eq!(&hint["numOfAddFiles"], &json!(found.contents.files.len()));
+    }
+}
+
+#[test]
+fn the_entries_of_the_checkpoint_before_are_carried_over_without_being_in_memory_together() {
+    let folder = tempfile::tempdir().unwrap();
+    create(folder.path());
+    add_files(folder.path(), 1, 2_000);
+    Table::open(folder.path()).unwrap().checkpoint().unwrap();
+    add_files(folder.path(), 2, 3);
+    let place = Counted::new(folder.path());
+    let table = open(&place);
+    place.forget();
+    assert_eq!(table.checkpoint().unwrap(), 2);
+    let whole = place.whole.lock().unwrap().clone();
+    assert!(
+        !whole.iter().any(|name| name.contains(".checkpoint.")),
+        "{whole:?}"
+    );
+    assert_eq!(table.snapshot().unwrap().files().count(), 2_003);
+}
