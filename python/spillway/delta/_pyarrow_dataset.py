@@ -111,12 +111,13 @@ def _partition_value(text: str | None, kind: pa.DataType) -> pa.Scalar[Any]:
     import pyarrow as pa  # noqa: PLC0415
 
     has_empty = pa.types.is_string(kind) or pa.types.is_binary(kind)
+    value: pa.Scalar[Any]
     if text is None or (text == "" and not has_empty):
-        return pa.scalar(None, kind)
-    if pa.types.is_binary(kind):
-        return pa.scalar(text.encode(), kind)
-    if pa.types.is_timestamp(kind):
-        value: pa.Scalar[Any] = pa.scalar(_moment(text, kind), kind)
+        value = pa.scalar(None, kind)
+    elif pa.types.is_binary(kind):
+        value = pa.scalar(text.encode(), kind)
+    elif pa.types.is_timestamp(kind):
+        value = pa.scalar(_moment(text, kind), kind)
     else:
         value = pa.scalar(text).cast(kind)
     return value
