@@ -87,7 +87,7 @@ pub struct ReadSet {
     pub whole_table: bool,
     /// Predicates of the rows that it looked for: it read their union.
     pub predicates: Vec<Predicate>,
-    /// Paths of the files that it read, in [`normal`](crate::path::normal) form.
+    /// Paths of the files that it read, in [`normal`] form.
     pub files: BTreeSet<String>,
     /// Likewise the files that could hold rows which satisfy `predicates` at the read version, for a transaction that
     /// depends on those rows wherever they are. Removing rows of these files is a conflict; moving the rows to other
