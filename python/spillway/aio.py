@@ -43,6 +43,7 @@ __all__ = ["AsyncAppend", "AsyncParquetWriter"]
 
 _Writer = TypeVar("_Writer", "ParquetWriter", "Append")
 _Result = TypeVar("_Result")
+_NOT_OPEN = "the writer is not open yet: enter it by `async with`"
 
 
 class _AsyncWriter(ABC, Generic[_Writer]):
@@ -51,13 +52,15 @@ class _AsyncWriter(ABC, Generic[_Writer]):
     def __init__(self, opened: Callable[[], _Writer]) -> None:
         self._opened: Callable[[], _Writer] = opened
         self._entered: _Writer | None = None
+        # The loop that entered it.
+        self._loop: asyncio.AbstractEventLoop | None = None
         # Those who wait for it are served in their order.
         self._turn = asyncio.Lock()
 
     @property
     def _writer(self) -> _Writer:
         if self._entered is None:
-            raise ValueError("the writer is not open yet: enter it by `async with`")
+            raise ValueError(_NOT_OPEN)
         return self._entered
 
     @property
@@ -74,6 +77,7 @@ class _AsyncWriter(ABC, Generic[_Writer]):
         Raises:
             asyncio.CancelledError: The task was cancelled: before the call had its turn, and nothing is
                 written; or in it, and the error is raised when the call has ended, as every call.
+            RuntimeError: The writer was entered in another event loop. Each call but `abort` raises it.
             SpillwayError: As the writer without ``await``.
             OSError: As the writer without ``await``.
         """
@@ -133,20 +137,30 @@ class _AsyncWriter(ABC, Generic[_Writer]):
     async def _complete(self) -> None:
         """Make what was written appear, unless it did before."""
 
+    def _in_turn(self) -> asyncio.Lock:
+        """The lock of the turns, for the loop that entered: freed there, it wakes nobody elsewhere."""
+        if asyncio.get_running_loop() is not self._loop:
+            raise RuntimeError("the writer was entered in another event loop: use it in that one")
+        return self._turn
+
     async def _call(self, call: Callable[[], _Result]) -> _Result:
-        async with self._turn:
+        async with self._in_turn():
             return await _in_thread(call)
 
     def _open(self) -> None:
         self._entered = self._opened()
 
     async def __aenter__(self) -> Self:
-        if self._entered is not None:
+        if self._loop is not None:
             raise ClosedError("the writer was entered before: make another one")
+        # Before the await, in which another task may come here.
+        self._loop = asyncio.get_running_loop()
         try:
             await _in_thread(self._open)
-        except asyncio.CancelledError:
-            if self._entered is not None:
+        except BaseException:
+            if self._entered is None:
+                self._loop = None
+            else:
                 await self.abort()
             raise
         return self
@@ -274,6 +288,8 @@ class AsyncAppend(_AsyncWriter["Append"]):
     or `token` say more.
     """
 
+    _is_repeated: bool | None = None
+
     @property
     def version(self) -> int | None:
         """The version of the table that holds the rows, once they are committed; as `Append.version`."""
@@ -287,12 +303,24 @@ class AsyncAppend(_AsyncWriter["Append"]):
     @property
     def repeated(self) -> bool:
         """True if the table already has these rows, by `app_id` and `app_version`. They are not rewritten."""
-        return self._writer.repeated
+        if self._is_repeated is None:
+            raise ValueError(_NOT_OPEN)
+        return self._is_repeated
 
     async def commit(self, timeout: float | None = None) -> int:
-        """Make the rows part of the table, as `Append.commit_async` does, after the calls made before."""
-        async with self._turn:
-            return await self._writer.commit_async(timeout)
+        """Make the rows part of the table, as `Append.commit_async` does, after the calls made before.
+
+        A last line of `write_ndjson` that has no newline yet is written in the loop's thread, where
+        ``on_error`` is called for it.
+        """
+        writer = self._writer
+        async with self._in_turn():
+            return await writer.commit_async(timeout)
+
+    def _open(self) -> None:
+        super()._open()
+        # Asked now: later it would wait for the call that has its turn.
+        self._is_repeated = self._writer.repeated
 
     async def _complete(self) -> None:
         if self.version is None:

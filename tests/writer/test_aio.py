@@ -13,6 +13,7 @@ import pytest
 
 import spillway
 import spillway.delta
+from spillway.delta.append import Append
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -226,6 +227,79 @@ def test_a_writer_is_entered_once(place: Place) -> None:
 
     asyncio.run(run())
     assert place.ids() == [1]
+
+
+def test_of_two_tasks_that_enter_at_once_one_opens_the_writer(place: Place) -> None:
+    async def run() -> None:
+        writer = place.open()
+
+        async def write(number: int) -> None:
+            async with writer:
+                await writer.write(batch(number))  # type: ignore[attr-defined]
+
+        outcomes = await asyncio.gather(write(1), write(2), return_exceptions=True)
+        assert [type(each) for each in outcomes] == [type(None), spillway.ClosedError]
+
+    asyncio.run(run())
+    assert place.ids() == [1]
+    assert place.is_clean() or place.kind == "file"
+
+
+def test_a_writer_that_could_not_be_opened_is_entered_again(tmp_path: Path) -> None:
+    writer = spillway.AsyncParquetWriter(tmp_path / "later" / "rows.parquet", SCHEMA)
+
+    async def enter() -> None:
+        async with writer:
+            await writer.write(batch(1))
+
+    with pytest.raises(FileNotFoundError):
+        asyncio.run(enter())
+    (tmp_path / "later").mkdir()
+    asyncio.run(enter())
+    assert pq.read_table(tmp_path / "later" / "rows.parquet")["id"].to_pylist() == [1]
+
+
+def test_a_writer_takes_calls_in_the_loop_that_entered_it(place: Place) -> None:
+    def elsewhere(writer: Any) -> None:
+        with pytest.raises(RuntimeError, match="event loop"):
+            asyncio.run(writer.write(batch(2)))
+
+    async def run() -> None:
+        async with place.open() as writer:
+            await writer.write(batch(1))
+            await asyncio.to_thread(elsewhere, writer)
+            await writer.write(batch(3))
+
+    asyncio.run(run())
+    assert place.ids() == [1, 3]
+
+
+def test_the_loop_never_waits_for_an_append_that_is_asked_whether_it_repeats(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = spillway.delta.create(tmp_path / "rows", SCHEMA)
+    asked = set()
+
+    class Watched(Append):
+        @property
+        def repeated(self) -> bool:
+            asked.add(threading.current_thread())  # which waits for a call that writes
+            return super().repeated
+
+    monkeypatch.setattr("spillway.delta.table.Append", Watched)
+
+    async def run() -> None:
+        append = table.append_async(app_id="job", app_version=1)
+        with pytest.raises(ValueError, match="async with"):
+            _ = append.repeated
+        async with append:
+            await append.write(batch(1))
+            assert not append.repeated
+        assert not append.repeated
+
+    asyncio.run(run())
+    assert asked
+    assert threading.current_thread() not in asked
 
 
 def test_what_cannot_be_opened_is_raised_where_the_block_is_entered(tmp_path: Path) -> None:
