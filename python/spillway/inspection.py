@@ -7,7 +7,7 @@ header of each page as well. Sizes are in bytes.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -207,11 +207,7 @@ class FileReport:
 
     def column_totals(self) -> tuple[ColumnTotals, ...]:
         """Each column over all row groups, in the schema's order."""
-        chunks: dict[str, list[ColumnChunkReport]] = {}
-        for group in self.row_groups:
-            for column in group.columns:
-                chunks.setdefault(column.path, []).append(column)
-        return tuple(_totals(path, found) for path, found in chunks.items())
+        return tuple(_totals(path, chunks) for path, chunks in _chunks(self).items())
 
 
 @dataclass(frozen=True)
@@ -331,9 +327,8 @@ def compare_reports(left: FileReport, right: FileReport) -> FileComparison:
         >>> [(column.path, column.differences) for column in found.columns]
         [('word', ('encodings', 'sizes')), ('id', ())]
     """
-    ours = {column.path: column for column in left.column_totals()}
-    theirs = {column.path: column for column in right.column_totals()}
-    columns = [_compared(path, ours.get(path), theirs.get(path)) for path in {**ours, **theirs}]
+    ours, theirs = _chunks(left), _chunks(right)
+    columns = [_compared(path, ours.get(path, []), theirs.get(path, [])) for path in {**ours, **theirs}]
     facts, others = _facts(left), _facts(right)
     return FileComparison(
         differences=tuple(name for name in facts if facts[name] != others[name]),
@@ -345,12 +340,29 @@ def _rank(column: ColumnComparison) -> int:
     return min((list(_COMPARED).index(kind) for kind in column.differences), default=len(_COMPARED))
 
 
-def _compared(path: str, left: ColumnTotals | None, right: ColumnTotals | None) -> ColumnComparison:
+def _chunks(report: FileReport) -> dict[str, list[ColumnChunkReport]]:
+    """The chunks of each column, in the schema's order."""
+    chunks: dict[str, list[ColumnChunkReport]] = {}
+    for group in report.row_groups:
+        for column in group.columns:
+            chunks.setdefault(column.path, []).append(column)
+    return chunks
+
+
+def _compared(path: str, ours: list[ColumnChunkReport], theirs: list[ColumnChunkReport]) -> ColumnComparison:
+    left, right = (_totals(path, chunks) if chunks else None for chunks in (ours, theirs))
     if left is None or right is None:
         return ColumnComparison(path, ("schema",), left, right)
-    return ColumnComparison(
-        path, tuple(kind for kind in _COMPARED if _of(left, kind) != _of(right, kind)), left, right
-    )
+    sides = left, right
+    if _are_counted(ours) != _are_counted(theirs):
+        # One writer recorded the pages of each encoding, the other did not: what both say is compared.
+        is_known = None not in (left.data_pages, right.data_pages)
+        sides = (
+            replace(left, encodings=_named(ours), data_pages=left.data_pages if is_known else None),
+            replace(right, encodings=_named(theirs), data_pages=right.data_pages if is_known else None),
+        )
+    differences = tuple(kind for kind in _COMPARED if _of(sides[0], kind) != _of(sides[1], kind))
+    return ColumnComparison(path, differences, left, right)
 
 
 def _of(column: ColumnTotals, kind: _Difference) -> list[object]:
@@ -433,14 +445,24 @@ def _totals(path: str, chunks: list[ColumnChunkReport]) -> ColumnTotals:
 
 
 def _encodings(chunks: list[ColumnChunkReport]) -> tuple[tuple[str, int | None], ...]:
+    if not _are_counted(chunks):
+        return _named(chunks)
     pages: Counter[str] = Counter()
     for chunk in chunks:
-        if chunk.encoding_stats is None:
-            return tuple((encoding, None) for encoding in sorted({e for c in chunks for e in c.encodings}))
-        for entry in chunk.encoding_stats:
+        for entry in chunk.encoding_stats or ():
             if entry.page_type.startswith("DATA_PAGE"):
                 pages[entry.encoding] += entry.pages
     return tuple(pages.most_common())
+
+
+def _are_counted(chunks: list[ColumnChunkReport]) -> bool:
+    """Return true if the writer recorded the number of pages of each encoding."""
+    return all(chunk.encoding_stats is not None for chunk in chunks)
+
+
+def _named(chunks: list[ColumnChunkReport]) -> tuple[tuple[str, None], ...]:
+    """All encodings, those of levels among them, without numbers of pages."""
+    return tuple((encoding, None) for encoding in sorted({each for one in chunks for each in one.encodings}))
 
 
 def _sum_if_all_known(counts: Iterable[int | None]) -> int | None:

@@ -252,6 +252,44 @@ def test_chosen_columns_are_compared_alone(path: Path) -> None:
     assert run(path, other, "--column", "id").exit_code == 1
 
 
+def test_what_differs_of_the_files_as_wholes_is_named(path: Path) -> None:
+    other = path.parent / "other.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table, other, row_group_size=1_000, write_page_index=True, compression="zstd")
+    result = run(path, other)
+    assert result.exit_code == 1
+    assert re.search(r"differs: .*sorting_columns", result.output)
+    assert "nothing differs" not in result.output
+
+
+def test_groups_whose_schema_differs_are_shown_beside_columns_that_differ(tmp_path: Path) -> None:
+    for name, is_nullable, codec in (("a", True, "zstd"), ("b", False, "snappy")):
+        group = pa.struct([pa.field("x", pa.int64(), nullable=is_nullable)])
+        schema = pa.schema([pa.field("group", group, nullable=not is_nullable), ("other", pa.int64())])
+        table = pa.table({"group": [{"x": 1}], "other": [2]}, schema=schema)
+        pq.write_table(table, tmp_path / name, compression={"group.x": "zstd", "other": codec})
+    output = run(tmp_path / "a", tmp_path / "b").output
+    assert re.search(r"differs: schema", output)
+    assert re.search(r"^ *- *required group .*group", output, re.MULTILINE | re.IGNORECASE)
+    assert re.search(r"^ *\+ *optional group .*group", output, re.MULTILINE | re.IGNORECASE)
+    assert re.search(r"ZSTD → SNAPPY", output)
+
+
+def test_a_chosen_column_of_one_file_alone_is_compared(path: Path) -> None:
+    other = path.parent / "other.parquet"
+    pq.write_table(pq.read_table(path).drop_columns(["name"]), other)
+    result = run(path, other, "--column", "name", "--row-groups", "--pages")
+    assert result.exit_code == 1
+    assert re.search(r"^ name +schema .* → absent", result.output, re.MULTILINE)
+    (compared,) = document(path, other, "--column", "name")["comparison"]["columns"]
+    assert (compared["path"], compared["right"]) == ("name", None)
+    neither = run(path, other, "--column", "nam")
+    assert neither.exit_code == 2
+    assert neither.stderr.count("no column nam") == 2
+    # Files that are shown, not compared, have the column each.
+    assert run(path, other, path, "--column", "name").exit_code == 2
+
+
 def test_a_file_that_cannot_be_shown_is_compared_with_nothing(path: Path) -> None:
     result = run(path, path.parent / "absent.parquet")
     assert result.exit_code == 2

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import spillway
-from spillway.inspection import ColumnChunkReport, FileReport, RowGroupReport, inspect_file
+from spillway.inspection import ColumnChunkReport, FileReport, PageEncoding, RowGroupReport, inspect_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -270,6 +270,26 @@ def test_a_comparison_names_what_differs_and_nothing_else(data: st.DataObject) -
         assert (first.path, first.differences) == (columns[place].path, kinds)
         assert [column.differences for column in rest] == [()] * (len(columns) - 1)
         assert sorted(column.path for column in comparison.columns) == sorted(c.path for c in columns)
+
+
+@given(report=st.sampled_from(REPORTS), is_other=st.booleans())
+def test_encodings_are_compared_by_name_where_one_writer_did_not_count_them(
+    *, report: FileReport, is_other: bool
+) -> None:
+    (group,) = report.row_groups
+    stats = (PageEncoding("DATA_PAGE", "PLAIN", 1),)
+    columns = [replace(each, encoding_stats=None, data_pages=None) for each in group.columns]
+    if is_other:
+        columns[0] = replace(columns[0], encodings=("BYTE_STREAM_SPLIT",))
+    counted, other = (
+        replace(report, row_groups=(replace(group, columns=tuple(each)),))
+        for each in ([replace(each, encoding_stats=stats) for each in group.columns], columns)
+    )
+    for left, right in ((counted, other), (other, counted)):
+        found = {each.path: each.differences for each in spillway.compare_reports(left, right).columns}
+        assert "encodings" in found.pop(columns[0].path) or not is_other
+        assert set(found.values()) <= {()}
+        assert spillway.compare_reports(left, right).is_equal != is_other
 
 
 def test_a_column_of_one_file_alone_is_in_the_comparison(tmp_path: Path) -> None:

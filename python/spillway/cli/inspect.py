@@ -75,16 +75,15 @@ def inspect(
 
     Exit status 2: a file cannot be shown.
     """  # noqa: D301 - a backspace keeps the lines of a paragraph
-    from dataclasses import replace
-
     from rich.console import Console
 
     from spillway.inspection import compare_reports
 
-    reports, failures = _reports(files, column or [], pages=pages)
+    reports, failures = _reports(files, pages=pages)
     comparison = compare_reports(*reports) if len(files) == len(reports) == _TWO else None
-    if comparison is not None and column:
-        comparison = replace(comparison, differences=())
+    if column:
+        reports, comparison, lacking = _narrowed(reports, comparison, column)
+        failures += lacking
     if as_json:
         _print_json(reports, comparison)
     else:
@@ -102,7 +101,7 @@ def inspect(
         raise typer.Exit(_DIFFERENT)
 
 
-def _reports(files: list[Path], columns: list[str], *, pages: bool) -> tuple[list[FileReport], list[str]]:
+def _reports(files: list[Path], *, pages: bool) -> tuple[list[FileReport], list[str]]:
     """The reports on the files that can be shown, and why the others cannot."""
     from spillway.errors import SpillwayError
     from spillway.inspection import inspect_file
@@ -110,7 +109,7 @@ def _reports(files: list[Path], columns: list[str], *, pages: bool) -> tuple[lis
     reports, failures = [], []
     for path in files:
         try:
-            reports.append(_narrowed(inspect_file(path, pages=pages), columns))
+            reports.append(inspect_file(path, pages=pages))
         except SpillwayError as error:
             failures.append(str(error))
         except OSError as error:
@@ -118,26 +117,34 @@ def _reports(files: list[Path], columns: list[str], *, pages: bool) -> tuple[lis
     return reports, failures
 
 
-def _narrowed(report: FileReport, columns: list[str]) -> FileReport:
-    """The report with the chosen columns only; all of them if none is chosen."""
+def _narrowed(
+    reports: list[FileReport], comparison: FileComparison | None, columns: list[str]
+) -> tuple[list[FileReport], FileComparison | None, list[str]]:
+    """The reports and the comparison with the chosen columns alone, and what is wrong with files without any.
+
+    A column of one of two compared files is compared: it differs.
+    """
     from dataclasses import replace
 
-    from spillway.errors import OptionError
-
-    if not columns:
-        return report
-
-    def chosen(path: str) -> bool:
+    def is_chosen(path: str) -> bool:
         return any(path == column or path.startswith(f"{column}.") for column in columns)
 
-    groups = tuple(
-        replace(group, columns=tuple(chunk for chunk in group.columns if chosen(chunk.path)))
-        for group in report.row_groups
-    )
-    if report.row_groups and not any(group.columns for group in groups):
-        there = ", ".join(chunk.path for chunk in report.row_groups[0].columns)
-        raise OptionError(f"{report.path}: no column {' or '.join(columns)}; there are: {there}")
-    return replace(report, row_groups=groups)
+    if comparison is not None:
+        chosen = tuple(each for each in comparison.columns if is_chosen(each.path))
+        comparison = replace(comparison, differences=(), columns=chosen)
+    narrowed, lacking = [], []
+    for report in reports:
+        paths = [chunk.path for group in report.row_groups[:1] for chunk in group.columns]
+        if paths and not any(map(is_chosen, paths)) and not (comparison and comparison.columns):
+            names = " or ".join(columns)
+            lacking.append(f"{report.path}: no column {names}; there are: {', '.join(paths)}")
+            continue
+        groups = tuple(
+            replace(group, columns=tuple(chunk for chunk in group.columns if is_chosen(chunk.path)))
+            for group in report.row_groups
+        )
+        narrowed.append(replace(report, row_groups=groups))
+    return narrowed, None if lacking else comparison, lacking
 
 
 def _print_json(reports: list[FileReport], comparison: FileComparison | None) -> None:
@@ -162,10 +169,12 @@ def _print_comparison(console: Console, reports: list[FileReport], comparison: F
         console.print(Text(f"  {name:15}", style="dim") + Text(_both(ours, theirs)), soft_wrap=True)
     different = [column for column in comparison.columns if column.differences]
     alike = [column.path for column in comparison.columns if not column.differences]
+    if comparison.differences:
+        console.print(Text(f"  differs: {', '.join(comparison.differences)}"), soft_wrap=True)
+    if "schema" in comparison.differences:
+        _print_schemas(console, left, right)
     if different:
         _print_different(console, different)
-    elif "schema" in comparison.differences:
-        _print_schemas(console, left, right)
     if alike:
         console.print(Text("  alike: " + ", ".join(_printable(path) for path in alike)), soft_wrap=True)
     elif comparison.is_equal:
