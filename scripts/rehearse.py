@@ -184,7 +184,7 @@ def main(dist: Path) -> int:
             folder.mkdir()
             try:
                 said = step()
-            except subprocess.CalledProcessError as error:
+            except subprocess.SubprocessError as error:
                 failed += 1
                 said = f"FAILED: {error}"
             print(f"{what}: {said} ({time.monotonic() - began:.0f} s)", flush=True)

@@ -85,9 +85,9 @@ class WriterOptions:
             then (a fourth of a column's share, 4 KiB at least), and so are dictionaries. Finished pages that
             do not fit wait in an unnamed temporary file: in ``TMPDIR`` if that is set, else beside the file,
             else in the system's temporary folder. The bytes written depend on the limit, not on what was
-            spilled. A value above the limit is refused. Outside of it are the caller's batches, unless they
-            are held, bloom filters of an encrypted file, and the metadata of column chunks, some 1.4 KiB
-            each, where it exceeds an eighth of the limit.
+            spilled. A value above an eighth of the limit is refused. Outside of the limit are the caller's
+            batches, unless they are held, bloom filters of an encrypted file, and the metadata of column
+            chunks, some 1.4 KiB each, where it exceeds an eighth of the limit.
         threads: Threads that encode columns, the caller's included. ``None`` is as many as the process may
             use by its affinity and its control groups, one more for each 8 MB of values that a call has to
             encode; the writers of a process share them. A number is used as it is. The file is the same, bit

@@ -259,7 +259,7 @@ def _install(
     done = subprocess.run([*command, str(wheel), pyarrow, *also], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         said = " ".join(done.stderr.split())[-1000:]
-        raise SpillwayError(f"the packages for {target} were not to be had: {said}")
+        raise SpillwayError(f"the packages for {target} could not be downloaded: {said}")
 
 
 def _installer(target: _Target) -> list[str]:
