@@ -14,7 +14,7 @@ import sys
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import other_runs
-from findings import JOB_OF_TABLE, UNSEEN, median, speed_ratio, unseen
+from findings import JOB_OF_TABLE, KNOWN, UNSEEN, UNTUNED, faster, median, speed_ratio, untuned
 from spillway._wording import and_joined, counted
 from spillway.backends import OWN_LIBRARY, library
 from spillway.bench.side_tables import cgroup_growth
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from findings import Finding
     from spillway.bench.summary import CellSummary, Metric, RunSummary
     from spillway.bench.tables import Ranking
 
@@ -236,25 +235,24 @@ def _lead(cells: dict[str, CellSummary]) -> str:
 
 
 def _real_tables(results: Path) -> str:
-    """The speed on the real tables that tuning never looked at, with each table on which a peer is faster."""
-    runs = [_newest(results, JOB_OF_TABLE.format(name)) for name in UNSEEN]
-    found = {each.what: each for each in unseen(*runs)}
-    said = [_unseen(found, mode, words) for mode, words in (("table", "one table"), ("batches", "batches"))]
+    """The speed on the real tables that came after all tuning, and each real table where a peer is faster."""
+    runs = {name: _newest(results, JOB_OF_TABLE.format(name)) for name in (*KNOWN, *UNSEEN, *UNTUNED)}
+    found = {each.what: each.found for each in untuned(*[runs[name] for name in UNTUNED])}
+    means, slower = [], []
+    for mode, words in (("table", "one table"), ("batches", "batches")):
+        mean = found[f"{len(UNTUNED)} newer tables, {mode}: speed, geometric mean"]
+        assert mean is not None
+        means.append(f"{words} {ratio_text(mean)} times")
+        slower += [
+            f"{words} slower than {peer} on the table `{name}` ({ratio_text(ratio)})"
+            for name, run in runs.items()
+            for peer, ratio in faster(run, mode)
+        ]
     return (
-        f"- **{len(UNSEEN)} real tables** that tuning never saw, against the fastest peer of each with "
-        f"default settings, geometric mean: {'; '.join(said)}."
+        f"- **{len(UNTUNED)} real tables** that came after all tuning, against the fastest peer of each with "
+        f"default settings, geometric mean: {'; '.join(means)}. Of all {len(runs)} real tables: "
+        f"{'; '.join(slower) or 'no peer is faster on any'}."
     )
-
-
-def _unseen(found: dict[str, Finding], mode: str, words: str) -> str:
-    mean, least = (
-        found[f"{len(UNSEEN)} unseen tables, {mode}: speed, {kind}"]
-        for kind in ("geometric mean", "the least")
-    )
-    assert mean.found is not None
-    assert least.found is not None
-    slower = f"; slower on {least.against.replace(': ', ' than ')} ({ratio_text(least.found)})"
-    return f"{words} {ratio_text(mean.found)} times{slower if least.better else ''}"
 
 
 def _newest(results: Path, job: str) -> RunSummary:
