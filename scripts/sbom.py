@@ -2,9 +2,9 @@
 
     python scripts/sbom.py .build/sbom.cdx.json
 
-cargo lists the crates of the module for Linux with their licences and dependencies, and Cargo.lock has their
-checksums. The base install needs no Python package. The file has no time and no path, so that the same commit
-gives the same bytes.
+cargo lists the crates of the module for the targets of the wheels with their licences and dependencies, and
+Cargo.lock has their checksums. The base install needs no Python package. The file has no time and no path, so
+that the same commit gives the same bytes.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "spillway-native"
-TARGET = "x86_64-unknown-linux-gnu"
+TARGETS = ("x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu")
 Crate = dict[str, Any]
 
 
 def metadata() -> dict[str, Any]:
-    """What cargo knows of the workspace and its dependencies for the target."""
-    command = ["cargo", "metadata", "--locked", "--format-version", "1", "--filter-platform", TARGET]
+    """What cargo knows of the workspace and its dependencies for the targets of the wheels."""
+    command = ["cargo", "metadata", "--locked", "--format-version", "1"]
+    for target in TARGETS:
+        command += ["--filter-platform", target]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
