@@ -26,7 +26,7 @@ BENCH_OPTIONS ?=
 RACE_OPTIONS ?=
 DIST ?= dist
 
-.PHONY: help bench targets race test test-quick peers soak lint check check-compiled advisories instructions format wheel dist import-wheel rehearse sbom publish readme docs lock setup setup-tests compile-tests clean
+.PHONY: help bench targets race test test-quick peers soak lint check check-compiled advisories instructions format wheel dist import-wheel rehearse sbom releasable publish readme docs lock setup setup-tests compile-tests clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -151,10 +151,14 @@ rehearse: dist ## Install what is published from an index into clean environment
 sbom: .build/environment ## List the crates that are compiled into the wheel, in .build/sbom.cdx.json
 	$(BIN)/python scripts/sbom.py .build/sbom.cdx.json
 
-# The account is known where the release workflow of its repository runs. uv proves by the workflow's own identity that it
-# may upload: there is no token.
-publish: .build/environment ## Upload dist/ to the package index, in the release workflow alone
+# Before anything is built for a release. The owner's account is known where the release workflow of its repository runs.
+releasable: ## Check that the version is TAG's, if it is given (TAG=v0.1.0), and that the owner's name is filled in
+	@[ -z "$${TAG:-}" ] || [ "$$TAG" = "v$$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)" ] || \
+		{ echo "the tag $$TAG is not that of the version in Cargo.toml" >&2; exit 1; }
 	@! grep -n 'OWNER[./]' pyproject.toml docs/guide/catch-regressions.md || { echo "put the owner's name there first" >&2; exit 1; }
+
+# uv authenticates with the workflow's OIDC identity; no token is stored.
+publish: releasable .build/environment ## Upload dist/ to the package index, in the release workflow alone
 	$(BIN)/uv publish --trusted-publishing always $(DIST)/spillway-*.whl $(DIST)/spillway-*.tar.gz
 
 readme: setup ## Put the figures of the runs in results/ into the README, write the reports there anew, execute the notebooks

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -96,6 +97,39 @@ def test_only_the_step_that_publishes_may_prove_who_it_is_and_no_token_is_stored
     assert "attest-build-provenance" in used
     assert "attest-sbom" in used
     assert publish["steps"][-1]["run"] == "make publish"
+
+
+def test_a_release_is_checked_before_anything_is_built() -> None:
+    release = yaml.safe_load((GITHUB / "workflows" / "release.yml").read_text())
+    checkout, first, *_ = release["jobs"]["dist"]["steps"]
+    assert checkout["uses"].startswith("actions/checkout@")
+    assert (first["run"], first["env"]) == ("make releasable", {"TAG": "${{ github.ref_name }}"})
+    assert first["if"] == "startsWith(github.ref, 'refs/tags/')"
+    assert release["jobs"]["publish"]["if"] == "startsWith(github.ref, 'refs/tags/v')"
+    assert all("needs" in job for name, job in release["jobs"].items() if name != "dist")
+
+
+@pytest.mark.parametrize(
+    ("tag", "owner", "is_releasable"),
+    [
+        ("v1.2.3", "somebody", True),
+        ("", "somebody", True),
+        ("v1.2.4", "somebody", False),
+        ("1.2.3", "somebody", False),
+        ("v1.2.3", "OWNER", False),
+    ],
+)
+def test_a_release_has_the_tag_of_its_version_and_an_owner(
+    tmp_path: Path, tag: str, owner: str, *, is_releasable: bool
+) -> None:
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    (tmp_path / "Cargo.toml").write_text('[workspace.package]\nversion = "1.2.3"\n')
+    (tmp_path / "docs" / "guide").mkdir(parents=True)
+    for name in ("pyproject.toml", "docs/guide/catch-regressions.md"):
+        (tmp_path / name).write_text(f"https://example.org/{owner}/spillway\n")
+    command = ["make", "releasable", f"TAG={tag}"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) == is_releasable, done.stderr
 
 
 def test_the_metadata_names_each_python_that_the_release_is_rehearsed_on() -> None:
