@@ -267,7 +267,8 @@ class Table:
 
         Each file has the values of its partition, and the bounds of its statistics, as an expression that
         pyarrow leaves out files by. Rows that a deletion vector marks would be in the dataset, and mapped
-        columns would not be found, so that both are refused; `scan` reads them.
+        columns would not be found, so that both are refused; `scan` reads them. Days and times are as the
+        files have them: those before 1582-10-15 that Spark 2 wrote are off by days, and right in `scan`.
 
         Args:
             version: As in `scan`.
@@ -277,7 +278,8 @@ class Table:
         Raises:
             MissingExtraError: pyarrow is not installed.
             OptionError: The table is in an object store, and there is no `filesystem`.
-            UnsupportedTableError: The table maps its columns to other names, or has deleted rows in files.
+            UnsupportedTableError: The table maps its columns to other names, has deleted rows in files, or a
+                value of a partition that pyarrow does not have, such as a date of the year 10000.
             SpillwayError: As `scan`.
 
         Example:
