@@ -723,8 +723,7 @@ class Table:
         import pyarrow as pa  # noqa: PLC0415 - for those alone who have expressions
 
         # The update is of the newest version.
-        self.refresh()
-        given: Any = self.schema
+        given: Any = self._native.newest_schema()
         found = Expressions("set has an expression for {}", "set", expressions)
         found.check_types(pa.schema(given).empty_table(), given)
         return found
@@ -811,8 +810,7 @@ class Table:
         collect = getattr(source, "toArrow", None)
         rows = _native.RowSource(source if collect is None else collect())
         # The merge is of the newest version.
-        self.refresh()
-        given, evaluate = prepared(chosen, keys, self.schema, rows)
+        given, evaluate = prepared(chosen, keys, self._native.newest_schema(), rows)
         timer = self._timer()
         done = self._native.merge_rows(rows, keys, given, evaluate, writer_options, user_metadata, timeout)
         return Merge(*self._changed("MERGE", timer, done))
