@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import spillway.delta
@@ -120,6 +121,22 @@ def test_a_damaged_checkpoint_of_the_newest_version_is_replaced(
     for version in range(6):
         (log_of(again) / f"{version:020}.json").unlink()
     assert ids(moved(Path(again.path))) == [2, 4, 5, 6]
+
+
+def test_an_entry_that_is_damaged_is_not_copied_into_the_next_checkpoint(tmp_path: Path) -> None:
+    table = grow(tmp_path / "t", 5)
+    (path,) = log_of(table).glob("*.checkpoint.parquet")
+    entries = pq.read_table(path)
+    lines = entries.to_pylist()
+    next(line["add"] for line in lines if line["add"])["size"] = None
+    pq.write_table(pa.Table.from_pylist(lines, entries.schema), path)
+    again = moved(tmp_path / "t")
+    assert len(again.files()) == 5
+    again.append_rows([{"id": 6}])
+    assert again.checkpoint() == 6
+    for version in range(6):
+        (log_of(again) / f"{version:020}.json").unlink()
+    assert ids(moved(Path(again.path))) == [1, 2, 3, 4, 5, 6]
 
 
 def test_a_damaged_checkpoint_is_logged_and_another_one_is_due(

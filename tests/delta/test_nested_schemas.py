@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import spillway.delta
-from spillway.errors import SchemaError
+from spillway.errors import OptionError, SchemaError
 
 from ..counts import examples
 from .conftest import READERS, rows
@@ -193,3 +194,36 @@ def test_parts_of_an_append_may_have_different_fields(tmp_path: Path) -> None:
         {"a": None, "b": None, "c": 4},
     ]
     assert rows(READERS["delta-rs"](tmp_path / "t")) == rows(pa.table(table.scan()))
+
+
+@pytest.mark.parametrize("form", ["struct", "list", "deep"])
+def test_changes_do_not_lose_fields_that_their_values_lack(tmp_path: Path, form: str) -> None:
+    def wrapped(kind: pa.DataType) -> pa.DataType:
+        return {"struct": kind, "list": pa.list_(kind), "deep": pa.struct([("in", kind)])}[form]
+
+    def value(fields: dict[str, int]) -> Any:
+        return {"struct": fields, "list": [fields], "deep": {"in": fields}}[form]
+
+    def source(fields: dict[str, int]) -> pa.Table:
+        kind = wrapped(pa.struct([(name, pa.int64()) for name in fields]))
+        return pa.table({"id": [1], "s": pa.array([value(fields)], kind)})
+
+    path = {"struct": "s.b", "list": "s.b", "deep": "s.in.b"}[form]
+    spillway.delta.write(tmp_path / "t", source({"a": 1, "b": 2}))
+    table = spillway.delta.open(tmp_path / "t")
+    version = table.version
+    with pytest.raises(SchemaError, match=path) as raised:
+        table.merge(source({"a": 3}), "id")
+    assert raised.value.column == path
+    assert table.refresh() == version
+    assert table.merge(source({"b": 4, "a": 3}), "id").updated == 1
+    assert pa.table(table.scan())["s"].to_pylist() == [value({"a": 3, "b": 4})]
+
+
+def test_expressions_have_all_fields_of_a_struct(tmp_path: Path) -> None:
+    rows = pa.table({"id": [1], "s": [{"a": 1, "b": 2}]})
+    spillway.delta.write(tmp_path / "t", rows)
+    table = spillway.delta.open(tmp_path / "t")
+    with pytest.raises(OptionError, match='"b"'):
+        table.update("id = 1", {"s": pc.make_struct(pc.field("id"), field_names=["a"])})
+    assert pa.table(table.scan()).equals(rows)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -132,3 +133,18 @@ def test_commits_start_from_the_newest_version(tmp_path: Path) -> None:
     assert table.update("id = 1", {"more": "y"}).rows == 1
     assert other.delete("more = 'y'").rows == 1
     assert pa.schema(table.schema).names == ["id", "more"]
+
+
+@pytest.mark.parametrize("change", ["update", "merge"])
+def test_a_change_of_no_row_does_not_count_as_reading(tmp_path: Path, change: str) -> None:
+    table = spillway.delta.create(tmp_path / "t", SCHEMA)
+    table.append_rows([{"id": 1}])
+    files = [file.path for file in table.files()]
+    spillway.delta.open(tmp_path / "t").append_rows([{"id": 2}])
+    if change == "update":
+        assert table.update("id = -1", {"id": pc.field("id") + 1}).rows == 0
+    else:
+        source = pa.table({"id": [-1]})
+        assert table.merge(source, "id", spillway.delta.when_matched_delete()).deleted == 0
+    with pytest.raises(CommitConflict):
+        table.commit(removes=files, read=ReadSet(whole_table=True))

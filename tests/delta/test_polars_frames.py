@@ -287,3 +287,18 @@ def test_a_predicate_of_an_unknown_form_is_left_to_polars() -> None:
         assert where_of(predicate, schema) == ""
     both = functools.reduce(operator.and_, [*unknown, pl.col("n") > 3])
     assert where_of(both, schema) != ""
+
+
+@pytest.mark.parametrize("year", [10183, -221])
+@pytest.mark.parametrize("kind", [pl.Date(), pl.Datetime("us"), pl.Datetime("us", "UTC")], ids=str)
+def test_years_that_python_does_not_have_are_left_to_polars(
+    tmp_path: Path, year: int, kind: pl.DataType
+) -> None:
+    days = round((year - 1970) * 365.2425)
+    number = days if kind == pl.Date else days * 86_400_000_000
+    rows = pl.DataFrame({"at": pl.Series([number, 0]).cast(kind), "n": [1, 2]})
+    spillway.delta.write(tmp_path / "t", rows)
+    frame = spillway.delta.open(tmp_path / "t").to_polars()
+    far = pl.lit(number).cast(kind)
+    for asked in (pl.col("at") == far, pl.col("at").is_in(rows["at"].implode()), pl.col("at") > far):
+        assert_frame_equal(frame.filter(asked).collect(), rows.filter(asked))

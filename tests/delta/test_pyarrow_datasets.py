@@ -187,6 +187,63 @@ def test_files_are_left_out_by_partitions_and_statistics(
     assert len(list(table.to_pyarrow_dataset().get_fragments(asked))) == count
 
 
+def test_files_with_nulls_are_left_out_by_their_bounds(tmp_path: Path) -> None:
+    table = spillway.delta.create(tmp_path / "t", pa.schema({"n": pa.int64()}))
+    for first in (0, 100):
+        table.append_rows([{"n": first}, {"n": None}, {"n": first + 9}])
+    dataset = table.to_pyarrow_dataset()
+    field = ds.field("n")
+    counts = [
+        len(list(dataset.get_fragments(asked)))
+        for asked in (field < 50, field > 109, (field > 9) & (field < 100), field.is_null())
+    ]
+    assert counts == [1, 0, 0, 2]
+
+
+def of_another_writer(folder: Path, kind: str, rows: pa.Table, **entry: Any) -> spillway.delta.Table:
+    """A table with one file, whose columns have one type in the log."""
+    folder.mkdir()
+    pq.write_table(rows, folder / "part.parquet")
+    partition = [name for name in entry if name != "stats"]
+    names = [*partition, *rows.column_names]
+    fields = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name in names]
+    protocol: Line = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
+    return make_log(
+        folder, [protocol, metadata_of(fields, partition), add_of(folder / "part.parquet", **entry)]
+    )
+
+
+@given(
+    moment=st.integers(0, 170 * 365 * 86_400).map(lambda seconds: START - dt.timedelta(seconds=seconds)),
+    offset=st.integers(-14 * 3600, 14 * 3600),
+)
+@settings(max_examples=examples(0.2))
+def test_bounds_may_have_lost_the_seconds_of_their_offset(moment: dt.datetime, offset: int) -> None:
+    local = (moment + dt.timedelta(seconds=offset)).replace(tzinfo=None).isoformat(timespec="milliseconds")
+    hours, minutes = divmod(abs(offset) // 60, 60)
+    text = f"{local}{'-' if offset < 0 else '+'}{hours:02}:{minutes:02}"
+    stats = {"numRecords": 1, "minValues": {"t": text}, "maxValues": {"t": text}, "nullCount": {"t": 0}}
+    with tempfile.TemporaryDirectory() as name:
+        column = pa.array([moment], pa.timestamp("us", "UTC"))
+        table = of_another_writer(Path(name) / "t", "timestamp", pa.table({"t": column}), stats=stats)
+        dataset = table.to_pyarrow_dataset()
+        assert dataset.count_rows(filter=ds.field("t") == column[0]) == 1
+        far = pa.scalar(moment - dt.timedelta(minutes=3), column.type)
+        assert not list(dataset.get_fragments(ds.field("t") < far))
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [("date", "+10000-01-01"), ("date", "abc"), ("timestamp", "+10000-01-01 00:00:00"), ("integer", "x")],
+)
+def test_a_partition_value_that_pyarrow_does_not_have_is_refused(
+    tmp_path: Path, kind: str, text: str
+) -> None:
+    table = of_another_writer(tmp_path / "t", kind, pa.table({"n": [1]}), region=text)
+    with pytest.raises(UnsupportedTableError, match=r"part\.parquet.*'region'"):
+        table.to_pyarrow_dataset()
+
+
 def test_duckdb_and_delta_rs_have_the_same_rows(table: spillway.delta.Table) -> None:
     dataset = table.to_pyarrow_dataset()
     with duckdb.connect() as connection:

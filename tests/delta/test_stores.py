@@ -309,6 +309,20 @@ def test_a_checkpoint_goes_by_the_clock_of_the_store(
     assert again.transaction_version("loader") == (1 if spare > 0 else None)
 
 
+@pytest.mark.parametrize("status", [400, 405, 501])
+def test_a_store_without_conditions_on_replacing_gets_checkpoints(
+    bucket: Bucket, faulty: Callable[[Callable[[Request], Fault]], Proxy], status: int
+) -> None:
+    create(bucket)
+    proxy = faulty(lambda request: status if request.is_exchange and request.method == "PUT" else None)
+    table = spillway.delta.open(bucket.url("table"), storage_options=through(proxy, bucket))
+    for number in range(2):
+        assert append(table, "a", number) == table.checkpoint()
+    assert any(request.is_exchange for request in proxy.seen)
+    hint = bucket.client.get_object(Bucket=bucket.name, Key="table/_delta_log/_last_checkpoint")
+    assert json.load(hint["Body"])["version"] == 2
+
+
 def test_a_damaged_checkpoint_is_replaced_there_too(bucket: Bucket) -> None:
     table = create(bucket)
     append(table, "a", 0)

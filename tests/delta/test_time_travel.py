@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import deltalake
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -164,8 +165,14 @@ def test_a_time_before_what_clean_up_left_is_an_error_that_names_the_first_versi
         table.files(at(51))
 
 
+@pytest.mark.parametrize("kind", [np.int64, np.uint8])
+def test_an_integer_of_numpy_is_a_number(table: spillway.delta.Table, kind: type[np.integer[Any]]) -> None:
+    assert table.scan(version=kind(2)).version == 2  # type: ignore[arg-type] - other libraries have integers too
+
+
 @pytest.mark.parametrize(
-    "given", [START.replace(tzinfo=None), "2026-11-20T12:00:00", "2026-11-20", "yesterday", "", 1.5, True]
+    "given",
+    [START.replace(tzinfo=None), "2026-11-20T12:00:00", "2026-11-20", "yesterday", "", 1.5, True, np.True_],
 )
 def test_what_names_no_moment_is_refused(table: spillway.delta.Table, given: Any) -> None:
     for ask in (table.files, lambda version: table.scan(version=version), table.restore):

@@ -237,6 +237,8 @@ class Request:
     """True if it asks to replace nothing."""
     is_copy: bool = False
     """True if it asks for a copy of another object."""
+    is_exchange: bool = False
+    """True if it asks to replace one state of an object."""
 
     @property
     def is_begin(self) -> bool:
@@ -378,6 +380,7 @@ class Handler(BaseHTTPRequestHandler):
             self.path,
             self.headers.get("If-None-Match") == "*",
             "x-amz-copy-source" in self.headers,
+            "If-Match" in self.headers,
         )
         self.proxy.seen.append(request)
         match self.proxy.fault(request):

@@ -39,9 +39,10 @@ def where_of(predicate: pl.Expr, schema: Mapping[str, pl.DataType]) -> str:
     """
     try:
         node = json.loads(predicate.meta.serialize(format="json"))
-    except (pl.exceptions.PolarsError, ValueError, TypeError):
+        return _Translation(schema).implied(node) or ""
+    except (pl.exceptions.PolarsError, ValueError, TypeError, OverflowError):
+        # Also of days and times of years that Python does not have.
         return ""
-    return _Translation(schema).implied(node) or ""
 
 
 class _Translation:

@@ -23,11 +23,19 @@ if TYPE_CHECKING:
 
 __all__ = ["dataset_of"]
 
+#: Writers cut times to milliseconds.
+_CUT_TIME = dt.timedelta(milliseconds=1)
+#: delta-spark 3.2 and 3.3 cut the offsets of zones to minutes.
+_CUT_OFFSET = dt.timedelta(seconds=59)
+
 
 def dataset_of(
     scan: Scan, root: str, filesystem: ArrowFileSystem | FsspecFileSystem | None
 ) -> ds.FileSystemDataset:
     """Make a dataset of the files of a scan.
+
+    pyarrow takes days and times as the files have them: those before 1582-10-15 that Spark 2 wrote, in its
+    hybrid calendar, are off by days.
 
     Args:
         scan: A scan of all columns and rows.
@@ -37,7 +45,8 @@ def dataset_of(
     Raises:
         MissingExtraError: pyarrow is not installed.
         OptionError: The table is in an object store, and there is no file system.
-        UnsupportedTableError: The files alone do not tell the rows.
+        UnsupportedTableError: The files alone do not tell the rows, or pyarrow has no such value of a
+            partition.
     """
     try:
         import pyarrow as pa  # noqa: PLC0415 - for those alone who ask for it
@@ -91,17 +100,24 @@ def _guarantee(file: TableFile, schema: pa.Schema) -> pc.Expression:
     """What is true for every row of a file: the values of its partition, and the bounds of its statistics."""
     import pyarrow.compute as pc  # noqa: PLC0415
 
-    facts = [*_partition(file.partition_values, schema)]
+    facts = [*_partition(file, schema)]
     if file.stats is not None:
         facts += _bounds(file.stats, schema, file.partition_values)
     return functools.reduce(operator.and_, facts) if facts else pc.scalar(True)  # noqa: FBT003 - a literal
 
 
-def _partition(values: Mapping[str, str | None], schema: pa.Schema) -> Iterator[pc.Expression]:
+def _partition(file: TableFile, schema: pa.Schema) -> Iterator[pc.Expression]:
+    import pyarrow as pa  # noqa: PLC0415
     import pyarrow.compute as pc  # noqa: PLC0415
 
-    for name, text in values.items():
-        value = _partition_value(text, schema.field(name).type)
+    for name, text in file.partition_values.items():
+        kind = schema.field(name).type
+        try:
+            value = _partition_value(text, kind)
+        except (ValueError, OverflowError, pa.ArrowException) as error:
+            raise UnsupportedTableError(
+                f"{file.path}: {text!r} of the partition column {name!r} is no {kind} for pyarrow: {error}"
+            ) from error
         field = pc.field(name)
         yield field == value if value.is_valid else field.is_null()
 
@@ -145,33 +161,39 @@ def _bounds(
         if rows and count == rows:
             yield field.is_null()
             continue
-        within = _within(field, column.type, least.get(column.name), greatest.get(column.name))
-        if within is not None:
-            yield within if count == 0 else within | field.is_null()
+        # pyarrow knows what a comparison or a null says, and not two comparisons or a null.
+        for fact in _within(field, column.type, least.get(column.name), greatest.get(column.name)):
+            yield fact if count == 0 else fact | field.is_null()
 
 
-def _within(field: pc.Expression, kind: pa.DataType, least: Any, greatest: Any) -> pc.Expression | None:
-    """The bounds of a column; None where the log does not have both as they are.
+def _within(field: pc.Expression, kind: pa.DataType, least: Any, greatest: Any) -> list[pc.Expression]:
+    """Both bounds of a column; none where the log does not have both as they are.
 
     JSON has no exact decimals, and NaN is in no bounds of some writers.
     """
     import pyarrow as pa  # noqa: PLC0415
 
     if least is None or greatest is None:
-        return None
+        return []
     bounds: tuple[Any, Any]
     try:
         if pa.types.is_timestamp(kind):
-            # Writers cut times to milliseconds.
-            last = _moment(greatest, kind) + dt.timedelta(milliseconds=1)
-            bounds = pa.scalar(_moment(least, kind), kind), pa.scalar(last, kind)
+            first = _moment(least, kind) - _cut(least)
+            last = _moment(greatest, kind) + _CUT_TIME + _cut(greatest)
+            bounds = pa.scalar(first, kind), pa.scalar(last, kind)
         elif pa.types.is_date(kind):
             bounds = pa.scalar(least).cast(kind), pa.scalar(greatest).cast(kind)
         elif pa.types.is_integer(kind) or pa.types.is_string(kind):
             bounds = pa.scalar(least, kind), pa.scalar(greatest, kind)
         else:
-            return None
+            return []
     except (ValueError, TypeError, OverflowError, pa.ArrowException):
         # A bound that Python has no value for, as of the year 10000, rules out nothing.
-        return None
-    return (field >= bounds[0]) & (field <= bounds[1])
+        return []
+    return [field >= bounds[0], field <= bounds[1]]
+
+
+def _cut(bound: str) -> dt.timedelta:
+    """The most that a bound may be off by its offset: ``Z`` has nothing to lose."""
+    is_whole = bound.endswith("Z") or dt.datetime.fromisoformat(bound).tzinfo is None
+    return dt.timedelta() if is_whole else _CUT_OFFSET

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
-from typing import TYPE_CHECKING
+import operator
+from typing import TYPE_CHECKING, Any
 
 from spillway.errors import OptionError
 
@@ -23,8 +25,11 @@ def number_of(version: Version, table: _native.DeltaTable) -> int:
         OptionError: A time has no time zone, or a text is no time.
         VersionNotFoundError: The table has no version of that time.
     """
-    if isinstance(version, int) and not isinstance(version, bool):
-        return version
+    # numpy has integers of its own.
+    given: Any = version
+    if not isinstance(given, bool):
+        with contextlib.suppress(TypeError):
+            return operator.index(given)
     # Versions have whole milliseconds.
     return table.version_at((_time(version) - _EPOCH) // dt.timedelta(milliseconds=1))
 

@@ -267,7 +267,8 @@ class Table:
 
         Each file has the values of its partition, and the bounds of its statistics, as an expression that
         pyarrow leaves out files by. Rows that a deletion vector marks would be in the dataset, and mapped
-        columns would not be found, so that both are refused; `scan` reads them.
+        columns would not be found, so that both are refused; `scan` reads them. Days and times are as the
+        files have them: those before 1582-10-15 that Spark 2 wrote are off by days, and right in `scan`.
 
         Args:
             version: As in `scan`.
@@ -277,7 +278,8 @@ class Table:
         Raises:
             MissingExtraError: pyarrow is not installed.
             OptionError: The table is in an object store, and there is no `filesystem`.
-            UnsupportedTableError: The table maps its columns to other names, or has deleted rows in files.
+            UnsupportedTableError: The table maps its columns to other names, has deleted rows in files, or a
+                value of a partition that pyarrow does not have, such as a date of the year 10000.
             SpillwayError: As `scan`.
 
         Example:
@@ -721,8 +723,7 @@ class Table:
         import pyarrow as pa  # noqa: PLC0415 - for those alone who have expressions
 
         # The update is of the newest version.
-        self.refresh()
-        given: Any = self.schema
+        given: Any = self._native.newest_schema()
         found = Expressions("set has an expression for {}", "set", expressions)
         found.check_types(pa.schema(given).empty_table(), given)
         return found
@@ -809,8 +810,7 @@ class Table:
         collect = getattr(source, "toArrow", None)
         rows = _native.RowSource(source if collect is None else collect())
         # The merge is of the newest version.
-        self.refresh()
-        given, evaluate = prepared(chosen, keys, self.schema, rows)
+        given, evaluate = prepared(chosen, keys, self._native.newest_schema(), rows)
         timer = self._timer()
         done = self._native.merge_rows(rows, keys, given, evaluate, writer_options, user_metadata, timeout)
         return Merge(*self._changed("MERGE", timer, done))

@@ -36,7 +36,7 @@ pub(crate) type Misfit = String;
 ///
 /// # Errors
 /// The reason, if no value fits, or none without a conversion that the caller has to choose.
-pub fn check_type(from: &DataType, to: &DataType) -> Result<(), Misfit> {
+pub(crate) fn check_type(from: &DataType, to: &DataType) -> Result<(), Misfit> {
     use DataType::{
         Binary, BinaryView, Boolean, Date32, Date64, Decimal128, Dictionary, FixedSizeBinary, FixedSizeList,
         Float32, Float64, LargeBinary, LargeList, LargeListView, LargeUtf8, List, ListView, Map, Null,
@@ -78,6 +78,51 @@ fn check_fields(from: &Fields, to: &Fields) -> Result<(), Misfit> {
             .map_err(|why| format!("its field {:?}: {why}", field.name()))?;
     }
     Ok(())
+}
+
+/// The first field that structs of the type `to` have and those in `from` lack, by its path.
+pub(crate) fn lacking(from: &DataType, to: &DataType) -> Option<String> {
+    use DataType::{
+        Dictionary, FixedSizeList, LargeList, LargeListView, List, ListView, Map, RunEndEncoded, Struct,
+    };
+    match (from, to) {
+        (Dictionary(_, values), _) => lacking(values, to),
+        (RunEndEncoded(_, values), _) => lacking(values.data_type(), to),
+        (Struct(from), Struct(to)) => to.iter().find_map(|field| {
+            let name = field.name();
+            match from.find(name) {
+                None => Some(name.clone()),
+                Some((_, given)) => {
+                    lacking(given.data_type(), field.data_type()).map(|below| format!("{name}.{below}"))
+                }
+            }
+        }),
+        (
+            List(from) | LargeList(from) | ListView(from) | LargeListView(from) | FixedSizeList(from, _),
+            List(to),
+        ) => lacking(from.data_type(), to.data_type()),
+        (Map(from, _), Map(to, _)) => match (from.data_type(), to.data_type()) {
+            (Struct(from), Struct(to)) => from
+                .iter()
+                .zip(to)
+                .find_map(|(from, to)| lacking(from.data_type(), to.data_type())),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Checks that values of the type `from` may replace values of the type `to`, of which no field is lost.
+///
+/// # Errors
+/// As [`check_type`]; the name of the first field that structs lack.
+pub fn check_new_values(from: &DataType, to: &DataType) -> Result<(), Misfit> {
+    check_type(from, to)?;
+    lacking(from, to).map_or(Ok(()), |field| {
+        Err(format!(
+            "it has no field {field:?}, which would become null: give the field, too"
+        ))
+    })
 }
 
 /// Checks keys and values by their places: their names differ by writer.

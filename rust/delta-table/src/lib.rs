@@ -73,7 +73,7 @@ pub use conditions::{Condition, Conditions, Scalar, check_condition};
 pub use constraints::PendingConstraint;
 pub use create::{CreateMode, CreateOptions};
 pub use error::{Result, TableError};
-pub use fit::check_type;
+pub use fit::check_new_values;
 pub use head::Head;
 pub use mapping::Mapping;
 pub use merge::{ClauseKind, Expressions, MergeClause, MergeCondition, MergeOptions, MergeValues};

@@ -980,7 +980,14 @@ impl Table {
             }
             unreadable = names;
         }
-        if let Some(since) = shared.since_checkpoint()? {
+        // What a damaged checkpoint has must not be carried over, though some of it can be read.
+        let is_damaged = lock(&shared.damaged).is_some();
+        let since = if is_damaged {
+            None
+        } else {
+            shared.since_checkpoint()?
+        };
+        if let Some(since) = since {
             match shared.write_checkpoint(&since, &unreadable) {
                 // All of it has to be read, to say what is damaged.
                 Err(error) if error.is_corruption() && !since.base.is_empty() => {}

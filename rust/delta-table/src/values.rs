@@ -6,7 +6,7 @@ use arrow_select::concat::concat;
 use parquet_writer::Batch;
 
 use crate::error::{Result, TableError};
-use crate::fit::fitted;
+use crate::fit::{check_new_values, fitted};
 use crate::head::Head;
 use crate::limits::Limits;
 use crate::mapping::Mapping;
@@ -110,7 +110,9 @@ impl NewColumns {
         for batch in batches {
             batch.check_text()?;
             if let Some((index, _)) = batch.schema().column_with_name(name) {
-                let part = fitted(&batch.columns()[index], field.data_type()).map_err(|why| {
+                let (given, kind) = (&batch.columns()[index], field.data_type());
+                let checked = check_new_values(given.data_type(), kind);
+                let part = checked.and_then(|()| fitted(given, kind)).map_err(|why| {
                     let Argument { what, option } = &self.argument;
                     let message =
                         format!("{what} has an expression for '{name}' whose values do not fit: {why}");

@@ -460,22 +460,29 @@ impl Folder {
     }
 
     /// Replaces an object, if it has this entity tag and version still; returns false if it has not. The request is
-    /// sent once. A store without such requests replaces it in any case.
+    /// sent once. A store without such requests, or without entity tags, replaces it in any case.
     ///
     /// # Errors
     /// A failure after which it may not be replaced.
     pub fn exchange(&self, relative: &str, body: &[u8], seen: Seen) -> Result<bool, Failure> {
-        use object_store::Error::{AlreadyExists, NotFound, NotImplemented, NotSupported, Precondition};
+        use object_store::Error::{AlreadyExists, NotFound, Precondition};
+        if seen.0.e_tag.is_none() {
+            return self.write_once(relative, body).map(|()| true);
+        }
         let path = self.path_of(relative)?;
         let payload = PutPayload::from(body.to_vec());
         let request = self.once.put_opts(&path, payload, PutMode::Update(seen.0).into());
         match self.wait(with_status(request))? {
             (Ok(_), _) => Ok(true),
             (Err(AlreadyExists { .. } | NotFound { .. } | Precondition { .. }), _) => Ok(false),
-            (Err(NotImplemented { .. } | NotSupported { .. }), _) | (Err(_), Some(501)) => {
-                self.write_once(relative, body).map(|()| true)
+            (Err(error), status) => {
+                let failure = self.failure(relative, &error, status);
+                if matches!(failure.kind, FailureKind::Refused) {
+                    // Such stores say 400, 405 or 501. What refuses any request refuses the next one, too.
+                    return self.write_once(relative, body).map(|()| true);
+                }
+                Err(failure)
             }
-            (Err(error), status) => Err(self.failure(relative, &error, status)),
         }
     }
 

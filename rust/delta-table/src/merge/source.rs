@@ -12,6 +12,7 @@ use arrow_select::interleave::interleave;
 use parquet_writer::{Batch, column_named};
 
 use crate::error::{Result, TableError};
+use crate::fit::lacking;
 use crate::head::Head;
 use crate::limits::Limits;
 use crate::mapping::Mapping;
@@ -56,6 +57,7 @@ impl Source {
         let given = wanted(schema, |name| needed.fitted.contains(name));
         let given_schema = TableSchema::of_rows(&given.0, &head.schema)?;
         head.schema.check_columns(&given_schema)?;
+        check_whole(head, &given.0)?;
         check_inserted(head, schema, options)?;
         let shape = Shape::new(&head.schema, &given_schema);
         let limits = Limits::of(&head.schema)?;
@@ -239,6 +241,24 @@ fn check_named(head: &Head, schema: &SchemaRef, named: &BTreeSet<String>) -> Res
                     "the source has the column {name:?}, which the table does not have and no clause names: leave it \
                      out, or name it; the table's columns are {}",
                     columns.join(", ")
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses structs that lack fields of the table's: rows that match would lose what they have there.
+fn check_whole(head: &Head, given: &Schema) -> Result<()> {
+    for field in given.fields() {
+        let name = field.name();
+        let known = head.schema.column(name);
+        if let Some(below) = known.and_then(|known| lacking(field.data_type(), &known.kind.arrow())) {
+            let path = format!("{name}.{below}");
+            return Err(TableError::column(
+                &path,
+                format!(
+                    "the source has no field {path:?}, and rows that match would lose theirs: give the field, too"
                 ),
             ));
         }

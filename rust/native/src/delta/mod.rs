@@ -202,7 +202,7 @@ pub(crate) fn unfit_columns(
     let fields = given.fields().iter();
     let unfit = fields.filter_map(|field| {
         let (_, known) = table.fields().find(field.name())?;
-        let why = delta_table::check_type(field.data_type(), known.data_type()).err()?;
+        let why = delta_table::check_new_values(field.data_type(), known.data_type()).err()?;
         Some((field.name().clone(), why))
     });
     Ok(unfit.collect())
@@ -344,6 +344,13 @@ impl DeltaTable {
     /// Pins the table to its newest version, and returns the number of that.
     fn refresh(&self, py: Python<'_>) -> PyResult<i64> {
         detached(py, || Ok(self.table.refresh()?.version))
+    }
+
+    /// The schema of the newest version, whatever the table is pinned to.
+    fn newest_schema(&self, py: Python<'_>) -> PyResult<DeltaSchema> {
+        let head = detached(py, || Ok(self.table.head()?))?;
+        let schema = Arc::clone(&head.schema);
+        Ok(DeltaSchema { schema })
     }
 
     /// Unpins the table: the next question pins it to the newest version. Does no I/O.
