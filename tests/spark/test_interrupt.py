@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from spillway.spark import write_generated
+from spillway.spark import register, write_generated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,5 +53,6 @@ def test_ctrl_c_cancels_the_tasks_of_a_write_and_leaves_nothing(
     thread.join()
     tracker = spark.sparkContext.statusTracker()
     wait_until(lambda: not tracker.getActiveJobsIds())
+    register(spark)
     spark.range(1).write.format("spillway").mode("append").save(f"{to}-after")
     assert not to.exists()

@@ -759,6 +759,7 @@ def test_every_option_of_the_writer_has_a_form_as_text() -> None:
         "durable": "true",
         "hold_batches": "true",
         "metadata": '{"a": "b"}',
+        "field_ids": '{"id": 7}',
     }
     # Keys have no place in options that Spark shows in plans.
     assert texts.keys() == WriterKeywords.__annotations__.keys() - {"encryption"}
@@ -788,6 +789,7 @@ def test_every_option_of_the_writer_has_a_form_as_text() -> None:
         "durable": True,
         "hold_batches": True,
         "metadata": {"a": "b"},
+        "field_ids": {"id": 7},
     }
     assert (given["max_file_rows"], given["partition_by"]) == (5, ["a", "b"])
     assert parsed({"path": "/to", "compression": '{"id": "snappy"}'})["options"] == {

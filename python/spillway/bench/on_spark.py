@@ -26,8 +26,8 @@ from spillway.harness.environment import CHECKED_BUILD
 from spillway.spark.failures import explained, interrupts_put_off
 from spillway.spark.master import cores_of, open_session, require_spark
 from spillway.spark.pack import pack, requirements
-from spillway.spark.pipeline.progress import NO_EXECUTOR, PATIENCE_SECONDS, tasks_of
 from spillway.spark.session import stop_session
+from spillway.spark.status import NO_EXECUTOR, PATIENCE_SECONDS, tasks_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -36,6 +36,7 @@ from spillway.spark.pipeline.record import (
 from spillway.spark.pipeline.rows import GeneratedRows, count_rows, partitions_for
 from spillway.spark.pipeline.run import Pipeline, Run
 from spillway.spark.session import stop_session
+from spillway.spark.status import Tasks
 from spillway.writer import WriterOptions
 
 if TYPE_CHECKING:
@@ -44,9 +45,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from spillway.spark.pipeline.checks import AuditKind, BadRows, Check, PipelineResult
-    from spillway.spark.pipeline.progress import Progress, Tasks
+    from spillway.spark.pipeline.progress import Progress
     from spillway.spark.pipeline.record import Cell, Outcome, PipelineRecord, RowSummary, Stage, StageTasks
     from spillway.spark.pipeline.rows import LineitemRows
+    from spillway.spark.status import Tasks
     from spillway.spark.write_job import TableKind
     from spillway.types import WriteMode
 

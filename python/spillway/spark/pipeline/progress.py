@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from spillway._wording import counted
 from spillway.harness.progress import ProgressLine
 from spillway.spark.failures import explained, interrupts_put_off
+from spillway.spark.status import NO_EXECUTOR, PATIENCE_SECONDS, Tasks, tasks_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark import SparkContext
     from pyspark.sql import SparkSession
     from rich.console import Console
 
@@ -23,32 +23,6 @@ Result = TypeVar("Result")
 
 _POLL_SECONDS = 0.25
 _CANCEL_SECONDS = 1.0
-
-
-@dataclass
-class Tasks:
-    """Tasks of a stage of the pipeline, over all its Spark jobs."""
-
-    total: int = 0
-    done: int = 0
-    running: int = 0
-    failed: int = 0
-
-
-def tasks_of(context: SparkContext, group: str) -> Tasks:
-    """The tasks of all jobs of a group, as Spark counts them now."""
-    tracker = context.statusTracker()
-    tasks = Tasks()
-    for job in tracker.getJobIdsForGroup(group):
-        known = tracker.getJobInfo(job)
-        for stage in known.stageIds if known is not None else ():
-            info = tracker.getStageInfo(stage)
-            if info is not None:
-                tasks.total += info.numTasks
-                tasks.done += info.numCompletedTasks
-                tasks.running += info.numActiveTasks
-                tasks.failed += info.numFailedTasks
-    return tasks
 
 
 class StageRunner:
@@ -131,9 +105,6 @@ class _Outcome(Generic[Result]):
 
 
 _EVERY_SECONDS = 5.0
-PATIENCE_SECONDS = 20.0
-"""The time after which it is said that no executor takes a task."""
-NO_EXECUTOR = "no executor has taken a task yet: has the cluster any that is free?"
 
 
 class Progress(ProgressLine):
