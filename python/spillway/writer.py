@@ -253,7 +253,8 @@ class WriteResult:
         columns: One entry for each leaf column, in file order.
         peak_tracked_bytes: The most memory the writer held at once, by its own account: encoders,
             compressors, finished pages, metadata and rows that wait for a full unit. The caller's batches
-            are not in it.
+            are not in it. Without `memory_limit`, a compressor counts with the buffers that it kept from
+            larger pages of an earlier writer.
         spilled_bytes: Bytes of finished pages that waited in a temporary file for the end of their row group.
         seconds: The time that it took, by stage. It is not compared.
         path: The path or URL that the file was written to, as it was given; None for a file object. Results

@@ -690,12 +690,20 @@ def test_no_fault_of_any_other_request_loses_or_doubles_rows(
     bucket: Bucket, faulty: Callable[[Callable[[Request], Fault]], Proxy], status: Fault
 ) -> None:
     table = create(bucket)
-    counted = 0
+    counted, in_a_row = 0, collections.Counter[tuple[str, str]]()
+    turn = threading.Lock()
 
     def every_third(request: Request) -> Fault:
+        """Fails every third request, and none six times in a row, after which the client gives up."""
         nonlocal counted
-        counted += not request.is_version
-        return status if counted % 3 == 0 and not request.is_version else None
+        if request.is_version:
+            return None
+        key = request.method, request.path
+        with turn:
+            counted += 1
+            fails = counted % 3 == 0 and in_a_row[key] < 5
+            in_a_row[key] = in_a_row[key] + 1 if fails else 0
+        return status if fails else None
 
     unlucky = spillway.delta.open(table.path, storage_options=through(faulty(every_third), bucket))
     append_side_by_side(table, unlucky)

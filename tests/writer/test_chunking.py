@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from itertools import pairwise
+from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +20,7 @@ from hypothesis import strategies as st
 import spillway
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
 OPTIONS: list[dict[str, Any]] = [
@@ -26,6 +29,12 @@ OPTIONS: list[dict[str, Any]] = [
     {"row_group_bytes": 20_000},
     {"compatibility": "v1", "compression": "snappy", "row_group_rows": 1000},
 ]
+
+
+def figures_of(write: Callable[[], spillway.WriteResult]) -> tuple[int, int, int, int]:
+    """Row groups, spilled bytes, the most bytes tracked and those of the file."""
+    result = write()
+    return result.row_groups, result.spilled_bytes, result.peak_tracked_bytes, result.bytes
 
 
 def written(schema: pa.Schema, parts: Iterable[object], **options: Any) -> bytes:
@@ -107,11 +116,13 @@ def test_a_table_of_more_values_than_row_group_bytes_spills_nothing_where_its_fi
     assert values.nbytes > 1.2 * limit
     # Pages that are not finished weigh less with fewer rows.
     page_rows = 20_000
-    result = spillway.write_parquet(
-        values, tmp_path / "values.parquet", row_group_bytes=limit, page_rows=page_rows, threads=1
-    )
-    assert (result.row_groups, result.spilled_bytes) == (1, 0)
-    assert result.peak_tracked_bytes < result.bytes / 2
+    options = {"row_group_bytes": limit, "page_rows": page_rows, "threads": 1}
+    # In a process of its own: one that wrote larger pages keeps compressors with larger buffers, which count.
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as processes:
+        write = partial(spillway.write_parquet, values, tmp_path / "values.parquet", **options)
+        row_groups, spilled, peak, size = processes.submit(figures_of, write).result()
+    assert (row_groups, spilled) == (1, 0)
+    assert peak < size / 2
     batches = io.BytesIO()
     with spillway.ParquetWriter(batches, values.schema, row_group_bytes=limit, page_rows=page_rows) as writer:
         for batch in values.to_batches(max_chunksize=70_000):
