@@ -1,4 +1,4 @@
-"""The ends of a pipeline: the files that Spark reads, and the destination."""
+"""The source and the sink of a pipeline: the files that Spark reads, and the destination."""
 
 from __future__ import annotations
 
