@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from spillway.bench.advice import Demand, Plan
     from spillway.bench.compare import Comparison, Measure
-    from spillway.bench.exporting import Demand, Plan
     from spillway.bench.summary import RunSummary, Setting
     from spillway.harness.report import Table
 
@@ -441,8 +441,8 @@ def advise(  # noqa: PLR0913 - one argument per option of the command
     """  # noqa: D301 - a backspace keeps the lines of a paragraph
     from rich.console import Console
 
-    from spillway.bench.exporting import Demand, best_of
-    from spillway.bench.exporting import advise as plans_of
+    from spillway.bench.advice import Demand, best_of
+    from spillway.bench.advice import advise as plans_of
     from spillway.bench.summary import read_run
     from spillway.errors import OptionError, SpillwayError
     from spillway.harness.plan import parse_bytes
