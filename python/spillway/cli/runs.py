@@ -213,8 +213,8 @@ def compare(
     Exit status 1: something got worse by more than the gate, fails now, or is
     not in the new run.
 
-    Exit status 2: it cannot be compared, or so few samples tell nothing for
-    the gate; the message says why.
+    Exit status 2: it cannot be compared, or the samples are too few for the
+    gate; the message says why.
     """  # noqa: D301 - a backspace keeps the lines of a paragraph
     from rich.console import Console
 
@@ -260,7 +260,7 @@ def _verdict(found: Comparison, share: float | None) -> tuple[str, str, int]:
     if found.beyond(share) or found.lost:
         return f"{gate}: exceeded", "bold red", _BEYOND_GATE
     if found.is_blind:
-        return f"{gate}: so few samples tell no change, however large: take more --samples", "", _UNTOLD
+        return f"{gate}: too few samples to tell a change of any size: take more --samples", "", _UNTOLD
     if found.unclear(share):
         return f"{gate}: not exceeded as far as the samples tell", "bold yellow", 0
     return f"{gate}: kept", "bold green", 0
@@ -501,7 +501,7 @@ def _amount(option: str, text: str) -> float:
     """A number with K, M or G.
 
     Raises:
-        OptionError: It is none, or not above 0.
+        OptionError: It is not a number, or not above 0.
     """
     from spillway.errors import OptionError
 
