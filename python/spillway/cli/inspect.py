@@ -69,7 +69,7 @@ def inspect(
     once. A file that cannot be shown is named on the error output with the
     reason; the others are shown all the same.
 
-    Exit status 0: all files are shown; where they are two, nothing differs.
+    Exit status 0: all files are shown, and two files do not differ.
 
     Exit status 1: two files differ.
 
