@@ -57,7 +57,7 @@ def write_all(
 def streamed(data: Any) -> Any:
     """Open what has rows when it is asked for them: Arrow data, a mapping of columns or an iterator of items.
 
-    What is none of the forms stays as it is: a writer refuses it by name.
+    Other data is returned unchanged: a writer refuses it by name.
     """
     if is_arrow(data) or isinstance(data, Mapping):
         return data

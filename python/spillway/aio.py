@@ -1,8 +1,8 @@
 """Writers for asyncio: `AsyncParquetWriter`, and `AsyncAppend` of a Delta table.
 
 The calls of one writer run one after the other in threads of the loop's default executor, as those of
-`asyncio.to_thread` do. The loop goes on meanwhile, and a task that writes faster than the destination takes
-the rows waits in its `await`.
+`asyncio.to_thread` do. The loop stays free meanwhile, and a task that writes faster than the destination
+takes the rows waits in its `await`.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ _NOT_OPEN = "the writer is not open yet: enter it by `async with`"
 
 
 class _AsyncWriter(ABC, Generic[_Writer]):
-    """A writer whose calls are awaited. It is opened by ``async with``, which completes it or gives it up."""
+    """A writer whose calls are awaited. ``async with`` opens it, and completes or aborts it."""
 
     def __init__(self, opened: Callable[[], _Writer]) -> None:
         self._opened: Callable[[], _Writer] = opened
         self._entered: _Writer | None = None
-        # The loop that entered it.
+        # The loop in which it was entered.
         self._loop: asyncio.AbstractEventLoop | None = None
-        # Those who wait for it are served in their order.
+        # An asyncio lock is fair: calls run in the order in which they were made.
         self._turn = asyncio.Lock()
 
     @property
@@ -75,8 +75,8 @@ class _AsyncWriter(ABC, Generic[_Writer]):
             data: Anything with ``__arrow_c_stream__`` (preferred) or ``__arrow_c_array__``.
 
         Raises:
-            asyncio.CancelledError: The task was cancelled: before the call had its turn, and nothing is
-                written; or in it, and the error is raised when the call has ended, as every call.
+            asyncio.CancelledError: The task was cancelled. If the call had not begun, nothing is written;
+                otherwise the error is raised when the call has ended.
             RuntimeError: The writer was entered in another event loop. Each call but `abort` raises it.
             SpillwayError: As the writer without ``await``.
             OSError: As the writer without ``await``.
@@ -129,8 +129,8 @@ class _AsyncWriter(ABC, Generic[_Writer]):
         return await self._call(partial(self._writer.write_ndjson, source, on_error=on_error, extra=extra))
 
     async def abort(self) -> None:
-        """Give up what was written, after the call that has its turn; a cancelled task waits for it, too."""
-        # Not by turns: a task that is cancelled must not leave the rows behind.
+        """Discard what was written, once the running call has ended; a cancelled task waits for that, too."""
+        # Ahead of the calls that wait: a cancelled task must not leave rows behind.
         await _in_thread(self._writer.abort)
 
     @abstractmethod
@@ -138,7 +138,7 @@ class _AsyncWriter(ABC, Generic[_Writer]):
         """Make what was written appear, unless it did before."""
 
     def _in_turn(self) -> asyncio.Lock:
-        """The lock of the turns, for the loop that entered: freed there, it wakes nobody elsewhere."""
+        """The lock that orders calls. All that wait for it are in one loop: releasing it wakes no other."""
         if asyncio.get_running_loop() is not self._loop:
             raise RuntimeError("the writer was entered in another event loop: use it in that one")
         return self._turn
@@ -153,7 +153,7 @@ class _AsyncWriter(ABC, Generic[_Writer]):
     async def __aenter__(self) -> Self:
         if self._loop is not None:
             raise ClosedError("the writer was entered before: make another one")
-        # Before the await, in which another task may come here.
+        # Set before the await, during which another task may get here.
         self._loop = asyncio.get_running_loop()
         try:
             await _in_thread(self._open)
@@ -185,10 +185,9 @@ class _AsyncWriter(ABC, Generic[_Writer]):
 class AsyncParquetWriter(_AsyncWriter[ParquetWriter]):
     """Writes record batches to one Parquet file as `ParquetWriter` does, without blocking the event loop.
 
-    The file is opened by ``async with``, and appears when the block ends well. When the block raises, or its
-    task is cancelled, what was at the path before is still there. Tasks may share a writer: their calls are
-    carried out one after the other, in the order in which they were made, and each is awaited until its rows
-    are taken.
+    ``async with`` opens the file, which appears when the block ends without an error. If the block raises or
+    its task is cancelled, what was at the path before is still there. Tasks may share a writer: their calls
+    run one after the other, in the order in which they were made, and each returns once its rows are taken.
 
     Args:
         destination: As `ParquetWriter`.
@@ -198,8 +197,8 @@ class AsyncParquetWriter(_AsyncWriter[ParquetWriter]):
         **options: The fields of `WriterOptions`.
 
     Raises:
-        OptionError: An option has a value that is not accepted. All else that `ParquetWriter` raises is
-            raised where the block is entered.
+        OptionError: An option has a value that is not accepted. Everything else that `ParquetWriter`
+            raises is raised when the block is entered.
 
     Example:
         >>> import asyncio, spillway
@@ -246,7 +245,7 @@ class AsyncParquetWriter(_AsyncWriter[ParquetWriter]):
     @property
     def result(self) -> WriteResult:
         """The size and row groups of the file, once the writer is closed; as `ParquetWriter.result`."""
-        if not self.closed:  # a call that has its turn would be waited for
+        if not self.closed:  # the property would wait for a running call
             raise ValueError("the writer is still open: its result is there after close()")
         return self._writer.result
 
@@ -262,8 +261,8 @@ class AsyncParquetWriter(_AsyncWriter[ParquetWriter]):
         """Write what is left and the footer, and make the file appear. Closing again does nothing.
 
         Raises:
-            asyncio.CancelledError: The task was cancelled. A note on it says so where the file is there all
-                the same.
+            asyncio.CancelledError: The task was cancelled. If the file is complete all the same, a note on
+                the error says so.
             SpillwayError: As `ParquetWriter.close`.
             OSError: As `ParquetWriter.close`.
         """
@@ -284,8 +283,8 @@ class AsyncAppend(_AsyncWriter["Append"]):
     """Rows that become part of a table together, or not at all; `Table.append_async` makes one.
 
     It is an `Append` whose calls are awaited: ``async with`` begins it, and commits it when the block ends
-    well. None of its rows is in the table when the block raised or its task was cancelled, unless `version`
-    or `token` say more.
+    without an error. If the block raises or its task is cancelled, none of its rows is in the table, unless
+    `version` or `token` is set.
     """
 
     _is_repeated: bool | None = None
@@ -319,7 +318,7 @@ class AsyncAppend(_AsyncWriter["Append"]):
 
     def _open(self) -> None:
         super()._open()
-        # Asked now: later it would wait for the call that has its turn.
+        # Asked now: later it would wait for a running call.
         self._is_repeated = self._writer.repeated
 
     async def _complete(self) -> None:
@@ -328,10 +327,10 @@ class AsyncAppend(_AsyncWriter["Append"]):
 
 
 async def _in_thread(call: Callable[[], _Result]) -> _Result:
-    """Carry out a call in a thread of the loop's default executor.
+    """Run a call in a thread of the loop's default executor.
 
-    A task that is cancelled waits for the end of the call: it may use what the task gave it, and what comes
-    of it is certain only then.
+    A cancelled task waits for the end of the call: until then the call may use the arguments of the task, and
+    its outcome is not known.
     """
     context = contextvars.copy_context()
     done = asyncio.get_running_loop().run_in_executor(None, partial(context.run, call))

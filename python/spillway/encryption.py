@@ -45,7 +45,8 @@ class Encryption:
         column_key_metadata: The same for the keys in ``column_keys``, by column.
 
     Raises:
-        OptionError: A key has another length, ``aad_prefix`` is empty, or there is none to be left out.
+        OptionError: A key has another length, ``aad_prefix`` is empty, or ``store_aad_prefix`` is False
+            without one.
         TypeError: A key or its metadata is not ``bytes``.
 
     Example:

@@ -1,4 +1,4 @@
-"""Reports on Parquet files: row groups, column chunks, encodings, sizes, statistics and indexes. Two compare.
+"""Reports on Parquet files and their comparison: row groups, chunks, encodings, sizes, statistics, indexes.
 
 Only the footer and the page indexes are read, so a file of any size is reported at once; on request, the
 header of each page as well. Sizes are in bytes.
@@ -33,7 +33,7 @@ __all__ = [
 
 
 _Difference: TypeAlias = Literal["schema", "encodings", "sizes"]
-"""A kind of what differs between a column of two files."""
+"""What may differ between a column in two files."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +118,8 @@ class ColumnChunkReport:
         values: Values, nulls included; for a nested column, one for each entry of its levels.
         nulls: Nulls; None if the statistics do not tell.
         distinct: Distinct values; None if the statistics do not tell, as with most writers.
-        min: Smallest value as text, long ones cut; None if there is none.
-        max: Largest value as text, long ones cut; None if there is none.
+        min: Smallest value as text, long ones cut; None without one.
+        max: Largest value as text, long ones cut; None without one.
         min_exact: True if `min` occurs in the chunk, rather than being a lower bound.
         max_exact: True if `max` occurs in the chunk, rather than being an upper bound.
         compressed_bytes: Pages and their headers as they are stored.
@@ -129,7 +129,7 @@ class ColumnChunkReport:
         column_index: True if there is a column index.
         offset_index: True if there is an offset index.
         bloom_filter: True if there is a bloom filter.
-        bloom_filter_bytes: Its size; None if there is none or the writer did not record it.
+        bloom_filter_bytes: Its size; None without a filter, or if the writer did not record the size.
         pages: Its pages, the dictionary page among them; None if they were not asked for, or are encrypted.
     """
 
@@ -256,7 +256,7 @@ class ColumnTotals:
     bloom_filters: int
 
 
-#: What is compared of a column, by what it says.
+#: The fields of a column that are compared, by the kind of difference.
 _COMPARED: dict[_Difference, tuple[str, ...]] = {
     "schema": ("field_id", "max_definition_level", "max_repetition_level", "type", "physical_type"),
     "encodings": (
@@ -273,7 +273,7 @@ _COMPARED: dict[_Difference, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class ColumnComparison:
-    """A column of two files.
+    """A column, compared between two files.
 
     Attributes:
         path: Dotted path of the column.
@@ -292,14 +292,14 @@ class ColumnComparison:
 
 @dataclass(frozen=True)
 class FileComparison:
-    """Two files beside each other. Values and bounds are not compared.
+    """The comparison of two files. Values and bounds are not compared.
 
     Attributes:
-        differences: What differs of the files as wholes: ``"schema"`` (its text, but for the root's name),
-            ``"rows"``, ``"row_groups"`` (the rows of each, in order), ``"bytes"``, ``"footer_bytes"``,
+        differences: What differs between the files as a whole: ``"schema"`` (its text without the root's
+            name), ``"rows"``, ``"row_groups"`` (the rows of each, in order), ``"bytes"``, ``"footer_bytes"``,
             ``"created_by"``, ``"version"``, ``"metadata_keys"``, ``"sorting_columns"``.
         columns: The columns of both files. Those that differ come first, by what: schema, encodings, sizes;
-            in each group they have the first file's order, and those of the second file alone are behind.
+            each group is in the first file's order, and columns of the second file alone come last.
     """
 
     differences: tuple[str, ...]
@@ -355,7 +355,7 @@ def _compared(path: str, ours: list[ColumnChunkReport], theirs: list[ColumnChunk
         return ColumnComparison(path, ("schema",), left, right)
     sides = left, right
     if _are_counted(ours) != _are_counted(theirs):
-        # One writer recorded the pages of each encoding, the other did not: what both say is compared.
+        # Only one writer recorded the pages of each encoding: compare what both recorded.
         is_known = None not in (left.data_pages, right.data_pages)
         sides = (
             replace(left, encodings=_named(ours), data_pages=left.data_pages if is_known else None),
@@ -378,7 +378,7 @@ def _of(column: ColumnTotals, kind: _Difference) -> list[object]:
 def _facts(report: FileReport) -> dict[str, object]:
     """What is compared of a file as a whole."""
     return {
-        "schema": report.schema.splitlines()[1:],  # behind the root, whose name is free
+        "schema": report.schema.splitlines()[1:],  # after the root, whose name is free
         "rows": report.rows,
         "row_groups": [group.rows for group in report.row_groups],
         "bytes": report.bytes,

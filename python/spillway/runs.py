@@ -210,7 +210,7 @@ def find_run(path: str | Path) -> Path:
     """The folder of a run: `path` itself, or the newest run in it.
 
     Raises:
-        OptionError: There is none.
+        OptionError: There is no run at `path`.
     """
     from spillway.harness.records import COMPRESSED, is_stored  # noqa: PLC0415
 
@@ -265,7 +265,7 @@ def _bench_run(path: str | Path) -> RunSummary:
     """A run of `spillway bench`.
 
     Raises:
-        OptionError: The run is of another command, or there is none.
+        OptionError: There is no run at `path`, or it is of another command.
     """
     from spillway.bench.record import SAMPLES  # noqa: PLC0415
     from spillway.bench.summary import read_run  # noqa: PLC0415

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from spillway.bench.exporting import BUSY, Demand, _worker_bytes, advise, best_of
+from spillway.bench.advice import BUSY, Demand, _worker_bytes, advise, best_of
 from spillway.cli.app import app
 from spillway.cli.runs import _price, _rate, _setting
 from spillway.errors import OptionError

@@ -168,7 +168,7 @@ def test_libraries_may_differ_and_are_named(make):
 @pytest.mark.parametrize(
     ("old", "new", "status", "words"),
     [
-        ({"mine": speeds(1, n=3)}, {"mine": speeds(2, n=3)}, 2, "so few samples tell no change"),
+        ({"mine": speeds(1, n=3)}, {"mine": speeds(2, n=3)}, 2, "too few samples to tell a change"),
         (
             {"mine": speeds(1), "peer": speeds(3)},
             {"mine": speeds(2)},

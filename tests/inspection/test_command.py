@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 
 import spillway
 from spillway.cli.inspect import inspect
-from spillway.cli.inspected import SCHEMA
+from spillway.cli.inspect_json import SCHEMA
 
 ROWS = 3_000
 

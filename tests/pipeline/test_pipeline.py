@@ -24,10 +24,10 @@ from spillway.errors import (
 from spillway.spark import Pipeline, Sink, between, not_null, unique
 from spillway.spark.pipeline import audit
 from spillway.spark.pipeline.checks import parse_check
-from spillway.spark.pipeline.ends import read_path
 from spillway.spark.pipeline.record import SCHEMA, summarise
 from spillway.spark.pipeline.rows import GeneratedRows, count_rows
 from spillway.spark.pipeline.run import Run
+from spillway.spark.pipeline.source_and_sink import read_path
 from spillway.spark.settings import changed_settings
 
 from ..counts import SOAK

@@ -18,7 +18,7 @@ from spillway.race import committers
 from spillway.race.check import Verdict, check
 from spillway.race.location import Location, log_name
 from spillway.race.model import Cell, first_table, load, own_conditions, rows
-from spillway.race.works import OPERATIONS
+from spillway.race.operations import OPERATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

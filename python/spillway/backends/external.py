@@ -201,10 +201,10 @@ def _request(path: Path, settings: Settings) -> dict[str, str]:
 
 
 def _figures(name: str, printed: str, rows: int) -> dict[str, Any]:
-    """The program's line of figures, checked. Of those that are its own only numbers are kept.
+    """The program's line of figures, checked. Of figures that only it has, numbers alone are kept.
 
     Raises:
-        SpillwayError: It is none.
+        SpillwayError: The output is not a line of figures.
     """
     try:
         found = json.loads(printed)

@@ -143,7 +143,7 @@ class Comparison:
 
     @property
     def is_blind(self) -> bool:
-        """True if no change of any size could be told from none: the samples are too few for so many rows."""
+        """True if the samples are too few to show a change of any size in any of the rows."""
         tested = [each.change for each in self.rows if each.change is not None and not each.measure.is_exact]
         least = (least_p(each.n, is_paired=each.is_paired) for each in tested)
         return bool(tested) and min(least) * len(tested) >= ALPHA

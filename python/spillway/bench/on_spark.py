@@ -27,7 +27,7 @@ from spillway.spark.failures import explained, interrupts_put_off
 from spillway.spark.master import cores_of, open_session, require_spark
 from spillway.spark.pack import pack, requirements
 from spillway.spark.session import stop_session
-from spillway.spark.status import NO_EXECUTOR, PATIENCE_SECONDS, tasks_of
+from spillway.spark.status import IDLE_SECONDS, NO_EXECUTOR, tasks_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -360,7 +360,7 @@ def _nothing(_number: int, _result: object) -> None:
 
 
 class _Job(Generic[Result]):
-    """One job of several that run side by side: its result, or why there is none."""
+    """One of several concurrent jobs: its result, or the error that ended it."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -448,7 +448,7 @@ class _Watch:
         """Look at the tasks that run now."""
         running = tasks_of(self._context, self._group).running
         self._ran |= running > 0 or done > 0
-        if not self._ran and not self._said and time.monotonic() - self._began > PATIENCE_SECONDS:
+        if not self._ran and not self._said and time.monotonic() - self._began > IDLE_SECONDS:
             self._said = True
             self._progress.say(NO_EXECUTOR)
         if self._jobs > 1:

@@ -490,7 +490,7 @@ def _cannot_trace(taker: SampleTaker, cell: Cell) -> str | None:
 
 
 def _trace(taker: SampleTaker, cell: Cell) -> tuple[float | None, AllocationCurve | None, str | None]:
-    """The length of a traced write and its curve, or the reason why there is none."""
+    """The seconds and the allocation curve of a traced write, or why the write failed."""
     with (
         tempfile.TemporaryDirectory(prefix="spillway-trace-") as scratch,
         Unlimited().limit(0) as memory_limit,

@@ -83,7 +83,7 @@ def process_setting(name: str) -> ProcessSetting:
     """The process setting of this name; ``quota-150`` is one and a half cores' time.
 
     Raises:
-        OptionError: There is none.
+        OptionError: No process setting has this name.
     """
     quota = _QUOTA.fullmatch(name)
     if quota is not None:

@@ -103,17 +103,17 @@ class Progress(ProgressLine):
         self._log_at_times(f"bringing {size / 1e6:,.1f} MB of block {block} of {blocks} from its executor")
 
     def follows(self, stage: str, line: str, total: int) -> None:
-        """A stage of so many steps, which begins after the samples."""
+        """Begin a stage of `total` steps after the samples, and log `line`."""
         self._begin(stage, total)
         self._log(line)
 
     def step(self, line: str) -> None:
-        """A step of the stage: what it does, or has done."""
+        """Show what the current step of the stage does, or has done."""
         self._update(description=line)
         self._log_at_times(line)
 
     def stepped(self) -> None:
-        """A step of the stage is over."""
+        """Count a step of the stage as done."""
         self._update(advance=1)
 
     def validating(self, files: int, engines: Sequence[str]) -> None:

@@ -353,7 +353,7 @@ def _calls(cell: CellSummary) -> str:
 
 
 def _verdict(field: str, found: Sequence[Variation]) -> list[str]:
-    """A sentence for each backend: the best of what samples tell from its first line, or that it is none."""
+    """A sentence for each backend: the best setting that differs from its first line, or that none does."""
     return [
         _sentence(field, [each for each in found if each.cell.cell.backend == backend])
         for backend in dict.fromkeys(each.cell.cell.backend for each in found)

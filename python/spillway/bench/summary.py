@@ -409,7 +409,7 @@ def outcome_words(outcome: str) -> str:
 
 
 def reason(sample: Mapping[str, Any], most: int | None = None) -> str:
-    """The reason why a sample failed, whole or within so many characters."""
+    """The reason why a sample failed, cut to `most` characters if that is given."""
     error, cell = sample["error"], sample["cell"]
     if error is not None:
         return shortened(f"{error['type']}: {error['message']}", most)

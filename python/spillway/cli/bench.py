@@ -197,7 +197,8 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
         int,
         typer.Option(
             help="Look for the least memory limit that each backend survives at its most rows, after all "
-            "timing, and prove each side of it by so many writes, 5 for one to quote; 0 not to look."
+            "timing, and prove each side of it by this number of writes: 5 for a figure to quote, 0 to "
+            "skip it."
         ),
     ] = 0,
     keep_output: Annotated[bool, typer.Option(help="Keep the files that were written.")] = False,

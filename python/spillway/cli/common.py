@@ -100,7 +100,7 @@ def whole_numbers(option: str, text: str) -> tuple[int, ...]:
     """Parse a list of whole numbers.
 
     Raises:
-        OptionError: A part is none; the message names `option`.
+        OptionError: A part is not a whole number; the message names `option`.
     """
     from spillway.errors import OptionError
 
@@ -131,7 +131,7 @@ def percentage(option: str, text: str) -> float:
     """A share from a percentage: 0.05 for "5%".
 
     Raises:
-        OptionError: It is none from 0% to below 100%; the message names `option`.
+        OptionError: It is not a percentage from 0% to below 100%; the message names `option`.
     """
     from spillway.errors import OptionError
 

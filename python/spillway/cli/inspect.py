@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["JSON_VERSION", "inspect"]
 
 JSON_VERSION = 1
-"""Of what ``--json`` prints. A field that changes its meaning or goes raises it; one that comes does not."""
+"""The version of the JSON document: raised when a field is removed or redefined, not when one is added."""
 
 _KIB = 1024
 #: Exit statuses: two files differ; a file cannot be shown.
@@ -69,7 +69,7 @@ def inspect(
     once. A file that cannot be shown is named on the error output with the
     reason; the others are shown all the same.
 
-    Exit status 0: all files are shown; where they are two, nothing differs.
+    Exit status 0: all files are shown, and two files do not differ.
 
     Exit status 1: two files differ.
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from spillway.bench.advice import Demand, Plan
     from spillway.bench.compare import Comparison, Measure
-    from spillway.bench.exporting import Demand, Plan
     from spillway.bench.summary import RunSummary, Setting
     from spillway.harness.report import Table
 
@@ -213,8 +213,8 @@ def compare(
     Exit status 1: something got worse by more than the gate, fails now, or is
     not in the new run.
 
-    Exit status 2: it cannot be compared, or so few samples tell nothing for
-    the gate; the message says why.
+    Exit status 2: it cannot be compared, or the samples are too few for the
+    gate; the message says why.
     """  # noqa: D301 - a backspace keeps the lines of a paragraph
     from rich.console import Console
 
@@ -260,7 +260,7 @@ def _verdict(found: Comparison, share: float | None) -> tuple[str, str, int]:
     if found.beyond(share) or found.lost:
         return f"{gate}: exceeded", "bold red", _BEYOND_GATE
     if found.is_blind:
-        return f"{gate}: so few samples tell no change, however large: take more --samples", "", _UNTOLD
+        return f"{gate}: too few samples to tell a change of any size: take more --samples", "", _UNTOLD
     if found.unclear(share):
         return f"{gate}: not exceeded as far as the samples tell", "bold yellow", 0
     return f"{gate}: kept", "bold green", 0
@@ -441,8 +441,8 @@ def advise(  # noqa: PLR0913 - one argument per option of the command
     """  # noqa: D301 - a backspace keeps the lines of a paragraph
     from rich.console import Console
 
-    from spillway.bench.exporting import Demand, best_of
-    from spillway.bench.exporting import advise as plans_of
+    from spillway.bench.advice import Demand, best_of
+    from spillway.bench.advice import advise as plans_of
     from spillway.bench.summary import read_run
     from spillway.errors import OptionError, SpillwayError
     from spillway.harness.plan import parse_bytes
@@ -501,7 +501,7 @@ def _amount(option: str, text: str) -> float:
     """A number with K, M or G.
 
     Raises:
-        OptionError: It is none, or not above 0.
+        OptionError: It is not a number, or not above 0.
     """
     from spillway.errors import OptionError
 

@@ -52,7 +52,7 @@ def tune(  # noqa: PLR0913 - one argument per option of the command
     minutes: Annotated[float, typer.Option(help="Time that the search may take, about.")] = 3.0,
     rows: Annotated[
         str | None,
-        typer.Option(help="The first so many rows; all of --input by default, 400000 of a dataset."),
+        typer.Option(help="Use only the first ROWS rows; by default all of --input, 400000 of a dataset."),
     ] = None,
 ) -> None:
     """Find the best settings of your Parquet writer for your rows.

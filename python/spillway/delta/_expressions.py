@@ -23,16 +23,16 @@ _LACKING = re.compile(r"No match for .*?FieldRef\.Name\((.*?)\)[) ]")
 
 
 def is_expression(value: object) -> TypeGuard[pc.Expression]:
-    """Return whether a value is an expression. There is none before pyarrow.compute is imported."""
+    """Return whether a value is an expression, without importing pyarrow.compute."""
     compute = sys.modules.get("pyarrow.compute")
     return compute is not None and isinstance(value, compute.Expression)
 
 
 def check_text(text: str, option: str) -> None:
-    """Refuse a text that is no condition in SQL, whatever columns there are.
+    """Refuse a text that is not a condition in SQL, whatever the columns.
 
     Raises:
-        OptionError: It is none. The error names the option.
+        OptionError: It is not a condition. The error names the option.
     """
     try:
         _native.check_condition(text, option)

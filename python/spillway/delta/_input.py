@@ -36,7 +36,7 @@ def opened(data: Data) -> Input:
     """Open data, and read as much of them as tells their form and their schema.
 
     Raises:
-        NotArrowError: They are none of the forms.
+        NotArrowError: The data has none of the forms.
     """
     form = streamed(data)
     if isinstance(form, Mapping):

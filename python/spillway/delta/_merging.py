@@ -48,10 +48,10 @@ class PreparedClause:
 
 
 def check_clauses(clauses: Sequence[MergeClause]) -> None:
-    """Refuse what is no clause.
+    """Refuse anything but clauses.
 
     Raises:
-        OptionError: One is none.
+        OptionError: An argument is not a clause.
     """
     for clause in clauses:
         if not isinstance(clause, MergeClause):

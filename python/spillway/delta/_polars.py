@@ -1,4 +1,4 @@
-"""A version of a table as a LazyFrame of polars."""
+"""A version of a table as a polars LazyFrame."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["lazy_frame"]
 
-#: Rows that a frame has at least, but for the last one: a batch of a scan is small.
+#: The least rows of a frame but the last: batches of a scan are smaller.
 _FRAME_ROWS = 65_536
 
 
@@ -27,7 +27,7 @@ def lazy_frame(table: _native.DeltaTable, version: int) -> pl.LazyFrame:
         MissingExtraError: polars or pyarrow is not installed.
     """
     try:
-        import pyarrow as pa  # noqa: PLC0415 - for those alone who ask for it
+        import pyarrow as pa  # noqa: PLC0415 - loaded only if asked for
         from polars.io.plugins import register_io_source  # noqa: PLC0415
     except ImportError as error:
         raise MissingExtraError("polars", "bench", "make a LazyFrame") from error
@@ -47,12 +47,12 @@ def lazy_frame(table: _native.DeltaTable, version: int) -> pl.LazyFrame:
         named = [] if predicate is None else predicate.meta.root_names()
         # A batch without columns has no rows for polars.
         needed = list(dict.fromkeys([*wanted, *named])) or [next(iter(schema))]
-        # Of the first rows alone, the predicate chooses some.
+        # `n_rows` counts rows before the predicate, so the scan must not filter.
         condition = "" if predicate is None or n_rows is not None else where_of(predicate, schema)
         left = n_rows
         for frame in _frames(_scanned(table, needed, condition, version)):
             first = frame if left is None else frame.head(left)
-            # What the condition lets through may be more than the predicate does.
+            # The condition may let more rows through than the predicate.
             kept = first if predicate is None else first.filter(predicate)
             yield kept.select(wanted) if wanted else kept
             if left is not None:
@@ -67,12 +67,12 @@ def _scanned(table: _native.DeltaTable, columns: list[str], condition: str, vers
     try:
         return table.scan(columns, condition or [], version)
     except OptionError:
-        # Some columns are not compared, such as those of the type char(n): polars filters alone.
+        # A scan does not compare some columns, such as those of type char(n): polars filters alone.
         return table.scan(columns, [], version)
 
 
 def _frames(rows: Any) -> Iterator[pl.DataFrame]:
-    """The rows of a stream, in frames of many batches; one that is empty, if there are none."""
+    """The rows of a stream in frames of many batches each; one empty frame if it has no rows."""
     import pyarrow as pa  # noqa: PLC0415
 
     reader = pa.RecordBatchReader.from_stream(rows)

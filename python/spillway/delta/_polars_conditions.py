@@ -1,4 +1,4 @@
-"""Predicates of polars as conditions of a scan."""
+"""Polars predicates as conditions of a scan."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["where_of"]
 
-#: An expression, as polars serialises it: by its kind.
+#: An expression as polars serialises it, keyed by its kind.
 _Node: TypeAlias = "dict[str, Any]"
 
 _OPERATORS = {"Eq": "=", "NotEq": "<>", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="}
@@ -25,10 +25,10 @@ _EXACT = 2**53
 
 
 def where_of(predicate: pl.Expr, schema: Mapping[str, pl.DataType]) -> str:
-    """A condition in SQL that holds for each row of which the predicate is true.
+    """A condition in SQL that holds for each row for which the predicate is true.
 
-    It may hold for others, too: what has no translation is left out. The form in which polars serialises
-    expressions is that of its version; one that is not known has no translation.
+    It may hold for others, too: parts without a translation are left out. Each version of polars may
+    serialise expressions in another form, and an unknown form has no translation.
 
     Args:
         predicate: Over columns of the schema.
@@ -41,7 +41,7 @@ def where_of(predicate: pl.Expr, schema: Mapping[str, pl.DataType]) -> str:
         node = json.loads(predicate.meta.serialize(format="json"))
         return _Translation(schema).implied(node) or ""
     except (pl.exceptions.PolarsError, ValueError, TypeError, OverflowError):
-        # Also of days and times of years that Python does not have.
+        # Also for dates and times in years that Python does not have.
         return ""
 
 
@@ -50,7 +50,7 @@ class _Translation:
         self._schema = schema
 
     def implied(self, node: Any) -> str | None:
-        """A condition that holds for each row of which the predicate is true; None for none."""
+        """A condition that holds for each row for which the predicate is true, or None."""
         match node:
             case {"BinaryExpr": {"left": left, "op": "And" | "LogicalAnd", "right": right}}:
                 parts = [part for part in (self.implied(left), self.implied(right)) if part is not None]
@@ -61,7 +61,7 @@ class _Translation:
                 return self._exact(node)
 
     def _exact(self, node: Any) -> str | None:  # noqa: PLR0911 - one for each form
-        """A condition that is true, false and null for the same rows as the predicate; None for none."""
+        """A condition that is true, false and null for the same rows as the predicate, or None."""
         match node:
             case {"Column": str(name)} if self._schema.get(name) == pl.Boolean:
                 return _quoted(name)
@@ -104,7 +104,7 @@ class _Translation:
         match self._column(left), self._column(right):
             case str(first), str(second):
                 kinds = self._schema[first], self._schema[second]
-                # Zeros of doubles have signs, which not all compare alike.
+                # Engines disagree on whether 0.0 equals -0.0.
                 is_alike = kinds[0] == kinds[1] and kinds[0] in {pl.Date, pl.String}
                 is_exact = is_alike or all(kind in _INTEGERS for kind in kinds)
                 return f"{_quoted(first)} {sign} {_quoted(second)}" if is_exact else None
@@ -118,7 +118,7 @@ class _Translation:
                 return None
 
     def _column(self, node: Any) -> str | None:
-        """The column that a node is, as it is or as a longer integer."""
+        """The column that a node names, possibly cast to a wider integer."""
         match node:
             case {"Column": str(name)} if name in self._schema:
                 return name
@@ -177,7 +177,7 @@ def _literal(value: Any, kind: pl.DataType | None) -> str | None:  # noqa: PLR09
         case float():
             return _double(value) if kind == pl.Float64 else None
         case str():
-            # Texts with a backslash are refused, and the empty text of a partition may be null.
+            # A scan refuses a backslash, and an empty string in a partition column may be null.
             is_plain = kind == pl.String and value and "\\" not in value
             return "'" + value.replace("'", "''") + "'" if is_plain else None
         case dt.datetime():
@@ -189,7 +189,7 @@ def _literal(value: Any, kind: pl.DataType | None) -> str | None:  # noqa: PLR09
 
 
 def _double(value: float) -> str | None:
-    # Zeros have signs, which not all compare alike.
+    # Engines disagree on whether 0.0 equals -0.0.
     return f"{value:.17e}" if math.isfinite(value) and value != 0 else None
 
 

@@ -1,4 +1,4 @@
-"""A version of a table as a dataset of pyarrow."""
+"""A version of a table as a pyarrow dataset."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["dataset_of"]
 
-#: Writers cut times to milliseconds.
+#: Writers truncate the bounds of times to milliseconds.
 _CUT_TIME = dt.timedelta(milliseconds=1)
-#: delta-spark 3.2 and 3.3 cut the offsets of zones to minutes.
+#: delta-spark 3.2 and 3.3 truncate zone offsets to minutes.
 _CUT_OFFSET = dt.timedelta(seconds=59)
 
 
@@ -34,8 +34,8 @@ def dataset_of(
 ) -> ds.FileSystemDataset:
     """Make a dataset of the files of a scan.
 
-    pyarrow takes days and times as the files have them: those before 1582-10-15 that Spark 2 wrote, in its
-    hybrid calendar, are off by days.
+    Dates and times are those of the files: those before 1582-10-15 that Spark 2 wrote, in its hybrid
+    calendar, are off by days.
 
     Args:
         scan: A scan of all columns and rows.
@@ -45,11 +45,11 @@ def dataset_of(
     Raises:
         MissingExtraError: pyarrow is not installed.
         OptionError: The table is in an object store, and there is no file system.
-        UnsupportedTableError: The files alone do not tell the rows, or pyarrow has no such value of a
-            partition.
+        UnsupportedTableError: The files alone do not tell the rows, or pyarrow cannot represent a
+            partition value.
     """
     try:
-        import pyarrow as pa  # noqa: PLC0415 - for those alone who ask for it
+        import pyarrow as pa  # noqa: PLC0415 - loaded only if asked for
         import pyarrow.dataset as ds  # noqa: PLC0415
         from pyarrow import fs  # noqa: PLC0415
     except ImportError as error:
@@ -65,11 +65,11 @@ def dataset_of(
             )
             raise OptionError(message, "filesystem")
         filesystem = fs.SubTreeFileSystem(root, fs.LocalFileSystem())
-    # What pyarrow takes, and its stubs do not.
+    # pyarrow accepts these types, and its stubs do not.
     given: Any = scan
     place: Any = filesystem
     schema = pa.schema(given)
-    # Spark writes such timestamps in nanoseconds, which do not reach as far as those of a table.
+    # Nanoseconds, the default for INT96, do not reach as far as the timestamps of a table.
     form = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
     fragments: list[Any] = [
         form.make_fragment(
@@ -161,15 +161,15 @@ def _bounds(
         if rows and count == rows:
             yield field.is_null()
             continue
-        # pyarrow knows what a comparison or a null says, and not two comparisons or a null.
+        # pyarrow skips files by `comparison | is_null`, but not by `(comparison & comparison) | is_null`.
         for fact in _within(field, column.type, least.get(column.name), greatest.get(column.name)):
             yield fact if count == 0 else fact | field.is_null()
 
 
 def _within(field: pc.Expression, kind: pa.DataType, least: Any, greatest: Any) -> list[pc.Expression]:
-    """Both bounds of a column; none where the log does not have both as they are.
+    """Both bounds of a column; empty unless the log holds both exactly.
 
-    JSON has no exact decimals, and NaN is in no bounds of some writers.
+    JSON has no exact decimals, and some writers leave NaN out of bounds.
     """
     import pyarrow as pa  # noqa: PLC0415
 
@@ -188,12 +188,12 @@ def _within(field: pc.Expression, kind: pa.DataType, least: Any, greatest: Any) 
         else:
             return []
     except (ValueError, TypeError, OverflowError, pa.ArrowException):
-        # A bound that Python has no value for, as of the year 10000, rules out nothing.
+        # A bound that Python cannot represent, as in the year 10000, rules out nothing.
         return []
     return [field >= bounds[0], field <= bounds[1]]
 
 
 def _cut(bound: str) -> dt.timedelta:
-    """The most that a bound may be off by its offset: ``Z`` has nothing to lose."""
+    """How far a truncated zone offset may shift a bound: not at all for ``Z`` and without a zone."""
     is_whole = bound.endswith("Z") or dt.datetime.fromisoformat(bound).tzinfo is None
     return dt.timedelta() if is_whole else _CUT_OFFSET

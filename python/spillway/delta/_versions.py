@@ -22,10 +22,10 @@ def number_of(version: Version, table: _native.DeltaTable) -> int:
     """The number of a version.
 
     Raises:
-        OptionError: A time has no time zone, or a text is no time.
+        OptionError: A time has no time zone, or a text is not a time.
         VersionNotFoundError: The table has no version of that time.
     """
-    # numpy has integers of its own.
+    # Integers of numpy, too.
     given: Any = version
     if not isinstance(given, bool):
         with contextlib.suppress(TypeError):
@@ -49,7 +49,7 @@ def _time(given: object) -> dt.datetime:
         raise OptionError(message, "version")
     if time.utcoffset() is None:
         message = (
-            f"version={given!r} has no time zone, so that it names no moment: give one, such as "
+            f"version={given!r} has no time zone, so it is ambiguous: give one, such as "
             f"{time.isoformat() + 'Z'!r}"
         )
         raise OptionError(message, "version")

@@ -80,15 +80,15 @@ _log = logging.getLogger("spillway.delta")
 class Table:
     """A Delta table that is open; `create` and `open` make one.
 
-    What it says of the table is of one version: `version`, `schema`, all other properties, and, without a
-    version of their own, `files`, `scan`, `to_polars` and `to_pyarrow_dataset`. That is the version that it
-    was opened at, until `refresh`, or until it commits or tries to: then it is the newest one at the next
-    question. Commits start from the newest version all the same, and `history`, `changes` and
-    `transaction_version` are answered for it.
+    A `Table` shows one version of the table: `version`, `schema` and all other properties are of it, and so
+    are `files`, `scan`, `to_polars` and `to_pyarrow_dataset` unless they are given another one. It is the
+    version that was the newest when the table was opened. `refresh` moves on to the newest one, and so does
+    the first access after a commit of this `Table`, successful or not. Commits always start from the newest
+    version, and `history`, `changes` and `transaction_version` refer to it, too.
 
-    Threads may share it, and threads that open the same table share what is below: their commits are
-    combined. A forked child may go on using it, from the version that is the newest by then; pickled, it
-    opens the table where it arrives, and the pickle holds its ``storage_options``.
+    Threads may share it, and threads that open the same table share its committer: their commits are
+    combined. A forked child may go on using it, from the version that is the newest then. A pickled one
+    opens the table where it is unpickled; the pickle holds its ``storage_options``.
     """
 
     def __init__(self, native: _native.DeltaTable, storage_options: Mapping[str, str] | None = None) -> None:
@@ -112,7 +112,7 @@ class Table:
         return self._native.version()
 
     def refresh(self) -> int:
-        """Look for versions of other writers, and answer for the newest one from now on.
+        """Move on to the newest version, of whichever writer.
 
         Returns:
             Its number.
@@ -208,8 +208,8 @@ class Table:
                 with a time zone, or a text such as ``"2026-11-20T12:00:00Z"``. Without it, `Table.version`.
 
         Raises:
-            OptionError: A text is not understood, with the place in it; a condition is none, or its value
-                does not fit its column; a time has no time zone.
+            OptionError: A text is not understood, with the place in it; a condition is malformed, or its
+                value does not fit its column; a time has no time zone.
             SchemaError: The table has no such column, or its rows have no ids.
             UnsupportedTableError: The table has a column mapping that its protocol does not name, or a file
                 with an absolute path. A deletion vector outside the table's folder raises it when its file is
@@ -231,12 +231,12 @@ class Table:
 
     @checks_arguments
     def to_polars(self, *, version: Version | None = None) -> pl.LazyFrame:
-        """Make a LazyFrame of polars, whose query decides what is read.
+        """Make a polars LazyFrame whose query decides what is read.
 
-        The columns that it needs are read, and of the files, row groups and pages those that may hold rows of
-        its ``filter``. Comparisons, ``is_in``, ``is_between``, ``is_null`` and what combines them are passed
-        to the scan as far as it compares values as polars does; polars filters the rest. A ``head`` ends the
-        reading. Rows are those of `scan`, without those that deletion vectors mark.
+        Only the columns that the query needs are read, and only the files, row groups and pages that may hold
+        rows of its ``filter``. Comparisons, ``is_in``, ``is_between``, ``is_null`` and combinations of them
+        are passed to the scan where it compares values as polars does; polars filters the rest. Reading stops
+        after the rows of a ``head``. Rows that deletion vectors mark as deleted are left out, as in `scan`.
 
         Args:
             version: As in `scan`. The frame has the rows of that version, whenever it is collected.
@@ -263,12 +263,13 @@ class Table:
         version: Version | None = None,
         filesystem: ArrowFileSystem | FsspecFileSystem | None = None,
     ) -> ds.FileSystemDataset:
-        """Make a dataset of pyarrow of the files of a version, for what takes such datasets.
+        """Make a pyarrow dataset of the files of a version, for libraries that read such datasets.
 
-        Each file has the values of its partition, and the bounds of its statistics, as an expression that
-        pyarrow leaves out files by. Rows that a deletion vector marks would be in the dataset, and mapped
-        columns would not be found, so that both are refused; `scan` reads them. Days and times are as the
-        files have them: those before 1582-10-15 that Spark 2 wrote are off by days, and right in `scan`.
+        Each file comes with an expression of its partition values and the bounds of its columns, by which
+        pyarrow skips files. A version with deletion vectors is refused, because pyarrow would return the
+        deleted rows, and so is column mapping, because it would not find the columns: use `scan` for both.
+        Dates and times are those of the files: those before 1582-10-15 that Spark 2 wrote are off by days,
+        which `scan` corrects.
 
         Args:
             version: As in `scan`.
@@ -279,7 +280,7 @@ class Table:
             MissingExtraError: pyarrow is not installed.
             OptionError: The table is in an object store, and there is no `filesystem`.
             UnsupportedTableError: The table maps its columns to other names, has deleted rows in files, or a
-                value of a partition that pyarrow does not have, such as a date of the year 10000.
+                partition value that pyarrow cannot represent, such as a date in the year 10000.
             SpillwayError: As `scan`.
 
         Example:
@@ -448,7 +449,7 @@ class Table:
             **keywords: The keyword arguments of `append`.
 
         Returns:
-            The version that holds the rows; where there is none to write, the version that was read.
+            The version that holds the rows; without rows, the version that was read.
 
         Raises:
             RowError: A row is bad and ``on_error`` is ``"raise"``; nothing is committed.
@@ -543,7 +544,7 @@ class Table:
             DeltaError: An added file has another size than `AddFile.size` says.
             OptionError: A file is not in the table, or is in it already, or lacks statistics of a column that
                 the table is clustered by, or ``numRecords`` where rows have ids; or the path of an added file
-                is not a relative URI reference; or a condition of `read` is none.
+                is not a relative URI reference; or a condition of `read` is malformed.
             UnsupportedTableError: The table asks its writers for a feature that is not built; or it has a
                 change data feed, and files with other rows would replace files; or its rows keep their ids,
                 and a file has ``data_change=False``.
@@ -1410,7 +1411,7 @@ def _place(
         return text, dict(storage_options or {})
     if storage_options is not None:
         given = f"{scheme}://" if separator else repr(text)
-        message = f"storage_options go with the URL of an object store, and {given} is none: leave them out"
+        message = f"storage_options need the URL of an object store, and {given} is not one: leave them out"
         raise OptionError(message, "storage_options")
     if separator and scheme.lower() == "file":
         return local_path(rest), None

@@ -72,7 +72,7 @@ def change_of_ratios(ratios: Sequence[float]) -> Change:
 
 
 def change_of_runs(old: Sequence[float], new: Sequence[float]) -> Change | None:
-    """The change between positive samples that are no pairs; None where there are none."""
+    """The change between unpaired positive samples; None if either side is empty."""
     if not old or not new:
         return None
     differences = np.sort(np.subtract.outer(np.log(new), np.log(old)).ravel())
@@ -91,7 +91,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def least_p(n: tuple[int, int], *, is_paired: bool) -> float:
-    """The least p that so many samples can have."""
+    """The smallest p that samples of these sizes can reach."""
     return 2 / 2 ** n[0] if is_paired else 2 / comb(n[0] + n[1], n[0])
 
 
@@ -110,7 +110,7 @@ def _change(
     # Ties with no change count half, rounded towards no change.
     above, under = int((ordered > 0).sum()), int((ordered < 0).sum())
     p = min(1.0, 2 * float(below[len(ordered) - max(above, under)]))
-    # The most counts in a tail of at most 2.5 %: so many ends are left out on each side.
+    # The size of a tail of at most 2.5 %: as many values are left out at each end.
     out = int((below <= ALPHA / 2).sum())
     low, high = (-np.inf, np.inf) if out == 0 else (ordered[out - 1], ordered[len(ordered) - out])
     ratio, low, high = (float(np.exp(each)) for each in (np.median(ordered), low, high))
@@ -198,8 +198,8 @@ class Ratio(Estimate):
 
     Attributes:
         p: How likely a ratio as far from 1 would be without a difference: Wilcoxon's signed ranks, two-sided.
-        least_effect: The least share by which the two would have to differ for so many blocks with so much
-            noise to show it 8 times in 10, uncorrected for other pairs; infinite for one block.
+        least_effect: The smallest share by which the two would have to differ for this number of blocks, with
+            their noise, to show it 8 times in 10, uncorrected for other pairs; infinite for one block.
     """
 
     p: float
@@ -223,7 +223,7 @@ def estimate(values: Sequence[float]) -> Estimate:
     """Summarise at least one sample.
 
     Raises:
-        ValueError: There are none.
+        ValueError: `values` is empty.
     """
     if not values:
         raise ValueError("no samples to summarise")

@@ -416,7 +416,7 @@ class Race:
 
 
 def _make_ready(workers: WorkerProcesses, heard: _Heard, count: int, deadline: float) -> str | None:
-    """Wait until so many processes are ready; the reason why they never will be, or None."""
+    """Wait until `count` processes are ready; return why they never will be, or None."""
     for message in workers.messages(deadline):
         if message is not None:
             heard.hear(message)

@@ -1,4 +1,4 @@
-"""The model of a race: cells, rows, the works, and the protocols of committers and operations."""
+"""The model of a race: its cells, rows and works, and the protocols of committers and operations."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KEYS = ("writer", "number", "row")
 Row = tuple[int, int, int, str]
 """A row: the values of `KEYS`, and the message. The partition follows from the writer."""
 
-# In the place of the number of an append: the rows that are in the table before the race.
+# Stands for the number of an append in the rows that are in the table before the race.
 _FIRST = -1
 
 
@@ -69,7 +69,7 @@ def first_rows(cell: Cell) -> Iterator[Row]:
 
 
 def first_table(cell: Cell) -> pa.Table:
-    """The same, to be written."""
+    """The same as an Arrow table."""
     return table_of(cell, first_rows(cell))
 
 
@@ -106,7 +106,7 @@ def _first_row(writer: int, row: int) -> Row:
 
 
 def table_of(cell: Cell, given: Iterable[Row]) -> pa.Table:
-    """Rows, to be written."""
+    """Rows as an Arrow table."""
     import pyarrow as pa
 
     writers, numbers, places, messages = zip(*given, strict=True)

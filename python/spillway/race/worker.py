@@ -27,8 +27,8 @@ from spillway.race.check import check
 from spillway.race.location import Location
 from spillway.race.model import FILE_ROWS, Cell, load
 from spillway.race.open_loop import arrivals
+from spillway.race.operations import OPERATIONS, Compaction
 from spillway.race.worker_processes import START
-from spillway.race.works import OPERATIONS, Compaction
 
 if TYPE_CHECKING:
     from spillway.race.model import Committer, Operation, Writer

@@ -112,7 +112,7 @@ class WorkerProcesses:
         return self.problem()
 
     def problem(self) -> str | None:
-        """The failure of a process that has ended; None as long as there is none."""
+        """Why a process that has ended failed; None if no process has failed."""
         codes = [process.poll() for process in self._processes]
         if not any(codes):
             return None

@@ -520,7 +520,7 @@ def say_nothing(path: Path, row: pa.csv.InvalidRow, /) -> None:
 
 
 def _type_of_integers(texts: pa.Array[Any]) -> pa.DataType | None:
-    """A type that holds all integers that texts are; None if one of them is none."""
+    """The integer type that holds all texts; None if one is not an integer, or all are empty."""
     found = [text for text in texts.to_pylist() if text]
     if not found or not all(_INTEGER.fullmatch(text) for text in found):
         return None

@@ -306,7 +306,7 @@ def with_keys(
         values: Of this file's folders.
 
     Raises:
-        OptionError: A value is none of its column's type.
+        OptionError: A value does not have its column's type.
     """
     for batch in batches:
         columns = [

@@ -41,7 +41,7 @@ def read_schema(path: Path) -> pa.Schema:
 
     Raises:
         OSError: The file cannot be read.
-        OptionError: It has no schema, or a type that is none.
+        OptionError: It has no schema, or names an unknown type.
         CorruptFileError: It is a damaged file of Parquet or Arrow.
     """
     with path.open("rb") as file:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from spillway.spark.pack import Packed, pack
 from spillway.spark.pipeline.checks import PipelineResult, between, not_null, unique
-from spillway.spark.pipeline.ends import Sink
 from spillway.spark.pipeline.run import Pipeline
+from spillway.spark.pipeline.source_and_sink import Sink
 from spillway.spark.register import register
 from spillway.spark.session import local_session, stop_session
 from spillway.spark.write import write, write_generated

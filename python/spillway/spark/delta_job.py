@@ -317,7 +317,7 @@ class DeltaJob(Job):
         )
 
     def _remove_strays(self, keep: Collection[str]) -> None:
-        """Remove what attempts that do not count left in the job's folder, but for files of these names.
+        """Remove what superseded attempts left in the job's folder, except files of these names.
 
         What cannot be removed is logged: no reader sees it.
         """

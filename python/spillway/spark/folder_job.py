@@ -310,7 +310,7 @@ class FolderJob(Job):
             if was_complete:
                 storage.remove([SUCCESS])
                 if self._is_durable:
-                    # In a power cut the mark does not outlive what it is about.
+                    # After a power cut, no mark may be left for files that are partly replaced.
                     storage.sync_folders([SUCCESS])
             self._publish(storage, staged)
             if empty is not None:
@@ -326,7 +326,7 @@ class FolderJob(Job):
         except BaseException as error:
             left = _left(storage, old, error) if is_published else old
             if left is not None and len(left) == len(old):
-                # Nothing of before was removed.
+                # No old file was removed.
                 stay = self._withdrawn(storage, staged, [empty] if empty else [])
                 self._report(storage, stay, error, was_complete=was_complete)
                 raise

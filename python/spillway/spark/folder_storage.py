@@ -104,7 +104,7 @@ class FolderStorage:
     def listed(
         self, folder: str = "", *, recursive: bool = False, enters: Callable[[str], bool] | None = None
     ) -> list[Entry]:
-        """Return what is in a folder; nothing where there is none.
+        """Return what is in a folder; nothing if it does not exist.
 
         A link below the root is one entry, and nothing behind it is listed: it belongs to somebody else.
 
@@ -185,7 +185,7 @@ class FolderStorage:
         for name in names:
             folders.update(root.joinpath(above) for above in PurePosixPath(name).parents)
         self._at_once(_sync_folder, sorted(map(str, folders)))
-        # Any of those above may be new as well. Others may own them, and let nobody look into them.
+        # Parent folders may be new as well. Those of other users may not be readable.
         with contextlib.suppress(PermissionError):
             for above in root.parents:
                 _sync_folder(str(above))

@@ -35,7 +35,7 @@ def find_java() -> Java:
     """Find the ``java`` program that Spark would start, and check its version.
 
     Raises:
-        JavaError: There is none, it does not run, or it is too old.
+        JavaError: Java was not found, does not run, or is too old.
     """
     home = os.environ.get("JAVA_HOME")
     found = str(Path(home, "bin", "java")) if home else shutil.which("java")

@@ -98,7 +98,7 @@ def _encoded(column: Any) -> tuple[Any, list[Any]]:
     values: Any = encoded.dictionary
     kind = values.type
     if pa.types.is_temporal(kind):
-        # Times outside of Python's calendar are none of its objects.
+        # Python has no objects for times outside of its calendar.
         values = values.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64())
     elif pa.types.is_floating(kind):
         values = values.cast(pa.string())  # NaN is not equal to itself

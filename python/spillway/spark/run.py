@@ -119,7 +119,7 @@ def _committed(job: Job, results: Sequence[TaskResult], *, once: bool) -> SparkW
 
 
 def check_mode(mode: str) -> None:
-    """Refuse a mode that is none.
+    """Refuse an unknown mode.
 
     Raises:
         OptionError: It is not one of the four.

@@ -185,7 +185,7 @@ def delta_release() -> tuple[str, str]:
     """The artifact and the version of Delta that sessions with ``delta=True`` have.
 
     Raises:
-        SpillwayError: There is none for this Spark.
+        SpillwayError: No release of Delta is known for this Spark.
     """
     import pyspark
 

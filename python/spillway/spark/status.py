@@ -1,4 +1,4 @@
-"""What Spark says of the tasks of its jobs. Executors import it, so that it needs no package."""
+"""The tasks of Spark jobs, as Spark counts them. Executors import this, so it needs no other package."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-PATIENCE_SECONDS = 20.0
-"""The time after which it is said that no executor takes a task."""
-NO_EXECUTOR = "no executor has taken a task yet: has the cluster any that is free?"
+IDLE_SECONDS = 20.0
+"""The wait after which progress says that no executor has taken a task."""
+NO_EXECUTOR = "no executor has taken a task yet: does the cluster have a free one?"
 
 
 @dataclass

@@ -326,7 +326,7 @@ class FolderRun(FolderBatch):
         try:
             return super()._decided(storage, results)
         except BaseException:
-            # A run that is not decided leaves the folder as it was, and complete if it was so.
+            # A run that is not decided leaves the folder as it was, with its mark if it had one.
             with contextlib.suppress(OSError):
                 if self._has_removed_mark and not storage.has(self._manifest):
                     storage.mark(SUCCESS)

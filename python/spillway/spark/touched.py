@@ -42,7 +42,7 @@ def condition(partitions: Iterable[Mapping[str, str | None]], schema: pa.Schema)
     columns = {name for name, _ in distinct[0]}
     values = [each[0][1] for each in distinct]
     (column, *others) = sorted(columns)
-    # A list has no limit; of decimals there is none.
+    # A list may have any length, but cannot hold decimals.
     if not (others or None in values or types.is_decimal(schema.field(column).type)):
         return [(column, "in", pa.array(values, pa.string()).cast(schema.field(column).type).to_pylist())]
     text = _any_of(texts)

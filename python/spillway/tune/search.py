@@ -242,7 +242,7 @@ class _Bench:
         return left[:_LEFT]
 
     def rounds(self, candidates: Sequence[Candidate], rounds: int, what: str) -> None:
-        """Measure each until it has so many rounds, in turns; no further once the time is over."""
+        """Measure candidates in turns until each has `rounds` rounds, or the time is over."""
         for turn in range(rounds):
             missing = [each for each in candidates if turn not in each.cpu_seconds]
             if turn and self._is_over:
@@ -462,7 +462,7 @@ def legend(found: Found) -> list[str]:
 
 
 def verdict(found: Found, library: str) -> str:
-    """The gain of the best settings, or that there is none."""
+    """The gain of the best settings, or that they gain nothing."""
     over = found.best.time_over(found.default)
     if found.best is found.default or over is None:
         return f"Nothing that was tried is better than the defaults of {library} at no loss."

@@ -96,7 +96,7 @@ class Validator:
         progress: Told of readings done, readings in all, and what is being done.
 
     Raises:
-        OptionError: An engine is unknown, or there is none.
+        OptionError: An engine is unknown, or none is named.
     """
 
     def __init__(

@@ -25,7 +25,7 @@ class Unlimited:
     kind = "none"
 
     @contextmanager
-    def limit(self, size: int) -> Iterator[MemoryLimit]:  # noqa: ARG002 - there is none to set
+    def limit(self, size: int) -> Iterator[MemoryLimit]:  # noqa: ARG002 - nothing to set
         """No limit at all."""
         with accounting_group() as account:
             yield account
@@ -48,7 +48,7 @@ _PERIOD_MICROSECONDS = 100_000  # the kernel's own, and that of containers
 
 @contextmanager
 def with_quota(memory_limit: MemoryLimit, cores: float | None) -> Iterator[MemoryLimit]:
-    """A memory limit whose process may also take the time of so many cores; of all for None.
+    """A memory limit that also limits processor time to that of `cores` cores; None does not limit it.
 
     Raises:
         OptionError: This machine lets no quota be set.
@@ -78,7 +78,7 @@ def choose_cores(count: int) -> tuple[int, ...]:
     """The last `count` cores this process may use; interrupts tend to land on the first.
 
     Raises:
-        OptionError: There are not so many.
+        OptionError: The process may use fewer cores.
     """
     available = sorted(os.sched_getaffinity(0))
     if not 1 <= count <= len(available):
@@ -109,7 +109,7 @@ _FINDERS: dict[str, Callable[[], Limiter | None]] = {
     "rlimit-data": RlimitData,
 }
 LIMIT_KINDS = tuple(_FINDERS)
-"""The kinds, the best first. ``RLIMIT_AS`` is none of them: it counts what is only reserved."""
+"""The kinds, the best first. ``RLIMIT_AS`` is not used: it counts memory that is only reserved."""
 
 
 def detect_limiters() -> list[Limiter]:

@@ -49,7 +49,7 @@ class DeltaRs:
         return _Writer(deltalake.DeltaTable(location.uri, **location.keywords), cell)
 
     def conflict(self, error: BaseException) -> str | None:
-        """The conflict that the error's words are about. That it gave up after 15 attempts is none."""
+        """The conflict that the error names. Giving up after 15 attempts is not a conflict."""
         if not isinstance(error, (CommitFailedError, DeltaError)):
             return None
         text = str(error)

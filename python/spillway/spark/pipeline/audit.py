@@ -117,7 +117,7 @@ def of_hadoop(path: str) -> str:
     return f"file:{path}" if is_local(path) else path.replace("s3://", "s3a://", 1)
 
 
-#: Of so many tasks with files, a sample reads one.
+#: A sample reads one of this many tasks with files.
 SAMPLED = 10
 _SHOWN = 3
 #: The column of the file that a row was read from.

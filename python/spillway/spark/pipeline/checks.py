@@ -154,7 +154,7 @@ def column_of(names: Sequence[str], wanted: str, check: str) -> str:
     """Return the column that a check means, whatever the case of its letters.
 
     Raises:
-        SchemaError: There is none, or several.
+        SchemaError: No column has this name, or several do.
     """
     found = [name for name in names if name == wanted]
     found = found or [name for name in names if name.lower() == wanted.lower()]

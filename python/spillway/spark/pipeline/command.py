@@ -21,7 +21,6 @@ from spillway.harness.processes import redact
 from spillway.spark.location import absolute, is_local, scheme_of
 from spillway.spark.master import cores_of, open_session, require_spark
 from spillway.spark.pack import pack
-from spillway.spark.pipeline.ends import Sink, format_of, read_path
 from spillway.spark.pipeline.progress import StageRunner
 from spillway.spark.pipeline.record import (
     PIPELINE,
@@ -35,6 +34,7 @@ from spillway.spark.pipeline.record import (
 )
 from spillway.spark.pipeline.rows import GeneratedRows, count_rows, partitions_for
 from spillway.spark.pipeline.run import Pipeline, Run
+from spillway.spark.pipeline.source_and_sink import Sink, format_of, read_path
 from spillway.spark.session import stop_session
 from spillway.spark.status import Tasks
 from spillway.writer import WriterOptions

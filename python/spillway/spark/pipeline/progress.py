@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from spillway._wording import counted
 from spillway.harness.progress import ProgressLine
 from spillway.spark.failures import explained, interrupts_put_off
-from spillway.spark.status import NO_EXECUTOR, PATIENCE_SECONDS, Tasks, tasks_of
+from spillway.spark.status import IDLE_SECONDS, NO_EXECUTOR, Tasks, tasks_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -150,6 +150,6 @@ class Progress(ProgressLine):
         if tasks.failed:
             words += f", {tasks.failed:,} failed"
         waited = self._clock() - self._began
-        if not tasks.running and not tasks.done and waited > PATIENCE_SECONDS:
+        if not tasks.running and not tasks.done and waited > IDLE_SECONDS:
             words += f"; {NO_EXECUTOR}"
         return words

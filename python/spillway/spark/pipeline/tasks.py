@@ -108,8 +108,8 @@ class MadeTask:
 class CheckedTask:
     """A task that writes the rows of its partition of a frame that pass all checks.
 
-    The last column of the frame has a bit for each check that the row fails. Without a check there is none.
-    Before it, behind the columns that are written, may be that of corrupt records.
+    The last column of the frame has a bit for each check that the row fails; a frame without checks lacks it.
+    The column of corrupt records, if any, comes before it, after the columns that are written.
 
     Args:
         job: The job.

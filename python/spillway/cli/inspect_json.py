@@ -14,10 +14,10 @@ __all__ = ["SCHEMA", "Inspected"]
 
 
 class Compared(TypedDict):
-    """Two files beside each other.
+    """The comparison of two files.
 
     Attributes:
-        differences: What differs of the files as wholes, as `spillway.FileComparison` names it.
+        differences: What differs between the files as a whole, as `spillway.FileComparison` names it.
         columns: The columns of both files, those that differ first.
     """
 
@@ -29,10 +29,9 @@ class Inspected(TypedDict):
     """What `spillway inspect --json` prints. Sizes are in bytes.
 
     Attributes:
-        schema_version: 1. A field that changes its meaning or goes raises it; one that comes does not.
+        schema_version: 1. Raised when a field is removed or redefined, not when one is added.
         files: The files that could be shown, in the order in which they were named.
-        comparison: Two files beside each other; null where others than two were named, or one cannot be
-            shown.
+        comparison: The comparison, if exactly two files were named and both can be shown; else null.
     """
 
     schema_version: Literal[1]

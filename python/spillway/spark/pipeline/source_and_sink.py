@@ -1,4 +1,4 @@
-"""The ends of a pipeline: the files that Spark reads, and the destination."""
+"""The source and the sink of a pipeline: the files that Spark reads, and the destination."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def format_of(path: str) -> str:
     """Return Spark's name of the format of files, by the suffix of their path; Parquet without one.
 
     Raises:
-        OptionError: It has a suffix that is none of these formats.
+        OptionError: The suffix is not that of a known format.
     """
     name = path.rstrip("/*").rpartition("/")[2]
     match = _SUFFIX.search(name)

@@ -1,8 +1,7 @@
-"""The works of a race: what its writers do to the table.
+"""The operations of a race: what one writer does to the table, for each work of `spillway.race.model.WORKS`.
 
-A work is a line in `spillway.race.model.WORKS` and one in `OPERATIONS`, the operation of one writer: how each
-library is asked for it, and the rows that it takes from the table and puts there, by which the check judges
-it.
+An operation says how each library performs it, and which rows it takes from the table and puts there. The
+check of a race compares the table with these rows.
 """
 
 from __future__ import annotations
