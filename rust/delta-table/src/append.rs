@@ -174,7 +174,8 @@ impl Open {
 fn holds_as_written(schema: &TableSchema, column: &Column) -> bool {
     schema.column(&column.name).is_none_or(|now| {
         let merged = now.kind.merged(&column.kind);
-        (now.nullable || !column.nullable) && merged.is_some_and(|merged| merged.is_grown_from(&column.kind))
+        (now.nullable || !column.nullable)
+            && merged.is_some_and(|merged| merged.is_evolved_from(&column.kind))
     })
 }
 

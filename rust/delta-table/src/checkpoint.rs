@@ -32,11 +32,11 @@ use parquet_writer::{CompressionRule, FileWriter, OptionInput, WriteError, Write
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
-use crate::carried::{Base, Since};
 use crate::cells::Cell;
 use crate::data_file::{load_footer, ranges_of, table_error};
 use crate::error::{Result, TableError};
 use crate::foreign_fields::ForeignFields;
+use crate::incremental_checkpoint::{Base, Since};
 use crate::interval::interval_millis;
 use crate::log_dir::{CHANGED_IN, HINT, IN_COMMIT_TIMESTAMP, LogDir, Witness};
 use crate::parsed::{Forms, PARTITION_VALUES, Parsed, STATS, stats_texts};
