@@ -23,9 +23,9 @@ use crate::cells::Cell;
 use crate::checkpoint::{self, BATCH_ROWS};
 use crate::data_file::{DataFile, load_footer, ranges_of, table_error};
 use crate::error::{Result, TableError};
-use crate::head::{HeadReplay, is_of_files};
+use crate::head::is_of_files;
 use crate::log_dir::{LogDir, Replaying};
-use crate::snapshot::{Contents, Snapshot, key};
+use crate::snapshot::{Contents, Replay, Snapshot, key};
 
 /// A table, of whose files only those that were stated since a checkpoint are in memory.
 pub(crate) struct Since {
@@ -37,8 +37,7 @@ pub(crate) struct Since {
 
 /// The replay of the versions after a checkpoint.
 pub(crate) struct SinceReplay {
-    head: HeadReplay,
-    contents: Contents,
+    replay: Replay,
     base: Vec<String>,
 }
 
@@ -49,45 +48,34 @@ impl Replaying for SinceReplay {
 
     fn new() -> Self {
         Self {
-            head: HeadReplay::new(),
-            contents: Contents::default(),
+            replay: Replay::new(),
             base: Vec::new(),
         }
     }
 
     fn version(&self) -> Version {
-        self.head.version()
+        self.replay.version()
     }
 
     fn has_head(&self) -> bool {
-        self.head.is_whole()
+        self.replay.has_head()
     }
 
     fn checkpoint(&mut self, log: &LogDir, name: &str, version: Version, changed_in: Version) -> Result<()> {
-        self.head.begin(version);
-        let actions = checkpoint::read_head(log, name)?;
-        for action in actions.into_iter().filter(|action| !is_of_files(action)) {
-            if let Some(other) = self.head.take(action) {
-                self.contents.apply(other);
-            }
-        }
+        let mut actions = checkpoint::read_head(log, name)?;
+        actions.retain(|action| !is_of_files(action));
+        self.replay.take_checkpoint(version, changed_in, actions);
         self.base.push(name.to_owned());
-        self.head.set_changed_in(changed_in);
         Ok(())
     }
 
     fn commit(&mut self, log: &LogDir, version: Version, body: &[u8]) -> Result<()> {
-        self.head.begin(version);
-        self.contents.take(&mut self.head, log.parse(version, body)?);
-        Ok(())
+        self.replay.commit(log, version, body)
     }
 
     fn finish(self) -> Result<Since> {
         Ok(Since {
-            snapshot: Arc::new(Snapshot {
-                head: Arc::new(self.head.finish()?),
-                contents: self.contents,
-            }),
+            snapshot: Arc::new(self.replay.finish()?),
             base: self.base,
         })
     }
