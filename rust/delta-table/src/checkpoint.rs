@@ -33,7 +33,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
 use crate::cells::Cell;
-use crate::data_file::{load_footer, ranges_of, table_error};
+use crate::data_file::{DataFile, load_footer, ranges_of, table_error};
 use crate::error::{Result, TableError};
 use crate::foreign_fields::ForeignFields;
 use crate::incremental_checkpoint::{Base, Since};
@@ -46,7 +46,7 @@ use crate::snapshot::Snapshot;
 
 /// Actions that are converted together. Their intermediate forms cost memory: the statistics of a file with fifty
 /// columns are 6 kB of text.
-pub(crate) const BATCH_ROWS: usize = 512;
+const BATCH_ROWS: usize = 512;
 
 /// The compressed bytes of a row group. The writer holds one of them, and so does who reads the file for the next
 /// checkpoint.
@@ -338,7 +338,6 @@ fn read_columns(log: &LogDir, name: &str, columns: &[&str]) -> Result<Entries> {
     }
     let shown = log.shown(name).display().to_string();
     let failed = |error| table_error(&shown, error);
-    let malformed = |error: ArrowError| TableError::Malformed(format!("{shown}: {error}"));
     let Some(file) = log.open(name).map_err(failed)? else {
         return Err(gone(log, name));
     };
@@ -353,19 +352,32 @@ fn read_columns(log: &LogDir, name: &str, columns: &[&str]) -> Result<Entries> {
         return Ok(entries);
     }
     let mask = leaves_of(&metadata, is_wanted);
+    each_batch(&file, &metadata, &mask, &shown, |batch| entries.take_rows(&batch))?;
+    Ok(entries)
+}
+
+/// Calls back with the rows of a checkpoint's file, a batch at a time. One row group is in memory.
+pub(crate) fn each_batch(
+    file: &DataFile,
+    metadata: &ArrowReaderMetadata,
+    columns: &ProjectionMask,
+    shown: &str,
+    mut take: impl FnMut(RecordBatch) -> Result<()>,
+) -> Result<()> {
+    let failed = |error| table_error(shown, error);
     for group in 0..metadata.metadata().num_row_groups() {
-        let ranges = ranges_of(metadata.metadata(), group, &mask, None);
+        let ranges = ranges_of(metadata.metadata(), group, columns, None);
         let held = file.with(ranges).map_err(failed)?;
         let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(held, metadata.clone())
             .with_row_groups(vec![group])
-            .with_projection(mask.clone())
+            .with_projection(columns.clone())
             .with_batch_size(BATCH_ROWS)
             .build();
         for batch in reader.map_err(failed)? {
-            entries.take_rows(&batch.map_err(malformed)?)?;
+            take(batch.map_err(|error| TableError::Malformed(format!("{shown}: {error}")))?)?;
         }
     }
-    Ok(entries)
+    Ok(())
 }
 
 fn gone(log: &LogDir, name: &str) -> TableError {

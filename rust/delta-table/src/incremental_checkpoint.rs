@@ -14,14 +14,12 @@ use arrow_select::filter::filter_record_batch;
 use delta_commit::Version;
 use delta_commit::actions::DeletionVector;
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
-};
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use serde::Deserialize;
 
 use crate::cells::Cell;
-use crate::checkpoint::{self, BATCH_ROWS};
-use crate::data_file::{DataFile, load_footer, ranges_of, table_error};
+use crate::checkpoint;
+use crate::data_file::{DataFile, load_footer, table_error};
 use crate::error::{Result, TableError};
 use crate::head::is_of_files;
 use crate::log_dir::{LogDir, Replaying};
@@ -124,27 +122,16 @@ impl Base {
         kept_since: i64,
         take: &mut dyn FnMut(RecordBatch) -> Result<()>,
     ) -> Result<()> {
-        let failed = |error| table_error(&self.shown, error);
         let malformed = |error: ArrowError| TableError::Malformed(format!("{}: {error}", self.shown));
         let all = ProjectionMask::all();
-        for group in 0..self.metadata.metadata().num_row_groups() {
-            let ranges = ranges_of(self.metadata.metadata(), group, &all, None);
-            let held = self.file.with(ranges).map_err(failed)?;
-            let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(held, self.metadata.clone())
-                .with_row_groups(vec![group])
-                .with_batch_size(BATCH_ROWS)
-                .build();
-            for batch in reader.map_err(failed)? {
-                let batch = batch.map_err(malformed)?;
-                let kept = self.kept(&batch, since, kept_since)?;
-                match kept.true_count() {
-                    0 => {}
-                    all if all == batch.num_rows() => take(batch)?,
-                    _ => take(filter_record_batch(&batch, &kept).map_err(malformed)?)?,
-                }
+        checkpoint::each_batch(&self.file, &self.metadata, &all, &self.shown, |batch| {
+            let kept = self.kept(&batch, since, kept_since)?;
+            match kept.true_count() {
+                0 => Ok(()),
+                all if all == batch.num_rows() => take(batch),
+                _ => take(filter_record_batch(&batch, &kept).map_err(malformed)?),
             }
-        }
-        Ok(())
+        })
     }
 
     /// The rows of a batch that the next checkpoint has, too.
