@@ -194,25 +194,9 @@ impl Entries {
         self.take_row(columns.iter().map(|(name, body)| (name.as_str(), body)))
     }
 
-    /// Takes the rows of a Parquet file in. In each, one column has a value.
+    /// Takes the rows of a Parquet file in.
     fn take_rows(&mut self, batch: &RecordBatch) -> Result<()> {
-        let names = batch
-            .schema_ref()
-            .fields()
-            .iter()
-            .map(|field| field.name().as_str());
-        let columns: BTreeMap<&str, &ArrayRef> = names.zip(batch.columns()).collect();
-        let mut cells = Vec::new();
-        for row in 0..batch.num_rows() {
-            cells.clear();
-            let valid = columns.iter().filter(|(_, array)| array.is_valid(row));
-            cells.extend(valid.map(|(name, array)| (*name, Cell { array, row })));
-            if cells.len() > 1 {
-                cells.retain(|(_, cell)| cell.has_value());
-            }
-            self.take_row(cells.iter().copied())?;
-        }
-        Ok(())
+        each_row(batch, |cells| self.take_row(cells.iter().copied()))
     }
 
     /// Takes the one action or sidecar of a row in. Readers disagree on which of two counts, so such a row is rejected.
@@ -243,6 +227,44 @@ impl Entries {
         }
         Ok(())
     }
+}
+
+/// Calls back with each row of a Parquet file: its columns that have a value. A valid row has one.
+fn each_row<'a>(
+    batch: &'a RecordBatch,
+    mut take: impl FnMut(&[(&'a str, Cell<'a>)]) -> Result<()>,
+) -> Result<()> {
+    let names = batch
+        .schema_ref()
+        .fields()
+        .iter()
+        .map(|field| field.name().as_str());
+    let columns: BTreeMap<&str, &ArrayRef> = names.zip(batch.columns()).collect();
+    let mut cells = Vec::new();
+    for row in 0..batch.num_rows() {
+        cells.clear();
+        let valid = columns.iter().filter(|(_, array)| array.is_valid(row));
+        cells.extend(valid.map(|(name, array)| (*name, Cell { array, row })));
+        if cells.len() > 1 {
+            cells.retain(|(_, cell)| cell.has_value());
+        }
+        take(&cells)?;
+    }
+    Ok(())
+}
+
+/// Calls back with the action of each row of a checkpoint without sidecars, and with none for a row without an action.
+/// One action is in memory at a time.
+///
+/// # Errors
+/// [`TableError::Malformed`] for a row that is not an action, as in a full read.
+pub(crate) fn each_action(batch: &RecordBatch, mut take: impl FnMut(Option<Action>)) -> Result<()> {
+    let mut row = Entries::default();
+    each_row(batch, |cells| {
+        row.take_row(cells.iter().copied())?;
+        take(row.actions.pop());
+        Ok(())
+    })
 }
 
 /// Returns true if a column of a row has a value, at whatever depth.

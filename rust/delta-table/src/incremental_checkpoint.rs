@@ -1,23 +1,19 @@
-//! Entries of files that a checkpoint carries over from the one before.
+//! Incremental checkpoints: the entries of the previous checkpoint, updated by the versions after it.
 //!
-//! A version adds a few files to a table that may have very many, each with kilobytes of statistics. A checkpoint needs
-//! the versions since the one before, and the entries of that one which they do not state anew. These go from file to
-//! file a batch at a time: they are not parsed, and not in memory together.
+//! A version adds a few files to a table that may have very many, each with kilobytes of statistics. Only the versions
+//! after the previous checkpoint are held in memory. Its own entries are copied from file to file a batch at a time,
+//! unless a later version added or removed the same file.
 
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::Int64Type;
-use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, StructArray};
+use arrow_array::{BooleanArray, RecordBatch};
 use arrow_schema::{ArrowError, SchemaRef};
 use arrow_select::filter::filter_record_batch;
 use delta_commit::Version;
-use delta_commit::actions::DeletionVector;
+use delta_commit::actions::Action;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
-use serde::Deserialize;
 
-use crate::cells::Cell;
 use crate::checkpoint;
 use crate::data_file::{DataFile, load_footer, table_error};
 use crate::error::{Result, TableError};
@@ -25,11 +21,11 @@ use crate::head::is_of_files;
 use crate::log_dir::{LogDir, Replaying};
 use crate::snapshot::{Contents, Replay, Snapshot, key};
 
-/// A table, of whose files only those that were stated since a checkpoint are in memory.
+/// A table with the files of the versions after a checkpoint alone.
 pub(crate) struct Since {
-    /// The table. Its entries of files are those of the versions after the checkpoint.
+    /// The table. Its files and tombstones are those of the versions after the checkpoint.
     pub snapshot: Arc<Snapshot>,
-    /// The checkpoint's files in the log; none where the versions are all that there is.
+    /// The names of the checkpoint's files in the log. Empty if the log was read from its first version.
     pub base: Vec<String>,
 }
 
@@ -79,7 +75,7 @@ impl Replaying for SinceReplay {
     }
 }
 
-/// A file of the checkpoint before, whose columns are those of the one that is written.
+/// A file of the previous checkpoint. It has the columns of the checkpoint that is being written.
 pub(crate) struct Base {
     file: DataFile,
     metadata: ArrowReaderMetadata,
@@ -87,10 +83,10 @@ pub(crate) struct Base {
 }
 
 impl Base {
-    /// Opens a checkpoint's file; none where it has other columns, as those of other writers.
+    /// Opens a checkpoint's file. Returns none if it has other columns, as the files of other writers may.
     ///
     /// # Errors
-    /// An error if it cannot be read.
+    /// If the file cannot be read.
     pub fn open(log: &LogDir, name: &str, columns: &SchemaRef) -> Result<Option<Self>> {
         if checkpoint::is_json(name) {
             return Ok(None);
@@ -111,11 +107,11 @@ impl Base {
         }))
     }
 
-    /// Calls back with its entries of files, as far as no version stated them anew, and removals are younger than
-    /// `kept_since`.
+    /// Calls back with the file's adds and removes, except those that `since` has a newer action for, and removes that
+    /// are not younger than `kept_since`.
     ///
     /// # Errors
-    /// Those of `take`, and an error if it cannot be read.
+    /// Those of `take`; [`TableError::Malformed`] if the file cannot be read, or has a row that is not an action.
     pub fn each(
         &self,
         since: &Contents,
@@ -134,50 +130,21 @@ impl Base {
         })
     }
 
-    /// The rows of a batch that the next checkpoint has, too.
+    /// The rows of a batch that the next checkpoint has, too. Each row is parsed, so that an entry which no reader
+    /// accepts is an error here as well, and is not copied.
     fn kept(&self, batch: &RecordBatch, since: &Contents, kept_since: i64) -> Result<BooleanArray> {
-        let group = |name| {
-            batch
-                .column_by_name(name)
-                .and_then(|column| column.as_struct_opt())
-        };
-        let (Some(adds), Some(removes)) = (group("add"), group("remove")) else {
-            return Err(self.lacks("a column of entries of files"));
-        };
-        let times = removes
-            .column_by_name("deletionTimestamp")
-            .and_then(|times| times.as_primitive_opt::<Int64Type>());
-        let times = times.ok_or_else(|| self.lacks("the times of removals"))?;
-        let is_kept = |row: usize| -> Result<bool> {
-            let entry = if adds.is_valid(row) {
-                adds
-            } else if removes.is_valid(row) && (times.is_null(row) || times.value(row) > kept_since) {
-                removes
-            } else {
-                return Ok(false);
-            };
-            Ok(!since.states(&self.key(entry, row)?))
-        };
-        let kept = (0..batch.num_rows()).map(is_kept);
-        Ok(BooleanArray::from(kept.collect::<Result<Vec<_>>>()?))
-    }
-
-    /// The key of an entry.
-    fn key(&self, entries: &StructArray, row: usize) -> Result<String> {
-        let column = |name: &str| entries.column_by_name(name);
-        let paths = column("path").and_then(|paths| paths.as_string_opt::<i32>());
-        let path = paths
-            .filter(|paths| paths.is_valid(row))
-            .map(|paths| paths.value(row));
-        let path = path.ok_or_else(|| self.lacks("the path of a file"))?;
-        let vector = column("deletionVector").map(|array: &ArrayRef| Cell { array, row });
-        let vector = vector.filter(|vector| vector.has_value());
-        let vector = vector.map(DeletionVector::deserialize).transpose();
-        let vector = vector.map_err(|error| TableError::Malformed(format!("{}: {error}", self.shown)))?;
-        Ok(key(path, vector.as_ref()))
-    }
-
-    fn lacks(&self, what: &str) -> TableError {
-        TableError::Malformed(format!("{}: the checkpoint lacks {what}", self.shown))
+        let mut kept = Vec::with_capacity(batch.num_rows());
+        let parsed = checkpoint::each_action(batch, |action| {
+            kept.push(match action {
+                Some(Action::Add(add)) => !since.states(&key(&add.path, add.deletion_vector.as_ref())),
+                Some(Action::Remove(remove)) => {
+                    let is_young = remove.deletion_timestamp.is_none_or(|at| at > kept_since);
+                    is_young && !since.states(&key(&remove.path, remove.deletion_vector.as_ref()))
+                }
+                _ => false,
+            });
+        });
+        parsed.map_err(|error| TableError::Malformed(format!("{}: {error}", self.shown)))?;
+        Ok(BooleanArray::from(kept))
     }
 }
