@@ -48,8 +48,8 @@ use crate::snapshot::Snapshot;
 /// columns are 6 kB of text.
 const BATCH_ROWS: usize = 512;
 
-/// The compressed bytes of a row group. The writer holds one of them, and so does who reads the file for the next
-/// checkpoint.
+/// The compressed bytes of a row group. The writer holds one row group in memory, and so does the reader that copies
+/// the file into the next checkpoint.
 const GROUP_BYTES: i64 = 16 << 20;
 
 /// The time for which tombstones are kept, unless the table's properties say otherwise.
@@ -140,8 +140,8 @@ pub(crate) fn is_whole(log: &LogDir, names: &[&str]) -> Result<bool> {
     }
 }
 
-/// Returns true if a checkpoint's files, and those that they name, are there up to their footers, and hold protocol and
-/// metadata. The entries of files are not read.
+/// Returns true if a checkpoint's files and sidecars have readable footers, and hold protocol and metadata. Adds and
+/// removes are not read.
 ///
 /// # Errors
 /// When the store does not answer.
@@ -510,9 +510,9 @@ fn add_statistics(file: &Bytes, actions: &mut [Action]) -> Result<(), String> {
     Ok(())
 }
 
-/// Writes the checkpoint of a table's version, and the hint that names it. One that is there is kept, unless `replace`
-/// says that it is damaged. Returns false, and writes nothing, where the entries of the checkpoint before cannot be
-/// carried over.
+/// Writes the checkpoint of a table's version, and the hint that names it. An existing checkpoint is kept, unless
+/// `replace` says that it is damaged. Returns false, and writes nothing, if the entries of the previous checkpoint
+/// cannot be copied.
 ///
 /// # Errors
 /// When the log's folder cannot be written; readers find the older checkpoint then.
@@ -572,8 +572,8 @@ pub(crate) fn write(
     Ok(true)
 }
 
-/// The files of the checkpoint before, with the columns of the one that is written; none where they have others.
-/// Statistics as structs are of types that all files of the table decide.
+/// Opens the files of the previous checkpoint. Returns none if the new checkpoint has other columns, or statistics as
+/// structs: their types depend on all files of the table.
 fn base_of(log: &LogDir, since: &Since, layout: &Layout) -> Result<Option<Vec<Base>>> {
     if layout.parsed.is_some() && !since.base.is_empty() {
         return Ok(None);
@@ -653,7 +653,7 @@ struct Actions<'a> {
 }
 
 impl<'a> Actions<'a> {
-    /// What is kept for a time is so by `now`.
+    /// `now` decides what has expired.
     fn of(snapshot: &'a Snapshot, now: i64) -> Self {
         let contents = &snapshot.contents;
         let kept_since = kept_since(snapshot, now);
@@ -680,7 +680,7 @@ impl<'a> Actions<'a> {
         ForeignFields::of(&self.others, &self.adds, &self.removes)
     }
 
-    /// The actions as a checkpoint has them, each made when it is asked for.
+    /// The actions as a checkpoint has them, one at a time.
     fn written(&self) -> impl Iterator<Item = Action> + '_ {
         let adds = self.adds.iter().map(|add| {
             Action::Add(Add {
@@ -700,7 +700,7 @@ impl<'a> Actions<'a> {
     }
 }
 
-/// The time since which removals are kept: all, where nobody can say for how long the table keeps them.
+/// The time after which removals are kept. All are, if the table's retention cannot be parsed.
 fn kept_since(snapshot: &Snapshot, now: i64) -> i64 {
     const DAY: i64 = 86_400_000;
     let millis = match snapshot.property("delta.deletedFileRetentionDuration") {
@@ -827,7 +827,7 @@ struct Encoder<'a> {
 
 impl<'a> Encoder<'a> {
     fn new(sink: Box<dyn Sink>, layout: &'a Layout) -> Result<Self> {
-        // What the oldest readers of checkpoints know.
+        // The oldest readers of checkpoints support nothing newer.
         let options = WriterOptions::new(OptionInput {
             compression: CompressionRule::All("snappy".to_owned()),
             compatibility: "v1".into(),
@@ -867,7 +867,7 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// Writes what changed since the checkpoint before, and what it has and did not change.
+/// Writes the actions since the previous checkpoint, and then the entries of that one which they do not replace.
 fn encode_all(
     sink: Box<dyn Sink>,
     layout: &Layout,
@@ -918,8 +918,8 @@ fn hint(snapshot: &Snapshot, changed_in: Version, done: &Encoded) -> String {
     hint.to_string()
 }
 
-/// Writes the hint at the checkpoint of a version, unless there is a newer one by now. The hint may be that of another
-/// table which was here before, so that the checkpoints say what is newer.
+/// Writes the hint that names the checkpoint of a version, unless a newer checkpoint exists by now. The log is listed
+/// to find out: an existing hint may be left from another table at this place.
 fn write_hint(log: &LogDir, version: Version, text: &str) -> Result<()> {
     log.replace_unless(HINT, text.as_bytes(), &mut || {
         let listing = log.list(Some(version))?;

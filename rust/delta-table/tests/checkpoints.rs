@@ -35,7 +35,7 @@ fn with_checkpoint(root: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_checkpoint_that_is_cleaned_up_while_it_is_read_is_none_that_is_damaged() {
+fn a_checkpoint_cleaned_up_while_it_is_read_is_not_damaged() {
     let folder = tempfile::tempdir().unwrap();
     let old = with_checkpoint(folder.path());
     let elsewhere = tempfile::tempdir().unwrap();
@@ -73,7 +73,7 @@ fn a_checkpoint_that_is_cleaned_up_while_it_is_read_is_none_that_is_damaged() {
 }
 
 #[test]
-fn a_checkpoint_that_another_process_wrote_for_a_damaged_one_is_kept() {
+fn a_checkpoint_that_replaced_a_damaged_one_meanwhile_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     let good = with_checkpoint(folder.path());
     let body = fs::read(&good).unwrap();
@@ -261,7 +261,7 @@ proptest! {
 }
 
 #[test]
-fn the_entries_of_the_checkpoint_before_are_carried_over_without_being_in_memory_together() {
+fn a_checkpoint_copies_the_previous_one_without_reading_it_whole() {
     let folder = tempfile::tempdir().unwrap();
     create(folder.path());
     add_files(folder.path(), 1, 2_000);

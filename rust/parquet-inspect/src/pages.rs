@@ -1,4 +1,4 @@
-//! The pages of column chunks by their headers and indexes. Values are neither read nor decompressed.
+//! The pages of column chunks, from their headers and indexes. Values are neither read nor decompressed.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -13,18 +13,17 @@ use crate::report::{FileReport, PageReport};
 use crate::schema_nodes::{I32, Kind, MOST_SKIPPED_LEVELS, Reader, STRUCT};
 use crate::value::page_bounds;
 
-/// Bytes that are read of a header at first. Most have fewer.
+/// Bytes of a header that are read first. Most headers are shorter.
 const FIRST_BYTES: usize = 256;
-/// Bytes of a header at most: some writers put long bounds into it.
+/// The most bytes of a header. Some writers put long bounds into it.
 const MOST_BYTES: usize = 1 << 20;
-/// Bytes of a page at least, header included. Chunks of a file do not overlap, so that it has no more pages than this
-/// allows.
+/// The fewest bytes of a page, header included. Column chunks do not overlap, so this bounds the pages of a file.
 const FEWEST_BYTES: u64 = 8;
-/// Pages of a report at most. Each takes several hundred bytes of memory, and a crafted file has one every few bytes.
+/// The most pages of a report. Each takes several hundred bytes of memory, and a crafted file has one every few bytes.
 const MOST_PAGES: u64 = 1 << 20;
 
 const PAGE_TYPES: [&str; 4] = ["DATA_PAGE", "INDEX_PAGE", "DICTIONARY_PAGE", "DATA_PAGE_V2"];
-/// By their numbers in `parquet.thrift`, which has no 1.
+/// Encodings by their numbers in `parquet.thrift`, which has no 1.
 const ENCODINGS: [&str; 10] = [
     "PLAIN",
     "1",
@@ -38,7 +37,7 @@ const ENCODINGS: [&str; 10] = [
     "BYTE_STREAM_SPLIT",
 ];
 
-/// Adds its pages to each column chunk of the report, but for encrypted ones.
+/// Adds the pages of each column chunk to the report, except those of encrypted chunks.
 ///
 /// # Errors
 /// [`InspectError::DamagedPage`] names the place of a header that is damaged, or leads out of its chunk;
@@ -98,14 +97,14 @@ impl Budget {
     }
 }
 
-/// The pages of a chunk as their headers have them.
+/// Reads the header of each page of a chunk.
 fn headers(
     chunk: &ColumnChunkMetaData,
     file: &File,
     budget: &mut Budget,
 ) -> Result<Vec<PageReport>, InspectError> {
     let (start, bytes) = chunk.byte_range();
-    // Some writers state 0 as the place of a dictionary that there is not.
+    // Some writers write 0 as the dictionary offset of a chunk without a dictionary.
     let first = u64::try_from(chunk.data_page_offset()).unwrap_or(0);
     let mut at = if start == 0 { first } else { start };
     let end = at.saturating_add(bytes);
@@ -137,7 +136,7 @@ fn headers(
     Ok(pages)
 }
 
-/// Reads the header at this place, which ends before `end`, and its length.
+/// Reads the header at offset `at`, which ends before `end`. Returns it with its length.
 fn read_header(file: &File, at: u64, end: u64) -> Result<(Header, usize), InspectError> {
     let most = usize::try_from(end - at).unwrap_or(usize::MAX).min(MOST_BYTES);
     let mut size = FIRST_BYTES.min(most);
@@ -153,7 +152,7 @@ fn read_header(file: &File, at: u64, end: u64) -> Result<(Header, usize), Inspec
         if let Ok(header) = Header::read(&mut reader) {
             return Ok((header, size - reader.bytes.len()));
         }
-        // It may be longer than what was read of it.
+        // The header may be longer than the bytes read so far.
         if size == most {
             return Err(InspectError::DamagedPage(at));
         }
@@ -165,7 +164,7 @@ fn is_data(page: &PageReport) -> bool {
     page.page_type.starts_with("DATA_PAGE")
 }
 
-/// Says of each data page which rows it has: by the offset index, else by the headers as far as they tell.
+/// Sets the rows of each data page, from the offset index if there is one, else from the headers where they state them.
 fn place_rows(
     pages: &mut [PageReport],
     chunk: &ColumnChunkMetaData,
@@ -195,7 +194,7 @@ fn place_rows(
     }
 }
 
-/// Adds what the column index says of each data page.
+/// Adds the null counts and bounds of data pages, from the column index.
 fn add_bounds(pages: &mut [PageReport], indexes: &RowGroupPageIndex, column: usize, meaning: &Meaning) {
     let Some(index) = indexes.column_index(column) else {
         return;
@@ -270,7 +269,7 @@ fn named(number: i64, names: &[&str]) -> String {
     name.map_or_else(|| number.to_string(), |name| (*name).to_owned())
 }
 
-/// What the header of each type of page has, under numbers of its own.
+/// The fields that headers of all page types have, under different ids.
 #[derive(Default)]
 struct OfType {
     values: Option<i64>,
@@ -280,8 +279,7 @@ struct OfType {
 }
 
 impl OfType {
-    /// Reads the header of one type of page, given the numbers of its fields in the order of those here; 0 for one that
-    /// the type does not have.
+    /// Reads the header of one page type, given the ids of these fields in it; 0 for a field that the type lacks.
     fn read(
         reader: &mut Reader<'_>,
         [values, encoding, nulls, rows]: [i16; 4],
