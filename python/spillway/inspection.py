@@ -400,6 +400,7 @@ def inspect_file(path: str | os.PathLike[str], *, pages: bool = False) -> FileRe
     Raises:
         CorruptFileError: The file is not Parquet, or it is empty, truncated, damaged or encrypted; or the
             header of a page is damaged.
+        OptionError: ``pages=True``, and the file has more than 1,048,576 pages.
         OSError: The file cannot be read: `FileNotFoundError`, `IsADirectoryError`, `PermissionError`.
 
     Example:

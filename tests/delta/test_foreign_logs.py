@@ -123,7 +123,8 @@ def test_a_damaged_checkpoint_of_the_newest_version_is_replaced(
     assert ids(moved(Path(again.path))) == [2, 4, 5, 6]
 
 
-def test_an_entry_that_is_damaged_is_not_copied_into_the_next_checkpoint(tmp_path: Path) -> None:
+@pytest.mark.parametrize("reads", [1, 0], ids=["read before", "not read before"])
+def test_an_entry_that_is_damaged_is_not_copied_into_the_next_checkpoint(tmp_path: Path, reads: int) -> None:
     table = grow(tmp_path / "t", 5)
     (path,) = log_of(table).glob("*.checkpoint.parquet")
     entries = pq.read_table(path)
@@ -131,7 +132,8 @@ def test_an_entry_that_is_damaged_is_not_copied_into_the_next_checkpoint(tmp_pat
     next(line["add"] for line in lines if line["add"])["size"] = None
     pq.write_table(pa.Table.from_pylist(lines, entries.schema), path)
     again = moved(tmp_path / "t")
-    assert len(again.files()) == 5
+    for _ in range(reads):
+        assert len(again.files()) == 5
     again.append_rows([{"id": 6}])
     assert again.checkpoint() == 6
     for version in range(6):

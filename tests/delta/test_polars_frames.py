@@ -200,7 +200,7 @@ def test_a_query_finds_the_rows_that_it_finds_in_the_whole_table(
     assert_frame_equal(asked(table.to_polars()), asked(whole.lazy()))
 
 
-# Each with the files that can hold such rows, of 20: four appends to five partitions.
+# Each is false for all rows of some of the 20 files: four appends to five partitions.
 PUSHED = {
     "equal": pl.col("whole") == -50 * 2**56,
     "of a partition": pl.col("part") == "it's",

@@ -62,6 +62,7 @@ def test_sparks_vectors_are_read(tmp_path: Path, worker: Worker) -> None:
     assert sum(file.deleted_rows for file in table.files()) > 70_000
     found = ids(table, where=[("id", ">=", 69_000), ("part", "=", "p0")])
     assert sorted(found) == there(worker, path, "id >= 69000 and part = 'p0'")
+    assert len(found) > 800
 
 
 def test_vectors_of_both_are_of_one_table(tmp_path: Path, worker: Worker) -> None:

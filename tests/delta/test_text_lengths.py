@@ -194,6 +194,17 @@ def test_texts_below_null_are_not_looked_at(tmp_path: Path) -> None:
     assert found == [{"id": 1, "g": None, "l": None}, {"id": 2, "g": {"a": "x", "b": ["y"]}, "l": ["x"]}]
 
 
+def test_structs_with_lengths_get_new_fields(tmp_path: Path) -> None:
+    table = made(tmp_path / "t")
+    row = {"id": 1, "g": {"a": "ab", "b": ["ab"], "new": "any length"}}
+    with table.append(schema_mode="merge") as append:
+        append.write(pa.Table.from_pylist([row]))
+    found = pa.table(table.scan(["id", "g"]))
+    assert found.to_pylist() == [row]
+    with table.append() as append, pytest.raises(SchemaError):
+        append.write(pa.Table.from_pylist([{"id": 2, "g": {"a": "abc"}}], found.schema))
+
+
 def test_rows_that_are_there_stay_as_they_are(tmp_path: Path) -> None:
     import pyarrow.parquet as pq  # noqa: PLC0415
 

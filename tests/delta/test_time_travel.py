@@ -159,7 +159,7 @@ def test_a_time_before_what_clean_up_left_is_an_error_that_names_the_first_versi
         (log_of(table) / f"{version:020}.json").unlink()
     assert version_at(table, at(30)) == 3
     assert version_at(table, at(49)) == 4
-    with pytest.raises(VersionNotFoundError, match=r"is 3, of 2026-11-20T12:00:00\.030Z"):
+    with pytest.raises(VersionNotFoundError, match=r"version 3, written at 2026-11-20T12:00:00\.030Z"):
         table.scan(version=at(29))
     with pytest.raises(VersionNotFoundError, match="newest version 5"):
         table.files(at(51))

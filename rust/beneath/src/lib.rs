@@ -265,13 +265,13 @@ impl Folder {
         let Err(error) = self.rename_or_link(name, to, new) else {
             return Ok(());
         };
-        // File systems of a network repeat a call whose response is lost, and the repeated one finds the new name
-        // taken, or the old one gone: the file has moved already.
+        // A network file system repeats a call whose response is lost. The second call finds that the new name exists,
+        // or that the old one is gone, because the file has moved already.
         match (own, to.status(new)) {
             (Ok(own), Ok(new)) if (own.st_dev, own.st_ino) == (new.st_dev, new.st_ino) => {}
             _ => return Err(error.into()),
         }
-        // Of a link, the old name is left.
+        // A link leaves the old name.
         let _ = self.remove_file(name);
         Ok(())
     }
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_has_its_new_name_already_is_renamed_and_that_of_another_is_not() {
+    fn a_repeated_rename_succeeds_unless_another_file_has_the_name() {
         let folder = tempfile::tempdir().unwrap();
         let root = Folder::root(folder.path()).unwrap();
         for name in ["own", "taken"] {

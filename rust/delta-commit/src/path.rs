@@ -122,12 +122,12 @@ fn needs_escape(character: char) -> bool {
     !(character.is_ascii_alphanumeric() || punctuation.contains(character))
 }
 
-/// The normal form of `add.path`: the same text for all spellings of one path. Paths of the log are compared by it,
-/// with each other and with names of the storage. The log keeps the spelling of whoever added the file, since other
-/// readers may compare that.
+/// The normal form of `add.path`, which is the same for all spellings of one path. Paths of the log are compared in
+/// this form, with each other and with names in storage. The log itself keeps the spelling of the writer that added the
+/// file, since other readers may compare it as text.
 ///
-/// A relative path is decoded, and has neither empty segments nor `.` or `..`, as far as those can be resolved: it is
-/// the file's name in the table's folder. An absolute one is decoded too, and begins with `/`, even if it is a URI.
+/// A relative path becomes the file's name in the table's folder: percent-decoded, without empty segments and `.`, and
+/// with `..` resolved where possible. An absolute path or a URI is decoded likewise, and begins with `/`.
 ///
 /// ```
 /// use delta_commit::path::normal;
@@ -138,7 +138,7 @@ fn needs_escape(character: char) -> bool {
 #[must_use]
 pub fn normal(path: &str) -> Cow<'_, str> {
     let Ok(decoded) = percent_decode_str(path).decode_utf8() else {
-        // No other spelling of it is known. The two slashes set it apart from all that can be decoded.
+        // The path is not UTF-8 once decoded, and has no other spelling. No other normal form begins with two slashes.
         return Cow::Owned(format!("//{path}"));
     };
     let is_absolute = is_absolute(&decoded);
@@ -157,9 +157,9 @@ pub fn normal(path: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{start}{}", parts.join("/")))
 }
 
-/// The names in the folder of a table that a path in [`normal`] form may stand for, wherever the folder is: a relative
-/// path stands for itself, and an absolute one may stand for each of its ends. One folder has many absolute paths, by
-/// links, schemes and mounts, so that nobody can say which of the ends it is.
+/// The names, relative to the table's folder, that a path in [`normal`] form may stand for: a relative path stands for
+/// itself, an absolute one for any of its suffixes. A folder has many absolute paths (symbolic links, URI schemes,
+/// mounts), so which suffix is right is not known.
 pub fn names_of(normal: &str) -> impl Iterator<Item = &str> {
     let is_absolute = normal.starts_with('/');
     let ends = normal.match_indices('/').map(|(at, _)| &normal[at + 1..]);
@@ -202,7 +202,7 @@ mod tests {
 
     use super::*;
 
-    /// A spelling of a name: one of these choices for each character and each slash.
+    /// A spelling of a name, by one choice for each character and each slash.
     fn spelled(name: &str, choices: &[u8]) -> String {
         let mut spelled = String::new();
         for (character, choice) in name.chars().zip(choices.iter().cycle()) {

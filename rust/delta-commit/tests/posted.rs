@@ -6,125 +6,31 @@
     reason = "a test fails by panicking"
 )]
 
+mod disk;
+
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Barrier};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use delta_commit::actions::{Action, Add, Metadata, Protocol, parse_commit};
-use delta_commit::log::{
-    BEFORE_FIRST, Digest, Listing, LogStore, PutOutcome, Standing, StoreError, UnsyncedFile,
-};
+use delta_commit::log::LogStore;
 use delta_commit::store::LocalLogStore;
 use delta_commit::{
-    CommitError, Committer, MemberId, Outcome, Patience, Posted, Reply, Start, Transaction, Version,
+    CommitError, Committer, MemberId, Outcome, Patience, Posted, Reply, Transaction, Version,
 };
 
+use disk::{adds, append, failing, local, soon, table};
+
 const SOON: Duration = Duration::from_secs(60);
-
-fn soon() -> Instant {
-    Instant::now() + SOON
-}
-
-fn start(version: Version) -> Start {
-    Start {
-        version,
-        table_id: "t".to_owned(),
-        changed_in: version,
-        in_commit_timestamp: None,
-        high_water_mark: None,
-        digest: None,
-        known: None,
-    }
-}
-
-fn table() -> tempfile::TempDir {
-    let table = tempfile::tempdir().unwrap();
-    let metadata = Metadata {
-        id: "t".to_owned(),
-        schema_string: r#"{"type":"struct","fields":[]}"#.to_owned(),
-        ..Metadata::default()
-    };
-    let creation = vec![Action::Protocol(Protocol::default()), Action::Metadata(metadata)];
-    let creation = Transaction::append(MemberId::random(), BEFORE_FIRST, creation);
-    let committer = Committer::new(Arc::new(LocalLogStore::new(table.path())), start(BEFORE_FIRST));
-    assert_eq!(committer.commit(creation, soon()).unwrap(), 0);
-    table
-}
-
-fn append(path: &str) -> Transaction {
-    let add = Action::Add(Add {
-        path: path.to_owned(),
-        size: 1,
-        data_change: true,
-        ..Add::default()
-    });
-    Transaction::append(MemberId::random(), 0, vec![add])
-}
-
-type Put = dyn Fn(&LocalLogStore, Version, &[u8]) -> Result<PutOutcome, StoreError> + Send + Sync;
-
-/// A local store that creates versions in a way of its own.
-struct Odd {
-    inner: LocalLogStore,
-    put: Box<Put>,
-}
-
-impl LogStore for Odd {
-    fn find_tip(&self) -> Result<Version, StoreError> {
-        self.inner.find_tip()
-    }
-    fn read_version(&self, version: Version) -> Result<Option<Vec<u8>>, StoreError> {
-        self.inner.read_version(version)
-    }
-    fn put_version(&self, version: Version, body: &[u8]) -> Result<PutOutcome, StoreError> {
-        (self.put)(&self.inner, version, body)
-    }
-    fn check_version(&self, version: Version, digest: Option<Digest>) -> Result<Standing, StoreError> {
-        self.inner.check_version(version, digest)
-    }
-    fn remove_version(&self, version: Version) -> Result<(), StoreError> {
-        self.inner.remove_version(version)
-    }
-    fn list_intents(&self) -> Result<Listing, StoreError> {
-        self.inner.list_intents()
-    }
-    fn read_intent(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        self.inner.read_intent(name)
-    }
-    fn put_intent(&self, name: &str, body: &[u8]) -> Result<(), StoreError> {
-        self.inner.put_intent(name, body)
-    }
-    fn delete_intent(&self, name: &str) -> Result<(), StoreError> {
-        self.inner.delete_intent(name)
-    }
-    fn sync_data(&self, files: &[UnsyncedFile]) -> Vec<Result<(), StoreError>> {
-        self.inner.sync_data(files)
-    }
-    fn sync_log(&self, first: Version, last: Version) -> Result<(), StoreError> {
-        self.inner.sync_log(first, last)
-    }
-}
-
-fn odd(
-    table: &Path,
-    put: impl Fn(&LocalLogStore, Version, &[u8]) -> Result<PutOutcome, StoreError> + Send + Sync + 'static,
-) -> Committer {
-    let store = Odd {
-        inner: LocalLogStore::new(table),
-        put: Box::new(put),
-    };
-    Committer::new(Arc::new(store), start(0))
-}
 
 /// A store whose first version after the creation is begun, and not done before others say so.
 fn held(table: &Path) -> (Committer, Arc<Barrier>) {
     let both = Arc::new(Barrier::new(2));
     let there = Arc::clone(&both);
-    let committer = odd(table, move |store, version, body| {
+    let committer = failing(table, move |store, version, body| {
         if version == 1 {
             there.wait();
             there.wait();
@@ -145,24 +51,6 @@ fn post(committer: &Committer, path: &str, told: &Sender<Told>) -> Posted {
 
 fn next(told: &Receiver<Told>) -> Told {
     told.recv_timeout(SOON).expect("a reply comes")
-}
-
-/// The version of each file that the log adds; none may be there twice.
-fn adds(table: &Path) -> HashMap<String, Version> {
-    let store = LocalLogStore::new(table);
-    let mut found = HashMap::new();
-    for version in 0..=store.find_tip().unwrap() {
-        let body = store
-            .read_version(version)
-            .unwrap()
-            .expect("the log is contiguous");
-        for action in parse_commit(&body).unwrap() {
-            if let Action::Add(add) = action {
-                assert_eq!(found.insert(add.path, version), None);
-            }
-        }
-    }
-    found
 }
 
 #[test]
@@ -190,7 +78,7 @@ fn those_that_wait_share_a_version() {
 #[test]
 fn threads_and_those_without_a_thread_commit_for_each_other() {
     let table = table();
-    let committer = Committer::new(Arc::new(LocalLogStore::new(table.path())), start(0));
+    let committer = local(table.path());
     let (told, replies) = channel();
     let mut found = thread::scope(|scope| {
         let committer = &committer;
@@ -253,7 +141,7 @@ fn who_gives_up_is_told_at_once_and_the_others_commit() {
 fn a_store_that_panics_is_an_answer_too() {
     let table = table();
     let tries = AtomicUsize::new(0);
-    let committer = odd(table.path(), move |store, version, body| {
+    let committer = failing(table.path(), move |store, version, body| {
         assert!(tries.fetch_add(1, Ordering::Relaxed) > 0, "planted");
         store.put_version(version, body)
     });
@@ -272,7 +160,7 @@ fn a_store_that_panics_is_an_answer_too() {
 #[test]
 fn what_no_version_may_hold_is_refused_and_not_posted() {
     let table = table();
-    let committer = Committer::new(Arc::new(LocalLogStore::new(table.path())), start(0));
+    let committer = local(table.path());
     let (told, replies) = channel::<Told>();
     let reply: Reply = Box::new(move |result| told.send((String::new(), result)).unwrap());
     assert!(committer.post(append("../outside"), reply).is_err());

@@ -6,10 +6,10 @@
     reason = "a test fails by panicking"
 )]
 
+mod disk;
 mod memory;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
@@ -17,65 +17,14 @@ use std::time::{Duration, Instant};
 
 use delta_commit::actions::{Action, Add, DeletionVector, Metadata, Protocol, Remove, parse_commit};
 use delta_commit::conflict::ConflictKind;
-use delta_commit::log::{
-    BEFORE_FIRST, Digest, Listing, LogStore, PutOutcome, Standing, StoreError, StoreErrorKind, UnsyncedFile,
-    version_file,
-};
+use delta_commit::log::{BEFORE_FIRST, LogStore, PutOutcome, StoreError, StoreErrorKind, version_file};
 use delta_commit::store::LocalLogStore;
 use delta_commit::{
     CommitError, Committer, EffectKind, Marked, Marks, MemberId, Merge, Operation, Outcome, Patience, Start,
     Token, Transaction, Version, await_tidying,
 };
 
-fn soon() -> Instant {
-    Instant::now() + Duration::from_secs(60)
-}
-
-fn start(version: Version) -> Start {
-    Start {
-        version,
-        table_id: "t".to_owned(),
-        changed_in: version,
-        in_commit_timestamp: None,
-        high_water_mark: None,
-        digest: None,
-        known: None,
-    }
-}
-
-fn metadata() -> Action {
-    Action::Metadata(Metadata {
-        id: "t".to_owned(),
-        schema_string: r#"{"type":"struct","fields":[]}"#.to_owned(),
-        ..Metadata::default()
-    })
-}
-
-fn table() -> tempfile::TempDir {
-    let table = tempfile::tempdir().unwrap();
-    let committer = Committer::new(Arc::new(LocalLogStore::new(table.path())), start(BEFORE_FIRST));
-    let creation = vec![Action::Protocol(Protocol::default()), metadata()];
-    let creation = Transaction::append(MemberId::random(), BEFORE_FIRST, creation);
-    assert_eq!(committer.commit(creation, soon()).unwrap(), 0);
-    table
-}
-
-fn local(table: &Path) -> Committer {
-    Committer::new(Arc::new(LocalLogStore::new(table)), start(0))
-}
-
-fn add(path: &str) -> Action {
-    Action::Add(Add {
-        path: path.to_owned(),
-        size: 1,
-        data_change: true,
-        ..Add::default()
-    })
-}
-
-fn append(path: &str) -> Transaction {
-    Transaction::append(MemberId::random(), 0, vec![add(path)])
-}
+use disk::{Failing, Put, add, adds, append, failing, local, soon, start, table};
 
 /// Commits, and calls `queued` once the transaction is in the queue: its patience is not asked before.
 fn commit_queued(
@@ -91,24 +40,6 @@ fn commit_queued(
         true
     };
     committer.commit_while(transaction, &mut Patience::while_asked(soon(), &mut go_on))
-}
-
-/// The version of each file that the log adds; none may be there twice.
-fn adds(table: &Path) -> HashMap<String, Version> {
-    let store = LocalLogStore::new(table);
-    let mut found = HashMap::new();
-    for version in 0..=store.find_tip().unwrap() {
-        let body = store
-            .read_version(version)
-            .unwrap()
-            .expect("the log is contiguous");
-        for action in parse_commit(&body).unwrap() {
-            if let Action::Add(add) = action {
-                assert_eq!(found.insert(add.path, version), None);
-            }
-        }
-    }
-    found
 }
 
 #[test]
@@ -239,81 +170,6 @@ fn rows_that_many_append_at_once_have_ids_of_their_own() {
     assert_eq!(given, (0..files).map(|file| file * ROWS).collect::<Vec<_>>());
     let highest = format!(r#"{{"rowIdHighWaterMark":{}}}"#, files * ROWS - 1);
     assert_eq!(marks.last(), Some(&highest));
-}
-
-type Put = dyn Fn(&LocalLogStore, Version, &[u8]) -> Result<PutOutcome, StoreError> + Send + Sync;
-type Delete = dyn Fn(&LocalLogStore, &str) -> Result<(), StoreError> + Send + Sync;
-type SyncData = dyn Fn(&LocalLogStore, &[UnsyncedFile]) -> Vec<Result<(), StoreError>> + Send + Sync;
-type SyncLog = dyn Fn(&LocalLogStore, Version, Version) -> Result<(), StoreError> + Send + Sync;
-
-/// A local store that fails in ways of its own.
-struct Failing {
-    inner: LocalLogStore,
-    put: Box<Put>,
-    delete: Box<Delete>,
-    sync_data: Box<SyncData>,
-    sync_log: Box<SyncLog>,
-}
-
-impl Failing {
-    fn new(table: &Path) -> Self {
-        Self {
-            inner: LocalLogStore::new(table),
-            put: Box::new(LocalLogStore::put_version),
-            delete: Box::new(LocalLogStore::delete_intent),
-            sync_data: Box::new(LocalLogStore::sync_data),
-            sync_log: Box::new(LocalLogStore::sync_log),
-        }
-    }
-
-    fn committer(self) -> Committer {
-        Committer::new(Arc::new(self), start(0))
-    }
-}
-
-impl LogStore for Failing {
-    fn find_tip(&self) -> Result<Version, StoreError> {
-        self.inner.find_tip()
-    }
-    fn read_version(&self, version: Version) -> Result<Option<Vec<u8>>, StoreError> {
-        self.inner.read_version(version)
-    }
-    fn put_version(&self, version: Version, body: &[u8]) -> Result<PutOutcome, StoreError> {
-        (self.put)(&self.inner, version, body)
-    }
-    fn check_version(&self, version: Version, digest: Option<Digest>) -> Result<Standing, StoreError> {
-        self.inner.check_version(version, digest)
-    }
-    fn remove_version(&self, version: Version) -> Result<(), StoreError> {
-        self.inner.remove_version(version)
-    }
-    fn list_intents(&self) -> Result<Listing, StoreError> {
-        self.inner.list_intents()
-    }
-    fn read_intent(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        self.inner.read_intent(name)
-    }
-    fn put_intent(&self, name: &str, body: &[u8]) -> Result<(), StoreError> {
-        self.inner.put_intent(name, body)
-    }
-    fn delete_intent(&self, name: &str) -> Result<(), StoreError> {
-        (self.delete)(&self.inner, name)
-    }
-    fn sync_data(&self, files: &[UnsyncedFile]) -> Vec<Result<(), StoreError>> {
-        (self.sync_data)(&self.inner, files)
-    }
-    fn sync_log(&self, first: Version, last: Version) -> Result<(), StoreError> {
-        (self.sync_log)(&self.inner, first, last)
-    }
-}
-
-fn failing(
-    table: &Path,
-    put: impl Fn(&LocalLogStore, Version, &[u8]) -> Result<PutOutcome, StoreError> + Send + Sync + 'static,
-) -> Committer {
-    let put = Box::new(put);
-    let store = Failing::new(table);
-    Failing { put, ..store }.committer()
 }
 
 fn os_error(errno: i32) -> StoreError {

@@ -56,16 +56,16 @@ struct Ahead {
     row: usize,
     /// The next ones that are there, when they were last looked for.
     found: Option<(BootTime, VecDeque<Tagged>)>,
-    /// The number of changes of the log by this process. What was requested before one is not kept after it.
+    /// Changes of the log by this process so far. Versions that were requested before a change are not kept after it.
     changes: u64,
 }
 
 impl Ahead {
     /// The body of this version, if it was found a moment ago. Otherwise the number of versions to request.
     ///
-    /// A committer that reads a version or two asks for no more than them. The table may be replaced, so entries expire
-    /// and misses are never cached. Where answers take so long that entries expire unused, the next request is of one
-    /// version again.
+    /// A committer that reads a version or two requests no others. The table may be replaced, so entries expire and
+    /// misses are never cached. If the store is so slow that entries expire unused, the next request is for one version
+    /// again.
     fn take(&mut self, version: Version) -> Result<Tagged, usize> {
         if version != self.next {
             self.row = 0;
@@ -85,7 +85,7 @@ impl Ahead {
         })
     }
 
-    /// Drops what was requested, also what is under way, as the log changes.
+    /// Drops prefetched versions, and those of requests in flight, because the log changes.
     fn forget(&mut self) {
         *self = Self {
             changes: self.changes + 1,

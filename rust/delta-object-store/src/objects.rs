@@ -30,7 +30,7 @@ const NOTHING: &str = "_spillway/clock";
 /// after it.
 const MARK_LASTS: Duration = Duration::from_secs(10);
 
-/// The time between two looks whether the caller still waits.
+/// How often to check whether the caller still waits.
 const ATTEND_EVERY: Duration = Duration::from_millis(50);
 
 /// The waits before the attempts to create an object.
@@ -115,12 +115,13 @@ impl Clients {
                     });
                 }
                 Created::Won(_) => was_created = true,
-                // Where the answer that created it was lost, the object tells: a store may refuse every such PUT.
+                // If the response that created the object was lost, look for the object: some stores reject every
+                // conditional PUT.
                 Created::Exists if was_created || folder.holds(name).map_err(error)? => return Ok(()),
                 Created::Exists => {
                     return Err(StoreError::transient(format!(
-                        "{}: the store says that an object exists which it does not have: try again, or choose one with \
-                         conditional PUT (If-None-Match: *)",
+                        "{}: the store says that an object exists, but does not have it: try again, or choose a store \
+                         with conditional PUT (If-None-Match: *)",
                         self.url()
                     )));
                 }
@@ -134,7 +135,7 @@ impl Clients {
         }
     }
 
-    /// Waits, as long as the caller does.
+    /// Waits, unless the caller gives up.
     fn pause(&self, wait: Duration) -> Result<(), StoreError> {
         let attend = (self.attend)();
         let end = Instant::now() + wait;

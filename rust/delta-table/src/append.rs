@@ -169,12 +169,13 @@ impl Open {
     }
 }
 
-/// Returns true if the table can take the files' column as it is, once it has the fields that are new. Files are not
-/// written again.
+/// Returns true if the files' column can be read as the table's column once that has the new fields. Files are not
+/// rewritten.
 fn holds_as_written(schema: &TableSchema, column: &Column) -> bool {
     schema.column(&column.name).is_none_or(|now| {
         let merged = now.kind.merged(&column.kind);
-        (now.nullable || !column.nullable) && merged.is_some_and(|merged| merged.is_grown_from(&column.kind))
+        (now.nullable || !column.nullable)
+            && merged.is_some_and(|merged| merged.is_evolved_from(&column.kind))
     })
 }
 
@@ -1215,8 +1216,8 @@ impl Append {
         Ok((schema, changes))
     }
 
-    /// The table's schema with one more part in it. Parts that are attached already are not looked at again: merging
-    /// adds columns and fields alone, which their files may lack.
+    /// The table's schema with one more part in it. Parts that are attached already are not checked again: a merge only
+    /// adds columns and fields, which their files may lack.
     fn merged_with(&self, part: &Part) -> Result<Merged> {
         let has_own = self.writer.open.is_some();
         let mut schema = match &self.merged {

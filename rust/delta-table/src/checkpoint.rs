@@ -32,11 +32,11 @@ use parquet_writer::{CompressionRule, FileWriter, OptionInput, WriteError, Write
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
-use crate::carried::{Base, Since};
 use crate::cells::Cell;
-use crate::data_file::{load_footer, ranges_of, table_error};
+use crate::data_file::{DataFile, load_footer, ranges_of, table_error};
 use crate::error::{Result, TableError};
 use crate::foreign_fields::ForeignFields;
+use crate::incremental_checkpoint::{Base, Since};
 use crate::interval::interval_millis;
 use crate::log_dir::{CHANGED_IN, HINT, IN_COMMIT_TIMESTAMP, LogDir, Witness};
 use crate::parsed::{Forms, PARTITION_VALUES, Parsed, STATS, stats_texts};
@@ -46,10 +46,10 @@ use crate::snapshot::Snapshot;
 
 /// Actions that are converted together. Their intermediate forms cost memory: the statistics of a file with fifty
 /// columns are 6 kB of text.
-pub(crate) const BATCH_ROWS: usize = 512;
+const BATCH_ROWS: usize = 512;
 
-/// The compressed bytes of a row group. The writer holds one of them, and so does who reads the file for the next
-/// checkpoint.
+/// The compressed bytes of a row group. The writer holds one row group in memory, and so does the reader that copies
+/// the file into the next checkpoint.
 const GROUP_BYTES: i64 = 16 << 20;
 
 /// The time for which tombstones are kept, unless the table's properties say otherwise.
@@ -140,8 +140,8 @@ pub(crate) fn is_whole(log: &LogDir, names: &[&str]) -> Result<bool> {
     }
 }
 
-/// Returns true if a checkpoint's files, and those that they name, are there up to their footers, and hold protocol and
-/// metadata. The entries of files are not read.
+/// Returns true if a checkpoint's files and sidecars have readable footers, and hold protocol and metadata. Adds and
+/// removes are not read.
 ///
 /// # Errors
 /// When the store does not answer.
@@ -194,25 +194,9 @@ impl Entries {
         self.take_row(columns.iter().map(|(name, body)| (name.as_str(), body)))
     }
 
-    /// Takes the rows of a Parquet file in. In each, one column has a value.
+    /// Takes the rows of a Parquet file in.
     fn take_rows(&mut self, batch: &RecordBatch) -> Result<()> {
-        let names = batch
-            .schema_ref()
-            .fields()
-            .iter()
-            .map(|field| field.name().as_str());
-        let columns: BTreeMap<&str, &ArrayRef> = names.zip(batch.columns()).collect();
-        let mut cells = Vec::new();
-        for row in 0..batch.num_rows() {
-            cells.clear();
-            let valid = columns.iter().filter(|(_, array)| array.is_valid(row));
-            cells.extend(valid.map(|(name, array)| (*name, Cell { array, row })));
-            if cells.len() > 1 {
-                cells.retain(|(_, cell)| cell.has_value());
-            }
-            self.take_row(cells.iter().copied())?;
-        }
-        Ok(())
+        each_row(batch, |cells| self.take_row(cells.iter().copied()))
     }
 
     /// Takes the one action or sidecar of a row in. Readers disagree on which of two counts, so such a row is rejected.
@@ -243,6 +227,44 @@ impl Entries {
         }
         Ok(())
     }
+}
+
+/// Calls back with each row of a Parquet file: its columns that have a value. A valid row has one.
+fn each_row<'a>(
+    batch: &'a RecordBatch,
+    mut take: impl FnMut(&[(&'a str, Cell<'a>)]) -> Result<()>,
+) -> Result<()> {
+    let names = batch
+        .schema_ref()
+        .fields()
+        .iter()
+        .map(|field| field.name().as_str());
+    let columns: BTreeMap<&str, &ArrayRef> = names.zip(batch.columns()).collect();
+    let mut cells = Vec::new();
+    for row in 0..batch.num_rows() {
+        cells.clear();
+        let valid = columns.iter().filter(|(_, array)| array.is_valid(row));
+        cells.extend(valid.map(|(name, array)| (*name, Cell { array, row })));
+        if cells.len() > 1 {
+            cells.retain(|(_, cell)| cell.has_value());
+        }
+        take(&cells)?;
+    }
+    Ok(())
+}
+
+/// Calls back with the action of each row of a checkpoint without sidecars, and with none for a row without an action.
+/// One action is in memory at a time.
+///
+/// # Errors
+/// [`TableError::Malformed`] for a row that is not an action, as in a full read.
+pub(crate) fn each_action(batch: &RecordBatch, mut take: impl FnMut(Option<Action>)) -> Result<()> {
+    let mut row = Entries::default();
+    each_row(batch, |cells| {
+        row.take_row(cells.iter().copied())?;
+        take(row.actions.pop());
+        Ok(())
+    })
 }
 
 /// Returns true if a column of a row has a value, at whatever depth.
@@ -338,7 +360,6 @@ fn read_columns(log: &LogDir, name: &str, columns: &[&str]) -> Result<Entries> {
     }
     let shown = log.shown(name).display().to_string();
     let failed = |error| table_error(&shown, error);
-    let malformed = |error: ArrowError| TableError::Malformed(format!("{shown}: {error}"));
     let Some(file) = log.open(name).map_err(failed)? else {
         return Err(gone(log, name));
     };
@@ -353,19 +374,32 @@ fn read_columns(log: &LogDir, name: &str, columns: &[&str]) -> Result<Entries> {
         return Ok(entries);
     }
     let mask = leaves_of(&metadata, is_wanted);
+    each_batch(&file, &metadata, &mask, &shown, |batch| entries.take_rows(&batch))?;
+    Ok(entries)
+}
+
+/// Calls back with the rows of a checkpoint's file, a batch at a time. One row group is in memory.
+pub(crate) fn each_batch(
+    file: &DataFile,
+    metadata: &ArrowReaderMetadata,
+    columns: &ProjectionMask,
+    shown: &str,
+    mut take: impl FnMut(RecordBatch) -> Result<()>,
+) -> Result<()> {
+    let failed = |error| table_error(shown, error);
     for group in 0..metadata.metadata().num_row_groups() {
-        let ranges = ranges_of(metadata.metadata(), group, &mask, None);
+        let ranges = ranges_of(metadata.metadata(), group, columns, None);
         let held = file.with(ranges).map_err(failed)?;
         let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(held, metadata.clone())
             .with_row_groups(vec![group])
-            .with_projection(mask.clone())
+            .with_projection(columns.clone())
             .with_batch_size(BATCH_ROWS)
             .build();
         for batch in reader.map_err(failed)? {
-            entries.take_rows(&batch.map_err(malformed)?)?;
+            take(batch.map_err(|error| TableError::Malformed(format!("{shown}: {error}")))?)?;
         }
     }
-    Ok(entries)
+    Ok(())
 }
 
 fn gone(log: &LogDir, name: &str) -> TableError {
@@ -476,9 +510,9 @@ fn add_statistics(file: &Bytes, actions: &mut [Action]) -> Result<(), String> {
     Ok(())
 }
 
-/// Writes the checkpoint of a table's version, and the hint that names it. One that is there is kept, unless `replace`
-/// says that it is damaged. Returns false, and writes nothing, where the entries of the checkpoint before cannot be
-/// carried over.
+/// Writes the checkpoint of a table's version, and the hint that names it. An existing checkpoint is kept, unless
+/// `replace` says that it is damaged. Returns false, and writes nothing, if the entries of the previous checkpoint
+/// cannot be copied.
 ///
 /// # Errors
 /// When the log's folder cannot be written; readers find the older checkpoint then.
@@ -538,8 +572,8 @@ pub(crate) fn write(
     Ok(true)
 }
 
-/// The files of the checkpoint before, with the columns of the one that is written; none where they have others.
-/// Statistics as structs are of types that all files of the table decide.
+/// Opens the files of the previous checkpoint. Returns none if the new checkpoint has other columns, or statistics as
+/// structs: their types depend on all files of the table.
 fn base_of(log: &LogDir, since: &Since, layout: &Layout) -> Result<Option<Vec<Base>>> {
     if layout.parsed.is_some() && !since.base.is_empty() {
         return Ok(None);
@@ -619,7 +653,7 @@ struct Actions<'a> {
 }
 
 impl<'a> Actions<'a> {
-    /// What is kept for a time is so by `now`.
+    /// `now` decides what has expired.
     fn of(snapshot: &'a Snapshot, now: i64) -> Self {
         let contents = &snapshot.contents;
         let kept_since = kept_since(snapshot, now);
@@ -646,7 +680,7 @@ impl<'a> Actions<'a> {
         ForeignFields::of(&self.others, &self.adds, &self.removes)
     }
 
-    /// The actions as a checkpoint has them, each made when it is asked for.
+    /// The actions as a checkpoint has them, one at a time.
     fn written(&self) -> impl Iterator<Item = Action> + '_ {
         let adds = self.adds.iter().map(|add| {
             Action::Add(Add {
@@ -666,7 +700,7 @@ impl<'a> Actions<'a> {
     }
 }
 
-/// The time since which removals are kept: all, where nobody can say for how long the table keeps them.
+/// The time after which removals are kept. All are, if the table's retention cannot be parsed.
 fn kept_since(snapshot: &Snapshot, now: i64) -> i64 {
     const DAY: i64 = 86_400_000;
     let millis = match snapshot.property("delta.deletedFileRetentionDuration") {
@@ -793,7 +827,7 @@ struct Encoder<'a> {
 
 impl<'a> Encoder<'a> {
     fn new(sink: Box<dyn Sink>, layout: &'a Layout) -> Result<Self> {
-        // What the oldest readers of checkpoints know.
+        // The oldest readers of checkpoints support nothing newer.
         let options = WriterOptions::new(OptionInput {
             compression: CompressionRule::All("snappy".to_owned()),
             compatibility: "v1".into(),
@@ -833,7 +867,7 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// Writes what changed since the checkpoint before, and what it has and did not change.
+/// Writes the actions since the previous checkpoint, and then the entries of that one which they do not replace.
 fn encode_all(
     sink: Box<dyn Sink>,
     layout: &Layout,
@@ -884,8 +918,8 @@ fn hint(snapshot: &Snapshot, changed_in: Version, done: &Encoded) -> String {
     hint.to_string()
 }
 
-/// Writes the hint at the checkpoint of a version, unless there is a newer one by now. The hint may be that of another
-/// table which was here before, so that the checkpoints say what is newer.
+/// Writes the hint that names the checkpoint of a version, unless a newer checkpoint exists by now. The log is listed
+/// to find out: an existing hint may be left from another table at this place.
 fn write_hint(log: &LogDir, version: Version, text: &str) -> Result<()> {
     log.replace_unless(HINT, text.as_bytes(), &mut || {
         let listing = log.list(Some(version))?;

@@ -191,8 +191,9 @@ impl Part {
 }
 
 impl Table {
-    /// The names, relative to the table, of files below a folder that the table has, had and may still be asked for, or
-    /// may get by an announced transaction. Of absolute paths in the log all are there that may lie in the folder.
+    /// The names, relative to the table, of files below a folder that the table has, that its older versions have, or
+    /// that an announced transaction may add. An absolute path in the log counts as every name in the folder that it
+    /// may stand for.
     ///
     /// # Errors
     /// When the log or the announcements cannot be read.
@@ -211,8 +212,8 @@ impl Table {
     }
 }
 
-/// The names, in the table's folder, of those files that no version of the table has or had and none of these paths
-/// names, in whatever spelling.
+/// The names, in the table's folder, of those files that no version of the table has or had, and that are not among the
+/// announced paths, however these are spelled.
 pub(crate) fn stray_files<'a>(
     adds: impl Iterator<Item = &'a Add>,
     table: &Snapshot,

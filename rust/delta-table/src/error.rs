@@ -38,7 +38,7 @@ pub enum TableError {
     #[error("{0}")]
     Malformed(String),
     /// A file of a checkpoint is not there any more: another process cleaned up the log, or the file was lost.
-    #[error("{}: it was listed or named by a checkpoint, and is gone: open the table again", .0.display())]
+    #[error("{}: this file of a checkpoint no longer exists: open the table again", .0.display())]
     CheckpointGone(PathBuf),
     /// The table only takes appends.
     #[error("the table has delta.appendOnly=true, so {0} is refused: its rows are added and never removed")]

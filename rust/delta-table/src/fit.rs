@@ -80,7 +80,7 @@ fn check_fields(from: &Fields, to: &Fields) -> Result<(), Misfit> {
     Ok(())
 }
 
-/// The first field that structs of the type `to` have and those in `from` lack, by its path.
+/// The path of the first struct field that the type `to` has and the type `from` lacks.
 pub(crate) fn lacking(from: &DataType, to: &DataType) -> Option<String> {
     use DataType::{
         Dictionary, FixedSizeList, LargeList, LargeListView, List, ListView, Map, RunEndEncoded, Struct,
@@ -112,15 +112,14 @@ pub(crate) fn lacking(from: &DataType, to: &DataType) -> Option<String> {
     }
 }
 
-/// Checks that values of the type `from` may replace values of the type `to`, of which no field is lost.
+/// Checks that values of the type `from` can replace values of the type `to` without losing a struct field.
 ///
-/// # Errors
-/// As [`check_type`]; the name of the first field that structs lack.
+/// # Errors As [`check_type`]; the path of the first missing field.
 pub fn check_new_values(from: &DataType, to: &DataType) -> Result<(), Misfit> {
     check_type(from, to)?;
     lacking(from, to).map_or(Ok(()), |field| {
         Err(format!(
-            "it has no field {field:?}, which would become null: give the field, too"
+            "it has no field {field:?}, which would become null: add the field"
         ))
     })
 }

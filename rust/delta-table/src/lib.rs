@@ -8,7 +8,6 @@
 mod anew;
 mod append;
 mod backfill;
-mod carried;
 mod cells;
 mod change_feed;
 mod checkpoint;
@@ -28,8 +27,8 @@ mod foreign_fields;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
-mod grown;
 pub mod head;
+mod incremental_checkpoint;
 mod indexed;
 mod interval;
 mod kept;
@@ -52,6 +51,7 @@ mod row_merge;
 mod rows;
 mod scan;
 pub mod schema;
+mod schema_evolution;
 mod seat;
 pub mod snapshot;
 mod sql;
@@ -59,7 +59,7 @@ mod stats;
 mod table;
 #[cfg(test)]
 mod tests;
-mod times;
+mod time_travel;
 mod turn;
 mod update;
 mod vacuum;

@@ -4,7 +4,7 @@
 //! `__CHAR_VARCHAR_TYPE_STRING` in the metadata, for nested types that of the whole column, such as
 //! `array<varchar(5)>`. The rule is that of delta-spark (`CharVarcharConstraint`): a text of either type has at most n
 //! characters, which are code points, and spaces at its end count. Spark fills `char(n)` when it reads it, and no
-//! writer does.
+//! writer does. When a struct gets new fields, the declaration stays as it is: they come last, and have no length.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -139,6 +139,10 @@ impl Parser<'_> {
                 let mut limits = Vec::new();
                 for (number, field) in fields.iter().enumerate() {
                     if number > 0 {
+                        // The other fields were added after the declaration.
+                        if self.0.starts_with('>') {
+                            break;
+                        }
                         self.skip(",")?;
                     }
                     self.name(&field.name)?;
@@ -344,6 +348,27 @@ mod tests {
                 "{text}"
             );
         }
+    }
+
+    #[test]
+    fn fields_that_were_added_to_a_struct_have_no_length() {
+        let field =
+            |name: &str, kind: Value| json!({"name": name, "type": kind, "nullable": true, "metadata": {}});
+        let group = |names: &[&str]| {
+            let fields = names.iter().map(|name| field(name, json!("string")));
+            json!({"type": "struct", "fields": fields.collect::<Vec<_>>()})
+        };
+        let limit = Limit::Struct(vec![("a".to_owned(), text(5, "varchar(5)"))]);
+        let text = "struct<a:varchar(5)>";
+        assert_eq!(declared(&group(&["a", "b"]), text).unwrap(), Some(limit.clone()));
+        let list = json!({"type": "array", "elementType": group(&["a", "b"]), "containsNull": true});
+        assert_eq!(
+            declared(&list, &format!("array<{text}>")).unwrap(),
+            Some(Limit::Array(Box::new(limit)))
+        );
+        assert!(declared(&group(&["b", "a"]), text).is_err());
+        assert!(declared(&group(&["a"]), "struct<a:varchar(5),b:string>").is_err());
+        assert!(declared(&group(&["a"]), "struct<>").is_err());
     }
 
     #[test]

@@ -367,7 +367,7 @@ impl LogDir {
         self.0.replace(&Self::named(name))
     }
 
-    /// Replaces a small file, unless what `is_late` looks at is newer: see [`Place::replace_unless`].
+    /// Replaces a small file of the log, unless `is_late` finds something newer: see [`Place::replace_unless`].
     pub fn replace_unless(
         &self,
         name: &str,
@@ -434,7 +434,8 @@ impl LogDir {
         let target = at.unwrap_or(Version::MAX);
         let (mut hint, mut kept) = (self.hint()?, kept);
         let mut listing = self.list_for(target, hint.as_ref())?;
-        // A file that is gone from a listing of a moment ago was cleaned up. One that is gone again is lost.
+        // A file may be cleaned up between the listing and the read. If a file of the next listing is missing too, it
+        // is lost.
         let mut is_listed_again = false;
         loop {
             let began = listing.checkpoint(target).map(|(version, _)| version);
@@ -462,7 +463,7 @@ impl LogDir {
         }
     }
 
-    /// Reads the table from the files of a listing. A checkpoint that `is_lost` if it is gone counts as damaged then.
+    /// Reads the table from the files of a listing. With `is_lost`, a missing file of a checkpoint counts as damage.
     fn load_listed<R: Replaying>(
         &self,
         at: Option<Version>,

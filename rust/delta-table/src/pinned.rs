@@ -1,4 +1,4 @@
-//! The snapshot that a handle answers from: one version for all that its caller asks, until it is refreshed or commits.
+//! The version that a handle is pinned to: all reads see it until the handle is refreshed or commits.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -14,10 +14,10 @@ use crate::table::{Table, lock};
 #[derive(Default)]
 pub(crate) struct Pinned {
     head: Option<Arc<Head>>,
-    /// The same with its files, once somebody asked for them.
+    /// The same version with its files, once they were read.
     files: Option<Arc<Snapshot>>,
-    /// The number of times that the handle was unpinned. A state that was read before the last one may lack a commit of
-    /// the caller's own, and is not pinned.
+    /// How often the handle was unpinned. A snapshot that was read before the last time may lack a commit of the
+    /// caller, and is not pinned.
     unpinned: u64,
 }
 
@@ -40,9 +40,9 @@ impl Table {
         lock(self.pinned.get_or_init(Mutex::default))
     }
 
-    /// The table without files at the version that this handle is pinned to: that of its opening, or the one that was
-    /// the newest when it was first asked after [`refresh`](Self::refresh) or [`unpin`](Self::unpin). A forked child is
-    /// not pinned.
+    /// The pinned version without its files. A handle is pinned to the version that it opened, and after
+    /// [`refresh`](Self::refresh) or [`unpin`](Self::unpin) to the one that is the newest at the next read. A forked
+    /// child starts unpinned.
     ///
     /// # Errors
     /// As [`head`](Self::head), if the handle is not pinned.
@@ -95,7 +95,7 @@ impl Table {
         Ok(Arc::new(self.snapshot_at(version)?))
     }
 
-    /// Pins the handle to the newest version, with its files if it had those of the version before.
+    /// Pins the handle to the newest version, and reads its files if those of the previous version were read.
     ///
     /// # Errors
     /// As [`head`](Self::head). The handle is not pinned then.
@@ -109,7 +109,7 @@ impl Table {
         self.pinned_head()
     }
 
-    /// Unpins the handle, for a caller that has committed, or tried to.
+    /// Unpins the handle, after a commit or an attempt.
     pub fn unpin(&self) {
         let mut pinned = self.pinned();
         let unpinned = pinned.unpinned + 1;
@@ -121,11 +121,12 @@ impl Table {
             },
         );
         drop(pinned);
-        // A table may have many files.
+        // Dropping many files takes time, so the lock is released first.
         drop(before);
     }
 
-    /// Pins the handle to a state, unless it was unpinned since. Returns the other version that it is pinned to.
+    /// Pins the handle to a version, unless it was unpinned since `unpinned` was read. Returns the version that another
+    /// thread has pinned it to meanwhile, if that is a different one.
     fn pin(&self, unpinned: u64, head: &Arc<Head>, files: Option<&Arc<Snapshot>>) -> Option<Arc<Head>> {
         let mut pinned = self.pinned();
         if pinned.unpinned != unpinned {
@@ -143,7 +144,7 @@ impl Table {
         None
     }
 
-    /// This version with its files, or the newest, which is kept for others that ask.
+    /// This version with its files, by default the newest. The newest is kept for all handles of this process.
     fn newest_or_at(&self, version: Option<Version>) -> Result<Arc<Snapshot>> {
         let Some(version) = version else {
             return self.snapshot();

@@ -36,7 +36,7 @@ const MOST_CLOCK_SKEW: i64 = 3_600_000;
 /// seconds where a file system keeps no more.
 const FILE_TIME_LAG: i64 = 2_000;
 
-/// The most attempts to replace a file that others replace too.
+/// Attempts to replace a file that other processes replace at the same time.
 pub const MOST_REPLACEMENTS: usize = 4;
 
 /// The most bytes of a file name on the file systems in use.
@@ -141,10 +141,10 @@ pub trait Place: Send + Sync {
     /// When it cannot be opened.
     fn replace(&self, name: &str) -> Result<Box<dyn Sink>>;
 
-    /// Replaces a small file, unless `is_late` finds that another process has written what is newer. It is asked after
-    /// the file was looked at, and again where the file changed since. Storage that can replace a file on the condition
-    /// that it is unchanged does so; a folder compares right before. A file that changes each time is left to those who
-    /// change it.
+    /// Replaces a small file, unless `is_late` finds something newer by another process. It is called once the file's
+    /// mark is known, and again if the mark has changed before the file is replaced. An object store replaces the file
+    /// by a conditional PUT; a folder compares marks right before the rename. After [`MOST_REPLACEMENTS`] attempts the
+    /// file is left to the other processes.
     ///
     /// # Errors
     /// When it cannot be read or written.

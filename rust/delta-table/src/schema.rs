@@ -7,8 +7,8 @@ use delta_commit::schema::{check_mapped_schema, check_schema, json_of_schema};
 use serde_json::{Map, Value, json};
 
 use crate::error::{Result, TableError};
-use crate::grown;
 use crate::mapping::Mapping;
+use crate::schema_evolution;
 use crate::widening::widens;
 
 /// The schema of a table.
@@ -151,7 +151,7 @@ impl Kind {
                 to_scale >= from_scale
                     && i16::from(*to) - i16::from(*to_scale) >= i16::from(*from) - i16::from(*from_scale)
             }
-            (Self::Struct(to), Self::Struct(from)) => grown::hold(to, from),
+            (Self::Struct(to), Self::Struct(from)) => schema_evolution::hold(to, from),
             (Self::Array(to, _), Self::Array(from, _)) => to.holds(from),
             (Self::Map(key, value, _), Self::Map(from_key, from_value, _)) => {
                 key.holds(from_key) && value.holds(from_value)

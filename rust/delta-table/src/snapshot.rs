@@ -81,16 +81,7 @@ impl Contents {
         self.files.contains_key(key) || self.tombstones.contains_key(key)
     }
 
-    /// Takes the actions of a version or of a checkpoint in, but for those of the head, which gets them.
-    pub(crate) fn take(&mut self, head: &mut HeadReplay, actions: Vec<Action>) {
-        for action in ordered(actions) {
-            if let Some(other) = head.take(action) {
-                self.apply(other);
-            }
-        }
-    }
-
-    pub(crate) fn apply(&mut self, action: Action) {
+    fn apply(&mut self, action: Action) {
         match action {
             Action::Add(add) => {
                 let key = key(&add.path, add.deletion_vector.as_ref());
@@ -121,6 +112,23 @@ pub(crate) struct Replay {
     contents: Contents,
 }
 
+impl Replay {
+    fn take(&mut self, actions: Vec<Action>) {
+        for action in ordered(actions) {
+            if let Some(other) = self.head.take(action) {
+                self.contents.apply(other);
+            }
+        }
+    }
+
+    /// Applies actions of a checkpoint's file. `changed_in` is the last version that changed metadata or protocol.
+    pub(crate) fn take_checkpoint(&mut self, version: Version, changed_in: Version, actions: Vec<Action>) {
+        self.head.begin(version);
+        self.take(actions);
+        self.head.set_changed_in(changed_in);
+    }
+}
+
 impl Replaying for Replay {
     type Done = Snapshot;
 
@@ -142,15 +150,13 @@ impl Replaying for Replay {
     }
 
     fn checkpoint(&mut self, log: &LogDir, name: &str, version: Version, changed_in: Version) -> Result<()> {
-        self.head.begin(version);
-        self.contents.take(&mut self.head, checkpoint::read(log, name)?);
-        self.head.set_changed_in(changed_in);
+        self.take_checkpoint(version, changed_in, checkpoint::read(log, name)?);
         Ok(())
     }
 
     fn commit(&mut self, log: &LogDir, version: Version, body: &[u8]) -> Result<()> {
         self.head.begin(version);
-        self.contents.take(&mut self.head, log.parse(version, body)?);
+        self.take(log.parse(version, body)?);
         Ok(())
     }
 

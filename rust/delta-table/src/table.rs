@@ -16,13 +16,13 @@ use delta_commit::{
 use per_process::PerProcess;
 use serde_json::Value;
 
-use crate::carried::{Since, SinceReplay};
 use crate::checkpoint;
 use crate::cleanup;
 use crate::coalesce::Pool;
 use crate::create::before_first;
 use crate::error::{Result, TableError};
 use crate::head::{Head, Known, KnownReplay, but_files, in_commit_timestamp};
+use crate::incremental_checkpoint::{Since, SinceReplay};
 use crate::log_dir::{Damaged, Loaded, LogDir, Witness};
 use crate::pinned::Pinned;
 use crate::place::{Folder, Place};
@@ -61,9 +61,9 @@ struct Opened {
 pub struct Table {
     pub(crate) place: Arc<dyn Place>,
     shared: PerProcess<Mutex<Arc<Shared>>>,
-    /// The version that the caller is shown.
+    /// The version that the caller reads.
     pub(crate) pinned: PerProcess<Mutex<Pinned>>,
-    /// The last version that the caller was shown.
+    /// The last version that the handle was pinned to.
     pub(crate) seen: AtomicI64,
 }
 
@@ -561,7 +561,7 @@ impl Shared {
         let snapshot = Arc::new(loaded.state);
         self.check_same(&snapshot.metadata)?;
         if loaded.damaged.is_some() {
-            // Opening reads the columns of its head alone.
+            // Opening a table does not read the columns of files, so the damage may be found only here.
             *lock(&self.damaged) = loaded.damaged;
         }
         if keep {
@@ -570,7 +570,7 @@ impl Shared {
         Ok(Some(snapshot))
     }
 
-    /// The table, with those of its files that were stated since its newest checkpoint. None where that is damaged, or
+    /// The table with the files of the versions after its newest checkpoint. None if that checkpoint is damaged, or if
     /// the table has to be opened anew.
     fn since_checkpoint(&self) -> Result<Option<Since>> {
         if self.is_planned {
@@ -592,8 +592,8 @@ impl Shared {
         Ok(Some(loaded.state))
     }
 
-    /// Writes the checkpoint of a version, in the place of one of the files that cannot be read. Returns false where
-    /// the entries of the checkpoint before cannot be carried over.
+    /// Writes the checkpoint of a version. An existing file of its name is replaced if it is among the `unreadable`
+    /// ones. Returns false if the entries of the previous checkpoint cannot be copied.
     fn write_checkpoint(self: &Arc<Self>, since: &Since, unreadable: &[&str]) -> Result<bool> {
         let snapshot = &since.snapshot;
         snapshot.check_writable()?;
@@ -609,7 +609,7 @@ impl Shared {
             let shared = Arc::clone(self);
             Arc::new(move || shared.check_in_place())
         };
-        // A file that is there by now, and was not found unreadable, is another process's.
+        // Any other existing file was written by another process meanwhile, and is kept.
         let replace = unreadable.contains(&checkpoint::file_name(snapshot.version).as_str());
         let is_written = checkpoint::write(&self.log, since, changed_in, replace, &check)?;
         if is_written {
@@ -980,7 +980,7 @@ impl Table {
             }
             unreadable = names;
         }
-        // What a damaged checkpoint has must not be carried over, though some of it can be read.
+        // Nothing of a damaged checkpoint is copied, even if parts of it can be read.
         let is_damaged = lock(&shared.damaged).is_some();
         let since = if is_damaged {
             None
@@ -989,7 +989,7 @@ impl Table {
         };
         if let Some(since) = since {
             match shared.write_checkpoint(&since, &unreadable) {
-                // All of it has to be read, to say what is damaged.
+                // A full read says what is damaged, and falls back to an older checkpoint.
                 Err(error) if error.is_corruption() && !since.base.is_empty() => {}
                 done if !matches!(done, Ok(false)) => return done.map(|_| since.snapshot.version),
                 _ => {}

@@ -13,8 +13,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use arrow_array::cast::AsArray;
+use arrow_array::{ArrayRef, RecordBatch, StructArray, new_null_array};
 use delta_commit::Version;
 use delta_table::{Place, Snapshot, Table};
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -31,7 +35,7 @@ fn with_checkpoint(root: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_checkpoint_that_is_cleaned_up_while_it_is_read_is_none_that_is_damaged() {
+fn a_checkpoint_cleaned_up_while_it_is_read_is_not_damaged() {
     let folder = tempfile::tempdir().unwrap();
     let old = with_checkpoint(folder.path());
     let elsewhere = tempfile::tempdir().unwrap();
@@ -69,7 +73,7 @@ fn a_checkpoint_that_is_cleaned_up_while_it_is_read_is_none_that_is_damaged() {
 }
 
 #[test]
-fn a_checkpoint_that_another_process_wrote_for_a_damaged_one_is_kept() {
+fn a_checkpoint_that_replaced_a_damaged_one_meanwhile_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     let good = with_checkpoint(folder.path());
     let body = fs::read(&good).unwrap();
@@ -257,7 +261,7 @@ proptest! {
 }
 
 #[test]
-fn the_entries_of_the_checkpoint_before_are_carried_over_without_being_in_memory_together() {
+fn a_checkpoint_copies_the_previous_one_without_reading_it_whole() {
     let folder = tempfile::tempdir().unwrap();
     create(folder.path());
     add_files(folder.path(), 1, 2_000);
@@ -273,4 +277,38 @@ fn the_entries_of_the_checkpoint_before_are_carried_over_without_being_in_memory
         "{whole:?}"
     );
     assert_eq!(table.snapshot().unwrap().files().count(), 2_003);
+}
+
+/// Writes a checkpoint's file again, with null as the size of each file.
+fn forget_sizes(checkpoint: &Path) {
+    let file = fs::File::open(checkpoint).unwrap();
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+    let schema = reader.schema().clone();
+    let batches: Vec<RecordBatch> = reader.build().unwrap().map(Result::unwrap).collect();
+    let mut writer = ArrowWriter::try_new(fs::File::create(checkpoint).unwrap(), schema, None).unwrap();
+    for batch in batches {
+        let (place, _) = batch.schema_ref().column_with_name("add").unwrap();
+        let (fields, mut columns, nulls) = batch.column(place).as_struct().clone().into_parts();
+        let (size, field) = fields.find("size").unwrap();
+        columns[size] = new_null_array(field.data_type(), batch.num_rows());
+        let mut all = batch.columns().to_vec();
+        all[place] = Arc::new(StructArray::new(fields, columns, nulls)) as ArrayRef;
+        writer
+            .write(&RecordBatch::try_new(batch.schema(), all).unwrap())
+            .unwrap();
+    }
+    writer.close().unwrap();
+}
+
+#[test]
+fn a_damaged_entry_is_not_copied_into_the_next_checkpoint() {
+    let folder = tempfile::tempdir().unwrap();
+    forget_sizes(&with_checkpoint(folder.path()));
+    append(&Table::open(folder.path()).unwrap());
+    let table = Table::open(folder.path()).unwrap();
+    assert_eq!(table.checkpoint().unwrap(), 2);
+    drop(table);
+    let table = Table::open(folder.path()).unwrap();
+    assert_eq!(table.snapshot().unwrap().files().count(), 2);
+    assert_eq!(table.damaged_checkpoint(), None);
 }

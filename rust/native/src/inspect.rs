@@ -3,14 +3,16 @@
 use std::path::PathBuf;
 
 use parquet_inspect::{ColumnChunkReport, Depth, FileReport, InspectError, PageReport, RowGroupReport};
+use parquet_writer::OptionFault;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::errors::{os_error, ours};
+use crate::errors::{option_error, os_error, ours};
 
 /// Reports what a Parquet file's footer and page indexes say, and on request the headers of its pages.
 ///
-/// `CorruptFileError` if it is not a whole Parquet file, `OSError` if it cannot be read.
+/// `CorruptFileError` if it is not a whole Parquet file, `OptionError` if it has too many pages to list them, `OSError`
+/// if it cannot be read.
 #[pyfunction]
 #[pyo3(signature = (path, pages=false))]
 pub(crate) fn inspect(py: Python<'_>, path: PathBuf, pages: bool) -> PyResult<Bound<'_, PyDict>> {
@@ -18,11 +20,13 @@ pub(crate) fn inspect(py: Python<'_>, path: PathBuf, pages: bool) -> PyResult<Bo
     match py.detach(|| parquet_inspect::inspect(&path, depth)) {
         Ok(report) => file(py, report),
         Err(InspectError::Io(error)) => Err(os_error(py, Some(path), error)),
-        Err(error) => Err(ours(
-            py,
-            "CorruptFileError",
-            &format!("{}: {error}", path.display()),
-        )),
+        Err(error) => {
+            let message = format!("{}: {error}", path.display());
+            Err(match error {
+                InspectError::TooManyPages(_) => option_error(py, OptionFault::new("pages", message)),
+                _ => ours(py, "CorruptFileError", &message),
+            })
+        }
     }
 }
 

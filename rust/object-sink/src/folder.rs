@@ -36,10 +36,10 @@ const REMOVAL_TIME: Duration = Duration::from_secs(10);
 /// The most requests of one operation at a time.
 pub(crate) const MOST_FLYING: usize = 32;
 
-/// The bytes of bodies that are requested ahead, as far as their sizes can be guessed.
+/// The most bytes of bodies that are requested ahead, estimated by the largest one so far.
 const MOST_FLYING_BYTES: usize = 64 << 20;
 
-/// The bodies that are requested ahead before the size of one is known.
+/// The bodies that are requested ahead while no size is known.
 const FIRST_FLYING: usize = 4;
 
 /// A folder of an object store, as a URL and options name it. No client is made of it yet.
@@ -119,7 +119,7 @@ pub enum Created {
     Unknown(Failure),
 }
 
-/// An object that was looked at, by its entity tag and its version.
+/// The entity tag and the version of an object at the time of a request.
 #[derive(Debug, Clone)]
 pub struct Seen(UpdateVersion);
 
@@ -262,9 +262,9 @@ impl Folder {
         }
     }
 
-    /// The bodies of objects in this order, each with its entity tag; none for those that do not exist. Up to 32 of
-    /// them are requested before the caller asks for them, whatever the order of the answers, and as many as take 64
-    /// MiB if all are as large as the largest so far. Four are while the size of none is known.
+    /// The bodies of objects in this order, each with its entity tag; none for those that do not exist. Up to 32
+    /// requests are in flight: as many as fit into 64 MiB if every body is as large as the largest so far, and four
+    /// before the first response.
     pub fn read_ahead<'a>(
         &'a self,
         relative: impl Iterator<Item = String> + 'a,
@@ -459,8 +459,8 @@ impl Folder {
         }
     }
 
-    /// Replaces an object, if it has this entity tag and version still; returns false if it has not. The request is
-    /// sent once. A store without such requests, or without entity tags, replaces it in any case.
+    /// Replaces an object if it still has this entity tag and version; returns false otherwise. The request is sent
+    /// once. On a store without conditional updates or without entity tags, the object is replaced in any case.
     ///
     /// # Errors
     /// A failure after which it may not be replaced.
@@ -478,7 +478,8 @@ impl Folder {
             (Err(error), status) => {
                 let failure = self.failure(relative, &error, status);
                 if matches!(failure.kind, FailureKind::Refused) {
-                    // Such stores say 400, 405 or 501. What refuses any request refuses the next one, too.
+                    // Stores without conditional updates answer 400, 405 or 501. If the store refuses for another
+                    // reason, it refuses the next request, too.
                     return self.write_once(relative, body).map(|()| true);
                 }
                 Err(failure)

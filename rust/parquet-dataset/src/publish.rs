@@ -354,7 +354,7 @@ impl Moves<'_> {
         }
     }
 
-    /// Moves a file back into sight. If another writer took the name of a data file meanwhile, it gets another number.
+    /// Moves a file back to its place. A data file gets another number if another writer has taken its name.
     fn put_back(&self, aside: &Path, place: &Path) -> io::Result<()> {
         let ((old, name), (folder, own)) = (opened(self.root, aside)?, opened(self.root, place)?);
         let is_data = own.as_encoded_bytes().ends_with(SUFFIX.as_bytes());
@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn undo_keeps_the_old_rows_and_those_of_a_writer_that_took_their_names() {
+    fn undo_keeps_old_files_and_those_of_another_writer() {
         let root = tempfile::tempdir().unwrap();
         let in_root = |name: &str| root.path().join(name);
         let template = Template::parse("part-{i}.parquet").unwrap();

@@ -28,4 +28,7 @@ pub enum InspectError {
     /// A page's header, at this place in the file, cannot be decoded, or its page does not fit its column chunk.
     #[error("the header of the page at byte {0} is damaged")]
     DamagedPage(u64),
+    /// The file has more pages than a report lists.
+    #[error("the file has more than {0} pages, too many to list: inspect it without pages")]
+    TooManyPages(u64),
 }

@@ -1,4 +1,4 @@
-//! The pages of column chunks by their headers and indexes. Values are neither read nor decompressed.
+//! The pages of column chunks, from their headers and indexes. Values are neither read nor decompressed.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -13,16 +13,17 @@ use crate::report::{FileReport, PageReport};
 use crate::schema_nodes::{I32, Kind, MOST_SKIPPED_LEVELS, Reader, STRUCT};
 use crate::value::page_bounds;
 
-/// Bytes that are read of a header at first. Most have fewer.
+/// Bytes of a header that are read first. Most headers are shorter.
 const FIRST_BYTES: usize = 256;
-/// Bytes of a header at most: some writers put long bounds into it.
+/// The most bytes of a header. Some writers put long bounds into it.
 const MOST_BYTES: usize = 1 << 20;
-/// Bytes of a page at least, header included. Chunks of a file do not overlap, so that it has no more pages than this
-/// allows.
+/// The fewest bytes of a page, header included. Column chunks do not overlap, so this bounds the pages of a file.
 const FEWEST_BYTES: u64 = 8;
+/// The most pages of a report. Each takes several hundred bytes of memory, and a crafted file has one every few bytes.
+const MOST_PAGES: u64 = 1 << 20;
 
 const PAGE_TYPES: [&str; 4] = ["DATA_PAGE", "INDEX_PAGE", "DICTIONARY_PAGE", "DATA_PAGE_V2"];
-/// By their numbers in `parquet.thrift`, which has no 1.
+/// Encodings by their numbers in `parquet.thrift`, which has no 1.
 const ENCODINGS: [&str; 10] = [
     "PLAIN",
     "1",
@@ -36,16 +37,17 @@ const ENCODINGS: [&str; 10] = [
     "BYTE_STREAM_SPLIT",
 ];
 
-/// Adds its pages to each column chunk of the report, but for encrypted ones.
+/// Adds the pages of each column chunk to the report, except those of encrypted chunks.
 ///
 /// # Errors
-/// [`InspectError::DamagedPage`] names the place of a header that is damaged, or leads out of its chunk.
+/// [`InspectError::DamagedPage`] names the place of a header that is damaged, or leads out of its chunk;
+/// [`InspectError::TooManyPages`] for more than [`MOST_PAGES`].
 pub(crate) fn add_pages(
     report: &mut FileReport,
     metadata: &ParquetMetaData,
     file: &File,
 ) -> Result<(), InspectError> {
-    let mut left = report.bytes / FEWEST_BYTES;
+    let mut budget = Budget::new(report.bytes, MOST_PAGES);
     for (index, (group, metadata_of_group)) in report
         .row_groups
         .iter_mut()
@@ -60,7 +62,7 @@ pub(crate) fn add_pages(
             }
             let meaning = Meaning::of(chunk.column_descr(), metadata.file_metadata().schema());
             let rows = metadata_of_group.num_rows();
-            let mut pages = headers(chunk, file, &mut left)?;
+            let mut pages = headers(chunk, file, &mut budget)?;
             place_rows(&mut pages, chunk, &indexes, place, rows);
             add_bounds(&mut pages, &indexes, place, &meaning);
             column.pages = Some(pages);
@@ -69,21 +71,47 @@ pub(crate) fn add_pages(
     Ok(())
 }
 
-/// The pages of a chunk as their headers have them.
+/// The number of pages that a report may still have.
+struct Budget {
+    left: u64,
+    /// The most pages, if the file may have more without being damaged.
+    limit: Option<u64>,
+}
+
+impl Budget {
+    fn new(file_bytes: u64, most: u64) -> Self {
+        let possible = file_bytes / FEWEST_BYTES;
+        Self {
+            left: possible.min(most),
+            limit: (possible > most).then_some(most),
+        }
+    }
+
+    /// Takes the page at this place.
+    fn take(&mut self, at: u64) -> Result<(), InspectError> {
+        self.left = self.left.checked_sub(1).ok_or_else(|| match self.limit {
+            Some(most) => InspectError::TooManyPages(most),
+            None => InspectError::DamagedPage(at),
+        })?;
+        Ok(())
+    }
+}
+
+/// Reads the header of each page of a chunk.
 fn headers(
     chunk: &ColumnChunkMetaData,
     file: &File,
-    left: &mut u64,
+    budget: &mut Budget,
 ) -> Result<Vec<PageReport>, InspectError> {
     let (start, bytes) = chunk.byte_range();
-    // Some writers state 0 as the place of a dictionary that there is not.
+    // Some writers write 0 as the dictionary offset of a chunk without a dictionary.
     let first = u64::try_from(chunk.data_page_offset()).unwrap_or(0);
     let mut at = if start == 0 { first } else { start };
     let end = at.saturating_add(bytes);
     let mut pages = Vec::new();
     while at < end {
         let damaged = || InspectError::DamagedPage(at);
-        *left = left.checked_sub(1).ok_or_else(damaged)?;
+        budget.take(at)?;
         let (header, header_bytes) = read_header(file, at, end)?;
         let stored = header_bytes as u64 + header.stored_bytes;
         if stored > end - at {
@@ -108,7 +136,7 @@ fn headers(
     Ok(pages)
 }
 
-/// Reads the header at this place, which ends before `end`, and its length.
+/// Reads the header at offset `at`, which ends before `end`. Returns it with its length.
 fn read_header(file: &File, at: u64, end: u64) -> Result<(Header, usize), InspectError> {
     let most = usize::try_from(end - at).unwrap_or(usize::MAX).min(MOST_BYTES);
     let mut size = FIRST_BYTES.min(most);
@@ -124,7 +152,7 @@ fn read_header(file: &File, at: u64, end: u64) -> Result<(Header, usize), Inspec
         if let Ok(header) = Header::read(&mut reader) {
             return Ok((header, size - reader.bytes.len()));
         }
-        // It may be longer than what was read of it.
+        // The header may be longer than the bytes read so far.
         if size == most {
             return Err(InspectError::DamagedPage(at));
         }
@@ -136,7 +164,7 @@ fn is_data(page: &PageReport) -> bool {
     page.page_type.starts_with("DATA_PAGE")
 }
 
-/// Says of each data page which rows it has: by the offset index, else by the headers as far as they tell.
+/// Sets the rows of each data page, from the offset index if there is one, else from the headers where they state them.
 fn place_rows(
     pages: &mut [PageReport],
     chunk: &ColumnChunkMetaData,
@@ -166,7 +194,7 @@ fn place_rows(
     }
 }
 
-/// Adds what the column index says of each data page.
+/// Adds the null counts and bounds of data pages, from the column index.
 fn add_bounds(pages: &mut [PageReport], indexes: &RowGroupPageIndex, column: usize, meaning: &Meaning) {
     let Some(index) = indexes.column_index(column) else {
         return;
@@ -197,7 +225,7 @@ impl Header {
     fn read(reader: &mut Reader<'_>) -> Result<Self, ParquetError> {
         let (mut page_type, mut plain, mut stored) = (None, None, None);
         let mut checksum = false;
-        let mut of_type = OfType::default();
+        let (mut data, mut dictionary, mut data_v2) = (None, None, None);
         let mut last = 0;
         while let Some((id, kind)) = reader.field(last)? {
             last = id;
@@ -205,8 +233,9 @@ impl Header {
                 (1, I32) => page_type = Some(reader.zigzag()?),
                 (2, I32) => plain = u64::try_from(reader.zigzag()?).ok(),
                 (3, I32) => stored = u64::try_from(reader.zigzag()?).ok(),
-                (5 | 7, STRUCT) => of_type = OfType::read(reader, [1, 2, 0, 0])?,
-                (8, STRUCT) => of_type = OfType::read(reader, [1, 4, 2, 3])?,
+                (5, STRUCT) => data = Some(OfType::read(reader, [1, 2, 0, 0])?),
+                (7, STRUCT) => dictionary = Some(OfType::read(reader, [1, 2, 0, 0])?),
+                (8, STRUCT) => data_v2 = Some(OfType::read(reader, [1, 4, 2, 3])?),
                 (id, kind) => {
                     checksum |= id == 4;
                     reader.skip(kind, Kind::Other, MOST_SKIPPED_LEVELS)?;
@@ -214,8 +243,16 @@ impl Header {
             }
         }
         let missing = || ParquetError::General("a page header lacks a field".to_owned());
+        let page_type = page_type.ok_or_else(missing)?;
+        let whole = |header: Option<OfType>| header.filter(OfType::has_values).ok_or_else(missing);
+        let of_type = match page_type {
+            0 => whole(data)?,
+            2 => whole(dictionary)?,
+            3 => whole(data_v2.filter(OfType::has_rows))?,
+            _ => OfType::default(),
+        };
         Ok(Self {
-            page_type: named(page_type.ok_or_else(missing)?, &PAGE_TYPES),
+            page_type: named(page_type, &PAGE_TYPES),
             encoding: of_type.encoding.map(|encoding| named(encoding, &ENCODINGS)),
             stored_bytes: stored.ok_or_else(missing)?,
             plain_bytes: plain.ok_or_else(missing)?,
@@ -232,7 +269,7 @@ fn named(number: i64, names: &[&str]) -> String {
     name.map_or_else(|| number.to_string(), |name| (*name).to_owned())
 }
 
-/// What the header of each type of page has, under numbers of its own.
+/// The fields that headers of all page types have, under different ids.
 #[derive(Default)]
 struct OfType {
     values: Option<i64>,
@@ -242,8 +279,7 @@ struct OfType {
 }
 
 impl OfType {
-    /// Reads the header of one type of page, given the numbers of its fields in the order of those here; 0 for one that
-    /// the type does not have.
+    /// Reads the header of one page type, given the ids of these fields in it; 0 for a field that the type lacks.
     fn read(
         reader: &mut Reader<'_>,
         [values, encoding, nulls, rows]: [i16; 4],
@@ -266,5 +302,32 @@ impl OfType {
             }
         }
         Ok(found)
+    }
+
+    fn has_values(&self) -> bool {
+        self.values.is_some_and(|values| values >= 0) && self.encoding.is_some()
+    }
+
+    fn has_rows(&self) -> bool {
+        self.rows.is_some() && self.nulls.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_has_no_more_pages_than_its_limit() {
+        let mut budget = Budget::new(100 * FEWEST_BYTES, 2);
+        assert!(budget.take(4).is_ok() && budget.take(12).is_ok());
+        assert!(matches!(budget.take(20), Err(InspectError::TooManyPages(2))));
+    }
+
+    #[test]
+    fn pages_that_a_file_has_no_bytes_for_are_damage() {
+        let mut budget = Budget::new(2 * FEWEST_BYTES, 100);
+        assert!(budget.take(4).is_ok() && budget.take(12).is_ok());
+        assert!(matches!(budget.take(20), Err(InspectError::DamagedPage(20))));
     }
 }

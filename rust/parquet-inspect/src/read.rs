@@ -212,7 +212,7 @@ fn column_chunk(
     let node = descriptor.self_type().get_basic_info();
     ColumnChunkReport {
         path: chunk.column_path().string(),
-        // A negative one is none, as other readers have it.
+        // Readers take a negative id for none.
         field_id: node.has_id().then(|| node.id()).filter(|id| *id >= 0),
         max_definition_level: descriptor.max_def_level(),
         max_repetition_level: descriptor.max_rep_level(),

@@ -69,9 +69,9 @@ pub struct ColumnChunkReport {
     pub path: String,
     /// The field id of its schema node.
     pub field_id: Option<i32>,
-    /// The most definition levels: those of optional and repeated nodes above a value.
+    /// The maximum definition level.
     pub max_definition_level: i16,
-    /// The most repetition levels: those of repeated nodes above a value.
+    /// The maximum repetition level.
     pub max_repetition_level: i16,
     /// Type of the stored values.
     pub physical_type: String,
@@ -113,7 +113,7 @@ pub struct ColumnChunkReport {
     pub bloom_filter: bool,
     /// Size of the bloom filter, if the writer recorded it.
     pub bloom_filter_bytes: Option<i32>,
-    /// Its pages, where they were asked for and are not encrypted.
+    /// Its pages, if they were requested and are not encrypted.
     pub pages: Option<Vec<PageReport>>,
 }
 
@@ -124,7 +124,7 @@ pub struct PageReport {
     pub page_type: String,
     /// Encoding of its values; none for a page without values.
     pub encoding: Option<String>,
-    /// Place of its header in the file.
+    /// Offset of its header in the file.
     pub offset: u64,
     /// The page and its header as they are stored.
     pub compressed_bytes: u64,
@@ -134,11 +134,11 @@ pub struct PageReport {
     pub checksum: bool,
     /// Values, nulls included; for a nested column, one for each level entry.
     pub values: i64,
-    /// The first row in it, counted from the first of the row group, if that can be told.
+    /// The first row of the page, counted from the start of the row group, if known.
     pub first_row: Option<i64>,
-    /// Rows that begin in it, if that can be told.
+    /// Rows that begin in the page, if known.
     pub rows: Option<i64>,
-    /// Nulls, if the column index or the header tells.
+    /// Nulls, if the column index or the header counts them.
     pub nulls: Option<i64>,
     /// The smallest value, written by its logical type, if the column index has it.
     pub min: Option<String>,

@@ -104,6 +104,28 @@ fn a_whole_file_is_reported() {
 }
 
 #[test]
+fn a_page_needs_the_header_of_its_type() {
+    const I32_FIELD: u8 = 0x15;
+    let content = parquet_file();
+    let report = inspect_bytes(&content).unwrap();
+    let columns = report.row_groups.iter().flat_map(|group| &group.columns);
+    for page in columns.flat_map(|column| column.pages.iter().flatten()) {
+        let at = usize::try_from(page.offset).unwrap();
+        assert_eq!(content[at], I32_FIELD);
+        // The types as zigzag numbers: DATA_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2.
+        for page_type in [0, 4, 6].into_iter().filter(|other| *other != content[at + 1]) {
+            let mut damaged = content.clone();
+            damaged[at + 1] = page_type;
+            let found = inspect_bytes(&damaged);
+            assert!(
+                matches!(found, Err(InspectError::DamagedPage(place)) if place == page.offset),
+                "{found:?}"
+            );
+        }
+    }
+}
+
+#[test]
 fn what_is_not_parquet_is_named() {
     let content = parquet_file();
     assert!(matches!(inspect_bytes(b""), Err(InspectError::Empty)));

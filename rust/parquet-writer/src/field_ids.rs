@@ -1,9 +1,9 @@
-//! Parquet field ids that an option gives, over those that come with the Arrow schema.
+//! The option `field_ids`: Parquet field ids, which override those of the Arrow schema.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
 
 use crate::error::{Result, WriteError};
@@ -12,7 +12,7 @@ use crate::names::{ambiguous, is_path, missing};
 use crate::options::check_keys;
 use crate::stored_schema::with_fields;
 
-/// Checks field ids without the schema: each is that of one column.
+/// Checks what needs no schema: ids are not negative, and no two columns have the same.
 pub(crate) fn checked(columns: Vec<(Vec<String>, i64)>) -> Result<Vec<(Vec<String>, i32)>> {
     check_keys("field_ids", &columns)?;
     let mut named: HashMap<i32, String> = HashMap::new();
@@ -33,7 +33,7 @@ pub(crate) fn checked(columns: Vec<(Vec<String>, i64)>) -> Result<Vec<(Vec<Strin
     checked.collect()
 }
 
-/// The refusal of a field id that two columns would have.
+/// The error for a field id that two columns would have.
 fn doubled(id: i32, first: &str, second: &str) -> WriteError {
     WriteError::option(
         "field_ids",
@@ -43,36 +43,28 @@ fn doubled(id: i32, first: &str, second: &str) -> WriteError {
     )
 }
 
-/// The schema with these ids in the metadata of its fields. Fields that are not named keep the id that they have.
+/// The schema with these ids in the metadata of its fields. Other fields keep their ids.
 ///
 /// # Errors
-/// [`WriteError::Option`] when a path is that of no field, or of several, or when two fields would have one id.
+/// [`WriteError::Option`] if a path names no field or several, or if two fields would have the same id.
 pub(crate) fn given(stored: SchemaRef, ids: &[(Vec<String>, i32)]) -> Result<SchemaRef> {
     if ids.is_empty() {
         return Ok(stored);
     }
-    let mut paths = Vec::new();
-    for field in stored.fields() {
-        find_paths(field, &[field.name()], &mut paths);
-    }
-    let chosen = chosen(&paths, ids)?;
-    let mut left = chosen.into_iter();
+    let paths: Vec<Vec<String>> = nodes(stored.fields()).into_iter().map(|node| node.path).collect();
+    let mut chosen = chosen(&paths, ids)?.into_iter();
     let fields = stored.fields().iter();
-    let fields: Vec<_> = fields.map(|field| numbered(field, true, &mut left)).collect();
-    let mut found = Vec::new();
-    for field in &fields {
-        find_ids(field, true, &mut found);
-    }
-    check_unique(&paths, &found)?;
+    let fields: Fields = fields.map(|field| numbered(field, true, &mut chosen)).collect();
+    check_unique(&nodes(&fields))?;
     Ok(Arc::new(Schema::new_with_metadata(
         fields,
         stored.metadata().clone(),
     )))
 }
 
-/// The id of each path that has one in the option.
+/// The id that the option gives to each path, if any.
 fn chosen(paths: &[Vec<String>], ids: &[(Vec<String>, i32)]) -> Result<Vec<Option<i32>>> {
-    // Wide tables name all of their columns.
+    // The option may name every column of a wide table, so each is looked up by its path.
     let mut places: HashMap<String, Vec<usize>> = HashMap::new();
     for (place, path) in paths.iter().enumerate() {
         places.entry(path.join(".")).or_default().push(place);
@@ -101,9 +93,15 @@ fn chosen(paths: &[Vec<String>], ids: &[(Vec<String>, i32)]) -> Result<Vec<Optio
     Ok(chosen)
 }
 
-fn check_unique(paths: &[Vec<String>], found: &[Option<i32>]) -> Result<()> {
+/// A node of the Parquet schema that may have an id: all but the repeated groups of lists and maps.
+struct Node {
+    path: Vec<String>,
+    id: Option<i32>,
+}
+
+fn check_unique(nodes: &[Node]) -> Result<()> {
     let mut named: HashMap<i32, &[String]> = HashMap::new();
-    for (path, id) in paths.iter().zip(found) {
+    for Node { path, id } in nodes {
         let Some(id) = id else { continue };
         if let Some(other) = named.insert(*id, path) {
             return Err(doubled(*id, &other.join("."), &path.join(".")));
@@ -112,14 +110,26 @@ fn check_unique(paths: &[Vec<String>], found: &[Option<i32>]) -> Result<()> {
     Ok(())
 }
 
-/// Collects Parquet's paths of a field and of those in it, but for the repeated groups of lists and maps, which have no
-/// ids.
-fn find_paths(field: &Field, path: &[&str], found: &mut Vec<Vec<String>>) {
-    found.push(path.iter().map(|part| (*part).to_owned()).collect());
+/// The nodes of these fields, each before those that are nested in it.
+fn nodes(fields: &Fields) -> Vec<Node> {
+    let mut found = Vec::new();
+    for field in fields {
+        find_nodes(field, &[field.name()], &mut found);
+    }
+    found
+}
+
+fn find_nodes(field: &Field, path: &[&str], found: &mut Vec<Node>) {
+    let id = field.metadata().get(PARQUET_FIELD_ID_META_KEY);
+    found.push(Node {
+        path: path.iter().map(|part| (*part).to_owned()).collect(),
+        // Readers take a negative id for none.
+        id: id.and_then(|id| id.parse().ok()).filter(|id| *id >= 0),
+    });
     match (field.data_type(), element_field(field.data_type())) {
         (DataType::Struct(fields), _) => {
             for field in fields {
-                find_paths(field, &[path, &[field.name()]].concat(), found);
+                find_nodes(field, &[path, &[field.name()]].concat(), found);
             }
         }
         (DataType::Map(_, _), Some(entries)) => {
@@ -127,15 +137,15 @@ fn find_paths(field: &Field, path: &[&str], found: &mut Vec<Vec<String>>) {
                 return;
             };
             for (field, name) in fields.iter().zip(["key", "value"]) {
-                find_paths(field, &[path, &["key_value", name]].concat(), found);
+                find_nodes(field, &[path, &["key_value", name]].concat(), found);
             }
         }
-        (_, Some(element)) => find_paths(element, &[path, &["list", "element"]].concat(), found),
+        (_, Some(element)) => find_nodes(element, &[path, &["list", "element"]].concat(), found),
         _ => {}
     }
 }
 
-/// The field with the next id, and those in it with the ids that follow. The entries of a map take none.
+/// The field with the next id, and its nested fields with the ids after it. The entries of a map are no [`Node`].
 fn numbered(field: &FieldRef, takes_id: bool, ids: &mut dyn Iterator<Item = Option<i32>>) -> FieldRef {
     let id = if takes_id { ids.next().flatten() } else { None };
     let are_entries = matches!(field.data_type(), DataType::Map(_, _));
@@ -150,19 +160,4 @@ fn numbered(field: &FieldRef, takes_id: bool, ids: &mut dyn Iterator<Item = Opti
         field.metadata_mut().insert(key, id.to_string());
     }
     Arc::new(field)
-}
-
-/// Collects the ids of a field and of those in it, in the order of their paths.
-fn find_ids(field: &Field, takes_id: bool, found: &mut Vec<Option<i32>>) {
-    if takes_id {
-        let id = field.metadata().get(PARQUET_FIELD_ID_META_KEY);
-        // A negative one is none, as readers have it.
-        found.push(id.and_then(|id| id.parse().ok()).filter(|id| *id >= 0));
-    }
-    let are_entries = matches!(field.data_type(), DataType::Map(_, _));
-    match (field.data_type(), element_field(field.data_type())) {
-        (DataType::Struct(fields), _) => fields.iter().for_each(|field| find_ids(field, true, found)),
-        (_, Some(element)) => find_ids(element, !are_entries, found),
-        _ => {}
-    }
 }

@@ -28,7 +28,7 @@ impl Fit {
     /// [`crate::WriteError::Schema`] names the column that Parquet cannot hold, [`crate::WriteError::Option`] says
     /// that a limit is too small for so many columns.
     pub fn new(schema: SchemaRef, options: &WriterOptions) -> Result<Self> {
-        // Rows do not depend on field ids, and a file may lack the columns that they are checked with.
+        // Field ids do not decide whether rows fit, and rows may lack columns that the option names.
         let schema = FileSchema::new(schema, options.timestamps, options.compatibility, &[])?;
         options.for_leaves(&choose::codecs(&schema.parquet, &options.compression)?)?;
         Ok(Self {

@@ -34,9 +34,8 @@ pub(crate) struct FileSchema {
 }
 
 impl FileSchema {
-    /// # Errors
-    /// [`WriteError::Schema`] names the column that Parquet cannot hold and says why, [`WriteError::Option`] a field
-    /// id that no column or more than one would have.
+    /// # Errors [`WriteError::Schema`] names the column that Parquet cannot hold and says why; [`WriteError::Option`]
+    /// if a field id is for no column, or for more than one.
     pub fn new(
         declared: SchemaRef,
         timestamps: Timestamps,

@@ -104,7 +104,8 @@ impl<'de> Visitor<'de> for LineVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> std::result::Result<Line, A::Error> {
         let mut action = None;
         while let Some(name) = fields.next_key::<String>()? {
-            // Readers disagree on which of two counts. `commitInfo` changes nothing of the table.
+            // Readers disagree on which of two actions counts. A `commitInfo` does not change the table, so it may be
+            // beside another action.
             match (fields.next_value_seed(Named(&name))?, &action) {
                 (None | Some(Action::CommitInfo(_)), Some(_)) | (None, None) => {}
                 (found, None | Some(Action::CommitInfo(_))) => action = found,

@@ -248,7 +248,7 @@ fn check_named(head: &Head, schema: &SchemaRef, named: &BTreeSet<String>) -> Res
     Ok(())
 }
 
-/// Refuses structs that lack fields of the table's: rows that match would lose what they have there.
+/// Refuses source structs without a field of the table's struct, which would become null in matching rows.
 fn check_whole(head: &Head, given: &Schema) -> Result<()> {
     for field in given.fields() {
         let name = field.name();
@@ -258,7 +258,7 @@ fn check_whole(head: &Head, given: &Schema) -> Result<()> {
             return Err(TableError::column(
                 &path,
                 format!(
-                    "the source has no field {path:?}, and rows that match would lose theirs: give the field, too"
+                    "the source has no field {path:?}, which would become null in matching rows: add the field to it"
                 ),
             ));
         }

@@ -1,4 +1,4 @@
-//! A table's folder that counts what is read of it, and lets a test come between.
+//! A table's folder that counts reads, and runs a test's hooks between calls.
 #![allow(dead_code, reason = "each test uses a part")]
 
 use std::ffi::OsString;
@@ -22,42 +22,42 @@ use delta_table::{
 use parquet_writer::sink::Sink;
 use parquet_writer::{OptionInput, WriteError, WriterOptions};
 
-/// A file that every reading of a whole table begins with.
+/// The file that is read first when a table is opened.
 pub const HINT: &str = "_delta_log/_last_checkpoint";
 
-/// What another process does at a moment of a test.
+/// What another process does in the middle of a call.
 pub type Hook = Box<dyn FnOnce() + Send>;
 
 fn call(hook: &Mutex<Option<Hook>>) {
-    // It may set the next one.
+    // A hook may set the next one, so the lock is released first.
     let hook = hook.lock().unwrap().take();
     if let Some(hook) = hook {
         hook();
     }
 }
 
-/// A folder that counts the files that are read, and may hold up who reads a table.
+/// A folder that counts reads, and can block the opening of tables.
 pub struct Counted {
     folder: Folder,
     pub read: Mutex<Vec<(String, usize)>>,
-    /// The files among them that were read at once.
+    /// The files that were read as a whole.
     pub whole: Mutex<Vec<String>>,
     is_held: Mutex<bool>,
-    bell: Condvar,
-    /// Called once, by who reads the table next.
+    released: Condvar,
+    /// Called once, when a table is opened next.
     pub meanwhile: Mutex<Option<Hook>>,
     /// Called once, before the next file is replaced.
     pub before_replacing: Mutex<Option<Hook>>,
-    /// Called once, before a checkpoint's file is looked at.
+    /// Called once, before the size of a checkpoint's file is read.
     pub before_checkpoint: Mutex<Option<Hook>>,
     pub believes_for: Mutex<Duration>,
     /// True if checkpoints change while they are read in ranges.
     pub is_torn: AtomicBool,
     /// True if nothing can be read.
     pub is_silent: AtomicBool,
-    /// The number of marks that were asked for, where each differs from the last.
+    /// The number of marks so far, if each is to differ from the last.
     pub unsteady: Option<AtomicU64>,
-    /// The versions that were made to survive a crash.
+    /// The ranges of versions that were synced.
     pub synced: Arc<Mutex<Vec<(i64, i64)>>>,
 }
 
@@ -68,7 +68,7 @@ impl Counted {
             read: Mutex::default(),
             whole: Mutex::default(),
             is_held: Mutex::default(),
-            bell: Condvar::new(),
+            released: Condvar::new(),
             meanwhile: Mutex::default(),
             before_replacing: Mutex::default(),
             before_checkpoint: Mutex::default(),
@@ -85,13 +85,13 @@ impl Counted {
         self.whole.lock().unwrap().clear();
     }
 
-    /// The number of files that were read since, and their bytes.
+    /// The number of reads since, and their bytes.
     pub fn counts(&self) -> (usize, usize) {
         let read = self.read.lock().unwrap();
         (read.len(), read.iter().map(|(_, bytes)| bytes).sum())
     }
 
-    /// The number of times that a table was read.
+    /// How often a table was opened.
     pub fn loads(&self) -> usize {
         let read = self.read.lock().unwrap();
         read.iter().filter(|(name, _)| name == HINT).count()
@@ -99,7 +99,7 @@ impl Counted {
 
     pub fn hold(&self, is_held: bool) {
         *self.is_held.lock().unwrap() = is_held;
-        self.bell.notify_all();
+        self.released.notify_all();
     }
 }
 
@@ -135,9 +135,13 @@ impl Place for Counted {
         if name == HINT {
             call(&self.meanwhile);
             let held = self.is_held.lock().unwrap();
-            // A test that failed must not wait for ever.
+            // A failed test must not hang.
             let limit = Duration::from_secs(60);
-            drop(self.bell.wait_timeout_while(held, limit, |held| *held).unwrap());
+            drop(
+                self.released
+                    .wait_timeout_while(held, limit, |held| *held)
+                    .unwrap(),
+            );
             if self.is_silent.load(Ordering::Acquire) {
                 return Err(StoreError::transient("no answer").into());
             }
@@ -218,7 +222,7 @@ impl Place for Counted {
     }
 }
 
-/// A file that replaces none, as object stores have it.
+/// A file that must not replace another, as on object stores.
 struct New {
     path: PathBuf,
     sink: Box<dyn Sink>,
@@ -247,7 +251,7 @@ impl Sink for New {
     }
 }
 
-/// A log that counts what is synced.
+/// A log that records which versions are synced.
 struct Syncing {
     inner: Arc<dyn LogStore>,
     synced: Arc<Mutex<Vec<(i64, i64)>>>,
@@ -318,7 +322,7 @@ pub fn version_path(root: &Path, version: i64) -> PathBuf {
     root.join(format!("_delta_log/{version:020}.json"))
 }
 
-/// Writes a version that adds so many files, as another writer might.
+/// Writes a version with `files` adds, as another writer would.
 pub fn add_files(root: &Path, version: i64, files: usize) {
     let mut lines = String::new();
     for number in 0..files {

@@ -770,7 +770,7 @@ impl DeltaTable {
 }
 
 impl DeltaTable {
-    /// Runs a commit without the GIL. Whatever became of it, the table is read again before the caller decides anew.
+    /// Runs a commit without the GIL. Whatever its outcome, the caller's next read sees the newest version.
     fn committed<T: Send>(
         &self,
         py: Python<'_>,

@@ -1,17 +1,17 @@
-//! Structs that grow: fields that rows bring and those that they lack, at any depth of a type.
+//! Schema evolution of nested types: struct fields that a schema gains, and fields that rows or files lack.
 
 use crate::schema::{Column, Kind};
 
 impl Kind {
-    /// This type with the fields that structs of `other` have and it lacks, behind its own; none where a value of
-    /// `other` is not one of it otherwise.
+    /// This type, with the fields that only structs of `other` have appended to its own structs. None if the types
+    /// differ in anything else that would change a value.
     pub(crate) fn merged(&self, other: &Self) -> Option<Self> {
         Some(match (self, other) {
             (Self::Struct(known), Self::Struct(given)) => Self::Struct(merged_fields(known, given)?),
             (Self::Array(known, nullable), Self::Array(given, _)) => {
                 Self::Array(Box::new(known.merged(given)?), *nullable)
             }
-            // Keys tell entries apart: they stay as they are.
+            // A new field would change which keys are equal, so the types of keys do not evolve.
             (Self::Map(key, known, nullable), Self::Map(given_key, given, _)) if key.holds(given_key) => {
                 Self::Map(key.clone(), Box::new(known.merged(given)?), *nullable)
             }
@@ -20,23 +20,23 @@ impl Kind {
         })
     }
 
-    /// Returns true if it is `other`, or `other` with more fields in its structs: a reader finds null in these where a
-    /// file lacks them.
-    pub(crate) fn is_grown_from(&self, other: &Self) -> bool {
+    /// Returns true if this type is `other`, possibly with more nullable fields in its structs. Readers return null for
+    /// fields that a file lacks.
+    pub(crate) fn is_evolved_from(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Struct(now), Self::Struct(before)) => {
                 let has_all = before.iter().all(|field| named(now, field).is_some());
                 has_all
                     && now.iter().all(|field| match named(before, field) {
-                        Some(before) => field.is_grown_from(before),
+                        Some(before) => field.is_evolved_from(before),
                         None => field.nullable,
                     })
             }
             (Self::Array(now, nullable), Self::Array(before, was_nullable)) => {
-                (*nullable || !was_nullable) && now.is_grown_from(before)
+                (*nullable || !was_nullable) && now.is_evolved_from(before)
             }
             (Self::Map(key, now, nullable), Self::Map(key_before, before, was_nullable)) => {
-                key == key_before && (*nullable || !was_nullable) && now.is_grown_from(before)
+                key == key_before && (*nullable || !was_nullable) && now.is_evolved_from(before)
             }
             _ => self == other,
         }
@@ -44,12 +44,12 @@ impl Kind {
 }
 
 impl Column {
-    /// Returns true if a file may have this column as `other`.
-    pub(crate) fn is_grown_from(&self, other: &Self) -> bool {
-        (self.nullable || !other.nullable) && self.kind.is_grown_from(&other.kind)
+    /// Returns true if files written with the column `other` can be read as this column.
+    pub(crate) fn is_evolved_from(&self, other: &Self) -> bool {
+        (self.nullable || !other.nullable) && self.kind.is_evolved_from(&other.kind)
     }
 
-    /// The column for rows of a table that have none of it.
+    /// The column as it is added to a table: nullable, since rows that are there have no value in it.
     pub(crate) fn for_older_rows(&self) -> Self {
         Self {
             nullable: true,
@@ -58,7 +58,8 @@ impl Column {
     }
 }
 
-/// Returns true if structs with the fields `known` can hold those with the fields `given`, in any order.
+/// Returns true if a struct with the fields `known` can hold every value of a struct with the fields `given`, whatever
+/// their order.
 pub(crate) fn hold(known: &[Column], given: &[Column]) -> bool {
     given.iter().all(|field| named(known, field).is_some())
         && known.iter().all(|field| match named(given, field) {

@@ -1,8 +1,8 @@
-//! Versions by time: the newest one that was there at a moment.
+//! Time travel: the version that was the newest at a time.
 //!
-//! The time of a version is its in-commit timestamp where the table has them, and else the modification time of its
-//! file, made to rise from version to version ("In-Commit Timestamps" in Delta's PROTOCOL.md). Where they began in the
-//! middle of the table, the versions before have the times of their files.
+//! The time of a version is its in-commit timestamp if the table has them, and otherwise the modification time of its
+//! file, adjusted to rise from version to version ("In-Commit Timestamps" in Delta's PROTOCOL.md). If they were enabled
+//! on an existing table, its earlier versions have the times of their files.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -17,10 +17,10 @@ use crate::log_dir::LogDir;
 use crate::properties::{IN_COMMIT_TIMESTAMPS, IN_COMMIT_TIMESTAMPS_FROM};
 use crate::table::Table;
 
-/// The times of the versions that a log still has, in milliseconds since the epoch.
+/// The times of the versions that are still in the log, in milliseconds since the epoch.
 struct Times<'a> {
     log: &'a LogDir,
-    /// Those of the files, for versions without in-commit timestamps.
+    /// The times of files, for versions without in-commit timestamps.
     of_files: BTreeMap<Version, i64>,
     versions: RangeInclusive<Version>,
     /// The first version with an in-commit timestamp.
@@ -31,7 +31,7 @@ impl<'a> Times<'a> {
     fn of(log: &'a LogDir, head: &Head) -> Result<Self> {
         let first = log.first_with_changes()?.ok_or_else(|| {
             TableError::NoSuchVersion(
-                "the log has a checkpoint and no version after it, so that no version has a time: give its number"
+                "the log has a checkpoint and no version after it, so no version has a time: give a version's number"
                     .to_owned(),
             )
         })?;
@@ -58,7 +58,7 @@ impl<'a> Times<'a> {
         if version < self.in_commit_from {
             return self.of_files.get(&version).copied().ok_or_else(|| {
                 TableError::unsupported(
-                    "the store does not tell when the table's versions were written: give the number of a version",
+                    "the store does not report when the table's versions were written: give a version's number",
                 )
             });
         }
@@ -70,13 +70,13 @@ impl<'a> Times<'a> {
         in_commit_timestamp(self.log, version, &body)?.ok_or_else(|| {
             let file = self.log.shown(&version_file(version));
             TableError::Malformed(format!(
-                "{}: it has no inCommitTimestamp, and the table has {IN_COMMIT_TIMESTAMPS}=true",
+                "{}: its commitInfo has no inCommitTimestamp, although the table has {IN_COMMIT_TIMESTAMPS}=true",
                 file.display()
             ))
         })
     }
 
-    /// The newest version of a range that is not after `time`, by halving: times rise.
+    /// The newest version of a range that is not after `time`, by binary search: times rise.
     fn last_by(&self, time: i64, range: RangeInclusive<Version>) -> Result<Option<Version>> {
         let (mut from, mut to) = range.into_inner();
         let mut found = None;
@@ -95,19 +95,20 @@ impl<'a> Times<'a> {
     /// The newest version at a time, as delta-spark finds it.
     fn version_at(&self, time: i64) -> Result<Version> {
         let (first, newest) = (*self.versions.start(), *self.versions.end());
-        // In-commit timestamps and the times of files are of different clocks.
+        // In-commit timestamps and the times of files come from different clocks.
         let found = match self.last_by(time, first.max(self.in_commit_from)..=newest)? {
             None => self.last_by(time, first..=newest.min(self.in_commit_from.saturating_sub(1)))?,
             found => found,
         };
         let Some(version) = found else {
             let cleaned_up = if first > 0 {
-                ": the versions before were cleaned up"
+                "; earlier ones were cleaned up"
             } else {
                 ""
             };
             return Err(TableError::NoSuchVersion(format!(
-                "the table has no version at {}: the first one that can be read is {first}, of {}{cleaned_up}",
+                "the table has no version as old as {}: the first one that can be read is version {first}, written at \
+                 {}{cleaned_up}",
                 shown(time),
                 shown(self.of_version(first)?)
             )));
@@ -115,8 +116,7 @@ impl<'a> Times<'a> {
         let written = self.of_version(version)?;
         if version == newest && written < time {
             return Err(TableError::NoSuchVersion(format!(
-                "{} is after the newest version {newest}, of {}: which version will have been the newest then is not \
-                 known yet",
+                "{} is after the newest version {newest}, written at {}: leave the time out to read the newest version",
                 shown(time),
                 shown(written)
             )));
@@ -125,7 +125,7 @@ impl<'a> Times<'a> {
     }
 }
 
-/// A time for people.
+/// A time as an error shows it.
 fn shown(millis: i64) -> String {
     DateTime::from_timestamp_millis(millis).map_or_else(
         || format!("{millis} ms since the epoch"),
@@ -136,9 +136,8 @@ fn shown(millis: i64) -> String {
 impl Table {
     /// The version that was the newest at a time, in milliseconds since the epoch.
     ///
-    /// # Errors
-    /// [`TableError::NoSuchVersion`] when the time is before the first version that can be read, or after the newest
-    /// one; [`delta_commit::CommitError::Unsupported`] when the store does not tell times.
+    /// # Errors [`TableError::NoSuchVersion`] if the time is before the first version that can be read, or after the
+    /// newest one; [`delta_commit::CommitError::Unsupported`] if the store does not report when files were written.
     pub fn version_at(&self, time: i64) -> Result<Version> {
         let shared = self.shared()?;
         let head = shared.refresh(&mut shared.looking())?;

@@ -1,0 +1,150 @@
+//! Incremental checkpoints: the entries of the previous checkpoint, updated by the versions after it.
+//!
+//! A version adds a few files to a table that may have very many, each with kilobytes of statistics. Only the versions
+//! after the previous checkpoint are held in memory. Its own entries are copied from file to file a batch at a time,
+//! unless a later version added or removed the same file.
+
+use std::sync::Arc;
+
+use arrow_array::{BooleanArray, RecordBatch};
+use arrow_schema::{ArrowError, SchemaRef};
+use arrow_select::filter::filter_record_batch;
+use delta_commit::Version;
+use delta_commit::actions::Action;
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+
+use crate::checkpoint;
+use crate::data_file::{DataFile, load_footer, table_error};
+use crate::error::{Result, TableError};
+use crate::head::is_of_files;
+use crate::log_dir::{LogDir, Replaying};
+use crate::snapshot::{Contents, Replay, Snapshot, key};
+
+/// A table with the files of the versions after a checkpoint alone.
+pub(crate) struct Since {
+    /// The table. Its files and tombstones are those of the versions after the checkpoint.
+    pub snapshot: Arc<Snapshot>,
+    /// The names of the checkpoint's files in the log. Empty if the log was read from its first version.
+    pub base: Vec<String>,
+}
+
+/// The replay of the versions after a checkpoint.
+pub(crate) struct SinceReplay {
+    replay: Replay,
+    base: Vec<String>,
+}
+
+impl Replaying for SinceReplay {
+    type Done = Since;
+
+    const READ_AGAIN: bool = false;
+
+    fn new() -> Self {
+        Self {
+            replay: Replay::new(),
+            base: Vec::new(),
+        }
+    }
+
+    fn version(&self) -> Version {
+        self.replay.version()
+    }
+
+    fn has_head(&self) -> bool {
+        self.replay.has_head()
+    }
+
+    fn checkpoint(&mut self, log: &LogDir, name: &str, version: Version, changed_in: Version) -> Result<()> {
+        let mut actions = checkpoint::read_head(log, name)?;
+        actions.retain(|action| !is_of_files(action));
+        self.replay.take_checkpoint(version, changed_in, actions);
+        self.base.push(name.to_owned());
+        Ok(())
+    }
+
+    fn commit(&mut self, log: &LogDir, version: Version, body: &[u8]) -> Result<()> {
+        self.replay.commit(log, version, body)
+    }
+
+    fn finish(self) -> Result<Since> {
+        Ok(Since {
+            snapshot: Arc::new(self.replay.finish()?),
+            base: self.base,
+        })
+    }
+}
+
+/// A file of the previous checkpoint. It has the columns of the checkpoint that is being written.
+pub(crate) struct Base {
+    file: DataFile,
+    metadata: ArrowReaderMetadata,
+    shown: String,
+}
+
+impl Base {
+    /// Opens a checkpoint's file. Returns none if it has other columns, as the files of other writers may.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn open(log: &LogDir, name: &str, columns: &SchemaRef) -> Result<Option<Self>> {
+        if checkpoint::is_json(name) {
+            return Ok(None);
+        }
+        let shown = log.shown(name).display().to_string();
+        let failed = |error| table_error(&shown, error);
+        let Some(file) = log.open(name).map_err(failed)? else {
+            return Err(TableError::CheckpointGone(log.shown(name)));
+        };
+        let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+        let loaded = load_footer(&file, options.clone()).map_err(failed)?;
+        let options = options.with_schema(Arc::clone(columns));
+        let metadata = ArrowReaderMetadata::try_new(Arc::clone(loaded.metadata()), options);
+        Ok(metadata.ok().map(|metadata| Self {
+            file,
+            metadata,
+            shown,
+        }))
+    }
+
+    /// Calls back with the file's adds and removes, except those that `since` has a newer action for, and removes that
+    /// are not younger than `kept_since`.
+    ///
+    /// # Errors
+    /// Those of `take`; [`TableError::Malformed`] if the file cannot be read, or has a row that is not an action.
+    pub fn each(
+        &self,
+        since: &Contents,
+        kept_since: i64,
+        take: &mut dyn FnMut(RecordBatch) -> Result<()>,
+    ) -> Result<()> {
+        let malformed = |error: ArrowError| TableError::Malformed(format!("{}: {error}", self.shown));
+        let all = ProjectionMask::all();
+        checkpoint::each_batch(&self.file, &self.metadata, &all, &self.shown, |batch| {
+            let kept = self.kept(&batch, since, kept_since)?;
+            match kept.true_count() {
+                0 => Ok(()),
+                all if all == batch.num_rows() => take(batch),
+                _ => take(filter_record_batch(&batch, &kept).map_err(malformed)?),
+            }
+        })
+    }
+
+    /// The rows of a batch that the next checkpoint has, too. Each row is parsed, so that an entry which no reader
+    /// accepts is an error here as well, and is not copied.
+    fn kept(&self, batch: &RecordBatch, since: &Contents, kept_since: i64) -> Result<BooleanArray> {
+        let mut kept = Vec::with_capacity(batch.num_rows());
+        let parsed = checkpoint::each_action(batch, |action| {
+            kept.push(match action {
+                Some(Action::Add(add)) => !since.states(&key(&add.path, add.deletion_vector.as_ref())),
+                Some(Action::Remove(remove)) => {
+                    let is_young = remove.deletion_timestamp.is_none_or(|at| at > kept_since);
+                    is_young && !since.states(&key(&remove.path, remove.deletion_vector.as_ref()))
+                }
+                _ => false,
+            });
+        });
+        parsed.map_err(|error| TableError::Malformed(format!("{}: {error}", self.shown)))?;
+        Ok(BooleanArray::from(kept))
+    }
+}
