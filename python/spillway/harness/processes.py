@@ -8,6 +8,7 @@ import platform
 import re
 import signal
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any
 
@@ -31,16 +32,29 @@ def start(
         descriptors: What it inherits beside the standard ones.
         output: Where what it prints goes, and its errors.
         environment: Its whole environment; the parent's by default.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C came, and the process was killed.
     """
-    return subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=output,
-        stderr=output,
-        pass_fds=descriptors,
-        env=environment,
-        start_new_session=True,
-    )
+    # Ctrl-C interrupts only the main thread. There, between the fork and the return of `Popen`, it would
+    # leave a process that nobody knows.
+    with ThreadPoolExecutor(1) as thread:
+        started = thread.submit(
+            subprocess.Popen,
+            command,
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            pass_fds=descriptors,
+            env=environment,
+            start_new_session=True,
+        )
+        try:
+            return started.result()
+        except KeyboardInterrupt:
+            with started.result() as process:
+                kill_group(process)
+            raise
 
 
 def feed(process: subprocess.Popen[bytes], text: str) -> None:
