@@ -112,6 +112,15 @@ def test_a_chart_is_drawn_the_same_each_time_and_its_text_stays_text(tmp_path, c
     assert re.search(r"font-family: 'DejaVu Sans', .*sans-serif", text)
 
 
+def test_a_dark_page_replaces_all_colours_but_those_of_libraries(tmp_path, charts):
+    of_libraries = {style.colour.lower() for style in styles_of("abcdefgh", str, "a").values()} - {"#000000"}
+    for chart in charts.values():
+        style, drawing = (tmp_path / save(tmp_path, chart).path).read_text().split("</style>")
+        replaced = set(re.findall(r'\*="(?:fill|stroke): (#\w+)"', style))
+        assert set(re.findall(r"(?:fill|stroke): (#\w+)", drawing)) - of_libraries <= replaced, chart.name
+        assert "prefers-color-scheme: dark" in style
+
+
 @pytest.mark.parametrize("is_narrow", [False, True], ids=["wide", "narrow"])
 def test_no_text_covers_another_or_leaves_its_chart(charts, is_narrow):
     assert len(charts) >= 6

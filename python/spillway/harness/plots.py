@@ -34,6 +34,8 @@ _PEERS = ("#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#8C
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "p", "h", "<", ">")
 _DASHES = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)), (0, (3, 1, 1, 1, 1, 1)))
 _INK, _SOFT, _GRID = "#1c2127", "#59636e", "#d5dae0"
+# The colours on a dark page. Of the libraries' colours, only black needs another.
+_DARK = {"#ffffff": "#0d1117", "#000000": "#f0f6fc", _INK: "#e6edf3", _SOFT: "#9198a1", _GRID: "#3d444d"}
 _LOOK: dict[str, Any] = {
     "axes.edgecolor": _GRID,
     "axes.labelcolor": _SOFT,
@@ -194,8 +196,19 @@ def save(folder: Path, chart: Chart) -> Figure:
     plot = drawn(chart, is_narrow=False)
     with _look():
         _add_words(plot, wrap(chart.title, 88), wrap(chart.below, 132))
-    (folder / path).write_text(_svg(plot), encoding="utf-8")
+    (folder / path).write_text(_with_dark_colours(_svg(plot)), encoding="utf-8")
     return Figure(chart.title, path)
+
+
+def _with_dark_colours(svg: str) -> str:
+    """A picture that follows the colour scheme of the page that shows it, also as an image of a README."""
+    rules = [
+        f'[style*="{what}: {light}"] {{ {what}: {dark} !important }}'
+        for light, dark in _DARK.items()
+        for what in ("fill", "stroke")
+    ]
+    style = "\n   ".join(["@media (prefers-color-scheme: dark) {", *rules, "}"])
+    return svg.replace("</style>", f"\n   {style}\n  </style>", 1)
 
 
 def _add_words(plot: Plot, title: Sequence[str], below: Sequence[str]) -> None:
