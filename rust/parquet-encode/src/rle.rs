@@ -19,11 +19,19 @@ const RUN_VALUES: usize = 1 << 30;
 pub trait Symbol:
     Copy + Eq + Into<u32> + std::ops::BitXor<Output = Self> + std::ops::BitOr<Output = Self> + Default
 {
+    /// A value that is known to fit.
+    fn of(value: u32) -> Self;
+
     /// The values as 32-bit ones. `wide` has their length, and may be used as a buffer.
     fn widen<'a>(values: &'a [Self], wide: &'a mut [u32]) -> &'a [u32];
 }
 
 impl Symbol for u32 {
+    #[inline(always)]
+    fn of(value: u32) -> Self {
+        value
+    }
+
     #[inline(always)]
     fn widen<'a>(values: &'a [Self], _wide: &'a mut [u32]) -> &'a [u32] {
         values
@@ -33,6 +41,11 @@ impl Symbol for u32 {
 macro_rules! narrow_symbol {
     ($($ty:ty)+) => {$(
         impl Symbol for $ty {
+            #[inline(always)]
+            fn of(value: u32) -> Self {
+                value as Self
+            }
+
             #[inline(always)]
             fn widen<'a>(values: &'a [Self], wide: &'a mut [u32]) -> &'a [u32] {
                 for (wide, narrow) in wide.iter_mut().zip(values) {
@@ -44,6 +57,11 @@ macro_rules! narrow_symbol {
     )+};
 }
 narrow_symbol!(u8 u16);
+
+/// Values of any type as 32-bit ones.
+pub fn numbers<T: Symbol>(values: &[T]) -> impl Iterator<Item = u32> {
+    values.iter().map(|value| (*value).into())
+}
 
 /// The width of values up to `max`.
 #[must_use]
@@ -159,7 +177,7 @@ dispatch! {
 ///
 /// `Encodings.md`, "Dictionary Encoding (`PLAIN_DICTIONARY` = 2 and `RLE_DICTIONARY` = 8)". The width is that of
 /// [`index_width`] or more: a codec that counts bytes sees the indices as they are when each fills a byte or two.
-pub fn encode_indices_in(indices: &[u32], width: u8, out: &mut Vec<u8>) {
+pub fn encode_indices_in<T: Symbol>(indices: &[T], width: u8, out: &mut Vec<u8>) {
     out.push(width);
     encode(indices, width, out);
 }

@@ -1,7 +1,7 @@
 //! The dictionary of byte arrays and fixed-size binary.
 
 use super::keys::{Key, KeyMap, map_keys};
-use super::{BATCH, Limits, MOST_PROBES, Table, hash, rank};
+use super::{BATCH, Indices, Limits, MOST_PROBES, Table, hash, rank};
 use crate::byte_arrays::{ByteArrays, Head, head_of};
 use crate::cpu::dispatch;
 
@@ -115,7 +115,7 @@ impl ByteDictionary {
     /// # Panics
     ///
     /// If an index names no entry.
-    pub fn rank(&mut self, indices: &mut [u32], map: &mut KeyMap) {
+    pub fn rank(&mut self, indices: &mut Indices, map: &mut KeyMap) {
         let order = rank::by_frequency(indices, self.len());
         let (page, entries) = (std::mem::take(&mut self.page), self.entries.split_off(1));
         self.page.reserve(page.len());
@@ -138,7 +138,7 @@ impl ByteDictionary {
     /// Appends the index of each value, adding those that are new.
     ///
     /// Returns how many values were taken: fewer than there are when the next one would break a limit.
-    pub fn encode<V: ByteArrays>(&mut self, values: &V, indices: &mut Vec<u32>) -> usize {
+    pub fn encode<V: ByteArrays>(&mut self, values: &V, indices: &mut Indices) -> usize {
         encode(self, values, indices)
     }
 
@@ -155,7 +155,7 @@ impl ByteDictionary {
         keys: &[K],
         values: &V,
         map: &mut KeyMap,
-        indices: &mut Vec<u32>,
+        indices: &mut Indices,
     ) -> usize {
         map_keys(keys, map, indices, |row| self.index_of(values.value(row)))
     }
@@ -389,13 +389,9 @@ fn repeated<'v, V: ByteArrays>(values: &'v V, start: usize, heads: &[Head]) -> O
 }
 
 #[inline(always)]
-fn encode_kernel<V: ByteArrays>(
-    dictionary: &mut ByteDictionary,
-    values: &V,
-    indices: &mut Vec<u32>,
-) -> usize {
-    let (base, count) = (indices.len(), values.len());
-    indices.resize(base + count, 0);
+fn encode_kernel<V: ByteArrays>(dictionary: &mut ByteDictionary, values: &V, indices: &mut Indices) -> usize {
+    let count = values.len();
+    let mut out = [0; BATCH];
     let mut heads = [Head { bytes: 0, len: 0 }; BATCH];
     let mut tags = [0; BATCH];
     let mut found = [0; BATCH];
@@ -404,7 +400,7 @@ fn encode_kernel<V: ByteArrays>(
     while start < count {
         let size = BATCH.min(count - start);
         let (tags, found) = (&mut tags[..size], &mut found[..size]);
-        let out = &mut indices[base + start..][..size];
+        let out = &mut out[..size];
         let longer = all_longer(values, start, &mut batch[..size]);
         let repeated = if longer {
             let (first, others) = (batch[0], &batch[1..size]);
@@ -416,6 +412,7 @@ fn encode_kernel<V: ByteArrays>(
         // A value that breaks a limit is left to the careful look.
         if let Some(index) = repeated.and_then(|value| dictionary.index_of(value)) {
             out.fill(index);
+            indices.extend(out);
             start += size;
             continue;
         }
@@ -431,10 +428,11 @@ fn encode_kernel<V: ByteArrays>(
             if let Some(index) = dictionary.find_or_add(tags[at], head, value) {
                 out[at] = index;
             } else {
-                indices.truncate(base + start + at);
+                indices.extend(&out[..at]);
                 return start + at;
             }
         }
+        indices.extend(out);
         start += size;
     }
     count
@@ -444,7 +442,7 @@ dispatch! {
     fn encode<V: ByteArrays>(
         dictionary: &mut ByteDictionary,
         values: &V,
-        indices: &mut Vec<u32>,
+        indices: &mut Indices,
     ) -> usize = encode_kernel;
 }
 

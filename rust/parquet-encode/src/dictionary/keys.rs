@@ -1,6 +1,6 @@
 //! Input with a dictionary of its own: its keys are translated, and its values are hashed once.
 
-use super::BATCH;
+use super::{BATCH, Indices, rank};
 
 /// A key of an Arrow dictionary.
 pub trait Key: Copy {
@@ -44,7 +44,7 @@ impl KeyMap {
     }
 
     pub(super) fn rename(&mut self, places: &[u32]) {
-        super::rank::rename(&mut self.indices, places);
+        rank::rename_in(&mut self.indices, places);
     }
 
     /// The memory that is held, used or not.
@@ -58,16 +58,12 @@ impl KeyMap {
 pub(super) fn map_keys<K: Key>(
     keys: &[K],
     map: &mut KeyMap,
-    indices: &mut Vec<u32>,
+    indices: &mut Indices,
     mut index_of: impl FnMut(usize) -> Option<u32>,
 ) -> usize {
-    let base = indices.len();
-    indices.resize(base + keys.len(), 0);
-    for (batch, (keys, out)) in keys
-        .chunks(BATCH)
-        .zip(indices[base..].chunks_mut(BATCH))
-        .enumerate()
-    {
+    let mut out = [0; BATCH];
+    for (batch, keys) in keys.chunks(BATCH).enumerate() {
+        let out = &mut out[..keys.len()];
         let mut missed = 0u64;
         for (at, (key, out)) in keys.iter().zip(out.iter_mut()).enumerate() {
             *out = map.indices[key.row()];
@@ -79,14 +75,14 @@ pub(super) fn map_keys<K: Key>(
             let row = keys[at].row();
             if map.indices[row] == UNMAPPED {
                 let Some(index) = index_of(row) else {
-                    let taken = batch * BATCH + at;
-                    indices.truncate(base + taken);
-                    return taken;
+                    indices.extend(&out[..at]);
+                    return batch * BATCH + at;
                 };
                 map.indices[row] = index;
             }
             out[at] = map.indices[row];
         }
+        indices.extend(out);
     }
     keys.len()
 }

@@ -10,12 +10,14 @@
 
 mod bytes;
 mod hash;
+mod indices;
 mod keys;
 mod numbers;
 mod rank;
 mod used;
 
 pub use bytes::{ByteDictionary, Entries};
+pub use indices::Indices;
 pub use keys::{Key, KeyMap};
 pub use numbers::{NumberDictionary, Word};
 pub use used::UsedEntries;

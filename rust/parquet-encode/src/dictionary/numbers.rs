@@ -1,7 +1,7 @@
 //! The dictionary of integers and floats.
 
 use super::keys::{Key, KeyMap, map_keys};
-use super::{BATCH, Limits, MOST_PROBES, Table, hash, rank};
+use super::{BATCH, Indices, Limits, MOST_PROBES, Table, hash, rank};
 use crate::cpu::dispatch;
 use crate::fixed::{Fixed, as_bytes};
 
@@ -112,7 +112,7 @@ impl<T: Word> NumberDictionary<T> {
     /// # Panics
     ///
     /// If an index names no entry.
-    pub fn rank(&mut self, indices: &mut [u32], map: &mut KeyMap) {
+    pub fn rank(&mut self, indices: &mut Indices, map: &mut KeyMap) {
         let order = rank::by_frequency(indices, self.len());
         let entries = self.entries.split_off(1);
         self.table.reset(self.table.slots.len());
@@ -130,7 +130,7 @@ impl<T: Word> NumberDictionary<T> {
     /// Appends the index of each value, adding those that are new.
     ///
     /// Returns how many values were taken: fewer than there are when the next one would break a limit.
-    pub fn encode(&mut self, values: &[T], indices: &mut Vec<u32>) -> usize {
+    pub fn encode(&mut self, values: &[T], indices: &mut Indices) -> usize {
         encode(self, values, indices)
     }
 
@@ -147,7 +147,7 @@ impl<T: Word> NumberDictionary<T> {
         keys: &[K],
         values: &[T],
         map: &mut KeyMap,
-        indices: &mut Vec<u32>,
+        indices: &mut Indices,
     ) -> usize {
         map_keys(keys, map, indices, |row| self.index_of(values[row]))
     }
@@ -235,26 +235,28 @@ fn extremes<T: Word>(values: &[T]) -> (i64, i64) {
 fn encode_kernel<T: Word>(
     dictionary: &mut NumberDictionary<T>,
     values: &[T],
-    indices: &mut Vec<u32>,
+    indices: &mut Indices,
 ) -> usize {
     if values.is_empty() {
         return 0;
     }
-    let base = indices.len();
-    indices.resize(base + values.len(), 0);
     let (least, most) = extremes(values);
-    let taken = if dictionary.widen_window(least, most) {
-        through_window(dictionary, values, &mut indices[base..])
+    if dictionary.widen_window(least, most) {
+        through_window(dictionary, values, indices)
     } else {
-        through_table(dictionary, values, &mut indices[base..])
-    };
-    indices.truncate(base + taken);
-    taken
+        through_table(dictionary, values, indices)
+    }
 }
 
 #[inline(always)]
-fn through_window<T: Word>(dictionary: &mut NumberDictionary<T>, values: &[T], out: &mut [u32]) -> usize {
-    for (batch, (values, out)) in values.chunks(BATCH).zip(out.chunks_mut(BATCH)).enumerate() {
+fn through_window<T: Word>(
+    dictionary: &mut NumberDictionary<T>,
+    values: &[T],
+    indices: &mut Indices,
+) -> usize {
+    let mut out = [0; BATCH];
+    for (batch, values) in values.chunks(BATCH).enumerate() {
+        let out = &mut out[..values.len()];
         let window = &dictionary.window;
         let mut missed = 0u64;
         for (at, (value, out)) in values.iter().zip(out.iter_mut()).enumerate() {
@@ -266,20 +268,27 @@ fn through_window<T: Word>(dictionary: &mut NumberDictionary<T>, values: &[T], o
             let at = missed.trailing_zeros() as usize;
             missed &= missed - 1;
             let Some(index) = dictionary.index_of(values[at]) else {
+                indices.extend(&out[..at]);
                 return batch * BATCH + at;
             };
             let place = dictionary.window.place(values[at].bits());
             dictionary.window.slots[place as usize] = index + 1;
             out[at] = index;
         }
+        indices.extend(out);
     }
     values.len()
 }
 
 #[inline(always)]
-fn through_table<T: Word>(dictionary: &mut NumberDictionary<T>, values: &[T], out: &mut [u32]) -> usize {
-    let mut found = [0u32; BATCH];
-    for (batch, (values, out)) in values.chunks(BATCH).zip(out.chunks_mut(BATCH)).enumerate() {
+fn through_table<T: Word>(
+    dictionary: &mut NumberDictionary<T>,
+    values: &[T],
+    indices: &mut Indices,
+) -> usize {
+    let (mut found, mut out) = ([0u32; BATCH], [0; BATCH]);
+    for (batch, values) in values.chunks(BATCH).enumerate() {
+        let out = &mut out[..values.len()];
         let table = &dictionary.table;
         for (found, value) in found.iter_mut().zip(values) {
             *found = table.slots[table.home(tag_of(*value))];
@@ -294,10 +303,12 @@ fn through_table<T: Word>(dictionary: &mut NumberDictionary<T>, values: &[T], ou
             let at = missed.trailing_zeros() as usize;
             missed &= missed - 1;
             let Some(index) = dictionary.index_of(values[at]) else {
+                indices.extend(&out[..at]);
                 return batch * BATCH + at;
             };
             out[at] = index;
         }
+        indices.extend(out);
     }
     values.len()
 }
@@ -306,6 +317,6 @@ dispatch! {
     fn encode<T: Word>(
         dictionary: &mut NumberDictionary<T>,
         values: &[T],
-        indices: &mut Vec<u32>,
+        indices: &mut Indices,
     ) -> usize = encode_kernel;
 }

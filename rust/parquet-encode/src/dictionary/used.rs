@@ -1,6 +1,9 @@
 //! The set of entries that a page uses. Statistics over them equal those over the page's rows.
 
+use super::Indices;
 use crate::cpu::dispatch;
+use crate::each_width;
+use crate::rle::Symbol;
 
 /// The distinct indices of a page. Reused from page to page.
 #[derive(Debug, Default)]
@@ -25,10 +28,10 @@ impl UsedEntries {
     /// # Panics
     ///
     /// If an index is not below `entries`.
-    pub fn of(&mut self, indices: &[u32], entries: usize) -> &[u32] {
+    pub fn of(&mut self, indices: &Indices, entries: usize) -> &[u32] {
         self.used.clear();
         if entries <= Self::FEW {
-            let mut bits = few(indices);
+            let mut bits = each_width!(indices, 0, values => few(values));
             while bits != 0 {
                 self.used.push(bits.trailing_zeros());
                 bits &= bits - 1;
@@ -39,9 +42,7 @@ impl UsedEntries {
             self.marks.resize(entries, 0);
         }
         let marks = &mut self.marks[..entries];
-        for index in indices {
-            marks[*index as usize] = 1;
-        }
+        each_width!(indices, 0, values => mark(values, marks));
         for (group, marks) in marks.chunks_mut(8).enumerate() {
             if marks.iter().any(|mark| *mark != 0) {
                 let first = group as u32 * 8;
@@ -64,12 +65,20 @@ impl UsedEntries {
     }
 }
 
+fn mark<T: Symbol>(indices: &[T], marks: &mut [u8]) {
+    for index in indices {
+        marks[(*index).into() as usize] = 1;
+    }
+}
+
 #[inline(always)]
-fn few_kernel(indices: &[u32]) -> u64 {
-    indices.iter().fold(0, |bits, index| bits | 1 << (index & 63))
+fn few_kernel<T: Symbol>(indices: &[T]) -> u64 {
+    indices
+        .iter()
+        .fold(0, |bits, index| bits | 1 << ((*index).into() & 63))
 }
 
 dispatch! {
     /// A bit for each index below 64.
-    fn few(indices: &[u32]) -> u64 = few_kernel;
+    fn few<T: Symbol>(indices: &[T]) -> u64 = few_kernel;
 }

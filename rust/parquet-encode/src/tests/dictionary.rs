@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::{as_offsets, as_views, byte_arrays, decoded, strings};
 use crate::byte_arrays::{ByteArrays, FixedSize, Offsets, Views};
-use crate::dictionary::{ByteDictionary, KeyMap, Limits, NumberDictionary, UsedEntries};
+use crate::dictionary::{ByteDictionary, Indices, KeyMap, Limits, NumberDictionary, UsedEntries};
 
 const NO_LIMITS: Limits = Limits {
     entries: usize::MAX,
@@ -31,16 +31,22 @@ fn expected<T: Hash + Eq + Clone>(values: &[T]) -> (Vec<T>, Vec<u32>) {
     (distinct, indices)
 }
 
+fn indices_of(values: &[u32]) -> Indices {
+    let mut indices = Indices::new();
+    indices.extend(values);
+    indices
+}
+
 fn check_numbers(values: &[i64], cut: usize) {
     let (distinct, indices) = expected(values);
     for portable in [false, true] {
         let mut dictionary = NumberDictionary::new(NO_LIMITS);
         let mut encode = || {
-            let mut found = vec![7];
+            let mut found = indices_of(&[7]);
             let (head, tail) = values.split_at(cut.min(values.len()));
             assert_eq!(dictionary.encode(head, &mut found), head.len());
             assert_eq!(dictionary.encode(tail, &mut found), tail.len());
-            assert_eq!(found[1..], indices);
+            assert_eq!(found.to_vec(1), indices);
         };
         if portable {
             crate::cpu::portably(encode);
@@ -57,6 +63,33 @@ fn check_numbers(values: &[i64], cut: usize) {
 
 proptest! {
     #[test]
+    fn indices_stay_what_they_are_in_any_width(
+        batches in prop::collection::vec(
+            prop_oneof![Just(1_u32 << 8), Just(1 << 16), Just(1 << 20)]
+                .prop_flat_map(|most| prop::collection::vec(0..=most, 0..70)),
+            0..8,
+        ),
+        kept in 0..500usize,
+    ) {
+        let mut indices = Indices::new();
+        for batch in &batches {
+            indices.extend(batch);
+        }
+        let all = batches.concat();
+        prop_assert_eq!(indices.to_vec(0), &all[..]);
+        let width = match indices {
+            Indices::Narrow(_) => 8,
+            Indices::Medium(_) => 16,
+            Indices::Wide(_) => 32,
+        };
+        let bits = all.iter().max().map_or(0, |most| u32::BITS - most.leading_zeros());
+        prop_assert_eq!(width, bits.next_power_of_two().max(8));
+        indices.truncate(kept);
+        prop_assert_eq!(indices.to_vec(0), &all[..kept.min(all.len())]);
+        prop_assert_eq!(indices.len(), kept.min(all.len()));
+    }
+
+    #[test]
     fn byte_arrays_in_order_of_appearance(values in strings(), cut in 0..400usize) {
         let (distinct, indices) = expected(&values);
         let (offsets, data) = as_offsets(&values);
@@ -66,7 +99,7 @@ proptest! {
         let (head, tail) = values.split_at(cut.min(values.len()));
         for round in 0..4 {
             let mut dictionary = ByteDictionary::new(NO_LIMITS);
-            let mut found = vec![];
+            let mut found = Indices::new();
             let taken = match round {
                 0 => dictionary.encode(&offsets, &mut found),
                 1 => dictionary.encode(&views, &mut found),
@@ -78,7 +111,7 @@ proptest! {
                 _ => crate::cpu::portably(|| dictionary.encode(&offsets, &mut found)),
             };
             prop_assert_eq!(taken, values.len());
-            prop_assert_eq!(&found, &indices);
+            prop_assert_eq!(&found.to_vec(0), &indices);
             prop_assert_eq!(dictionary.len(), distinct.len());
             prop_assert_eq!(
                 decoded::<ByteArrayType>(Encoding::PLAIN, 0, dictionary.page(), distinct.len()),
@@ -100,9 +133,9 @@ proptest! {
         let (distinct, indices) =
             expected(&(0..count).map(|row| values.value(row).to_vec()).collect::<Vec<_>>());
         let mut dictionary = ByteDictionary::fixed_size(NO_LIMITS);
-        let mut found = vec![];
+        let mut found = Indices::new();
         prop_assert_eq!(dictionary.encode(&values, &mut found), count);
-        prop_assert_eq!(&found, &indices);
+        prop_assert_eq!(&found.to_vec(0), &indices);
         prop_assert_eq!(dictionary.page(), &distinct.concat()[..]);
         if width > 0 {
             let back = decoded::<FixedLenByteArrayType>(
@@ -135,7 +168,7 @@ proptest! {
         let rows: Vec<Vec<u8>> = keys.iter().map(|key| values[usize::from(*key)].clone()).collect();
         let (offsets, data) = as_offsets(&rows);
         let (mut by_key, mut by_value) = (ByteDictionary::new(NO_LIMITS), ByteDictionary::new(NO_LIMITS));
-        let (mut found, mut direct) = (vec![], vec![]);
+        let (mut found, mut direct) = (Indices::new(), Indices::new());
         let mut map = KeyMap::new();
         map.reset(values.len());
         let (value_offsets, value_data) = as_offsets(&values);
@@ -144,7 +177,7 @@ proptest! {
             prop_assert_eq!(by_key.encode_keys(keys, &values, &mut map, &mut found), keys.len());
         }
         by_value.encode(&Offsets { offsets: &offsets, data: &data }, &mut direct);
-        prop_assert_eq!(found, direct);
+        prop_assert_eq!(found.to_vec(0), direct.to_vec(0));
         prop_assert_eq!(by_key.page(), by_value.page());
     }
 
@@ -155,8 +188,9 @@ proptest! {
         let mut distinct = indices.clone();
         distinct.sort_unstable();
         distinct.dedup();
+        let indices = indices_of(&indices);
         let mut used = UsedEntries::new();
-        prop_assert_eq!(used.of(&[entries - 1, 0], entries as usize), &[0, entries - 1]);
+        prop_assert_eq!(used.of(&indices_of(&[entries - 1, 0]), entries as usize), &[0, entries - 1]);
         prop_assert_eq!(used.of(&indices, entries as usize), &distinct);
         prop_assert_eq!(crate::cpu::portably(|| used.of(&indices, entries as usize).to_vec()), distinct);
     }
@@ -164,7 +198,7 @@ proptest! {
     #[test]
     fn limits_stop_at_the_value_that_breaks_them(values in strings(), entries in 0..20usize, bytes in 0..300usize) {
         let mut dictionary = ByteDictionary::new(Limits { entries, bytes, ..Limits::default() });
-        let mut found = vec![];
+        let mut found = Indices::new();
         let (offsets, data) = as_offsets(&values);
         let taken = dictionary.encode(&Offsets { offsets: &offsets, data: &data }, &mut found);
         let (mut seen, mut size, mut fits) = (std::collections::HashSet::new(), 0, 0);
@@ -179,7 +213,7 @@ proptest! {
             fits += 1;
         }
         prop_assert_eq!(taken, fits);
-        prop_assert_eq!(&found, &expected(&values[..fits]).1);
+        prop_assert_eq!(&found.to_vec(0), &expected(&values[..fits]).1);
         prop_assert_eq!(dictionary.page().len(), size);
     }
 }
@@ -203,7 +237,7 @@ fn many_entries_grow_the_table() {
         .collect();
     let (offsets, data) = as_offsets(&values);
     let mut dictionary = ByteDictionary::new(NO_LIMITS);
-    let mut found = vec![];
+    let mut found = Indices::new();
     dictionary.encode(
         &Offsets {
             offsets: &offsets,
@@ -212,7 +246,7 @@ fn many_entries_grow_the_table() {
         &mut found,
     );
     assert_eq!(
-        found,
+        found.to_vec(0),
         (0..100_000).map(|value| value % 70_000).collect::<Vec<u32>>()
     );
 
@@ -225,12 +259,12 @@ fn repeated_values_of_an_input_dictionary_become_one() {
     let mut dictionary = NumberDictionary::new(NO_LIMITS);
     let mut map = KeyMap::new();
     map.reset(4);
-    let mut found = vec![];
+    let mut found = Indices::new();
     assert_eq!(
         dictionary.encode_keys(&[3i8, 1, 0, 2, 3], &[5i32, 6, 5, 7], &mut map, &mut found),
         5
     );
-    assert_eq!(found, [0, 1, 2, 2, 0]);
+    assert_eq!(found.to_vec(0), [0, 1, 2, 2, 0]);
     assert_eq!(dictionary.entries(), [7, 6, 5]);
     // Another batch brings another dictionary, of which one value is known.
     map.reset(2);
@@ -238,7 +272,7 @@ fn repeated_values_of_an_input_dictionary_become_one() {
         dictionary.encode_keys(&[0u64, 1], &[6, 8], &mut map, &mut found),
         2
     );
-    assert_eq!(found[5..], [1, 3]);
+    assert_eq!(found.to_vec(5), [1, 3]);
 }
 
 #[test]
@@ -248,16 +282,16 @@ fn limits_of_keys_and_numbers() {
         bytes: 100,
         ..Limits::default()
     });
-    let mut found = vec![];
+    let mut found = Indices::new();
     assert_eq!(dictionary.encode(&[1i64, 2, 1, 3, 1], &mut found), 3);
-    assert_eq!(found, [0, 1, 0]);
+    assert_eq!(found.to_vec(0), [0, 1, 0]);
     let mut map = KeyMap::new();
     map.reset(3);
     assert_eq!(
         dictionary.encode_keys(&[2u8, 1, 0], &[9, 1, 2], &mut map, &mut found),
         2
     );
-    assert_eq!(found, [0, 1, 0, 1, 0]);
+    assert_eq!(found.to_vec(0), [0, 1, 0, 1, 0]);
     let mut small = NumberDictionary::new(Limits {
         entries: 9,
         bytes: 3 * 8,
@@ -271,9 +305,9 @@ fn floats_are_told_apart_by_their_bits() {
     let nan = f64::from_bits(f64::NAN.to_bits() ^ 1);
     let values = [0.0, -0.0, f64::NAN, nan, 0.0, f64::NAN];
     let mut dictionary = NumberDictionary::new(NO_LIMITS);
-    let mut found = vec![];
+    let mut found = Indices::new();
     assert_eq!(dictionary.encode(&values, &mut found), 6);
-    assert_eq!(found, [0, 1, 2, 3, 0, 2]);
+    assert_eq!(found.to_vec(0), [0, 1, 2, 3, 0, 2]);
 }
 
 #[test]
@@ -281,7 +315,7 @@ fn values_that_end_with_zeros() {
     let values: Vec<Vec<u8>> = (0..40).map(|len| vec![0; len]).collect();
     let (offsets, data) = as_offsets(&values);
     let mut dictionary = ByteDictionary::new(NO_LIMITS);
-    let mut found = vec![];
+    let mut found = Indices::new();
     dictionary.encode(
         &Offsets {
             offsets: &offsets,
@@ -289,7 +323,7 @@ fn values_that_end_with_zeros() {
         },
         &mut found,
     );
-    assert_eq!(found, (0..40).collect::<Vec<u32>>());
+    assert_eq!(found.to_vec(0), (0..40).collect::<Vec<u32>>());
 }
 
 #[test]
@@ -301,15 +335,15 @@ fn batches_of_one_value() {
             bytes: 100,
             ..Limits::default()
         });
-        let mut found = vec![];
+        let mut found = Indices::new();
         assert_eq!(dictionary.encode(&values, &mut found), 300);
-        assert_eq!(found, [0; 300]);
+        assert_eq!(found.to_vec(0), [0; 300]);
         // Another end, in the middle of a batch; and then a batch that the limit forbids.
         *values[100].last_mut().unwrap() ^= 1;
         found.clear();
         assert_eq!(dictionary.encode(&values, &mut found), 100);
         assert_eq!(dictionary.encode(&vec![values[100].clone(); 64], &mut found), 0);
-        assert_eq!(found, [0; 100]);
+        assert_eq!(found.to_vec(0), [0; 100]);
     }
 }
 
@@ -344,14 +378,14 @@ fn values_that_collide_end_a_dictionary_however_they_are_cut() {
     let (bytes, numbers) = (colliding_bytes(20_000), colliding_numbers(20_000));
     for cut in [0, 1, 10, 64, 20_000] {
         let (head, tail) = bytes.split_at(cut);
-        let mut found = vec![];
+        let mut found = Indices::new();
         let mut dictionary = ByteDictionary::new(NO_LIMITS);
         let taken = dictionary.encode(&head.to_vec(), &mut found);
         let taken = taken + dictionary.encode(&tail.to_vec(), &mut found);
         assert_eq!((taken, dictionary.len()), (129, 129));
         // Those that are in it are found as before.
         assert_eq!(dictionary.encode(&bytes[..129].to_vec(), &mut found), 129);
-        assert_eq!(found[129..], (0..129).collect::<Vec<u32>>());
+        assert_eq!(found.to_vec(129), (0..129).collect::<Vec<u32>>());
 
         let (head, tail) = numbers.split_at(cut);
         found.clear();
@@ -360,7 +394,7 @@ fn values_that_collide_end_a_dictionary_however_they_are_cut() {
         let taken = taken + dictionary.encode(tail, &mut found);
         assert_eq!((taken, dictionary.len()), (129, 129));
         assert_eq!(dictionary.encode(&numbers[..129], &mut found), 129);
-        assert_eq!(found[129..], (0..129).collect::<Vec<u32>>());
+        assert_eq!(found.to_vec(129), (0..129).collect::<Vec<u32>>());
     }
 }
 
@@ -374,7 +408,7 @@ fn values_may_differ_anywhere() {
                 value
             };
             let values: Vec<_> = (0..=u8::MAX).map(value).collect();
-            let mut found = vec![];
+            let mut found = Indices::new();
             let taken = ByteDictionary::new(NO_LIMITS).encode(&values, &mut found);
             assert_eq!(taken, values.len(), "byte {at} of {len} has no part in the hash");
         }
@@ -391,7 +425,7 @@ fn ordinary_patterns_of_values_stay_in_a_dictionary() {
         let integers: Vec<i64> = (0..COUNT).map(|row| 1_700_000_000_000 + row * step).collect();
         #[expect(clippy::cast_precision_loss, reason = "small numbers")]
         let floats: Vec<f64> = (0..COUNT).map(|row| (row * step) as f64 / 100.0).collect();
-        let mut found = vec![];
+        let mut found = Indices::new();
         assert_eq!(
             NumberDictionary::new(NO_LIMITS).encode(&integers, &mut found),
             integers.len()

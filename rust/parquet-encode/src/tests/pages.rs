@@ -168,7 +168,7 @@ fn pages_of_no_values() {
     with_bitmap(&[false; 100], 0, |bits| {
         encode_validity(bits, &mut body);
     });
-    encode_indices_in(&[], index_width(0), &mut body);
+    encode_indices_in(&[0_u8; 0], index_width(0), &mut body);
     let content = Content::Data {
         values: 100,
         encoding: Encoding::RleDictionary,

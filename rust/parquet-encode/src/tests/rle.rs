@@ -125,15 +125,21 @@ proptest! {
 
 #[test]
 fn a_dictionary_of_one_entry_has_a_run_header() {
-    let body = encoded(|out| encode_indices_in(&[0; 1000], index_width(1), out));
+    let body = encoded(|out| encode_indices_in(&[0_u8; 1000], index_width(1), out));
     // The width, then 1000 << 1 as a varint, then a value of no bytes.
     assert_eq!(body, [0, 0xd0, 0x0f]);
 }
 
 #[test]
 fn indices_of_no_values_are_a_width_alone() {
-    assert_eq!(encoded(|out| encode_indices_in(&[], index_width(0), out)), [0]);
-    assert_eq!(encoded(|out| encode_indices_in(&[], index_width(300), out)), [9]);
+    assert_eq!(
+        encoded(|out| encode_indices_in(&[0_u8; 0], index_width(0), out)),
+        [0]
+    );
+    assert_eq!(
+        encoded(|out| encode_indices_in(&[0_u8; 0], index_width(300), out)),
+        [9]
+    );
 }
 
 #[test]

@@ -9,7 +9,9 @@ use parquet::file::statistics::{Statistics, ValueStatistics};
 use parquet_encode::byte_arrays::{ByteArrays, FixedSize, Offsets, Rows, Views};
 use parquet_encode::delta_bytes::{self, LengthScratch};
 use parquet_encode::dictionary::{ByteDictionary, Limits};
+use parquet_encode::each_width;
 use parquet_encode::page_header::Encoding;
+use parquet_encode::rle::numbers;
 use parquet_encode::stats::{self, Bound, Content, Picked};
 use parquet_encode::{byte_stream_split, delta, plain};
 
@@ -218,10 +220,10 @@ impl Bytes {
             return values.filter(|bytes| is_nan(bytes)).count();
         };
         let entries = indexed.dictionary.entries();
-        let indices = indexed.indices.iter();
-        indices
-            .filter(|index| is_nan(entries.value(**index as usize)))
-            .count()
+        let is_nan = |index: u32| is_nan(entries.value(index as usize));
+        each_width!(&indexed.indices, 0, indices => {
+            numbers(indices).filter(|index| is_nan(*index)).count()
+        })
     }
 
     /// The values of a page of [`Form::JoinedWithLengths`].
@@ -242,7 +244,7 @@ impl Bytes {
         };
         let values = Picked {
             values: &indexed.dictionary.entries(),
-            rows: &indexed.indices,
+            rows: &indexed.indices.to_vec(0),
         };
         match form {
             Form::Plain => plain::encode_byte_arrays(&values, &mut self.data),
@@ -549,7 +551,7 @@ impl PageValues for Bytes {
         if let Some(indexed) = self.indexed.as_ref().and_then(Indexed::while_active) {
             let values = Picked {
                 values: &indexed.dictionary.entries(),
-                rows: &indexed.indices[start..],
+                rows: &indexed.indices.to_vec(start),
             };
             append_direct(&values, width, encoding, out);
         } else if let Some(width) = width {

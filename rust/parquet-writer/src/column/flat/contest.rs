@@ -3,6 +3,8 @@
 //! A chunk begins with a dictionary where it may have one. Its first page is then weighed in every encoding, and goes
 //! on in the lightest. Pages that follow are weighed against what a value took in that one.
 
+use parquet_encode::rle::Symbol;
+
 use crate::choose::Growth;
 
 /// The cost of looking a value up, in bytes of a file; see `BYTES_WORTH_ONE` of the pages.
@@ -33,11 +35,16 @@ pub(super) struct Repeats {
 impl Repeats {
     /// The repeats among indices of a dictionary with `entries` entries. `in_order` if each entry has been added by the
     /// first index that refers to it, at least behind the first half.
-    pub fn of(indices: &[u32], entries: usize, in_order: bool) -> Self {
+    pub fn of<T: Symbol>(indices: &[T], entries: usize, in_order: bool) -> Self {
         let half = &indices[..indices.len() / 2];
-        let distinct_in = |indices: &[u32]| match indices {
+        let distinct_in = |indices: &[T]| match indices {
             [] => 0,
-            _ if in_order => indices.iter().fold(0, |last, index| last.max(*index)) as usize + 1,
+            _ if in_order => {
+                indices
+                    .iter()
+                    .fold(0, |last: u32, index| last.max((*index).into())) as usize
+                    + 1
+            }
             _ => marked(indices, entries),
         };
         Self {
@@ -64,9 +71,9 @@ impl Repeats {
 }
 
 /// The number of different indices.
-fn marked(indices: &[u32], entries: usize) -> usize {
+fn marked<T: Symbol>(indices: &[T], entries: usize) -> usize {
     let mut seen = vec![false; entries];
-    let is_new = |index: &&u32| !std::mem::replace(&mut seen[**index as usize], true);
+    let is_new = |index: &&T| !std::mem::replace(&mut seen[(**index).into() as usize], true);
     indices.iter().filter(is_new).count()
 }
 
@@ -81,13 +88,14 @@ pub(super) struct Neighbours {
 
 impl Neighbours {
     /// The neighbours of indices of a dictionary with `entries` entries.
-    pub fn of(indices: &[u32], entries: usize) -> Self {
+    pub fn of<T: Symbol>(indices: &[T], entries: usize) -> Self {
         let mut next = vec![u32::MAX; entries];
         let mut counts = Self::default();
         for pair in indices.windows(2) {
-            let before = std::mem::replace(&mut next[pair[0] as usize], pair[1]);
-            counts.runs += usize::from(pair[0] == pair[1]);
-            counts.sequences += usize::from(before == pair[1] && pair[0] != pair[1]);
+            let [one, other] = [pair[0].into(), pair[1].into()];
+            let before = std::mem::replace(&mut next[one as usize], other);
+            counts.runs += usize::from(one == other);
+            counts.sequences += usize::from(before == other && one != other);
         }
         counts
     }
@@ -307,6 +315,6 @@ mod tests {
         let cycle: Vec<u32> = (0..1201).cycle().take(20_000).collect();
         let window = Repeats::of(&cycle, 1201, true).window().unwrap();
         assert!(Neighbours::of(&cycle[20_000 - window..], 1201).sequences * 4 > window * 3);
-        assert_eq!(Repeats::of(&[0, 1, 0, 1], 2, true).window(), None);
+        assert_eq!(Repeats::of(&[0_u32, 1, 0, 1], 2, true).window(), None);
     }
 }

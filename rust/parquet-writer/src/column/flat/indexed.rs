@@ -1,7 +1,8 @@
 //! The part of a column that goes through a dictionary: its entries, and the indices of the page.
 
-use parquet_encode::dictionary::{ByteDictionary, KeyMap, NumberDictionary, UsedEntries, Word};
-use parquet_encode::rle;
+use parquet_encode::dictionary::{ByteDictionary, Indices, KeyMap, NumberDictionary, UsedEntries, Word};
+use parquet_encode::each_width;
+use parquet_encode::rle::{self, Symbol};
 
 use super::contest::{Neighbours, Repeats};
 
@@ -20,7 +21,7 @@ pub(super) trait Dictionary: Send {
     fn len(&self) -> usize;
     /// The body of its page.
     fn page(&self) -> &[u8];
-    fn rank(&mut self, indices: &mut [u32], keys: &mut KeyMap);
+    fn rank(&mut self, indices: &mut Indices, keys: &mut KeyMap);
     fn memory_bytes(&self) -> usize;
 }
 
@@ -35,7 +36,7 @@ macro_rules! dictionary {
                 self.page()
             }
 
-            fn rank(&mut self, indices: &mut [u32], keys: &mut KeyMap) {
+            fn rank(&mut self, indices: &mut Indices, keys: &mut KeyMap) {
                 self.rank(indices, keys);
             }
 
@@ -52,7 +53,7 @@ dictionary!(T: Word => NumberDictionary<T>);
 #[derive(Debug)]
 pub(super) struct Indexed<D> {
     pub dictionary: D,
-    pub indices: Vec<u32>,
+    pub indices: Indices,
     /// The index of each value of the run's Arrow dictionary.
     pub keys: KeyMap,
     /// True if `keys` is in use.
@@ -71,7 +72,7 @@ impl<D: Dictionary> Indexed<D> {
         Self {
             entries_before: dictionary.len(),
             dictionary,
-            indices: Vec::new(),
+            indices: Indices::new(),
             keys: KeyMap::new(),
             mapped: false,
             active: true,
@@ -118,9 +119,10 @@ impl<D: Dictionary> Indexed<D> {
     /// Forgets the last `count` indices of the page, after showing them to `each`.
     pub fn drop_last(&mut self, count: usize, mut each: impl FnMut(&D, usize)) {
         let kept = self.indices.len().saturating_sub(count);
-        for index in self.indices.drain(kept..) {
+        for index in self.indices.to_vec(kept) {
             each(&self.dictionary, index as usize);
         }
+        self.indices.truncate(kept);
     }
 
     pub fn rank(&mut self) {
@@ -142,13 +144,13 @@ impl<D: Dictionary> Indexed<D> {
         // Entries come in the order of the values, but for those that were ranked.
         let in_order = self.entries_before == 0 && self.indices.len() / 2 >= self.ranked;
         self.active
-            .then(|| Repeats::of(&self.indices, self.dictionary.len(), in_order))
+            .then(|| each_width!(&self.indices, 0, indices => Repeats::of(indices, self.dictionary.len(), in_order)))
     }
 
     /// The neighbours of the page's last indices.
     pub fn neighbours(&self, last: usize) -> Neighbours {
         let start = self.indices.len().saturating_sub(last);
-        Neighbours::of(&self.indices[start..], self.dictionary.len())
+        each_width!(&self.indices, start, indices => Neighbours::of(indices, self.dictionary.len()))
     }
 
     /// Returns true if each index of the first page has an entry of its own.
@@ -165,12 +167,10 @@ impl<D: Dictionary> Indexed<D> {
     /// a byte each: a codec that counts bytes takes fewer bits for each than their width, going by their frequency.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     pub fn suits_bytes(&self, start: usize) -> bool {
-        let indices = &self.indices[start..];
         let mut counts = [0_u32; NARROW];
-        for index in indices {
-            counts[*index as usize % NARROW] += 1;
-        }
-        let all = (indices.len() as f64).log2();
+        each_width!(&self.indices, start, indices => count(indices, &mut counts));
+        let values = self.indices.len() - start;
+        let all = (values as f64).log2();
         let used = || counts.iter().filter(|count| **count > 0);
         let bits: f64 = used()
             .map(|count| f64::from(*count) * (all - f64::from(*count).log2()))
@@ -180,21 +180,22 @@ impl<D: Dictionary> Indexed<D> {
         // The codec's table takes up to half a byte for each entry.
         let symbols = bits + (self.dictionary.len() * 4) as f64;
         let width = usize::from(self.width());
-        most * MOST_FREQUENT < indices.len() && width > 4 && symbols < (indices.len() * width) as f64 * UNEVEN
+        most * MOST_FREQUENT < values && width > 4 && symbols < (values * width) as f64 * UNEVEN
     }
 
     /// Appends the page's indices, in `width` bits at least; returns `false` when there is no entry to refer to.
     pub fn encode(&self, width: u8, out: &mut Vec<u8>) -> bool {
         let some = self.dictionary.len() > 0;
         if some {
-            rle::encode_indices_in(&self.indices, self.width().max(width), out);
+            self.encode_from(0, width, out);
         }
         some
     }
 
     /// Appends the page's indices from the one at `start` on, in `width` bits at least.
     pub fn encode_from(&self, start: usize, width: u8, out: &mut Vec<u8>) {
-        rle::encode_indices_in(&self.indices[start..], self.width().max(width), out);
+        let width = self.width().max(width);
+        each_width!(&self.indices, start, indices => rle::encode_indices_in(indices, width, out));
     }
 
     /// The dictionary, and the entries that the page refers to, ascending.
@@ -224,9 +225,15 @@ impl<D: Dictionary> Indexed<D> {
 
     pub fn memory_bytes(&self) -> usize {
         self.dictionary.memory_bytes()
-            + self.indices.capacity() * size_of::<u32>()
+            + self.indices.memory_bytes()
             + self.keys.memory_bytes()
             + self.used.memory_bytes()
+    }
+}
+
+fn count<T: Symbol>(indices: &[T], counts: &mut [u32; NARROW]) {
+    for index in indices {
+        counts[(*index).into() as usize % NARROW] += 1;
     }
 }
 
@@ -290,7 +297,7 @@ mod tests {
         ) {
             let mut indexed = Indexed::new(NumberDictionary::new(Limits::default()));
             let all: Vec<i32> = (0..values).collect();
-            indexed.dictionary.encode(&all, &mut Vec::new());
+            indexed.dictionary.encode(&all, &mut Indices::new());
             #[expect(clippy::cast_possible_truncation, reason = "below the number of values")]
             let drawn: Vec<i32> = draws.iter().map(|draw| (draw.powf(uneven) * f64::from(values)) as i32).collect();
             indexed.dictionary.encode(&drawn, &mut indexed.indices);

@@ -4,8 +4,10 @@ use std::cmp::Ordering;
 
 use parquet::file::statistics::{Statistics, ValueStatistics};
 use parquet_encode::dictionary::{Limits, NumberDictionary, UsedEntries, Word};
+use parquet_encode::each_width;
 use parquet_encode::fixed::as_bytes;
 use parquet_encode::page_header::Encoding;
+use parquet_encode::rle::numbers;
 use parquet_encode::{byte_stream_split, delta, plain, stats};
 
 use super::contest::{Neighbours, Repeats};
@@ -223,9 +225,10 @@ impl<T: Number> Numbers<T> {
     fn named(&self, start: usize, mut room: Vec<T>) -> Option<Vec<T>> {
         let indexed = self.indexed.as_ref().and_then(Indexed::while_active)?;
         let entries = indexed.dictionary.entries();
-        let values = indexed.indices[start..].iter();
         room.clear();
-        room.extend(values.map(|index| entries[*index as usize]));
+        each_width!(&indexed.indices, start, indices => {
+            room.extend(numbers(indices).map(|index| entries[index as usize]));
+        });
         Some(room)
     }
 
@@ -291,9 +294,11 @@ impl<T: Number> Numbers<T> {
             return (range, 0);
         }
         let entries = indexed.dictionary.entries();
-        let indices = indexed.indices.iter();
-        let nans = indices.filter(|index| entries[**index as usize].is_nan());
-        (range, nans.count() as u64)
+        let is_nan = |index: u32| entries[index as usize].is_nan();
+        let nans = each_width!(&indexed.indices, 0, indices => {
+            numbers(indices).filter(|index| is_nan(*index)).count()
+        });
+        (range, nans as u64)
     }
 }
 
