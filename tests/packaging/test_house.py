@@ -149,7 +149,7 @@ def test_the_bibtex_of_the_faq_is_that_of_the_citation_file() -> None:
         ("license", "license"),
         ("name", "author"),
     ):
-        value = re.findall(rf'{field}: "?([^"\n]+)', cited)[0]
+        value = re.findall(rf'^[ -]*{field}: "?([^"\n]+)', cited, flags=re.MULTILINE)[0]
         assert re.search(rf"{name} += {{+{re.escape(value)}}}", entry), field
 
 
