@@ -1,4 +1,4 @@
-"""Write a file, and let Spark read it back. Needs Java and the extra "spark"."""
+"""Write a file, let Spark read it and write it as a folder. Needs Java and the extra "spark"."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ def main() -> None:
     spillway.write_parquet(table, "logs.parquet")
     spark = local_session("example")
     try:
-        counted = spark.read.parquet("logs.parquet").groupBy("service").count().collect()
+        frame = spark.read.parquet("logs.parquet")
+        frame.write.format("spillway").mode("append").save("logs")
+        counted = spark.read.parquet("logs").groupBy("service").count().collect()
     finally:
         stop_session(spark)
     counts = {row["service"]: row["count"] for row in counted}

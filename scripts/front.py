@@ -14,7 +14,19 @@ import sys
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import other_runs
-from findings import JOB_OF_TABLE, KNOWN, UNSEEN, UNTUNED, faster, median, speed_ratio, untuned
+from findings import (
+    JOB_OF_TABLE,
+    KNOWN,
+    REAL,
+    UNSEEN,
+    UNTUNED,
+    Contest,
+    cells,
+    faster,
+    median,
+    speed_ratio,
+    untuned,
+)
 from spillway._wording import and_joined, counted
 from spillway.backends import OWN_LIBRARY, library
 from spillway.bench.side_tables import cgroup_growth
@@ -40,6 +52,7 @@ _SPILLS_FROM = 1.01
 _RACERS, _RACES = 100, 5
 _COMMITTERS = ("spillway", "delta-rs-retry")
 _COLUMNS = 80
+_MODES = {"table": "one table", "batches": "batches"}
 
 
 def blocks(results: Path) -> dict[str, str]:
@@ -61,6 +74,7 @@ def tables(results: Path) -> dict[str, str]:
         "front_table": _ranking_table(run, "table"),
         "front_batches": _ranking_table(run, "batches"),
         "headline": _headline(run, results),
+        "better": _better(run, results),
     }
 
 
@@ -239,21 +253,54 @@ def _real_tables(results: Path) -> str:
     """The speed on the real tables that came after all tuning, and each real table where a peer is faster."""
     runs = {name: _newest(results, JOB_OF_TABLE.format(name)) for name in (*KNOWN, *UNSEEN, *UNTUNED)}
     found = {each.what: each.found for each in untuned(*[runs[name] for name in UNTUNED])}
-    means, slower = [], []
-    for mode, words in (("table", "one table"), ("batches", "batches")):
+    means = []
+    for mode, words in _MODES.items():
         mean = found[f"{len(UNTUNED)} newer tables, {mode}: speed, geometric mean"]
         assert mean is not None
         means.append(f"{words} {ratio_text(mean)} times")
-        slower += [
-            f"{words} slower than {peer} on the table `{name}` ({ratio_text(ratio)})"
-            for name, run in runs.items()
-            for peer, ratio in faster(run, mode)
-        ]
+    slower = _slower(runs)
     return (
         f"- **{len(UNTUNED)} real tables** that came after all tuning, against the fastest peer of each with "
         f"default settings, geometric mean: {'; '.join(means)}. Of all {len(runs)} real tables: "
         f"{'; '.join(slower) or 'no peer is faster on any'}."
     )
+
+
+def _slower(runs: dict[str, RunSummary]) -> list[str]:
+    return [
+        f"{words} slower than {peer} on the table `{name}` ({ratio_text(ratio)})"
+        for mode, words in _MODES.items()
+        for name, run in runs.items()
+        for peer, ratio in faster(run, mode)
+    ]
+
+
+def _better(run: RunSummary, results: Path) -> str:
+    """Where peers do better: speed and size on real tables, and memory on generated logs."""
+    runs = {name: _newest(results, JOB_OF_TABLE.format(name)) for name in (*REAL, *UNTUNED)}
+    timed = {name: runs[name] for name in (*KNOWN, *UNSEEN, *UNTUNED)}
+    larger = [
+        f"larger than that of {peer} on the table `{name}`"
+        for name, each in runs.items()
+        for peer in Contest.of(cells(each, mode="table")).better(file_bytes, 1e6, "MB")
+    ]
+    leaner = [f"{words}: {_leaner(_cells(_rankings(run, mode)[-1]))}" for mode, words in _MODES.items()]
+    rows = _rankings(run, "table")[-1].rows
+    return "\n".join(
+        [
+            f"- **Speed**, {len(timed)} real tables: {'; '.join(_slower(timed)) or 'no peer is faster'}.",
+            f"- **File**, {len(runs)} real tables: {'; '.join(larger) or 'no peer writes a smaller one'}.",
+            f"- **Resident memory**, logs of {rows:,} rows: {'; '.join(leaner)}.",
+        ]
+    )
+
+
+def _leaner(cells: dict[str, CellSummary]) -> str:
+    """The peers that take less memory than Spillway with its defaults."""
+    own = cells["spillway"]
+    less = [each for each in _peers(cells) if median(each, growth) < median(own, growth)]
+    told = [f"{each.cell.backend} {_megabytes(each, growth)}{_groups(each, own)}" for each in less]
+    return f"{and_joined(told)}, spillway {_megabytes(own, growth)}" if told else "no peer takes less"
 
 
 def _newest(results: Path, job: str) -> RunSummary:

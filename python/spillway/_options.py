@@ -51,11 +51,17 @@ def checks_arguments(function: _Callable) -> _Callable:
 
 
 def refuse_unknown(given: Iterable[str], *groups: type) -> None:
-    """Refuse the first keyword that is no field of the dataclasses `groups` with `UnknownOptionError`."""
+    """Refuse keywords that are no fields of the dataclasses `groups`.
+
+    Raises:
+        UnknownOptionError: There is one. It is about the first, and has a note about each of the others.
+    """
     accepted = [field.name for group in groups for field in fields(group)]
-    unknown = next((name for name in given if name not in accepted), None)
-    if unknown is not None:
-        raise refusal(unknown, accepted)
+    errors = [refusal(name, accepted) for name in given if name not in accepted]
+    if errors:
+        for other in errors[1:]:
+            errors[0].add_note(str(other))
+        raise errors[0]
 
 
 def shows_options(*groups: type) -> Callable[[_Callable], _Callable]:

@@ -62,7 +62,7 @@ ELSEWHERE: dict[str, Spelling] = {
         "pyarrow", 'compatibility="v1"', 'for what is version="1.0" there; all else is the default'
     ),
     "use_dictionary": Spelling(
-        "pyarrow", "dictionary", "with a mapping {column: bool} for a list of columns"
+        "pyarrow", "dictionary", "for a list of columns: {column: False} for each that is not in it"
     ),
     "write_statistics": Spelling("pyarrow", "statistics", _STATISTICS),
     "use_deprecated_int96_timestamps": Spelling("pyarrow", _INT96),

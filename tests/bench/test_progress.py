@@ -95,5 +95,5 @@ def test_reading_back_says_how_far_it_is(clock):
     progress.stop()
     assert console.file.getvalue().splitlines() == [
         "reading 3 distinct outputs back with spark",
-        *(f"spark-row reads 3 files: {done} of 6" for done in range(1, 4)),
+        *(f"spark-row reads 3 files: {done} of 6 readings done" for done in range(1, 4)),
     ]

@@ -356,6 +356,7 @@ def test_datasets_codecs_and_cores_are_cells_of_one_run(runs):
     ("arguments", "words"),
     [
         (["--backend", "parquet-cpp"], "choose from: spillway"),
+        (["--backend", "pyarrow"], "did you mean pyarrow-buffered or pyarrow-streaming"),
         (["--rows", "many"], "give whole numbers"),
         (["--codec", "lzo"], "choose from: zstd"),
         (["--level", "99"], "zstd takes 1 to 22"),

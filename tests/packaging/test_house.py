@@ -140,6 +140,19 @@ def test_what_a_visitor_looks_for_is_there(name: str) -> None:
     assert len((ROOT / name).read_text().splitlines()) > 5
 
 
+def test_the_bibtex_of_the_faq_is_that_of_the_citation_file() -> None:
+    cited = (ROOT / "CITATION.cff").read_text()
+    entry = (ROOT / "docs" / "help" / "faq.md").read_text().partition("@software")[2]
+    for field, name in (
+        ("title", "title"),
+        ("version", "version"),
+        ("license", "license"),
+        ("name", "author"),
+    ):
+        value = re.findall(rf'^[ -]*{field}: "?([^"\n]+)', cited, flags=re.MULTILINE)[0]
+        assert re.search(rf"{name} += {{+{re.escape(value)}}}", entry), field
+
+
 def test_the_readme_has_the_two_commands() -> None:
     text = (ROOT / "README.md").read_text()
     assert "make bench" in text

@@ -250,6 +250,14 @@ def test_every_function_with_options_refuses_a_name_alike(tmp_path: Path, name: 
     assert delta.version == 0
 
 
+def test_all_names_of_a_call_are_refused_at_once() -> None:
+    given: Any = {"row_group_size": 1000, "use_dictionary": ["a"], "page_rows": 10, "write_page_index": True}
+    with pytest.raises(spillway.UnknownOptionError, match="row_group_rows") as caught:
+        spillway.WriterOptions(**given)
+    notes = caught.value.__notes__
+    assert [note.partition(" ")[0] for note in notes] == ["use_dictionary", "write_page_index"]
+
+
 @pytest.mark.parametrize(
     ("name", "says", "accepted"),
     [

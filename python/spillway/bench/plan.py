@@ -380,7 +380,9 @@ def _check_backends(backends: Sequence[str]) -> None:
     known = backend_names()
     unknown = [name for name in backends if name not in known]
     if unknown:
-        raise OptionError(f"there is no backend {joined(unknown)}; choose from: {', '.join(known)}")
+        meant = [name for name in known if name.startswith(tuple(f"{each}-" for each in unknown))]
+        hint = f": did you mean {' or '.join(meant)}?" if meant else ""
+        raise OptionError(f"there is no backend {joined(unknown)}{hint}; choose from: {', '.join(known)}")
     if not backends:
         raise OptionError(f"no backend is left to measure; choose from: {', '.join(known)}")
 

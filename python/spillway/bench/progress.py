@@ -124,7 +124,7 @@ class Progress(ProgressLine):
     def validated(self, done: int, total: int, what: str) -> None:
         """Some readings are done."""
         self._update(completed=done, total=total or None, description=what)
-        self._log_at_times(f"{what}: {done:,} of {total:,}" if total else what)
+        self._log_at_times(f"{what}: {done:,} of {total:,} readings done" if total else what)
 
     def _how_far(self) -> str:
         """Samples taken, time passed, and time left by the weights of the samples to come."""
