@@ -113,6 +113,7 @@ GROUPS = {
         "delta/test_killed_on_store.py",
         "delta/test_log_reading.py",
         "delta/test_other_tables.py",
+        "race/test_real_s3.py",
         "race/test_s3.py",
     ),
     "packaging": ("packaging/*",),

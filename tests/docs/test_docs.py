@@ -36,7 +36,7 @@ EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if not path.
 # A soak downloads the libraries of the last two: 150 and 50 MB.
 PLUGINS = ("backend_plugin", *(("backend_chdb", "backend_daft") if SOAK else ()))
 # Blocks below "not run: REASON". One more is a decision.
-NOT_RUN = 23
+NOT_RUN = 24
 # A JVM may start in some tests alone, which run those that say so, as one does with what a soak installs; the
 # last two compare runs of their own.
 ELSEWHERE = (

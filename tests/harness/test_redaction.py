@@ -17,6 +17,11 @@ from spillway.harness.processes import redact
         ("reading file:///srv/runs/outputs/0a1b.parquet.", "reading 0a1b.parquet."),
         ("reading file:/srv/runs/outputs/0a1b.parquet.", "reading 0a1b.parquet."),
         ("3/4 of 12 MB/s, see https://example.org/a/b", "3/4 of 12 MB/s, see https://example.org/a/b"),
+        ("Generic S3 error: s3://lake/races/a/1.json: 403", "Generic S3 error: 1.json: 403"),
+        ("PUT https://lake.s3.us-east-1.amazonaws.com/races/1.json: 503", "PUT 1.json: 503"),
+        ("PUT https://s3.us-east-1.amazonaws.com/lake/1.json: 503", "PUT 1.json: 503"),
+        ("<BucketName>lake</BucketName>", "<BucketName></BucketName>"),
+        ("User: arn:aws:iam::123456789012:user/me may not list", "User: arn may not list"),
         ("a plain sentence", "a plain sentence"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -128,6 +129,15 @@ def race(  # noqa: PLR0913 - one argument per option of the command
             help="Run the acceptance races of all works instead, and say which targets are met (15 minutes).",
         ),
     ] = False,
+    real_s3: Annotated[
+        bool,
+        typer.Option(
+            "--real-s3",
+            help="Run a few races on Amazon S3 instead, below an empty --store s3://BUCKET/PREFIX, and empty "
+            "it again. Prints requests, cost and time, and asks before anything is written.",
+        ),
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask, with --real-s3.")] = False,
     keep_tables: Annotated[bool, typer.Option(help="Keep the tables that were written.")] = False,
     out: Out = Path("runs/race"),
 ) -> None:
@@ -148,7 +158,8 @@ def race(  # noqa: PLR0913 - one argument per option of the command
     spillway race --workloads merge,append-only,batched:1000 --writers 50;
     spillway race --work delete --writers 100 --rows 500 --committers row-level,file-level;
     spillway race --work update --writers 1000 --rows 1 --table-rows 1000000 --committers row-level;
-    spillway race --work optimize --writers 32 --appends 20 --committers row-level,delta-rs
+    spillway race --work optimize --writers 32 --appends 20 --committers row-level,delta-rs;
+    spillway race --real-s3 --store s3://BUCKET/PREFIX
     """
     from rich.console import Console
 
@@ -156,14 +167,18 @@ def race(  # noqa: PLR0913 - one argument per option of the command
     from spillway.race.cell import Progress
     from spillway.race.committers import usual
     from spillway.race.plan import Options, plan_cells
+    from spillway.race.real_s3 import CELLS, RealS3
     from spillway.race.run import hold_races
     from spillway.race.tables import target_cells
 
     signal.signal(signal.SIGTERM, interrupt)
     console = Console()
+    progress = Progress(console)
     try:
-        if targets and work != "append":
-            raise OptionError(f"--targets have works of their own: leave --work {work} out")
+        if (targets or real_s3) and work != "append":
+            raise OptionError(f"--targets and --real-s3 have works of their own: leave --work {work} out")
+        if targets and real_s3:
+            raise OptionError("--targets and --real-s3 are different races: leave one out")
         options = Options(
             committers=_chosen(committers, usual(work)),
             writers=whole_numbers("--writers", writers),
@@ -182,16 +197,28 @@ def race(  # noqa: PLR0913 - one argument per option of the command
             time_limit=time_limit,
         )
         on_s3 = store is not None and "://" in store
-        finished = hold_races(
-            target_cells("S3" if on_s3 else "local disk") if targets else plan_cells(options),
-            options,
-            store=store,
-            storage_options=pairs("--storage-option", storage_option or []),
-            out=out,
-            keep_tables=keep_tables,
-            targets=targets,
-            progress=Progress(console),
-        )
+        cells = target_cells("S3" if on_s3 else "local disk") if targets else plan_cells(options)
+        storage_options = pairs("--storage-option", storage_option or [])
+        bucket = None
+        with ExitStack() as emptied:
+            if real_s3:
+                bucket = RealS3.find(store, storage_options, options, progress.say, keep=keep_tables)
+                print_tables(console, [bucket.plan()], [], [])
+                if not yes:
+                    typer.confirm("Run these races?", abort=True)
+                emptied.enter_context(bucket).prove()
+                cells, storage_options = list(CELLS), bucket.location.storage_options
+            finished = hold_races(
+                cells,
+                options,
+                store=store,
+                storage_options=storage_options,
+                out=out,
+                keep_tables=keep_tables,
+                targets=targets,
+                progress=progress,
+                real_s3=bucket,
+            )
     except (SpillwayError, OSError) as error:
         fail("race", reason(error))
     except KeyboardInterrupt:

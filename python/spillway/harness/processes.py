@@ -92,9 +92,15 @@ def read_tail(stream: IO[bytes]) -> str:
 
 _PATH = re.compile(r"(?:\bfile:/*|(?<![\w.:/]))/(?:[\w.@+~-]+/)+")
 
+# Buckets by their URLs, and accounts.
+_BUCKET = re.compile(
+    r"\b(?:s3a?://|https?://[\w.-]*\.amazonaws\.com/)(?:[^\s/\"']+/)*|(?<=<BucketName>)[^<]*"
+)
+_ACCOUNT = re.compile(r"\barn:aws[^\s\"']*")
+
 
 def redact(text: str) -> str:
-    """`text` with each absolute path cut to its last part, and without this host's name."""
+    """`text` without AWS accounts and this host's name; paths and URLs of S3 are cut to their last part."""
     host = platform.node()
-    text = _PATH.sub("", text)
+    text = _ACCOUNT.sub("arn", _BUCKET.sub("", _PATH.sub("", text)))
     return re.sub(rf"\b{re.escape(host)}\b", "host", text) if host else text

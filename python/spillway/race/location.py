@@ -62,6 +62,37 @@ class Location:
         given = _short_names(self.storage_options)
         return given.get("endpoint_url") or os.environ.get("AWS_ENDPOINT_URL")
 
+    @property
+    def configured_region(self) -> str | None:
+        """The region by storage options, the environment or a profile."""
+        given = _short_names(self.storage_options).get("region") or os.environ.get("AWS_REGION")
+        return given or _session().get_config_variable("region")
+
+    def with_credentials(self) -> Location:
+        """It with the credentials that botocore finds: not all committers read profiles.
+
+        Raises:
+            MissingExtraError: botocore is not installed.
+            OptionError: There are none.
+        """
+        if "access_key_id" in _short_names(self.storage_options):
+            return self
+        found = _session().get_credentials()
+        if found is None:
+            raise OptionError(
+                "there are no credentials for S3: set AWS_PROFILE, or AWS_ACCESS_KEY_ID and "
+                "AWS_SECRET_ACCESS_KEY, or run on a machine with a role"
+            )
+        key, secret, token = found.get_frozen_credentials()
+        options = {"AWS_ACCESS_KEY_ID": key, "AWS_SECRET_ACCESS_KEY": secret, "AWS_SESSION_TOKEN": token}
+        return self.with_options({name: value for name, value in options.items() if value})
+
+    def with_options(self, more: dict[str, str]) -> Location:
+        """It with storage options in place of those that mean the same."""
+        names = _short_names(more)
+        others = {name: value for name, value in self.storage_options.items() if _short(name) not in names}
+        return Location(self.uri, {**others, **more})
+
     def below(self, name: str) -> Location:
         """A location inside."""
         return Location(f"{self.uri}/{name}", self.storage_options)
@@ -267,6 +298,17 @@ class S3Files(Files):
         keys = [entry["Key"] for page in pages for entry in page.get("Contents", ())]
         return {key.removeprefix(f"{self._prefix}/") for key in keys}
 
+    def region(self) -> str | None:
+        """The region of the bucket, where the server says it."""
+        answer = self._client.head_bucket(Bucket=self._bucket)
+        region: str | None = answer.get("BucketRegion")
+        return region or answer["ResponseMetadata"]["HTTPHeaders"].get("x-amz-bucket-region")
+
+    def is_empty(self) -> bool:
+        """True if there is no object, by one request."""
+        page = self._client.list_objects_v2(Bucket=self._bucket, Prefix=f"{self._prefix}/", MaxKeys=1)
+        return not page.get("Contents")
+
     def remove(self) -> None:
         """Delete all objects below the prefix."""
         for name in self.names():
@@ -291,14 +333,12 @@ class _S3Draft(Draft):
 @cache
 def _s3_client(storage_options: tuple[tuple[str, str], ...], endpoint: str | None) -> Any:
     """One client for all threads: making one takes longer than many requests."""
-    try:
-        import botocore.session
-        from botocore.config import Config
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("botocore", "race", "check a table on S3") from error
+    session = _session()
+    from botocore.config import Config
+
     given = _short_names(dict(storage_options))
     style = {"addressing_style": "path"} if endpoint else {}
-    return botocore.session.get_session().create_client(
+    return session.create_client(
         "s3",
         region_name=given.get("region") or os.environ.get("AWS_REGION") or "us-east-1",
         endpoint_url=endpoint,
@@ -307,3 +347,12 @@ def _s3_client(storage_options: tuple[tuple[str, str], ...], endpoint: str | Non
         aws_session_token=given.get("session_token"),
         config=Config(s3=style, max_pool_connections=64, retries={"max_attempts": 5}),
     )
+
+
+@cache
+def _session() -> Any:
+    try:
+        import botocore.session
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("botocore", "race", "check a table on S3") from error
+    return botocore.session.get_session()

@@ -241,9 +241,14 @@ def _store(environment: dict[str, Any]) -> str:
         return "local disk"
     if "endpoint" not in environment:
         return "an S3 server that the record does not name"
+    if (seconds := environment.get("get_seconds")) is None:
+        measured = ""
+    else:
+        where = f" in {environment['region']}" if environment["region"] else ""
+        measured = f"{where}, where a GET took {seconds * 1000:,.1f} ms"
     if environment["endpoint"] is None:
-        return "Amazon S3"
-    return f"an S3 server at {environment['endpoint']}, not on Amazon S3"
+        return f"Amazon S3{measured}"
+    return f"an S3 server at {environment['endpoint']}, not on Amazon S3{measured}"
 
 
 def _environment(run: RunSummary) -> str:

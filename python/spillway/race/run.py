@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from spillway.race.cell import Progress
     from spillway.race.model import Cell
     from spillway.race.plan import Options
+    from spillway.race.real_s3 import RealS3
     from spillway.race.record import RaceRecord
 
 # What a process that has imported pyarrow and a committer keeps for itself, and a thread that writes a file.
@@ -99,7 +100,7 @@ class Finished:
 
     Attributes:
         folder: The run's folder.
-        interrupted: Ctrl-C ended it before all races were run.
+        interrupted: Ctrl-C, or its cost, ended it before all races were run.
     """
 
     folder: Path
@@ -116,6 +117,7 @@ def hold_races(  # noqa: PLR0913 - options, by keyword only
     keep_tables: bool,
     targets: bool,
     progress: Progress,
+    real_s3: RealS3 | None = None,
 ) -> Finished:
     """Run all cells and leave everything in a new folder below `out`.
 
@@ -130,6 +132,7 @@ def hold_races(  # noqa: PLR0913 - options, by keyword only
         keep_tables: True if tables are kept after their check.
         targets: True if the report compares the figures with the targets.
         progress: The line that shows the run's progress.
+        real_s3: The bucket that is watched while the races are held, or None.
 
     Raises:
         OptionError: Nothing can be run here; the message says what to do.
@@ -163,6 +166,7 @@ def hold_races(  # noqa: PLR0913 - options, by keyword only
             **describe_run(run_id, options, schema_version=SCHEMA_VERSION),
             "store": "local disk" if location.is_local else "S3",
             "endpoint": urlsplit(location.endpoint).hostname if location.endpoint else None,
+            **({} if real_s3 is None else real_s3.measured),
             "targets": targets,
             "skipped": [
                 {"cell": cell.as_dict(), "words": cell.words, "reason": reason}
@@ -190,7 +194,7 @@ def hold_races(  # noqa: PLR0913 - options, by keyword only
             done=DoneTables(progress),
         )
         cleanup.callback(race.done.remove)
-        return Finished(folder, _run_all(race, folder, able, options, progress))
+        return Finished(folder, _run_all(race, folder, able, options, progress, real_s3))
 
 
 def _remove_if_empty(folder: Path) -> None:
@@ -199,8 +203,15 @@ def _remove_if_empty(folder: Path) -> None:
         folder.rmdir()
 
 
-def _run_all(race: Race, folder: Path, cells: Sequence[Cell], options: Options, progress: Progress) -> bool:
-    """Run all cells in their order; return True if the run was interrupted."""
+def _run_all(  # noqa: PLR0913, PLR0917 - what a run is made of
+    race: Race,
+    folder: Path,
+    cells: Sequence[Cell],
+    options: Options,
+    progress: Progress,
+    real_s3: RealS3 | None,
+) -> bool:
+    """Run all cells in their order; return True if the run was interrupted, or cost more than was said."""
     slots = list(schedule(cells, blocks=options.samples, seed=options.seed))
     progress.racing(slots)
     try:
@@ -209,6 +220,8 @@ def _run_all(race: Race, folder: Path, cells: Sequence[Cell], options: Options, 
             record = _record(race, slot)
             SCHEMA.append(folder / RACES, record)
             progress.ended(slot, record)
+            if real_s3 is not None and real_s3.is_enough(slot.cell, record):
+                return True
     except KeyboardInterrupt:
         return True
     finally:
