@@ -130,13 +130,16 @@ BUCKETS = itertools.count()
 
 def group_of(nodeid: str) -> str:
     """The group of a test, by its file; a file that is in none is a group of its own."""
-    return _group_of_file(nodeid.partition("::")[0].removeprefix("tests/"))
+    return _group_of_file(nodeid.partition("::")[0])
 
 
 @cache
-def _group_of_file(file: str) -> str:
-    held = [(len(one), name) for name, patterns in GROUPS.items() for one in patterns if fnmatch(file, one)]
-    return max(held)[1] if held else file
+def _group_of_file(path: str) -> str:
+    file = path.removeprefix("tests/")
+    # The suite in bench/ is run beside the tests, and its files are in no group.
+    patterns = GROUPS if file != path else {}
+    held = [(len(one), name) for name in patterns for one in GROUPS[name] if fnmatch(file, one)]
+    return max(held)[1] if held else path
 
 
 class GroupScheduling(LoadScopeScheduling):
