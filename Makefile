@@ -26,7 +26,7 @@ BENCH_OPTIONS ?=
 RACE_OPTIONS ?=
 DIST ?= dist
 
-.PHONY: help bench targets race test test-quick peers soak lint check check-compiled advisories instructions format wheel dist import-wheel rehearse sbom releasable publish readme docs lock setup setup-tests compile-tests clean
+.PHONY: help bench targets race test test-quick peers soak lint check check-compiled advisories instructions format wheel dist import-wheel rehearse sbom releasable publish readme docs lock setup setup-tests compile-tests test-rust test-python clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,15 +50,20 @@ SEED := $(shell printf '%d' 0x$$(git rev-parse HEAD | cut -c1-8))
 export PROPTEST_RNG_SEED := $(SEED)
 endif
 PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadscope $(if $(SEED),--hypothesis-seed=$(SEED))
+# The tests, and the suite of bench/, of which each does its work once.
+EVERYTHING = --benchmark-disable $(if $(filter soak,$(SPILLWAY_TESTS)),,--ignore=bench/test_spark.py) bench tests
 
 # Compiled ahead, side by side, where a whole run is in a hurry.
 compile-tests: setup
 	cargo test --locked --workspace --no-run
 
-test: setup setup-tests ## Run every test, at counts that fit continuous integration
+test: test-rust test-python ## Run every test, at counts that fit continuous integration
+
+test-rust: setup
 	cargo test --locked --workspace
-	$(PYTEST) --durations=30 --junitxml=.build/tests.xml
-	$(BIN)/python -m pytest bench --benchmark-disable -q $(if $(filter soak,$(SPILLWAY_TESTS)),,--ignore=bench/test_spark.py -n $(JOBS))
+
+test-python: setup setup-tests
+	$(PYTEST) --durations=30 --junitxml=.build/tests.xml $(EVERYTHING)
 
 test-quick: export SPILLWAY_TESTS := quick
 test-quick: export PROPTEST_CASES := 32
@@ -187,7 +192,7 @@ setup: .build/module
 # nobody debugs it.
 MINIO := v0.0.0-20260212201848-7aac2a2c5b7c
 
-setup-tests: .build/minio-$(MINIO) .build/bytecode .build/spark.jsa .build/spark-$(firstword $(SPARKS))
+setup-tests: .build/minio-$(MINIO) .build/bytecode .build/spark.jsa .build/spark-$(firstword $(SPARKS)) .build/collected
 
 .build/earlier-$(EARLIER).whl: | .build/environment
 	rm -rf .build/earlier
@@ -231,6 +236,12 @@ clean: ## Remove what was built (not the runs)
 .build/bytecode: tests/spark/bytecode.py .build/environment
 	$(BIN)/python -m tests.spark.bytecode
 	@touch $@
+
+# pytest rewrites each file of tests for its assertions when it is first imported, which takes longer than all other
+# imports. One process does it here, where a core is idle, and not each process of the tests at their start.
+.build/collected: | .build/module
+	$(BIN)/python -m pytest --collect-only -q $(EVERYTHING) >$@.part || { cat $@.part; exit 1; }
+	@mv $@.part $@
 
 # PySpark and py4j alone: programs have them in front of what the environment has.
 .build/spark-%: requirements/spark-%.txt | .build/environment

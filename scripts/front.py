@@ -30,11 +30,12 @@ from findings import (
 from spillway._wording import and_joined, counted
 from spillway.backends import OWN_LIBRARY, library
 from spillway.bench.side_tables import cgroup_growth
-from spillway.bench.summary import file_bytes, growth, read_run, speed
+from spillway.bench.summary import file_bytes, growth, speed
 from spillway.bench.tables import contract, ranking_table, rankings, ratio_text
 from spillway.harness import records
 from spillway.harness.report import REPORT, Table, checkout, markdown_table, terminal_tables
 from spillway.race.record import RACES
+from stored_runs import stored_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -304,7 +305,7 @@ def _leaner(cells: dict[str, CellSummary]) -> str:
 
 
 def _newest(results: Path, job: str) -> RunSummary:
-    return read_run(max(path.parent for path in (results / "targets" / job).glob(f"*/{REPORT}")))
+    return stored_run(max(path.parent for path in (results / "targets" / job).glob(f"*/{REPORT}")))
 
 
 def _compared(cells: dict[str, CellSummary], metric: Metric) -> str:

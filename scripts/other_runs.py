@@ -14,9 +14,10 @@ from spillway._wording import and_joined, counted
 from spillway.bench.conclusion import why_limits_not_quoted, why_not_quoted
 from spillway.bench.ratio_tables import crossover_of, crossover_text, ratio_tables, variation_tables
 from spillway.bench.side_tables import found_limits
-from spillway.bench.summary import read_run, speed
+from spillway.bench.summary import speed
 from spillway.bench.tables import megabytes, ratio, ratio_text
 from spillway.harness.report import REPORT, Entry, Table, markdown_table
+from stored_runs import stored_run
 from study import Answer, answers_of, misses
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def quoted(results: Path, kind: str) -> RunSummary | None:
     runs = sorted(path.parent for path in (results / kind).glob(f"*/{REPORT}"))  # which begin with their date
     if not runs:
         return None
-    run = read_run(runs[-1])
+    run = stored_run(runs[-1])
     reasons = why_limits_not_quoted(run) if kind == "limits" else why_not_quoted(run)
     if reasons:
         sys.exit(f"scripts/render.py: run {run.run_id} is not to be quoted: {'; '.join(reasons)}")

@@ -23,15 +23,16 @@ import suite
 import targets
 from spillway.bench import record
 from spillway.bench.report import report_parts
-from spillway.bench.summary import RunSummary, read_run
 from spillway.cli import inspect_json
 from spillway.cli.inspect import JSON_VERSION
 from spillway.harness.plots import Figure
 from spillway.harness.report import REPORT, document, plain_table
 from spillway.race import record as race_record
 from spillway.spark.pipeline import record as pipeline_record
+from stored_runs import stored_run
 
 if TYPE_CHECKING:
+    from spillway.bench.summary import RunSummary
     from spillway.harness.records import RecordSchema
 
 _ROOT = Path(__file__).resolve().parent.parent
@@ -167,7 +168,7 @@ def _report(path: Path) -> str:
     """A report from its samples, with those of its pictures that were kept."""
     known = front.PICTURE.findall(path.read_text())
     figures = [Figure(title, place) for title, place in known if (path.parent / place).exists()]
-    return document(report_parts(read_run(path.parent), figures))
+    return document(report_parts(stored_run(path.parent), figures))
 
 
 def _reports() -> list[Path]:

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 
 import corpus
 from findings import COLD, FINDINGS, HEADER, JOB_OF_TABLE, KNOWN, NOTE, SIZED, UNSEEN, UNTUNED
-from spillway.bench.summary import read_run
 from spillway.harness.environment import git_state
 from spillway.harness.report import REPORT, Entry, Table, checkout, markdown_table
+from stored_runs import stored_run
 
 if TYPE_CHECKING:
     from spillway.bench.summary import RunSummary
@@ -143,7 +143,7 @@ ON_REQUEST = ("front", "nested", "many-rows", "many-columns")
 def measured(out: Path, job: str) -> Path | None:
     """The newest run of a job that was not stopped half-way."""
     runs = (report.parent for report in (out / job).glob(f"*/{REPORT}"))
-    return max((run for run in runs if is_whole(read_run(run))), default=None)
+    return max((run for run in runs if is_whole(stored_run(run))), default=None)
 
 
 def is_whole(run: RunSummary) -> bool:
@@ -156,7 +156,7 @@ def is_of_this_commit(folder: Path | None) -> bool:
     """Return true if a run was measured by the commit that is checked out, and nothing was changed in it."""
     if folder is None:
         return False
-    was, now = read_run(folder).environment["git"], git_state()
+    was, now = stored_run(folder).environment["git"], git_state()
     return was is not None and was == now and not was["changed"]
 
 
@@ -192,7 +192,7 @@ def measure(out: Path, wanted: list[str]) -> None:
 
 def table(out: Path) -> str:
     """The targets and what the runs say of them, in Markdown."""
-    runs = {job: read_run(folder) for job in JOBS if (folder := measured(out, job)) is not None}
+    runs = {job: stored_run(folder) for job in JOBS if (folder := measured(out, job)) is not None}
     lines: list[list[Entry]] = []
     for jobs, findings in FINDINGS.items():
         if runs.keys() >= set(jobs):

@@ -34,7 +34,8 @@ def source(part: str, first: int, last: int) -> pa.Table:
     return pa.table({"part": [part] * (last - first), "id": range(first, last)}, NUMBERS)
 
 
-# A table with marks has the changes of both by turns, one without has all clauses; in a soak, both have both.
+# A table with marks has the changes and the names of both, one without has all clauses; in a soak, both have
+# all.
 WAYS = {"marking": MARKS, "writing again": {}}
 BY_TURNS = WAYS if SOAK else {"marking": MARKS}
 WITH_CLAUSES = WAYS if SOAK else {"writing again": {}}
@@ -60,7 +61,7 @@ def test_both_change_one_table(tmp_path: Path, worker: Worker, properties: dict[
     assert sorted((number, part) for part, number in pairs(table)) == sorted(expected.items())
 
 
-@pytest.mark.parametrize("properties", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("properties", BY_TURNS.values(), ids=BY_TURNS)
 def test_parameters_and_counts_have_sparks_names(
     tmp_path: Path, worker: Worker, properties: dict[str, str]
 ) -> None:

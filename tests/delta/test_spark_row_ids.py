@@ -9,7 +9,7 @@ import pytest
 
 import spillway.delta
 
-from ..counts import count
+from ..counts import SOAK, count
 from .test_row_ids import ROWS, TRACKED, Row, append, check_files, made, scanned, some, tracked
 
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 MARKS = {"delta.enableDeletionVectors": "true"}
+# test_row_ids.py has these steps without vectors, and ids that are enabled here. In a soak Spark reads both.
+WAYS = {"marked": MARKS, **({"rewritten": {}} if SOAK else {})}
+ENABLED = {"by Spark": True, **({"here": False} if SOAK else {})}
 # In every second one we compact, in place of Spark.
 TURNS = count(quick=1, ci=1, soak=6)
 
@@ -33,7 +36,7 @@ def seen(worker: Worker, folder: Path) -> dict[int, Row]:
     return rows
 
 
-@pytest.mark.parametrize("marks", [{}, MARKS], ids=["rewritten", "marked"])
+@pytest.mark.parametrize("marks", WAYS.values(), ids=WAYS)
 def test_spark_reads_the_ids_of_our_rows(tmp_path: Path, worker: Worker, marks: dict[str, str]) -> None:
     folder = tmp_path / "t"
     table = made(folder, partition_by=["part"], **marks)
@@ -122,7 +125,7 @@ def test_our_writes_go_on_from_sparks_table(tmp_path: Path, worker: Worker) -> N
     check_files(table)
 
 
-@pytest.mark.parametrize("by_spark", [True, False], ids=["by Spark", "here"])
+@pytest.mark.parametrize("by_spark", ENABLED.values(), ids=ENABLED)
 def test_a_table_that_gets_ids_keeps_them(tmp_path: Path, worker: Worker, *, by_spark: bool) -> None:
     folder = tmp_path / "t"
     table = spillway.delta.create(folder, ROWS)

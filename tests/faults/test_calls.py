@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     Ids = NDArray[np.int64]
 
 PROGRAM = [sys.executable, faulty_calls.__file__]
-SAMPLE = count(quick=3, ci=6, soak=0)
+SAMPLE = count(quick=3, ci=4, soak=0)
 
 
 class Fault(NamedTuple):

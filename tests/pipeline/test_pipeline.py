@@ -30,7 +30,7 @@ from spillway.spark.pipeline.run import Run
 from spillway.spark.pipeline.source_and_sink import read_path
 from spillway.spark.settings import changed_settings
 
-from ..counts import SOAK
+from ..counts import SOAK, count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 TABLES = ("parquet", "delta")
+ITEMS = count(quick=6_000, ci=6_000, soak=40_000)
 CHECKS = (not_null("name"), between("LAT", 0, 50), unique("id"))
 
 
@@ -370,7 +371,7 @@ def test_checks_are_read_as_they_are_written() -> None:
 
 def test_rows_that_executors_make_are_those_of_the_dataset(spark: SparkSession, tmp_path: Path) -> None:
     seen: list[Any] = []
-    for name, made in (("logs", GeneratedRows("logs", 1, 3_000, 2)), ("item", count_rows(spark, 40_000, 2))):
+    for name, made in (("logs", GeneratedRows("logs", 1, 3_000, 2)), ("item", count_rows(spark, ITEMS, 2))):
         source: Any = made
         pipeline = Pipeline(source=source, sink=Sink(str(tmp_path / name)))
         done = Run(pipeline, spark, look=lambda rows: seen.append(summarise(rows))).result()

@@ -15,6 +15,7 @@ from spillway.spark import Pipeline, Sink, between, unique
 from spillway.spark.pipeline import run
 from spillway.spark.pipeline.record import SCHEMA
 
+from ..counts import SOAK
 from .test_pipeline import ids, read
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 TABLES = ("parquet", "delta")
+# In continuous integration each of two claims is seen with one kind of table.
+PUBLISHED, REPEATED = (TABLES, TABLES) if SOAK else (TABLES[1:], TABLES[:1])
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +69,7 @@ class Stream:
         return Pipeline(source=self.read, **{**given, **self.more, **more}).run(spark)
 
 
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table", PUBLISHED)
 def test_each_micro_batch_is_published_by_itself(spark: SparkSession, tmp_path: Path, table: Any) -> None:
     flow = Stream(tmp_path, table)
     flow.arrives(1, 99)
@@ -92,7 +95,7 @@ def test_each_micro_batch_is_published_by_itself(spark: SparkSession, tmp_path: 
     assert (nothing.batches, nothing.rows_written, nothing.repeated) == ((), 0, False)
 
 
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table", REPEATED)
 def test_a_batch_that_spark_did_not_commit_is_there_once(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: Any
 ) -> None:

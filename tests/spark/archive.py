@@ -25,8 +25,9 @@ __all__ = ["ARCHIVE", "LAUNCHER_OPTIONS", "java_options"]
 
 ARCHIVE = Path(__file__).parents[2] / ".build" / "spark.jsa"
 # A JVM of a test lives for seconds: its second compiler takes up to half of the time, and returns none of it.
-# By default, each growth of what it knows of classes is a collection of the whole heap.
-_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:MetaspaceSize=256m"
+# By default, each growth of what it knows of classes is a collection of the whole heap. Threads of a
+# collection wait for each other, which other processes of the tests make long.
+_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:MetaspaceSize=256m -XX:ParallelGCThreads=1"
 LAUNCHER_OPTIONS = f"{_OPTIONS} -XX:+UseSerialGC"
 """The options of the JVM that writes the command of every other one, and does nothing else."""
 # A query of a test has few rows: code that is generated for it costs more than to interpret it.

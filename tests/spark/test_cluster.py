@@ -165,6 +165,8 @@ def gone(processes: list[psutil.Process]) -> bool:
     return all(not each.is_running() or each.status() == psutil.STATUS_ZOMBIE for each in processes)
 
 
+# The daemons end where the input of their supervisor does, as they do after every test of a cluster.
+@pytest.mark.soak
 def test_a_cluster_ends_with_a_test_run_that_is_killed(tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
     command = [sys.executable, "-c", RUN_AND_WAIT, tmp_path]

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from .cluster import Cluster
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+# In continuous integration test_jobs.py has the error of both ways, told by tasks that name another Python.
+pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.timeout(300)]
 
 PROGRAM = """
 import json, os

@@ -54,15 +54,22 @@ local_session("interrupted")
 signal.pause()
 """
 
-START_AND_STOP = """
-import signal
+# The example starts and stops the session; what is asked of any such session is asked of it.
+RUN_THE_EXAMPLE = """
+import runpy, signal, sys
+import spillway.spark
 from spillway.spark import local_session, stop_session
 before = signal.getsignal(signal.SIGINT)
-session = local_session("stopped", say=print)
-assert signal.getsignal(signal.SIGINT) is before
-print(session.sparkContext._gateway.proc.pid, flush=True)
-stop_session(session)
-stop_session(session)
+sessions = []
+def asked(name):
+    session = local_session(name, say=print)
+    assert signal.getsignal(signal.SIGINT) is before
+    print(session.sparkContext._gateway.proc.pid, flush=True)
+    sessions.append(session)
+    return session
+spillway.spark.local_session = asked
+runpy.run_path(sys.argv[1], run_name="__main__")
+stop_session(sessions[0])
 """
 
 
@@ -149,19 +156,22 @@ def test_spark_listens_on_loopback_only(spark: SparkSession) -> None:
 
 
 @pytest.mark.spark
-def test_a_stopped_session_leaves_no_jvm() -> None:
+def test_the_example_runs_and_leaves_no_jvm(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    example = request.config.rootpath / "examples" / "spark_reads.py"
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", START_AND_STOP],
+        [sys.executable, "-W", "error", "-c", RUN_THE_EXAMPLE, example],
+        cwd=tmp_path,
         capture_output=True,
         text=True,
         timeout=180,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    lines = done.stdout.split("\n")
+    lines = done.stdout.splitlines()
     assert lines[0].startswith("starting Spark on 2 cores")
     assert lines[1].startswith("Spark 4")
     assert not psutil.pid_exists(int(lines[2]))
+    assert lines[-1] == "{'api': 2, 'web': 1}"
 
 
 def _starting(program: psutil.Process) -> list[psutil.Process]:

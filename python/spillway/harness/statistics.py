@@ -227,6 +227,12 @@ def estimate(values: Sequence[float]) -> Estimate:
     """
     if not values:
         raise ValueError("no samples to summarise")
+    return _estimate(tuple(values))
+
+
+# Several tables of a report show the same cell.
+@lru_cache(maxsize=4096)
+def _estimate(values: tuple[float, ...]) -> Estimate:
     ordered = np.sort(np.asarray(values, dtype=float))
     n = len(ordered)
     rank = _rank(n)
