@@ -36,11 +36,10 @@ def start(
     Raises:
         KeyboardInterrupt: Ctrl-C came, and the process was killed.
     """
-    # Ctrl-C interrupts only the main thread. There, between the fork and the return of `Popen`, it would
-    # leave a process that nobody knows.
-    with ThreadPoolExecutor(1) as thread:
-        started = thread.submit(
-            subprocess.Popen,
+    started: list[subprocess.Popen[bytes]] = []
+
+    def begin() -> None:
+        process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=output,
@@ -49,12 +48,19 @@ def start(
             env=environment,
             start_new_session=True,
         )
-        try:
-            return started.result()
-        except KeyboardInterrupt:
-            with started.result() as process:
+        started.append(process)
+
+    # Ctrl-C interrupts only the main thread. There, between the fork and the return of `Popen`, it would
+    # leave a process that nobody knows.
+    try:
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(begin).result()
+    except KeyboardInterrupt:
+        for process in started:
+            with process:
                 kill_group(process)
-            raise
+        raise
+    return started[0]
 
 
 def feed(process: subprocess.Popen[bytes], text: str) -> None:
