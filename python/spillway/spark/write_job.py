@@ -56,11 +56,11 @@ _Message = TypeVar("_Message")
 
 @dataclass(frozen=True)
 class SparkWriteResult:
-    """A finished write from Spark.
+    """The result of a finished write from Spark.
 
     Args:
         rows: Rows in all files.
-        bytes: Bytes of all files.
+        bytes: Total size of all files.
         files: The number of files.
         version: The version of the Delta table; None for a folder of files.
         writer_seconds: Seconds inside the native writer, summed over tasks.
