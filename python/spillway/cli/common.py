@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
     from spillway.harness.report import Table
 
-Out = Annotated[Path, typer.Option(help="Folder of all runs, on a disk.")]
+Out = Annotated[Path, typer.Option(help="Folder in which runs are stored, on a disk.")]
 """The folder below which a run gets its own."""
 
 RunFolder = Annotated[
-    Path, typer.Argument(help="A run's folder, or a folder of runs, of which it is the newest.")
+    Path, typer.Argument(help="The folder of a run, or a folder of runs, of which the newest is used.")
 ]
 """A run that was measured before."""
 
@@ -37,12 +37,13 @@ Verbose = Annotated[
 """More tables on the terminal."""
 
 Delimiter = Annotated[
-    str | None, typer.Option(help="Between the fields of --input's CSV: ';' or tab; a comma by default.")
+    str | None, typer.Option(help="Field separator of CSV files in --input: ';' or tab; a comma by default.")
 ]
 """The separator of CSV."""
 
 Encoding = Annotated[
-    str | None, typer.Option(help="Of --input's text: cp1252, latin-1, utf-16; UTF-8 by default.")
+    str | None,
+    typer.Option(help="Encoding of text files in --input: cp1252, latin-1, utf-16; UTF-8 by default."),
 ]
 """The encoding of text."""
 
