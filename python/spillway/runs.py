@@ -222,7 +222,8 @@ def find_run(path: str | Path) -> Path:
     runs = [each.parent for name in stored for each in folder.glob(f"*/{name}")]
     if not runs:
         raise OptionError(
-            f"{path}: no run, and no folder of runs: give the folder that a run named at its end, with "
+            f"{path}: neither a run nor a folder of runs: give the folder that a run printed at its "
+            f"end, with "
             f"{names[0]} in it"
         )
     return max(runs, key=lambda each: each.name)

@@ -278,7 +278,7 @@ def test_a_users_own_file_is_measured(runs, tmp_path):
     assert result.exit_code == 0, result.output
     assert "5,000 rows" in result.output
     assert "At 5,000 rows duckdb alone was measured" in result.output
-    assert "To write as" not in result.output
+    assert "To write like" not in result.output
 
 
 def test_a_broken_peer_says_why_and_does_not_fail_the_run(runs, tmp_path):
@@ -367,7 +367,7 @@ def test_datasets_codecs_and_cores_are_cells_of_one_run(runs):
         (["--out", "/proc/version/runs"], "choose a folder that can be written"),
         (["--input", "absent.parquet"], "absent.parquet: no such file"),
         (["--input", "s3://bucket/rows.parquet"], "s3://bucket/rows.parquet is a URL"),
-        (["--delimiter", ";"], "which is not given"),
+        (["--delimiter", ";"], "which is missing"),
         (["--rows", "all"], "--rows all is for --input"),
         (
             ["--memory", "12"],

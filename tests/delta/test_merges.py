@@ -257,7 +257,7 @@ def test_nothing_is_computed_for_a_merge_that_is_refused_before(tmp_path: Path) 
 
     table = made(tmp_path / "t", ("a", 1, "x"))
     refused: Any = "update"
-    with pytest.raises(OptionError, match="no clause"):
+    with pytest.raises(OptionError, match="not a clause"):
         table.merge(Job(), "id", refused)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="row_group_rows"):
         table.merge(Job(), "id", row_group_rows=0)  # type: ignore[arg-type]
@@ -401,7 +401,7 @@ SOURCE = {name: pc.field(f"source.{name}") for name in ("part", "id", "txt")}
 @pytest.mark.parametrize(
     ("clauses", "error", "match"),
     [
-        (["update"], OptionError, "'update', which is no clause"),
+        (["update"], OptionError, "'update', which is not a clause"),
         ([when_matched_update(["texts"])], OptionError, "texts.*does not have"),
         ([when_matched_update({"texts": "y"})], SchemaError, 'no column "texts"'),
         ([when_matched_update({"texts": SOURCE["id"]})], SchemaError, 'no column "texts"'),

@@ -162,7 +162,7 @@ def test_ctrl_c_leaves_neither_files_nor_a_version_when_it_says_so(tmp_path: Pat
         impatient.join()
         out, more = program.communicate(timeout=SECONDS)
     assert program.returncode == 130, err + more
-    for said_so in ("interrupted, its tasks are being cancelled", "Spark is being stopped"):
+    for said_so in ("interrupted; its tasks are being cancelled", "Spark is being stopped"):
         assert said_so in out
     assert "interrupted in the stage write: nothing was committed" in err
     assert "Traceback" not in err + more
@@ -193,7 +193,7 @@ def closed_port() -> int:
 def test_a_master_that_does_not_answer_is_one_clear_error(tmp_path: Path) -> None:
     master = f"spark://127.0.0.1:{closed_port()}"
     said = refused(tmp_path, "--rows", "10", "--to", "out", "--master", master)
-    assert said.startswith(f"spillway pipeline: --master {master}: no master answers there")
+    assert said.startswith(f"spillway pipeline: --master {master}: no master answers at this address")
     assert "run on this machine with --master 'local[*]'" in said
 
 
@@ -234,16 +234,16 @@ def test_another_pyspark_is_one_clear_error(tmp_path: Path) -> None:
         (["--rows", "10", "--to", "out", "--pack"], "--pack is for executors elsewhere"),
         (
             ["--rows", "10", "--to", "out", "--pack", "--master", "yarn", "--dataset", "lineitem"],
-            "--pack holds no program that makes lineitem",
+            "--pack does not include the program that generates lineitem",
         ),
         (["--rows", "10", "--to", "out", "--conf", "secret"], "--conf takes NAME=VALUE"),
         (["--to", "out", "--input", "absent.csv"], "absent.csv: no such file or folder"),
-        (["--to", "out", "--input", "rows.arrow"], "is of no known format: give Parquet, CSV or NDJSON"),
-        (["--to", "out", "--input", "rows.csv", "--check", "id"], "is no check: write not_null(id)"),
+        (["--to", "out", "--input", "rows.arrow"], "has no known format: give Parquet, CSV or NDJSON"),
+        (["--to", "out", "--input", "rows.csv", "--check", "id"], "is not a check: write not_null(id)"),
         (["--to", "out", "--input", "rows.csv", "--transform", "absent:f"], "No module named 'absent'"),
         (["--to", "out", "--input", "rows.csv", "--bad-rows", "skip"], "choose one of 'fail', 'drop'"),
         (["--to", "out", "--rows", "10", "--check", "not_null(id)"], "are for --input"),
-        (["--to", "out", "--input", "rows.csv", "--rows", "10"], "of --input all rows are written"),
+        (["--to", "out", "--input", "rows.csv", "--rows", "10"], "with --input, all rows are written"),
     ],
     ids=lambda each: " ".join(each[2:]) if isinstance(each, list) else None,
 )

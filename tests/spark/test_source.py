@@ -191,7 +191,7 @@ def test_a_path_is_the_folder_that_spark_writes_to(
         ({"bloom_filter": '["nowhere"]'}, "nowhere"),
         ({"partition_by": "nowhere"}, "nowhere"),
         ({"table": "iceberg"}, "choose"),
-        ({"app_id": "a", "app_version": "1"}, "goes with a Delta table"),
+        ({"app_id": "a", "app_version": "1"}, "needs a Delta table"),
         ({"mergeSchema": "true"}, "mergeSchema is an option of Spark"),
     ],
 )

@@ -221,7 +221,7 @@ def test_a_writer_is_entered_once(place: Place) -> None:
         writer = place.open()
         async with writer:
             await writer.write(batch(1))  # type: ignore[attr-defined]
-        with pytest.raises(spillway.ClosedError, match="make another"):
+        with pytest.raises(spillway.ClosedError, match="create another"):
             async with writer:
                 pass
 

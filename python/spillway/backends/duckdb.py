@@ -112,7 +112,9 @@ def _copy_options(settings: Settings) -> str:
     if settings.codec == "zstd":
         options.append(f"COMPRESSION_LEVEL {settings.level}")
     elif settings.level is not None:
-        raise OptionError(f"DuckDB takes a level for zstd alone, not for {settings.codec}: leave --level out")
+        raise OptionError(
+            f"DuckDB accepts a level only for zstd, not for {settings.codec}: leave --level out"
+        )
     return ", ".join(options)
 
 

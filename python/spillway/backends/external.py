@@ -180,7 +180,7 @@ class _Sink:
         if status == -signal.SIGKILL:
             raise MemoryError(f"{self._name} was killed, as at a memory limit")
         raise SpillwayError(
-            f"{self._name} ended with status {status}: {said[-1] if said else 'it said nothing'}"
+            f"{self._name} ended with status {status}: {said[-1] if said else 'it printed nothing'}"
         )
 
 
@@ -211,10 +211,12 @@ def _figures(name: str, printed: str, rows: int) -> dict[str, Any]:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise SpillwayError(f"{name} printed no JSON line of figures, but {printed[:200]!r}")
+        raise SpillwayError(
+            f"{name} should have printed a JSON line of figures, but printed {printed[:200]!r}"
+        )
     absent = [key for key in _NEEDED if key not in found]
     if absent:
-        raise SpillwayError(f"{name}: its line of figures lacks {', '.join(absent)}")
+        raise SpillwayError(f"{name}: the line of figures lacks {', '.join(absent)}")
     if found["rows"] != rows:
         raise SpillwayError(f"{name} says that it wrote {found['rows']!r} rows; it was given {rows:,}")
     for key in _NUMBERS:
@@ -226,7 +228,7 @@ def _require_number(name: str, key: str, value: Any) -> None:
     if _is_number(value) and (value > 0 if key == "seconds" else value >= 0):
         return
     least = "above 0" if key == "seconds" else "of at least 0"
-    raise SpillwayError(f"{name} says {key!r}: {value!r}; it has to print a number {least}")
+    raise SpillwayError(f"{name} says {key!r}: {value!r}; it must print a number {least}")
 
 
 def _is_number(value: Any) -> bool:

@@ -214,7 +214,7 @@ def _programs() -> Mapping[str, Program]:
     taken = sorted(name for name in found if name in _BUILT_IN) or sorted(found.keys() & _registered().keys())
     if taken:
         raise OptionError(
-            f"--external: [{taken[0]}] is the name of another backend, which would be measured in its place: "
+            f"--external: [{taken[0]}] is the name of another backend, which it would replace: "
             f"choose another name"
         )
     return found

@@ -86,7 +86,7 @@ class SparkParquet:
         self._save(frame, folder, settings)
         written = [each for each in folder.iterdir() if each.suffix == ".parquet"]
         if len(written) != 1:
-            raise SpillwayError(f"Spark wrote {len(written)} files of one task, and 1 was expected")
+            raise SpillwayError(f"Spark wrote {len(written)} files for one task, and 1 was expected")
         written[0].replace(path)
 
     def _save(self, frame: DataFrame, folder: Path, settings: Settings) -> None:
@@ -169,7 +169,7 @@ def _of_parquet_java(settings: Settings) -> dict[str, str]:
     """
     options = {"parquet.block.row.count.limit": str(settings.row_group_rows)}
     if settings.codec == "brotli":
-        raise OptionError("Spark brings no brotli: leave it out of --codec")
+        raise OptionError("Spark has no brotli codec: leave it out of --codec")
     if settings.codec == "zstd":
         options["parquet.compression.codec.zstd.level"] = str(settings.level)
     if settings.codec == "gzip":

@@ -213,7 +213,7 @@ def compare_pythons(run: RunSummary, measures: Iterable[Measure], backends: Sequ
     """
     names = pythons_of(run)
     if not names:
-        raise OptionError(f"run {run.run_id} was measured in one Python environment: name two by --python")
+        raise OptionError(f"run {run.run_id} was measured in one Python environment: name two with --python")
     return _compare_within(run, "python", names, measures, backends)
 
 
@@ -246,7 +246,7 @@ def _compare_within(
     }
     shared = [cell for cell in by_name[old] if cell in by_name[new]]
     if not shared:
-        raise OptionError(f"{old} and {new} were measured in no setting that both have: choose others")
+        raise OptionError(f"{old} and {new} have no setting in common: choose others")
     alone = [
         f"{_words(cell)}: only {which}" for which, cell in _alone(by_name[old], by_name[new], (old, new))
     ]
@@ -352,14 +352,14 @@ def _refuse_other_measurement(old: RunSummary, new: RunSummary, *, of_machines: 
             )
     if before["benchmark"]["worker"] != after["benchmark"]["worker"]:
         raise OptionError(
-            "the code that measures has changed between the runs, so that a difference may be its own: "
+            "the code that measures has changed between the runs, and may cause the difference: "
             "measure both with one version of the bench"
         )
     kinds = [{each.cell.limit_kind for each in run.cells} for run in (old, new)]
     if not kinds[0] & kinds[1]:
         raise OptionError(
             f"the memory limits are of other kinds, which count other things: {and_joined(sorted(kinds[0]))} "
-            f"and {and_joined(sorted(kinds[1]))}. Choose one by --limit-kind for both"
+            f"and {and_joined(sorted(kinds[1]))}. Choose one with --limit-kind for both"
         )
     rows = [
         {(each["dataset"], each.get("chunk_rows")): each["first_batch"] for each in run["inputs"]}
@@ -381,7 +381,7 @@ def _refuse_other_backends(old: RunSummary, new: RunSummary, shared: set[str]) -
     if other:
         raise OptionError(
             f"the code that calls the library has changed between the runs for {and_joined(other)}: measure "
-            f"both with one version of the bench, or name others by --backend"
+            f"both with one version of the bench, or name others with --backend"
         )
 
 

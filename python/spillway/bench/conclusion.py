@@ -65,7 +65,7 @@ def conclude(run: RunSummary) -> list[Conclusion]:
     shown: set[str] = set()
     for place, each in enumerate(found):
         if each.code in shown:
-            again = f"To write as {each.writer} does: the code shown above."
+            again = f"To write like {each.writer}: the code shown above."
             found[place] = replace(each, lines=[*each.lines, again], code=None)
         elif each.code is not None:
             shown.add(each.code)

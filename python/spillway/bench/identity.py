@@ -261,7 +261,9 @@ def _survey(name: str, interpreter: Path, shared: Path | None, backends: Sequenc
         )
         answer: dict[str, Any] = json.loads(done.stdout)
     except (OSError, subprocess.TimeoutExpired, ValueError) as error:
-        raise OptionError(f"--python {name}: {interpreter} is no Python that answers: {error}") from error
+        raise OptionError(
+            f"--python {name}: {interpreter} is not a working Python interpreter: {error}"
+        ) from error
     return answer
 
 

@@ -78,22 +78,22 @@ def require_cluster(cluster: Cluster, names: Sequence[str], options: Options) ->
         raise OptionError(f"--on {cluster.master} is this machine: leave --on out to measure on it")
     if options.precision is not None:
         raise OptionError(
-            "--samples auto looks at a block before it takes the next, and --on takes them side by side: "
+            "--samples auto checks each block before it takes the next, but --on takes blocks in parallel: "
             "give a number"
         )
     if options.least_memory:
         raise OptionError(
-            "--least-memory would search on this machine, beside samples of executors: leave it out, or "
+            "--least-memory would search on this machine, and not on executors: leave it out, or "
             "measure without --on"
         )
     programs = [name for name in names if backends.is_external(name)]
     if programs:
-        raise OptionError(f"--on sends no programs to executors: leave {and_joined(programs)} out")
+        raise OptionError(f"--on cannot send programs to executors: leave {and_joined(programs)} out")
     own = [name for name in names if backends.library(name) == backends.SPARK_LIBRARY]
     if own:
         raise OptionError(
-            f"--on spreads samples over executors, and {and_joined(own)} would start a Spark of its own in "
-            f"each: leave them out, or measure them on one machine"
+            f"--on spreads samples over executors, and {and_joined(own)} would start another Spark "
+            f"in each: leave them out, or measure them on one machine"
         )
 
 

@@ -271,7 +271,7 @@ class Options:
         _check_pythons(self.pythons)
         for option, names in (("--dataset", self.datasets), ("--codec", self.codecs)):
             if not names:
-                raise OptionError(f"{option} names nothing to measure")
+                raise OptionError(f"{option} is empty: give at least one value")
         for codec in self.codecs:
             resolve_level(codec, self.level)
         _check_processes(self.arms, max(self.threads))
@@ -382,7 +382,7 @@ def _check_backends(backends: Sequence[str]) -> None:
     if unknown:
         raise OptionError(f"there is no backend {joined(unknown)}; choose from: {', '.join(known)}")
     if not backends:
-        raise OptionError(f"no backend is left to measure; choose from: {', '.join(known)}")
+        raise OptionError(f"no backend to measure; choose from: {', '.join(known)}")
 
 
 def _check_times(budget_minutes: float, timeout: float) -> None:
@@ -394,7 +394,7 @@ def _check_times(budget_minutes: float, timeout: float) -> None:
 
 def _check_pairs(pairs: int, backends: Sequence[str], threads: Sequence[int]) -> None:
     if pairs and len(set(backends)) < _A_PAIR:
-        raise OptionError("--pairs: it takes two to compare: name another --backend, or leave it out")
+        raise OptionError("--pairs: it takes two to compare: name another --backend, or leave --pairs out")
     if pairs and 1 not in threads:
         raise OptionError("--pairs: both of a pair are on one core: add 1 to --cores, or leave it out")
 
@@ -408,7 +408,7 @@ def _check_pythons(pythons: Sequence[str]) -> None:
 
 def _check_processes(names: Sequence[str], threads: int) -> None:
     if not names:
-        raise OptionError("--process-setting names nothing to measure")
+        raise OptionError("--process-setting is empty: give at least one value")
     for name in names:
         if not process_setting(name).changes(threads):
             raise OptionError(

@@ -185,7 +185,7 @@ def _verdict(run: RunSummary) -> list[str]:
     for each in found:
         parts += [f"**{each.title}**", bullets(each.lines)]
         if each.code is not None:
-            parts += [f"To write as {each.writer} does:", f"```python\n{each.code}\n```"]
+            parts += [f"To write like {each.writer}:", f"```python\n{each.code}\n```"]
     return [*parts, *(verdict_caveats(run) if found else ["No sample was taken."])]
 
 

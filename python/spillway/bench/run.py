@@ -106,7 +106,7 @@ def measure(  # noqa: PLR0913 - options, by keyword only
         require_engines(engines)
         if on is not None and pythons:
             raise OptionError(
-                "--python: executors of a cluster have their own: leave it out, or leave --on out"
+                "--python: executors of a cluster have their own: leave out either this option or --on"
             )
         environments = stack.enter_context(python_environments(pythons or {}, options.backends))
         _refuse_process_settings(options, on, environments)
@@ -350,7 +350,7 @@ def _split_absent(
         elsewhere = (each.missing[name] for each in environments.values() if name in each.missing)
         reason = next(elsewhere, None) if environments else backends.missing(name)
         if reason is None and not backends.modes(name) & set(options.modes):
-            reason = f"it has no mode {' or '.join(options.modes)}"
+            reason = f"it does not support mode {' or '.join(options.modes)}"
         if reason is None:
             present[name] = backends.modes(name)
         else:
@@ -371,7 +371,8 @@ def _refuse_process_settings(
     quotas = [cores for name in options.arms if (cores := process_setting(name).cores) is not None]
     if quotas and on is not None:
         raise OptionError(
-            "--process-setting quota: executors of a cluster have their own: leave it out, or leave --on out"
+            "--process-setting quota: executors of a cluster have their own: leave out either this "
+            "option or --on"
         )
     for cores in quotas[:1]:
         with Unlimited().limit(0) as unlimited, with_quota(unlimited, cores):

@@ -285,7 +285,7 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
                 engines, trace, keep_output = begun.engines, begun.trace, begun.keep_output
             else:
                 if retake:
-                    raise OptionError("--retake: name the run by --resume")
+                    raise OptionError("--retake: name the run with --resume")
                 begun = None
                 limits = _limits(memory)
                 counts, at_most = _rows(rows, quick=quick, own=_has_end(input, dataset))
@@ -374,18 +374,18 @@ def _begun(context: typer.Context, folder: Path, *, own: bool, pythons: tuple[st
     given = {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
     if given - allowed:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(given - allowed))
-        raise OptionError(f"--resume goes on as the run was begun: leave out {names}")
+        raise OptionError(f"--resume uses the options of the original run: leave out {names}")
     begun = read_begun(folder)
     needs = "file" in begun.options.datasets
     if needs and not own:
         raise OptionError(
-            "--resume: this run measures files of yours: name them by --input, as when it began"
+            "--resume: this run measures your own files: name them with --input, as in the original call"
         )
     if own and not needs:
-        raise OptionError("--resume: this run measures no files of yours: leave --input out")
+        raise OptionError("--resume: this run does not measure your own files: leave --input out")
     if pythons != begun.options.pythons:
         names = " ".join(f"--python {name}=PATH" for name in begun.options.pythons) or "no --python"
-        raise OptionError(f"--resume: this run was begun with {names}: say the same")
+        raise OptionError(f"--resume: this run was started with {names}: pass the same")
     return begun
 
 
@@ -456,7 +456,7 @@ def _rows(text: str | None, *, quick: bool, own: bool) -> tuple[tuple[int, ...] 
         return whole_numbers("--rows", text), None
     if not own:
         raise OptionError(
-            "--rows all is for --input, and for flights and cities: the rows of other datasets have no end"
+            "--rows all is for --input, and for flights and cities: other datasets are unlimited"
         )
     return None, None
 
@@ -479,7 +479,7 @@ def _sources(
     if own is not None:
         return {"file": FileSource(own, TextOptions(delimiter, encoding))}
     if delimiter is not None or encoding is not None:
-        raise OptionError("--delimiter and --encoding say how to read --input, which is not given")
+        raise OptionError("--delimiter and --encoding describe how to read --input, which is missing")
     for name in listed(dataset):
         if not is_dataset(name) and name not in packaged_names():
             known = ", ".join((*names(), "lineitem", "wide:N", *packaged_names()))

@@ -175,7 +175,7 @@ def race(  # noqa: PLR0913 - one argument per option of the command
     console = Console()
     try:
         if targets and work != "append":
-            raise OptionError(f"--targets have works of their own: leave --work {work} out")
+            raise OptionError(f"--targets chooses the kinds of work itself: leave --work {work} out")
         options = Options(
             committers=_chosen(committers, usual(work)),
             writers=whole_numbers("--writers", writers),
@@ -231,6 +231,6 @@ def _report(console: Console, finished: Finished) -> list[str]:
     for each in wrong:
         console.print(f"wrong: {each}", style="red", highlight=False, markup=False)
     if finished.interrupted:
-        console.print("interrupted: the report covers the races that were over", style="yellow")
+        console.print("interrupted: the report covers the finished races", style="yellow")
     console.print(f"report: {report}", highlight=False, soft_wrap=True)
     return wrong

@@ -134,7 +134,7 @@ def _print_verdict(console: Console, run: RunSummary) -> None:
             )
             console.print(hanging, highlight=False, markup=False)
         if each.code is not None:
-            console.print(f"To write as {each.writer} does:", highlight=False, markup=False)
+            console.print(f"To write like {each.writer}:", highlight=False, markup=False)
             code = indent(each.code, "    ")
             console.print(code, style="cyan", highlight=False, markup=False, soft_wrap=True)
     console.print()
@@ -298,7 +298,7 @@ def _compared(runs: list[Path], backends: list[str], metric: str | None) -> _Sho
         found = compare_backends(read[0], backends[0], backends[1], measures)
     else:
         known = ", ".join(dict.fromkeys(each.cell.backend for each in read[0].cells))
-        raise OptionError(f"of one run two backends are compared: --backend OLD,NEW out of {known}")
+        raise OptionError(f"a comparison within one run needs two backends: --backend OLD,NEW from {known}")
     notes = [*(f"differs: {each}" for each in found.differences), *found.alone]
     return _Shown(found, comparison_tables(found), legend(found), notes)
 
@@ -363,7 +363,7 @@ def _benchmarks(folder: Path) -> str:
 
     if not is_stored(folder / SAMPLES):
         raise OptionError(
-            f"--to {_BENCHMARKS}: {folder} is no run of `spillway bench`: csv and parquet take it"
+            f"--to {_BENCHMARKS}: {folder} is not a run of `spillway bench`: only csv and parquet accept it"
         )
     run = read_run(folder)
     _say_what_is_left_out(run)
@@ -393,7 +393,7 @@ def _write_parquet(folder: Path, out: Path | None) -> None:
     from spillway.writer import write_parquet
 
     if out is None and sys.stdout.isatty():
-        raise OptionError("--to parquet: a terminal shows no Parquet: name a file by --out")
+        raise OptionError("--to parquet: a terminal cannot show Parquet: name a file with --out")
     write_parquet(load_run(folder), sys.stdout.buffer if out is None else out)
 
 
@@ -520,7 +520,9 @@ def _rate(text: str) -> float:
 
     number, _, unit = text.partition("/")
     if unit not in _SECONDS:
-        raise OptionError(f"--rate {text!r}: give rows in a time, as 1M/s, 30M/min, 100M/h or 2G/day")
+        raise OptionError(
+            f"--rate {text!r}: give rows per unit of time, such as 1M/s, 30M/min, 100M/h or 2G/day"
+        )
     return _amount("--rate", number) / _SECONDS[unit]
 
 
@@ -529,7 +531,9 @@ def _price(text: str) -> float:
 
     number, _, unit = text.partition("/")
     if unit not in {"month", "h"}:
-        raise OptionError(f"--price {text!r}: give the price of a machine in a time, as 50/month or 0.07/h")
+        raise OptionError(
+            f"--price {text!r}: give the price of a machine per unit of time, such as 50/month or 0.07/h"
+        )
     return _amount("--price", number) * (_HOURS_OF_MONTH if unit == "h" else 1.0)
 
 

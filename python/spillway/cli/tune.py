@@ -96,7 +96,7 @@ def _prepared(console: Console, own: str | None, dataset: str | None, rows: str 
     from spillway.errors import OptionError
 
     if (own is None) == (dataset is None):
-        raise OptionError("give your rows by --input FILE, or --dataset logs for a trial: one of both")
+        raise OptionError("give either your rows with --input FILE, or --dataset logs for a trial")
     counts = (None,) if rows is None else whole_numbers("--rows", rows)
     if len(counts) != 1:
         raise OptionError(f"--rows {rows}: give one number")
@@ -149,7 +149,9 @@ def _print(console: Console, source: str, library: str, found: Found) -> None:
     print_tables(console, [settings_table(found, f"{library} on {source}")], legend(found), [])
     console.print(verdict(found, library), style="bold", highlight=False, markup=False)
     if found.best is not found.default:
-        console.print("To write so, with `table` and `path` yours:\n", highlight=False, markup=False)
+        console.print(
+            "To write like this, with your own `table` and `path`:\n", highlight=False, markup=False
+        )
         console.print(
             indent(found.best.code, "    "), style="cyan", highlight=False, markup=False, soft_wrap=True
         )

@@ -111,7 +111,7 @@ def _print_table(verdicts: Sequence[Verdict]) -> None:
     Console().print(table)
     for verdict in verdicts:
         if verdict.mismatch is not None:
-            note = "excused: pyarrow's own file is read alike: " if verdict.excused else ""
+            note = "excused: the reader fails in the same way on pyarrow's file: " if verdict.excused else ""
             typer.echo(f"{verdict.file}: {verdict.engine}: {note}{verdict.mismatch.message}")
 
 

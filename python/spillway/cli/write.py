@@ -261,7 +261,9 @@ def _job(
     from spillway.shell.schemas import read_schema
 
     if len(paths) == 1:
-        raise OptionError(f"{paths[0]} alone: name inputs, and then the output; or say --rewrite")
+        raise OptionError(
+            f"{paths[0]} is the only argument: name inputs, and then the output; or pass --rewrite"
+        )
     *inputs, output = paths
     return Job(
         tuple(inputs),
@@ -335,7 +337,7 @@ def _refuse_with_rewrite(given: dict[str, object]) -> None:
 
     for option, value in given.items():
         if value:
-            raise OptionError(f"{option} does not go with --rewrite, which replaces Parquet files")
+            raise OptionError(f"{option} cannot be combined with --rewrite, which replaces Parquet files")
 
 
 def _rewrite(paths: list[str], memory: str, options: dict[str, Any], progress: Progress) -> int:
@@ -353,7 +355,7 @@ def _rewrite(paths: list[str], memory: str, options: dict[str, Any], progress: P
         progress.say(_total(found))
     except KeyboardInterrupt:
         done = sum(each.kept is None for each in found)
-        said = f"{done:,} of {len(files):,} files are written anew, the others are as they were"
+        said = f"{done:,} of {len(files):,} files are rewritten, the others are unchanged"
         raise KeyboardInterrupt(said) from None
     return 1 if any(each.kept is not None for each in found) else 0
 
@@ -362,12 +364,12 @@ def _tell(each: Rewritten, progress: Progress) -> None:
     from spillway.shell import sized
 
     if each.kept is not None:
-        text = f"spillway write: {each.path} stays as it was: {each.kept}"
+        text = f"spillway write: {each.path} is unchanged: {each.kept}"
         typer.secho(text, err=True, fg=typer.colors.RED)
         return
     if each.unsynced is not None:
         text = (
-            f"spillway write: {each.path} is written anew, and a crash of the machine may bring the old file "
+            f"spillway write: {each.path} is rewritten, but a crash of the machine may bring the old file "
             f"back: its folder was not synced: {each.unsynced}"
         )
         typer.secho(text, err=True, fg=typer.colors.YELLOW)
@@ -382,4 +384,4 @@ def _total(found: list[Rewritten]) -> str:
     before, after = sum(each.before for each in anew), sum(each.after for each in anew)
     kept = len(found) - len(anew)
     left = f"; {counted(kept, 'file')} left" if kept else ""
-    return f"{counted(len(anew), 'file')} written anew: {sized(before)} -> {sized(after)}{left}"
+    return f"{counted(len(anew), 'file')} rewritten: {sized(before)} -> {sized(after)}{left}"

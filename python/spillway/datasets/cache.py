@@ -135,7 +135,7 @@ def _origin(source: str | Path | FileSource, seed: int, rows: int | None) -> _Or
         return _Origin(source, ("packaged", source, package_version(source)), lambda: open_packaged(source))
     if isinstance(source, str) and is_dataset(source):
         if rows is None:
-            raise OptionError(f"rows is needed: the dataset {source} has no end")
+            raise OptionError(f"rows is needed: the dataset {source} is unlimited")
         if source == LINEITEM:
             return _Origin(source, (source, generator_version()), lambda: open_lineitem(rows))
         made = ("generated", source, generate.GENERATOR_VERSION, seed)

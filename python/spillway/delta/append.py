@@ -340,7 +340,7 @@ def _checkpoint_when_due(table: _native.DeltaTable, version: int) -> None:
 
 def _checkpoint_if(is_due: bool | Exception, table: _native.DeltaTable, version: int) -> None:  # noqa: FBT001
     if isinstance(is_due, Exception):  # the version is committed, and the next one asks again
-        message = "nobody could say whether %s needs a checkpoint after version %d"
+        message = "it could not be determined whether %s needs a checkpoint after version %d"
         _log.error(message, table.root, version, exc_info=is_due)
     elif is_due:
         _start_checkpoint(table, version)
@@ -407,7 +407,7 @@ def _checkpoint(table: _native.DeltaTable) -> None:
     try:
         version = table.checkpoint()
     except Exception:  # noqa: BLE001 - the version is committed, and nobody waits for this
-        _log.exception("no checkpoint of %s was written; readers use the one before", table.root)
+        _log.exception("no checkpoint of %s was written; readers use the previous one", table.root)
         return
     _log.info("checkpoint of version %d written in %.3f s", version, time.perf_counter() - started)
     try:

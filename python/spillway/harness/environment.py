@@ -72,7 +72,7 @@ def require_disk(folder: Path) -> None:
     )
     if kind in _MEMORY_FILESYSTEMS:
         raise OptionError(
-            f"--out {folder} lies on {kind}, which is memory and would be counted as the writer's: "
+            f"--out {folder} is on {kind}, whose files occupy memory and would count as the writer's: "
             f"choose a folder on a disk"
         )
     try:

@@ -42,7 +42,7 @@ class Location:
         if "://" in uri and not uri.startswith("s3://"):
             raise OptionError(f"--store {uri}: name a folder, or s3://BUCKET/PREFIX")
         if storage_options and "://" not in uri:
-            raise OptionError("--storage-option goes with --store s3://...")
+            raise OptionError("--storage-option needs --store s3://...")
         for name in storage_options:
             if _short(name) not in _UNDERSTOOD:
                 raise OptionError(_unknown(name), "storage_options", sorted(_UNDERSTOOD))

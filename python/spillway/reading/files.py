@@ -263,7 +263,9 @@ def recognise(path: Path, text: TextOptions) -> Format:
     suffix = inner.suffix.lower()
     kind = _kind(path, suffix, head, text)
     if compression is not None and kind not in {"csv", "ndjson"}:
-        raise OptionError(f"{path} is compressed as a whole, which only CSV and NDJSON may be: decompress it")
+        raise OptionError(
+            f"{path} is compressed as a whole, which is supported only for CSV and NDJSON: decompress it"
+        )
     form = Format(kind, compression, suffix, head)
     _check_text(path, form, text)
     return form
@@ -299,12 +301,12 @@ def _kind(path: Path, suffix: str, head: bytes, text: TextOptions) -> str:
     if text.format is not None:
         return text.format
     if by_suffix in {"parquet", "ipc"}:
-        raise CorruptFileError(f"{path} is named {suffix}, but does not begin as such a file does")
+        raise CorruptFileError(f"{path} is named {suffix}, but does not begin like such a file")
     if by_suffix is not None:
         return by_suffix
     if head.lstrip().startswith(b"{"):
         return "ndjson"
-    raise UnknownFormatError(f"{path} is of no known format; these are: {FORMATS}")
+    raise UnknownFormatError(f"{path} has no known format; known formats are: {FORMATS}")
 
 
 def _check_text(path: Path, form: Format, text: TextOptions) -> None:

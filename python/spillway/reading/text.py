@@ -57,12 +57,13 @@ class TextOptions:
             object.__setattr__(self, "delimiter", _SPELLED.get(self.delimiter, self.delimiter))
             if len(self.delimiter) != 1 or not self.delimiter.isascii() or self.delimiter in '"\r\n\0':
                 raise OptionError(
-                    f"--delimiter {self.delimiter!r}: give one ASCII character that is no quote, "
+                    f"--delimiter {self.delimiter!r}: give one ASCII character other than a quote, "
                     f"such as ';', or tab"
                 )
         if self.format not in {None, "csv", "ndjson"}:
             raise OptionError(
-                f"--format {self.format}: choose csv or ndjson; other formats tell themselves by their bytes"
+                f"--format {self.format}: choose csv or ndjson; other formats are recognised by "
+                f"their first bytes"
             )
         if self.encoding is not None:
             try:
@@ -153,7 +154,7 @@ def refuse_binary(path: Path, head: bytes) -> None:
         seems = "utf-16-le" if odd > even else "utf-16-be"
     if seems is not None:
         raise CorruptFileError(
-            f"{path} is not UTF-8: it begins as {seems.upper()} does; say --encoding {seems}, "
+            f"{path} is not UTF-8: it begins like {seems.upper()}; pass --encoding {seems}, "
             f"or convert it: iconv -f {seems.upper()} -t UTF-8"
         )
 
@@ -223,7 +224,7 @@ class TextBatches:
 
     def __next__(self) -> pa.RecordBatch:
         if self._reader is None:
-            raise ValueError("the text is closed: read its batches before")
+            raise ValueError("the text is closed: read its batches first")
         batch: pa.RecordBatch = self._reader.read_next_batch()
         return batch
 

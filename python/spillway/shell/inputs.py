@@ -120,10 +120,10 @@ def _find(job: Job, stack: ExitStack) -> Found:
     if not piped:
         files = find_all(job.inputs, job.text)
         if files.is_matched:
-            raise OptionError(f"{_named(files.unknown)}: name other files, or say --format")
+            raise OptionError(f"{_named(files.unknown)}: name other files, or pass --format")
         return Found(files.format, files=files)
     if len(job.inputs) > 1:
-        raise OptionError(f"{piped[0]} is a pipe, and read alone: name it without other inputs")
+        raise OptionError(f"{piped[0]} is a pipe, which must be the only input: name it without other inputs")
     typed = piped[0]
     if typed == "-":
         source = stack.enter_context(interruptible(sys.stdin.buffer))

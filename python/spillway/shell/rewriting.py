@@ -85,8 +85,8 @@ def find_parquet(typed: Sequence[str]) -> tuple[Path, ...]:
                 marks[folder] = next((found for each in _TABLES for found in folder.glob(each)), None)
             if (mark := marks[folder]) is not None:
                 raise OptionError(
-                    f"{path} belongs to {mark}, a table's, which states sizes of files: a file is not to be "
-                    f"replaced there. Write the rows to another place"
+                    f"{path} belongs to the table of {mark}, which records file sizes, so its files cannot "
+                    "be replaced. Write the rows to another place"
                 )
     return files.paths
 
@@ -139,7 +139,7 @@ def _rewritten(path: Path, memory: Memory, options: Mapping[str, Any], progress:
         shutil.copymode(path, new)
         now = path.stat()
         if (now.st_ino, now.st_size, now.st_mtime_ns) != (before.st_ino, before.st_size, before.st_mtime_ns):
-            raise RowsDifferError("it was changed while it was written anew")
+            raise RowsDifferError("it changed while it was being rewritten")
         size = new.stat().st_size
         new.replace(path)
     finally:
@@ -279,7 +279,7 @@ def _check_metadata(path: Path, new: Path) -> None:
     old, now = pq.read_metadata(path).metadata or {}, pq.read_metadata(new).metadata or {}
     for key, value in old.items():
         if key != b"ARROW:schema" and now.get(key) != value:
-            raise RowsDifferError(f"its metadata {key.decode(errors='replace')} would be lost or another")
+            raise RowsDifferError(f"its metadata {key.decode(errors='replace')} would be lost or changed")
 
 
 _Type = tuple[str, tuple[tuple[str, Any], ...], int, int]
@@ -333,7 +333,7 @@ def _check_rows(path: Path, new: Path, memory: Memory, progress: Progress) -> No
     new_rows = _digest(new, memory, progress)
     if old_rows == new_rows:
         return
-    raise RowsDifferError(f"it would not hold the same rows: {_difference(old_rows, new_rows)}")
+    raise RowsDifferError(f"it would not contain the same rows: {_difference(old_rows, new_rows)}")
 
 
 def _digest(path: Path, memory: Memory, progress: Progress) -> Digest:

@@ -81,7 +81,7 @@ def _type(name: str, kind: Any, path: Path) -> pa.DataType:
         except ValueError:  # Arrow's own errors are some, too
             pass
     raise OptionError(
-        f"--schema {path}: column {name} has {json.dumps(kind)}, which is no type: give one of Arrow's, "
+        f"--schema {path}: column {name} has {json.dumps(kind)}, which is not a type: give one of Arrow's, "
         f'such as "int64", "double", "string", "bool", "date32", "timestamp[us]" or "decimal(12, 2)", a list '
         f"of one, or an object of several"
     )
@@ -148,8 +148,8 @@ def _unrounded(kind: pa.DataType, path: str, found: dict[str, list[Any]], name: 
     least, most = numbers
     if least < 0 or most >= 1 << 64:
         raise SchemaError(
-            f"{name}: {path} has integers from {least} to {most}, which no type of integers holds: say with "
-            f"--schema FILE that it is decimal(38, 0), or double, which rounds them",
+            f"{name}: {path} has integers from {least} to {most}, which no integer type can hold: "
+            f"declare it with --schema FILE as decimal(38, 0), or double, which rounds them",
             path,
         )
     return pa.uint64()

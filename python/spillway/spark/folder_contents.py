@@ -58,8 +58,8 @@ def _check_lists(storage: FolderStorage, *, overwrite: bool) -> None:
         raise OptionError(_listed(storage, name), "path")
     if _METADATA in found and not overwrite:
         raise OptionError(
-            f"{storage}/{_METADATA} lists the files that are there, and readers that go by it would miss new "
-            "ones: delete it first, or overwrite its folder",
+            f"{storage}/{_METADATA} lists the existing files, and readers that use it would miss "
+            f"new ones: delete it first, or overwrite its folder",
             "path",
         )
     if folder in found and any(each.name.endswith(suffix) for each in storage.listed(folder)):

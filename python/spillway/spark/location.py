@@ -103,8 +103,8 @@ def check_default(path: str, default: str | None, source: str) -> None:
 
     Args:
         path: The path as it was given.
-        default: The value of ``fs.defaultFS``; None where nobody knows it.
-        source: The place that the value is from, for the error.
+        default: The value of ``fs.defaultFS``; None if it is unknown.
+        source: Where the value comes from, for the error.
 
     Raises:
         OptionError: It is not the local file system.
@@ -117,8 +117,8 @@ def check_default(path: str, default: str | None, source: str) -> None:
         # Databricks gives volumes the same path in Spark and in the local file system.
         return
     raise OptionError(
-        f"{path!r} has no scheme, and Spark resolves it against fs.defaultFS={default} ({source}), to which "
-        f"nothing is written here: write file:{local} for a local folder that driver and executors share, or "
+        f"{path!r} has no scheme, and Spark resolves it against fs.defaultFS={default} ({source}), where "
+        f"Spillway cannot write: write file:{local} for a local folder that driver and executors share, or "
         "a URL such as s3://bucket/folder",
         "path",
     )

@@ -158,7 +158,7 @@ def pack(  # noqa: PLR0913 - what is packed, and for which machines
 def _packed(
     destination: Path, members: dict[str, Path], folders: tuple[Path, ...], say: Callable[[str], None]
 ) -> Packed:
-    say(f"packing {len(members)} files into {destination}; this takes some seconds")
+    say(f"packing {len(members)} files into {destination}; this takes a few seconds")
     started = time.monotonic()
     _write(destination, members)
     size = destination.stat().st_size
@@ -217,7 +217,9 @@ def _target(python: str | None, platform: str | None) -> _Target:
         OptionError: One is not accepted.
     """
     if python is not None and _PYTHON.fullmatch(python) is None:
-        raise OptionError(f'python={python!r} is not accepted: give a minor version, as "3.12"', "python")
+        raise OptionError(
+            f'python={python!r} is not accepted: give a minor version, such as "3.12"', "python"
+        )
     match = None if platform is None else _MANYLINUX.fullmatch(platform)
     if platform is not None and (match is None or int(match[1]) < _OLDEST_GLIBC):
         raise OptionError(
@@ -238,9 +240,9 @@ def _checked(wheel: str | os.PathLike[str]) -> Path:
     """
     path = Path(wheel).absolute()
     if not (path.name.startswith("spillway-") and path.name.endswith(".whl")):
-        raise OptionError(f"wheel={str(wheel)!r} is no wheel of Spillway: give spillway-....whl", "wheel")
+        raise OptionError(f"wheel={str(wheel)!r} is not a wheel of Spillway: give spillway-....whl", "wheel")
     if not path.is_file():
-        raise FileNotFoundError(f"{path} is not there: build it by `make dist`, or download it")
+        raise FileNotFoundError(f"{path} does not exist: build it with `make dist`, or download it")
     return path
 
 
@@ -275,7 +277,8 @@ def _installer(target: _Target) -> list[str]:
     uv = [sys.executable, "-m", "uv"] if find_spec("uv") is not None else [shutil.which("uv") or ""]
     if uv == [""]:
         raise SpillwayError(
-            f"neither pip nor uv is there, one of which gets pyarrow for {target}: {sys.executable} -m "
+            f"neither pip nor uv is installed, and one of them is needed to download pyarrow for "
+            f"{target}: {sys.executable} -m "
             "ensurepip installs pip"
         )
     return [*uv, "pip", "install", "--python", sys.executable, *target.of_uv()]

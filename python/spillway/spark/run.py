@@ -81,7 +81,7 @@ def run(
         try:
             driver.do(job.abort)
         except Exception as error:  # noqa: BLE001 - the first error is the one to tell
-            _log.warning("files of a job that failed stay in %s: %s", job.target.path, error)
+            _log.warning("files of a failed job were left in %s: %s", job.target.path, error)
         if mode == "ignore" and isinstance(failure, TableExistsError):
             return driver.do(job.present)
         raise
@@ -97,7 +97,7 @@ def _begun(plan: Callable[[], Job], mode: WriteMode) -> _Begun:
         if mode == "ignore":
             return _Begun(job, job.present())
         path = job.target.path
-        message = f'{path}: there is something already, and mode="error": choose "append" or "overwrite"'
+        message = f'{path}: the destination exists, and mode="error": choose "append" or "overwrite"'
         raise TableExistsError(message) if job.target.table == "delta" else FileExistsError(message)
     job.is_new_only = mode in {"error", "ignore"}
     try:
@@ -106,7 +106,7 @@ def _begun(plan: Callable[[], Job], mode: WriteMode) -> _Begun:
         try:
             job.abort()
         except Exception as error:  # noqa: BLE001 - as in `run`
-            _log.warning("files of a job that failed stay in %s: %s", job.target.path, error)
+            _log.warning("files of a failed job were left in %s: %s", job.target.path, error)
         raise
     return _Begun(job, None)
 

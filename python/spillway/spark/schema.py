@@ -43,7 +43,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
         for field in schema.fields
     ]
     if not fields:
-        raise SchemaError("the DataFrame has no column, and a Parquet file has one at least")
+        raise SchemaError("the DataFrame has no columns, and a Parquet file needs at least one")
     return pa.schema(fields)
 
 
@@ -89,8 +89,8 @@ def check_names(fields: Iterable[pa.Field[Any]], path: str = "") -> None:
         if other != field.name:
             column = f"{path}{field.name}"
             raise SchemaError(
-                f"the columns {path}{other} and {column} differ in their case alone, and Spark cannot read "
-                "both: rename one, or set spark.sql.caseSensitive to true, for readers, too",
+                f"the columns {path}{other} and {column} differ only in case, and Spark cannot read "
+                f"both: rename one, or set spark.sql.caseSensitive to true, for readers, too",
                 column,
             )
         inner = (field.type.field(number) for number in range(field.type.num_fields))
@@ -119,7 +119,7 @@ def _converted(data_type: DataType, path: str) -> pa.DataType:
     name = type(data_type).__name__
     if name not in _SIMPLE:
         raise SchemaError(
-            f"the column {path} is {data_type.simpleString()}, which no Parquet file of this writer holds: "
+            f"the column {path} is {data_type.simpleString()}, which this writer cannot store in Parquet: "
             f"{_REMEDIES.get(name, 'cast it first, or leave it out')}",
             path,
         )
@@ -132,7 +132,9 @@ def _struct(data_type: StructType, path: str) -> pa.DataType:
     import pyarrow as pa
 
     if not data_type.fields:
-        message = f"the column {path} is a struct without fields, which Parquet does not have: leave it out"
+        message = (
+            f"the column {path} is a struct without fields, which Parquet does not support: leave it out"
+        )
         raise SchemaError(message, path)
     return pa.struct(
         [

@@ -135,7 +135,7 @@ def start_session(  # noqa: PLR0913 - as `local_session`
         raise MissingExtraError(error.name or "pyspark", "spark", "run Spark") from error
     java = find_java().program
     of_delta = {"spark.jars.packages": "io.delta:{}:{}".format(*delta_release()), **_DELTA} if delta else {}
-    say(f"starting Spark on {on}; this takes some ten seconds")
+    say(f"starting Spark on {on}; this takes about ten seconds")
     started = time.monotonic()
     given = settings.get("spark.local.dir")
     scratch = None if given else tempfile.mkdtemp(prefix="spillway-spark-")
@@ -261,7 +261,7 @@ def _start_context(
         except PySparkRuntimeError as error:
             output.seek(0)
             said = output.read().decode(errors="replace").strip()[-2000:]
-            raise JavaError(f"Spark's JVM ended as it started; it said: {said or 'nothing'}") from error
+            raise JavaError(f"Spark's JVM ended as it started; its output: {said or 'none'}") from error
         gateway.spillway_scratch = scratch
         try:
             for number in put_off:

@@ -85,7 +85,8 @@ class DefaultSource(DataSource):
         if not hasattr(datasource, "DataSourceStreamArrowWriter"):
             raise SpillwayError(
                 f"PySpark {pyspark.__version__} has no streaming sinks that take Arrow batches, and 4.1 is "
-                'the oldest that has them: update Spark, or write each micro-batch by format("spillway") in '
+                "the oldest that has them: update Spark, or write each micro-batch with "
+                'format("spillway") in '
                 "foreachBatch"
             )
         from spillway.spark.stream import SpillwayStreamWriter
@@ -142,7 +143,7 @@ class SpillwayWriter(DataSourceArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish the files of the tasks that count."""
         if self._is_repeated:
-            _log.info("%s has the rows of this run already", self._job.target.path)
+            _log.info("%s already has the rows of this run", self._job.target.path)
             return
         self._job.commit([message.result for message in messages_of(TaskMessage, messages)])
 

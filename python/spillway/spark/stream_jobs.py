@@ -138,7 +138,7 @@ class FolderBatch(FolderJob):
     def commit(self, results: Sequence[TaskResult]) -> SparkWriteResult:
         storage = self._storage()
         if storage.has(self._done):
-            _log.info("%s has batch %d of %s already", self.target.path, self._batch, self._query)
+            _log.info("%s already has batch %d of %s", self.target.path, self._batch, self._query)
             self._end(storage)
             return SparkWriteResult(0, 0, 0, None, 0.0)
         staged, outgoing = self._decided(storage, results)

@@ -76,7 +76,8 @@ def _equals(column: str, value: str | None, schema: pa.Schema) -> str:
         return f"{name} = {value}"
     if types.is_floating(kind) or types.is_binary(kind) or types.is_large_binary(kind):
         raise OptionError(
-            f"the partition {column}={value} cannot be replaced alone, as no condition names its value: "
+            f"the partition {column}={value} cannot be replaced separately, because no condition "
+            f"can express its value: "
             "give where= for the rows to replace, or partition_overwrite='static' to replace all",
             "partition_overwrite",
         )

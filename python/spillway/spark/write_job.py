@@ -154,7 +154,7 @@ class Target:
             )
             raise OptionError(message, "partition_overwrite", _OVERWRITE_MODES)
         if where is not None and not overwrite:
-            message = 'where says which rows are overwritten: it goes with mode="overwrite"'
+            message = 'where selects the rows to overwrite, so it needs mode="overwrite"'
             raise OptionError(message, "where")
         storage = dict(storage_options) if storage_options else None
         kind = _kind(location, table, storage)
@@ -168,12 +168,12 @@ class Target:
                 ("schema_mode", schema_mode),
             ):
                 if value is not None:
-                    message = f'{name} goes with a Delta table: say table="delta", or leave it out'
+                    message = f'{name} needs a Delta table: pass table="delta", or leave it out'
                     raise OptionError(message, name)
         if (app_id is None) != (app_version is None):
             raise OptionError("app_id and app_version go together: give both or neither")
         if run_id is not None and not run_id:
-            raise OptionError("run_id is empty: give the run's name, or leave it out", "run_id")
+            raise OptionError("run_id is empty: give the run a name, or leave it out", "run_id")
         return cls(
             path=location,
             schema=schema,
@@ -433,9 +433,9 @@ def claimed(storage: FolderStorage, name: str, path: str) -> None:
     # Where an answer of the store is lost, the content tells whose mark it is.
     if not storage.create_once(name, secrets.token_hex(8).encode()):
         raise SpillwayError(
-            f"the commit to {path} was begun by an attempt of its task that Spark has lost: it may have "
-            "taken place. Look for the rows before the write is run again; a write with run_id can always "
-            "be run again"
+            f"the commit to {path} was started by a task attempt that Spark has lost, so it may have "
+            "succeeded. Look for the rows before you run the write again; a write with run_id can always be "
+            "run again"
         )
 
 

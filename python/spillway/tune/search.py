@@ -300,7 +300,7 @@ class _Bench:
                 timeout=_TIMEOUT_SECONDS,
             )
         if not ended.messages:
-            last = next(iter(ended.stderr.strip().splitlines()[-1:]), "it said nothing")
+            last = next(iter(ended.stderr.strip().splitlines()[-1:]), "it printed nothing")
             raise SpillwayError(f"{self._library} cannot write these rows with {candidate.words}: {last}")
         result: dict[str, Any] = ended.messages[0]["result"]
         self.tried += not candidate.size

@@ -121,7 +121,7 @@ def describe(
     kind = "values" if found is None else _kind(source_rows.digest, found)
     expected = source_rows.row(row)
     if expected is None and actual is None:
-        message = "its digest differs from the source's, and on a second reading every row agrees"
+        message = "its digest differs from the source's, but every row agrees on a second reading"
         return Mismatch("unstable", None, None, None, None, message)
     column, want, have = _first_column(expected, actual)
     lead = {

@@ -75,7 +75,7 @@ class _Writer:
         return Receipt(left, calls)
 
     def change(self, change: Change) -> Receipt:
-        raise NotImplementedError("pyiceberg takes part in races of appends alone")
+        raise NotImplementedError("pyiceberg only takes part in races of appends")
 
     def _try(self, rows: pa.Table) -> bool:
         """Append to the newest version; return False if other writers were in the way."""

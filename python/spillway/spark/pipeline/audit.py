@@ -183,7 +183,7 @@ class Staged:
             found = sums_of_frame(frame)
             if found != expected:
                 message = (
-                    f"what Spark reads is not what was written to {self._job.target.path}: "
+                    f"Spark reads other values than were written to {self._job.target.path}: "
                     f"{self._difference(chosen, found, expected)}. Nothing was published"
                 )
                 raise AuditError(message)

@@ -117,7 +117,7 @@ def unique(*columns: str, in_table: bool = False) -> Unique:
         'unique(id, in_table=True)'
     """
     if not columns:
-        raise OptionError("unique() names no column: name one or several", "checks")
+        raise OptionError("unique() needs at least one column", "checks")
     words = [*columns, *(["in_table=True"] if in_table else [])]
     return Unique(f"unique({', '.join(words)})", columns, in_table)
 

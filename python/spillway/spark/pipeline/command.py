@@ -136,9 +136,14 @@ class Options:
             raise OptionError(f"--partitions {self.partitions}: at least 1 is needed")
         self._check_source()
         if cores_of(self.master) is not None and self.pack:
-            raise OptionError(f"--pack is for executors elsewhere, and those of {self.master} are here")
+            raise OptionError(
+                f"--pack is for executors elsewhere, and those of {self.master} run on this machine"
+            )
         if self.pack and self.dataset == LINEITEM and self.input is None:
-            raise OptionError("--pack holds no program that makes lineitem: install tpchgen-cli on executors")
+            raise OptionError(
+                "--pack does not include the program that generates lineitem: install tpchgen-cli "
+                "on executors"
+            )
         WriterOptions(**self.writer_options)
         self.pipeline(None)
 
@@ -147,16 +152,18 @@ class Options:
         if self.input is not None:
             if self.rows is not None or self.partitions is not None:
                 raise OptionError(
-                    "--rows and --partitions are for a dataset: of --input all rows are written"
+                    "--rows and --partitions are for a dataset: with --input, all rows are written"
                 )
             _check_input(self.input)
         elif not datasets.is_dataset(self.dataset):
             known = ", ".join((*datasets.names(), LINEITEM, "wide:N"))
             raise OptionError(f"--dataset {self.dataset}: choose from {known}, or name files with --input")
         elif self.rows is None:
-            raise OptionError(f"--rows is needed: the dataset {self.dataset} has no end")
+            raise OptionError(f"--rows is needed: the dataset {self.dataset} is unlimited")
         elif self.checks or self.transform is not None or self.schema is not None:
-            raise OptionError("--check, --transform and --schema are for --input: a dataset is made as it is")
+            raise OptionError(
+                "--check, --transform and --schema are for --input: datasets are written unchanged"
+            )
 
     @property
     def writer_options(self) -> dict[str, Any]:
@@ -370,11 +377,11 @@ class _Run:
         self._ended("write", title, tasks, time.perf_counter() - started)
         version = "" if result.version is None else f", version {result.version}"
         if result.repeated:
-            self._progress.say(f"the run {result.run_id} was published before: nothing was done")
+            self._progress.say(f"the run {result.run_id} was already published: nothing was done")
             return result
         if result.audit.files:
             self._progress.say(
-                f"audited: {READER} read {counted(result.audit.rows, 'row')} as they were written"
+                f"audited: {READER} read {counted(result.audit.rows, 'row')} without a difference"
             )
         for name, rows in result.checks.items():
             self._progress.say(f"{name}: {counted(rows, 'row')} failed")

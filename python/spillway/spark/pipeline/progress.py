@@ -70,7 +70,7 @@ class StageRunner:
 
     def _cancel(self, title: str, group: str, done: _Outcome[Any]) -> None:
         """Cancel the jobs, and wait for the end of the work."""
-        self._progress.say(f"{title}: interrupted, its tasks are being cancelled")
+        self._progress.say(f"{title}: interrupted; its tasks are being cancelled")
         self._context.cancelJobGroup(group)
         while not done.event.wait(_CANCEL_SECONDS):
             self._context.cancelJobGroup(group)  # of a job that had not begun

@@ -149,7 +149,7 @@ def _audit(record: dict[str, Any]) -> list[str]:
     if found is None or not found["files"]:
         return ["Not audited."] if record["output"] is not None else []
     rows, files = counted(found["rows"], "row"), counted(found["files"], "file")
-    return [f"Audited before publication: {found['reader']} read {rows} of {files} as they were written."]
+    return [f"Audited before publication: {found['reader']} read {rows} of {files} without a difference."]
 
 
 def _stages(record: dict[str, Any]) -> Table:

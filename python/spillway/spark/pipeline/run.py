@@ -391,7 +391,7 @@ class Run:
             return answers_of(frame, work)
 
     def _accept(self, rows: _Rows, job: Job, results: Sequence[TaskResult]) -> None:
-        """Refuse rows that fail a check, and files that are not as they were written."""
+        """Refuse rows that fail a check, and files that are not without a difference."""
         if self._audited is not None:
             return
         self._refuse_bad_rows()
