@@ -46,8 +46,8 @@ def load_run(path: str | Path, records: Records = "samples") -> pa.Table:
         path: The run's folder, or a folder of runs, of which it is the newest.
         records: "samples" are the measured processes, the races, or the pipeline. The other records exist
             only for `spillway bench` records: "allocations" are the writes under memray, with their curves,
-            "least_memory" the writes under limits that may be too small, "pairs" those of two at once, and
-            "probes" those beside a probe. A run without any has no rows.
+            "least_memory" the writes under limits that may be too small, "pairs" the writes in pairs, and
+            "probes" the writes with a probe. A run without any has no rows.
 
     Raises:
         OptionError: There is no run, or no such records.

@@ -59,7 +59,8 @@ class DuckDB:
 class DuckDBNdjson:
     """One COPY from `read_json` with the columns given, once all chunks are there.
 
-    `read_json` takes files alone: the chunks are put into one in memory, at a few per cent of the time.
+    `read_json` accepts only files: the chunks are combined into an in-memory file, which takes a few per cent
+    of the time.
     """
 
     name = "duckdb-ndjson"

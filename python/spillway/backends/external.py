@@ -1,8 +1,8 @@
 """Backends that are programs of any language: they read an Arrow IPC stream, and say what their write took.
 
 A TOML file names them; ``$SPILLWAY_EXTERNAL`` lists such files, so that every measured process knows them.
-The program reads all rows before its clock starts. It measures itself, since nothing outside of it can tell
-reading from writing; the file it leaves is read back as any other.
+The program reads all rows before its clock starts. It measures itself, because reading and writing cannot be
+told apart from outside; its file is read back like any other.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Program:
     Attributes:
         name: The backend's name.
         command: The program and its arguments; the program by its whole path.
-        environment: Variables that it is given beside those of the bench.
+        environment: Environment variables in addition to those of the bench.
         build: The command that builds it, where it has to be.
         toolchain: The program without which it cannot be built.
     """

@@ -33,7 +33,7 @@ _REMEDY = "define it with `def` at the top level of a module"
 
 
 class ArrowStream:
-    """Record batches behind the Arrow PyCapsule interface and nothing else: any library can take them.
+    """Record batches that offer only the Arrow PyCapsule interface, so any library can take them.
 
     Args:
         schema: The schema of all batches.

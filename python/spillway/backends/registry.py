@@ -133,7 +133,7 @@ def modes(name: str) -> frozenset[Mode]:
 
 
 def is_external(name: str) -> bool:
-    """Return True if a backend is a program of its own, which the bench feeds."""
+    """Return True if a backend is an external program, to which the bench sends rows."""
     return name not in _BUILT_IN and name in _programs()
 
 

@@ -33,7 +33,7 @@ class SparkParquet:
     """``createDataFrame(table).coalesce(1).write.parquet(...)`` in a session with Spark's defaults.
 
     A user of PySpark who has Arrow rows writes them so: rows go from Python into the JVM first, and are
-    counted. One task writes one file, so that a second core serves the threads of Spark and of the JVM alone.
+    counted. One task writes one file, so a second core is used only by the threads of Spark and the JVM.
     Batches are gathered, since a DataFrame is made of a table. The JVM starts with the first file, has the
     heap that Spark gives a driver by default, and ends with this process.
     """

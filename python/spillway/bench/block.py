@@ -97,8 +97,8 @@ def survey(names: Sequence[str], limit_kind: str | None) -> Survey:
     """Look at the executor that this runs on.
 
     Args:
-        names: Backends that are asked for.
-        limit_kind: The kind of memory limit that is asked for; None for the best there is.
+        names: The requested backends.
+        limit_kind: The requested kind of memory limit; None for the best available one.
     """
     import spillway
 

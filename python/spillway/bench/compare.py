@@ -1,4 +1,4 @@
-"""Two runs, or two backends of one run, cell by cell: the changes, and which of them samples can tell.
+"""Compares two runs, or two backends of one run, cell by cell: the changes and their significance.
 
 Samples of one run are pairs, block by block. Those of two runs are not: what the machine did in between is
 part of the difference.
@@ -35,7 +35,7 @@ class Measure:
         title: Its name and unit in a table.
         of: Its value of a sample.
         better: 1 where more of it is better, -1 where less is.
-        is_exact: It varies neither by chance nor by machine: one sample tells.
+        is_exact: It varies neither by chance nor by machine, so one sample suffices.
     """
 
     name: str
@@ -62,8 +62,8 @@ METRICS = {
 def usual_metrics(*, of_pythons: bool) -> list[Measure]:
     """The measures where none are named.
 
-    Of two Python environments time stands in the place of speed, and processor time beside it, which a busy
-    host changes less.
+    For two Python environments, time replaces speed, and processor time is added, which a busy host affects
+    less.
     """
     names = ("time", "cpu", "memory", "size") if of_pythons else ("speed", "memory", "size")
     return [METRICS[name] for name in names]
@@ -89,7 +89,7 @@ class Row:
 
     @property
     def is_told(self) -> bool:
-        """True if the samples tell the change from none."""
+        """True if the change is significant."""
         return self.change is not None and self.p < ALPHA
 
     @property
@@ -158,7 +158,7 @@ def compare_runs(
         old: The first run.
         new: The second run.
         measures: By what.
-        backends: Of these backends alone; of all by default.
+        backends: Only these backends; all by default.
 
     Raises:
         OptionError: They cannot be compared; the message says why.
@@ -206,7 +206,7 @@ def compare_pythons(run: RunSummary, measures: Iterable[Measure], backends: Sequ
     Args:
         run: The run.
         measures: By what.
-        backends: Of these backends alone; of all by default.
+        backends: Only these backends; all by default.
 
     Raises:
         OptionError: The run was not measured in two, or has no samples of one.
@@ -442,7 +442,7 @@ def legend(found: Comparison) -> list[str]:
 
 
 def gate_lines(found: Comparison, gate: float) -> list[str]:
-    """Rows that exceed the gate, cells that are gone and rows that may exceed it, in sentences."""
+    """Sentences about rows that exceed the gate, missing cells, and rows that may exceed the gate."""
     beyond = [f"{label_of(row, found)}: {_worse(row, row.loss)}" for row in found.beyond(gate)]
     beyond += [f"{each}: not in the new run" for each in found.lost]
     unclear = found.unclear(gate)

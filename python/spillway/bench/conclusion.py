@@ -39,8 +39,8 @@ class Conclusion:
 
     Attributes:
         title: The setting in words.
-        lines: What was found, at the most rows first.
-        writer: The fastest at the most rows, of more than one writer and by more than one sample.
+        lines: The findings, those at the largest number of rows first.
+        writer: The fastest writer at the largest number of rows, if there are several writers and samples.
         code: Python that writes as it did; None where it is not shown.
     """
 
@@ -53,8 +53,8 @@ class Conclusion:
 def conclude(run: RunSummary) -> list[Conclusion]:
     """The verdict on each setting of the run; code that an earlier one shows is not shown again.
 
-    Of settings that differ in that of the process alone, writers are compared in one, the process as it is if
-    that was measured. What process settings change in each writer is a verdict of its own, at the end. Of two
+    If settings differ only in the process setting, writers are compared under one of them: the default, if
+    that was measured. The effect of process settings on each writer is a separate verdict at the end. Of two
     Python environments the new one is the setting of writers, and the first verdict is on the two.
     """
     settings = [each for each in run.settings if each.python == next(reversed(pythons_of(run)), "")]
@@ -84,7 +84,7 @@ def _one_arm_each(settings: Sequence[Setting]) -> list[Setting]:
 
 
 def verdict_caveats(run: RunSummary) -> list[str]:
-    """The samples that the verdict rests on, and a word where nobody read the files back."""
+    """The samples on which the verdict is based, and a note if the files were not read back."""
     counts = [len(each.good) for each in run.cells if each.good]
     if not counts:
         return []
@@ -181,8 +181,8 @@ def _in_short(ranking: Ranking) -> str:
 def headline(ranking: Ranking) -> str:
     """The sentence with which every report opens, without its full stop: the fastest library and by how much.
 
-    Libraries are compared by their fastest writers. Settings of one library are not rivals, so that two that
-    samples cannot tell apart leave their library the winner.
+    Libraries are compared by their fastest writers. Settings of one library do not compete, so if two of them
+    tie, their library still wins.
     """
     best, at = ranking.best, f"At {counted(ranking.rows, 'row')}"
     if best is None:

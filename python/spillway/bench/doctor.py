@@ -48,7 +48,7 @@ class Finding:
         verdict: "ok"; "warning" when figures suffer; "not here" for what is not to be had and not needed;
             "missing" for that without which nothing can be measured.
         detail: What was found, and what to do about it.
-        advice: What the bench has to be told because of it, as its options.
+        advice: The options that the bench needs because of it.
     """
 
     subject: str

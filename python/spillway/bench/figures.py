@@ -360,7 +360,7 @@ def measured_on(run: RunSummary, setting: Setting, cells: Sequence[CellSummary])
 
 
 def who_leads(ranked: Sequence[Ranking]) -> str:
-    """The fastest library at each number of rows: told from all others, or by the median alone."""
+    """The fastest library at each number of rows: significantly, or only by the median."""
     known = sorted((each for each in ranked if each.best is not None), key=lambda each: each.rows)
     led = [(each.rows, each.best.cell.backend) for each in known if each.best is not None]
     leads = [
@@ -401,7 +401,7 @@ def who_grows_most(grown: Mapping[str, float]) -> str:
 
 
 def who_grows_with_rows(grown: Mapping[str, Sequence[tuple[float, float]]]) -> str:
-    """How much more memory the most rows take than the fewest, of the writer with the least and the most."""
+    """The growth of memory from the fewest to the most rows, for the least and the most affected writer."""
     times = {name: points[-1][1] / points[0][1] for name, points in grown.items()}
     few, many = (choose(rows for points in grown.values() for rows, _ in points) for choose in (min, max))
     least, most = (choose(times, key=times.__getitem__) for choose in (min, max))
@@ -425,7 +425,7 @@ def who_survives_least(limits: Mapping[str, float]) -> str:
 
 
 def whose_file_is_smallest(ranking: Ranking) -> str:
-    """The smallest file at the most rows, and whether its writer is the fastest too."""
+    """The smallest file at the largest number of rows, and whether its writer is also the fastest."""
     smallest = min(ranking.right, key=bytes_of)
     words = f"{smallest.cell.backend} writes the smallest file: {file_megabytes(bytes_of(smallest))} MB"
     return f"{words}, and is the fastest" if smallest is ranking.best else words

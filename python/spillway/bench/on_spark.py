@@ -69,8 +69,8 @@ def require_cluster(cluster: Cluster, names: Sequence[str], options: Options) ->
     """Check what can be checked before Spark starts.
 
     Raises:
-        OptionError: The master is this machine, a backend is Spark itself, the samples have no number, or
-            least limits are asked for.
+        OptionError: The master is this machine, a backend is Spark itself, the number of samples is "auto",
+            or least limits are requested.
         MissingExtraError: PySpark is not installed.
     """
     require_spark()

@@ -1,7 +1,7 @@
 """Tables of ratios: to the base, in pairs, between process settings; and crossovers of two writers.
 
-Between process settings each backend is compared with itself, block by block, so that a table answers one
-question: does the change make this writer faster, or leaner, or can these samples not tell.
+Between process settings, each backend is compared with itself, block by block. So a table answers one
+question: does the change make this writer faster or leaner, or is there no significant difference?
 
 Between two measured numbers of rows the logarithm of the ratio is taken to be a straight line over the
 logarithm of the rows. The ends of the interval are where the same lines through the ends of the ratios'
@@ -84,7 +84,7 @@ def _ratios_of(run: RunSummary, setting: Setting, base: str | None) -> dict[_Key
 
 
 def told(found: Sequence[Ratio]) -> list[bool]:
-    """The ratios that are told from 1: by corrected tests, or by intervals where those could tell none."""
+    """The ratios that differ significantly from 1: by corrected tests, or by intervals with few samples."""
     least = (least_p((each.n, each.n), is_paired=True) for each in found)
     is_blind = min(least, default=1.0) * len(found) >= ALPHA
     corrected = holm([each.p for each in found])
@@ -203,14 +203,14 @@ _FIELDS = {
 
 @dataclass(frozen=True)
 class Variation:
-    """One backend under one value of what varies, beside itself under the first value.
+    """One backend under one value of the varying setting, compared with itself under the first value.
 
     Attributes:
         value: The value, in words.
         cell: The cell.
         speed: The ratio of its speed; None for the first value, or without common blocks.
         growth: The ratio of its peak memory, likewise.
-        is_faster_or_slower: True if its speed is told from that of the first.
+        is_faster_or_slower: True if its speed differs significantly from that of the first.
         is_leaner_or_fatter: The same of its memory.
     """
 
@@ -223,7 +223,7 @@ class Variation:
 
 
 def variation_tables(run: RunSummary) -> list[Table]:
-    """A table for each field of settings that varies while all others stay, at the most rows."""
+    """A table for each field of settings that varies alone, at the largest number of rows."""
     return [_variation_table(field, alike, found) for field, alike, found in variations(run)]
 
 
@@ -237,7 +237,7 @@ def process_verdicts(run: RunSummary) -> list[tuple[str, list[str]]]:
 
 
 def variations(run: RunSummary) -> Iterator[tuple[str, list[Setting], list[Variation]]]:
-    """The fields that vary, each with the settings that differ in it alone and the backends under them."""
+    """The varying fields, each with the settings that differ only in this field, and their backends."""
     for field in _FIELDS:
         groups: dict[Setting, list[Setting]] = {}
         for setting in run.settings:
@@ -411,7 +411,7 @@ class Crossover:
         rows: The estimate.
         low: Lower end of its interval; 0 where it lies below all measured rows.
         high: Upper end; infinite where it lies above them.
-        measured: The least and the most rows that were measured.
+        measured: The smallest and the largest number of rows measured.
     """
 
     leader: str

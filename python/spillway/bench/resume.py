@@ -134,7 +134,7 @@ class BegunRun:
         folder: The folder.
         environment: Its ``environment.json``.
         taken: The samples that it has.
-        retakes: True if those beside which other processes ran are to be taken again.
+        retakes: True to repeat the samples during which other processes ran.
     """
 
     folder: Path
@@ -189,7 +189,7 @@ class BegunRun:
     def without_disturbed(self) -> BegunRun:
         """The run without the samples that are to be taken again, which go to ``disturbed.jsonl``.
 
-        The host's readings alone decide, whatever a sample measured.
+        Only the host's readings decide, not the result of a sample.
         """
         if not self.retakes:
             return self
@@ -208,7 +208,7 @@ class BegunRun:
 
 
 def read_begun(folder: Path) -> BegunRun:
-    """Read a run that is to be continued. Lines that were cut short are cut off.
+    """Read a run to continue. Lines that were cut short are cut off.
 
     Raises:
         OptionError: The folder is not a run's, or an older version of the bench began it, or a cluster took

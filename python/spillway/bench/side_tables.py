@@ -1,4 +1,4 @@
-"""Tables beside those of speed: memory, the least of it, external programs, the cost of probes, drift.
+"""Tables other than speed: memory, least memory, external programs, the cost of probes, drift.
 
 Each measure of memory sees what the others do not. Resident memory has neither page cache nor what was
 spilled to a file; that of the control group has both, by the page; a tracer sees what was allocated, touched
@@ -48,7 +48,7 @@ MEMORY_LEGEND = (
 
 
 def memory_table(run: RunSummary, setting: Setting) -> Table:
-    """Memory and disk of a setting at its most rows; the notes say who takes least by each measure."""
+    """Memory and disk use of a setting at its most rows; the notes name the best writer for each measure."""
     ranking = rankings(run, setting)[0]
     cells = [each for each in ranking.cells if each.good]
     columns = [metric_column(cells, metric, megabytes, best) for _, metric, best in _MEMORY]
@@ -339,7 +339,7 @@ def probe_costs(run: RunSummary) -> list[str]:
 
 
 def probe_cost(run: RunSummary, probe: str) -> Ratio | None:
-    """The time beside a probe over that beside none: each cell and block is a pair."""
+    """The time with a probe relative to the time without one: each cell and block is a pair."""
     with_it: dict[int, float] = {}
     without: dict[int, float] = {}
     for each in run.cells:
@@ -386,7 +386,7 @@ def drift_words(run: RunSummary) -> list[str]:
 
 
 def drift_warnings(run: RunSummary) -> list[str]:
-    """The caveats where a drift is there and matters. Ratios within blocks are free of the first of them."""
+    """The caveats if there is a relevant drift. Ratios within blocks are free of the first of them."""
     over, within = _drifts(run)
     named = (
         (over, "from the first block to the last"),

@@ -71,7 +71,7 @@ class WritingCommand(TyperCommand):
 
 
 def meant(name: str, options: Iterable[str]) -> list[str]:
-    """The arguments of a command that an unknown one stands for, as far as its options have them."""
+    """The options of a command that an unknown option probably means."""
     from spillway._spellings import ELSEWHERE, option_of
 
     python = name.lstrip("-").replace("-", "_")

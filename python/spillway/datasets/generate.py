@@ -198,8 +198,8 @@ def schema(name: str) -> pa.Schema:
 def chunk(name: str, seed: int, index: int) -> pa.RecordBatch:
     """Rows ``index * CHUNK_ROWS`` to ``(index + 1) * CHUNK_ROWS`` of a dataset.
 
-    The chunk is the same on every machine and whatever was made before it, so the first n rows of a dataset
-    do not depend on how many follow.
+    The chunk is the same on every machine and does not depend on earlier chunks, so the first n rows of a
+    dataset do not depend on how many follow.
 
     Args:
         name: One of `names`, or ``wide:N`` for N columns.

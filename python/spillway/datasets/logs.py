@@ -1,7 +1,7 @@
 """The dataset ``logs``: 52 flat columns as a service that ingests logs sees them.
 
-A generator takes the `Traffic` behind a chunk's rows and the column's name, which is that of its random
-stream too. So a column never changes because another one came or went.
+A generator takes the `Traffic` of a chunk's rows and the column's name, which also names its random stream.
+So a column never changes because another one came or went.
 """
 
 from __future__ import annotations

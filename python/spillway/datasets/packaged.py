@@ -80,7 +80,7 @@ def open_lineitem(rows: int, *, part: int = 0, parts: int = 1) -> Iterator[RowSt
     Args:
         rows: The rows that are wanted; the stream has a few more.
         part: The part of them to make, from 0.
-        parts: The number of parts; all of them in turn are the rows that one part alone would be.
+        parts: The number of parts; all parts in order have the same rows as a single part would.
 
     Raises:
         MissingExtraError: The package is not installed.

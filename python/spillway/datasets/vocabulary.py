@@ -124,7 +124,7 @@ class Slot(NamedTuple):
 
 
 class Event(NamedTuple):
-    """A logging statement: where it stands, how grave it is and what it says."""
+    """A logging statement: its location, severity and text."""
 
     level: int
     logger: str

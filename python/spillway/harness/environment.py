@@ -35,7 +35,7 @@ _MEMORY_FILESYSTEMS = {"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"}
 
 @contextmanager
 def on_disk(folder: Path) -> Iterator[None]:
-    """Make `folder` and check it as `require_disk` does; what was made goes again if it stays empty.
+    """Create `folder` and check it as `require_disk` does; remove it again if it stays empty.
 
     Raises:
         OptionError: As `require_disk`.

@@ -24,8 +24,8 @@ class Location:
 
     Attributes:
         uri: A path or an ``s3://`` URL, without a slash at its end.
-        storage_options: Endpoint and credentials, by the names of delta-rs; the environment's ``AWS_*``
-            beside them.
+        storage_options: Endpoint and credentials, with the names of delta-rs; ``AWS_*`` in the environment
+            also apply.
     """
 
     uri: str
@@ -67,7 +67,7 @@ class Location:
         return Location(f"{self.uri}/{name}", self.storage_options)
 
     def for_warming_up(self) -> Location:
-        """The location beside it of tables on which the processes of its race warm up."""
+        """The location next to it for the tables on which the processes of its race warm up."""
         return Location(f"{self.uri}-warm", self.storage_options)
 
     def files(self) -> Files:

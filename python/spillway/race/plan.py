@@ -127,7 +127,7 @@ class Options:
 
     @property
     def file_rows(self) -> int:
-        """Rows of the table before the race, as its cells have them."""
+        """Rows of the table before the race, as in its cells."""
         if self.work == "append":
             return 0
         return FILE_ROWS if self.table_rows is None else self.table_rows

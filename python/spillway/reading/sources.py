@@ -241,7 +241,7 @@ def open_files(
 
 
 def partitions(files: Files) -> tuple[list[pa.Field[Any]], dict[Path, dict[str, Any]]]:
-    """The columns that are in the names of folders alone, and their values for each file."""
+    """The columns that occur only in the names of folders, and their values for each file."""
     if files.base is None or not any("=" in str(path.absolute().parent) for path in files.paths):
         return [], {}
     from pyarrow import dataset as of_arrow  # noqa: PLC0415 - it imports pandas

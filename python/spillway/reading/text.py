@@ -37,7 +37,8 @@ class TextOptions:
     Attributes:
         delimiter: Between the fields of CSV, one character or "tab"; None for a comma, or a tab in ``.tsv``.
         encoding: As Python names it; None for UTF-8.
-        format: "csv" or "ndjson", of text whose name and first bytes tell neither; None to go by those.
+        format: "csv" or "ndjson", for text whose name and first bytes do not show its format; None to detect
+            it.
         is_exact: True to keep of CSV what Arrow would change: words such as NA, which it takes for null, and
             integers of over 64 bits, which it rounds.
 
@@ -76,7 +77,7 @@ class TextOptions:
 
 
 class Readable(Protocol):
-    """A file object opened for reading bytes, of which nothing else is asked."""
+    """A file object opened for reading bytes; no other method is needed."""
 
     def read(self, size: int, /) -> bytes:
         """Return up to `size` bytes; none at the end."""
@@ -341,7 +342,8 @@ def interruptible(file: BinaryIO) -> Iterator[Readable]:
     Python's handlers run in its main thread, which waits for that one. To be used there.
 
     Args:
-        file: The pipe, of which nothing was read; what is no file of the system is returned as it is.
+        file: The pipe, from which nothing was read yet; objects that are not files of the system are returned
+            unchanged.
     """
     try:
         descriptor = file.fileno()

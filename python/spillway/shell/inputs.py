@@ -72,9 +72,9 @@ class Rows:
         parts: Record batches, or slices of NDJSON.
         values: The columns that the names of folders have, and their values, for each file: of slices.
             Batches have them already.
-        rows: The number of rows; None if only reading to the end can tell.
+        rows: The number of rows; None if it is known only after reading to the end.
         is_inferred: True if types were inferred from the first lines.
-        position: Bytes of files that were read so far; None where nobody knows.
+        position: Bytes of files that were read so far; None if this is unknown.
     """
 
     schema: pa.Schema
@@ -166,7 +166,7 @@ def open_rows(job: Job, found: Found, bad: BadLines) -> Iterator[Rows]:
     Args:
         job: The job.
         found: Its inputs.
-        bad: Is told of rows of CSV that are left out.
+        bad: Called with CSV rows that are left out.
 
     Raises:
         OSError: A file cannot be read.

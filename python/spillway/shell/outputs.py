@@ -34,7 +34,7 @@ class Written(NamedTuple):
     """The files that were written.
 
     Attributes:
-        bytes: Bytes of all of them; None where a table that has them cannot be asked.
+        bytes: Total size of all files; None if it cannot be determined for a table.
         files: Their number; None likewise.
         place: The output for people, with the version of a table.
     """
@@ -163,7 +163,7 @@ class TableOutput:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Commit the rows at the end of a block; a folder that was made for them goes where it fails."""
+        """Commit the rows at the end of a block; if this fails, a folder created for them is removed."""
         with self._unmade_on_error(), self.writer:
             yield
 
@@ -274,7 +274,7 @@ def open_output(job: Job, schema: pa.Schema) -> Output:
 
 
 def check_output(job: Job, found: Found) -> None:
-    """Refuse an output that is there already, or is read.
+    """Refuse an output that already exists, or that is also an input.
 
     Raises:
         OptionError: It is; the message says what to do.

@@ -1,4 +1,4 @@
-"""Parquet files written anew in their place, each verified against the old one before that goes."""
+"""Rewrites Parquet files in place, each verified against the old file before it replaces it."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ _PLAIN_INTEGERS = {("INT32", 32), ("INT64", 64)}
 
 
 class RowsDifferError(SpillwayError):
-    """A file that was written anew does not hold what the old one holds."""
+    """A rewritten file does not contain the same rows as the old one."""
 
 
 class Rewritten(NamedTuple):
-    """A file that was to be written anew.
+    """The result of rewriting a file.
 
     Attributes:
         path: The file.
         before: Its bytes before.
         after: Its bytes now.
-        kept: The reason why it is as it was; None for a file that was written anew.
+        kept: The reason why the file is unchanged; None for a rewritten file.
         unsynced: The reason why a crash of the machine may bring the old file back; None if it does not.
     """
 
@@ -104,7 +104,7 @@ def _folders(path: Path) -> Iterator[Path]:
 def rewrite(
     paths: Sequence[Path], memory: Memory, options: Mapping[str, Any], progress: Progress
 ) -> Iterator[Rewritten]:
-    """Write Parquet files anew, one after the other; each appears in its place when it was verified.
+    """Rewrite Parquet files, one after another; each replaces the old file once it is verified.
 
     A file that cannot be read, or that does not hold the same rows and types afterwards, stays as it was. An
     interrupt leaves the file that is being written as it was.
@@ -127,7 +127,7 @@ def rewrite(
 
 
 def _rewritten(path: Path, memory: Memory, options: Mapping[str, Any], progress: Progress) -> int:
-    """Write one file anew; its bytes now."""
+    """Rewrite one file; return its new size."""
     before = path.stat()
     new = path.with_name(f".{path.name}-{secrets.token_hex(4)}.part")
     try:

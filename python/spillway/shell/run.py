@@ -43,7 +43,7 @@ class Progress(ProgressLine):
 
         Args:
             what: Its name.
-            total: Bytes, or rows, that it ends with; None if nobody knows.
+            total: Bytes, or rows, at the end; None if unknown.
         """
         self._what = what
         self._begin(what, total)

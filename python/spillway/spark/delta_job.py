@@ -53,9 +53,9 @@ _log = logging.getLogger("spillway.spark")
 class DeltaJob(Job):
     """Tasks write files into ``spillway-JOB/`` inside the table; one transaction names those that count.
 
-    The folder of its own lets the driver find the files of attempts that were killed or repeated, and remove
-    them. A table that is not there is planned. The commit creates it with the rows, as version 0, so a job
-    that fails leaves none.
+    In a separate folder, the driver can find the files of killed or repeated attempts, and remove them. A
+    table that is not there is planned. The commit creates it with the rows, as version 0, so a job that fails
+    leaves none.
     """
 
     def __init__(self, target: Target) -> None:

@@ -64,8 +64,8 @@ class Staged(NamedTuple):
     """A file of a task, which no reader sees yet.
 
     Attributes:
-        name: Its name in the folder of the job: behind the folder of the attempt it is that of its place.
-        upload: The upload to the place, in an object store.
+        name: Its name in the folder of the job: the folder of the attempt, followed by its final path.
+        upload: The upload to its final path, in an object store.
     """
 
     name: str

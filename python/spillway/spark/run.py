@@ -54,7 +54,7 @@ def run(
         tasks: Runs the tasks of the job, and returns the results of the attempts that count. It cancels tasks
             that are under way before it raises.
         mode: ``"error"`` and ``"ignore"`` are for a destination that is not there, or empty.
-        driver: The place of the driver's part.
+        driver: Where the driver's part runs.
         audit: Looks at the files of the tasks before they are published, and raises to refuse them.
 
     Returns:

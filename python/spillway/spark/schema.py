@@ -74,7 +74,7 @@ def row_metadata(schema: StructType, *, without: Collection[str] = ()) -> dict[s
 
 
 def check_names(fields: Iterable[pa.Field[Any]], path: str = "") -> None:
-    """Refuse names that differ in their case alone, which Spark does not read unless it is case-sensitive.
+    """Refuse names that differ only in case, which Spark cannot read unless it is case-sensitive.
 
     Args:
         fields: A schema, or the fields of a type.

@@ -119,7 +119,7 @@ def start_session(  # noqa: PLR0913 - as `local_session`
         on: Words for what it starts on.
         delta: As `local_session`.
         loopback: True if the driver is reached on this machine's loopback only.
-        own_group: True if the JVM has a process group of its own, which Ctrl-C does not reach.
+        own_group: True if the JVM runs in a separate process group, which Ctrl-C does not reach.
         say: As `local_session`.
 
     Raises:
@@ -199,7 +199,7 @@ def delta_release() -> tuple[str, str]:
 
 
 def quiet_log() -> str:
-    """The option of a JVM by which Spark logs nothing: it tells of failures through exceptions."""
+    """The JVM option that switches Spark's log off: Spark reports failures through exceptions."""
     return f'-Dlog4j2.configurationFile="{Path(__file__).with_name("log4j2.properties").as_uri()}"'
 
 

@@ -35,13 +35,13 @@ _log = logging.getLogger("spillway.spark")
 class DefaultSource(DataSource):
     """The data source that Spark finds by the name ``spillway``.
 
-    ``df.write.format("spillway").mode("append").save(path)`` writes a folder of Parquet files, or with
-    ``.option("table", "delta")`` or where there is one, a Delta table. Options are those of `WriterOptions`,
-    by the same names but ``encryption``: numbers and booleans as text, lists and mappings as JSON. Beside
-    them are ``partition_by`` (names with commas between them, or a JSON list), ``max_file_bytes``,
-    ``max_file_rows``, ``table`` (``parquet`` or ``delta``), ``app_id``, ``app_version``, ``run_id``,
-    ``schema_mode``, and the settings of an object store by their names, such as ``AWS_REGION``. Credentials
-    are refused, as Spark shows options: the environment has them.
+    ``df.write.format("spillway").mode("append").save(path)`` writes a folder of Parquet files, or a Delta
+    table with ``.option("table", "delta")`` or if one exists. Options are those of `WriterOptions`, by the
+    same names but ``encryption``: numbers and booleans as text, lists and mappings as JSON. Beside them are
+    ``partition_by`` (names with commas between them, or a JSON list), ``max_file_bytes``, ``max_file_rows``,
+    ``table`` (``parquet`` or ``delta``), ``app_id``, ``app_version``, ``run_id``, ``schema_mode``, and the
+    settings of an object store by their names, such as ``AWS_REGION``. Credentials are refused, as Spark
+    shows options: the environment has them.
 
     The modes are ``append`` and ``overwrite``. Spark refuses ``errorifexists``, which is its default, and
     ``ignore`` before it asks a source written in Python. ``overwrite`` replaces all rows; or those for

@@ -1,4 +1,4 @@
-"""Jobs of micro-batches: a batch that Spark replays after a failure is written once all the same.
+"""Jobs of micro-batches: a batch that Spark replays after a failure is still written only once.
 
 A batch is known by the id of its query and its number. Both jobs take these for the job's own id, so that the
 replay of a batch finds, and removes, what the batch left before. Of a batch that is committed, an attempt
@@ -287,9 +287,9 @@ class FolderBatch(FolderJob):
 class FolderRun(FolderBatch):
     """A write of a named run to a folder: once it is decided which files it has, it is not written again.
 
-    A run that was killed after its manifest was made is completed by the next one of its name, which makes no
-    row. Before, the next one writes all rows, and what is left of the first goes with its folder. Of a stream
-    each micro-batch is such a write.
+    If a run was killed after it wrote its manifest, the next run with the same name completes it, without
+    writing rows. Before, the next one writes all rows, and what is left of the first goes with its folder. Of
+    a stream each micro-batch is such a write.
 
     Args:
         target: The destination.
@@ -347,7 +347,7 @@ class FolderRun(FolderBatch):
 def check_store(storage: FolderStorage) -> None:
     """Let an object store refuse what manifests need, before anything of a destination changes.
 
-    The file that the first check of all leaves tells later ones.
+    The first check leaves a file that later checks find.
 
     Raises:
         OSError: It has no conditional PUT, or refuses the credentials of the native module.

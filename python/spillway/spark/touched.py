@@ -23,10 +23,10 @@ _MOST_BYTES = 65_536
 
 
 def condition(partitions: Iterable[Mapping[str, str | None]], schema: pa.Schema) -> str | Sequence[Condition]:
-    """Return the condition that is true for the rows of these partitions alone.
+    """Return the condition that is true only for the rows of these partitions.
 
     Args:
-        partitions: The values of each, one or more, as the log of a Delta table has them (PROTOCOL.md,
+        partitions: The values of each, one or more, in the form of a Delta table's log (PROTOCOL.md,
             "Partition Value Serialization").
         schema: The schema of the table.
 

@@ -270,7 +270,7 @@ def _planned(
 
 
 def sorted_for(job: Job, df: DataFrame) -> DataFrame:
-    """Return the rows with columns by their places, sorted in each partition as the files of a job have them.
+    """Return the rows with columns named by position, sorted within each partition as in the files of a job.
 
     The job notes it: tasks put rows of many partitions in order themselves where Spark does not. The columns
     are ``c0``, ``c1`` and so on, as `DataFrame.mapInArrow` finds none whose name has a dot.

@@ -1,4 +1,4 @@
-"""Jobs: tasks write files where nobody sees them, and the driver publishes all of them at once."""
+"""Jobs: tasks write files that readers do not see, and the driver publishes all of them at once."""
 
 from __future__ import annotations
 
@@ -75,13 +75,13 @@ class SparkWriteResult:
 
 @dataclass(frozen=True)
 class Target:
-    """The destination of a job, and all that is to be known to write there.
+    """The destination of a job, and everything needed to write there.
 
     Args:
         path: An absolute path, or a URL.
         schema: The Arrow schema of the rows.
         table: The kind of the destination.
-        overwrite: True if the new rows take the place of the present ones.
+        overwrite: True if the new rows replace existing ones.
         partition_by: Columns that rows are stored apart by.
         limits: ``max_file_bytes`` and ``max_file_rows``, where they are given.
         storage_options: Settings and credentials of an object store.
@@ -93,7 +93,7 @@ class Target:
         schema_mode: ``"merge"`` adds columns to a Delta table.
         given: The path as the caller gave it.
         where: Conditions on partition columns: the rows that an overwrite replaces.
-        partition_overwrite: ``"dynamic"`` or ``"static"``, where an option or the session says so.
+        partition_overwrite: ``"dynamic"`` or ``"static"``, if an option or the session sets it.
     """
 
     path: str
@@ -141,8 +141,8 @@ class Target:
         the caller goes before that of the settings, as an option of Spark's own writers does.
 
         Raises:
-            OptionError: A value is not accepted, or goes with Delta tables alone; or Spark takes the path for
-                another place.
+            OptionError: A value is not accepted, or applies only to Delta tables; or Spark would resolve the
+                path differently.
         """
         location = absolute(path)
         known = settings or Settings()
@@ -227,7 +227,7 @@ class TaskResult:
         files: Their names; for a Delta table, in the folder of the job.
         seconds: Seconds inside the native writer.
         part: The part of a Delta append.
-        partition_overwrite: What Spark told the task of the session's overwrite mode.
+        partition_overwrite: The session's overwrite mode, as Spark passed it to the task.
         uploads: The uploads of the files, in an object store: the commit completes them.
         sums: The sums of the hashes of the rows, where an audit asks for them.
     """
@@ -277,7 +277,7 @@ class Job:
     Attributes:
         id: The job's own id, which the names of its files hold.
         target: The destination.
-        is_new_only: True if the job may create its destination, and add to no other.
+        is_new_only: True if the job must create its destination, and may not write to an existing one.
         partition_columns: The columns that rows are stored apart by, when `begin` was called.
         readable: True if the files of tasks have to be readable before the commit.
         is_sorted: True if the rows of a task come sorted by the partition columns.
@@ -322,7 +322,7 @@ class Job:
         return False
 
     def present(self) -> SparkWriteResult:
-        """Return the result of a write that leaves the destination as it is."""
+        """Return the result of a write that does not change the destination."""
         return SparkWriteResult(0, 0, 0, None, 0.0)
 
     def write(self, batches: Iterable[pa.RecordBatch], task: int, attempt: int) -> TaskResult:
@@ -366,7 +366,7 @@ class Job:
         raise NotImplementedError
 
     def replaces_touched(self, results: Iterable[TaskResult]) -> bool:
-        """Return True for an overwrite of those partitions alone that have new rows.
+        """Return True for an overwrite of only the partitions with new rows.
 
         What the caller said goes before what the session says, and conditions before both, as for Spark's own
         tables. Without partition columns there is one partition: all rows.
@@ -425,7 +425,7 @@ class Job:
 
 
 def claimed(storage: FolderStorage, name: str, path: str) -> None:
-    """Make a mark that nobody made before.
+    """Create a marker file that did not exist before.
 
     Raises:
         SpillwayError: It is there.

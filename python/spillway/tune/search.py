@@ -1,6 +1,6 @@
-"""The search: settings put together from columns, and whole files measured beside the library's defaults.
+"""The search: it combines settings of columns, and compares whole files with the library's defaults.
 
-Every measurement is a process of its own. Those that are compared take turns, so that drift hits all alike;
+Every measurement runs in its own process. Those that are compared take turns, so that drift hits all alike;
 after each three rounds the worse half is left out.
 
 Processor time and bytes of columns add up to those of a file, but for its footer. So the settings of a file
@@ -137,7 +137,7 @@ def tune(
         library: A key of `WRITERS`.
         prepared: The rows.
         goal: "smaller" or "faster" at no loss in the other; the best product of "both" at no loss in either.
-        minutes: The time that it may take, about.
+        minutes: The approximate time that it may take.
         progress: Called with what is done, how much of it, and of how much.
 
     Raises:

@@ -82,8 +82,8 @@ class Writer(Protocol):
         package: The distribution that has to be installed.
         codecs: Codecs that are tried.
         of_columns: Codecs that are tried column by column; none where the library has no such settings.
-        row_groups: Rows of row groups that are tried beside the library's default.
-        pages: Bytes of pages that are tried beside the library's default.
+        row_groups: Row-group sizes to try in addition to the library's default.
+        pages: Page sizes to try in addition to the library's default.
     """
 
     package: str

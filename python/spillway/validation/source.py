@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ENGINES = ("spark", "pyarrow", "polars", "duckdb")
-"""The engines that can be asked for; Spark brings two readers."""
+"""The available engines; Spark has two readers."""
 
 READERS = {
     "spark": ("spark-vectorized", "spark-row"),
@@ -31,7 +31,7 @@ READERS = {
     "polars": ("polars",),
     "duckdb": ("duckdb",),
 }
-"""The readers of each engine: each gives a verdict of its own."""
+"""The readers of each engine; each gives a separate verdict."""
 
 Kind = Literal["unreadable", "schema", "row_count", "values", "row_order", "unstable"]
 
@@ -51,7 +51,7 @@ class Mismatch:
     Attributes:
         kind: ``unreadable``: the reader failed. ``schema``: names, order or logical types differ.
             ``row_count``: there are more or fewer rows. ``values``: a row differs. ``row_order``: the same
-            rows stand in another order. ``unstable``: the digests differ, and a second reading agrees.
+            rows in a different order. ``unstable``: the digests differ, and a second reading agrees.
         column: The first column that differs, where one does.
         row: The first row that differs, from 0, where one does.
         expected: The source's value there, as text.
@@ -160,7 +160,7 @@ class SourceRows:
         """The digest of the source's rows.
 
         Raises:
-            OptionError: The file holds fewer rows than were asked for.
+            OptionError: The file contains fewer rows than requested.
         """
         total = empty_digest(self.plan.schema)
         for batch in self.batches():

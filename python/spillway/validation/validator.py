@@ -54,7 +54,7 @@ def validate(
         OptionError: An engine is unknown, or the source holds too few rows.
         FileNotFoundError: A file or the source is missing.
         MissingExtraError: An engine is not installed.
-        JavaError: Spark was asked for and there is no Java for it.
+        JavaError: Spark is requested, but there is no Java for it.
     """
     with Validator(engines, progress=progress) as validator:
         return validator.validate([(file, against) for file in files])
@@ -136,7 +136,7 @@ class Validator:
             FileNotFoundError: A file or a source is missing.
             OptionError: A source holds too few rows.
             MissingExtraError: An engine is not installed.
-            JavaError: Spark was asked for and there is no Java for it.
+            JavaError: Spark is requested, but there is no Java for it.
         """
         work = self._prepare(jobs)
         self._done, self._total = (

@@ -1,4 +1,4 @@
-"""The measured phase of a backend that writes in a JVM: warm first, and the JVM watched beside Python."""
+"""The measured phase of a backend that writes in a JVM, which is warmed up and measured as well."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class JvmPhase:
         """The reading of the JVM.
 
         Args:
-            python_peak_bytes: The most that was resident of this process in the write.
+            python_peak_bytes: Peak resident memory of this process during the write.
         """
         return self._probe.read(
             warm_up=self._warmed,

@@ -1,4 +1,4 @@
-"""The committer of pyiceberg, with its SQL catalogue in a SQLite file beside the table."""
+"""The committer of pyiceberg, with its SQL catalogue in a SQLite file next to the table."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FIRST, _MOST = 0.1, 10.0
 
 
 class PyIceberg:
-    """Appends by `Table.append`, called again with back-off as long as another writer is in the way."""
+    """Appends with `Table.append`, retried with back-off while commits of other writers make it fail."""
 
     def create(self, location: Location, cell: Cell) -> None:  # noqa: ARG002 - all cells are alike to it
         """Make the catalogue, and an empty table partitioned as others are."""

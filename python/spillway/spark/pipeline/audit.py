@@ -44,7 +44,7 @@ def staying(
     Args:
         session: The session that reads them.
         target: The destination.
-        touched: The partitions that the write replaces, where it replaces those of its rows alone.
+        touched: The partitions that the write replaces, if it replaces only the partitions of its rows.
         read: Reads columns of files, or with None of the folder that the destination is.
 
     Raises:

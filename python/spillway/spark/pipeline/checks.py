@@ -126,7 +126,7 @@ _CHECKS = {"not_null": not_null, "between": between, "unique": unique}
 
 
 def parse_check(text: str) -> Check:
-    """Read a check as it is written on a command line: ``between(latency_ms, 0, 60000)``.
+    """Parse a check from the command line: ``between(latency_ms, 0, 60000)``.
 
     Columns are bare names, or strings in quotes; the other arguments are literals of Python.
 

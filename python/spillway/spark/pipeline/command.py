@@ -79,13 +79,13 @@ class Options:
         seed: Its seed.
         to: The destination: a folder or a URL.
         master: The address of Spark's master.
-        table: "parquet" or "delta"; None for what is there.
-        mode: The treatment of a destination that is there.
+        table: "parquet" or "delta"; None for the kind of the existing destination.
+        mode: What to do with an existing destination.
         partitions: Tasks that make rows; None for as many as suit rows and cores.
         partition_by: Columns that rows are stored apart by.
         codec: The codec of pages.
         level: Its level.
-        row_group_rows: Most rows per row group.
+        row_group_rows: Maximum rows per row group.
         max_file_bytes: Bytes of a file after which the next begins.
         memory: The heap of the driver's JVM, as Spark spells sizes.
         settings: Settings of Spark.
@@ -252,7 +252,7 @@ def run_pipeline(options: Options, *, out: Path, progress: Progress) -> Finished
     Ctrl-C before the commit leaves neither files nor a version; after it the rows stay.
 
     Raises:
-        OptionError: It cannot be run as asked.
+        OptionError: The run cannot be carried out.
         JavaError: There is no Java for Spark.
         MissingExtraError: PySpark is not installed.
         KeyboardInterrupt: Ctrl-C came before there was anything to record.

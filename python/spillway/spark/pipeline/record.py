@@ -34,13 +34,13 @@ class Cell:
         rows: The number of rows of a dataset; null for others, which say themselves.
         partitions: Tasks that make rows; null where Spark plans them.
         table: "parquet": a folder of files; "delta": a Delta table.
-        mode: The treatment of a destination that is there: "error", "append", "overwrite" or "ignore".
+        mode: What to do with an existing destination: "error", "append", "overwrite" or "ignore".
         bad_rows: What becomes of rows that fail a check.
         audit: What is read back: "full", "sample" or "none".
         partition_by: Columns that rows are stored apart by.
         codec: The codec of pages; "by column" where columns have several.
         level: Its level; null for the codec's own.
-        row_group_rows: Most rows per row group.
+        row_group_rows: Maximum rows per row group.
         max_file_bytes: Bytes of a file after which the next begins; null for one file a task.
         master: "local" with its cores, or the kind of cluster.
     """
@@ -109,9 +109,9 @@ class DriverMemory(TypedDict):
     """The memory of the driver's two processes. With a local master the JVM runs the tasks too.
 
     Attributes:
-        python_peak_bytes: The most that was resident of the Python process.
+        python_peak_bytes: Peak resident memory of the Python process.
         python_growth_bytes: That over what was resident before the first stage.
-        jvm_peak_bytes: The most that was resident of the JVM.
+        jvm_peak_bytes: Peak resident memory of the JVM.
         jvm_live_bytes: Of its heap, what a collection at the end leaves.
     """
 
