@@ -97,7 +97,7 @@ class AppendedRows:
         self._cell = cell
 
     def sort_out(self, found: pa.Table) -> tuple[set[Step], set[Step], set[Step]]:
-        """The appends that occur completely and once, those with a duplicate row, and those with missing rows."""
+        """The appends that occur completely and once, those with a duplicate row, and incomplete ones."""
         counts = found.group_by(list(KEYS)).aggregate([([], "count_all")])
         doubled = {
             (writer, number)
