@@ -76,9 +76,9 @@ def test_the_template_writes_the_rows_as_it_is_asked_and_says_what_it_took(progr
     ("text", "words"),
     [
         ("import sys; sys.stdin.read(1); sys.exit('no such codec')", "status 1: no such codec"),
-        ("import sys; sys.stdin.buffer.read(); print('done')", "no JSON line of figures, but 'done"),
+        ("import sys; sys.stdin.buffer.read(); print('done')", "a JSON line of figures, but printed 'done"),
         ("import sys; sys.stdin.buffer.read(); print('{\"rows\": 1000}')", "lacks version, seconds"),
-        ("import os; os._exit(3)", "status 3: it said nothing"),
+        ("import os; os._exit(3)", "status 3: it printed nothing"),
     ],
     ids=["refuses", "no JSON", "too few figures", "dies at once"],
 )

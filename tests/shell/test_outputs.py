@@ -70,7 +70,7 @@ def test_rows_are_added_or_refused_as_the_mode_says(rows: Path, out: Path, optio
 def test_a_file_takes_no_more_rows(rows: Path, out: Path) -> None:
     (out / "out.parquet").write_bytes(encoded("parquet"))
     assert "not to a Parquet file" in refused(rows, out / "out.parquet", "--mode", "append")
-    assert "is there already" in refused(rows, out / "out.parquet", "--mode", "error")
+    assert "already exists" in refused(rows, out / "out.parquet", "--mode", "error")
     assert (out / "out.parquet").read_bytes() == encoded("parquet")
 
 

@@ -869,7 +869,7 @@ def test_a_value_that_is_not_accepted_is_refused(options: dict[str, str], messag
 
 
 def test_a_path_is_asked_for() -> None:
-    with pytest.raises(OptionError, match="there is no path"):
+    with pytest.raises(OptionError, match="the path is missing"):
         parsed({"table": "delta"})
 
 

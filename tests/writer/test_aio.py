@@ -375,7 +375,7 @@ def test_a_task_that_is_cancelled_too_late_says_that_the_file_is_there() -> None
             await task
         return raised.value
 
-    assert "complete before, with 2 rows" in asyncio.run(run()).__notes__[0]
+    assert "already complete, with 2 rows" in asyncio.run(run()).__notes__[0]
     assert pq.read_table(pa.BufferReader(file.written)).num_rows == 2
 
 
