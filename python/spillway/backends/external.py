@@ -42,7 +42,7 @@ class Program:
         name: The backend's name.
         command: The program and its arguments; the program by its whole path.
         environment: Environment variables in addition to those of the bench.
-        build: The command that builds it, where it has to be.
+        build: The command that builds it, if it has to be built.
         toolchain: The program without which it cannot be built.
     """
 

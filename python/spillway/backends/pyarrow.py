@@ -206,7 +206,7 @@ class _Lines(_Tables):
 
 
 def with_text_for_times(schema: pa.Schema) -> pa.Schema:
-    """`schema` with text where the rows out of JSON have it."""
+    """`schema` with text for columns that are text in JSON."""
     return pa.schema([field.with_type(pa.string()) if _is_time(field) else field for field in schema])
 
 

@@ -138,7 +138,7 @@ def is_external(name: str) -> bool:
 
 
 def with_modes(wanted: Iterable[str]) -> tuple[str, ...]:
-    """All backends but the built-in ones that have none of these modes, or run only where they are named."""
+    """All backends except built-in ones that support none of these modes, or run only if named."""
     asked = set(wanted)
     return tuple(name for name in names() if name not in _BUILT_IN or _is_usual(_BUILT_IN[name], asked))
 

@@ -1,7 +1,7 @@
 """Compares two runs, or two backends of one run, cell by cell: the changes and their significance.
 
-Samples of one run are pairs, block by block. Those of two runs are not: what the machine did in between is
-part of the difference.
+Samples of one run are pairs, block by block. Samples of two runs are not paired: changes of the machine in
+between are part of the difference.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Measure:
         name: Its name on the command line.
         title: Its name and unit in a table.
         of: Its value of a sample.
-        better: 1 where more of it is better, -1 where less is.
+        better: 1 if more is better, -1 if less is better.
         is_exact: It varies neither by chance nor by machine, so one sample suffices.
     """
 
@@ -60,7 +60,7 @@ METRICS = {
 
 
 def usual_metrics(*, of_pythons: bool) -> list[Measure]:
-    """The measures where none are named.
+    """The default measures.
 
     For two Python environments, time replaces speed, and processor time is added, which a busy host affects
     less.
@@ -77,7 +77,7 @@ class Row:
         measure: The measure.
         old: The cell of the first lot.
         new: The cell of the second.
-        change: The change; None where a side has no good sample or is no positive number.
+        change: The change; None if a side has no good sample or is not a positive number.
         p: Its p, corrected for all rows; 0 or 1 for an exact measure.
     """
 
@@ -152,7 +152,7 @@ class Comparison:
 def compare_runs(
     old: RunSummary, new: RunSummary, measures: Iterable[Measure], backends: Sequence[str] = ()
 ) -> Comparison:
-    """Compare the cells that two runs share. Of a run in two environments those of the second are taken.
+    """Compare the cells that two runs share. For a run in two environments, those of the second are used.
 
     Args:
         old: The first run.
@@ -218,7 +218,7 @@ def compare_pythons(run: RunSummary, measures: Iterable[Measure], backends: Sequ
 
 
 def pythons_of(run: RunSummary) -> tuple[str, ...]:
-    """The names of a run's Python environments, the old one first; none for a run in that of the bench."""
+    """The names of a run's Python environments, the old one first; empty without `--python`."""
     return tuple(run.environment["options"].get("pythons", ()))
 
 
@@ -511,7 +511,7 @@ def _entries(row: Row) -> list[Entry]:
 
 
 def label_of(row: Row, found: Comparison, always: Collection[str] = ()) -> str:
-    """A row's cell by the fields that differ among all that is compared; by its rows where none does.
+    """A row's cell, by the fields that differ among all compared cells, or by its rows if none do.
 
     Args:
         row: The row.

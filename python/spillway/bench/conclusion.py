@@ -41,7 +41,7 @@ class Conclusion:
         title: The setting in words.
         lines: The findings, those at the largest number of rows first.
         writer: The fastest writer at the largest number of rows, if there are several writers and samples.
-        code: Python that writes as it did; None where it is not shown.
+        code: Python code that writes like it; None if it is not shown.
     """
 
     title: str
@@ -54,8 +54,8 @@ def conclude(run: RunSummary) -> list[Conclusion]:
     """The verdict on each setting of the run; code that an earlier one shows is not shown again.
 
     If settings differ only in the process setting, writers are compared under one of them: the default, if
-    that was measured. The effect of process settings on each writer is a separate verdict at the end. Of two
-    Python environments the new one is the setting of writers, and the first verdict is on the two.
+    that was measured. The effect of process settings on each writer is a separate verdict at the end. With
+    two Python environments, writers are compared in the new one, and the first verdict compares the two.
     """
     settings = [each for each in run.settings if each.python == next(reversed(pythons_of(run)), "")]
     builds = build_verdict(run)
@@ -480,7 +480,7 @@ def why_not_quoted(run: RunSummary) -> list[str]:
 
 
 def why_limits_not_quoted(run: RunSummary) -> list[str]:
-    """The reasons why the least memory of a run is not to be quoted: a side that too few writes prove.
+    """The reasons why the least memory of a run should not be quoted: a side that too few writes confirm.
 
     Samples and noise do not matter: a write survives under a limit or not, however long it takes.
     """

@@ -1,7 +1,7 @@
-"""The identity of what is measured: the code that measures, the code that calls each library, and the rows.
+"""The identity of a measurement: the measuring code, the code that calls each library, and the rows.
 
-Samples compare only where these are equal. A library's own version is not among them: to compare two of them
-is what a comparison is for. Comments and docstrings do not count.
+Samples are comparable only if these are equal. A library's own version is not among them: to compare two of
+them is what a comparison is for. Comments and docstrings do not count.
 
 The process runs the environment's interpreter and the environment's libraries. Both environments use this
 package's code to measure and to call the libraries, so a ratio depends only on the libraries: a folder with

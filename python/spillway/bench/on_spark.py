@@ -1,7 +1,7 @@
 """Samples on the executors of a Spark cluster: a block is a task, and Spark places it.
 
-A block has every cell once, so that the ratios within a block, by which writers are compared, are of one
-host. Each executor takes one block at a time: a task asks for all of its cores.
+A block measures every cell once, so the ratios within a block, which compare writers, come from one host.
+Each executor takes one block at a time: a task asks for all of its cores.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def running(
         cluster: The cluster.
         names: The backends that are measured.
         threads: The most cores of a sample.
-        say: Told in one line what is being waited for.
+        say: Called with a line that says what the call is waiting for.
 
     Raises:
         OptionError: The master does not answer.

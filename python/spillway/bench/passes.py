@@ -1,4 +1,4 @@
-"""What follows the samples: pairs, probes, the search for the least memory, traces, and validation.
+"""The passes after the samples: pairs, probes, the search for the least memory, traces, and validation.
 
 A probe that takes time during the write would tax those who release the GIL. So the samples of the tables are
 taken without probes, and each probe has separate writes, in shuffled blocks with writes without a probe.
@@ -316,12 +316,12 @@ def find_least_memory(  # noqa: PLR0913 - the parts of a run
 
 
 def limiter_of_search(limiter: Limiter) -> Limiter:
-    """The limiter of a run's samples, or the best there is where they have no limit."""
+    """The limiter of a run's samples, or the best available one if they have no limit."""
     return choose_limiter(None if limiter.kind == "none" else limiter.kind)
 
 
 def search(survives: Callable[[int], bool], *, writes: int, most: int, step: float = STEP) -> None:
-    """Try limits until both sides of the least that is survived are proved, or none up to `most` is survived.
+    """Try limits until both sides of the least survived one are confirmed, or none up to `most` is.
 
     Args:
         survives: Writes once under a limit; true if the write survived. `bounds_of` reads what it has tried.
@@ -370,7 +370,7 @@ def is_unclear(trial: dict[str, Any] | LimitTrial) -> bool:
 
 
 def largest_limit() -> int:
-    """The largest limit that is tried: most of what is free now and groups around allow."""
+    """The largest limit to try: most of the memory that is free and that surrounding groups allow."""
     fields = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
     free = int(fields["MemAvailable"].split()[0]) * 1024
     allowed = enclosing_limit()

@@ -160,7 +160,7 @@ class Cell:
         chunk_rows: Rows per record batch of the input.
         row_group_rows: Maximum rows per row group.
         codec: Parquet's name of the codec.
-        level: Its level, or None where it has none.
+        level: Its level, or None if it has none.
         memory_bytes: The limit on the whole process, or None.
         limit_kind: How the limit is set, "none" without one.
         threads: Cores the process is pinned to, and threads each pool may use.
@@ -210,17 +210,17 @@ class Options:
         precision: Stop once the 95 % interval of each cell's median speed reaches no further than this share
             of it to both sides; None to take all samples.
         budget_minutes: Minutes after which a run with a precision takes no further block.
-        seed: Of the dataset and of the order of samples.
+        seed: Seed of the dataset and of the order of samples.
         timeout: Seconds one sample may take.
         probes: Number of writes with each probe, and without one, of each backend at its largest number of
             rows; 0 for none.
-        arms: Process settings; a quota is left out where the cores take no more time than it gives.
+        arms: Process settings; a quota is left out if the cores cannot exceed it.
         least_memory: Number of writes that confirm each side of the least memory limit that each backend
             survives at its largest number of rows; 0 to skip the search.
         pairs: Number of writes of each backend that share a core with a write of the base, at its largest
             number of rows; 0 for none.
-        pythons: Two Python environments that each backend is measured in, the old one first, by their names;
-            none for that of the bench.
+        pythons: The names of two Python environments in which each backend is measured, the old one first;
+            empty for the bench's own.
     """
 
     backends: tuple[str, ...]

@@ -4,7 +4,7 @@ Between process settings, each backend is compared with itself, block by block. 
 question: does the change make this writer faster or leaner, or is there no significant difference?
 
 Between two measured numbers of rows the logarithm of the ratio is taken to be a straight line over the
-logarithm of the rows. The ends of the interval are where the same lines through the ends of the ratios'
+logarithm of the rows. The ends of the interval are the points at which lines through the ends of the ratios'
 intervals cross 1. The estimate of a ratio lies between those ends at each number of rows, so that its line
 lies between theirs, and the crossover within its interval.
 """
@@ -130,7 +130,7 @@ _SIDES = ("processor_seconds", "base_processor_seconds")
 
 
 def pair_table(run: RunSummary, setting: Setting) -> Table | None:
-    """The ratios of a setting, in which no memory was limited; None where no pair was written."""
+    """The ratios of a setting, without memory limits; None if no pair was written."""
     pairs = _pairs_of(run, setting)
     if not pairs:
         return None
@@ -146,7 +146,7 @@ def pair_table(run: RunSummary, setting: Setting) -> Table | None:
 
 
 def pair_ratios(run: RunSummary, setting: Setting) -> dict[str, Ratio]:
-    """The speed of the base over that of each other backend, by their pairs of a setting."""
+    """The speed of the base relative to each other backend, from the pairs of a setting."""
     return {
         backend: paired_ratio(*({each["block"]: each[side] for each in measured} for side in _SIDES))
         for backend, taken in _pairs_of(run, setting).items()
@@ -409,8 +409,8 @@ class Crossover:
         leader: The backend that leads from there on.
         other: The one that leads before.
         rows: The estimate.
-        low: Lower end of its interval; 0 where it lies below all measured rows.
-        high: Upper end; infinite where it lies above them.
+        low: Lower end of its interval; 0 if it lies below all measured numbers of rows.
+        high: Upper end; infinite if it lies above all of them.
         measured: The smallest and the largest number of rows measured.
     """
 
@@ -423,7 +423,7 @@ class Crossover:
 
 
 def crossover_of(one: Sequence[CellSummary], other: Sequence[CellSummary]) -> Crossover | None:
-    """The crossover of two backends by their cells of one setting; None where the same leads at all rows.
+    """The crossover of two backends in one setting; None if the same backend leads at all numbers of rows.
 
     Args:
         one: The cells of one of them, each of another number of rows.

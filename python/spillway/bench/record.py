@@ -188,7 +188,7 @@ class Sample(Measures):
 
 
 class Result(TypedDict):
-    """The message by which the measured process says what it measured."""
+    """The message in which the measured process reports its measurements."""
 
     rows: int
     arrow_bytes: int
@@ -221,7 +221,7 @@ class ProbeSample(TypedDict):
         block: One shuffled pass over all cells and probes.
         position: The position within the block.
         cell: The cell, as in a sample.
-        probe: The only one that was at work; "none" is what the others are compared with.
+        probe: The only probe that was active; the others are compared with "none".
         wall_seconds: The write; null if it did not end well.
     """
 

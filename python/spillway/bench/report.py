@@ -102,7 +102,7 @@ class RunDescription:
         command: The command that measures the same.
         lines: Machine, libraries, inputs, checkout, proofs of limits, drift.
         caveats: The reasons to doubt the figures.
-        validation: The readers that read the output back, and what they found.
+        validation: The readers that read the output back, and their verdicts.
         invisible: Backends without an allocation curve, with the reason.
         costs: The time that each probe adds to a write.
     """
@@ -117,7 +117,7 @@ class RunDescription:
 
 
 def describe_run(run: RunSummary) -> RunDescription:
-    """Describe a run: what it was measured on and with, and who read the output back."""
+    """Describe a run: its machine and software, and the readers of the output."""
     return RunDescription(
         run_id=run.run_id,
         command=command_of(run.environment),
@@ -130,7 +130,7 @@ def describe_run(run: RunSummary) -> RunDescription:
 
 
 def report_parts(run: RunSummary, figures: Sequence[Figure]) -> list[str]:
-    """The report, part by part: what it was measured on, caveats, tables, figures, and the verdict."""
+    """The report, part by part: conditions, caveats, tables, figures, and the verdict."""
     described = describe_run(run)
     parts = [f"# Run {run.run_id}", _WHERE_THE_VERDICT_IS, bullets(described.lines)]
     parts += caveats(described.caveats)

@@ -79,8 +79,8 @@ def measure(  # noqa: PLR0913 - options, by keyword only
 ) -> Finished:
     """Measure all cells of `options` and leave everything in a new folder below `out`.
 
-    Ctrl-C ends the run early: what was measured until then stays and is reported. Before the first sample
-    there is nothing to report, and then, as after a refusal, no folder is left.
+    Ctrl-C ends the run early: samples taken until then are kept and reported. Before the first sample there
+    is nothing to report, and then, as after a refusal, no folder is left.
 
     Args:
         options: The cells and how often to measure them.
@@ -91,8 +91,8 @@ def measure(  # noqa: PLR0913 - options, by keyword only
         keep_output: Keep the written files in the run's folder.
         progress: Told how far it is.
         begun: A run that ended early, to which the samples are added that it lacks; its options are these.
-        on: The cluster whose executors take the samples; this machine by default. The limit kind of the
-            options may be "best" then, for that of an executor.
+        on: The cluster whose executors take the samples; this machine by default. The limit kind in the
+            options may then be "best", for the best one of an executor.
         pythons: The interpreters of the environments that the options name.
 
     Raises:
@@ -263,7 +263,7 @@ def _describe_input(dataset: str, chunk_rows: int, prepared: PreparedInput) -> d
 class StoppingRule:
     """Tells between blocks whether another one is wanted: by a precision decided before looking, or a budget.
 
-    It looks at how wide intervals are and never at where they lie, so that it favours no result.
+    It depends only on the width of intervals, never on their position, so it favours no result.
 
     Args:
         options: The options of the run, with the precision and the budget.

@@ -72,7 +72,7 @@ class SampleTaker:
         limiter: Sets a cell's memory limit.
         cores: The cores samples may be pinned to, as many of the last ones as a cell has threads.
         timeout: Seconds one sample may take.
-        pythons: The Python environments of cells that are not measured in that of the bench, by name.
+        pythons: The Python environments, by name, of cells that are not measured in the bench's own.
     """
 
     run_id: str

@@ -1,8 +1,8 @@
 """Tables other than speed: memory, least memory, external programs, the cost of probes, drift.
 
-Each measure of memory sees what the others do not. Resident memory has neither page cache nor what was
-spilled to a file; that of the control group has both, by the page; a tracer sees what was allocated, touched
-or not.
+Each measure of memory covers something that the others miss. Resident memory includes neither page cache nor
+spilled pages; the memory of the control group includes both, by the page; a tracer sees all allocations,
+whether touched or not.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ class Found:
 
 
 def found_limits(run: RunSummary, setting: Setting) -> list[Found]:
-    """The least limits of a setting's backends, the least first; those that never survived last.
+    """The least limits of a setting's backends, the smallest first; those that never survived come last.
 
     They are under no limit of the run's, so that they belong to the first of the settings that differ in it.
     """
@@ -229,7 +229,7 @@ def found_limits(run: RunSummary, setting: Setting) -> list[Found]:
 
 
 def least_memory_table(run: RunSummary, setting: Setting) -> Table | None:
-    """The least limits of a setting; None where none was looked for."""
+    """The least limits of a setting; None if there was no search."""
     found = found_limits(run, setting)
     if not found:
         return None
@@ -269,7 +269,7 @@ def _without_limit(setting: Setting) -> Setting:
 
 
 def program_table(run: RunSummary, setting: Setting) -> Table | None:
-    """The medians of all figures of the setting's programs; None where it has no program."""
+    """The medians of all figures of the setting's programs; None if there are none."""
     found = [(each, medians) for each in run.of(setting) if (medians := program_medians(each))]
     names = list(dict.fromkeys(name for _, medians in found for name in medians))
     if not names:
@@ -376,7 +376,7 @@ _SURE = 0.01  # two lines are drawn through each run
 
 
 def drift_words(run: RunSummary) -> list[str]:
-    """The drift in a sentence; nothing where there are too few samples."""
+    """The drift in a sentence; empty if there are too few samples."""
     over, within = _drifts(run)
     if over is None or within is None:
         return []

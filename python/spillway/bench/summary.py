@@ -127,13 +127,13 @@ class CellSummary(CellOfRun[Setting]):
         return self.outcome == "ok"
 
     def outcome_of(self, sample: dict[str, Any]) -> str:
-        """The outcome of one of its samples, "wrong_output" too where readers said so later."""
+        """The outcome of one of its samples; "wrong_output" also if readers found this later."""
         output = sample["output"]
         wrong = output is not None and output["content_hash"] in self.wrong
         return "wrong_output" if wrong else str(sample["outcome"])
 
     def estimate(self, metric: Metric) -> Estimate | None:
-        """The estimate of a metric over the good samples; None where no sample has it."""
+        """The estimate of a metric over the good samples; None if no sample has it."""
         return estimate_of(self.good, metric)
 
     def readings(self, probe: str) -> list[dict[str, Any]]:

@@ -61,12 +61,12 @@ class Ranking:
 
     @cached_property
     def siblings(self) -> list[CellSummary]:
-        """The other settings of the fastest one's library, where other libraries compete too."""
+        """The other settings of the fastest one's library, if other libraries also compete."""
         return [each for each in self.others if each not in self.rivals]
 
     @property
     def reference(self) -> CellSummary | None:
-        """The fastest of another library than our own, or than the fastest's where ours does not compete.
+        """The fastest writer of another library than Spillway, or than the fastest if Spillway is absent.
 
         If there is only one library, the second.
         """
@@ -263,7 +263,8 @@ def ranking_table(
 ) -> Table:
     """The writers of one setting at one number of rows, the fastest first.
 
-    In short they have six columns, for a terminal; else also the intervals of ratios and the least effects.
+    Short tables have six columns, for a terminal; others also have the intervals of ratios and the least
+    effects.
 
     Notes say why writers failed in this setting, at any number of rows.
     """

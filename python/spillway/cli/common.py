@@ -55,7 +55,7 @@ _OTHER = "encoding"
 
 
 class WritingCommand(TyperCommand):
-    """A command whose error for an unknown option names what it is here, and not what looks like it."""
+    """A command whose error for an unknown option suggests the option with the same meaning."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments."""
@@ -203,7 +203,7 @@ def _too_late(_number: int, _frame: FrameType | None) -> None:
 
 @contextmanager
 def termination_as_interrupt() -> Iterator[Callable[[], None]]:
-    """Take SIGTERM for Ctrl-C, until what is yielded is called: from there on what was begun is ended."""
+    """Treat SIGTERM like Ctrl-C until the yielded function is called; then the clean-up runs to its end."""
 
     def end_what_was_begun() -> None:
         if signal.getsignal(signal.SIGTERM) is not _unheard:

@@ -211,7 +211,7 @@ def pipeline(  # noqa: PLR0913 - one argument per option of the command
 
 
 def _report(console: Console, finished: Finished) -> int:
-    """Write the report from what is on disk and print what a user needs of it; the exit status."""
+    """Write the report from the run's files and print the important parts; return the exit status."""
     from spillway.harness import records
     from spillway.spark.pipeline.report import read_record, tables, warnings, write_report
 

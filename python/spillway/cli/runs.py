@@ -71,7 +71,7 @@ def report_run(
     interrupted: bool = False,
     validation: Sequence[str] = (),
 ) -> int:
-    """Write the report from what is on disk and print what a user needs of it; the exit status.
+    """Write the report from the run's files and print the important parts; return the exit status.
 
     Args:
         console: The console to print to.

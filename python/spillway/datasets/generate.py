@@ -67,7 +67,7 @@ _KINDS: tuple[tuple[pa.DataType, Generator, float], ...] = (
 
 @cache
 def wide_columns(name: str) -> tuple[Column, ...] | None:
-    """The columns of ``wide:N``; None if `name` is of no such form. Equal shares where N is a multiple of 10.
+    """The columns of ``wide:N``; None if `name` is of no such form. Equal shares if N is a multiple of 10.
 
     Raises:
         OptionError: N is 0, or beyond `MOST_COLUMNS`.
@@ -169,7 +169,7 @@ _DATASETS: dict[str, tuple[Column, ...]] = {"logs": LOGS, "logs-nested": NESTED}
 
 
 def names() -> tuple[str, ...]:
-    """The names of the generated datasets, but for ``wide:N``."""
+    """The names of the generated datasets, except ``wide:N``."""
     return tuple(_DATASETS)
 
 

@@ -49,11 +49,11 @@ class Column:
     """One column of a dataset.
 
     Attributes:
-        name: The column's name, and that of its random stream.
+        name: The name of the column and of its random stream.
         type: Its Arrow type.
         values: Makes a value for every row.
-        nulls: Share of the rows that hold null instead, of those where the column applies.
-        where: Tells the rows where the column applies; it is null in all others. None: everywhere.
+        nulls: Share of null values among the rows to which the column applies.
+        where: Selects the rows to which the column applies; it is null in all others. None: everywhere.
     """
 
     name: str

@@ -85,7 +85,7 @@ def when_matched_update(
             the side that has it.
 
     Raises:
-        OptionError: Nothing is set, or `where` is no condition.
+        OptionError: Nothing is set, or `where` is not a condition.
     """
     return MergeClause("when_matched_update", "matched", set, where)
 
@@ -98,7 +98,7 @@ def when_matched_delete(*, where: str | pc.Expression | None = None) -> MergeCla
         where: As for `when_matched_update`.
 
     Raises:
-        OptionError: `where` is no condition.
+        OptionError: `where` is not a condition.
     """
     return MergeClause("when_matched_delete", "matched", (), where)
 
@@ -116,7 +116,7 @@ def when_not_matched_insert(
         where: A condition over ``source.NAME``, in SQL or as an expression.
 
     Raises:
-        OptionError: No column has a value, or `where` is no condition.
+        OptionError: No column has a value, or `where` is not a condition.
     """
     return MergeClause("when_not_matched_insert", "not_matched", values, where)
 
@@ -134,7 +134,7 @@ def when_not_matched_by_source_update(
         where: A condition over ``target.NAME``, in SQL or as an expression.
 
     Raises:
-        OptionError: Nothing is set, or `where` is no condition.
+        OptionError: Nothing is set, or `where` is not a condition.
     """
     if not isinstance(set, Mapping):
         message = (  # type: ignore[unreachable]
@@ -153,6 +153,6 @@ def when_not_matched_by_source_delete(*, where: str | pc.Expression | None = Non
         where: A condition over ``target.NAME``, in SQL or as an expression.
 
     Raises:
-        OptionError: `where` is no condition.
+        OptionError: `where` is not a condition.
     """
     return MergeClause("when_not_matched_by_source_delete", "not_matched_by_source", (), where)

@@ -58,9 +58,9 @@ class Measures(TypedDict):
             limit.
         appends_per_second: Acknowledged operations, whatever the race's work is, over the seconds.
         rows_per_second: Rows of these.
-        each_second: Acknowledged operations in each second for which writers go on; null where the number of
-            operations is given.
-        attempts: Tries to write a version, of all writers; null where the library does not say.
+        each_second: Acknowledged operations in each second of a race with a fixed time; null if the number of
+            operations is fixed.
+        attempts: Attempts to write a version, by all writers; null if the library does not report them.
         most_lost: The largest number of races that one operation lost; null if this is not counted.
         effects: The times of the committers' steps in all processes, by kind; null if this is not counted.
         processor_seconds: Processor time of the writers' processes from the start to their last answer; null
@@ -69,7 +69,7 @@ class Measures(TypedDict):
         errors: The errors that were raised most.
         failed: Operations that ended with an error.
         conflicts: Conflicts, which are no errors, by kind of operation.
-        compactions: The calls of the optimiser; null where the work has none.
+        compactions: The calls of the optimiser; null for work without one.
         open_loop: The rates and the response times; null in a closed loop.
     """
 

@@ -19,7 +19,7 @@ _WHOLE_FROM = 100
 
 
 def run_tables(run: RunSummary) -> list[Table]:
-    """Per setting: operations per second by writers where their numbers differ, and all measures."""
+    """For each setting: operations per second by number of writers, if it varies, and all measures."""
     tables = []
     for setting in run.settings:
         cells = run.of(setting)

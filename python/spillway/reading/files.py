@@ -84,7 +84,7 @@ class Format(NamedTuple):
     Attributes:
         kind: "parquet", "ipc-file", "ipc-stream", "csv" or "ndjson".
         compression: Of the file as a whole, by Arrow's name, or None.
-        suffix: Of its name, without that of the compression, in lower case.
+        suffix: Suffix of its name, without that of the compression, in lower case.
         head: Its first bytes, decompressed.
     """
 
@@ -127,9 +127,9 @@ def open_rows(
     Args:
         path: The file.
         text: Properties that a text file does not state itself.
-        schema: Types for the columns of a text file that it names, where inferred ones would not do.
-        block_bytes: Bytes of text, or of decoded values of Parquet, that are read together, roughly; None for
-            what is fastest. Batches of Arrow IPC are those of the file.
+        schema: Types for named columns of a text file, which replace inferred ones.
+        block_bytes: Approximate number of bytes of text, or of decoded Parquet values, to read together; None
+            for the fastest size. Batches of Arrow IPC are those of the file.
         on_bad_row: Called with CSV rows that are left out; if None, such a row is an error.
 
     Raises:

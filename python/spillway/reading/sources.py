@@ -60,7 +60,7 @@ class Files:
 
     Attributes:
         name: For people, without its folder.
-        format: Of the first file, as `recognise` says it.
+        format: Format of the first file, from `recognise`.
         paths: The files.
         base: The folder below which ``key=value`` in a path is a column, as Hive writes it.
         unknown: Files in a folder, or that a glob names, that are of no known format.
@@ -81,7 +81,7 @@ def find_files(source: FileSource) -> Files:
     Raises:
         FileNotFoundError: There is nothing of this name.
         OptionError: It is no place that is read, or holds no file that is, or files of several formats.
-        CorruptFileError: A file is empty, or begins as no file of its name does.
+        CorruptFileError: A file is empty, or its first bytes do not fit its name.
     """
     typed = source.path
     if "://" in typed:

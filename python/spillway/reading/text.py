@@ -1,4 +1,4 @@
-"""Text as Arrow's readers take it: decompressed, in UTF-8, refused with its place where it is not."""
+"""Text for Arrow's readers: decompressed UTF-8; invalid text is refused with its position."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Readable(Protocol):
 class Utf8Stream(io.RawIOBase):
     """The bytes of a text file in UTF-8, whatever its encoding.
 
-    What is not text in that encoding ends the reading with a `CorruptFileError` that says where it is.
+    Text that is invalid in that encoding raises a `CorruptFileError` with its position.
 
     Args:
         source: The file's bytes, decompressed.
@@ -192,7 +192,7 @@ class TextBatches:
 
     Args:
         source: The bytes of the text, in UTF-8, which are closed with the batches.
-        open_reader: Opens the reader of a file: `pyarrow.csv.open_csv`, or that of NDJSON.
+        open_reader: Opens the reader of a file: `pyarrow.csv.open_csv`, or the reader of NDJSON.
         stop_waiting: Ends a wait of `source` for bytes, in whatever thread it is.
 
     Attributes:
@@ -337,7 +337,7 @@ class _Waiting:
 
 @contextmanager
 def interruptible(file: BinaryIO) -> Iterator[Readable]:
-    """Have a signal end the wait for a pipe, also where a thread of Arrow waits.
+    """Make a signal end the wait for a pipe, even if a thread of Arrow is waiting.
 
     Python's handlers run in its main thread, which waits for that one. To be used there.
 

@@ -86,7 +86,7 @@ class Rows:
 
     @property
     def own_schema(self) -> pa.Schema:
-        """The schema that lines have, which may lack what the names of folders have."""
+        """The schema of the lines, which may lack columns that come from the names of folders."""
         named = {name for values in self.values.values() for name in values}
         return pa.schema([each.with_nullable(True) if each.name in named else each for each in self.schema])  # noqa: FBT003 - pyarrow's own
 
@@ -298,7 +298,7 @@ class _Reading:
 def with_keys(
     batches: Iterable[pa.RecordBatch], schema: pa.Schema, values: dict[str, Any]
 ) -> Iterator[pa.RecordBatch]:
-    """Fill the columns that a file's folders name, where its lines have nothing.
+    """Fill the columns that come from the names of a file's folders, if its lines lack them.
 
     Args:
         batches: Rows of the lines.

@@ -114,12 +114,13 @@ class Job:
         schema: The columns of text; None infers them.
         partition_by: Columns that name folders.
         to_delta: True if `output` is a Delta table.
-        mode: For what is at `output`: ``"error"`` refuses it, ``"append"`` adds to a folder or a table,
-            ``"overwrite"`` replaces it. By default rows are appended to a table, and all else is refused.
+        mode: What to do with an existing `output`: ``"error"`` refuses it, ``"append"`` adds to a folder or a
+            table, ``"overwrite"`` replaces it. By default rows are appended to a table, and all else is
+            refused.
         on_error: What to do with bad lines of NDJSON and CSV rows with a different number of fields: the
             command fails, or continues without them.
         storage_options: Settings of the object store.
-        options: Fields of `WriterOptions`, but for ``memory_limit``.
+        options: Fields of `WriterOptions`, except ``memory_limit``.
 
     Raises:
         OptionError: An option of the writer has a value that is not accepted, or `output` is on another

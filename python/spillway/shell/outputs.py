@@ -48,13 +48,13 @@ class Output(Protocol):
     """A place that rows are written to."""
 
     def writing(self) -> AbstractContextManager[object]:
-        """Return a block that makes what was written appear, or gives it up where an exception leaves it."""
+        """Return a context manager that publishes the output, or discards it if the block raises."""
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Write the rows of a batch."""
 
     def written(self) -> Written:
-        """Say what was written, once the block has ended well."""
+        """Describe the output, after the block has ended without an exception."""
 
     def left(self) -> str:
         """Say what is left after an interrupt, whether the block has ended or not."""

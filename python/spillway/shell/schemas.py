@@ -90,7 +90,7 @@ def _type(name: str, kind: Any, path: Path) -> pa.DataType:
 def inferred(sample: bytes, name: str) -> pa.Schema:
     """The schema that lines of NDJSON ask for.
 
-    Text stays text, also where it looks like a time; integers and floats together are floats; a field that is
+    Text stays text, even if it looks like a time; integers and floats together are floats; a field that is
     always null is text.
 
     Args:

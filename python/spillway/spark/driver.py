@@ -1,7 +1,7 @@
-"""The driver's part of a write: in this process, or in a task where this is a client of Spark Connect.
+"""The driver's part of a write: in this process, or in a task if this is a Spark Connect client.
 
-A client of Spark Connect may see none of the cluster's files and have none of its credentials. There the
-part is a task of one row: it runs where executors run, and so where the destination is visible.
+A client of Spark Connect may see none of the cluster's files and have none of its credentials. For such a
+client, it is a task of one row, which runs on an executor, where the destination is accessible.
 """
 
 from __future__ import annotations

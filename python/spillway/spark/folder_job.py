@@ -92,7 +92,7 @@ class FolderJob(Job):
     too, and the commit copies the files.
 
     A killed or repeated attempt leaves its files or uploads to the end of the job, which removes the job's
-    folder. An attempt that outlives its job finds no mark, removes what it wrote, and fails. A driver that is
+    folder. An attempt that outlives its job finds no marker, removes its files, and fails. A driver that is
     killed in the middle of a commit leaves some of the files in their places, without ``_SUCCESS``: an
     earlier one goes first. `spillway uploads` aborts the uploads that a killed driver left.
     """

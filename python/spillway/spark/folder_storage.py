@@ -104,15 +104,15 @@ class FolderStorage:
     def listed(
         self, folder: str = "", *, recursive: bool = False, enters: Callable[[str], bool] | None = None
     ) -> list[Entry]:
-        """Return what is in a folder; nothing if it does not exist.
+        """Return the entries of a folder; none if it does not exist.
 
         A link below the root is one entry, and its target is not listed, because it is not part of the
         folder.
 
         Args:
             folder: The folder; without it, the root, which may be a link.
-            recursive: True if what is in its folders is listed, too. In a store, the folders themselves are
-                not listed then, but for those that have an object as their mark.
+            recursive: True to list subfolders recursively. In a store, the subfolders themselves are then not
+                listed, except those with an object as their marker.
             enters: Says for the name of a folder if it is looked into. An object store is listed whole.
         """
         if self.objects is None:
@@ -156,7 +156,8 @@ class FolderStorage:
             content: Unique bytes: if the response of a store is lost, they show who wrote the file.
 
         Raises:
-            OSError: It is not certain who made the file, or the store replaces what it should only create.
+            OSError: It is uncertain who created the file, or the store replaces objects that it should only
+                create.
         """
         if self.is_local:
             is_new = _linked_once(Path(self._path(name)), content)

@@ -107,7 +107,7 @@ def open_session(  # noqa: PLR0913 - each is one thing to say about a session
         memory: The heap of the driver's JVM.
         delta: True if it reads Delta tables.
         settings: Settings of Spark over all others.
-        say: Told in one line what is being waited for.
+        say: Called with a line that says what the call is waiting for.
 
     Raises:
         OptionError: The master does not answer.

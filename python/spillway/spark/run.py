@@ -50,7 +50,7 @@ def run(
     wrong in the abort is logged.
 
     Args:
-        plan: Makes the job, whose target says ``overwrite`` where `mode` does.
+        plan: Creates the job, whose target has ``overwrite`` if `mode` says so.
         tasks: Runs the tasks of the job, and returns the results of the attempts that count. It cancels tasks
             that are under way before it raises.
         mode: ``"error"`` and ``"ignore"`` are for a destination that is not there, or empty.
@@ -58,8 +58,8 @@ def run(
         audit: Looks at the files of the tasks before they are published, and raises to refuse them.
 
     Returns:
-        Counts of what was written. They are zero where the destination has the rows already, by the name of
-        the run or the application's version, and where ``mode="ignore"`` left the destination as it was.
+        Counts of rows, bytes and files written. They are zero if, by the name of the run or the application's
+        version, the destination already has the rows, or if ``mode="ignore"`` wrote nothing.
 
     Raises:
         OptionError: The mode is not accepted.

@@ -29,8 +29,8 @@ def quoted(name: str) -> str:
 def arrow_schema(schema: StructType) -> pa.Schema:
     """Convert the schema of a DataFrame.
 
-    Timestamps with a zone are in UTC. Times of day are in microseconds, and in nanoseconds where the type has
-    more than six digits of a second, as in Spark's own files. Types of users become the types that they are
+    Timestamps with a zone are in UTC. Times of day are in microseconds, or in nanoseconds if the type has
+    more than six fractional digits, as in Spark's own files. Types of users become the types that they are
     made of.
 
     Raises:
@@ -61,7 +61,7 @@ def exchanged_schema(schema: StructType) -> pa.Schema:
 
 
 def row_metadata(schema: StructType, *, without: Collection[str] = ()) -> dict[str, str]:
-    """Return the metadata of a file by which Spark reads back its own types, comments and lengths.
+    """Return the file metadata from which Spark restores its own types, comments and lengths.
 
     Spark's Parquet reader takes the schema of a file from there. Other readers take no notice of it.
 

@@ -116,7 +116,7 @@ def start_session(  # noqa: PLR0913 - as `local_session`
     Args:
         settings: Settings of Spark by name, ``spark.app.name``, ``spark.master`` and ``spark.driver.memory``
             among them. A ``spark.local.dir`` is the caller's to remove.
-        on: Words for what it starts on.
+        on: A description of where it starts.
         delta: As `local_session`.
         loopback: True if the driver is reached on this machine's loopback only.
         own_group: True if the JVM runs in a separate process group, which Ctrl-C does not reach.

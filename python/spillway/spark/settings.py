@@ -1,4 +1,4 @@
-"""Settings of Spark that decide where a path is and what an overwrite replaces, wherever they can be read.
+"""Spark settings that decide how a path is resolved and what an overwrite replaces, from all sources.
 
 The driver's program reads them from its session. The data source plans in a process that has no session and
 no task: there the files of Hadoop's configuration are all that can be read. Its tasks receive every setting

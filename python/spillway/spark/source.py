@@ -44,8 +44,8 @@ class DefaultSource(DataSource):
     shows options: the environment has them.
 
     The modes are ``append`` and ``overwrite``. Spark refuses ``errorifexists``, which is its default, and
-    ``ignore`` before it asks a source written in Python. ``overwrite`` replaces all rows; or those for
-    which the option ``where`` is true; or the partitions that have new rows, where
+    ``ignore`` before it asks a source written in Python. ``overwrite`` replaces all rows; or those for which
+    the option ``where`` is true; or only partitions with new rows, if
     ``spark.sql.sources.partitionOverwriteMode`` or the option ``partitionOverwriteMode`` is ``dynamic``.
     """
 
@@ -55,7 +55,7 @@ class DefaultSource(DataSource):
         return "spillway"
 
     def schema(self) -> NoReturn:
-        """Refuse to be read: Spark's own readers read what is written."""
+        """Refuse to be read: Spark's own readers can read the files."""
         raise OptionError(
             'the format "spillway" only writes: read the folder with format("parquet"), and a Delta table '
             'with format("delta")'

@@ -84,7 +84,7 @@ class SpillwayStreamWriter(DataSourceStreamArrowWriter):
             batch_of(self._target, found[0].query, batchId).commit([message.result for message in found])
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Leave the batch to its replay, which removes what is left of it.
+        """Leave the batch to its replay, which removes its leftover files.
 
         The commit may have reached any stage, so nothing can be removed here.
         """

@@ -1,4 +1,4 @@
-"""The Python of Spark's workers: what it lacks, said before the first task or in place of its traceback."""
+"""The Python of Spark's workers: reports what it lacks before the first task, or instead of its traceback."""
 
 from __future__ import annotations
 

@@ -272,8 +272,8 @@ def _planned(
 def sorted_for(job: Job, df: DataFrame) -> DataFrame:
     """Return the rows with columns named by position, sorted within each partition as in the files of a job.
 
-    The job notes it: tasks put rows of many partitions in order themselves where Spark does not. The columns
-    are ``c0``, ``c1`` and so on, as `DataFrame.mapInArrow` finds none whose name has a dot.
+    The job records this: if Spark does not sort, tasks with many partitions sort the rows themselves. The
+    columns are ``c0``, ``c1`` and so on, as `DataFrame.mapInArrow` finds none whose name has a dot.
     """
     from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 

@@ -83,15 +83,15 @@ class Target:
         table: The kind of the destination.
         overwrite: True if the new rows replace existing ones.
         partition_by: Columns that rows are stored apart by.
-        limits: ``max_file_bytes`` and ``max_file_rows``, where they are given.
+        limits: ``max_file_bytes`` and ``max_file_rows``, if given.
         storage_options: Settings and credentials of an object store.
         options: The fields of `WriterOptions` that are given.
         app_id: The application's id, for a Delta table.
         app_version: The application's version of these rows.
         run_id: The id of the run whose rows these are: its rows are in the destination once.
-        batch: The number of the run's micro-batch, where the run is a stream.
+        batch: The number of the run's micro-batch, for a stream.
         schema_mode: ``"merge"`` adds columns to a Delta table.
-        given: The path as the caller gave it.
+        given: The path as the caller passed it.
         where: Conditions on partition columns: the rows that an overwrite replaces.
         partition_overwrite: ``"dynamic"`` or ``"static"``, if an option or the session sets it.
     """
@@ -135,10 +135,10 @@ class Target:
         settings: Settings | None = None,
         options: Mapping[str, Any],
     ) -> Self:
-        """Check what a caller said, and find out the kind of the destination where that is not said.
+        """Check the caller's arguments, and determine the kind of the destination if it is not given.
 
-        `settings` is what Spark's configuration says, as far as it can be read. A ``partition_overwrite`` of
-        the caller goes before that of the settings, as an option of Spark's own writers does.
+        `settings` is what Spark's configuration says, as far as it can be read. The caller's
+        ``partition_overwrite`` takes precedence over the settings, like an option of Spark's own writers.
 
         Raises:
             OptionError: A value is not accepted, or applies only to Delta tables; or Spark would resolve the
@@ -229,7 +229,7 @@ class TaskResult:
         part: The part of a Delta append.
         partition_overwrite: The session's overwrite mode, as Spark passed it to the task.
         uploads: The uploads of the files, in an object store: the commit completes them.
-        sums: The sums of the hashes of the rows, where an audit asks for them.
+        sums: The sums of the hashes of the rows, if an audit needs them.
     """
 
     rows: int = 0
@@ -278,7 +278,7 @@ class Job:
         id: The job's own id, which the names of its files hold.
         target: The destination.
         is_new_only: True if the job must create its destination, and may not write to an existing one.
-        partition_columns: The columns that rows are stored apart by, when `begin` was called.
+        partition_columns: The partition columns at the time of `begin`.
         readable: True if the files of tasks have to be readable before the commit.
         is_sorted: True if the rows of a task come sorted by the partition columns.
     """
@@ -330,7 +330,7 @@ class Job:
 
         Args:
             batches: The rows.
-            task: The number of the task, which is that of its partition.
+            task: The number of the task, which equals that of its partition.
             attempt: The number of the attempt, which no other attempt of the job has.
         """
         raise NotImplementedError
@@ -346,7 +346,7 @@ class Job:
         return in_groups(batches, partition_by, spillway.DatasetOptions.max_open_files)
 
     def staged(self, result: TaskResult) -> list[StagedFile]:
-        """Return the files of an attempt where they are before the commit, for a job that is `readable`."""
+        """Return the paths of an attempt's files before the commit, for a job that is `readable`."""
         raise NotImplementedError
 
     def commit(self, results: Sequence[TaskResult]) -> SparkWriteResult:
@@ -354,7 +354,7 @@ class Job:
         raise NotImplementedError
 
     def claim(self) -> None:
-        """Note that the commit begins, where it may be begun a second time by another process.
+        """Record that the commit begins, if another process may begin it a second time.
 
         Raises:
             SpillwayError: It was begun before.
@@ -368,8 +368,8 @@ class Job:
     def replaces_touched(self, results: Iterable[TaskResult]) -> bool:
         """Return True for an overwrite of only the partitions with new rows.
 
-        What the caller said goes before what the session says, and conditions before both, as for Spark's own
-        tables. Without partition columns there is one partition: all rows.
+        The caller's arguments take precedence over the session's settings, and conditions over both, as for
+        Spark's own tables. Without partition columns there is one partition: all rows.
         """
         target = self.target
         if not (target.overwrite and target.where is None and self.partition_columns):
@@ -378,7 +378,7 @@ class Job:
         return next((mode for mode in told if mode is not None), "static") == "dynamic"
 
     def check_task(self, settings: Settings) -> None:
-        """Refuse on an executor what the process that planned the write could not know of the session.
+        """Refuse on an executor what the process that planned the write could not know about the session.
 
         Raises:
             OptionError: Spark takes the path for another place.
@@ -457,7 +457,7 @@ def messages_of(kind: type[_Message], messages: Sequence[object]) -> list[_Messa
 
 
 def peeked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch] | None:
-    """Return the batches that have rows; None where no batch has."""
+    """Return the batches that have rows; None if no batch has any."""
     filled = (batch for batch in batches if batch.num_rows)
     first = next(filled, None)
     return None if first is None else itertools.chain((first,), filled)

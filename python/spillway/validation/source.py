@@ -52,8 +52,8 @@ class Mismatch:
         kind: ``unreadable``: the reader failed. ``schema``: names, order or logical types differ.
             ``row_count``: there are more or fewer rows. ``values``: a row differs. ``row_order``: the same
             rows in a different order. ``unstable``: the digests differ, and a second reading agrees.
-        column: The first column that differs, where one does.
-        row: The first row that differs, from 0, where one does.
+        column: The first column that differs, if any.
+        row: The first row that differs, from 0, if any.
         expected: The source's value there, as text.
         actual: The reader's value there, as text.
         message: All of it in one sentence.
@@ -78,7 +78,7 @@ class Verdict:
         excused: It did not, but only in columns in which it fails alike on pyarrow's file of the same table:
             the reader's limit, not the file's fault. An excused verdict is never ``ok``.
         mismatch: The difference from the source, unless ``ok``.
-        seconds: Time it took; a share of the whole where files were read together.
+        seconds: Time taken; a share of the total time if files were read together.
     """
 
     file: Path
@@ -186,7 +186,7 @@ class SourceRows:
         return max(sizes, default=0.0)
 
     def row(self, index: int) -> pa.RecordBatch | None:
-        """The row at ``index`` in normal form, or None where the source has ended."""
+        """The row at ``index`` in normal form, or None after the end of the source."""
         start = 0
         for batch in self.batches():
             if index < start + batch.num_rows:

@@ -45,7 +45,7 @@ def validate(
         files: Parquet files that should all hold the source's rows in its order.
         against: The source of the rows that the files should hold.
         engines: Some of `ENGINES`.
-        progress: Told of readings done, readings in all, and what is being done.
+        progress: Called with the number of finished readings, their total, and the current one.
 
     Returns:
         One verdict per file and reader, file by file.
@@ -93,7 +93,7 @@ class Validator:
     Args:
         engines: Some of `ENGINES`.
         spark: A session to use instead of starting one; it is not stopped.
-        progress: Told of readings done, readings in all, and what is being done.
+        progress: Called with the number of finished readings, their total, and the current one.
 
     Raises:
         OptionError: An engine is unknown, or none is named.

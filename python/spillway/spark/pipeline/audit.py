@@ -39,7 +39,7 @@ def staying(
     touched: DataFrame | None,
     read: Callable[[Sequence[StagedFile] | None], DataFrame],
 ) -> DataFrame | None:
-    """Return the rows of a destination that a write leaves there; None where there can be none.
+    """Return the rows of a destination that a write keeps; None if there cannot be any.
 
     Args:
         session: The session that reads them.
@@ -153,7 +153,7 @@ class Staged:
         session: The session that reads them.
         job: The job.
         results: The results of its tasks.
-        schema: Spark's schema of the rows; None where the files say it.
+        schema: Spark's schema of the rows; None to take it from the files.
     """
 
     def __init__(

@@ -63,7 +63,7 @@ class Options:
     """The options of a pipeline.
 
     Attributes:
-        dataset: A dataset's name, whose rows are made where no input is given.
+        dataset: The dataset whose rows are generated if there is no input.
         input: The user's own files: a path or URL that Spark reads.
         schema: The columns of text files, in Spark's DDL; None to infer them.
         multi_line: True if values of CSV may have line breaks.
@@ -182,7 +182,7 @@ class Options:
         return self.partitions or partitions_for(self.rows, cores_of(self.master) or _CLUSTER_CORES)
 
     def pipeline(self, rows: GeneratedRows | LineitemRows | None) -> Pipeline:
-        """The pipeline; of these rows where no input is given.
+        """The pipeline; with generated rows if there is no input.
 
         Raises:
             OptionError: An option has a value that is not accepted.

@@ -59,7 +59,7 @@ def read_record(folder: Path) -> dict[str, Any]:
 
 
 def write_report(folder: Path) -> Path:
-    """Write ``report.md`` into the run's folder, from what is on disk."""
+    """Write ``report.md`` into the run's folder, from the files on disk."""
     record, environment = read_record(folder), records.read_json(folder / records.ENVIRONMENT)
     parts = [f"# Pipeline {record['run_id']}", bullets(_environment(record, environment))]
     parts += caveats(warnings(record, environment))

@@ -36,7 +36,7 @@ def format_of(path: str) -> str:
     """Return Spark's name for the format of files, from the suffix of their path; Parquet without a suffix.
 
     Raises:
-        OptionError: The suffix is not that of a known format.
+        OptionError: The suffix belongs to no known format.
     """
     name = path.rstrip("/*").rpartition("/")[2]
     match = _SUFFIX.search(name)
@@ -105,7 +105,7 @@ def read_path(  # noqa: PLR0913 - what there is to say about text
 
 
 class RunName(NamedTuple):
-    """The name by which a destination knows the rows of a run.
+    """The name that identifies the rows of a run at a destination.
 
     Args:
         run_id: The name of the run, or the id of a query; None for rows that are added each time.
