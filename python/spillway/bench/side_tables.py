@@ -204,7 +204,7 @@ class Found:
 
     @property
     def is_cut_short(self) -> bool:
-        """True if a write that says nothing of memory ended the search."""
+        """True if a write that neither survived nor ran out of memory ended the search."""
         return any(is_unclear(each) for each in self._trials)
 
     def _at(self, limit: int | None) -> list[dict[str, Any]]:
