@@ -228,7 +228,7 @@ def test_a_pipe_gets_a_line_for_each_stage_and_block(run):
     output = run[1]
     for line in (
         "preparing the input: 10,000 rows",
-        "proving the limit of 512 MB",
+        "testing the limit of 512 MB",
         "taking 12 samples in 2 blocks",
         "probing GIL and garbage collector: 16 writes",
         "tracing allocations: 4 writes",

@@ -189,8 +189,8 @@ def _proved(limiter: Limiter, limit: int) -> dict[str, Any]:
         proof = prove(limiter, limit)
         if not proof.holds:
             raise OptionError(
-                f"the {limiter.kind} limit of {limit:,} bytes does not hold: a canary was {proof.ending} at "
-                f"{proof.died_at_bytes:,}; choose another kind with --limit-kind"
+                f"the {limiter.kind} limit of {limit:,} bytes does not hold: a test process was "
+                f"{proof.ending} at {proof.died_at_bytes:,}; choose another kind with --limit-kind"
             )
         _proofs[key] = proof.as_dict()
     return _proofs[key]

@@ -115,7 +115,7 @@ def _limits() -> Iterator[Finding]:
             yield Finding(subject, "warning", f"cannot be set: {error.strerror}")
             continue
         share = proof.died_at_bytes / proof.limit_bytes
-        detail = f"a canary under 256 MiB was {proof.ending} at {share:.2f} of it"
+        detail = f"a test process under 256 MiB was {proof.ending} at {share:.2f} of it"
         is_first = taken is None and proof.holds
         taken = kind if is_first else taken
         # What is offered before it does not hold, and would be taken.

@@ -29,12 +29,13 @@ if TYPE_CHECKING:
     from spillway.harness.statistics import Ratio
 
 RATIO_LEGEND = (
-    "Ratios are taken block by block; in brackets their 95 % interval by signed ranks, with fewer than "
-    "six blocks the whole range. `~`: samples cannot tell the ratio from 1, by Wilcoxon's signed ranks, "
-    "corrected after Holm for the ratios of the setting, or, where so few samples could tell none so, by "
-    "the interval of each ratio alone. *mean* is the geometric mean over the numbers of rows. *least effect* "
-    "is the least difference that samples of such noise show 8 times in 10 without that correction, where it "
-    "is largest. The verdict and bold figures go by the interval of each pair, uncorrected."
+    "Ratios are taken block by block; in brackets their 95 % interval from signed ranks, or with fewer than "
+    "six blocks the whole range. `~`: the ratio does not differ significantly from 1, by Wilcoxon's signed "
+    "ranks with Holm's correction for the ratios of the setting; with too few samples for that, by the "
+    "interval of each ratio. *mean* is the geometric mean over the numbers of rows. *detectable* is the "
+    "smallest difference that samples with this noise detect 8 times in 10 without that correction, at the "
+    "number of rows at which it is largest. The verdict and bold figures use the interval of each pair, "
+    "uncorrected."
 )
 """The meaning of the entries of `ratio_tables`."""
 
@@ -107,9 +108,7 @@ def _ratio_table(run: RunSummary, setting: Setting, base: str | None, found: dic
             rows.append([Entry(text) for text in (backend, *texts, *mean, effect_text(least))])
     header = ["backend", *(f"{count:,}" for count in counts)]
     header += ["mean"] if len(counts) > 1 else []
-    return Table(
-        f"Speed of {base} over others: {setting_title(setting)}", (*header, "least effect"), rows, []
-    )
+    return Table(f"Speed of {base} over others: {setting_title(setting)}", (*header, "detectable"), rows, [])
 
 
 def _mean(cells: Sequence[CellSummary], base: str | None, backend: str, counts: Sequence[int]) -> list[str]:
@@ -142,7 +141,7 @@ def pair_table(run: RunSummary, setting: Setting) -> Table | None:
     ]
     base = run.pairs[0]["base"]
     title = f"Speed of {base} over others, in pairs on one core: {setting_title(setting, with_limit=False)}"
-    return Table(title, ("backend", "ratio", "pairs", "least effect"), rows, [])
+    return Table(title, ("backend", "ratio", "pairs", "detectable"), rows, [])
 
 
 def pair_ratios(run: RunSummary, setting: Setting) -> dict[str, Ratio]:
@@ -314,7 +313,7 @@ def _variation_table(field: str, alike: Sequence[Setting], found: Sequence[Varia
             _FIELDS[field],
             "rows/s",
             "speed x",
-            "least effect",
+            "detectable",
             "RSS MB",
             "RSS x",
             "pool calls",

@@ -394,5 +394,5 @@ def _prove_limits(options: Options, limiter: Limiter, progress: Progress) -> lis
 
 
 def _proof(limiter: Limiter, limit: int, option: str, progress: Progress) -> dict[str, Any]:
-    progress.say(f"proving the limit of {limit_words(limit)} with a canary")
+    progress.say(f"testing the limit of {limit_words(limit)}")
     return proved(limiter, limit, option=option, advice="choose another kind with --limit-kind").as_dict()

@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from spillway.harness.statistics import Ratio, Trend
 
 MEMORY_LEGEND = (
-    "*RSS* is the growth of resident memory: its peak during the write over what was resident before. "
-    "*cgroup* is the same of the memory of its control group, page cache and kernel memory included: a "
-    "spilled page counts until the kernel drops it. *allocated* is the peak of one write under memray, where "
-    "malloc is pyarrow's pool. *whole RSS* and *whole cgroup* are peaks of the process, imports included: a "
-    "limit bites on the latter. *huge* is anonymous memory in huge pages at the end of the write. *written* "
-    "is what calls handed to the kernel (`wchar`), spilled pages too. *faults* count pages of 4 KB and of 2 "
-    "MB alike, so none is best."
+    "*RSS* is the growth of resident memory: its peak during the write minus the resident memory before it. "
+    "*cgroup* is the same for the memory of its control group, including page cache and kernel memory: a "
+    "spilled page counts until the kernel drops it. *allocated* is the peak of one write under memray, with "
+    "malloc as pyarrow's pool. *whole RSS* and *whole cgroup* are peaks of the process, including imports; a "
+    "limit applies to the latter. *huge* is anonymous memory in huge pages at the end of the write. "
+    "*written* counts bytes handed to the kernel (`wchar`), including spilled pages. *faults* count pages of 4 KB and "
+    "of 2 MB alike, so no value is marked as best."
 )
 """The meaning of the columns of `memory_table`."""
 
@@ -163,11 +163,12 @@ def _least_allocated(cells: Sequence[CellSummary]) -> list[str]:
 
 
 LEAST_MEMORY_LEGEND = (
-    "*survives from* is the least limit on the whole process, imports included, at and above which every "
-    "write survived, and *dies at* the largest at and below which every write died: the least memory lies "
-    "between. A limit of kind rlimit-data counts private address space instead, used or not. "
-    "In brackets are the writes that prove each side. *write s* is the median of the writes at that limit. "
-    "A write that neither survives nor dies of memory ends a search, and *ends below* says how, and where."
+    "*survives from* is the smallest limit on the whole process, including imports, at and above which every "
+    "write survived, and *dies at* the largest limit at and below which every write died: the least memory "
+    "lies in between. A limit of kind rlimit-data counts private address space instead, used or not. "
+    "The numbers in brackets are the writes that confirm each side. *write s* is the median of the writes at "
+    "the survived limit. A write that neither survives nor runs out of memory ends a search, and *ends "
+    "below* says how and where."
 )
 """The meaning of the columns of `least_memory_table`."""
 

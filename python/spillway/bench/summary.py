@@ -359,7 +359,7 @@ def host_lines(run: RunSummary) -> list[str]:
         blocks = len({sample["block"] for sample in taken})
         executors = len({sample["placement"]["executor"] for sample in taken})
         proofs = "".join(
-            f"; limit of {each['limit_bytes'] / 1e6:,.0f} MB ({each['kind']}) proved, a canary was "
+            f"; limit of {each['limit_bytes'] / 1e6:,.0f} MB ({each['kind']}) proved, a test process was "
             f"{each['ending']} at {each['died_at_bytes'] / each['limit_bytes']:.2f} of it"
             for each in host["limit_proofs"]
         )

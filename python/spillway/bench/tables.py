@@ -270,7 +270,7 @@ def ranking_table(
     """
     cells = ranking.cells
     fastest = indistinct(cells, speed, 1)
-    times = ("x best",) if is_short else ("x best", "least effect")
+    times = ("x best",) if is_short else ("x best", "detectable")
     growths = metric_column(cells, growth, megabytes, -1)
     sizes = metric_column(cells, file_bytes, file_megabytes, -1)
     rows = [
@@ -406,7 +406,7 @@ def _speed_or_outcome(cell: CellSummary) -> str:
 
 
 def _times_the_best(ranking: Ranking, cell: CellSummary, *, is_marked: bool, is_short: bool) -> list[Entry]:
-    """The speed of a cell over that of the fastest, `~` if they cannot be told apart; the least effect."""
+    """The speed of a cell over that of the fastest, `~` if they tie; the detectable difference."""
     best = ranking.best
     found = None if best is None else ratio(cell, best, speed)
     if found is None:
@@ -456,7 +456,7 @@ def ratio_text(found: Estimate) -> str:
 
 
 def effect_text(share: float) -> str:
-    """A least effect in per cent, in two digits: "3.1 %"."""
+    """A detectable difference in per cent, with two digits: "3.1 %"."""
     return f"{share * 100:.2g} %" if share < 1 else "-"
 
 

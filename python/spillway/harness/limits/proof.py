@@ -111,6 +111,6 @@ def _why_not(limiter: Limiter, proof: Proof, advice: str) -> str:
                 f"libraries; amounts have units, as in 512MB or 12GB"
             )
     return (
-        f"the {limiter.kind} limit of {proof.limit_bytes:,} bytes does not hold: a canary was "
+        f"the {limiter.kind} limit of {proof.limit_bytes:,} bytes does not hold: a test process was "
         f"{proof.ending} at {proof.died_at_bytes:,}; {advice}"
     )
