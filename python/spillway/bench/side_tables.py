@@ -41,8 +41,8 @@ MEMORY_LEGEND = (
     "spilled page counts until the kernel drops it. *allocated* is the peak of one write under memray, with "
     "malloc as pyarrow's pool. *whole RSS* and *whole cgroup* are peaks of the process, including imports; a "
     "limit applies to the latter. *huge* is anonymous memory in huge pages at the end of the write. "
-    "*written* counts bytes handed to the kernel (`wchar`), including spilled pages. *faults* count pages of 4 KB and "
-    "of 2 MB alike, so no value is marked as best."
+    "*written* counts bytes handed to the kernel (`wchar`), including spilled pages. *faults* count pages of "
+    "4 KB and of 2 MB alike, so no value is marked as best."
 )
 """The meaning of the columns of `memory_table`."""
 
