@@ -179,7 +179,7 @@ def test_a_quota_is_measured_only_where_the_cores_could_take_more():
         (("gc-off",), "choose from: default, gc-aggressive"),
         (("quota-0",), "as in quota-150"),
         (("quota-100",), "a quota below 100"),
-        ((), "names nothing"),
+        ((), "is empty"),
     ],
 )
 def test_a_process_setting_that_cannot_be_says_what_can(arms, words):

@@ -340,5 +340,5 @@ def test_what_does_not_go_together_says_what_does(out: Path, arguments: list[str
 def test_help_teaches_deletes() -> None:
     text = " ".join(re.sub(r"[│\s]+", " ", invoke(Path("unused"), "--help").output).split())
     assert "--work delete --writers 100 --rows 500 --committers row-level,file-level" in text
-    for word in ("mixed", "optimize", "--table-rows", "row-level", "partition-level", "not tried again"):
+    for word in ("mixed", "optimize", "--table-rows", "row-level", "partition-level", "not retried"):
         assert word in text
