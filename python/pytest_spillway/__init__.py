@@ -1,11 +1,11 @@
-"""A pytest plugin: the fixture ``parquet_benchmark`` measures a Parquet writer in processes of its own.
+"""A pytest plugin: the fixture ``parquet_benchmark`` measures a Parquet writer in separate processes.
 
     def test_my_writer(parquet_benchmark):
         parquet_benchmark(my_write, data="logs", rows=100_000, memory="512MB", against="pyarrow-streaming")
 
-pytest-benchmark has the statistics, the options and the files. The seconds that it counts are those that the
-measured processes report, by the public option ``timer`` of its marker: processor time where it asks for
-``time.process_time``. Until the fixture is used, this package imports nothing but pytest.
+pytest-benchmark provides the statistics, the options and the files. It counts the seconds that the measured
+processes report, through the public option ``timer`` of its marker: processor time if that is
+``time.process_time``. Until the fixture is used, this package imports only pytest.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PEERS = ("benchmark", "pytest_benchmark.plugin")  # the names that pytest-bench
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Offer the fixture; without pytest-benchmark one that says what to install."""
+    """Offer the fixture; without pytest-benchmark, a fixture that says what to install."""
     name = "fixture" if _has_pytest_benchmark(config) else "absent"
     config.pluginmanager.import_plugin(f"{__name__}.{name}")
 

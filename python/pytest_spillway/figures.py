@@ -105,7 +105,7 @@ def _limit_words(limit: dict[str, Any] | None) -> str:
     at = f"{canary['bytes'] / 1e6:,.0f} MB"
     return (
         f"limit {limit_words(limit['bytes'])} by {limit['kind']} "
-        f"({'proved' if limit['proved'] else 'not proved'}: a canary was {canary['ending']} at {at})"
+        f"({'proved' if limit['proved'] else 'not proved'}: a test process was {canary['ending']} at {at})"
     )
 
 

@@ -84,30 +84,30 @@ class ParquetBenchmark:
         """Measure a writer: each round is a fresh process that writes one file.
 
         A function is called as ``writer(data, path)``: `data` is an Arrow stream (``__arrow_c_stream__``) of
-        record batches of 10,000 rows, `path` the file to write. The measured process calls it twice, first
-        with 100 rows as a warm-up. Backends of the bench have its settings: zstd at level 1, row groups of at
-        most 1,048,576 rows. Each new content is read back by another engine and compared with the rows.
+        record batches of 10,000 rows, and `path` is the file to write. The measured process calls it twice,
+        first with 100 rows as a warm-up. Backends of the bench use its settings: zstd at level 1, row groups
+        of at most 1,048,576 rows. Another engine reads each distinct file back and compares it with the rows.
 
         Args:
             writer: A function that another process can import, or the name of a backend of the bench.
-            data: The name of a dataset ("logs", "logs-nested", "lineitem", "wide:N"), or the path of
-                a Parquet file, or of any other that ``spillway bench --input`` takes.
-            rows: Rows to write; by default 100,000 of a dataset, and all of a file.
-            memory: Memory limit of the whole process, as in "512MB", or bytes; None for no limit. A canary
-                proves the limit once a session, before anything is measured under it.
-            cpus: Cores that the process is pinned to, and threads that each pool may use.
-            against: A second writer. Both write in each round, and take turns in being the first.
-            mode: The form in which backends get the rows, as in ``spillway bench --mode``; "batches-retained"
-                by default, as functions get them.
-            rounds: Rounds to take; by default the ``min_rounds`` of pytest-benchmark, and with `against` at
-                least 6, since an interval of 95 % needs as many.
+            data: The name of a dataset ("logs", "logs-nested", "lineitem", "wide:N"), or the path of a
+                Parquet file or of any other input of ``spillway bench --input``.
+            rows: Number of rows to write; by default 100,000 for a dataset, and all for a file.
+            memory: Memory limit of the whole process, such as "512MB", or a number of bytes; None for no
+                limit. The limit is tested once per session, before anything is measured under it.
+            cpus: Number of cores that the process is pinned to, and of threads in each pool.
+            against: A second writer. Both write in each round, and take turns in going first.
+            mode: The form in which backends receive the rows, as in ``spillway bench --mode``; by default
+                "batches-retained", as for functions.
+            rounds: Number of rounds; by default the ``min_rounds`` of pytest-benchmark, and with `against` at
+                least 6, because a 95 % interval needs that many.
 
         Returns:
-            What ``extra_info`` has in the JSON file of pytest-benchmark.
+            The content of ``extra_info`` in the JSON file of pytest-benchmark.
 
         Raises:
             WriterFailedError: A writer failed, was killed by its limit, or wrote a wrong file.
-            OptionError: An option cannot be had; nothing was measured.
+            OptionError: An option is not available; nothing was measured.
         """
         __tracebackhide__ = True
         enabled = not self._benchmark.disabled

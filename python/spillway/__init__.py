@@ -1,4 +1,4 @@
-"""Write rows to Parquet in bounded memory, and measure every writer under your limits."""
+"""Write Parquet files in bounded memory, commit to Delta tables, and measure Parquet writers."""
 
 from __future__ import annotations
 

@@ -111,14 +111,15 @@ def resolve(
             raise TypeError(message)
         if filesystem is not None or storage_options is not None:
             raise OptionError(
-                "filesystem and storage_options go with a path or URL: a file object already is somewhere"
+                "filesystem and storage_options need a path or URL, and destination is a file "
+                "object: leave them out"
             )
         return destination, None
     place = os.fsdecode(os.fspath(destination))
     if filesystem is not None:
         if storage_options is not None:
             raise OptionError(
-                "storage_options go with a URL: give the credentials to the filesystem when it is made"
+                "storage_options need a URL: pass the credentials to the filesystem when you create it"
             )
         return open_on(filesystem, place), None
     # A path object has lost the second slash of a URL, so only strings are looked at.
@@ -128,7 +129,7 @@ def resolve(
     if separator:
         return _url(place, scheme), dict(storage_options or {})
     if storage_options is not None:
-        raise OptionError(f"storage_options go with a URL, and {place!r} is a path: leave them out")
+        raise OptionError(f"storage_options need a URL, and {place!r} is a path: leave them out")
     return place, None
 
 
@@ -155,7 +156,7 @@ def local_path(rest: str) -> str:
 
     host, separator, path = rest.partition("/")
     if not separator or host not in {"", "localhost"}:
-        raise OptionError(f"file://{rest} names no file of this machine: write file:///path/to/file")
+        raise OptionError(f"file://{rest} does not name a file on this machine: write file:///path/to/file")
     return "/" + unquote(path)
 
 

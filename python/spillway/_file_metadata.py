@@ -30,5 +30,5 @@ def file_metadata(footer: bytes) -> FileMetaData:
         import pyarrow as pa  # noqa: PLC0415  # the base install goes without
         import pyarrow.parquet as pq  # noqa: PLC0415
     except ImportError as error:
-        raise MissingExtraError("pyarrow", "bench", "have metadata as pyarrow has it") from error
+        raise MissingExtraError("pyarrow", "bench", "return metadata as a pyarrow object") from error
     return pq.read_metadata(pa.BufferReader(_MAGIC + footer))

@@ -114,11 +114,13 @@ def _table(pa: Any, columns: Mapping[str, Any], types: Mapping[str, Any], schema
             else:
                 arrays[name] = pa.array(values, type=kind)
         except (pa.ArrowException, TypeError, OverflowError) as error:
-            raise SchemaError(f"the values of column {name!r} make no Arrow array: {error}", name) from error
+            raise SchemaError(
+                f"the values of column {name!r} cannot be converted to an Arrow array: {error}", name
+            ) from error
     try:
         return pa.table(arrays, schema=schema)  # type: ignore[no-any-return]  # a table of pyarrow
     except (pa.ArrowException, TypeError) as error:
-        raise SchemaError(f"the columns make no table: {error}") from error
+        raise SchemaError(f"the columns do not form a table: {error}") from error
 
 
 def check_names(columns: Mapping[str, Any], wanted: Sequence[str]) -> None:
@@ -126,7 +128,8 @@ def check_names(columns: Mapping[str, Any], wanted: Sequence[str]) -> None:
     repeated = next((name for name in columns if list(wanted).count(name) > 1), None)
     if repeated is not None:
         message = (
-            f"the schema has the column {repeated!r} more than once, and data by name has it once: rename one"
+            f"the schema has the column {repeated!r} more than once, and dicts can hold it "
+            f"only once: rename one"
         )
         raise SchemaError(message, repeated)
     for name in columns:
@@ -134,7 +137,7 @@ def check_names(columns: Mapping[str, Any], wanted: Sequence[str]) -> None:
             raise SchemaError(f"column {name!r} is not in the schema, which has {', '.join(wanted)}", name)
     for name in wanted:
         if name not in columns:
-            message = f"the schema has a column {name!r}, which the data lacks: give it, as nulls if need be"
+            message = f"the schema has a column {name!r}, which the data lacks: add it, with nulls if need be"
             raise SchemaError(message, name)
 
 

@@ -29,4 +29,4 @@ def die_with_parent(parent: int) -> None:
     """
     kill_with_parent()
     if os.getppid() != parent:
-        raise RuntimeError("the process that asked for this one has ended")
+        raise RuntimeError("the process that started this one has ended")

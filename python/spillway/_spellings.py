@@ -79,12 +79,12 @@ ELSEWHERE: dict[str, Spelling] = {
         "pyarrow", 'encoding="byte_stream_split"', "or a mapping {column: encoding}"
     ),
     "column_encoding": Spelling("pyarrow", "encoding"),
-    "data_page_version": Spelling("pyarrow", note="data pages are of version 1.0, which every reader knows"),
+    "data_page_version": Spelling("pyarrow", note="data pages have version 1.0, which every reader supports"),
     "use_compliant_nested_type": Spelling(
         "pyarrow", note='lists have the field "element", as the format asks for'
     ),
     "encryption_properties": Spelling("pyarrow", "encryption", "with the keys, as a spillway.Encryption"),
-    "write_batch_size": Spelling("pyarrow", note="pages are cut by page_bytes"),
+    "write_batch_size": Spelling("pyarrow", note="page_bytes sets the size of pages"),
     "dictionary_pagesize_limit": Spelling("pyarrow", "dictionary_page_bytes"),
     "write_page_index": Spelling("pyarrow", note="page indexes are always written"),
     "write_page_checksum": Spelling("pyarrow", "page_checksums"),
@@ -95,7 +95,7 @@ ELSEWHERE: dict[str, Spelling] = {
     "max_rows_per_page": Spelling("pyarrow", "page_rows"),
     "bloom_filter_options": Spelling("pyarrow", "bloom_filter"),
     "use_content_defined_chunking": Spelling(
-        "pyarrow", "content_defined_chunking", "with the least and the most bytes as a tuple"
+        "pyarrow", "content_defined_chunking", "with the minimum and maximum bytes as a tuple"
     ),
     "writer_engine_version": Spelling("pyarrow", note="there is one writer"),
     "memory_pool": Spelling("pyarrow", note="memory_limit bounds what a writer keeps"),
@@ -115,29 +115,29 @@ ELSEWHERE: dict[str, Spelling] = {
     "max_rows_per_file": Spelling("pyarrow", "max_file_rows"),
     "min_rows_per_group": Spelling("pyarrow", "row_group_rows", "which is exact"),
     "max_rows_per_group": Spelling("pyarrow", "row_group_rows", "which is exact"),
-    "file_visitor": Spelling("pyarrow", note="the result has all files when the writer is closed"),
+    "file_visitor": Spelling("pyarrow", note="the result lists all files once the writer is closed"),
     "existing_data_behavior": Spelling("pyarrow", "mode"),
     "metadata_collector": Spelling(
         "pyarrow", "metadata_file", "which writes _metadata; result.metadata is a file's own"
     ),
-    "create_dir": Spelling("pyarrow", note="the folder of a dataset is always made"),
+    "create_dir": Spelling("pyarrow", note="the folder of a dataset is always created"),
     # polars
     "file": Spelling("polars", ("destination", "directory")),
     "use_pyarrow": Spelling("polars", note="there is one writer"),
     "pyarrow_options": Spelling("polars", note="there is one writer, and each option is a keyword argument"),
-    "partition_chunk_size_bytes": Spelling("polars", "max_file_bytes", "which is a bound in the file"),
+    "partition_chunk_size_bytes": Spelling("polars", "max_file_bytes", "which counts bytes of the file"),
     "credential_provider": Spelling("polars", "storage_options", "with the credentials themselves"),
     "field_overwrites": Spelling("polars", "field_ids", "for ids; give the types to store as schema="),
     "arrow_schema": Spelling("polars", "schema"),
     "mkdir": Spelling(
-        "polars", note="the folder of a file has to be there; that of a dataset is always made"
+        "polars", note="the folder of a file must exist; the folder of a dataset is always created"
     ),
     "maintain_order": Spelling("polars", note="rows stay in their order"),
     "sync_on_close": Spelling("polars", "durable"),
-    "lazy": Spelling("polars", note="rows are written when they are given"),
+    "lazy": Spelling("polars", note="rows are written as they are passed"),
     "engine": Spelling("polars and pandas", note="there is one writer"),
-    "optimizations": Spelling("polars", note="give the frame of .collect()"),
-    "sinked_paths_callback": Spelling("polars", note="the result has all files when the writer is closed"),
+    "optimizations": Spelling("polars", note="pass the frame that .collect() returns"),
+    "sinked_paths_callback": Spelling("polars", note="the result lists all files once the writer is closed"),
     # pandas, fastparquet, Daft
     "if_exists": Spelling("pandas", "mode"),
     "partition_on": Spelling("fastparquet", "partition_by"),
@@ -163,14 +163,14 @@ ELSEWHERE: dict[str, Spelling] = {
     "target_size": Spelling("delta-rs", "target_file_bytes"),
     "writer_properties": Spelling("delta-rs", note="each option is a keyword argument"),
     "commit_properties": Spelling(
-        "delta-rs", "user_metadata", "which is a text; commits are repeated by themselves"
+        "delta-rs", "user_metadata", "which is a string; commits are retried automatically"
     ),
     "post_commithook_properties": Spelling(
         "delta-rs", note="checkpoints and clean-up follow the properties of the table"
     ),
     "merge_schema": Spelling("delta-rs", 'schema_mode="merge"'),
     "error_on_type_mismatch": Spelling("delta-rs", note="a value that its column cannot hold is refused"),
-    "raise_if_key_not_exists": Spelling("delta-rs", note="a property that is not known is refused"),
+    "raise_if_key_not_exists": Spelling("delta-rs", note="unknown properties are refused"),
     "source_alias": Spelling("delta-rs", note='the sides are named "source" and "target"'),
     "target_alias": Spelling("delta-rs", note='the sides are named "source" and "target"'),
     "streamed_exec": Spelling(
@@ -179,16 +179,16 @@ ELSEWHERE: dict[str, Spelling] = {
     "max_spill_size": Spelling("delta-rs", note="nothing is spilled to disk"),
     "max_temp_directory_size": Spelling("delta-rs", note="nothing is spilled to disk"),
     "max_concurrent_tasks": Spelling("delta-rs", "threads"),
-    "min_commit_interval": Spelling("delta-rs", note="a call makes one version"),
+    "min_commit_interval": Spelling("delta-rs", note="a call creates one version"),
     "retention_hours": Spelling("delta-rs", "retention", "as a timedelta"),
     "enforce_retention_duration": Spelling("delta-rs", "enforce_retention"),
     "full": Spelling("delta-rs", note="the folder is always listed"),
-    "keep_versions": Spelling("delta-rs", note="files are kept by the time for which versions need them"),
+    "keep_versions": Spelling("delta-rs", note="files are kept for as long as versions need them"),
     "starting_version": Spelling("delta-rs", "first_version"),
     "ending_version": Spelling("delta-rs", "last_version"),
-    "starting_timestamp": Spelling("delta-rs", "first_version", "which history() has with its time"),
-    "ending_timestamp": Spelling("delta-rs", "last_version", "which history() has with its time"),
-    "allow_out_of_range": Spelling("delta-rs", note="versions that are not there are refused"),
+    "starting_timestamp": Spelling("delta-rs", "first_version", "which history() returns with its time"),
+    "ending_timestamp": Spelling("delta-rs", "last_version", "which history() returns with its time"),
+    "allow_out_of_range": Spelling("delta-rs", note="missing versions are refused"),
     "delta_write_options": Spelling("polars", note="each option is a keyword argument"),
     "delta_merge_options": Spelling("polars", note="Table.merge() takes them"),
     # delta-spark
@@ -213,39 +213,39 @@ ELSEWHERE: dict[str, Spelling] = {
     "parquet.block.row.count.limit": Spelling("Spark", "row_group_rows"),
     "parquet.page.size": Spelling("Spark", "page_bytes"),
     "parquet.page.row.count.limit": Spelling("Spark", "page_rows"),
-    "parquet.page.value.count.threshold": Spelling("Spark", note="pages are cut by page_bytes"),
-    "parquet.page.size.check.estimate": Spelling("Spark", note="pages are cut by page_bytes"),
-    "parquet.page.size.row.check.min": Spelling("Spark", note="pages are cut by page_bytes"),
-    "parquet.page.size.row.check.max": Spelling("Spark", note="pages are cut by page_bytes"),
+    "parquet.page.value.count.threshold": Spelling("Spark", note="page_bytes sets the size of pages"),
+    "parquet.page.size.check.estimate": Spelling("Spark", note="page_bytes sets the size of pages"),
+    "parquet.page.size.row.check.min": Spelling("Spark", note="page_bytes sets the size of pages"),
+    "parquet.page.size.row.check.max": Spelling("Spark", note="page_bytes sets the size of pages"),
     "parquet.page.write-checksum.enabled": Spelling("Spark", "page_checksums"),
     "parquet.compression": Spelling("Spark", "compression", "in lower case"),
     "parquet.enable.dictionary": Spelling("Spark", "dictionary"),
     "parquet.dictionary.page.size": Spelling("Spark", "dictionary_page_bytes"),
     "parquet.enable.bytestreamsplit": Spelling("Spark", 'encoding="byte_stream_split"'),
-    "parquet.writer.version": Spelling("Spark", 'compatibility="v1"', "for what is PARQUET_1_0 there"),
+    "parquet.writer.version": Spelling("Spark", 'compatibility="v1"', "for PARQUET_1_0"),
     "parquet.writer.max-padding": Spelling("Spark", note="row groups are not padded to blocks"),
     "parquet.memory.pool.ratio": Spelling("Spark", "memory_limit", "in bytes"),
     "parquet.memory.min.chunk.size": Spelling("Spark", "memory_limit", "in bytes"),
     "parquet.bloom.filter.enabled": Spelling("Spark", "bloom_filter"),
     "parquet.bloom.filter.fpp": Spelling("Spark", _FILTER),
     "parquet.bloom.filter.expected.ndv": Spelling(
-        "Spark", note="a filter's size follows the values that come"
+        "Spark", note="the size of a filter follows from its values"
     ),
-    "parquet.bloom.filter.max.bytes": Spelling("Spark", note="a filter's size follows the values that come"),
+    "parquet.bloom.filter.max.bytes": Spelling("Spark", note="the size of a filter follows from its values"),
     "parquet.bloom.filter.adaptive.enabled": Spelling(
-        "Spark", note="a filter's size follows the values that come"
+        "Spark", note="the size of a filter follows from its values"
     ),
     "parquet.bloom.filter.candidates.number": Spelling(
-        "Spark", note="a filter's size follows the values that come"
+        "Spark", note="the size of a filter follows from its values"
     ),
     "parquet.column.statistics.enabled": Spelling("Spark", "statistics", _STATISTICS),
     "parquet.size.statistics.enabled": Spelling("Spark", note="sizes of values are not written"),
-    "parquet.statistics.truncate.length": Spelling("Spark", note="long text has prefixes of 64 bytes"),
-    "parquet.columnindex.truncate.length": Spelling("Spark", note="long text has prefixes of 64 bytes"),
+    "parquet.statistics.truncate.length": Spelling("Spark", note="bounds of long text have 64 bytes"),
+    "parquet.columnindex.truncate.length": Spelling("Spark", note="bounds of long text have 64 bytes"),
     "parquet.enable.summary-metadata": Spelling("Spark", "metadata_file"),
     "parquet.summary.metadata.level": Spelling("Spark", "metadata_file", 'True for what is "ALL" there'),
     "parquet.validation": Spelling("Spark", note="every batch is checked"),
-    "parquet.write.support.class": Spelling("Spark", note="rows come as Arrow data"),
+    "parquet.write.support.class": Spelling("Spark", note="rows are Arrow data"),
 }
 
 

@@ -1,8 +1,7 @@
 """Writers for asyncio: `AsyncParquetWriter`, and `AsyncAppend` of a Delta table.
 
-The calls of one writer run one after the other in threads of the loop's default executor, as those of
-`asyncio.to_thread` do. The loop stays free meanwhile, and a task that writes faster than the destination
-takes the rows waits in its `await`.
+The calls of one writer run one after another in threads of the loop's default executor, like calls of
+`asyncio.to_thread`. The loop stays free, and a task that is faster than the destination waits in its `await`.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ __all__ = ["AsyncAppend", "AsyncParquetWriter"]
 
 _Writer = TypeVar("_Writer", "ParquetWriter", "Append")
 _Result = TypeVar("_Result")
-_NOT_OPEN = "the writer is not open yet: enter it by `async with`"
+_NOT_OPEN = "the writer is not open yet: enter it with `async with`"
 
 
 class _AsyncWriter(ABC, Generic[_Writer]):
@@ -65,7 +64,7 @@ class _AsyncWriter(ABC, Generic[_Writer]):
 
     @property
     def closed(self) -> bool:
-        """True if it takes no more rows."""
+        """True if the writer accepts no more rows."""
         return self._writer.closed
 
     async def write(self, data: ArrowStream | ArrowArray) -> None:
@@ -76,8 +75,8 @@ class _AsyncWriter(ABC, Generic[_Writer]):
 
         Raises:
             asyncio.CancelledError: The task was cancelled. If the call had not begun, nothing is written;
-                otherwise the error is raised when the call has ended.
-            RuntimeError: The writer was entered in another event loop. Each call but `abort` raises it.
+                otherwise the error is raised once the call has ended.
+            RuntimeError: The writer was entered in another event loop. All calls except `abort` raise this.
             SpillwayError: As the writer without ``await``.
             OSError: As the writer without ``await``.
         """
@@ -129,7 +128,7 @@ class _AsyncWriter(ABC, Generic[_Writer]):
         return await self._call(partial(self._writer.write_ndjson, source, on_error=on_error, extra=extra))
 
     async def abort(self) -> None:
-        """Discard what was written, once the running call has ended; a cancelled task waits for that, too."""
+        """Discard all rows once the running call has ended; a cancelled task also waits for that."""
         # Ahead of the calls that wait: a cancelled task must not leave rows behind.
         await _in_thread(self._writer.abort)
 
@@ -152,7 +151,7 @@ class _AsyncWriter(ABC, Generic[_Writer]):
 
     async def __aenter__(self) -> Self:
         if self._loop is not None:
-            raise ClosedError("the writer was entered before: make another one")
+            raise ClosedError("the writer can be entered only once: create another one")
         # Set before the await, during which another task may get here.
         self._loop = asyncio.get_running_loop()
         try:
@@ -186,8 +185,8 @@ class AsyncParquetWriter(_AsyncWriter[ParquetWriter]):
     """Writes record batches to one Parquet file as `ParquetWriter` does, without blocking the event loop.
 
     ``async with`` opens the file, which appears when the block ends without an error. If the block raises or
-    its task is cancelled, what was at the path before is still there. Tasks may share a writer: their calls
-    run one after the other, in the order in which they were made, and each returns once its rows are taken.
+    its task is cancelled, an old file at the path stays. Tasks can share a writer: their calls run one after
+    another, in the order in which they were made, and each returns once the writer has taken its rows.
 
     Args:
         destination: As `ParquetWriter`.
@@ -197,8 +196,8 @@ class AsyncParquetWriter(_AsyncWriter[ParquetWriter]):
         **options: The fields of `WriterOptions`.
 
     Raises:
-        OptionError: An option has a value that is not accepted. Everything else that `ParquetWriter`
-            raises is raised when the block is entered.
+        OptionError: An option has a value that is not accepted. Entering the block raises all other errors of
+            `ParquetWriter`.
 
     Example:
         >>> import asyncio, spillway
@@ -239,14 +238,14 @@ class AsyncParquetWriter(_AsyncWriter[ParquetWriter]):
 
     @property
     def bytes_written(self) -> int:
-        """Bytes handed to the destination so far; pages of the open row group are not among them."""
+        """Bytes handed to the destination so far, not counting pages of the open row group."""
         return self._writer.bytes_written
 
     @property
     def result(self) -> WriteResult:
-        """The size and row groups of the file, once the writer is closed; as `ParquetWriter.result`."""
+        """The size and row groups of the file, available once the writer is closed."""
         if not self.closed:  # the property would wait for a running call
-            raise ValueError("the writer is still open: its result is there after close()")
+            raise ValueError("the writer is still open: its result is available after close()")
         return self._writer.result
 
     async def add_metadata(self, metadata: Mapping[str, str]) -> None:
@@ -254,14 +253,14 @@ class AsyncParquetWriter(_AsyncWriter[ParquetWriter]):
         await self._call(partial(self._writer.add_metadata, metadata))
 
     async def flush(self) -> None:
-        """Close the row group, as `ParquetWriter.flush` does."""
+        """End the row group, as `ParquetWriter.flush` does."""
         await self._call(self._writer.flush)
 
     async def close(self) -> None:
-        """Write what is left and the footer, and make the file appear. Closing again does nothing.
+        """Write the remaining rows and the footer, and make the file appear. Closing again does nothing.
 
         Raises:
-            asyncio.CancelledError: The task was cancelled. If the file is complete all the same, a note on
+            asyncio.CancelledError: The task was cancelled. If the file is complete nevertheless, a note on
                 the error says so.
             SpillwayError: As `ParquetWriter.close`.
             OSError: As `ParquetWriter.close`.
@@ -270,9 +269,7 @@ class AsyncParquetWriter(_AsyncWriter[ParquetWriter]):
             await self._call(self._writer.close)
         except asyncio.CancelledError as cancelled:
             with suppress(ClosedError, ValueError):
-                cancelled.add_note(
-                    f"the file was complete before, with {self.result.rows:,} rows: it is there"
-                )
+                cancelled.add_note(f"the file was already complete, with {self.result.rows:,} rows: it stays")
             raise
 
     async def _complete(self) -> None:
@@ -280,10 +277,10 @@ class AsyncParquetWriter(_AsyncWriter[ParquetWriter]):
 
 
 class AsyncAppend(_AsyncWriter["Append"]):
-    """Rows that become part of a table together, or not at all; `Table.append_async` makes one.
+    """Rows that become part of a table together, or not at all; `Table.append_async` creates one.
 
-    It is an `Append` whose calls are awaited: ``async with`` begins it, and commits it when the block ends
-    without an error. If the block raises or its task is cancelled, none of its rows is in the table, unless
+    This is an `Append` whose calls are awaited: ``async with`` begins it, and commits it when the block ends
+    without an error. If the block raises or its task is cancelled, none of its rows are in the table, unless
     `version` or `token` is set.
     """
 
@@ -296,21 +293,21 @@ class AsyncAppend(_AsyncWriter["Append"]):
 
     @property
     def token(self) -> str | None:
-        """The token to ask `Table.outcome` with, after a commit whose outcome is unknown."""
+        """The token for `Table.outcome`, after a commit whose outcome is unknown."""
         return self._writer.token
 
     @property
     def repeated(self) -> bool:
-        """True if the table already has these rows, by `app_id` and `app_version`. They are not rewritten."""
+        """True if, by `app_id` and `app_version`, the table already has these rows; nothing is written."""
         if self._is_repeated is None:
             raise ValueError(_NOT_OPEN)
         return self._is_repeated
 
     async def commit(self, timeout: float | None = None) -> int:
-        """Make the rows part of the table, as `Append.commit_async` does, after the calls made before.
+        """Commit the rows as `Append.commit_async` does, after all earlier calls.
 
-        A last line of `write_ndjson` that has no newline yet is written in the loop's thread, where
-        ``on_error`` is called for it.
+        If the last line of `write_ndjson` has no line break, it is written in the loop's thread, which also
+        calls ``on_error`` for it.
         """
         writer = self._writer
         async with self._in_turn():

@@ -1,4 +1,4 @@
-"""Writing folders of Parquet files: `DatasetWriter`, `write_dataset`, their options and their results."""
+"""Write folders of Parquet files: `DatasetWriter`, `write_dataset`, their options and their results."""
 
 from __future__ import annotations
 
@@ -42,39 +42,39 @@ class DatasetOptions:
     """Options of a dataset. Every field is a keyword argument of `DatasetWriter`.
 
     Args:
-        partition_by: A column, or several from the outermost in, whose values name folders as Hive and Spark
-            do: ``day=2026-01-31/kind=click/``. The files leave those columns out. They may be integers,
-            booleans, strings, dates, timestamps and decimals. Null and the empty string both go to
-            ``__HIVE_DEFAULT_PARTITION__``, which readers take for null, so that this text itself is a
-            `SchemaError`; special characters are
-            percent-escaped; a timestamp with a time zone is written in UTC and ends in ``Z``.
-        max_file_bytes: Bytes that a file has at most. It is closed as soon as 1,024 more rows (or 4 MiB of
-            values) of the weight of those before would not fit. Pages that are not finished count as
-            they are before compression, so files end below the limit: by up to a page for each column, which
-            is little of 128 MiB and much of 1 MiB. Only two things exceed it: next rows that are heavier than
-            those before, by what they are heavier, and a file's first 2,048 rows (or 4 MiB of values), which
-            are never divided.
+        partition_by: One or several columns, outermost first, whose values name folders as in Hive and Spark:
+            ``day=2026-01-31/kind=click/``. The files do not contain these columns. They may be integers,
+            floats, booleans, strings, dates, timestamps and decimals. Null and the empty string both go to
+            ``__HIVE_DEFAULT_PARTITION__``, which readers read as null, so this string itself raises
+            `SchemaError`; special characters are percent-escaped; a timestamp with a time zone is written in
+            UTC and ends in ``Z``.
+        max_file_bytes: Maximum size of a file. A file is closed as soon as 1,024 more rows (or 4 MiB of
+            values) of the average size so far would not fit. Unfinished pages count with their size before
+            compression, so files end below the limit: by up to a page for each column, which is little for
+            128 MiB and much for 1 MiB. Only two things can exceed it: later rows that are larger than earlier
+            ones, by the difference, and a file's first 2,048 rows (or 4 MiB of values), which are never
+            divided.
         max_file_rows: Rows of a file, exactly.
-        max_open_files: Files open at once; each holds a row group in memory. When rows come for one more,
-            the file without rows for the longest time is completed, and its partition goes on in another.
-            Rows sorted by partition need one file at a time.
-        basename_template: The names of files, with ``{i}`` or ``{i:05d}`` for the number of a file in its
-            folder; it ends in ``.parquet``.
-        mode: ``"error"`` refuses a directory with anything in it but hidden files; ``"append"`` keeps
-            what is there and counts on from it; ``"overwrite"`` counts on as well, and removes every other
-            ``*.parquet`` file in and below the directory once all new ones are there. A reader that looks
-            in between sees both; a process killed in between leaves both, and the same call puts it right.
-            In an object store numbers begin at 0, and each name has a part of its own for each writer.
-            ``"append"`` is refused where there is a file ``_metadata``, which would not list the new files.
-            ``"overwrite"`` removes that and ``_common_metadata``, too.
+        max_open_files: Maximum number of open files; each holds a row group in memory. When rows arrive for
+            one more, the least recently used file is completed, and its partition continues in a new file.
+            Rows sorted by partition need one open file at a time.
+        basename_template: The template for file names, with ``{i}`` or ``{i:05d}`` for the number of a file
+            in its folder; it ends in ``.parquet``.
+        mode: ``"error"`` refuses a directory that contains anything except hidden files; ``"append"`` keeps
+            existing files and continues their numbers; ``"overwrite"`` continues the numbers as well, and
+            removes every other ``*.parquet`` file in and below the directory once all new ones are in place.
+            In between, a reader sees both; a process killed in between leaves both, and repeating the call
+            fixes that. In an object store, numbers begin at 0, and names contain a part that is unique to the
+            writer. ``"append"`` refuses a directory with a file ``_metadata``, which would not list the new
+            files. ``"overwrite"`` also removes that file and ``_common_metadata``.
         metadata_file: Write a file ``_metadata`` into the directory, with the footers of all files: the row
             groups, each with the path of its file. Readers such as `pyarrow.dataset.parquet_dataset` and Dask
-            plan by it without opening the files. It is made of the files of one writer, so that it does not
-            go with ``mode="append"``, nor with ``encryption``, whose statistics it would show. A
-            partitioned dataset without rows has none.
+            use it to plan without opening the files. It covers the files of one writer, so it cannot be
+            combined with ``mode="append"``, nor with ``encryption``, because it would reveal statistics. A
+            partitioned dataset without rows gets no such file.
 
     Raises:
-        OptionError: A value is not accepted; the message lists what is.
+        OptionError: A value is not accepted; the message lists the accepted ones.
 
     Example:
         >>> import spillway
@@ -102,9 +102,9 @@ class DatasetFile:
     """One file of a finished dataset.
 
     Args:
-        path: Its absolute path, as a ``pathlib.Path``; in an object store its URL, as a string in which ``%``
-            and other characters that are special in a URL are escaped.
-        partition: The partition columns and their values as text, not escaped; ``None`` is null.
+        path: The absolute path, as a ``pathlib.Path``; in an object store the URL, as a string in which ``%``
+            and other special characters are escaped.
+        partition: The partition columns and their values as text, unescaped; ``None`` is null.
         result: The result of its writer.
     """
 
@@ -115,11 +115,10 @@ class DatasetFile:
 
 @dataclass(frozen=True, repr=False)
 class DatasetResult:
-    """A finished dataset. In a notebook it is a table of its files.
+    """The result of a finished dataset. A notebook shows it as a table of files.
 
     Args:
-        files: The files. Those of the partition that was met first come first, and of one partition those of
-            earlier rows.
+        files: The files, ordered by the first row of their partition, and within a partition by their rows.
     """
 
     files: tuple[DatasetFile, ...]
@@ -133,12 +132,12 @@ class DatasetResult:
 
     @property
     def rows(self) -> int:
-        """Rows in all files."""
+        """Number of rows in all files."""
         return sum(file.result.rows for file in self.files)
 
     @property
     def bytes(self) -> int:
-        """Bytes of all files."""
+        """Total size of all files in bytes."""
         return sum(file.result.bytes for file in self.files)
 
 
@@ -146,29 +145,31 @@ class DatasetResult:
 class DatasetWriter(WithBlock):
     """Writes record batches to a folder of Parquet files: rolled by size, partitioned by columns.
 
-    Used as a context manager, all files appear when the block ends well, and none when it raises: until then
-    they are in a hidden folder inside `directory`, from where they are renamed. A failure while they are
-    renamed is undone. A process that is *killed* during these renames leaves some files published and the
-    others in the hidden folder: a folder has no one name to switch, which is what table formats are for.
+    As a context manager, it makes all files appear when the block ends without an exception, and none if the
+    block raises: until then they are in a hidden folder inside `directory`, from which they are renamed. If a
+    rename fails, the others are undone. A process that is *killed* during these renames leaves some files
+    published and the others in the hidden folder: a folder cannot publish several files in one step, which is
+    what table formats are for.
 
-    In an object store each file is a multipart upload, and `close` completes all of them. A failure aborts
-    the uploads, and removes the files whose completion was carried out before it. A process that is killed
-    leaves uploads that no reader sees, for the store's own rule to remove; killed during the completions, it
-    leaves some files published. Names are unique to their writer: writers never replace each other's files.
-    With ``mode="error"`` the prefix is listed when the writer is opened and when it is closed; of two
-    writers that are closed at the same moment both may succeed. The parts of all files take up to 24 MiB of
-    memory beside `memory_limit`; what does not fit waits in temporary files.
+    In an object store, each file is a multipart upload, and `close` completes all of them. A failure aborts
+    the uploads, and removes the files that were already completed. A killed process leaves uploads that no
+    reader sees, which a lifecycle rule of the store should remove; if it is killed during the completions,
+    some files are published. Names are unique to their writer, so writers never replace each other's files.
+    With ``mode="error"``, the prefix is listed when the writer is opened and when it is closed; if two
+    writers are closed at the same moment, both may succeed. The parts of all files take up to 24 MiB of
+    memory in addition to `memory_limit`; further parts wait in temporary files.
 
-    Files and rows follow from the rows alone, not from how they were cut into batches, as long as no more
-    than `max_open_files` partitions are met. Threads may share a writer, as they may a `ParquetWriter`.
+    The files and their contents depend only on the rows, not on how they are divided into batches, as long as
+    there are at most `max_open_files` partitions. Threads can share a writer, as they can share a
+    `ParquetWriter`.
 
     Args:
-        directory: The folder of the dataset, as a path or a ``file://`` URL, which is made where only it is
-            missing; or a prefix of an object store, as a URL (``s3://``, ``gs://``, ``az://``, ``abfss://``).
-            Other file systems take single files, by `ParquetWriter`.
-        schema: The schema of the rows, partition columns included, from any object with
-            ``__arrow_c_schema__``. Without it the first batch gives it.
-        storage_options: Settings and credentials of the object store, as those of `ParquetWriter`.
+        directory: The folder of the dataset, as a path or a ``file://`` URL; it is created if its parent
+            exists. Or a prefix of an object store, as a URL (``s3://``, ``gs://``, ``az://``, ``abfss://``).
+            On other file systems, use `ParquetWriter` for single files.
+        schema: The schema of the rows, including partition columns, from any object with
+            ``__arrow_c_schema__``; by default, that of the first batch.
+        storage_options: Settings and credentials of the object store, as in `ParquetWriter`.
         **options: The fields of `DatasetOptions`, and those of `WriterOptions` for each file.
 
     Raises:
@@ -176,8 +177,8 @@ class DatasetWriter(WithBlock):
             `directory` is a Delta table.
         SchemaError: The schema has a type that Parquet cannot hold.
         NotArrowError: ``schema`` is not an Arrow schema.
-        FileExistsError: There is something in `directory`, and ``mode="error"``.
-        OSError: The directory cannot be written, or the object store refuses or does not answer.
+        FileExistsError: `directory` is not empty, and ``mode="error"``.
+        OSError: The directory cannot be written, or the object store refuses a request or does not answer.
 
     Example:
         >>> import pyarrow as pa, spillway
@@ -215,26 +216,26 @@ class DatasetWriter(WithBlock):
 
     @property
     def closed(self) -> bool:
-        """True if the writer takes no more batches."""
+        """True if the writer accepts no more batches."""
         return self._writer.closed
 
     @property
     def bytes_written(self) -> int:
-        """Bytes of all files so far; pages of open row groups are not among them."""
+        """Bytes of all files so far, not counting pages of open row groups."""
         return self._writer.bytes_written
 
     @property
     def left_behind(self) -> tuple[str, ...]:
-        """The URLs of files that are in the object store, or may be, although `close` failed.
+        """The URLs of files that are, or may be, in the object store although `close` failed.
 
-        There are some only where the store did not let them be removed again: delete them before the rows are
-        written again. They are percent-escaped, as URLs are: the key of ``a%20b`` is ``a b``.
+        It is empty unless the store refused to remove them: delete them before you write the rows again. They
+        are percent-escaped like all URLs: the key of ``a%20b`` is ``a b``.
         """
         return tuple(self._writer.left)
 
     @property
     def result(self) -> DatasetResult:
-        """The files of the dataset, once the writer is closed.
+        """The files of the dataset, available once the writer is closed.
 
         Raises:
             ClosedError: The writer was aborted, so there are no files.
@@ -247,9 +248,9 @@ class DatasetWriter(WithBlock):
     def write(self, data: ArrowStream | ArrowArray) -> None:
         """Write a table, a data frame, a record batch or a stream of them.
 
-        A batch fits as it fits a `ParquetWriter`. One that does not is refused as a whole, and the writer can
-        go on. Rows out of the order of `sorting_columns` and values that `memory_limit` has no room for are
-        found in their file alone: they fail the dataset.
+        A batch fits under the same rules as in `ParquetWriter`. One that does not fit is refused as a whole,
+        and the writer can continue. Rows that violate `sorting_columns`, and values too large for
+        `memory_limit`, are detected only when their file is written: they fail the dataset.
 
         Args:
             data: Anything with ``__arrow_c_stream__`` (preferred) or ``__arrow_c_array__``.
@@ -259,7 +260,7 @@ class DatasetWriter(WithBlock):
                 cannot name a folder.
             NotArrowError: ``data`` has no Arrow interface.
             ClosedError: The writer is closed, was aborted or failed before.
-            OSError: The file system refused; every file is discarded.
+            OSError: The file system failed; every file is discarded.
         """
         self._writer.write(data)
 
@@ -272,25 +273,26 @@ class DatasetWriter(WithBlock):
     ) -> int:
         """Write dicts, one for each row, as `ParquetWriter.write_rows` does.
 
-        A row has the partition columns, too; without them it goes where null goes.
+        Rows include the partition columns; a row without them goes to the partition of null.
 
         Args:
             rows: A list, or any iterable, of dicts.
-            on_error: ``"raise"`` raises for the first bad row. Of a list or a tuple no row is kept then, so
-                they are held, as Arrow columns, until the last is good; other iterables are written as they
-                come, and the rows before the bad one are kept. ``"skip"`` leaves bad rows out and keeps the
-                good ones; a callable does the same and is called with a `RowError` for each bad row.
-            extra: ``"ignore"`` passes over keys that the schema does not have; ``"error"`` makes the row bad.
+            on_error: ``"raise"`` raises for the first bad row. If `rows` is a list or a tuple, none of them
+                is written in that case, so they are held as Arrow columns until the last one has been
+                checked; other iterables are written as they arrive, and the rows before the bad one are kept.
+                ``"skip"`` leaves bad rows out; a callable also leaves them out, and gets a `RowError` for
+                each.
+            extra: ``"ignore"`` ignores keys that the schema lacks; ``"error"`` treats the row as bad.
 
         Returns:
             The number of rows written.
 
         Raises:
             RowError: A row is bad and ``on_error`` is ``"raise"``.
-            SchemaError: No schema holds the first rows, or Parquet cannot hold it; or there is a time that
-                cannot name a folder, for which ``on_error`` does as for one that `timestamp_loss` refuses.
-            OptionError: ``on_error`` or ``extra`` is not accepted; or, where the first rows give the schema,
-                it lacks a column that an option names.
+            SchemaError: No schema fits the first rows, or Parquet cannot hold it; or a time cannot name a
+                folder, which raises whatever ``on_error`` is, like a time that `timestamp_loss` refuses.
+            OptionError: ``on_error`` or ``extra`` is not accepted; or the schema inferred from the first rows
+                lacks a column that an option names.
             ClosedError: The writer is closed, was aborted or failed before.
             OSError: The file system refused; every file is discarded.
 
@@ -315,7 +317,7 @@ class DatasetWriter(WithBlock):
 
         Args:
             source: UTF-8 bytes, which may end inside a line, or a file object opened for reading bytes.
-            on_error: As in `write_rows`: bytes as a list, of which no row is kept, a file as other iterables.
+            on_error: As in `write_rows`: bytes count as a list, and a file counts as another iterable.
             extra: As in `write_rows`.
 
         Returns:
@@ -339,22 +341,22 @@ class DatasetWriter(WithBlock):
     def close(self) -> None:
         """Complete every file and make all of them appear. Closing again does nothing.
 
-        Without rows there is one empty file, or none when there are partition columns.
+        Without rows, there is one empty file, or none if there are partition columns.
 
         Raises:
-            RowError: The last line of NDJSON had no end and is bad, where its call was to raise; it is
-                dropped, the writer stays open.
+            RowError: The last line of NDJSON had no line break and is bad, and its call had
+                ``on_error="raise"``. The line is dropped, and the writer stays open.
             SchemaError: There was neither a schema nor a batch.
             ClosedError: The writer was aborted or failed before.
-            FileExistsError: Another writer was quicker, and ``mode="error"``.
-            OSError: As `write`. Files of `left_behind` may be in the object store all the same. Where there
-                is a `result`, all files have appeared, and old ones that ``mode="overwrite"`` was to
-                remove from an object store are still there, too.
+            FileExistsError: Another writer was faster, and ``mode="error"``.
+            OSError: As `write`. The files in `left_behind` may still be in the object store. If there is a
+                `result`, all files have appeared, but old files that ``mode="overwrite"`` should have removed
+                from an object store are still there.
         """
         self._writer.close()
 
     def abort(self) -> None:
-        """Give every file up: the directory is as it was before. A closed writer stays closed."""
+        """Discard every file: the directory is as it was before. A closed writer stays closed."""
         self._aborted = True
         self._writer.abort()
 
@@ -374,8 +376,8 @@ def write_dataset(
     """Write all of `data` to a folder of Parquet files; see `DatasetWriter`.
 
     Args:
-        data: Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``, rows as dicts, and all else that
-            `write_parquet` takes.
+        data: Anything that `write_parquet` accepts, such as an object with ``__arrow_c_stream__`` or
+            ``__arrow_c_array__``, or rows as dicts.
         directory: The folder of the dataset, or the URL of a prefix of an object store.
         schema: The schema of the rows; without it, that of `data`.
         storage_options: Settings and credentials of the object store.
@@ -438,7 +440,7 @@ def _result(writer: _native.DatasetWriter) -> DatasetResult:
     if found is None:
         if writer.closed:
             raise ClosedError("the writer was aborted or failed, so there is no result")
-        raise ValueError("the writer is still open: its result is there after close()")
+        raise ValueError("the writer is still open: its result is available after close()")
     return DatasetResult(tuple(_file(entry) for entry in found))
 
 

@@ -1,4 +1,4 @@
-"""The exceptions Spillway raises on its own account.
+"""The exceptions that Spillway defines.
 
 Everything derives from `SpillwayError`, and also from the built-in exception that a caller would
 expect, so that ``except ValueError`` and ``except OSError`` work as they do elsewhere::
@@ -6,35 +6,35 @@ expect, so that ``except ValueError`` and ``except OSError`` work as they do els
     SpillwayError
     ├── SchemaError(ValueError)       data does not fit the writer's schema, or a schema cannot be written
     ├── RowError(ValueError)          a row does not fit the schema; it says which row, which field and why
-    ├── OptionError(ValueError)       an option has a value that is not accepted; the message lists what is
-    │   └── UnknownOptionError(TypeError)  no option has this name; the message has the one that is meant
+    ├── OptionError(ValueError)       an option has a value that is not accepted; it lists the accepted values
+    │   └── UnknownOptionError(TypeError)  no option has this name; the message suggests the right one
     ├── ClosedError(ValueError)       the writer is closed or was aborted
     ├── NotArrowError(TypeError)      the object has no Arrow PyCapsule interface
     ├── CorruptFileError(ValueError)  a file is not Parquet, or is truncated or damaged
-    ├── CheckFailedError(ValueError)  rows of a pipeline fail a check; it says which, and how many rows
-    ├── AuditError                    files of a pipeline are not as they were written; nothing is published
-    ├── JavaError(RuntimeError)       there is no Java for Spark, it is too old, or it does not start
+    ├── CheckFailedError(ValueError)  rows of a pipeline fail a check; the error says which, and how many rows
+    ├── AuditError                    Spark reads other values than a pipeline wrote; nothing is published
+    ├── JavaError(RuntimeError)       Java for Spark is missing, too old, or does not start
     ├── MissingExtraError(ImportError)  an optional dependency is not installed; the message names the extra
-    └── DeltaError                    anything about a Delta table
-        ├── TableNotFoundError(FileNotFoundError)    there is no table
-        ├── TableExistsError(FileExistsError)        there is one already
-        ├── VersionNotFoundError(LookupError)        a version does not exist, or no longer
+    └── DeltaError                    any error about a Delta table
+        ├── TableNotFoundError(FileNotFoundError)    the table does not exist
+        ├── TableExistsError(FileExistsError)        the table exists already
+        ├── VersionNotFoundError(LookupError)        a version does not exist, or was cleaned up
         ├── CorruptLogError(ValueError)              the log is damaged or has a gap
-        ├── UnsupportedTableError(NotImplementedError)  the table asks for a feature that is not built
+        ├── UnsupportedTableError(NotImplementedError)  the table needs an unsupported feature
         ├── AppendOnlyError(ValueError)              the table has delta.appendOnly
-        ├── ConstraintError(ValueError)              rows break a CHECK constraint of the table
+        ├── ConstraintError(ValueError)              rows violate a CHECK constraint of the table
         ├── CommitTimeoutError(TimeoutError)         the timeout passed; nothing was committed
         ├── CommitUnknown(TimeoutError)              the outcome is not known yet: table.outcome(token)
-        └── CommitConflict                           another transaction is in the way; has its version
+        └── CommitConflict                           conflicts with another transaction; has its version
             ├── ConcurrentAppend          files were added that this one should have read
             ├── ConcurrentDeleteRead      files were removed that this one read
-            ├── ConcurrentDeleteDelete    files were removed that this one removes too
-            ├── ConcurrentTransaction     the application made progress, or the table was clustered anew
+            ├── ConcurrentDeleteDelete    files were removed that this one also removes
+            ├── ConcurrentTransaction     another append of the application, or new clustering columns
             ├── MetadataChanged           schema, partitioning or properties were changed
             └── ProtocolChanged           the protocol was changed
 
-Errors of the operating system stay what they are: a missing directory is `FileNotFoundError`, a read-only one
-`PermissionError` or `OSError`, a full disk `OSError` with its ``errno``.
+Errors of the operating system are raised unchanged: a missing directory raises `FileNotFoundError`, a
+read-only one `PermissionError` or `OSError`, and a full disk `OSError` with its ``errno``.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class SchemaError(SpillwayError, ValueError):
 
     Args:
         message: The whole report.
-        column: The dotted path of the column that does not fit; None when it is about no single one.
+        column: The dotted path of the column that does not fit; None if no single column is at fault.
     """
 
     def __init__(self, message: str = "", column: str | None = None) -> None:
@@ -97,15 +97,16 @@ class SchemaError(SpillwayError, ValueError):
 class RowError(SpillwayError, ValueError):
     """A row does not fit the schema, or is not a row at all.
 
-    ``write_rows`` and ``write_ndjson`` raise it, or hand it to the callback given as ``on_error``.
+    ``write_rows`` and ``write_ndjson`` raise it, or pass it to the callback ``on_error``.
 
     Args:
         text: The whole report.
-        row: The row's place among those of the call, from 0.
-        field: Where in the row, as in ``"tags[3].name"``; empty when it is the row itself.
-        message: What is wrong there and what was expected.
-        line: The line it is on, from 1, over all NDJSON the writer has read; None for rows that are dicts.
-        raw: The row as it came: the object, or the line as bytes without its end.
+        row: The position of the row among those of the call, from 0.
+        field: The field in the row, as in ``"tags[3].name"``; empty if the row itself is bad.
+        message: What is wrong with the field, and what was expected.
+        line: The line number, from 1, over all NDJSON that the writer has read; None for rows passed as
+            dicts.
+        raw: The original row: the object, or the line as bytes without its line break.
     """
 
     def __init__(  # noqa: PLR0913 - one argument per attribute
@@ -131,8 +132,8 @@ class OptionError(SpillwayError, ValueError):
 
     Args:
         message: The whole report.
-        option: The option; None when it is about no single one.
-        accepted: The accepted values, where they can be listed: names, or a range such as ``"1 to 1024"``.
+        option: The name of the option; None if no single option is at fault.
+        accepted: The accepted values, if they can be listed: names, or a range such as ``"1 to 1024"``.
     """
 
     def __init__(self, message: str = "", option: str | None = None, accepted: Sequence[str] = ()) -> None:
@@ -146,8 +147,8 @@ class UnknownOptionError(OptionError, TypeError):
 
     Args:
         message: The whole report.
-        option: The name that was given.
-        accepted: What to write instead, where there is something like it.
+        option: The unknown name.
+        accepted: The names to use instead, if there are similar ones.
     """
 
 
@@ -168,7 +169,7 @@ class CheckFailedError(SpillwayError, ValueError):
 
     Args:
         message: The whole report.
-        counts: The rows that fail, by the names of the checks that they fail.
+        counts: The number of rows that fail each check, by the name of the check.
     """
 
     def __init__(self, message: str = "", counts: Mapping[str, int] | None = None) -> None:
@@ -177,20 +178,20 @@ class CheckFailedError(SpillwayError, ValueError):
 
 
 class AuditError(SpillwayError):
-    """What Spark reads from the files of a pipeline is not what was written: nothing is published."""
+    """Spark reads other values from the files of a pipeline than were written: nothing is published."""
 
 
 class JavaError(SpillwayError, RuntimeError):
-    """There is no Java for Spark, it is too old, or Spark's JVM does not start."""
+    """Java for Spark is missing or too old, or Spark's JVM does not start."""
 
 
 class MissingExtraError(SpillwayError, ImportError):
     """An optional dependency is not installed.
 
     Args:
-        package: The distribution that is missing, as ``pip`` knows it.
-        extra: The extra of Spillway that brings it.
-        purpose: What needs it, as the end of "… is needed to".
+        package: The missing distribution, by its name for ``pip``.
+        extra: The extra of Spillway that installs it.
+        purpose: What it is needed for, as the end of "… is needed to".
     """
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
@@ -200,15 +201,15 @@ class MissingExtraError(SpillwayError, ImportError):
 
 
 class DeltaError(SpillwayError):
-    """Something about a Delta table went wrong."""
+    """Base of all errors about Delta tables."""
 
 
 class TableNotFoundError(DeltaError, FileNotFoundError):
-    """There is no Delta table, or another one is where the one was that was opened."""
+    """There is no Delta table, or the table that was opened was replaced by another one."""
 
 
 class TableExistsError(DeltaError, FileExistsError):
-    """There is a Delta table already."""
+    """The Delta table already exists."""
 
 
 class VersionNotFoundError(DeltaError, LookupError):
@@ -220,17 +221,17 @@ class CorruptLogError(DeltaError, ValueError):
 
 
 class UnsupportedTableError(DeltaError, NotImplementedError):
-    """The table asks for a feature that is not built; the message names it."""
+    """The table needs a feature that is not supported; the message names it."""
 
 
 class AppendOnlyError(DeltaError, ValueError):
-    """The table has ``delta.appendOnly``, and files would have left it."""
+    """The table has ``delta.appendOnly``, and the operation would have removed files."""
 
 
 class ConstraintError(DeltaError, ValueError):
     """A CHECK constraint, or a column's invariant, is not true for a row; nothing is committed.
 
-    The row is one that is written, or one of the table.
+    The row is either being written or already in the table.
 
     Args:
         message: The whole report, with the values of the first such row.
@@ -245,15 +246,15 @@ class ConstraintError(DeltaError, ValueError):
 
 
 class CommitTimeoutError(DeltaError, TimeoutError):
-    """The timeout passed before the commit was tried: nothing is in the table, now or later."""
+    """The timeout passed before the commit was attempted: no row is in the table, now or later."""
 
 
 class CommitUnknown(DeltaError, TimeoutError):  # noqa: N818 - a state of affairs, in the words of the API
-    """It is not known yet whether the rows are in the table and survive a crash; their files stay.
+    """It is not known yet whether the rows are in the table and survive a crash; the data files stay.
 
     Args:
         message: The whole report.
-        token: What ``table.outcome()`` needs to find out, in this process or another.
+        token: The token for ``table.outcome()``, in this process or another.
     """
 
     def __init__(self, message: str, token: str = "") -> None:
@@ -262,12 +263,12 @@ class CommitUnknown(DeltaError, TimeoutError):  # noqa: N818 - a state of affair
 
 
 class CommitConflict(DeltaError):  # noqa: N818 - Delta's own word
-    """A transaction that committed first is in the way: read the table again and decide anew.
+    """A transaction that committed first conflicts with this one: read the table again before you retry.
 
     Args:
         message: The whole report.
-        version: The version of the one that committed.
-        operation: What that one did, in the words of the history.
+        version: The version of the transaction that committed.
+        operation: The operation of that transaction, as in the history.
     """
 
     def __init__(self, message: str, version: int = -1, operation: str = "") -> None:
@@ -285,11 +286,11 @@ class ConcurrentDeleteRead(CommitConflict):
 
 
 class ConcurrentDeleteDelete(CommitConflict):
-    """Files were removed that this transaction removes too."""
+    """Files were removed that this transaction also removes."""
 
 
 class ConcurrentTransaction(CommitConflict):
-    """The application made progress elsewhere, or the clustering columns changed; this one depends on it."""
+    """Another append of the same application committed, or the clustering columns changed."""
 
 
 class MetadataChanged(CommitConflict):

@@ -1,7 +1,7 @@
-"""Reports on Parquet files and their comparison: row groups, chunks, encodings, sizes, statistics, indexes.
+"""Reports on Parquet files, and comparisons: row groups, chunks, encodings, sizes, statistics, indexes.
 
-Only the footer and the page indexes are read, so a file of any size is reported at once; on request, the
-header of each page as well. Sizes are in bytes.
+Only the footer and the page indexes are read, so a report is quick even for a large file; on request, the
+header of each page is read as well. Sizes are in bytes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 
 
 _Difference: TypeAlias = Literal["schema", "encodings", "sizes"]
-"""What may differ between a column in two files."""
+"""The kinds of differences between a column in two files."""
 
 
 @dataclass(frozen=True)
@@ -58,17 +58,17 @@ class PageReport:
     Attributes:
         page_type: Its type, as the Parquet format names it: ``DATA_PAGE``, ``DICTIONARY_PAGE`` …
         encoding: Encoding of its values; None for a page without values.
-        offset: Place of its header in the file.
-        compressed_bytes: The page and its header as they are stored.
-        uncompressed_bytes: The page and its header before compression.
-        checksum: True if the header has a checksum of the page.
-        values: Values, nulls included; for a nested column, one for each entry of its levels.
-        first_row: The first row that begins in it, counted from that of the row group; None for a dictionary,
-            and where neither the offset index nor the headers tell.
+        offset: Position of its header in the file.
+        compressed_bytes: Stored size of the page and its header.
+        uncompressed_bytes: Size of the page and its header before compression.
+        checksum: True if the header contains a checksum of the page.
+        values: Number of values, including nulls; for a nested column, the number of entries of its levels.
+        first_row: The first row that begins in it, counted from the start of the row group; None for a
+            dictionary page, and if neither the offset index nor the headers record it.
         rows: Rows that begin in it; None as for ``first_row``.
-        nulls: Nulls; None if neither the column index nor the header tells.
-        min: Smallest value or a lower bound, as text, long ones cut; None if the column index has none.
-        max: Largest value or an upper bound, as text, long ones cut; None if the column index has none.
+        nulls: Number of nulls; None if neither the column index nor the header records it.
+        min: Smallest value or a lower bound, as text, truncated if long; None if the column index has none.
+        max: Largest value or an upper bound, as text, truncated if long; None if the column index has none.
     """
 
     page_type: str
@@ -87,7 +87,7 @@ class PageReport:
 
 @dataclass(frozen=True)
 class SortingColumn:
-    """A column that the rows of a row group are said to be sorted by.
+    """A column by which the rows of a row group are declared to be sorted.
 
     Attributes:
         path: Dotted path of the column.
@@ -107,30 +107,32 @@ class ColumnChunkReport:
     Attributes:
         path: Dotted path of the column.
         field_id: Field id of its node in the schema; None without one.
-        max_definition_level: Optional and repeated nodes on its path: 0 for a flat column without nulls.
-        max_repetition_level: Repeated nodes on its path: 0 outside of lists and maps.
+        max_definition_level: Number of optional and repeated nodes on its path: 0 for a flat required column.
+        max_repetition_level: Number of repeated nodes on its path: 0 outside of lists and maps.
         physical_type: Type of the stored values: ``INT64``, ``BYTE_ARRAY`` …
         logical_type: The meaning of the values: ``string``, ``timestamp(us, utc)`` …; None if the schema adds
             nothing.
         codec: Compression codec, as the format names it: ``ZSTD``, ``SNAPPY``, ``UNCOMPRESSED`` …
-        encodings: All encodings in the chunk, those of levels included.
-        encoding_stats: Pages by type and encoding; None if the writer did not record them.
+        encodings: All encodings in the chunk, including those of levels.
+        encoding_stats: Number of pages by type and encoding; None if the writer did not record it.
         values: Values, nulls included; for a nested column, one for each entry of its levels.
-        nulls: Nulls; None if the statistics do not tell.
-        distinct: Distinct values; None if the statistics do not tell, as with most writers.
-        min: Smallest value as text, long ones cut; None without one.
-        max: Largest value as text, long ones cut; None without one.
+        nulls: Number of nulls; None if the statistics do not record it.
+        distinct: Number of distinct values; None if the statistics do not record it, as with most writers.
+        min: Smallest value as text, truncated if long; None if there is none.
+        max: Largest value as text, truncated if long; None if there is none.
         min_exact: True if `min` occurs in the chunk, rather than being a lower bound.
         max_exact: True if `max` occurs in the chunk, rather than being an upper bound.
-        compressed_bytes: Pages and their headers as they are stored.
-        uncompressed_bytes: Pages and their headers before compression.
+        compressed_bytes: Stored size of the pages and their headers.
+        uncompressed_bytes: Size of the pages and their headers before compression.
         dictionary_page: True if there is a dictionary page.
-        data_pages: Data pages; None if neither the offset index nor the encoding statistics tell.
+        data_pages: Number of data pages; None if neither the offset index nor the encoding statistics record
+            it.
         column_index: True if there is a column index.
         offset_index: True if there is an offset index.
         bloom_filter: True if there is a bloom filter.
-        bloom_filter_bytes: Its size; None without a filter, or if the writer did not record the size.
-        pages: Its pages, the dictionary page among them; None if they were not asked for, or are encrypted.
+        bloom_filter_bytes: Size of the bloom filter; None without one, or if the writer did not record the
+            size.
+        pages: Its pages, including the dictionary page; None if they were not requested, or are encrypted.
     """
 
     path: str
@@ -165,10 +167,10 @@ class RowGroupReport:
     """A row group.
 
     Attributes:
-        rows: Rows in it.
-        compressed_bytes: Its pages as they are stored.
-        uncompressed_bytes: Its pages before compression.
-        sorting_columns: The columns that its rows are declared to be sorted by, the leading column first.
+        rows: Number of rows.
+        compressed_bytes: Stored size of its pages.
+        uncompressed_bytes: Size of its pages before compression.
+        sorting_columns: The columns by which its rows are declared to be sorted, the leading column first.
         columns: Its column chunks, in the schema's order.
     """
 
@@ -186,8 +188,8 @@ class FileReport:
     Attributes:
         path: The file's path.
         bytes: Size of the whole file.
-        footer_bytes: Size of the footer, its length and the closing magic included.
-        created_by: The writer's name for itself; None if it gave none.
+        footer_bytes: Size of the footer, including its length field and the closing magic number.
+        created_by: The name of the writer as stored in the footer; None if it stored none.
         version: Version of the format that the footer states.
         rows: Rows in all row groups.
         schema: The schema in the notation of the Parquet specification.
@@ -212,7 +214,7 @@ class FileReport:
 
 @dataclass(frozen=True)
 class ColumnTotals:
-    """One column over all row groups it is in.
+    """One column, summed over all row groups.
 
     Attributes:
         path: Dotted path of the column.
@@ -222,15 +224,15 @@ class ColumnTotals:
         type: Its logical type, or its physical type if there is no other.
         physical_type: Type of the stored values.
         codecs: Its compression codecs, each once.
-        encodings: Its encodings and the number of data pages that have them, the commonest first; where the
-            writer did not record the number it is None, and the encodings of levels are among them.
-        dictionary_chunks: Chunks with a dictionary page.
-        chunks: Chunks in all.
+        encodings: Its encodings with the number of their data pages, the most frequent first; if the writer
+            did not record the number, it is None, and the list includes the encodings of levels.
+        dictionary_chunks: Number of chunks with a dictionary page.
+        chunks: Number of chunks.
         compressed_bytes: Size as stored.
         uncompressed_bytes: Size before compression.
         values: Values, nulls included.
-        nulls: Nulls; None if a chunk does not tell.
-        data_pages: Data pages; None if a chunk does not tell.
+        nulls: Number of nulls; None if a chunk does not record it.
+        data_pages: Number of data pages; None if a chunk does not record it.
         column_indexes: Chunks with a column index.
         offset_indexes: Chunks with an offset index.
         bloom_filters: Chunks with a bloom filter.
@@ -273,15 +275,15 @@ _COMPARED: dict[_Difference, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class ColumnComparison:
-    """A column, compared between two files.
+    """The comparison of a column between two files.
 
     Attributes:
         path: Dotted path of the column.
         differences: What differs: ``"schema"`` (type, levels, field id, or one file lacks the column),
             ``"encodings"`` (codecs, encodings of data pages, chunks with dictionaries, indexes and bloom
-            filters), ``"sizes"`` (bytes, values, nulls, pages, chunks). Empty if they are alike.
-        left: The column in the first file; None if it is not there.
-        right: The column in the second file; None if it is not there.
+            filters), ``"sizes"`` (bytes, values, nulls, pages, chunks). Empty if there are none.
+        left: The column in the first file; None if the file lacks it.
+        right: The column in the second file; None if the file lacks it.
     """
 
     path: str
@@ -298,8 +300,9 @@ class FileComparison:
         differences: What differs between the files as a whole: ``"schema"`` (its text without the root's
             name), ``"rows"``, ``"row_groups"`` (the rows of each, in order), ``"bytes"``, ``"footer_bytes"``,
             ``"created_by"``, ``"version"``, ``"metadata_keys"``, ``"sorting_columns"``.
-        columns: The columns of both files. Those that differ come first, by what: schema, encodings, sizes;
-            each group is in the first file's order, and columns of the second file alone come last.
+        columns: The columns of both files. Columns that differ come first, grouped by the kind of difference:
+            schema, encodings, sizes. Each group is in the first file's order, followed by columns that only
+            the second file has.
     """
 
     differences: tuple[str, ...]
@@ -307,16 +310,16 @@ class FileComparison:
 
     @property
     def is_equal(self) -> bool:
-        """True if nothing that is compared differs."""
+        """True if there is no difference."""
         return not self.differences and not any(column.differences for column in self.columns)
 
 
 def compare_reports(left: FileReport, right: FileReport) -> FileComparison:
-    """Compare what two files hold: schema, encodings and sizes, by column.
+    """Compare two files: schema, encodings and sizes, by column.
 
     Args:
         left: The report on the first file.
-        right: The report on the second one.
+        right: The report on the second file.
 
     Example:
         >>> import pyarrow as pa, spillway

@@ -1,4 +1,4 @@
-"""Memory that several writers share."""
+"""A memory limit that several writers share."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ __all__ = ["MemoryBudget"]
 
 
 class MemoryBudget(_native.MemoryBudget):
-    """Memory that the open files of a process share: the ``memory_limit`` of any of its writers.
+    """A memory limit that the open files of a process share; pass it as ``memory_limit`` to its writers.
 
     Each file is written as with ``memory_limit=budget.share``, byte for byte, whatever other writers do. The
-    parts of all shares that are for finished pages form one pool, so that a file that grows fast may use what
-    others leave; pages that do not fit wait in temporary files. A `ParquetWriter` holds a share until it is
-    closed or aborted; a `DatasetWriter` and an append to a Delta table hold one for each open file.
+    shares for finished pages form one pool, so a file that grows fast can use memory that others do not need;
+    pages that do not fit wait in temporary files. A `ParquetWriter` holds a share until it is closed or
+    aborted; a `DatasetWriter` and an append to a Delta table hold one for each open file.
 
     Args:
-        limit: All memory, an integer of bytes or text such as ``"256MB"`` (10^6) and ``"256MiB"`` (2^20).
-        writers: The most files that may be open at a time. One more raises `OptionError` where it is opened.
+        limit: The total memory, as a number of bytes or a string such as ``"256MB"`` (10^6) or ``"256MiB"``
+            (2^20).
+        writers: Maximum number of files open at the same time. Opening one more raises `OptionError`.
 
     Attributes:
-        limit: All memory, in bytes.
-        writers: The most files that may be open at a time.
+        limit: The total memory, in bytes.
+        writers: Maximum number of files open at the same time.
         share: The limit of each file, in bytes: ``limit // writers``.
-        open_writers: The files that are open.
+        open_writers: The number of open files.
 
     Raises:
         OptionError: ``limit`` or ``writers`` is not accepted.
-        TypeError: ``limit`` is neither an integer nor text.
+        TypeError: ``limit`` is neither an integer nor a string.
 
     Example:
         >>> import pyarrow as pa, spillway
@@ -48,11 +49,11 @@ class MemoryBudget(_native.MemoryBudget):
     """
 
     def __new__(cls, limit: int | str, *, writers: int) -> Self:
-        """Make a budget."""
+        """Create a budget."""
         return super().__new__(cls, limit, writers)
 
     def __repr__(self) -> str:
         return f"MemoryBudget({self.limit}, writers={self.writers})"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a MemoryBudget belongs to its process: make one in each")
+        raise TypeError("a MemoryBudget belongs to one process: create one in each")

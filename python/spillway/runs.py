@@ -1,4 +1,4 @@
-"""Runs as they lie on disk: found by their folder, given as tables, and compared."""
+"""Load stored runs of the bench as tables, and compare writers."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ Records = Literal["samples", "allocations", "least_memory", "pairs", "probes"]
 def load_run(path: str | Path, records: Records = "samples") -> pa.Table:
     """A run of `spillway bench`, `spillway race` or `spillway pipeline` as a table: a row for each record.
 
-    The columns are the fields of the record by their paths, joined with underscores, as in
-    `throughput_rows_per_second`; the fields of `cell` have their own names, as in `backend` and `rows`. Lists
-    stay lists. Seconds and bytes are the units. Every run of a kind has the same columns and types. A
-    sample whose file a reader found wrong later has the outcome "wrong_output" here.
+    The columns are the fields of the record, named by their paths with underscores, as in
+    `throughput_rows_per_second`; the fields of `cell` have no prefix, as in `backend` and `rows`. Lists stay
+    lists. Units are seconds and bytes. Every run of a kind has the same columns and types. A sample whose
+    file a reader later found wrong has the outcome "wrong_output".
 
-    `polars.from_arrow` and `pyarrow.Table.to_pandas` make it a frame.
+    `polars.from_arrow` and `pyarrow.Table.to_pandas` convert the table to a frame.
 
     Args:
         path: The run's folder, or a folder of runs, of which it is the newest.
-        records: "samples" are the measured processes, or the races, or the pipeline. The others are what only
-            `spillway bench` records: "allocations" are the writes under memray, with their curves,
-            "least_memory" the writes under limits that may be too small, "pairs" those of two at once, and
-            "probes" those beside a probe. A run without any has no rows.
+        records: "samples" are the measured processes, the races, or the pipeline. The other records exist
+            only for `spillway bench` records: "allocations" are the writes under memray, with their curves,
+            "least_memory" the writes under limits that may be too small, "pairs" the writes in pairs, and
+            "probes" the writes with a probe. A run without any has no rows.
 
     Raises:
         OptionError: There is no run, or no such records.
@@ -65,14 +65,14 @@ def load_run(path: str | Path, records: Records = "samples") -> pa.Table:
 
 
 def speed_ratios(path: str | Path) -> pa.Table:
-    """The speed of each writer of a bench over that of the fastest writer of another library than Spillway.
+    """The speed of each writer in a run relative to the fastest writer of a library other than Spillway.
 
-    A row for each writer, setting and number of rows, the fastest writer of each first. A writer is left out
-    where a sample failed or a reader found a file wrong. The columns, beside the fields of the cell:
+    There is a row for each writer, setting and number of rows, with the fastest writer first. Writers with a
+    failed sample or a wrong file are left out. The columns are the fields of the cell, and:
 
-    - `over`: the writer that it is compared with; where no other library was measured, the fastest
-    - `ratio`, `low`, `high`: the ratio of rows per second within blocks, and its interval of 95 %; with
-      fewer than six blocks the whole range; null where the two share no block
+    - `over`: the writer that it is compared with; if no other library was measured, the fastest writer
+    - `ratio`, `low`, `high`: the ratio of rows per second within blocks, and its 95 % interval (with fewer
+      than six blocks, the whole range); null if the two share no block
     - `blocks`: the number of blocks
 
     Args:
@@ -102,16 +102,15 @@ def speed_ratios(path: str | Path) -> pa.Table:
 
 
 def crossovers(path: str | Path) -> pa.Table:
-    """The numbers of rows from which on a writer of a bench is faster than another.
+    """The numbers of rows from which on one writer in a run is faster than another.
 
-    A row for each two writers of a setting that change places between the fewest and the most rows that were
-    measured. The columns, beside the fields of the setting:
+    There is a row for each pair of writers whose order changes between the smallest and the largest number of
+    rows measured. The columns are the fields of the setting, and:
 
-    - `backend`, `other`: the writer that is faster from there on, and the one that is faster before
-    - `rows`: the estimate, on a straight line between two measured numbers
-    - `low`, `high`: its interval of 95 %, by resampled blocks; null for an end that lies outside what was
-      measured
-    - `fewest`, `most`: the least and the largest number of rows that were measured
+    - `backend`, `other`: the writer that is faster from this number on, and the one that is faster below it
+    - `rows`: the estimate, interpolated between two measured numbers
+    - `low`, `high`: its 95 % interval, from resampled blocks; null for an end outside the measured range
+    - `fewest`, `most`: the smallest and the largest number of rows measured
 
     Args:
         path: The run's folder, or a folder of runs, of which it is the newest.
@@ -143,16 +142,17 @@ def crossovers(path: str | Path) -> pa.Table:
 
 
 def least_memory(path: str | Path) -> pa.Table:
-    """The least memory that each writer of a bench runs in, as far as `--least-memory` looked for it.
+    """The least memory in which each writer of a run survives, as found by `--least-memory`.
 
-    A row for each writer, the least first. The columns, beside the fields of the cell:
+    There is a row for each writer, the smallest limit first. The columns are the fields of the cell, and:
 
-    - `survives_from_bytes`, `survived`: the least limit at and above which every write ended well, and the
-      number of writes at it; null where none did
-    - `dies_at_bytes`, `died`: the largest limit at and below which every write died; null where none did
-    - `wall_seconds`: the median of the writes at the limit from which on it survives
+    - `survives_from_bytes`, `survived`: the smallest limit at and above which every write succeeded, and the
+      number of writes at that limit; null if there is none
+    - `dies_at_bytes`, `died`: the largest limit at and below which every write died, and the number of writes
+      at that limit; null if there is none
+    - `wall_seconds`: the median time of the writes at `survives_from_bytes`
 
-    The limit is one on the whole process, imports included.
+    The limit applies to the whole process, including imports.
 
     Args:
         path: The run's folder, or a folder of runs, of which it is the newest.
@@ -181,9 +181,9 @@ def least_memory(path: str | Path) -> pa.Table:
 
 
 def source_of(path: str | Path) -> str:
-    """The run, the machine, the versions and the commit that the figures of a bench are of, in Markdown.
+    """The source of a run's figures, in Markdown: run, machine, versions and commit.
 
-    Below them are the caveats of the run, as in its report.
+    The caveats of the run follow, as in its report.
 
     Args:
         path: The run's folder, or a folder of runs, of which it is the newest.
@@ -222,14 +222,15 @@ def find_run(path: str | Path) -> Path:
     runs = [each.parent for name in stored for each in folder.glob(f"*/{name}")]
     if not runs:
         raise OptionError(
-            f"{path}: no run, and no folder of runs: give the folder that a run named at its end, with "
+            f"{path}: neither a run nor a folder of runs: give the folder that a run printed at its "
+            f"end, with "
             f"{names[0]} in it"
         )
     return max(runs, key=lambda each: each.name)
 
 
 def verdicts(path: str | Path) -> dict[str, str]:
-    """The verdict on each setting of a run of `spillway bench`: the sentence with which its reports open.
+    """The verdict on each setting of a run of `spillway bench`: the sentence with which its reports begin.
 
     Args:
         path: The run's folder, or a folder of runs, of which it is the newest.

@@ -1,4 +1,4 @@
-"""Types of arguments: protocols, accepted names and keyword arguments, for your annotations."""
+"""Types of arguments, for annotations: protocols, accepted names and keyword arguments."""
 
 from __future__ import annotations
 
@@ -52,27 +52,27 @@ __all__ = [
 ]
 
 ColumnPath: TypeAlias = str | tuple[str, ...]
-"""Parquet's dotted path of a column, or its parts where names have dots."""
+"""A column's dotted path in Parquet, or a tuple of its parts if names contain dots."""
 
 Compression: TypeAlias = Literal["zstd", "snappy", "lz4", "gzip", "brotli", "uncompressed"]
 """A codec of pages. ``"lz4"`` is ``LZ4_RAW``."""
 
 Compatibility: TypeAlias = Literal["modern", "v1"]
-"""The readers that a file is for."""
+"""Which readers can read the file."""
 
 Timestamps: TypeAlias = Literal["keep", "us", "ms", "int96"]
-"""The form in which timestamps are stored."""
+"""How timestamps are stored."""
 
 TimestampLoss: TypeAlias = Literal["allow", "refuse"]
-"""What to do with times that a coarser unit cannot hold: round them down, or refuse them."""
+"""What to do with times that a coarser unit cannot represent: round them down, or refuse them."""
 
 Sorting: TypeAlias = Literal["verify", "sort"]
-"""What to do about the order that ``sorting_columns`` declare: check it, or sort the rows."""
+"""How to ensure the order of ``sorting_columns``: check it, or sort the rows."""
 
 Direction: TypeAlias = Literal["ascending", "descending"]
 Nulls: TypeAlias = Literal["nulls_first", "nulls_last"]
 SortKey: TypeAlias = str | tuple[str] | tuple[str, Direction] | tuple[str, Direction, Nulls]
-"""A column that rows are ordered by: its name, or a tuple of name, direction and place of nulls."""
+"""A column by which rows are sorted: its name, or a tuple of name, direction and position of nulls."""
 
 Encoding: TypeAlias = Literal[
     "auto",
@@ -84,46 +84,46 @@ Encoding: TypeAlias = Literal[
     "delta_byte_array",
     "byte_stream_split",
 ]
-"""An encoding of values, by Parquet's name in lower case; ``"auto"`` chooses one by the first page."""
+"""An encoding of values: Parquet's name in lower case; ``"auto"`` chooses one from the first page."""
 
 EncodingReason: TypeAlias = Literal["named", "only", "given", "repeats", "lightest", "full", "outweighed"]
-"""The reason for the encodings of a column; see `ColumnResult`."""
+"""Why a column has its encodings; see `ColumnResult`."""
 
 DatasetMode: TypeAlias = Literal["error", "append", "overwrite"]
-"""What to do with the files that are in the folder of a dataset already."""
+"""What to do with existing files in the folder of a dataset."""
 
 OnError: TypeAlias = Literal["raise", "skip"] | Callable[[RowError], object]
-"""What to do with bad rows: raise, skip them, or call a function with each.
+"""What to do with bad rows: raise an error, skip them, or call a function with each.
 
-A call that raises writes no row of a list, a tuple or bytes; of another iterable or a file it writes the rows
-before the bad one."""
+A call that raises writes no row of a list, a tuple or bytes; if the rows come from another iterable or a
+file, it writes those before the bad one."""
 
 Extra: TypeAlias = Literal["error", "ignore"]
-"""What to do with keys that the schema lacks: the row is bad, or the key is ignored."""
+"""What to do with keys that the schema lacks: treat the row as bad, or ignore the key."""
 
 Operator: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">=", "in"]
 Condition: TypeAlias = tuple[str, Operator, Any]
-"""A column, an operator and a value; for ``in``, a sequence of values. None goes with ``=`` and ``!=``."""
+"""Column, operator and value; a sequence of values for ``in``. None is allowed for ``=`` and ``!=``."""
 
 Value: TypeAlias = bool | int | float | str | dt.date | dt.datetime | None
 """A value of a partition column; None is null."""
 
 Version: TypeAlias = int | dt.datetime | str
-"""A version of a Delta table: its number; or a time, for the version that was the newest then.
+"""A version of a Delta table: its number, or a time, for the version that was the newest at that time.
 
-A datetime has a time zone, and so has a text in ISO 8601: ``"2026-11-20T12:00:00Z"``."""
+A datetime must have a time zone, and so must a string in ISO 8601: ``"2026-11-20T12:00:00Z"``."""
 
 CreateMode: TypeAlias = Literal["error", "ignore", "overwrite"]
-"""What `spillway.delta.create` does if there is a table already."""
+"""What `spillway.delta.create` does if the table exists."""
 
 WriteMode: TypeAlias = Literal["append", "overwrite", "error", "ignore"]
-"""What `spillway.delta.write` does if there is a table already; ``"error"`` by default."""
+"""What `spillway.delta.write` does if the table exists; ``"error"`` by default."""
 
 SchemaMode: TypeAlias = Literal["merge"]
-"""What to do with columns, and with fields of structs, that a table lacks: add them."""
+"""What to do with new columns and new fields of structs: add them to the table."""
 
 OutcomeStatus: TypeAlias = Literal["committed", "rejected", "pending", "unknowable"]
-"""What became of a commit whose outcome was unknown."""
+"""The outcome of a commit whose outcome was unknown."""
 
 EffectName: TypeAlias = Literal[
     "find_tip",
@@ -141,49 +141,49 @@ EffectName: TypeAlias = Literal[
     "merge",
     "pause",
 ]
-"""An operation of a committer on the store, or a pause of it."""
+"""A step of the committer: an operation on the store, or a pause."""
 
 
 class ArrowStream(Protocol):
-    """Rows as the Arrow PyCapsule interface gives them: tables, data frames, relations, readers."""
+    """Rows with the Arrow PyCapsule interface: tables, data frames, relations, readers."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Return a capsule of an ``ArrowArrayStream``."""
 
 
 class ArrowArray(Protocol):
-    """One record batch as the Arrow PyCapsule interface gives it."""
+    """One record batch with the Arrow PyCapsule interface."""
 
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
         """Return capsules of an ``ArrowSchema`` and an ``ArrowArray`` of struct type."""
 
 
 class LazyFrame(Protocol):
-    """A query of polars, whose rows are computed while they are written."""
+    """A polars query, whose rows are computed while they are written."""
 
     def collect_batches(self) -> Iterable[ArrowStream]:
-        """Return the frames of the result as they come."""
+        """Return the frames of the result as they are computed."""
 
     def collect(self) -> ArrowStream:
-        """Return all of the result."""
+        """Return the whole result."""
 
 
 class Scannable(Protocol):
-    """A dataset of pyarrow, whose files are read while their rows are written."""
+    """A pyarrow dataset, whose files are read while their rows are written."""
 
     def scanner(self) -> Scanner:
-        """Return what reads its rows."""
+        """Return a scanner of its rows."""
 
 
 class Scanner(Protocol):
-    """A scan of a dataset of pyarrow."""
+    """A scan of a pyarrow dataset."""
 
     def to_reader(self) -> ArrowStream:
         """Return its rows as a stream."""
 
 
 class ArrowSchema(Protocol):
-    """A schema as the Arrow PyCapsule interface gives it."""
+    """A schema with the Arrow PyCapsule interface."""
 
     def __arrow_c_schema__(self) -> object:
         """Return a capsule of an ``ArrowSchema`` of struct type."""
@@ -199,23 +199,23 @@ Data: TypeAlias = (
     | Iterable[dict[str, Any]]
     | Mapping[str, Any]
 )
-"""All that `write_parquet` takes, `write_dataset` and `spillway.delta.write`, too.
+"""Everything that `write_parquet`, `write_dataset` and `spillway.delta.write` accept.
 
-Arrow's forms, queries, datasets, batches, rows and columns."""
+Arrow data, queries, datasets, batches, rows and columns."""
 
 
 class BinaryFile(Protocol):
     """A file object that a writer can write to."""
 
     def write(self, data: bytes, /) -> int | None:
-        """Take bytes; say how many, or nothing for all."""
+        """Write bytes; return how many were written, or None for all."""
 
 
 class ReadableFile(Protocol):
     """A file object that `write_ndjson` can read."""
 
     def read(self, size: int, /) -> bytes:
-        """Return up to `size` bytes; none at the end."""
+        """Return up to `size` bytes; an empty result means the end."""
 
 
 class WriterKeywords(TypedDict, total=False):

@@ -1,4 +1,4 @@
-"""Writing Parquet files: `ParquetWriter`, `write_parquet`, their options and their results."""
+"""Write Parquet files: `ParquetWriter`, `write_parquet`, their options and their results."""
 
 from __future__ import annotations
 
@@ -58,94 +58,97 @@ class WriterOptions:
 
     Args:
         compression: The codec of the pages, by Parquet's own name in lower case. ``"lz4"`` is ``LZ4_RAW``. A
-            mapping gives codecs by column, with their levels (``{"a.b": "snappy", "c": "zstd(3)"}``); a key
-            is as in ``dictionary``, and columns that are not named get ``"zstd"``.
+            mapping sets the codec of each column, optionally with a level (``{"a.b": "snappy", "c":
+            "zstd(3)"}``); keys are as in ``dictionary``, and other columns get ``"zstd"``.
         compression_level: ``zstd`` takes 1 to 22 (by default 1), ``gzip`` 0 to 9 (6), ``brotli`` 0 to 11 (1);
-            the others have no levels. At ``zstd`` 1 the search for repeats is fitted to each column, at
-            higher levels it is that of the level.
-        row_group_rows: Rows of a row group, exactly, unless ``row_group_bytes`` comes first.
+            other codecs have no levels. At ``zstd`` 1, the search for repeats is tuned to each column; higher
+            levels use zstd's own settings.
+        row_group_rows: Rows of a row group, exactly, unless ``row_group_bytes`` ends it first.
         row_group_bytes: Target size of a row group, encoded and compressed, which ends it early. It is
             checked at intervals, so a group may exceed it about threefold, plus a few thousand rows or one
             value, if later rows are much larger than earlier ones.
         page_bytes: Bytes of a data page before compression. A page is larger only when one value is larger
             than an eighth of it.
-        page_rows: Rows of a data page, at most; under ``memory_limit`` it may have fewer. Above 32,768 it is
-            no more than ``page_bytes``, because levels and indices take space even where values take none.
-        dictionary_page_bytes: Bytes of a dictionary page before compression, at which a column chunk goes on
-            without its dictionary; under ``memory_limit`` at most 2 MiB and the column's share. A column that
-            comes as a dictionary keeps a larger one.
+        page_rows: Maximum rows of a data page; with ``memory_limit``, pages may have fewer. Above 32,768,
+            ``page_bytes`` also limits levels and indices, which take space even if values take none.
+        dictionary_page_bytes: Size of the dictionary page, before compression, at which a column chunk stops
+            using its dictionary; with ``memory_limit``, at most 2 MiB and the column's share. A column that
+            arrives as an Arrow dictionary keeps a larger one.
         content_defined_chunking: End pages where their content says so, so that files with equal rows have
-            equal pages, for storage that deduplicates: ``True``, or the least and the most bytes of values
-            between two such boundaries (262,144 and 1,048,576), before encoding. Pages also end by
-            ``page_bytes`` and ``page_rows``. At ``zstd`` 1 the search for repeats is not fitted to the
+            equal pages, for storage that deduplicates: ``True``, or the minimum and maximum bytes of values
+            between two such boundaries (262,144 and 1,048,576), before encoding. Pages also end at
+            ``page_bytes`` and ``page_rows``. At ``zstd`` 1, the search for repeats is not tuned to the
             column. Cannot be combined with ``encryption``.
         memory_limit: Bound on what the writer holds in memory: waiting rows, dictionaries, pages, their
-            metadata, compressors. An integer of bytes, text such as ``"16MB"`` (10^6) and ``"16MiB"``
-            (2^20), or a `MemoryBudget`, of which each open file has a share as its limit. Pages are smaller
-            then (a fourth of a column's share, 4 KiB at least), and so are dictionaries. Finished pages that
-            do not fit wait in an unnamed temporary file: in ``TMPDIR`` if that is set, else beside the file,
-            else in the system's temporary folder. The bytes written depend on the limit, not on what was
-            spilled. A value above an eighth of the limit is refused. Outside of the limit are the caller's
-            batches, unless they are held, bloom filters of an encrypted file, and the metadata of column
-            chunks, some 1.4 KiB each, where it exceeds an eighth of the limit.
-        threads: Threads that encode columns, the caller's included. ``None`` is as many as the process may
-            use by its affinity and its control groups, one more for each 8 MB of values that a call has to
-            encode; the writers of a process share them. A number is used as it is. The file is the same, bit
-            for bit, with any number. Fewer threads work if ``memory_limit`` has no room for their
-            compressors.
+            metadata, compressors. A number of bytes, a string such as ``"16MB"`` (10^6) or ``"16MiB"``
+            (2^20), or a `MemoryBudget`, which gives each open file a share as its limit. A limit makes pages
+            smaller (a fourth of a column's share, but at least 4 KiB), and dictionaries as well. Finished
+            pages that do not fit wait in an unnamed temporary file: in ``TMPDIR`` if that is set, else beside
+            the file, else in the system's temporary folder. The bytes written depend on the limit, but not on
+            which pages spill. A value larger than an eighth of the limit is refused. The limit does not cover
+            the caller's batches (unless they are held), bloom filters of an encrypted file, and metadata of
+            column chunks, about 1.4 KiB each, beyond an eighth of the limit.
+        threads: Number of threads that encode columns, including the caller's. ``None`` allows as many as the
+            process's affinity and control groups permit, and uses one more for each 8 MB of values that a
+            call has to encode; the writers of a process share them. A number is used as given. The file is
+            the same, bit for bit, with any number. Fewer threads work if their compressors do not fit in
+            ``memory_limit``.
         hold_batches: ``True`` keeps references to the batches of `write` until they make a round of 100,000
-            rows or 64 MiB, which is then encoded column by column. Small batches are written faster, as the
-            same bytes. Their buffers must not change until `flush` or `close` returns, and text in them that
-            is not UTF-8 may be reported by a later call. Held batches count in ``memory_limit``, in the
-            memory for finished pages; the files of a dataset hold none under a limit.
-        dictionary: ``False`` forbids dictionaries, a mapping forbids them by column. A key is a column's
-            dotted path in Parquet (``"tags.list.element"``), or a tuple of its parts where names have dots.
-            Other columns get a dictionary if it pays on their first page.
+            rows or 64 MiB, which is then encoded column by column. This writes small batches faster, and the
+            file has the same bytes. The buffers must not change until `flush` or `close` returns, and a later
+            call may be the one that reports invalid UTF-8. Held batches count towards ``memory_limit``, in
+            the share for finished pages; with a limit, the files of a dataset hold no batches.
+        dictionary: ``False`` forbids dictionaries; a mapping forbids them for single columns. A key is a
+            column's dotted path in Parquet (``"tags.list.element"``), or a tuple of its parts if names
+            contain dots. Other columns get a dictionary if it pays off on their first page.
         encoding: ``"auto"`` chooses the encoding that costs least on the first page of each column. A name
-            (Parquet's own, in lower case) sets it, for all columns or by column. It must suit their types;
-            for dictionaries of text only ``"plain"`` and ``"dictionary"``, which pyarrow can read. Not every
-            reader supports every encoding: Spark's vectorized reader refuses ``"byte_stream_split"``.
-        bloom_filter: A bloom filter for all columns but booleans (``True``), for those in a list of paths, or
-            by a mapping from paths to the share of wrong answers (default 0.01). Readers that look for one
-            value skip row groups with it. Its size depends on the number of distinct values; under
-            ``memory_limit``, a filter that would be wrong more often is left out.
+            (Parquet's own, in lower case) sets the encoding of all columns; a mapping sets it by column. The
+            encoding must suit the column's type; dictionary columns of text accept only ``"plain"`` and
+            ``"dictionary"``, because pyarrow cannot read the others back as dictionaries. Not every reader
+            supports every encoding: Spark's vectorized reader refuses ``"byte_stream_split"``.
+        bloom_filter: ``True`` writes bloom filters for all columns except booleans, a list of paths for these
+            columns; a mapping sets the false positive rate of each (default 0.01). Readers that search for
+            one value use them to skip row groups. The size of a filter depends on the number of distinct
+            values; with ``memory_limit``, a filter that would exceed its false positive rate is left out.
         page_checksums: Store the CRC-32 of each page in its header, for readers that verify it.
-        statistics: Minimum, maximum and null count of column chunks and of pages, and of floats the count of
-            NaN; a chunk with NaN has no minimum and maximum, because readers would miss the NaN. ``False``
-            leaves them out, and a mapping does so by column; a key is as in ``dictionary``. Readers cannot
-            skip anything by a column without them. Size statistics, which count nulls and bytes, are kept.
-        store_schema: Store the Arrow schema, from which Arrow readers get types back that Parquet lacks:
-            dictionaries, large text, durations, time zones by name. Metadata of fields, but for field ids,
-            and metadata of the schema that is not UTF-8 are stored in it alone.
+        statistics: Minimum, maximum and null count of column chunks and pages, and for floats the NaN count;
+            a chunk with NaN has no minimum and maximum, because readers would miss the NaN. ``False`` leaves
+            statistics out, and a mapping does so for single columns; keys are as in ``dictionary``. Without
+            statistics on a column, readers cannot use it to skip data. Size statistics, which count nulls and
+            bytes, are always written.
+        store_schema: Store the Arrow schema, from which Arrow readers restore types that Parquet lacks:
+            dictionaries, large strings, durations, named time zones. Only this schema holds field metadata
+            other than field ids, and schema metadata that is not UTF-8.
         compatibility: ``"modern"`` uses encodings that Spark, pyarrow, polars, DuckDB and arrow-rs read;
-            ``"v1"`` only PLAIN and dictionaries, and no logical types of geometries and variants.
-        timestamps: ``"us"`` stores every timestamp in microseconds, rounded down, as Spark and Delta want,
-            ``"ms"`` in milliseconds, which a Delta table refuses. ``"keep"`` leaves the unit, except for
-            seconds, which Parquet lacks and which become milliseconds.
-            ``"int96"`` stores flat columns in the deprecated form that old Hive, Impala and Spark know,
-            without minimum and maximum; times inside lists, maps and structs stay.
-        timestamp_loss: ``"refuse"`` refuses a batch with a time that ``timestamps`` would round, as a
-            `SchemaError` also where rows are written with ``on_error``.
-        sorting_columns: Flat columns that rows are ordered by, declared in every row group. Each is a name,
-            or ``(name, "descending", "nulls_first")``; ascending and nulls last by default. NaN is ordered
-            after all other floats. Times before other keys are compared as they are stored.
+            ``"v1"`` uses only PLAIN and dictionaries, and no logical types of geometries and variants.
+        timestamps: ``"us"`` stores every timestamp in microseconds, rounded down, as Spark and Delta require;
+            ``"ms"`` stores milliseconds, which Delta tables refuse. ``"keep"`` keeps the unit, except that
+            seconds, which Parquet lacks, become milliseconds. ``"int96"`` stores flat columns in the
+            deprecated format for old versions of Hive, Impala and Spark, without minimum and maximum;
+            timestamps inside lists, maps and structs stay unchanged.
+        timestamp_loss: ``"refuse"`` raises `SchemaError` for a batch with a time that ``timestamps`` would
+            round, whatever ``on_error`` is.
+        sorting_columns: Flat columns by which rows are sorted, declared in every row group. Each is a name,
+            or ``(name, "descending", "nulls_first")``; the default is ascending with nulls last. NaN sorts
+            after all other floats. Timestamps that are followed by other keys are compared in the stored
+            unit.
         sorting: ``"verify"`` refuses a batch with a row out of order, from one `flush` to the next.
             ``"sort"`` sorts the rows of each row group stably; it keeps an uncompressed copy of a whole row
             group in memory, and cannot be combined with ``memory_limit``.
-        durable: Sync the file before it appears, and its directory after. A file that replaces another one is
-            synced before in any case.
-        metadata: Key-value metadata of the file, over that of the schema.
-        field_ids: Parquet field ids by column, over those that the schema has as ``PARQUET:field_id``, by
-            which Iceberg finds columns. A key is as in ``dictionary``, and may be a struct, a list or a map,
-            too: ``{"a": 1, "a.b": 7}``. A list's elements are ``"a.list.element"``, a map's keys and values
-            ``"a.key_value.key"`` and ``"a.key_value.value"``. Ids are from 0 up, and no two columns have the
-            same. A Delta table takes none: it numbers its columns itself.
-        encryption: Keys to encrypt the file with, as an `Encryption`. A Delta table takes none: its log holds
-            statistics as they are.
+        durable: Sync the file before it appears, and its directory afterwards. A file that replaces another
+            one is always synced first.
+        metadata: Key-value metadata of the file; it overrides that of the schema.
+        field_ids: Parquet field ids by column, by which Iceberg finds columns; they override
+            ``PARQUET:field_id`` in the schema. Keys are as in ``dictionary``, and may also name structs,
+            lists and maps: ``{"a": 1, "a.b": 7}``. A list's elements are ``"a.list.element"``, a map's keys
+            and values ``"a.key_value.key"`` and ``"a.key_value.value"``. Ids are at least 0 and unique. Delta
+            tables refuse this option, because they number their columns themselves.
+        encryption: An `Encryption` with the keys to encrypt the file. Delta tables refuse it, because their
+            log contains unencrypted statistics.
 
     Raises:
-        OptionError: A value is not accepted; the message lists what is.
-        UnknownOptionError: There is no such option; the message has the name of the one that is meant.
+        OptionError: A value is not accepted; the message lists the accepted ones.
+        UnknownOptionError: There is no such option; the message suggests the right name.
 
     Example:
         >>> import spillway
@@ -196,16 +199,17 @@ class ColumnResult:
     Args:
         path: Parquet's dotted path.
         physical_type: Parquet's physical type, such as ``"INT64"``.
-        encodings: The encodings of its data pages, the most used first.
-        reason: The reason for them, that of the last row group that had one: ``"lightest"`` if its first page
-            cost least so, ``"repeats"`` if values repeat so much that a dictionary was not weighed,
-            ``"outweighed"`` if the dictionary cost more than it saved and was given up, ``"full"`` if it had
-            all the bytes that it may have, ``"given"`` if rows came with it, ``"named"`` if the option
-            ``encoding`` says so, ``"only"`` if no other was allowed or there was no value to try.
+        encodings: The encodings of its data pages, the most frequent first.
+        reason: Why it has these encodings, for the last row group with a reason: ``"lightest"`` if they were
+            the cheapest for its first page, ``"repeats"`` if values repeat so often that a dictionary was
+            chosen without a comparison, ``"outweighed"`` if the dictionary cost more than it saved and was
+            dropped, ``"full"`` if the dictionary reached its maximum size, ``"given"`` if rows arrived with a
+            dictionary, ``"named"`` if the option ``encoding`` set the encoding, ``"only"`` if no other was
+            allowed or there was no value to try.
         compression: The codec of its pages.
-        values: Values, nulls included.
-        nulls: Nulls.
-        compressed_bytes: Bytes in the file, page headers included.
+        values: Number of values, including nulls.
+        nulls: Number of nulls.
+        compressed_bytes: Bytes in the file, including page headers.
         uncompressed_bytes: The same before compression.
     """
 
@@ -222,14 +226,14 @@ class ColumnResult:
 
 @dataclass(frozen=True)
 class StageSeconds:
-    """The seconds that a file took, by stage. Those of several threads are added up.
+    """The seconds spent on a file in each stage, summed over threads.
 
     Args:
         encode: Encoding values.
-        compress: Compressing pages, also where that is only tried.
-        write: Writing to the destination, uploads included, and to the temporary file of pages.
-        wait: From the opening of the file on, the time between calls: rows were not there yet, or were those
-            of other files of a dataset.
+        compress: Compressing pages, including trial compression.
+        write: Writing to the destination, including uploads, and to the temporary file of spilled pages.
+        wait: Time between calls since the file was opened: rows had not arrived yet, or went to other files
+            of a dataset.
     """
 
     encode: float
@@ -244,23 +248,23 @@ _NAMED_COLUMNS = 5
 
 @dataclass(frozen=True, repr=False)
 class WriteResult:
-    """A finished file. In a notebook it is a table of its columns, the largest first.
+    """The result of a finished file. A notebook shows it as a table of columns, the largest first.
 
     Args:
         rows: Rows in the file.
         bytes: Bytes of the file.
         row_groups: Row groups in the file.
         columns: One entry for each leaf column, in file order.
-        peak_tracked_bytes: The most memory the writer held at once, by its own account: encoders,
-            compressors, finished pages, metadata and rows that wait for a full unit. The caller's batches
-            are not in it. Without `memory_limit`, a compressor counts with the buffers that it kept from
-            larger pages of an earlier writer.
+        peak_tracked_bytes: Peak of the memory that the writer held by its own count: encoders, compressors,
+            finished pages, metadata, and rows that wait for a full unit. It does not include the caller's
+            batches. Without `memory_limit`, a compressor's count includes buffers that it kept from larger
+            pages of an earlier writer.
         spilled_bytes: Bytes of finished pages that waited in a temporary file for the end of their row group.
-        seconds: The time that it took, by stage. It is not compared.
-        path: The path or URL that the file was written to, as it was given; None for a file object. Results
-            of equal files are equal wherever those are.
-        footer: The footer as it is in the file: its ``FileMetaData`` in Thrift, the length of that and the
-            magic. Empty for an encrypted file.
+        seconds: The time spent in each stage. Equality ignores it.
+        path: The path or URL of the file, as it was passed; None for a file object. Equality ignores it, so
+            results of equal files are equal.
+        footer: The footer's bytes in the file: ``FileMetaData`` in Thrift, its length and the magic number.
+            Empty for an encrypted file.
     """
 
     rows: int
@@ -275,7 +279,7 @@ class WriteResult:
 
     @cached_property
     def metadata(self) -> FileMetaData:
-        """The footer as pyarrow has it, which `pyarrow.parquet.write_metadata` collects.
+        """The footer as a pyarrow object, which `pyarrow.parquet.write_metadata` can collect.
 
         Raises:
             MissingExtraError: pyarrow is not installed.
@@ -299,39 +303,39 @@ class WriteResult:
 class ParquetWriter(WithBlock):
     """Writes record batches to one Parquet file, in bounded memory.
 
-    Used as a context manager, the file appears when the block ends well. When the block raises, what was at
-    the path before is still there. A regular file is written to a hidden sibling (whose name does not end in
-    ``.parquet``) and renamed; symbolic links are followed. An object of S3, Google Cloud Storage or Azure is
-    uploaded in parts while it is written, at most three of them in memory (8 MiB each, and more only from
-    39 GiB on), and appears when the upload is completed; a failure aborts the upload. On a `filesystem`
-    of pyarrow or fsspec a hidden sibling is moved, or the file is held back where that can be done. Pipes,
-    devices and file objects get bytes as they come: what was written stays written, and a file object is
-    not closed.
+    As a context manager, it makes the file appear when the block ends without an exception. If the block
+    raises, an old file at the path stays. A regular file is written to a hidden sibling (whose name does not
+    end in ``.parquet``) and renamed; symbolic links are followed. An object in S3, Google Cloud Storage or
+    Azure is uploaded in parts while it is written, with at most three parts in memory (8 MiB each; larger
+    only for files above 39 GiB), and appears when the upload is completed; a failure aborts the upload. On a
+    `filesystem` of pyarrow or fsspec, a hidden sibling is moved into place, or the file system defers the
+    file until a commit if it supports that. Pipes, devices and file objects receive bytes as they are
+    written: these stay written after a failure, and a file object is not closed.
 
-    The same rows, schema and options give the same bytes, however the rows were cut into batches. Threads may
-    share a writer: each batch is written as a whole, in the order in which they come.
+    The same rows, schema and options give the same bytes, however the rows are divided into batches. Threads
+    can share a writer: it writes each batch as a whole, in order of arrival.
 
     Args:
         destination: A path, a URL (``s3://``, ``gs://``, ``az://``, ``abfss://``, ``file://``), or an object
             with ``write(bytes)``.
-        schema: The schema of the file, from any object with ``__arrow_c_schema__``. Without it the first
-            batch gives it.
-        filesystem: A ``pyarrow.fs.FileSystem`` or an ``fsspec.AbstractFileSystem``; `destination` is a path
-            on it then.
-        storage_options: Settings of an object store for a URL, by the names that delta-rs and object_store
-            give them, in upper or lower case: ``AWS_REGION``, ``AWS_ACCESS_KEY_ID``, ``AWS_ENDPOINT_URL``,
-            ``timeout`` (of a request, 70 seconds), ``max_retries`` (5), ``retry_timeout`` (60 seconds) and
-            so on. What they leave out comes from the environment.
+        schema: The schema of the file, from any object with ``__arrow_c_schema__``; by default, that of the
+            first batch.
+        filesystem: A ``pyarrow.fs.FileSystem`` or an ``fsspec.AbstractFileSystem``; `destination` is then a
+            path on it.
+        storage_options: Settings of an object store for a URL, with the names that delta-rs and object_store
+            use, in upper or lower case: ``AWS_REGION``, ``AWS_ACCESS_KEY_ID``, ``AWS_ENDPOINT_URL``,
+            ``timeout`` (of a request, 70 seconds), ``max_retries`` (5), ``retry_timeout`` (60 seconds) and so
+            on. Other settings come from the environment.
         **options: The fields of `WriterOptions`.
 
     Raises:
-        OptionError: An option has a value that is not accepted, or contradicts the destination; or all files
-            of a `MemoryBudget` are open.
+        OptionError: An option has a value that is not accepted, or does not apply to the destination; or all
+            shares of a `MemoryBudget` are in use.
         SchemaError: The schema has a type that Parquet cannot hold.
         NotArrowError: ``schema`` is not an Arrow schema.
-        OSError: The destination cannot be written. An object store is first asked when a part is full or the
-            file complete: a bucket that is missing is `FileNotFoundError` then, credentials that it does not
-            accept `PermissionError`.
+        OSError: The destination cannot be written. The first request goes to an object store when a part is
+            full or the file is complete: a missing bucket then raises `FileNotFoundError`, and refused
+            credentials raise `PermissionError`.
 
     Example:
         >>> import pyarrow as pa, spillway
@@ -365,17 +369,17 @@ class ParquetWriter(WithBlock):
 
     @property
     def closed(self) -> bool:
-        """True if the writer takes no more batches."""
+        """True if the writer accepts no more batches."""
         return self._writer.closed
 
     @property
     def bytes_written(self) -> int:
-        """Bytes handed to the destination so far; pages of the open row group are not among them."""
+        """Bytes handed to the destination so far, not counting pages of the open row group."""
         return self._writer.bytes_written
 
     @property
     def result(self) -> WriteResult:
-        """The size and row groups of the file, once the writer is closed.
+        """The size and row groups of the file, available once the writer is closed.
 
         Raises:
             ClosedError: The writer was aborted, so there is no file.
@@ -388,18 +392,18 @@ class ParquetWriter(WithBlock):
     def write(self, data: ArrowStream | ArrowArray) -> None:
         """Write a table, a data frame, a record batch or a stream of them.
 
-        A batch fits when names, order and logical types agree with the writer's schema: string, large string,
-        string view and dictionary forms of one type are equal, and metadata is ignored. A batch that does not
-        fit is refused and the writer can go on; batches of the same stream before it are written. When the
-        call returns, no buffer of the data is referenced any more, unless ``hold_batches`` is set.
+        A batch fits if its names, their order and its logical types match the writer's schema: string, large
+        string, string view and dictionary forms of one type are equal, and metadata is ignored. A batch that
+        does not fit is refused, and the writer can continue; earlier batches of the same stream are written.
+        After the call returns, the writer holds no reference to the data, unless ``hold_batches`` is set.
 
         Args:
             data: Anything with ``__arrow_c_stream__`` (preferred) or ``__arrow_c_array__``.
 
         Raises:
             SchemaError: A batch does not fit, or has a null in a field that is not nullable.
-            SpillwayError: The producer failed, or a batch breaks the rules of the Arrow format. The file is
-                discarded if that was found in text of which rows were already taken.
+            SpillwayError: The producer failed, or a batch violates the Arrow format. If this is found in text
+                some of whose rows were already taken, the file is discarded.
             NotArrowError: ``data`` has no Arrow interface.
             ClosedError: The writer is closed, was aborted or failed before.
             OSError: The destination refused; the file is discarded.
@@ -419,30 +423,31 @@ class ParquetWriter(WithBlock):
     ) -> int:
         """Write dicts, one for each row.
 
-        A missing key is null. Integers, floats, decimals and text must fit the column without loss: floats
-        take integers that are exact, and the nearest float of other numbers. No key of a map comes twice.
-        Timestamps are datetimes (with ``tzinfo`` where the column has a zone, and only there), RFC 3339 text
-        or integers in the column's unit; what is finer than the unit is rounded down. Structs are dicts, maps
-        are dicts or pairs, lists are lists, tuples or arrays. pandas' ``NaT`` and ``NA`` are null.
+        A missing key is null. Integers, floats, decimals and text must fit the column without loss: float
+        columns accept integers that they represent exactly, and other numbers as the nearest float. Maps have
+        no duplicate keys. Timestamps are datetimes (with ``tzinfo`` if and only if the column has a zone),
+        RFC 3339 text or integers in the column's unit; finer fractions are rounded down. Structs are dicts,
+        maps are dicts or pairs, lists are lists, tuples or arrays. pandas' ``NaT`` and ``NA`` are null.
 
-        Without a schema, one is inferred from up to 1,000 rows of the first call: integers and floats become
-        ``float64``, all else must agree, and a field that was always null becomes text. A schema with a name
-        twice takes no rows, which give their values by name.
+        Without a schema, one is inferred from up to 1,000 rows of the first call: integers and floats
+        together become ``float64``, other types must agree, and a field that is always null becomes text. A
+        schema with duplicate names accepts no rows, because rows give values by name.
 
         Args:
             rows: A list, or any iterable, of dicts.
-            on_error: ``"raise"`` raises for the first bad row. Of a list or a tuple no row is kept then, so
-                they are held, as Arrow columns, until the last is good; other iterables are written as they
-                come, and the rows before the bad one are kept. ``"skip"`` leaves bad rows out and keeps the
-                good ones; a callable does the same and is called with a `RowError` for each bad row.
-            extra: ``"ignore"`` passes over keys that the schema does not have; ``"error"`` makes the row bad.
+            on_error: ``"raise"`` raises for the first bad row. If `rows` is a list or a tuple, none of them
+                is written in that case, so they are held as Arrow columns until the last one has been
+                checked; other iterables are written as they arrive, and the rows before the bad one are kept.
+                ``"skip"`` leaves bad rows out; a callable also leaves them out, and gets a `RowError` for
+                each.
+            extra: ``"ignore"`` ignores keys that the schema lacks; ``"error"`` treats the row as bad.
 
         Returns:
             The number of rows written.
 
         Raises:
             RowError: A row is bad and ``on_error`` is ``"raise"``.
-            SchemaError: No schema holds the first rows, or Parquet cannot hold it.
+            SchemaError: No schema fits the first rows, or Parquet cannot hold it.
             OptionError: ``on_error`` or ``extra`` is not accepted.
             ClosedError: The writer is closed, was aborted or failed before.
             OSError: The destination refused; the file is discarded.
@@ -466,14 +471,14 @@ class ParquetWriter(WithBlock):
     ) -> int:
         r"""Write JSON objects, one on each line, parsed without the GIL.
 
-        A chunk may end inside a line: the rest comes with the next chunk, or `close` takes the line as it is,
-        and does with a bad one what `on_error` of its call says. A file object is read to its end, which ends
-        its last line. JSON is strict: no NaN, no comments, no key of the schema twice. Values convert as in
-        `write_rows`; without a schema, text is text even where it looks like a date.
+        A chunk may end inside a line: the next chunk continues the line, or `close` ends it and handles a bad
+        line according to `on_error` of its call. A file object is read to its end, which also ends its last
+        line. JSON is parsed strictly: no NaN, no comments, no duplicate keys of the schema. Values convert as
+        in `write_rows`; without a schema, text stays text even if it looks like a date.
 
         Args:
             source: UTF-8 bytes, or a file object opened for reading bytes.
-            on_error: As in `write_rows`: bytes as a list, of which no row is kept, a file as other iterables.
+            on_error: As in `write_rows`: bytes count as a list, and a file counts as another iterable.
             extra: As in `write_rows`.
 
         Returns:
@@ -500,10 +505,10 @@ class ParquetWriter(WithBlock):
         """Add key-value metadata to the file, at any time before it is closed.
 
         Args:
-            metadata: Keys and values; they go over those of the option ``metadata`` and of earlier calls.
+            metadata: Keys and values; they override those of the option ``metadata`` and of earlier calls.
 
         Raises:
-            OptionError: A key is one that the writer sets itself.
+            OptionError: The writer sets one of the keys itself.
             ClosedError: As `write`.
 
         Example:
@@ -515,7 +520,7 @@ class ParquetWriter(WithBlock):
         self._writer.add_metadata(metadata)
 
     def flush(self) -> None:
-        """Close the row group, however few rows it has.
+        """End the row group, however few rows it has.
 
         Raises:
             ClosedError: As `write`.
@@ -524,11 +529,11 @@ class ParquetWriter(WithBlock):
         self._writer.flush()
 
     def close(self) -> None:
-        """Write what is left and the footer, and make the file appear. Closing again does nothing.
+        """Write the remaining rows and the footer, and make the file appear. Closing again does nothing.
 
         Raises:
-            RowError: The last line of NDJSON had no end and is bad, where its call was to raise; it is
-                dropped, the writer stays open.
+            RowError: The last line of NDJSON had no line break and is bad, and its call had
+                ``on_error="raise"``. The line is dropped, and the writer stays open.
             SchemaError: There was neither a schema nor a batch.
             ClosedError: The writer was aborted or failed before.
             OSError: As `write`.
@@ -536,7 +541,7 @@ class ParquetWriter(WithBlock):
         self._writer.close()
 
     def abort(self) -> None:
-        """Give the file up: what was at the path before stays. A closed writer stays closed."""
+        """Discard the file: an old file at the path stays. A closed writer stays closed."""
         self._aborted = True
         self._writer.abort()
 
@@ -557,10 +562,10 @@ def write_parquet(
     """Write all of `data` to one Parquet file; see `ParquetWriter`.
 
     Args:
-        data: Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``. Or a lazy frame of polars, a
-            dataset or scanner of pyarrow, or an iterable of batches, which are written as they come. Or an
-            iterable of dicts, one for each row, as `ParquetWriter.write_rows` takes them. Or a dict of
-            columns, each an Arrow array or a sequence of values, which pyarrow makes arrays of.
+        data: Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``. Or a polars LazyFrame, a pyarrow
+            dataset or scanner, or an iterable of batches; batches are written as they arrive. Or an iterable
+            of dicts, one for each row, as in `ParquetWriter.write_rows`. Or a dict of columns, each an Arrow
+            array or a sequence of values, which pyarrow converts to arrays.
         destination: A path, a URL, or an object with ``write(bytes)``.
         schema: The schema of the file; without it, that of `data`.
         filesystem: As `ParquetWriter`.
@@ -568,7 +573,7 @@ def write_parquet(
         **options: The fields of `WriterOptions`.
 
     Returns:
-        What was written.
+        The result, with the size and columns of the file.
 
     Raises:
         SpillwayError: As `ParquetWriter` and its methods.
@@ -595,7 +600,7 @@ def _result(writer: _native.Writer, path: str | None) -> WriteResult:
     if found is None:
         if writer.closed:
             raise ClosedError("the writer was aborted or failed, so there is no result")
-        raise ValueError("the writer is still open: its result is there after close()")
+        raise ValueError("the writer is still open: its result is available after close()")
     return _write_result(found, path)
 
 

@@ -213,7 +213,7 @@ def test_the_gate_is_an_exit_status(make, gate, status):
     [
         (["--gate", "5"], "give a percentage"),
         (["--metric", "joules"], "choose from speed, memory, size, cpu"),
-        ([], "--backend OLD,NEW out of mine, peer"),
+        ([], "--backend OLD,NEW from mine, peer"),
         (["--backend", "mine,other"], "no backend 'other': it has mine and peer"),
     ],
 )

@@ -126,7 +126,7 @@ def test_a_report_lists_hosts_with_their_samples_and_proofs(on_hosts: RunSummary
     assert "- On the driver of a cluster, whose hosts took the samples: " in report
     assert "- host-2: Another, " in report
     took = "2 samples in 1 block by 1 executor; limit of 1,000 MB (cgroup-v1) proved"
-    assert report.count(f"{took}, a canary was killed at 1.00 of it") == 2
+    assert report.count(f"{took}, a test process was killed at 1.00 of it") == 2
 
 
 def test_noise_and_differences_are_told_by_host(on_hosts: RunSummary) -> None:

@@ -76,9 +76,9 @@ def test_the_template_writes_the_rows_as_it_is_asked_and_says_what_it_took(progr
     ("text", "words"),
     [
         ("import sys; sys.stdin.read(1); sys.exit('no such codec')", "status 1: no such codec"),
-        ("import sys; sys.stdin.buffer.read(); print('done')", "no JSON line of figures, but 'done"),
+        ("import sys; sys.stdin.buffer.read(); print('done')", "a JSON line of figures, but printed 'done"),
         ("import sys; sys.stdin.buffer.read(); print('{\"rows\": 1000}')", "lacks version, seconds"),
-        ("import os; os._exit(3)", "status 3: it said nothing"),
+        ("import os; os._exit(3)", "status 3: it printed nothing"),
     ],
     ids=["refuses", "no JSON", "too few figures", "dies at once"],
 )
@@ -119,7 +119,7 @@ FIGURES = {
 )
 def test_figures_that_are_no_such_number_are_told(key, value, least):
     printed = json.dumps({**FIGURES, key: value})
-    with pytest.raises(SpillwayError, match=f"mine says '{key}': .*; it has to print a number {least}"):
+    with pytest.raises(SpillwayError, match=f"mine says '{key}': .*; it must print a number {least}"):
         _figures("mine", printed, 1000)
 
 
@@ -130,7 +130,7 @@ def test_of_figures_of_its_own_only_numbers_are_kept():
 
 @pytest.mark.parametrize("printed", ["[]", "7", '"rows"'])
 def test_json_that_is_no_line_of_figures_is_told(printed):
-    with pytest.raises(SpillwayError, match="printed no JSON line of figures"):
+    with pytest.raises(SpillwayError, match="should have printed a JSON line of figures"):
         _figures("mine", printed, 1000)
 
 

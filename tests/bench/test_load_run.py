@@ -170,5 +170,5 @@ def test_a_run_of_another_command_is_not_compared(read):
 
 
 def test_a_folder_without_runs_is_an_error(tmp_path):
-    with pytest.raises(OptionError, match=r"no folder of runs: give the folder .* samples.jsonl"):
+    with pytest.raises(OptionError, match=r"nor a folder of runs: give the folder .* samples.jsonl"):
         spillway.load_run(tmp_path)

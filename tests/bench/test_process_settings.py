@@ -107,7 +107,7 @@ def can_have_quotas():
 
 def test_a_quota_is_in_the_group_of_the_process():
     if not can_have_quotas():
-        with pytest.raises(OptionError, match="lets no quota"), with_quota(*_unlimited(1.5)):
+        with pytest.raises(OptionError, match="does not allow quotas"), with_quota(*_unlimited(1.5)):
             pass
         return
     with limits_of(cell("spillway", threads=2, arm="quota-150"), Unlimited()) as limit:
@@ -179,7 +179,7 @@ def test_a_quota_is_measured_only_where_the_cores_could_take_more():
         (("gc-off",), "choose from: default, gc-aggressive"),
         (("quota-0",), "as in quota-150"),
         (("quota-100",), "a quota below 100"),
-        ((), "names nothing"),
+        ((), "is empty"),
     ],
 )
 def test_a_process_setting_that_cannot_be_says_what_can(arms, words):

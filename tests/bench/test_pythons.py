@@ -185,7 +185,7 @@ runpy.run_path(sys.argv[1], run_name="__main__")
     ("script", "words"),
     [
         (f"exec {sys.executable} -c '{OLD}' \"$@\"", "3.11 or later is needed"),
-        ("echo no Python", "is no Python that answers"),
+        ("echo no Python", "is not a working Python interpreter"),
     ],
 )
 def test_an_interpreter_that_cannot_measure_is_refused(tmp_path, script, words):

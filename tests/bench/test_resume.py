@@ -104,7 +104,7 @@ def test_a_folder_that_is_no_run_says_what_to_give(tmp_path):
 def test_samples_are_taken_again_of_a_run_that_is_named():
     result = spillway("bench", "--retake", "--memory", "none")
     assert result.exit_code == 2
-    assert "--retake: name the run by --resume" in result.output
+    assert "--retake: name the run with --resume" in result.output
 
 
 # However busy the machine is, it is killed while its third sample is taken.
@@ -204,7 +204,7 @@ def test_a_killed_run_is_reported_as_it_is(begun):
     ("arguments", "words"),
     [
         (["--rows", "2000"], "leave out --rows"),
-        (["--input", "my.parquet"], "measures no files of yours"),
+        (["--input", "my.parquet"], "does not measure your own files"),
         (["--samples", "4", "--memory", "1GB"], "leave out --memory, --samples"),
     ],
 )

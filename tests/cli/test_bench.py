@@ -228,7 +228,7 @@ def test_a_pipe_gets_a_line_for_each_stage_and_block(run):
     output = run[1]
     for line in (
         "preparing the input: 10,000 rows",
-        "proving the limit of 512 MB",
+        "testing the limit of 512 MB",
         "taking 12 samples in 2 blocks",
         "probing GIL and garbage collector: 16 writes",
         "tracing allocations: 4 writes",
@@ -278,7 +278,7 @@ def test_a_users_own_file_is_measured(runs, tmp_path):
     assert result.exit_code == 0, result.output
     assert "5,000 rows" in result.output
     assert "At 5,000 rows duckdb alone was measured" in result.output
-    assert "To write as" not in result.output
+    assert "To write like" not in result.output
 
 
 def test_a_broken_peer_says_why_and_does_not_fail_the_run(runs, tmp_path):
@@ -368,7 +368,7 @@ def test_datasets_codecs_and_cores_are_cells_of_one_run(runs):
         (["--out", "/proc/version/runs"], "choose a folder that can be written"),
         (["--input", "absent.parquet"], "absent.parquet: no such file"),
         (["--input", "s3://bucket/rows.parquet"], "s3://bucket/rows.parquet is a URL"),
-        (["--delimiter", ";"], "which is not given"),
+        (["--delimiter", ";"], "which is missing"),
         (["--rows", "all"], "--rows all is for --input"),
         (
             ["--memory", "12"],

@@ -25,7 +25,7 @@ def test_doctor_proves_memory_and_limits(request):
     assert planted
     assert abs(float(planted[1]) - 200) < 2
     assert re.search(
-        r"memory limit by rlimit-data: a canary under 256 MiB was refused at (0\.9\d|1\.0\d)", text
+        r"memory limit by rlimit-data: a test process under 256 MiB was refused at (0\.9\d|1\.0\d)", text
     )
     for backend in ("spillway", "polars", "duckdb", "arro3"):
         assert f"backend {backend}" in text

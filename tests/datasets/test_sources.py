@@ -388,7 +388,9 @@ def test_a_folder_of_several_formats_is_refused_with_their_counts(
 ) -> None:
     parts_of(tmp_path / "mixed", [ROWS, ROWS])
     parts_of(tmp_path / "mixed", [ROWS], ".csv")
-    with pytest.raises(OptionError, match="1 of CSV and 2 of Parquet: name those of one with a quoted glob"):
+    with pytest.raises(
+        OptionError, match="1 of CSV and 2 of Parquet: name the files of one format with a quoted glob"
+    ):
         prepared(tmp_path / "mixed")
     assert prepared(f"{tmp_path}/mixed/*.csv").to_pylist() == ROWS
 

@@ -228,7 +228,7 @@ def test_a_cancellation_hides_no_version(table: spillway.delta.Table, begin: Beg
         task.cancel()
         with pytest.raises(asyncio.CancelledError) as raised:
             await task
-        assert raised.value.__notes__ == ["the commit was done before: it is in version 1"]
+        assert raised.value.__notes__ == ["the rows were already committed, in version 1"]
         return append
 
     assert asyncio.run(run()).version == 1

@@ -263,8 +263,8 @@ def refuses(table: spillway.delta.Table, clause: spillway.delta.MergeClause, mat
         ("source.n + 1 = 2", r"'\+' is not known"),
         ("length(source.text) > 1", "the function length is not known"),
         ("", "it ends too early"),
-        ("source.text = '\ud800'", "no text of Unicode"),
-        (5, "no condition: give one in SQL"),
+        ("source.text = '\ud800'", "not valid Unicode text"),
+        (5, "not a condition: give one in SQL"),
     ],
 )
 def test_a_text_that_is_no_condition_makes_no_clause(where: Any, match: str) -> None:

@@ -257,7 +257,7 @@ def test_nothing_is_computed_for_a_merge_that_is_refused_before(tmp_path: Path) 
 
     table = made(tmp_path / "t", ("a", 1, "x"))
     refused: Any = "update"
-    with pytest.raises(OptionError, match="no clause"):
+    with pytest.raises(OptionError, match="not a clause"):
         table.merge(Job(), "id", refused)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="row_group_rows"):
         table.merge(Job(), "id", row_group_rows=0)  # type: ignore[arg-type]
@@ -401,7 +401,7 @@ SOURCE = {name: pc.field(f"source.{name}") for name in ("part", "id", "txt")}
 @pytest.mark.parametrize(
     ("clauses", "error", "match"),
     [
-        (["update"], OptionError, "'update', which is no clause"),
+        (["update"], OptionError, "'update', which is not a clause"),
         ([when_matched_update(["texts"])], OptionError, "texts.*does not have"),
         ([when_matched_update({"texts": "y"})], SchemaError, 'no column "texts"'),
         ([when_matched_update({"texts": SOURCE["id"]})], SchemaError, 'no column "texts"'),
@@ -410,7 +410,7 @@ SOURCE = {name: pc.field(f"source.{name}") for name in ("part", "id", "txt")}
         ([when_matched_update({"id": SOURCE["part"]})], OptionError, "'id'.*a"),
         ([when_matched_update({"id": pc.field("id")})], OptionError, "did you mean target.id or source.id"),
         ([when_matched_delete(where=SOURCE["txt"] == "x")], OptionError, "mean source.text"),
-        ([when_matched_delete(where=SOURCE["id"])], OptionError, "int64 and no condition"),
+        ([when_matched_delete(where=SOURCE["id"])], OptionError, "int64 and not a condition"),
         ([when_not_matched_insert({"id": 1})], SchemaError, "partitioned by"),
         ([when_not_matched_insert(where=pc.field("target.id") > 0)], OptionError, r"names target\.id"),
         ([when_not_matched_by_source_delete(where=SOURCE["id"] > 0)], OptionError, r"names source\.id"),
@@ -444,7 +444,7 @@ def refuses(table: spillway.delta.Table, *merge: Any) -> None:
         (lambda: when_matched_update({}), "sets no column"),
         (lambda: when_not_matched_insert([]), "sets no column"),
         (lambda: when_not_matched_by_source_update(["text"]), "no source row"),  # type: ignore[arg-type]
-        (lambda: when_matched_delete(where=True), "no condition"),  # type: ignore[arg-type]
+        (lambda: when_matched_delete(where=True), "not a condition"),  # type: ignore[arg-type]
     ],
 )
 def test_clauses_that_make_no_sense_are_refused(make: Callable[[], object], match: str) -> None:

@@ -248,7 +248,7 @@ def test_a_where_that_is_no_list_of_conditions_is_refused(tmp_path: Path, where:
         spillway.delta.write(tmp_path / "t", data, mode="overwrite", where=where)
     with pytest.raises(OptionError, match=accepted):
         spillway.delta.open(tmp_path / "t").commit(read=spillway.delta.ReadSet(where=where))
-    with pytest.raises(OptionError, match=r'"in" goes with a list'):
+    with pytest.raises(OptionError, match=r'"in" needs a list'):
         spillway.delta.write(tmp_path / "t", data, mode="overwrite", where=[("service", "in", "z")])
     accepted_form = [("service", "=", "z")]
     assert spillway.delta.write(tmp_path / "t", data, mode="overwrite", where=accepted_form) == 2

@@ -525,7 +525,7 @@ def test_an_error_is_no_longer_than_it_has_to_be(shared: spillway.delta.Table, w
 
 
 def test_half_a_character_is_no_text(shared: spillway.delta.Table) -> None:
-    with pytest.raises(OptionError, match="no text of Unicode") as refused:
+    with pytest.raises(OptionError, match="not valid Unicode text") as refused:
         shared.scan(where="part = '\ud800'")
     assert refused.value.option == "where"
 

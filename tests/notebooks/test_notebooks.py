@@ -167,7 +167,7 @@ def test_a_run_with_little_in_it_is_shown(notebooks, tmp_path, speeds):
 
 
 def test_where_there_is_no_run_the_folder_is_named(notebooks, tmp_path):
-    with pytest.raises(OptionError, match=f"{tmp_path}: no run, and no folder of runs"):
+    with pytest.raises(OptionError, match=f"{tmp_path}: neither a run nor a folder of runs"):
         said_of(notebooks, tmp_path)
 
 

@@ -162,7 +162,7 @@ def test_ctrl_c_leaves_neither_files_nor_a_version_when_it_says_so(tmp_path: Pat
         impatient.join()
         out, more = program.communicate(timeout=SECONDS)
     assert program.returncode == 130, err + more
-    for said_so in ("interrupted, its tasks are being cancelled", "Spark is being stopped"):
+    for said_so in ("interrupted; its tasks are being cancelled", "Spark is being stopped"):
         assert said_so in out
     assert "interrupted in the stage write: nothing was committed" in err
     assert "Traceback" not in err + more
@@ -193,7 +193,7 @@ def closed_port() -> int:
 def test_a_master_that_does_not_answer_is_one_clear_error(tmp_path: Path) -> None:
     master = f"spark://127.0.0.1:{closed_port()}"
     said = refused(tmp_path, "--rows", "10", "--to", "out", "--master", master)
-    assert said.startswith(f"spillway pipeline: --master {master}: no master answers there")
+    assert said.startswith(f"spillway pipeline: --master {master}: no master answers at this address")
     assert "run on this machine with --master 'local[*]'" in said
 
 
@@ -225,25 +225,25 @@ def test_another_pyspark_is_one_clear_error(tmp_path: Path) -> None:
         (["--rows", "10", "--to", "delta", "--mode", "error"], "--to delta exists"),
         (["--rows", "10", "--to", "file"], "--to file is a file: name a folder"),
         (["--rows", "10", "--to", "delta", "--table", "parquet", "--mode", "append"], "is a Delta table"),
-        (["--to", "out"], "--rows is needed: the dataset logs has no end"),
+        (["--to", "out"], "--rows is needed: the dataset logs is unlimited"),
         (["--rows", "0", "--to", "out"], "give a whole number from 1 up"),
         (["--rows", "10", "--to", "out", "--dataset", "log"], "--dataset log: choose from logs, logs-nested"),
         (["--rows", "10", "--to", "out", "--mode", "replace"], "choose from error, append, overwrite"),
         (["--rows", "10", "--to", "out", "--codec", "zip"], "zip"),
-        (["--rows", "10", "--to", "out", "--master", "here"], "is no address of a master"),
+        (["--rows", "10", "--to", "out", "--master", "here"], "is not the address of a master"),
         (["--rows", "10", "--to", "out", "--pack"], "--pack is for executors elsewhere"),
         (
             ["--rows", "10", "--to", "out", "--pack", "--master", "yarn", "--dataset", "lineitem"],
-            "--pack holds no program that makes lineitem",
+            "--pack does not include the program that generates lineitem",
         ),
         (["--rows", "10", "--to", "out", "--conf", "secret"], "--conf takes NAME=VALUE"),
         (["--to", "out", "--input", "absent.csv"], "absent.csv: no such file or folder"),
-        (["--to", "out", "--input", "rows.arrow"], "is of no known format: give Parquet, CSV or NDJSON"),
-        (["--to", "out", "--input", "rows.csv", "--check", "id"], "is no check: write not_null(id)"),
+        (["--to", "out", "--input", "rows.arrow"], "has no known format: give Parquet, CSV or NDJSON"),
+        (["--to", "out", "--input", "rows.csv", "--check", "id"], "is not a check: write not_null(id)"),
         (["--to", "out", "--input", "rows.csv", "--transform", "absent:f"], "No module named 'absent'"),
         (["--to", "out", "--input", "rows.csv", "--bad-rows", "skip"], "choose one of 'fail', 'drop'"),
         (["--to", "out", "--rows", "10", "--check", "not_null(id)"], "are for --input"),
-        (["--to", "out", "--input", "rows.csv", "--rows", "10"], "of --input all rows are written"),
+        (["--to", "out", "--input", "rows.csv", "--rows", "10"], "with --input, all rows are written"),
     ],
     ids=lambda each: " ".join(each[2:]) if isinstance(each, list) else None,
 )

@@ -50,7 +50,7 @@ def test_a_local_master_has_cores_and_a_cluster_says_none() -> None:
 
 @pytest.mark.parametrize("master", ["", "localhost", "local[]", "local[x]", "spark://", "http://h:1"])
 def test_what_is_no_master_is_refused(master: str) -> None:
-    with pytest.raises(OptionError, match="is no address of a master: write local"):
+    with pytest.raises(OptionError, match="is not the address of a master: write local"):
         cores_of(master)
 
 

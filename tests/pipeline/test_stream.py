@@ -174,6 +174,6 @@ def test_what_cannot_be_a_stream_is_refused(spark: SparkSession, tmp_path: Path)
         with pytest.raises(OptionError):
             flow.run(spark, **given)
     batch = Pipeline(source=spark.range(1), sink=Sink(str(flow.to)), checkpoint_location=str(tmp_path / "c"))
-    with pytest.raises(OptionError, match="is for a stream"):
+    with pytest.raises(OptionError, match="needs a stream"):
         batch.run(spark)
     assert sorted(each.name for each in tmp_path.iterdir()) == ["in"]

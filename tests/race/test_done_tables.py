@@ -83,7 +83,7 @@ def test_ctrl_c_says_what_is_left_behind(
     monkeypatch.setattr(shutil, "rmtree", interrupted)
     done.remove()
     assert sorted(each.name for each in tmp_path.iterdir()) == ["a", "b"]
-    assert f"interrupted: 2 tables left behind in {tmp_path}" in said.getvalue().replace("\n", "")
+    assert f"interrupted: 2 tables left in {tmp_path}" in said.getvalue().replace("\n", "")
 
 
 def test_the_time_of_creating_a_file_is_measured_and_nothing_is_left(tmp_path: Path) -> None:

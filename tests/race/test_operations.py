@@ -309,9 +309,12 @@ def test_half_of_the_writers_of_each_process_delete(processes: int) -> None:
             "--committers spillway: for appends only; with --work delete choose from row-level, file-level",
         ),
         (["--work", "mixed", "--committers", "delta-rs-retry"], "for appends only; with --work mixed"),
-        (["--work", "delete", "--workloads", "merge"], "--workloads goes with --work append: leave it out"),
-        (["--work", "delete", "--partitions", "own"], "--partitions goes with --work append: leave it out"),
-        (["--work", "delete", "--targets"], "--targets have works of their own: leave --work delete out"),
+        (["--work", "delete", "--workloads", "merge"], "--workloads needs --work append: leave it out"),
+        (["--work", "delete", "--partitions", "own"], "--partitions needs --work append: leave it out"),
+        (
+            ["--work", "delete", "--targets"],
+            "--targets chooses the kinds of work itself: leave --work delete out",
+        ),
         (["--work", "delete", "--writers", "1000", "--rows", "101"], "may be 100 at most"),
         (
             ["--work", "delete", "--writers", "10", "--rows", "5000", "--appends", "3"],
@@ -337,5 +340,5 @@ def test_what_does_not_go_together_says_what_does(out: Path, arguments: list[str
 def test_help_teaches_deletes() -> None:
     text = " ".join(re.sub(r"[│\s]+", " ", invoke(Path("unused"), "--help").output).split())
     assert "--work delete --writers 100 --rows 500 --committers row-level,file-level" in text
-    for word in ("mixed", "optimize", "--table-rows", "row-level", "partition-level", "not tried again"):
+    for word in ("mixed", "optimize", "--table-rows", "row-level", "partition-level", "not retried"):
         assert word in text

@@ -199,7 +199,7 @@ def test_files_of_two_formats_are_refused(tmp_path: Path) -> None:
 def test_a_pipe_is_read_alone(tmp_path: Path) -> None:
     (tmp_path / "1.csv").write_text("a\n1\n")
     said = refused("-", tmp_path / "1.csv", tmp_path / "out.parquet", stdin=b"a\n1\n")
-    assert "- is a pipe, and read alone" in said
+    assert "- is a pipe, which must be the only input" in said
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_a_pipe_is_read_alone(tmp_path: Path) -> None:
     [
         (b"", "standard input is empty"),
         (bytes(600), "not text"),
-        ("a,b\n1,2\n".encode("utf-16"), "say --encoding utf-16"),
+        ("a,b\n1,2\n".encode("utf-16"), "pass --encoding utf-16"),
         (b'[{"a": 1}]', "holds a JSON array"),
         (b"PARE" + bytes(20), "encrypted Parquet"),
         (b"\n \n", "standard input"),
@@ -301,8 +301,8 @@ def test_types_of_text_come_from_a_file(tmp_path: Path, form: str) -> None:
     [
         ("no json", "give a Parquet or Arrow file, or JSON"),
         ("[]", "lists no columns"),
-        ('{"a": "int65"}', 'column a has "int65", which is no type'),
-        ('{"a": {"b": ["no"]}}', 'column a.b has "no", which is no type'),
+        ('{"a": "int65"}', 'column a has "int65", which is not a type'),
+        ('{"a": {"b": ["no"]}}', 'column a.b has "no", which is not a type'),
     ],
 )
 def test_a_file_without_a_schema_is_refused(tmp_path: Path, text: str, reason: str) -> None:

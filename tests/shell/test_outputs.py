@@ -38,7 +38,7 @@ def delta_rows(place: Path) -> list[dict[str, object]]:
 
 def test_a_file_that_is_there_is_replaced_on_request_alone(rows: Path, out: Path) -> None:
     (out / "out.parquet").write_bytes(b"old")
-    assert f"{out / 'out.parquet'} is there already: say --mode overwrite" in refused(
+    assert f"{out / 'out.parquet'} already exists: pass --mode overwrite" in refused(
         rows, out / "out.parquet"
     )
     assert (out / "out.parquet").read_bytes() == b"old"
@@ -47,7 +47,7 @@ def test_a_file_that_is_there_is_replaced_on_request_alone(rows: Path, out: Path
 
 def test_a_folder_with_files_is_replaced_on_request_alone(rows: Path, out: Path) -> None:
     (out / "part-00000.parquet").write_bytes(b"old")
-    assert "is not empty: say --mode append" in refused(rows, out, "--partition-by", "name")
+    assert "is not empty: pass --mode append" in refused(rows, out, "--partition-by", "name")
     assert names(out) == {"part-00000.parquet"}
     assert run(rows, out, "--partition-by", "name", "--mode", "overwrite").exit_code == 0
     assert pq.read_table(out).num_rows == len(ROWS)
@@ -61,7 +61,7 @@ def test_rows_are_added_or_refused_as_the_mode_says(rows: Path, out: Path, optio
     # Nothing is there yet.
     assert run(rows, out / "to", *options, "--mode", "error").exit_code == 0
     assert found() == len(ROWS)
-    assert "say --mode" in refused(rows, out / "to", *options, "--mode", "error")
+    assert "pass --mode" in refused(rows, out / "to", *options, "--mode", "error")
     assert found() == len(ROWS)
     assert run(rows, out / "to", *options, "--mode", "append").exit_code == 0
     assert found() == 2 * len(ROWS)
@@ -70,24 +70,24 @@ def test_rows_are_added_or_refused_as_the_mode_says(rows: Path, out: Path, optio
 def test_a_file_takes_no_more_rows(rows: Path, out: Path) -> None:
     (out / "out.parquet").write_bytes(encoded("parquet"))
     assert "not to a Parquet file" in refused(rows, out / "out.parquet", "--mode", "append")
-    assert "is there already" in refused(rows, out / "out.parquet", "--mode", "error")
+    assert "already exists" in refused(rows, out / "out.parquet", "--mode", "error")
     assert (out / "out.parquet").read_bytes() == encoded("parquet")
 
 
 @pytest.mark.parametrize("options", [[], ["--mode", "overwrite"]])
 def test_what_is_read_is_not_written(rows: Path, options: list[str]) -> None:
-    assert "would be read and written" in refused(rows, rows, *options)
-    assert "would be read and written" in refused(rows, rows.parent, "--partition-by", "name", *options)
+    assert "is both an input and the output" in refused(rows, rows, *options)
+    assert "is both an input and the output" in refused(rows, rows.parent, "--partition-by", "name", *options)
     assert rows.read_bytes() == encoded("parquet")
     assert names(rows.parent) == {"rows.parquet"}
 
 
 def test_a_file_url_is_a_path(rows: Path, out: Path) -> None:
     (out / "out.parquet").write_bytes(b"old")
-    assert "is there already: say --mode overwrite" in refused(rows, f"file://{out}/out.parquet")
+    assert "already exists: pass --mode overwrite" in refused(rows, f"file://{out}/out.parquet")
     assert (out / "out.parquet").read_bytes() == b"old"
-    assert "would be read and written" in refused(rows, f"FILE://{rows}", "--mode", "overwrite")
-    assert "would be read and written" in refused(rows, f"file://localhost{rows.parent}", "--to-delta")
+    assert "is both an input and the output" in refused(rows, f"FILE://{rows}", "--mode", "overwrite")
+    assert "is both an input and the output" in refused(rows, f"file://localhost{rows.parent}", "--to-delta")
     assert rows.read_bytes() == encoded("parquet")
     assert run(rows, f"file://{out}/new.parquet").exit_code == 0
     assert pq.ParquetFile(out / "new.parquet").read().to_pylist() == ROWS
@@ -234,7 +234,7 @@ def test_options_reach_the_writer(rows: Path, out: Path) -> None:
         (["--sorting-columns", "id:up"], "NAME:ascending or NAME:descending"),
         (["--codec", "lzo"], 'compression="lzo" is not accepted'),
         (["--memory", "1MB"], "give at least 4MB"),
-        (["--memory", "much"], "no amount of memory"),
+        (["--memory", "much"], "not an amount of memory"),
         (["--on-error", "ignore"], "choose raise or skip"),
         (["--storage-option", "AWS_REGION=x"], "storage_options"),
     ],

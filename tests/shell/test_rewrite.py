@@ -59,7 +59,7 @@ def test_a_file_is_written_anew_in_its_place(old: Path) -> None:
     assert found.metadata.row_group(0).column(0).compression == "ZSTD"
     assert names(old.parent) == {"old.parquet"}
     assert f"{old}: " in result.stderr
-    assert "1 file written anew" in result.stderr
+    assert "1 file rewritten" in result.stderr
 
 
 COLUMNS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
@@ -179,9 +179,9 @@ def test_a_file_that_would_not_hold_the_same_stays(
     result = run("--rewrite", old)
     assert result.exit_code == 1, result.output
     said = " ".join(result.stderr.split())
-    assert f"{old} stays as it was: " in said
+    assert f"{old} is unchanged: " in said
     assert reason in said
-    assert "0 files written anew" in said
+    assert "0 files rewritten" in said
     assert old.read_bytes() == content
     assert names(old.parent) == {"old.parquet"}
 
@@ -195,7 +195,7 @@ def test_a_file_that_changes_meanwhile_stays_as_it_is_now(old: Path, monkeypatch
     content = old.read_bytes()
     result = run("--rewrite", old)
     assert result.exit_code == 1
-    assert "was changed while it was written anew" in " ".join(result.stderr.split())
+    assert "changed while it was being rewritten" in " ".join(result.stderr.split())
     assert old.read_bytes() == content
     assert names(old.parent) == {"old.parquet"}
 
@@ -216,7 +216,7 @@ def test_an_interrupt_leaves_the_file_as_it_was(old: Path, monkeypatch: pytest.M
     planted(monkeypatch, second)
     result = run("--rewrite", old.parent)
     assert result.exit_code == 130, result.output
-    assert "1 of 2 files are written anew, the others are as they were" in " ".join(result.stderr.split())
+    assert "1 of 2 files are rewritten, the others are unchanged" in " ".join(result.stderr.split())
     assert old.read_bytes() == content
     assert first.read_bytes() != content
     assert pq.ParquetFile(first).read().equals(PRICES)
@@ -230,8 +230,8 @@ def test_one_file_that_cannot_be_read_does_not_stop_the_others(old: Path) -> Non
     result = run("--rewrite", old.parent)
     assert result.exit_code == 1
     said = " ".join(result.stderr.split())
-    assert f"{old.parent / 'a.parquet'} stays as it was" in said
-    assert "2 files written anew" in said
+    assert f"{old.parent / 'a.parquet'} is unchanged" in said
+    assert "2 files rewritten" in said
     assert "1 file left" in said
     assert (old.parent / "a.parquet").read_bytes() == content[:-1000]
 
@@ -305,8 +305,8 @@ def test_a_folder_that_was_not_synced_does_not_deny_the_new_file(
     result = run("--rewrite", old)
     assert result.exit_code == 0, result.output
     said = " ".join(result.stderr.split())
-    assert "is written anew, and a crash of the machine may bring the old file back" in said
-    assert "stays as it was" not in said
+    assert "is rewritten, but a crash of the machine may bring the old file back" in said
+    assert "is unchanged" not in said
     assert old.read_bytes() != before
 
 
@@ -337,7 +337,7 @@ def test_files_of_tables_of_other_kinds_are_refused(old: Path, mark: str) -> Non
     (old.parent / "data").mkdir()
     file = old.rename(old.parent / "data" / "old.parquet")
     content = file.read_bytes()
-    assert "a table's, which states sizes of files" in refused("--rewrite", file)
+    assert "which records file sizes" in refused("--rewrite", file)
     assert file.read_bytes() == content
 
 
@@ -358,7 +358,7 @@ def test_links_of_a_table_to_a_file_elsewhere_are_refused(tmp_path: Path, old: P
 def test_other_formats_and_other_options_are_refused(tmp_path: Path, old: Path) -> None:
     (tmp_path / "rows.csv").write_text("a\n1\n")
     assert "--rewrite is for Parquet files" in refused("--rewrite", tmp_path / "rows.csv")
-    assert "--mode does not go with --rewrite" in refused("--rewrite", old, "--mode", "overwrite")
+    assert "--mode cannot be combined with --rewrite" in refused("--rewrite", old, "--mode", "overwrite")
 
 
 def test_what_is_left_of_a_file_is_said_in_bytes(old: Path) -> None:

@@ -225,12 +225,12 @@ def test_executors_without_the_wheel_are_one_clear_error(cluster: Cluster, place
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--on", "spark://127.0.0.1:1"], "--on spark://127.0.0.1:1: no master answers there"),
+        (["--on", "spark://127.0.0.1:1"], "--on spark://127.0.0.1:1: no master answers at this address"),
         (["--on", "local[2]"], "is this machine: leave --on out"),
-        (["--on", "127.0.0.1:7077"], "is no address of a master"),
-        (["--on", "spark://h:1", "--backend", "spark-delta"], "would start a Spark of its own"),
+        (["--on", "127.0.0.1:7077"], "is not the address of a master"),
+        (["--on", "spark://h:1", "--backend", "spark-delta"], "would start another Spark"),
         (["--on", "spark://h:1", "--least-memory", "2"], "leave it out, or measure without --on"),
-        (["--on", "spark://h:1", "--samples", "auto"], "takes them side by side: give a number"),
+        (["--on", "spark://h:1", "--samples", "auto"], "takes blocks in parallel: give a number"),
         (["--pack"], "name their cluster with --on"),
     ],
 )

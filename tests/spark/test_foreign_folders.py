@@ -122,12 +122,12 @@ def test_a_summary_is_not_outdated_by_an_append(tmp_path: Path) -> None:
     place(to, "_metadata")
     place(to, "day=1/part.parquet", 1)
     for folder in (to, to / "day=1"):
-        with pytest.raises(OptionError, match="lists the files that are there"):
+        with pytest.raises(OptionError, match="lists the existing files"):
             begun(folder)
     # A summary above is not replaced.
-    with pytest.raises(OptionError, match="lists the files that are there"):
+    with pytest.raises(OptionError, match="lists the existing files"):
         begun(to / "day=1", overwrite=True)
-    with pytest.raises(OptionError, match="lists the files that are there"):
+    with pytest.raises(OptionError, match="lists the existing files"):
         SpillwayStreamWriter(target(to))
 
 
@@ -323,7 +323,7 @@ def test_a_folder_of_others_on_s3_is_refused(store: Bucket) -> None:
             with pytest.raises(OptionError):
                 begun(f"s3://{store.name}/{folder}", overwrite=overwrite, **options)
     put("summary/_metadata")
-    with pytest.raises(OptionError, match="lists the files that are there"):
+    with pytest.raises(OptionError, match="lists the existing files"):
         begun(f"s3://{store.name}/summary", **options)
     put("hive/day=1/000000_0")
     with pytest.raises(OptionError, match="such as day=1/000000_0"):

@@ -197,7 +197,7 @@ def test_files_that_appear_while_a_job_ends_do_not_fail_it(
         patched.setattr(shutil, "rmtree", beside_an_attempt)
         job.commit(results) if end == "commit" else job.abort()
     assert (to / "_spillway_jobs").exists() == (times > 1)
-    assert any("has ended stay in" in message for message in caplog.messages) == (times > 1)
+    assert any("finished job were left in" in message for message in caplog.messages) == (times > 1)
     if end == "commit":
         assert ids(to) == [1]
     with pytest.raises(FileNotFoundError, match="the job has ended"):
@@ -702,9 +702,9 @@ def test_what_does_not_fit_is_refused_before_there_is_a_file(tmp_path: Path) -> 
     ("options", "message"),
     [
         ({"table": "iceberg"}, '"parquet" or "delta"'),
-        ({"app_id": "q", "app_version": 1}, "goes with a Delta table"),
+        ({"app_id": "q", "app_version": 1}, "needs a Delta table"),
         ({"table": "delta", "app_id": "q"}, "go together"),
-        ({"schema_mode": "merge"}, "goes with a Delta table"),
+        ({"schema_mode": "merge"}, "needs a Delta table"),
     ],
 )
 def test_arguments_that_contradict_each_other_are_refused(
@@ -869,7 +869,7 @@ def test_a_value_that_is_not_accepted_is_refused(options: dict[str, str], messag
 
 
 def test_a_path_is_asked_for() -> None:
-    with pytest.raises(OptionError, match="there is no path"):
+    with pytest.raises(OptionError, match="the path is missing"):
         parsed({"table": "delta"})
 
 

@@ -143,7 +143,7 @@ def test_the_path_of_the_driver_is_absolute_and_goes_on_with_its_own(
 
 
 def test_a_missing_folder_is_refused_before_anything_is_read(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"absent is no folder: create it"):
+    with pytest.raises(FileNotFoundError, match=r"absent is not a folder: create it"):
         pack(tmp_path / "absent" / "spillway.tar.gz")
 
 

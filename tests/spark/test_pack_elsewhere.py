@@ -122,7 +122,7 @@ def test_without_an_installer_it_is_said_what_is_needed(
     index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     only(monkeypatch)
-    with pytest.raises(SpillwayError, match="neither pip nor uv is there"):
+    with pytest.raises(SpillwayError, match="neither pip nor uv is installed"):
         pack(tmp_path / "arm.tar.gz", wheel=of_spillway(index), **ARM)
 
 

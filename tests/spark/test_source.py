@@ -191,7 +191,7 @@ def test_a_path_is_the_folder_that_spark_writes_to(
         ({"bloom_filter": '["nowhere"]'}, "nowhere"),
         ({"partition_by": "nowhere"}, "nowhere"),
         ({"table": "iceberg"}, "choose"),
-        ({"app_id": "a", "app_version": "1"}, "goes with a Delta table"),
+        ({"app_id": "a", "app_version": "1"}, "needs a Delta table"),
         ({"mergeSchema": "true"}, "mergeSchema is an option of Spark"),
     ],
 )
@@ -278,7 +278,7 @@ def test_names_that_differ_in_case_alone_are_for_case_sensitive_sessions(
 ) -> None:
     insensitive = spark.newSession()
     insensitive.conf.set("spark.sql.caseSensitive", "false")
-    with pytest.raises(Exception, match="differ in their case alone"):
+    with pytest.raises(Exception, match="differ only in case"):
         written(insensitive.range(3).selectExpr(*columns), tmp_path / "refused")
     assert not list((tmp_path / "refused").rglob("*.parquet"))
     written(spark.range(3).selectExpr(*columns), tmp_path / "to")

@@ -715,7 +715,7 @@ def test_memory_is_shared_by_the_files_that_are_open(bucket: Bucket) -> None:
         ("ftp://host/d", None, "choose s3://"),
         ("s3://bucket/d?versionId=1", None, "%3F"),
         ("s3://bucket/d", {"aws_reigon": "x"}, "aws_reigon"),
-        ("file://elsewhere/d", None, "no file of this machine"),
+        ("file://elsewhere/d", None, "not name a file on this machine"),
         ("a/path", {"AWS_REGION": "x"}, "only apply to object store URLs"),
     ],
 )

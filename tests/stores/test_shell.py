@@ -49,7 +49,7 @@ def test_an_object_that_is_there_is_replaced_where_that_is_said_alone(bucket: Bu
     command = command_for(bucket, "a%20b/rows.parquet")
     refused = CliRunner().invoke(app, command, input=LINES)
     assert refused.exit_code == 2, refused.output
-    assert "is there already: say --mode overwrite" in " ".join(refused.stderr.split())
+    assert "already exists: pass --mode overwrite" in " ".join(refused.stderr.split())
     assert bucket.read("a b/rows.parquet") == b"old"
     done = CliRunner().invoke(app, [*command, "--mode", "overwrite"], input=LINES)
     assert done.exit_code == 0, done.output
@@ -79,7 +79,7 @@ def test_partitions_go_below_a_url_and_are_replaced_where_that_is_said_alone(buc
     assert ids_of(bucket) == [row["id"] for row in ROWS]
     refused = CliRunner().invoke(app, command, input=LINES)
     assert refused.exit_code == 2, refused.output
-    assert f"{bucket.url('days')} is not empty: say --mode append" in " ".join(refused.stderr.split())
+    assert f"{bucket.url('days')} is not empty: pass --mode append" in " ".join(refused.stderr.split())
     assert bucket.keys() == keys
     cut = CliRunner().invoke(app, [*command, "--mode", "overwrite"], input=LINES[:-5])
     assert cut.exit_code == 2, cut.output

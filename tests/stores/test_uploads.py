@@ -194,8 +194,8 @@ def test_a_url_of_this_machine_is_a_path(tmp_path: Path) -> None:
         ("s3://bucket/folder/", None, "names no object"),
         ("s3://bucket/a?versionId=1", None, "%3F"),
         ("s3://bucket/a", {"aws_reigon": "x"}, "aws_reigon"),
-        ("file://elsewhere/a", None, "no file of this machine"),
-        ("a/path.parquet", {"AWS_REGION": "x"}, "go with a URL"),
+        ("file://elsewhere/a", None, "not name a file on this machine"),
+        ("a/path.parquet", {"AWS_REGION": "x"}, "need a URL"),
         ("az://container/a", {"max_retries": "many"}, "whole number"),
     ],
 )
@@ -207,7 +207,7 @@ def test_what_is_no_destination_is_an_option_error(
 
 
 def test_a_file_object_takes_no_storage_options() -> None:
-    with pytest.raises(spillway.OptionError, match="already is somewhere"):
+    with pytest.raises(spillway.OptionError, match="is a file object"):
         spillway.ParquetWriter(io.BytesIO(), storage_options={})
 
 

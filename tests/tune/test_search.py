@@ -155,7 +155,7 @@ def test_a_choice_that_the_library_refuses_is_left_out_of_a_column():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "give your rows by --input FILE"),
+        ([], "give either your rows with --input FILE"),
         (
             ["--dataset", "logs", "--for", "parquet-go"],
             "choose from pyarrow, polars, duckdb, arro3, spillway",

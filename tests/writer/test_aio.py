@@ -221,7 +221,7 @@ def test_a_writer_is_entered_once(place: Place) -> None:
         writer = place.open()
         async with writer:
             await writer.write(batch(1))  # type: ignore[attr-defined]
-        with pytest.raises(spillway.ClosedError, match="make another"):
+        with pytest.raises(spillway.ClosedError, match="create another"):
             async with writer:
                 pass
 
@@ -375,7 +375,7 @@ def test_a_task_that_is_cancelled_too_late_says_that_the_file_is_there() -> None
             await task
         return raised.value
 
-    assert "complete before, with 2 rows" in asyncio.run(run()).__notes__[0]
+    assert "already complete, with 2 rows" in asyncio.run(run()).__notes__[0]
     assert pq.read_table(pa.BufferReader(file.written)).num_rows == 2
 
 

@@ -316,9 +316,9 @@ def test_a_name_with_brackets_is_no_pattern(table: pa.Table) -> None:
 
 def test_what_contradicts_itself_is_refused(tmp_path: Path) -> None:
     local = pyarrow.fs.LocalFileSystem()
-    with pytest.raises(spillway.OptionError, match="already is somewhere"):
+    with pytest.raises(spillway.OptionError, match="is a file object"):
         spillway.ParquetWriter(io.BytesIO(), filesystem=local)
-    with pytest.raises(spillway.OptionError, match="when it is made"):
+    with pytest.raises(spillway.OptionError, match="when you create it"):
         spillway.ParquetWriter(str(tmp_path / "a"), filesystem=local, storage_options={})
     with pytest.raises(spillway.OptionError, match="names no file"):
         spillway.ParquetWriter(f"{tmp_path}/", filesystem=local)

@@ -1,8 +1,8 @@
 """The Parquet writers under test, one file each, behind one protocol.
 
-Each backend uses its library's public API alone and keeps its defaults, except codec, level, number of
-threads and rows per row group, which belong to the cell. Other packages add theirs by an entry point in the
-group ``spillway.backends``: a name that points to a `Backend` or to a class of them.
+Each backend uses only its library's public API and keeps its defaults, except codec, level, number of threads
+and rows per row group, which belong to the cell. Other packages add theirs by an entry point in the group
+``spillway.backends``: a name that points to a `Backend` or to a class of them.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class Arro3:
 
 
 class Arro3Tuned:
-    """As `Arro3`, with `choose_encodings`, which looks at the first batch alone: the stream goes on."""
+    """Like `Arro3`, with `choose_encodings`, which looks only at the first batch, so rows still stream."""
 
     name = "arro3-tuned"
     modes: frozenset[Mode] = BATCHES_AND_TABLE

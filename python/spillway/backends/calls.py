@@ -1,7 +1,7 @@
 """The code that writes as a backend does, for users whose rows it wrote best.
 
-Text alone: reports are made where the libraries need not be installed. A test runs every call and compares
-its file with the backend's, byte for byte.
+They are plain text, because reports are also built where the libraries are not installed. A test runs every
+call and compares its file with the backend's, byte for byte.
 """
 
 from __future__ import annotations

@@ -59,7 +59,8 @@ class DuckDB:
 class DuckDBNdjson:
     """One COPY from `read_json` with the columns given, once all chunks are there.
 
-    `read_json` takes files alone: the chunks are put into one in memory, at a few per cent of the time.
+    `read_json` accepts only files: the chunks are combined into an in-memory file, which takes a few per cent
+    of the time.
     """
 
     name = "duckdb-ndjson"
@@ -112,7 +113,9 @@ def _copy_options(settings: Settings) -> str:
     if settings.codec == "zstd":
         options.append(f"COMPRESSION_LEVEL {settings.level}")
     elif settings.level is not None:
-        raise OptionError(f"DuckDB takes a level for zstd alone, not for {settings.codec}: leave --level out")
+        raise OptionError(
+            f"DuckDB accepts a level only for zstd, not for {settings.codec}: leave --level out"
+        )
     return ", ".join(options)
 
 

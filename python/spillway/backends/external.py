@@ -1,8 +1,8 @@
 """Backends that are programs of any language: they read an Arrow IPC stream, and say what their write took.
 
 A TOML file names them; ``$SPILLWAY_EXTERNAL`` lists such files, so that every measured process knows them.
-The program reads all rows before its clock starts. It measures itself, since nothing outside of it can tell
-reading from writing; the file it leaves is read back as any other.
+The program reads all rows before its clock starts. It measures itself, because reading and writing cannot be
+told apart from outside; its file is read back like any other.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Program:
     Attributes:
         name: The backend's name.
         command: The program and its arguments; the program by its whole path.
-        environment: Variables that it is given beside those of the bench.
-        build: The command that builds it, where it has to be.
+        environment: Environment variables in addition to those of the bench.
+        build: The command that builds it, if it has to be built.
         toolchain: The program without which it cannot be built.
     """
 
@@ -180,7 +180,7 @@ class _Sink:
         if status == -signal.SIGKILL:
             raise MemoryError(f"{self._name} was killed, as at a memory limit")
         raise SpillwayError(
-            f"{self._name} ended with status {status}: {said[-1] if said else 'it said nothing'}"
+            f"{self._name} ended with status {status}: {said[-1] if said else 'it printed nothing'}"
         )
 
 
@@ -211,10 +211,12 @@ def _figures(name: str, printed: str, rows: int) -> dict[str, Any]:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise SpillwayError(f"{name} printed no JSON line of figures, but {printed[:200]!r}")
+        raise SpillwayError(
+            f"{name} should have printed a JSON line of figures, but printed {printed[:200]!r}"
+        )
     absent = [key for key in _NEEDED if key not in found]
     if absent:
-        raise SpillwayError(f"{name}: its line of figures lacks {', '.join(absent)}")
+        raise SpillwayError(f"{name}: the line of figures lacks {', '.join(absent)}")
     if found["rows"] != rows:
         raise SpillwayError(f"{name} says that it wrote {found['rows']!r} rows; it was given {rows:,}")
     for key in _NUMBERS:
@@ -226,7 +228,7 @@ def _require_number(name: str, key: str, value: Any) -> None:
     if _is_number(value) and (value > 0 if key == "seconds" else value >= 0):
         return
     least = "above 0" if key == "seconds" else "of at least 0"
-    raise SpillwayError(f"{name} says {key!r}: {value!r}; it has to print a number {least}")
+    raise SpillwayError(f"{name} says {key!r}: {value!r}; it must print a number {least}")
 
 
 def _is_number(value: Any) -> bool:

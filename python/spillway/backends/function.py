@@ -33,7 +33,7 @@ _REMEDY = "define it with `def` at the top level of a module"
 
 
 class ArrowStream:
-    """Record batches behind the Arrow PyCapsule interface and nothing else: any library can take them.
+    """Record batches that offer only the Arrow PyCapsule interface, so any library can take them.
 
     Args:
         schema: The schema of all batches.
@@ -104,8 +104,8 @@ class _Sink:
             self._function(ArrowStream(self._schema, self._batches), self._path)
             if not self._path.exists():
                 raise FileNotFoundError(
-                    f"{self._function.__qualname__} returned, and there is no file at the path that it was "
-                    f"given: write the Parquet file there"
+                    f"{self._function.__qualname__} wrote no file to the given path: write the "
+                    f"Parquet file there"
                 )
 
 
@@ -164,7 +164,7 @@ def _require_importable(function: Callable[..., object]) -> ModuleType:
 def _require_two_arguments(function: Callable[..., object]) -> None:
     if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
         raise OptionError(
-            f"{function.__qualname__} would not run when it is called: define it with plain `def`"
+            f"{function.__qualname__} does not run when it is called: define it with plain `def`"
         )
     try:
         signature = inspect.signature(function)

@@ -52,7 +52,7 @@ class PolarsRows(_Library):
 
 
 class PolarsNdjson(_Library):
-    """`polars.read_ndjson` with the schema, but for times and integers below 32 bits, which are cast."""
+    """`polars.read_ndjson` with the schema; times and integers below 32 bits are cast."""
 
     name = "polars-ndjson"
     modes: frozenset[Mode] = frozenset({"ndjson"})

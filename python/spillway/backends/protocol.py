@@ -1,4 +1,4 @@
-"""The protocol of a backend. Standard library only: every measured process imports it."""
+"""The protocol of a backend. Every measured process imports it, so it needs only the standard library."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Mode = Literal["batches", "batches-retained", "table", "rows", "rows-json", "ndj
 Codec = Literal["zstd", "snappy", "lz4", "gzip", "brotli", "uncompressed"]
 
 FUNCTION_PREFIX = "function:"
-"""The start of a backend's name that is one function; the rest is the path of the file that describes it."""
+"""The prefix of the name of a backend that is a function; the rest is the path of its description."""
 
 BATCHES_AND_TABLE: frozenset[Mode] = frozenset({"batches", "batches-retained", "table"})
-"""The modes of a backend that takes Arrow."""
+"""The modes of a backend that takes Arrow data."""
 
 CODECS: dict[str, range | None] = {
     "zstd": range(1, 23),
@@ -27,20 +27,20 @@ CODECS: dict[str, range | None] = {
     "lz4": None,
     "uncompressed": None,
 }
-"""Parquet's codecs and the levels each accepts; None where a codec has no level."""
+"""Parquet's codecs, and the levels that each accepts; None for a codec without levels."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The settings that a cell fixes for every backend alike; all else stays at the library's default.
+    """The settings that a cell fixes for all backends; everything else stays at the library's default.
 
     Attributes:
         codec: Parquet's own name in lower case, a key of `CODECS`.
-        level: The codec's level, or None where it has none.
-        row_group_rows: Most rows of one row group.
-        threads: Threads the library may use.
-        dataset: The dataset's name, for backends that are tuned by hand for it.
-        may_retain: Batches stay valid until `close`, so that a sink may keep references to them.
+        level: The codec's level, or None if the codec has none.
+        row_group_rows: Maximum rows of a row group.
+        threads: Number of threads that the library may use.
+        dataset: The name of the dataset, for backends with hand-tuned settings for it.
+        may_retain: True if batches stay valid until `close`, so a sink may keep references to them.
     """
 
     codec: str
@@ -55,28 +55,29 @@ class Sink(Protocol):
     """One file being written."""
 
     def write(self, data: Any, /) -> None:
-        """Take what the mode says.
+        """Write the rows that the mode delivers.
 
-        In modes "batches" and "batches-retained" that is a `pyarrow.RecordBatch`, in mode "table" the one
-        `pyarrow.Table`, in modes "rows" and "rows-json" a list of dicts, in mode "ndjson" the bytes of whole
-        lines.
+        In the modes "batches" and "batches-retained", `data` is a `pyarrow.RecordBatch`; in the mode "table",
+        the only `pyarrow.Table`; in the modes "rows" and "rows-json", a list of dicts; in the mode "ndjson",
+        the bytes of whole lines.
 
-        In mode "batches" a batch is the caller's again once this returns: a sink that keeps rows for later
-        copies them, as any writer must that outlives its producer's buffers. In mode "batches-retained" it
-        may keep a reference in place of a copy (`Settings.may_retain`). The table stays valid until `close`.
+        In the mode "batches", the caller may reuse a batch once this method returns, so a sink that keeps
+        rows has to copy them. In the mode "batches-retained", it may keep a reference instead
+        (`Settings.may_retain`). A table stays valid until `close`.
         """
 
     def close(self) -> None:
-        """Finish the file; when this returns it is complete at its path."""
+        """Finish the file; when this method returns, the file is complete at its path."""
 
 
 @runtime_checkable
 class Backend(Protocol):
     """A Parquet writer under test.
 
-    A backend may also have ``peak_account() -> dict[str, int]``, its library's own account of memory in bytes
-    once a sink is closed, and ``threads_in_force() -> dict[str, int]``, pools that only it can read back. One
-    that writes in a JVM is a `JvmBackend`.
+    A backend may also have ``peak_account() -> dict[str, int]``, which returns the library's own memory
+    accounting in bytes after a sink is closed, and ``threads_in_force() -> dict[str, int]``, which returns
+    the sizes of thread pools that only the backend can read. A backend that writes in a JVM is a
+    `JvmBackend`.
     """
 
     name: str
@@ -86,22 +87,23 @@ class Backend(Protocol):
         """The library's version."""
 
     def open(self, path: Path, schema: pa.Schema, settings: Settings, /) -> Sink:
-        """Start a file. The measured phase begins with this call."""
+        """Open a file. The measured phase begins with this call."""
 
 
 class JvmBackend(Backend, Protocol):
-    """A Parquet writer that runs in a JVM of its own, a child of the measured process.
+    """A Parquet writer that runs in a JVM, which is a child of the measured process.
 
     Attributes:
-        warm_up_rows: Rows that it writes before the measured write, in which the JVM compiles its code.
+        warm_up_rows: Number of rows that it writes before the measured write, so that the JVM compiles its
+            code.
     """
 
     warm_up_rows: int
 
     @property
     def gateway(self) -> Any:
-        """py4j's way to the JVM, with its process as ``proc``; there once a file was opened."""
+        """py4j's gateway to the JVM, with its process as ``proc``; available once a file was opened."""
 
     @property
     def hand_over_seconds(self) -> float:
-        """Seconds in which the rows of the last file went from Python to the JVM."""
+        """Seconds that moving the rows of the last file from Python to the JVM took."""

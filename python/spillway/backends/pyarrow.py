@@ -24,8 +24,8 @@ _Codec = Literal["gzip", "brotli", "lz4", "zstd", "snappy", "none"]
 class PyarrowStreaming:
     """`pq.ParquetWriter.write_batch` for each batch.
 
-    pyarrow 26 makes every call a row group of its own, however large a row group is allowed to be: the cell's
-    row-group size is an upper bound that only a table reaches.
+    In pyarrow 26, every call ends a row group, whatever its maximum size: the cell's row-group size is an
+    upper bound that only a table reaches.
     """
 
     name = "pyarrow-streaming"
@@ -39,7 +39,7 @@ class PyarrowStreaming:
 
 
 class PyarrowBuffered:
-    """Collects all batches, then one `pq.write_table`. A table is written as it is."""
+    """Collects all batches, then one `pq.write_table`. A table is written unchanged."""
 
     name = "pyarrow-buffered"
     modes: frozenset[Mode] = BATCHES_AND_TABLE
@@ -206,7 +206,7 @@ class _Lines(_Tables):
 
 
 def with_text_for_times(schema: pa.Schema) -> pa.Schema:
-    """`schema` with text where the rows out of JSON have it."""
+    """`schema` with text for columns that are text in JSON."""
     return pa.schema([field.with_type(pa.string()) if _is_time(field) else field for field in schema])
 
 

@@ -133,12 +133,12 @@ def modes(name: str) -> frozenset[Mode]:
 
 
 def is_external(name: str) -> bool:
-    """Return True if a backend is a program of its own, which the bench feeds."""
+    """Return True if a backend is an external program, to which the bench sends rows."""
     return name not in _BUILT_IN and name in _programs()
 
 
 def with_modes(wanted: Iterable[str]) -> tuple[str, ...]:
-    """All backends but the built-in ones that have none of these modes, or run only where they are named."""
+    """All backends except built-in ones that support none of these modes, or run only if named."""
     asked = set(wanted)
     return tuple(name for name in names() if name not in _BUILT_IN or _is_usual(_BUILT_IN[name], asked))
 
@@ -214,7 +214,7 @@ def _programs() -> Mapping[str, Program]:
     taken = sorted(name for name in found if name in _BUILT_IN) or sorted(found.keys() & _registered().keys())
     if taken:
         raise OptionError(
-            f"--external: [{taken[0]}] is the name of another backend, which would be measured in its place: "
+            f"--external: [{taken[0]}] is the name of another backend, which it would replace: "
             f"choose another name"
         )
     return found

@@ -1,7 +1,7 @@
 """Sinks that several backends share: batches kept for one call, and a stream that a library pulls.
 
-The library runs in a thread of its own and asks for batches; `write` hands it one and waits until it asks for
-the next, so that at most one batch is held and a batch is the caller's again when `write` returns.
+The library runs in a separate thread and requests batches; `write` passes it one and waits until it requests
+the next, so at most one batch is held, and the caller may reuse a batch when `write` returns.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class SparkParquet:
     """``createDataFrame(table).coalesce(1).write.parquet(...)`` in a session with Spark's defaults.
 
     A user of PySpark who has Arrow rows writes them so: rows go from Python into the JVM first, and are
-    counted. One task writes one file, so that a second core serves the threads of Spark and of the JVM alone.
+    counted. One task writes one file, so a second core is used only by the threads of Spark and the JVM.
     Batches are gathered, since a DataFrame is made of a table. The JVM starts with the first file, has the
     heap that Spark gives a driver by default, and ends with this process.
     """
@@ -86,7 +86,7 @@ class SparkParquet:
         self._save(frame, folder, settings)
         written = [each for each in folder.iterdir() if each.suffix == ".parquet"]
         if len(written) != 1:
-            raise SpillwayError(f"Spark wrote {len(written)} files of one task, and 1 was expected")
+            raise SpillwayError(f"Spark wrote {len(written)} files for one task, and 1 was expected")
         written[0].replace(path)
 
     def _save(self, frame: DataFrame, folder: Path, settings: Settings) -> None:
@@ -169,7 +169,7 @@ def _of_parquet_java(settings: Settings) -> dict[str, str]:
     """
     options = {"parquet.block.row.count.limit": str(settings.row_group_rows)}
     if settings.codec == "brotli":
-        raise OptionError("Spark brings no brotli: leave it out of --codec")
+        raise OptionError("Spark has no brotli codec: leave it out of --codec")
     if settings.codec == "zstd":
         options["parquet.compression.codec.zstd.level"] = str(settings.level)
     if settings.codec == "gzip":

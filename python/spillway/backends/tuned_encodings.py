@@ -2,12 +2,12 @@
 
 By hand means by ``scripts/tune.py``: every column was written with every encoding, and the one that takes the
 least time is kept among those whose file is at most 5 % larger than the smallest. The measurements of pyarrow
-and of arro3 agree but for one column at a tie. A dictionary is kept for every column that is not named.
+and of arro3 agree, except for one column with a tie. A dictionary is kept for every column that is not named.
 
 The rule, for all other data, is what a peer's documentation leaves to its user. Timestamps are
-DELTA_BINARY_PACKED. Elsewhere a dictionary is kept where values repeat; where they do not, integers are
-DELTA_BINARY_PACKED, strings and binary DELTA_LENGTH_BYTE_ARRAY. Nested columns and other types keep pyarrow's
-default; floats too, because Spark 4.2's vectorized reader refuses BYTE_STREAM_SPLIT.
+DELTA_BINARY_PACKED. For other columns, a dictionary is kept if values repeat; otherwise integers are
+DELTA_BINARY_PACKED, and strings and binary are DELTA_LENGTH_BYTE_ARRAY. Nested columns and other types keep
+pyarrow's default; floats too, because Spark 4.2's vectorized reader refuses BYTE_STREAM_SPLIT.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def advise(run: RunSummary, setting: Setting, demand: Demand) -> list[Plan]:
     """The plans of a setting, the cheapest first; those that do not fit a machine last.
 
     Raises:
-        OptionError: No writer wrote the right rows, or none was measured near the batch that is asked for.
+        OptionError: No writer wrote the right rows, or none was measured near the requested batch size.
     """
     cells = [each for each in run.of(setting) if each.is_right and each.rows_per_second is not None]
     if not cells:

@@ -97,8 +97,8 @@ def survey(names: Sequence[str], limit_kind: str | None) -> Survey:
     """Look at the executor that this runs on.
 
     Args:
-        names: Backends that are asked for.
-        limit_kind: The kind of memory limit that is asked for; None for the best there is.
+        names: The requested backends.
+        limit_kind: The requested kind of memory limit; None for the best available one.
     """
     import spillway
 
@@ -189,8 +189,8 @@ def _proved(limiter: Limiter, limit: int) -> dict[str, Any]:
         proof = prove(limiter, limit)
         if not proof.holds:
             raise OptionError(
-                f"the {limiter.kind} limit of {limit:,} bytes does not hold: a canary was {proof.ending} at "
-                f"{proof.died_at_bytes:,}; choose another kind with --limit-kind"
+                f"the {limiter.kind} limit of {limit:,} bytes does not hold: a test process was "
+                f"{proof.ending} at {proof.died_at_bytes:,}; choose another kind with --limit-kind"
             )
         _proofs[key] = proof.as_dict()
     return _proofs[key]

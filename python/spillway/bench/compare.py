@@ -1,7 +1,7 @@
-"""Two runs, or two backends of one run, cell by cell: the changes, and which of them samples can tell.
+"""Compares two runs, or two backends of one run, cell by cell: the changes and their significance.
 
-Samples of one run are pairs, block by block. Those of two runs are not: what the machine did in between is
-part of the difference.
+Samples of one run are pairs, block by block. Samples of two runs are not paired: changes of the machine in
+between are part of the difference.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Measure:
         name: Its name on the command line.
         title: Its name and unit in a table.
         of: Its value of a sample.
-        better: 1 where more of it is better, -1 where less is.
-        is_exact: It varies neither by chance nor by machine: one sample tells.
+        better: 1 if more is better, -1 if less is better.
+        is_exact: It varies neither by chance nor by machine, so one sample suffices.
     """
 
     name: str
@@ -60,10 +60,10 @@ METRICS = {
 
 
 def usual_metrics(*, of_pythons: bool) -> list[Measure]:
-    """The measures where none are named.
+    """The default measures.
 
-    Of two Python environments time stands in the place of speed, and processor time beside it, which a busy
-    host changes less.
+    For two Python environments, time replaces speed, and processor time is added, which a busy host affects
+    less.
     """
     names = ("time", "cpu", "memory", "size") if of_pythons else ("speed", "memory", "size")
     return [METRICS[name] for name in names]
@@ -77,7 +77,7 @@ class Row:
         measure: The measure.
         old: The cell of the first lot.
         new: The cell of the second.
-        change: The change; None where a side has no good sample or is no positive number.
+        change: The change; None if a side has no good sample or is not a positive number.
         p: Its p, corrected for all rows; 0 or 1 for an exact measure.
     """
 
@@ -89,7 +89,7 @@ class Row:
 
     @property
     def is_told(self) -> bool:
-        """True if the samples tell the change from none."""
+        """True if the change is significant."""
         return self.change is not None and self.p < ALPHA
 
     @property
@@ -152,13 +152,13 @@ class Comparison:
 def compare_runs(
     old: RunSummary, new: RunSummary, measures: Iterable[Measure], backends: Sequence[str] = ()
 ) -> Comparison:
-    """Compare the cells that two runs share. Of a run in two environments those of the second are taken.
+    """Compare the cells that two runs share. For a run in two environments, those of the second are used.
 
     Args:
         old: The first run.
         new: The second run.
         measures: By what.
-        backends: Of these backends alone; of all by default.
+        backends: Only these backends; all by default.
 
     Raises:
         OptionError: They cannot be compared; the message says why.
@@ -206,19 +206,19 @@ def compare_pythons(run: RunSummary, measures: Iterable[Measure], backends: Sequ
     Args:
         run: The run.
         measures: By what.
-        backends: Of these backends alone; of all by default.
+        backends: Only these backends; all by default.
 
     Raises:
         OptionError: The run was not measured in two, or has no samples of one.
     """
     names = pythons_of(run)
     if not names:
-        raise OptionError(f"run {run.run_id} was measured in one Python environment: name two by --python")
+        raise OptionError(f"run {run.run_id} was measured in one Python environment: name two with --python")
     return _compare_within(run, "python", names, measures, backends)
 
 
 def pythons_of(run: RunSummary) -> tuple[str, ...]:
-    """The names of a run's Python environments, the old one first; none for a run in that of the bench."""
+    """The names of a run's Python environments, the old one first; empty without `--python`."""
     return tuple(run.environment["options"].get("pythons", ()))
 
 
@@ -246,7 +246,7 @@ def _compare_within(
     }
     shared = [cell for cell in by_name[old] if cell in by_name[new]]
     if not shared:
-        raise OptionError(f"{old} and {new} were measured in no setting that both have: choose others")
+        raise OptionError(f"{old} and {new} have no setting in common: choose others")
     alone = [
         f"{_words(cell)}: only {which}" for which, cell in _alone(by_name[old], by_name[new], (old, new))
     ]
@@ -352,14 +352,14 @@ def _refuse_other_measurement(old: RunSummary, new: RunSummary, *, of_machines: 
             )
     if before["benchmark"]["worker"] != after["benchmark"]["worker"]:
         raise OptionError(
-            "the code that measures has changed between the runs, so that a difference may be its own: "
+            "the code that measures has changed between the runs, and may cause the difference: "
             "measure both with one version of the bench"
         )
     kinds = [{each.cell.limit_kind for each in run.cells} for run in (old, new)]
     if not kinds[0] & kinds[1]:
         raise OptionError(
             f"the memory limits are of other kinds, which count other things: {and_joined(sorted(kinds[0]))} "
-            f"and {and_joined(sorted(kinds[1]))}. Choose one by --limit-kind for both"
+            f"and {and_joined(sorted(kinds[1]))}. Choose one with --limit-kind for both"
         )
     rows = [
         {(each["dataset"], each.get("chunk_rows")): each["first_batch"] for each in run["inputs"]}
@@ -381,7 +381,7 @@ def _refuse_other_backends(old: RunSummary, new: RunSummary, shared: set[str]) -
     if other:
         raise OptionError(
             f"the code that calls the library has changed between the runs for {and_joined(other)}: measure "
-            f"both with one version of the bench, or name others by --backend"
+            f"both with one version of the bench, or name others with --backend"
         )
 
 
@@ -442,7 +442,7 @@ def legend(found: Comparison) -> list[str]:
 
 
 def gate_lines(found: Comparison, gate: float) -> list[str]:
-    """Rows that exceed the gate, cells that are gone and rows that may exceed it, in sentences."""
+    """Sentences about rows that exceed the gate, missing cells, and rows that may exceed the gate."""
     beyond = [f"{label_of(row, found)}: {_worse(row, row.loss)}" for row in found.beyond(gate)]
     beyond += [f"{each}: not in the new run" for each in found.lost]
     unclear = found.unclear(gate)
@@ -511,7 +511,7 @@ def _entries(row: Row) -> list[Entry]:
 
 
 def label_of(row: Row, found: Comparison, always: Collection[str] = ()) -> str:
-    """A row's cell by the fields that differ among all that is compared; by its rows where none does.
+    """A row's cell, by the fields that differ among all compared cells, or by its rows if none do.
 
     Args:
         row: The row.

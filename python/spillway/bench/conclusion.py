@@ -39,9 +39,9 @@ class Conclusion:
 
     Attributes:
         title: The setting in words.
-        lines: What was found, at the most rows first.
-        writer: The fastest at the most rows, of more than one writer and by more than one sample.
-        code: Python that writes as it did; None where it is not shown.
+        lines: The findings, those at the largest number of rows first.
+        writer: The fastest writer at the largest number of rows, if there are several writers and samples.
+        code: Python code that writes like it; None if it is not shown.
     """
 
     title: str
@@ -53,9 +53,9 @@ class Conclusion:
 def conclude(run: RunSummary) -> list[Conclusion]:
     """The verdict on each setting of the run; code that an earlier one shows is not shown again.
 
-    Of settings that differ in that of the process alone, writers are compared in one, the process as it is if
-    that was measured. What process settings change in each writer is a verdict of its own, at the end. Of two
-    Python environments the new one is the setting of writers, and the first verdict is on the two.
+    If settings differ only in the process setting, writers are compared under one of them: the default, if
+    that was measured. The effect of process settings on each writer is a separate verdict at the end. With
+    two Python environments, writers are compared in the new one, and the first verdict compares the two.
     """
     settings = [each for each in run.settings if each.python == next(reversed(pythons_of(run)), "")]
     builds = build_verdict(run)
@@ -65,7 +65,7 @@ def conclude(run: RunSummary) -> list[Conclusion]:
     shown: set[str] = set()
     for place, each in enumerate(found):
         if each.code in shown:
-            again = f"To write as {each.writer} does: the code shown above."
+            again = f"To write like {each.writer}: the code shown above."
             found[place] = replace(each, lines=[*each.lines, again], code=None)
         elif each.code is not None:
             shown.add(each.code)
@@ -84,7 +84,7 @@ def _one_arm_each(settings: Sequence[Setting]) -> list[Setting]:
 
 
 def verdict_caveats(run: RunSummary) -> list[str]:
-    """The samples that the verdict rests on, and a word where nobody read the files back."""
+    """The samples on which the verdict is based, and a note if the files were not read back."""
     counts = [len(each.good) for each in run.cells if each.good]
     if not counts:
         return []
@@ -181,8 +181,8 @@ def _in_short(ranking: Ranking) -> str:
 def headline(ranking: Ranking) -> str:
     """The sentence with which every report opens, without its full stop: the fastest library and by how much.
 
-    Libraries are compared by their fastest writers. Settings of one library are not rivals, so that two that
-    samples cannot tell apart leave their library the winner.
+    Libraries are compared by their fastest writers. Settings of one library do not compete, so if two of them
+    tie, their library still wins.
     """
     best, at = ranking.best, f"At {counted(ranking.rows, 'row')}"
     if best is None:
@@ -480,7 +480,7 @@ def why_not_quoted(run: RunSummary) -> list[str]:
 
 
 def why_limits_not_quoted(run: RunSummary) -> list[str]:
-    """The reasons why the least memory of a run is not to be quoted: a side that too few writes prove.
+    """The reasons why the least memory of a run should not be quoted: a side that too few writes confirm.
 
     Samples and noise do not matter: a write survives under a limit or not, however long it takes.
     """

@@ -45,10 +45,10 @@ class Finding:
 
     Attributes:
         subject: What.
-        verdict: "ok"; "warning" when figures suffer; "not here" for what is not to be had and not needed;
-            "missing" for that without which nothing can be measured.
+        verdict: "ok"; "warning" if figures suffer; "not here" for something unavailable that is not needed;
+            "missing" for something without which nothing can be measured.
         detail: What was found, and what to do about it.
-        advice: What the bench has to be told because of it, as its options.
+        advice: The options that the bench needs because of it.
     """
 
     subject: str
@@ -58,7 +58,7 @@ class Finding:
 
 
 def examine(out: Path) -> Iterator[Finding]:
-    """Try everything, one finding at a time; `out` is where runs would be kept."""
+    """Try everything, one finding at a time; `out` is the folder in which runs would be stored."""
     yield _peak_memory()
     yield from _limits()
     yield _affinity()
@@ -72,7 +72,7 @@ def examine(out: Path) -> Iterator[Finding]:
 
 
 def verdict(findings: Sequence[Finding]) -> tuple[bool, str]:
-    """A verdict: the bench can measure here, with the command to call; or it cannot, with what is missing."""
+    """The verdict: the bench can measure here, with the command to run, or it cannot, with the reason."""
     missing = [each for each in findings if each.verdict == "missing"]
     if missing:
         return False, "not ready: " + "; ".join(f"{each.subject}: {each.detail}" for each in missing)
@@ -115,7 +115,7 @@ def _limits() -> Iterator[Finding]:
             yield Finding(subject, "warning", f"cannot be set: {error.strerror}")
             continue
         share = proof.died_at_bytes / proof.limit_bytes
-        detail = f"a canary under 256 MiB was {proof.ending} at {share:.2f} of it"
+        detail = f"a test process under 256 MiB was {proof.ending} at {share:.2f} of it"
         is_first = taken is None and proof.holds
         taken = kind if is_first else taken
         # What is offered before it does not hold, and would be taken.

@@ -32,8 +32,8 @@ _FIGURES: tuple[tuple[str, Metric, str, float], ...] = (
 def custom_benchmarks(run: RunSummary) -> list[dict[str, Any]]:
     """The figures of a run as github-action-benchmark's ``customSmallerIsBetter`` takes them.
 
-    Each has a name, which is the same in every run that measures the same, a unit, the median, as ``range``
-    its interval, and as ``extra`` what it rests on. Cells that failed have none.
+    Each has a name, which is the same in every run that measures the same, a unit, the median, its interval
+    as ``range``, and its basis as ``extra``. Cells that failed have none.
     """
     return [
         _entry(run, cell, figure, found)

@@ -46,7 +46,7 @@ def draw_figures(run: RunSummary) -> list[Figure]:
 
 
 def charts_of(run: RunSummary, setting: Setting) -> list[Chart]:
-    """The charts of a setting: what the run has samples for."""
+    """The charts of a setting for which the run has samples."""
     found = _Charts(run, setting)
     drawn = [
         found.speeds(),
@@ -360,7 +360,7 @@ def measured_on(run: RunSummary, setting: Setting, cells: Sequence[CellSummary])
 
 
 def who_leads(ranked: Sequence[Ranking]) -> str:
-    """The fastest library at each number of rows: told from all others, or by the median alone."""
+    """The fastest library at each number of rows: significantly, or only by the median."""
     known = sorted((each for each in ranked if each.best is not None), key=lambda each: each.rows)
     led = [(each.rows, each.best.cell.backend) for each in known if each.best is not None]
     leads = [
@@ -384,7 +384,7 @@ def _counts(counts: Sequence[int]) -> str:
 
 
 def who_is_leanest(grown: Mapping[str, float], rows: int) -> str:
-    """The least and the most memory among writers of equal rows, by their growth in bytes."""
+    """The smallest and the largest memory growth among writers of the same rows, in bytes."""
     least, most = (choose(grown, key=grown.__getitem__) for choose in (min, max))
     return (
         f"{least} takes the least memory for {counted(rows, 'row')}, {megabytes(grown[least])} MB; "
@@ -393,7 +393,7 @@ def who_is_leanest(grown: Mapping[str, float], rows: int) -> str:
 
 
 def who_grows_most(grown: Mapping[str, float]) -> str:
-    """The most and the least growth of resident memory over time, in bytes."""
+    """The largest and the smallest growth of resident memory over time, in bytes."""
     most, least = (choose(grown, key=grown.__getitem__) for choose in (max, min))
     if most == least:
         return f"{most} grows to {megabytes(grown[most])} MB"
@@ -401,7 +401,7 @@ def who_grows_most(grown: Mapping[str, float]) -> str:
 
 
 def who_grows_with_rows(grown: Mapping[str, Sequence[tuple[float, float]]]) -> str:
-    """How much more memory the most rows take than the fewest, of the writer with the least and the most."""
+    """The growth of memory from the fewest to the most rows, for the least and the most affected writer."""
     times = {name: points[-1][1] / points[0][1] for name, points in grown.items()}
     few, many = (choose(rows for points in grown.values() for rows, _ in points) for choose in (min, max))
     least, most = (choose(times, key=times.__getitem__) for choose in (min, max))
@@ -412,20 +412,20 @@ def who_grows_with_rows(grown: Mapping[str, Sequence[tuple[float, float]]]) -> s
 
 
 def who_allocates_least(held: Mapping[str, float], rows: int) -> str:
-    """The least of the most bytes that are allocated at once."""
+    """The smallest peak of allocated bytes."""
     least = min(held, key=held.__getitem__)
     return f"{least} allocates least at once: {megabytes(held[least])} MB at {counted(rows, 'row')}"
 
 
 def who_survives_least(limits: Mapping[str, float]) -> str:
-    """The least limit that is survived, and the next, in bytes; the least comes first."""
+    """The smallest limit that is survived, and the next one, in bytes."""
     first, *others = limits
     said = f"{first} survives in {megabytes(limits[first])} MB"
     return f"{said}, {others[0]}, the next, in {megabytes(limits[others[0]])} MB" if others else said
 
 
 def whose_file_is_smallest(ranking: Ranking) -> str:
-    """The smallest file at the most rows, and whether its writer is the fastest too."""
+    """The smallest file at the largest number of rows, and whether its writer is also the fastest."""
     smallest = min(ranking.right, key=bytes_of)
     words = f"{smallest.cell.backend} writes the smallest file: {file_megabytes(bytes_of(smallest))} MB"
     return f"{words}, and is the fastest" if smallest is ranking.best else words

@@ -1,11 +1,11 @@
-"""The identity of what is measured: the code that measures, the code that calls each library, and the rows.
+"""The identity of a measurement: the measuring code, the code that calls each library, and the rows.
 
-Samples compare only where these are equal. A library's own version is not among them: to compare two of them
-is what a comparison is for. Comments and docstrings do not count.
+Samples are comparable only if these are equal. A library's own version is not among them: to compare two of
+them is what a comparison is for. Comments and docstrings do not count.
 
-The process runs the environment's interpreter and the environment's libraries. The code that measures, and
-that calls the libraries, is this one's in both, so that a ratio is of the libraries alone: a folder with the
-package ``spillway`` and nothing else comes first on the path. Only a measured writer of Spillway's own is the
+The process runs the environment's interpreter and the environment's libraries. Both environments use this
+package's code to measure and to call the libraries, so a ratio depends only on the libraries: a folder with
+only the package ``spillway`` comes first on the path. Only a measured writer of Spillway's own is the
 environment's, which has to be measured by the same code.
 """
 
@@ -151,7 +151,7 @@ class PythonEnvironment:
     Attributes:
         name: Its name in ``--python``.
         interpreter: The path of its interpreter.
-        shared: The folder with this package alone.
+        shared: The folder that contains only this package.
         missing: Why each backend that cannot run there cannot.
         pools: The memory pools of its pyarrow.
         described: Its Python and libraries, for the record.
@@ -169,7 +169,7 @@ class PythonEnvironment:
         return _variables(environment, None if library(backend) == OWN_LIBRARY else self.shared)
 
     def version_of(self, name: str) -> str | None:
-        """The version of a distribution that it has; None where it has none, or where nobody asks."""
+        """The version of a distribution in the environment; None if it is not installed, or not needed."""
         return next((each["version"] for each in self.described["libraries"] if each["name"] == name), None)
 
 
@@ -261,7 +261,9 @@ def _survey(name: str, interpreter: Path, shared: Path | None, backends: Sequenc
         )
         answer: dict[str, Any] = json.loads(done.stdout)
     except (OSError, subprocess.TimeoutExpired, ValueError) as error:
-        raise OptionError(f"--python {name}: {interpreter} is no Python that answers: {error}") from error
+        raise OptionError(
+            f"--python {name}: {interpreter} is not a working Python interpreter: {error}"
+        ) from error
     return answer
 
 

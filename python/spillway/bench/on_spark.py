@@ -1,7 +1,7 @@
 """Samples on the executors of a Spark cluster: a block is a task, and Spark places it.
 
-A block has every cell once, so that the ratios within a block, by which writers are compared, are of one
-host. Each executor takes one block at a time: a task asks for all of its cores.
+A block measures every cell once, so the ratios within a block, which compare writers, come from one host.
+Each executor takes one block at a time: a task asks for all of its cores.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def require_cluster(cluster: Cluster, names: Sequence[str], options: Options) ->
     """Check what can be checked before Spark starts.
 
     Raises:
-        OptionError: The master is this machine, a backend is Spark itself, the samples have no number, or
-            least limits are asked for.
+        OptionError: The master is this machine, a backend is Spark itself, the number of samples is "auto",
+            or least limits are requested.
         MissingExtraError: PySpark is not installed.
     """
     require_spark()
@@ -78,22 +78,22 @@ def require_cluster(cluster: Cluster, names: Sequence[str], options: Options) ->
         raise OptionError(f"--on {cluster.master} is this machine: leave --on out to measure on it")
     if options.precision is not None:
         raise OptionError(
-            "--samples auto looks at a block before it takes the next, and --on takes them side by side: "
+            "--samples auto checks each block before it takes the next, but --on takes blocks in parallel: "
             "give a number"
         )
     if options.least_memory:
         raise OptionError(
-            "--least-memory would search on this machine, beside samples of executors: leave it out, or "
+            "--least-memory would search on this machine, and not on executors: leave it out, or "
             "measure without --on"
         )
     programs = [name for name in names if backends.is_external(name)]
     if programs:
-        raise OptionError(f"--on sends no programs to executors: leave {and_joined(programs)} out")
+        raise OptionError(f"--on cannot send programs to executors: leave {and_joined(programs)} out")
     own = [name for name in names if backends.library(name) == backends.SPARK_LIBRARY]
     if own:
         raise OptionError(
-            f"--on spreads samples over executors, and {and_joined(own)} would start a Spark of its own in "
-            f"each: leave them out, or measure them on one machine"
+            f"--on spreads samples over executors, and {and_joined(own)} would start another Spark "
+            f"in each: leave them out, or measure them on one machine"
         )
 
 
@@ -107,7 +107,7 @@ def running(
         cluster: The cluster.
         names: The backends that are measured.
         threads: The most cores of a sample.
-        say: Told in one line what is being waited for.
+        say: Called with a line that says what the call is waiting for.
 
     Raises:
         OptionError: The master does not answer.

@@ -1,7 +1,7 @@
-"""What follows the samples: pairs, probes, the search for the least memory, traces, and validation.
+"""The passes after the samples: pairs, probes, the search for the least memory, traces, and validation.
 
 A probe that takes time during the write would tax those who release the GIL. So the samples of the tables are
-taken without any, and each probe has writes of its own, with writes without one in the shuffled blocks.
+taken without probes, and each probe has separate writes, in shuffled blocks with writes without a probe.
 
 The speed of a shared host varies by some per cent from one second to the next. Samples that are taken one
 after the other show that as a difference of writers. Two processes that share a core change places every few
@@ -75,7 +75,7 @@ _KINDS: tuple[Probe, ...] = get_args(Probe)
 def probe_backends(
     folder: Path, taker: SampleTaker, cells: Sequence[Cell], blocks: int, progress: Progress
 ) -> None:
-    """Write the largest cells beside each probe and beside none, once a block, and append what lacks.
+    """Write the largest cells with each probe and without one, once per block; append the missing records.
 
     Writers in a JVM are left out: Python waits for them, and has nothing to collect.
     """
@@ -98,7 +98,7 @@ def _lacking(path: Path, slots: Iterable[Slot[Item]]) -> list[Slot[Item]]:
 
 
 def probe_once(taker: SampleTaker, slot: Slot[tuple[Cell, Probe]]) -> ProbeSample:
-    """Write once beside one probe, under no limit; the write is not timed for the tables."""
+    """Write once with one probe and without a limit; the tables do not use the time of this write."""
     cell, probe = slot.cell
     with Unlimited().limit(0) as memory_limit:
         ended, _ = taker.run_worker(cell, memory_limit, probe=probe)
@@ -125,7 +125,7 @@ _MEETING = "meeting"
 def measure_pairs(
     folder: Path, taker: SampleTaker, cells: Sequence[Cell], blocks: int, progress: Progress
 ) -> None:
-    """Write each largest cell on one core beside that of the base, once a block, and append what lacks.
+    """Write each largest cell beside the base on one core, once per block; append the missing records.
 
     Writers in a JVM are left out: their compiler and collector work in threads that outlast a write.
     """
@@ -226,7 +226,7 @@ def _write(taker: SampleTaker, cell: Cell, meeting: Meeting) -> ProcessResult:
 
 
 STEP = 1.02
-"""The factor between limits that a search tells apart."""
+"""The ratio of neighbouring limits in a search."""
 _UNIT = 100_000  # bytes: limits are whole tenths of a megabyte
 _START = 64_000_000
 LEAST_PROVED = _START
@@ -262,7 +262,7 @@ def find_least_memory(  # noqa: PLR0913 - the parts of a run
     *,
     step: float = STEP,
 ) -> None:
-    """Search the least limit of each backend and setting at its most rows, and append the writes that lack.
+    """Search the least limit of each backend and setting at its most rows; append the missing writes.
 
     Args:
         folder: The run's folder.
@@ -270,7 +270,7 @@ def find_least_memory(  # noqa: PLR0913 - the parts of a run
         cells: The cells of the run.
         writes: Writes that prove each side.
         progress: Told of each write.
-        step: The factor between limits that the search tells apart.
+        step: The ratio of neighbouring limits in the search.
     """
     limiter = limiter_of_search(taker.limiter)
     known = _by_cell(records.read_lines(folder / LEAST_MEMORY))
@@ -316,18 +316,18 @@ def find_least_memory(  # noqa: PLR0913 - the parts of a run
 
 
 def limiter_of_search(limiter: Limiter) -> Limiter:
-    """The limiter of a run's samples, or the best there is where they have no limit."""
+    """The limiter of a run's samples, or the best available one if they have no limit."""
     return choose_limiter(None if limiter.kind == "none" else limiter.kind)
 
 
 def search(survives: Callable[[int], bool], *, writes: int, most: int, step: float = STEP) -> None:
-    """Try limits until both sides of the least that is survived are proved, or none up to `most` is survived.
+    """Try limits until both sides of the least survived one are confirmed, or none up to `most` is.
 
     Args:
         survives: Writes once under a limit; true if the write survived. `bounds_of` reads what it has tried.
         writes: Writes that prove each side.
         most: The largest limit to try.
-        step: The factor between limits that are told apart.
+        step: The ratio of neighbouring limits.
     """
     dies, lives = _bracket(survives, most)
     if lives is None:
@@ -370,7 +370,7 @@ def is_unclear(trial: dict[str, Any] | LimitTrial) -> bool:
 
 
 def largest_limit() -> int:
-    """The largest limit that is tried: most of what is free now and groups around allow."""
+    """The largest limit to try: most of the memory that is free and that surrounding groups allow."""
     fields = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
     free = int(fields["MemAvailable"].split()[0]) * 1024
     allowed = enclosing_limit()

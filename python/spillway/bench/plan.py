@@ -2,7 +2,7 @@
 
 A process setting changes what a user can change without touching the writer: the thresholds of the garbage
 collector, the memory pool of Arrow, the settings of malloc, the share of processor time. A library that does
-not use what is changed is measured all the same: that it makes no difference is a finding. Records call it
+not use the changed setting is still measured: that there is no difference is a finding. Records call it
 `arm`.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 DEFAULT_PROCESS = "default"
-"""The name of the process as it is."""
+"""The name of the default process setting."""
 
 _POOL = "ARROW_DEFAULT_MEMORY_POOL"
 _QUOTA = re.compile(r"quota-([1-9]\d{0,4})")
@@ -37,7 +37,7 @@ class ProcessSetting:
     """A change to the measured process.
 
     Attributes:
-        words: The change in words; none for the process as it is.
+        words: The change in words; empty for the default.
         environment: Variables of its environment.
         gc_threshold: Thresholds of Python's garbage collector; None for Python's own.
         cores: Cores whose time it may take, 1.5 for one and a half; None for all that it is pinned to.
@@ -96,7 +96,7 @@ def process_setting(name: str) -> ProcessSetting:
 
 
 def how_to_have(name: str) -> list[str]:
-    """A line that says how a program of one's own has this process setting; none for the process as it is."""
+    """A line that says how to apply this process setting in your own program; empty for the default."""
     found = process_setting(name)
     variables = " ".join(f"{key}={value}" for key, value in found.environment.items())
     steps = [f"start Python with {variables}"] if variables else []
@@ -152,15 +152,15 @@ class Cell:
 
     Attributes:
         backend: Its name.
-        mode: "batches" that arrive one at a time, and are the producer's again after each call;
-            "batches-retained", which a writer may keep; a "table" that is there already; or, a chunk at a
-            time, dicts that share their keys ("rows") or come fresh from JSON ("rows-json"), or "ndjson".
+        mode: "batches" arrive one at a time, and the producer reuses them after each call;
+            "batches-retained", which a writer may keep; an existing "table"; or, a chunk at a time, dicts
+            that share their keys ("rows") or come fresh from JSON ("rows-json"), or "ndjson".
         dataset: A dataset's name, or "file" for the user's own.
         rows: Rows written.
         chunk_rows: Rows per record batch of the input.
-        row_group_rows: Most rows per row group.
+        row_group_rows: Maximum rows per row group.
         codec: Parquet's name of the codec.
-        level: Its level, or None where it has none.
+        level: Its level, or None if it has none.
         memory_bytes: The limit on the whole process, or None.
         limit_kind: How the limit is set, "none" without one.
         threads: Cores the process is pinned to, and threads each pool may use.
@@ -204,21 +204,23 @@ class Options:
     Attributes:
         rows: Row counts; None for all rows of the user's own, until `with_rows_of` says how many they are.
         at_most: With no `rows`, the first of a file that has more.
-        table_rows: Row counts of mode "table"; None for the largest of `rows` beside mode "batches", else
-            `rows`.
+        table_rows: Row counts of mode "table"; None for the largest of `rows` if mode "batches" is measured
+            too, else for `rows`.
         samples: Processes per cell, fixed before looking; with a precision the most.
         precision: Stop once the 95 % interval of each cell's median speed reaches no further than this share
             of it to both sides; None to take all samples.
         budget_minutes: Minutes after which a run with a precision takes no further block.
-        seed: Of the dataset and of the order of samples.
+        seed: Seed of the dataset and of the order of samples.
         timeout: Seconds one sample may take.
-        probes: Writes beside each probe, and beside none, of each backend at its most rows; 0 for none.
-        arms: Process settings; a quota is left out where the cores take no more time than it gives.
-        least_memory: Writes that prove each side of the least memory limit that each backend survives at its
-            most rows; 0 to look for none.
-        pairs: Writes of each backend on one core beside those of the base, at its most rows; 0 for none.
-        pythons: Two Python environments that each backend is measured in, the old one first, by their names;
-            none for that of the bench.
+        probes: Number of writes with each probe, and without one, of each backend at its largest number of
+            rows; 0 for none.
+        arms: Process settings; a quota is left out if the cores cannot exceed it.
+        least_memory: Number of writes that confirm each side of the least memory limit that each backend
+            survives at its largest number of rows; 0 to skip the search.
+        pairs: Number of writes of each backend that share a core with a write of the base, at its largest
+            number of rows; 0 for none.
+        pythons: The names of two Python environments in which each backend is measured, the old one first;
+            empty for the bench's own.
     """
 
     backends: tuple[str, ...]
@@ -271,7 +273,7 @@ class Options:
         _check_pythons(self.pythons)
         for option, names in (("--dataset", self.datasets), ("--codec", self.codecs)):
             if not names:
-                raise OptionError(f"{option} names nothing to measure")
+                raise OptionError(f"{option} is empty: give at least one value")
         for codec in self.codecs:
             resolve_level(codec, self.level)
         _check_processes(self.arms, max(self.threads))
@@ -293,7 +295,7 @@ class Options:
         return max(rows for mode in self.modes for rows in self.rows_of(mode))
 
     def with_rows_of(self, available: int) -> Options:
-        """These options with the rows of an input in the place of "all that there is".
+        """These options with the number of rows of an input instead of "all rows".
 
         Raises:
             OptionError: `table_rows` asks for more.
@@ -341,7 +343,7 @@ def plan_cells(options: Options) -> list[Cell]:
 
 
 def largest_cells(cells: Sequence[Cell]) -> list[Cell]:
-    """The cells of the most rows for each backend, Python, mode, dataset, codec and process setting.
+    """The cells with the most rows for each backend, Python, mode, dataset, codec and process setting.
 
     They are those of untimed passes.
     """
@@ -384,7 +386,7 @@ def _check_backends(backends: Sequence[str]) -> None:
         hint = f": did you mean {' or '.join(meant)}?" if meant else ""
         raise OptionError(f"there is no backend {joined(unknown)}{hint}; choose from: {', '.join(known)}")
     if not backends:
-        raise OptionError(f"no backend is left to measure; choose from: {', '.join(known)}")
+        raise OptionError(f"no backend to measure; choose from: {', '.join(known)}")
 
 
 def _check_times(budget_minutes: float, timeout: float) -> None:
@@ -396,7 +398,7 @@ def _check_times(budget_minutes: float, timeout: float) -> None:
 
 def _check_pairs(pairs: int, backends: Sequence[str], threads: Sequence[int]) -> None:
     if pairs and len(set(backends)) < _A_PAIR:
-        raise OptionError("--pairs: it takes two to compare: name another --backend, or leave it out")
+        raise OptionError("--pairs: it takes two to compare: name another --backend, or leave --pairs out")
     if pairs and 1 not in threads:
         raise OptionError("--pairs: both of a pair are on one core: add 1 to --cores, or leave it out")
 
@@ -410,7 +412,7 @@ def _check_pythons(pythons: Sequence[str]) -> None:
 
 def _check_processes(names: Sequence[str], threads: int) -> None:
     if not names:
-        raise OptionError("--process-setting names nothing to measure")
+        raise OptionError("--process-setting is empty: give at least one value")
     for name in names:
         if not process_setting(name).changes(threads):
             raise OptionError(

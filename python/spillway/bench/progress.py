@@ -1,4 +1,4 @@
-"""The progress of a run: what is being done, how far it is, how long it will take."""
+"""The progress of a run: the current step, its progress, and the remaining time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run by path in an environment of ``--python``: says on standard output what it is, as one line of JSON.
+"""Run by path in an environment of ``--python``; describes it on standard output, as one line of JSON.
 
 Only the standard library is imported before the version of Python is known to do for the rest.
 """

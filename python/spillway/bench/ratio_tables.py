@@ -1,10 +1,10 @@
 """Tables of ratios: to the base, in pairs, between process settings; and crossovers of two writers.
 
-Between process settings each backend is compared with itself, block by block, so that a table answers one
-question: does the change make this writer faster, or leaner, or can these samples not tell.
+Between process settings, each backend is compared with itself, block by block. So a table answers one
+question: does the change make this writer faster or leaner, or is there no significant difference?
 
 Between two measured numbers of rows the logarithm of the ratio is taken to be a straight line over the
-logarithm of the rows. The ends of the interval are where the same lines through the ends of the ratios'
+logarithm of the rows. The ends of the interval are the points at which lines through the ends of the ratios'
 intervals cross 1. The estimate of a ratio lies between those ends at each number of rows, so that its line
 lies between theirs, and the crossover within its interval.
 """
@@ -29,12 +29,13 @@ if TYPE_CHECKING:
     from spillway.harness.statistics import Ratio
 
 RATIO_LEGEND = (
-    "Ratios are taken block by block; in brackets their 95 % interval by signed ranks, with fewer than "
-    "six blocks the whole range. `~`: samples cannot tell the ratio from 1, by Wilcoxon's signed ranks, "
-    "corrected after Holm for the ratios of the setting, or, where so few samples could tell none so, by "
-    "the interval of each ratio alone. *mean* is the geometric mean over the numbers of rows. *least effect* "
-    "is the least difference that samples of such noise show 8 times in 10 without that correction, where it "
-    "is largest. The verdict and bold figures go by the interval of each pair, uncorrected."
+    "Ratios are taken block by block; in brackets their 95 % interval from signed ranks, or with fewer than "
+    "six blocks the whole range. `~`: the ratio does not differ significantly from 1, by Wilcoxon's signed "
+    "ranks with Holm's correction for the ratios of the setting; with too few samples for that, by the "
+    "interval of each ratio. *mean* is the geometric mean over the numbers of rows. *detectable* is the "
+    "smallest difference that samples with this noise detect 8 times in 10 without that correction, at the "
+    "number of rows at which it is largest. The verdict and bold figures use the interval of each pair, "
+    "uncorrected."
 )
 """The meaning of the entries of `ratio_tables`."""
 
@@ -84,7 +85,7 @@ def _ratios_of(run: RunSummary, setting: Setting, base: str | None) -> dict[_Key
 
 
 def told(found: Sequence[Ratio]) -> list[bool]:
-    """The ratios that are told from 1: by corrected tests, or by intervals where those could tell none."""
+    """The ratios that differ significantly from 1: by corrected tests, or by intervals with few samples."""
     least = (least_p((each.n, each.n), is_paired=True) for each in found)
     is_blind = min(least, default=1.0) * len(found) >= ALPHA
     corrected = holm([each.p for each in found])
@@ -107,9 +108,7 @@ def _ratio_table(run: RunSummary, setting: Setting, base: str | None, found: dic
             rows.append([Entry(text) for text in (backend, *texts, *mean, effect_text(least))])
     header = ["backend", *(f"{count:,}" for count in counts)]
     header += ["mean"] if len(counts) > 1 else []
-    return Table(
-        f"Speed of {base} over others: {setting_title(setting)}", (*header, "least effect"), rows, []
-    )
+    return Table(f"Speed of {base} over others: {setting_title(setting)}", (*header, "detectable"), rows, [])
 
 
 def _mean(cells: Sequence[CellSummary], base: str | None, backend: str, counts: Sequence[int]) -> list[str]:
@@ -130,7 +129,7 @@ _SIDES = ("processor_seconds", "base_processor_seconds")
 
 
 def pair_table(run: RunSummary, setting: Setting) -> Table | None:
-    """The ratios of a setting, in which no memory was limited; None where no pair was written."""
+    """The ratios of a setting, without memory limits; None if no pair was written."""
     pairs = _pairs_of(run, setting)
     if not pairs:
         return None
@@ -142,11 +141,11 @@ def pair_table(run: RunSummary, setting: Setting) -> Table | None:
     ]
     base = run.pairs[0]["base"]
     title = f"Speed of {base} over others, in pairs on one core: {setting_title(setting, with_limit=False)}"
-    return Table(title, ("backend", "ratio", "pairs", "least effect"), rows, [])
+    return Table(title, ("backend", "ratio", "pairs", "detectable"), rows, [])
 
 
 def pair_ratios(run: RunSummary, setting: Setting) -> dict[str, Ratio]:
-    """The speed of the base over that of each other backend, by their pairs of a setting."""
+    """The speed of the base relative to each other backend, from the pairs of a setting."""
     return {
         backend: paired_ratio(*({each["block"]: each[side] for each in measured} for side in _SIDES))
         for backend, taken in _pairs_of(run, setting).items()
@@ -203,14 +202,14 @@ _FIELDS = {
 
 @dataclass(frozen=True)
 class Variation:
-    """One backend under one value of what varies, beside itself under the first value.
+    """One backend under one value of the varying setting, compared with itself under the first value.
 
     Attributes:
         value: The value, in words.
         cell: The cell.
         speed: The ratio of its speed; None for the first value, or without common blocks.
         growth: The ratio of its peak memory, likewise.
-        is_faster_or_slower: True if its speed is told from that of the first.
+        is_faster_or_slower: True if its speed differs significantly from that of the first.
         is_leaner_or_fatter: The same of its memory.
     """
 
@@ -223,7 +222,7 @@ class Variation:
 
 
 def variation_tables(run: RunSummary) -> list[Table]:
-    """A table for each field of settings that varies while all others stay, at the most rows."""
+    """A table for each field of settings that varies alone, at the largest number of rows."""
     return [_variation_table(field, alike, found) for field, alike, found in variations(run)]
 
 
@@ -237,7 +236,7 @@ def process_verdicts(run: RunSummary) -> list[tuple[str, list[str]]]:
 
 
 def variations(run: RunSummary) -> Iterator[tuple[str, list[Setting], list[Variation]]]:
-    """The fields that vary, each with the settings that differ in it alone and the backends under them."""
+    """The varying fields, each with the settings that differ only in this field, and their backends."""
     for field in _FIELDS:
         groups: dict[Setting, list[Setting]] = {}
         for setting in run.settings:
@@ -314,7 +313,7 @@ def _variation_table(field: str, alike: Sequence[Setting], found: Sequence[Varia
             _FIELDS[field],
             "rows/s",
             "speed x",
-            "least effect",
+            "detectable",
             "RSS MB",
             "RSS x",
             "pool calls",
@@ -409,9 +408,9 @@ class Crossover:
         leader: The backend that leads from there on.
         other: The one that leads before.
         rows: The estimate.
-        low: Lower end of its interval; 0 where it lies below all measured rows.
-        high: Upper end; infinite where it lies above them.
-        measured: The least and the most rows that were measured.
+        low: Lower end of its interval; 0 if it lies below all measured numbers of rows.
+        high: Upper end; infinite if it lies above all of them.
+        measured: The smallest and the largest number of rows measured.
     """
 
     leader: str
@@ -423,7 +422,7 @@ class Crossover:
 
 
 def crossover_of(one: Sequence[CellSummary], other: Sequence[CellSummary]) -> Crossover | None:
-    """The crossover of two backends by their cells of one setting; None where the same leads at all rows.
+    """The crossover of two backends in one setting; None if the same backend leads at all numbers of rows.
 
     Args:
         one: The cells of one of them, each of another number of rows.

@@ -149,15 +149,15 @@ class Sample(Measures):
     Attributes:
         run_id: The run's name.
         block: One shuffled pass over all cells.
-        position: The place in the block.
+        position: The position within the block.
         seed: The run's seed.
         started_at: The time in UTC.
         cell: One backend at one setting.
         died_in: The phase in which a failed process ended.
         stderr: The end of standard error, without paths.
         process_seconds: The whole process, from its start to its end.
-        shares_core: The bench had no core of its own to wait on; then it took no curve.
-        group: Memory of the control group; null where the process had none of its own.
+        shares_core: True if the bench had no separate core to wait on; it then recorded no curve.
+        group: Memory of the control group; null if the process had no separate group.
         phases: The phases that were over, in their order.
         host: The host during the sample.
         placement: The executor that took it, in a run on a cluster.
@@ -188,7 +188,7 @@ class Sample(Measures):
 
 
 class Result(TypedDict):
-    """The message by which the measured process says what it measured."""
+    """The message in which the measured process reports its measurements."""
 
     rows: int
     arrow_bytes: int
@@ -219,9 +219,9 @@ class ProbeSample(TypedDict):
     Attributes:
         run_id: The run's name.
         block: One shuffled pass over all cells and probes.
-        position: The place in the block.
+        position: The position within the block.
         cell: The cell, as in a sample.
-        probe: The only one that was at work; "none" is what the others are compared with.
+        probe: The only probe that was active; the others are compared with "none".
         wall_seconds: The write; null if it did not end well.
     """
 
@@ -249,9 +249,9 @@ class PairSample(TypedDict):
     Attributes:
         run_id: The run's name.
         block: One shuffled pass over all pairs.
-        position: The place in the block.
+        position: The position within the block.
         cell: The cell, as in a sample.
-        base: The backend that wrote beside it, at the same setting.
+        base: The backend that wrote at the same time, with the same setting.
         base_outcome: The outcome of that one.
         processor_seconds: The user's and the kernel's time of the cell's write, of all threads; null unless
             both ended well.

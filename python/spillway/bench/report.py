@@ -102,7 +102,7 @@ class RunDescription:
         command: The command that measures the same.
         lines: Machine, libraries, inputs, checkout, proofs of limits, drift.
         caveats: The reasons to doubt the figures.
-        validation: The readers that read the output back, and what they found.
+        validation: The readers that read the output back, and their verdicts.
         invisible: Backends without an allocation curve, with the reason.
         costs: The time that each probe adds to a write.
     """
@@ -117,7 +117,7 @@ class RunDescription:
 
 
 def describe_run(run: RunSummary) -> RunDescription:
-    """Describe a run: what it was measured on and with, and who read the output back."""
+    """Describe a run: its machine and software, and the readers of the output."""
     return RunDescription(
         run_id=run.run_id,
         command=command_of(run.environment),
@@ -130,7 +130,7 @@ def describe_run(run: RunSummary) -> RunDescription:
 
 
 def report_parts(run: RunSummary, figures: Sequence[Figure]) -> list[str]:
-    """The report, part by part: what it was measured on, caveats, tables, figures, and the verdict."""
+    """The report, part by part: conditions, caveats, tables, figures, and the verdict."""
     described = describe_run(run)
     parts = [f"# Run {run.run_id}", _WHERE_THE_VERDICT_IS, bullets(described.lines)]
     parts += caveats(described.caveats)
@@ -149,14 +149,13 @@ def report_parts(run: RunSummary, figures: Sequence[Figure]) -> list[str]:
 
 _WHERE_THE_VERDICT_IS = "Who wins, and the code that does: [the verdict](#verdict), at the end."
 _INTERVALS = (
-    "Medians in three digits; in brackets the interval, from order statistics: 95 % with six samples or "
-    "more, else the whole range. Bold are the best of a column and all that the samples cannot tell from "
-    "it, block by block; with one sample a backend nothing is. *x best* is the speed over that of the "
-    "fastest, block by block, with its interval by signed ranks, and `~` where samples cannot tell it "
-    "from 1; *least effect* is the difference that such samples find 8 times in 10 by the interval of one "
-    "pair, uncorrected. *peak MB* is the growth of RSS: the exact peak of resident memory during the write "
-    "over the baseline before it; the mapped input belongs to the baseline. MB is 10^6 bytes; MB/s "
-    "counts Arrow data."
+    "Medians with three digits; in brackets the interval, from order statistics: 95 % with six samples or "
+    "more, else the whole range. Bold marks the best of a column and all ties with it, block by block; with "
+    "one sample per backend, nothing is bold. *x best* is the speed relative to the fastest, block by block, "
+    "with its interval from signed ranks, and `~` if it does not differ significantly from 1; *detectable* "
+    "is the difference that samples with this noise detect 8 times in 10, for one pair, uncorrected. "
+    "*peak MB* is the growth of RSS: the exact peak of resident memory during the write minus the baseline "
+    "before it, which includes the mapped input. MB is 10^6 bytes; MB/s counts Arrow data."
 )
 
 
@@ -185,7 +184,7 @@ def _verdict(run: RunSummary) -> list[str]:
     for each in found:
         parts += [f"**{each.title}**", bullets(each.lines)]
         if each.code is not None:
-            parts += [f"To write as {each.writer} does:", f"```python\n{each.code}\n```"]
+            parts += [f"To write like {each.writer}:", f"```python\n{each.code}\n```"]
     return [*parts, *(verdict_caveats(run) if found else ["No sample was taken."])]
 
 
@@ -237,7 +236,7 @@ def _proof(proof: dict[str, Any]) -> str:
     share = proof["died_at_bytes"] / proof["limit_bytes"]
     return (
         f"The limit of {proof['limit_bytes'] / 1e6:,.0f} MB ({proof['kind']}) is proved: "
-        f"a canary was {proof['ending']} at {share:.2f} of it."
+        f"a test process was {proof['ending']} at {share:.2f} of it."
     )
 
 

@@ -134,7 +134,7 @@ class BegunRun:
         folder: The folder.
         environment: Its ``environment.json``.
         taken: The samples that it has.
-        retakes: True if those beside which other processes ran are to be taken again.
+        retakes: True to repeat the samples during which other processes ran.
     """
 
     folder: Path
@@ -181,7 +181,7 @@ class BegunRun:
         if changed:
             raise OptionError(
                 f"--resume {self.folder.name}: not as when the run began: {and_joined(changed)}. Its samples "
-                f"would not compare: measure anew, or `spillway report` what is there"
+                f"would not compare: measure again, or run `spillway report` on the existing samples"
             )
         again = {"at": datetime.now(UTC).isoformat(timespec="seconds"), "load_before": read_load()}
         return {**self.environment, "resumed": [*self.environment.get("resumed", []), again]}
@@ -189,7 +189,7 @@ class BegunRun:
     def without_disturbed(self) -> BegunRun:
         """The run without the samples that are to be taken again, which go to ``disturbed.jsonl``.
 
-        The host's readings alone decide, whatever a sample measured.
+        Only the host's readings decide, not the result of a sample.
         """
         if not self.retakes:
             return self
@@ -208,7 +208,7 @@ class BegunRun:
 
 
 def read_begun(folder: Path) -> BegunRun:
-    """Read a run that is to be continued. Lines that were cut short are cut off.
+    """Read a run to continue. Lines that were cut short are cut off.
 
     Raises:
         OptionError: The folder is not a run's, or an older version of the bench began it, or a cluster took
@@ -226,12 +226,12 @@ def read_begun(folder: Path) -> BegunRun:
     if "afterwards" not in environment:
         raise OptionError(
             f"--resume {folder.name}: it does not say how it was begun, as runs of this version do: measure "
-            f"anew, or `spillway report` what is there"
+            f"anew, or run `spillway report` on the existing samples"
         )
     if "hosts" in environment:
         raise OptionError(
             f"--resume {folder.name}: executors of a cluster took its samples, and a run continues on the "
-            f"machine that began it: measure anew, or `spillway report` what is there"
+            f"machine that began it: measure again, or run `spillway report` on the existing samples"
         )
     for name in (SAMPLES, DISTURBED, VALIDATION, ALLOCATIONS, PROBES, PAIRS, LEAST_MEMORY):
         records.drop_torn_line(folder / name)
@@ -253,7 +253,7 @@ def slots_left(slots: Iterable[Slot[Cell]], taken: Iterable[dict[str, Any]]) -> 
         elif cell != slot.cell:
             raise OptionError(
                 "--resume: this version of the bench would take its samples in another order, so that "
-                "blocks would not be whole: measure anew, or `spillway report` what is there"
+                "blocks would not be whole: measure again, or run `spillway report` on the existing samples"
             )
     return left
 

@@ -79,8 +79,8 @@ def measure(  # noqa: PLR0913 - options, by keyword only
 ) -> Finished:
     """Measure all cells of `options` and leave everything in a new folder below `out`.
 
-    Ctrl-C ends the run early: what was measured until then stays and is reported. Before the first sample
-    there is nothing to report, and then, as after a refusal, no folder is left.
+    Ctrl-C ends the run early: samples taken until then are kept and reported. Before the first sample there
+    is nothing to report, and then, as after a refusal, no folder is left.
 
     Args:
         options: The cells and how often to measure them.
@@ -91,8 +91,8 @@ def measure(  # noqa: PLR0913 - options, by keyword only
         keep_output: Keep the written files in the run's folder.
         progress: Told how far it is.
         begun: A run that ended early, to which the samples are added that it lacks; its options are these.
-        on: The cluster whose executors take the samples; this machine by default. The limit kind of the
-            options may be "best" then, for that of an executor.
+        on: The cluster whose executors take the samples; this machine by default. The limit kind in the
+            options may then be "best", for the best one of an executor.
         pythons: The interpreters of the environments that the options name.
 
     Raises:
@@ -106,7 +106,7 @@ def measure(  # noqa: PLR0913 - options, by keyword only
         require_engines(engines)
         if on is not None and pythons:
             raise OptionError(
-                "--python: executors of a cluster have their own: leave it out, or leave --on out"
+                "--python: executors of a cluster have their own: leave out either this option or --on"
             )
         environments = stack.enter_context(python_environments(pythons or {}, options.backends))
         _refuse_process_settings(options, on, environments)
@@ -263,7 +263,7 @@ def _describe_input(dataset: str, chunk_rows: int, prepared: PreparedInput) -> d
 class StoppingRule:
     """Tells between blocks whether another one is wanted: by a precision decided before looking, or a budget.
 
-    It looks at how wide intervals are and never at where they lie, so that it favours no result.
+    It depends only on the width of intervals, never on their position, so it favours no result.
 
     Args:
         options: The options of the run, with the precision and the budget.
@@ -350,7 +350,7 @@ def _split_absent(
         elsewhere = (each.missing[name] for each in environments.values() if name in each.missing)
         reason = next(elsewhere, None) if environments else backends.missing(name)
         if reason is None and not backends.modes(name) & set(options.modes):
-            reason = f"it has no mode {' or '.join(options.modes)}"
+            reason = f"it does not support mode {' or '.join(options.modes)}"
         if reason is None:
             present[name] = backends.modes(name)
         else:
@@ -371,7 +371,8 @@ def _refuse_process_settings(
     quotas = [cores for name in options.arms if (cores := process_setting(name).cores) is not None]
     if quotas and on is not None:
         raise OptionError(
-            "--process-setting quota: executors of a cluster have their own: leave it out, or leave --on out"
+            "--process-setting quota: executors of a cluster have their own: leave out either this "
+            "option or --on"
         )
     for cores in quotas[:1]:
         with Unlimited().limit(0) as unlimited, with_quota(unlimited, cores):
@@ -393,5 +394,5 @@ def _prove_limits(options: Options, limiter: Limiter, progress: Progress) -> lis
 
 
 def _proof(limiter: Limiter, limit: int, option: str, progress: Progress) -> dict[str, Any]:
-    progress.say(f"proving the limit of {limit_words(limit)} with a canary")
+    progress.say(f"testing the limit of {limit_words(limit)}")
     return proved(limiter, limit, option=option, advice="choose another kind with --limit-kind").as_dict()

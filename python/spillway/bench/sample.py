@@ -47,12 +47,12 @@ _TEMPORARY_FOLDERS = ("TMPDIR", "TMP", "TEMP", "POLARS_TEMP_DIR")
 
 @dataclass(frozen=True)
 class Meeting:
-    """The place at which two processes wait for each other before they write.
+    """The barrier at which two processes wait for each other before they write.
 
     Attributes:
         place: A FIFO, whose two ends open together.
         comes_first: Which end is this process's.
-        called_off: Set when nobody waits for the outcome any more: the process is killed.
+        called_off: Set when the outcome is no longer needed: the process is then killed.
     """
 
     place: Path
@@ -72,7 +72,7 @@ class SampleTaker:
         limiter: Sets a cell's memory limit.
         cores: The cores samples may be pinned to, as many of the last ones as a cell has threads.
         timeout: Seconds one sample may take.
-        pythons: The Python environments of cells that are not measured in that of the bench, by name.
+        pythons: The Python environments, by name, of cells that are not measured in the bench's own.
     """
 
     run_id: str
@@ -131,15 +131,15 @@ class SampleTaker:
         meeting: Meeting | None = None,
         environment: dict[str, str] | None = None,
     ) -> tuple[ProcessResult, bool]:
-        """Run the worker for a cell to its end, and stay off its cores meanwhile.
+        """Run the worker for a cell to its end, without using its cores.
 
         Args:
             cell: The cell.
             memory_limit: The memory limit of the process.
             memray: The file for a trace of allocations, for a write that is traced.
-            probe: The only probe beside the write, for one that is not timed.
+            probe: The only probe during the write, for a write that is not timed.
             meeting: The other process to wait for, for a write that is compared with that one's.
-            environment: Variables beside those of every sample.
+            environment: Environment variables in addition to those of every sample.
 
         Returns:
             The end of the process, and whether the bench had to share a core with it.
@@ -373,7 +373,7 @@ class OutputFiles:
         self.discard_fresh()
 
     def keep(self, content_hash: str) -> None:
-        """Move the fresh file to its kept name, or drop it if its content is there already."""
+        """Move the new file to its kept name, or delete it if a file with the same content exists."""
         self.fresh.replace(self.path_of(content_hash))
         self._kept.add(content_hash)
 
@@ -388,7 +388,7 @@ class OutputFiles:
         return self._folder / f"{content_hash[:16]}.parquet"
 
     def discard_fresh(self) -> None:
-        """Remove what a sample has left beside the kept files: temporary and spilled ones."""
+        """Remove the temporary and spilled files that a sample left."""
         kept = {self.path_of(content_hash) for content_hash in self._kept}
         for path in set(self._folder.iterdir()) - kept:
             _delete(path)

@@ -1,8 +1,8 @@
-"""Tables beside those of speed: memory, the least of it, external programs, the cost of probes, drift.
+"""Tables other than speed: memory, least memory, external programs, the cost of probes, drift.
 
-Each measure of memory sees what the others do not. Resident memory has neither page cache nor what was
-spilled to a file; that of the control group has both, by the page; a tracer sees what was allocated, touched
-or not.
+Each measure of memory covers something that the others miss. Resident memory includes neither page cache nor
+spilled pages; the memory of the control group includes both, by the page; a tracer sees all allocations,
+whether touched or not.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ if TYPE_CHECKING:
     from spillway.harness.statistics import Ratio, Trend
 
 MEMORY_LEGEND = (
-    "*RSS* is the growth of resident memory: its peak during the write over what was resident before. "
-    "*cgroup* is the same of the memory of its control group, page cache and kernel memory included: a "
-    "spilled page counts until the kernel drops it. *allocated* is the peak of one write under memray, where "
-    "malloc is pyarrow's pool. *whole RSS* and *whole cgroup* are peaks of the process, imports included: a "
-    "limit bites on the latter. *huge* is anonymous memory in huge pages at the end of the write. *written* "
-    "is what calls handed to the kernel (`wchar`), spilled pages too. *faults* count pages of 4 KB and of 2 "
-    "MB alike, so none is best."
+    "*RSS* is the growth of resident memory: its peak during the write minus the resident memory before it. "
+    "*cgroup* is the same for the memory of its control group, including page cache and kernel memory: a "
+    "spilled page counts until the kernel drops it. *allocated* is the peak of one write under memray, with "
+    "malloc as pyarrow's pool. *whole RSS* and *whole cgroup* are peaks of the process, including imports; a "
+    "limit applies to the latter. *huge* is anonymous memory in huge pages at the end of the write. "
+    "*written* counts bytes handed to the kernel (`wchar`), including spilled pages. *faults* count pages of "
+    "4 KB and of 2 MB alike, so no value is marked as best."
 )
 """The meaning of the columns of `memory_table`."""
 
 
 def memory_table(run: RunSummary, setting: Setting) -> Table:
-    """Memory and disk of a setting at its most rows; the notes say who takes least by each measure."""
+    """Memory and disk use of a setting at its most rows; the notes name the best writer for each measure."""
     ranking = rankings(run, setting)[0]
     cells = [each for each in ranking.cells if each.good]
     columns = [metric_column(cells, metric, megabytes, best) for _, metric, best in _MEMORY]
@@ -163,11 +163,12 @@ def _least_allocated(cells: Sequence[CellSummary]) -> list[str]:
 
 
 LEAST_MEMORY_LEGEND = (
-    "*survives from* is the least limit on the whole process, imports included, at and above which every "
-    "write survived, and *dies at* the largest at and below which every write died: the least memory lies "
-    "between. A limit of kind rlimit-data counts private address space instead, used or not. "
-    "In brackets are the writes that prove each side. *write s* is the median of the writes at that limit. "
-    "A write that neither survives nor dies of memory ends a search, and *ends below* says how, and where."
+    "*survives from* is the smallest limit on the whole process, including imports, at and above which every "
+    "write survived, and *dies at* the largest limit at and below which every write died: the least memory "
+    "lies in between. A limit of kind rlimit-data counts private address space instead, used or not. "
+    "The numbers in brackets are the writes that confirm each side. *write s* is the median of the writes at "
+    "the survived limit. A write that neither survives nor runs out of memory ends a search, and *ends "
+    "below* says how and where."
 )
 """The meaning of the columns of `least_memory_table`."""
 
@@ -204,7 +205,7 @@ class Found:
 
     @property
     def is_cut_short(self) -> bool:
-        """True if a write that says nothing of memory ended the search."""
+        """True if a write that neither survived nor ran out of memory ended the search."""
         return any(is_unclear(each) for each in self._trials)
 
     def _at(self, limit: int | None) -> list[dict[str, Any]]:
@@ -212,7 +213,7 @@ class Found:
 
 
 def found_limits(run: RunSummary, setting: Setting) -> list[Found]:
-    """The least limits of a setting's backends, the least first; those that never survived last.
+    """The least limits of a setting's backends, the smallest first; those that never survived come last.
 
     They are under no limit of the run's, so that they belong to the first of the settings that differ in it.
     """
@@ -229,7 +230,7 @@ def found_limits(run: RunSummary, setting: Setting) -> list[Found]:
 
 
 def least_memory_table(run: RunSummary, setting: Setting) -> Table | None:
-    """The least limits of a setting; None where none was looked for."""
+    """The least limits of a setting; None if there was no search."""
     found = found_limits(run, setting)
     if not found:
         return None
@@ -269,7 +270,7 @@ def _without_limit(setting: Setting) -> Setting:
 
 
 def program_table(run: RunSummary, setting: Setting) -> Table | None:
-    """The medians of all figures of the setting's programs; None where it has no program."""
+    """The medians of all figures of the setting's programs; None if there are none."""
     found = [(each, medians) for each in run.of(setting) if (medians := program_medians(each))]
     names = list(dict.fromkeys(name for _, medians in found for name in medians))
     if not names:
@@ -339,7 +340,7 @@ def probe_costs(run: RunSummary) -> list[str]:
 
 
 def probe_cost(run: RunSummary, probe: str) -> Ratio | None:
-    """The time beside a probe over that beside none: each cell and block is a pair."""
+    """The time with a probe relative to the time without one: each cell and block is a pair."""
     with_it: dict[int, float] = {}
     without: dict[int, float] = {}
     for each in run.cells:
@@ -376,7 +377,7 @@ _SURE = 0.01  # two lines are drawn through each run
 
 
 def drift_words(run: RunSummary) -> list[str]:
-    """The drift in a sentence; nothing where there are too few samples."""
+    """The drift in a sentence; empty if there are too few samples."""
     over, within = _drifts(run)
     if over is None or within is None:
         return []
@@ -386,7 +387,7 @@ def drift_words(run: RunSummary) -> list[str]:
 
 
 def drift_warnings(run: RunSummary) -> list[str]:
-    """The caveats where a drift is there and matters. Ratios within blocks are free of the first of them."""
+    """The caveats if there is a relevant drift. Ratios within blocks are free of the first of them."""
     over, within = _drifts(run)
     named = (
         (over, "from the first block to the last"),

@@ -1,4 +1,4 @@
-"""A run as it lies on disk, summed up cell by cell. Nothing here knows of a run that goes on."""
+"""A run as it lies on disk, summed up cell by cell. Nothing here depends on a live run."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class CellSummary(CellOfRun[Setting]):
         cell: The cell.
         samples: Its samples in the order they were taken, failed ones too.
         wrong: The hashes of all contents of the run that a reader found wrong.
-        probed: Its writes beside a probe.
+        probed: Its writes with a probe.
         allocations: Its traced write, or None.
     """
 
@@ -127,13 +127,13 @@ class CellSummary(CellOfRun[Setting]):
         return self.outcome == "ok"
 
     def outcome_of(self, sample: dict[str, Any]) -> str:
-        """The outcome of one of its samples, "wrong_output" too where readers said so later."""
+        """The outcome of one of its samples; "wrong_output" also if readers found this later."""
         output = sample["output"]
         wrong = output is not None and output["content_hash"] in self.wrong
         return "wrong_output" if wrong else str(sample["outcome"])
 
     def estimate(self, metric: Metric) -> Estimate | None:
-        """The estimate of a metric over the good samples; None where no sample has it."""
+        """The estimate of a metric over the good samples; None if no sample has it."""
         return estimate_of(self.good, metric)
 
     def readings(self, probe: str) -> list[dict[str, Any]]:
@@ -172,10 +172,10 @@ class RunSummary(RunOfCells[CellSummary, Setting]):
 
     Attributes:
         allocations: The allocation curves.
-        probes: The writes beside a probe.
-        limit_trials: The writes that looked for the least memory.
+        probes: The writes with a probe.
+        limit_trials: The writes of the search for the least memory.
         verdicts: What validation said of each distinct content.
-        disturbed: The samples that were taken again, since other processes ran beside them.
+        disturbed: The samples that were repeated because other processes ran during them.
         pairs: The pairs of writes at once on one core.
     """
 
@@ -359,7 +359,7 @@ def host_lines(run: RunSummary) -> list[str]:
         blocks = len({sample["block"] for sample in taken})
         executors = len({sample["placement"]["executor"] for sample in taken})
         proofs = "".join(
-            f"; limit of {each['limit_bytes'] / 1e6:,.0f} MB ({each['kind']}) proved, a canary was "
+            f"; limit of {each['limit_bytes'] / 1e6:,.0f} MB ({each['kind']}) proved, a test process was "
             f"{each['ending']} at {each['died_at_bytes'] / each['limit_bytes']:.2f} of it"
             for each in host["limit_proofs"]
         )
@@ -398,7 +398,7 @@ def _differences(hosts: Sequence[dict[str, Any]]) -> list[str]:
 
 
 FAILED = 1
-"""The exit status of a run in which Spillway's own writer failed, or nobody wrote what it should."""
+"""The exit status of a run in which Spillway's own writer failed, or no writer wrote the right rows."""
 
 _BY_THE_LIMIT = {"oom_killed", "memory_error"}
 
@@ -503,7 +503,7 @@ def _hash(sample: dict[str, Any]) -> str | None:
 
 
 def status_of(run: RunSummary) -> int:
-    """0 for a run that measured what it should, whatever became of peers; else `FAILED`.
+    """0 for a run that measured everything, even if peers failed; else `FAILED`.
 
     A writer of Spillway's that the memory limit ended is a finding too: the limit is the user's.
     """

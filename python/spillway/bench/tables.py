@@ -56,19 +56,19 @@ class Ranking:
 
     @cached_property
     def rivals(self) -> list[CellSummary]:
-        """The competitors of other libraries than the fastest one's; of one library alone, all others."""
+        """The competitors from other libraries than the fastest one's; with only one library, all others."""
         return [each for each in self.others if not self._is_of(self.best, each)] or self.others
 
     @cached_property
     def siblings(self) -> list[CellSummary]:
-        """The other settings of the fastest one's library, where other libraries compete too."""
+        """The other settings of the fastest one's library, if other libraries also compete."""
         return [each for each in self.others if each not in self.rivals]
 
     @property
     def reference(self) -> CellSummary | None:
-        """The fastest of another library than our own, or than the fastest's where ours does not compete.
+        """The fastest writer of another library than Spillway, or than the fastest if Spillway is absent.
 
-        Of one library alone, the second.
+        If there is only one library, the second.
         """
         own = [each for each in self.right if library(each.cell.backend) == OWN_LIBRARY]
         base = own[0] if own else self.best
@@ -81,13 +81,13 @@ class Ranking:
 
     @cached_property
     def level(self) -> list[CellSummary]:
-        """The competitors that the samples cannot tell from the fastest, each by its own interval of 95 %."""
+        """The competitors that do not differ significantly from the fastest, by their 95 % intervals."""
         marks = indistinct(self.right, speed, 1)
         return [each for each, marked in zip(self.others, marks[1:], strict=True) if marked]
 
     @property
     def has_winner(self) -> bool:
-        """True if the samples tell the fastest from all rivals: never on one sample."""
+        """True if the fastest differs significantly from all rivals: never with one sample."""
         if self.best is None or not self.others or any(each in self.rivals for each in self.level):
             return False
         return len(self.best.good) >= _FEWEST_FOR_WINNER
@@ -98,7 +98,7 @@ class Ranking:
 
 
 def rankings(run: RunSummary, setting: Setting) -> list[Ranking]:
-    """The rankings of a setting, that of the most rows first."""
+    """The rankings of a setting, with the largest number of rows first."""
     cells = run.of(setting)
     counts = sorted({each.cell.rows for each in cells}, reverse=True)
     return [
@@ -122,7 +122,7 @@ def ratio(above: CellSummary, below: CellSummary, metric: Metric) -> Ratio | Non
 
 
 def indistinct(cells: Sequence[CellSummary], metric: Metric, direction: int) -> list[bool]:
-    """Marks on the best cell by a metric and on all that cannot be told from it; none if it has one sample.
+    """Marks for the best cell by a metric and for all ties with it; none with a single sample.
 
     Args:
         cells: The cells that are compared.
@@ -251,7 +251,7 @@ _CONTRACTS = {
 
 
 def short_tables(run: RunSummary) -> list[Table]:
-    """A ranking for each setting at its most rows, with reasons of failures cut short."""
+    """A ranking for each setting at its largest number of rows, with shortened reasons for failures."""
     return [
         ranking_table(run, rankings(run, setting)[0], reason_characters=_REASON_CHARACTERS, is_short=True)
         for setting in run.settings
@@ -263,13 +263,14 @@ def ranking_table(
 ) -> Table:
     """The writers of one setting at one number of rows, the fastest first.
 
-    In short they have six columns, for a terminal; else also the intervals of ratios and the least effects.
+    Short tables have six columns, for a terminal; others also have the intervals of ratios and the least
+    effects.
 
     Notes say why writers failed in this setting, at any number of rows.
     """
     cells = ranking.cells
     fastest = indistinct(cells, speed, 1)
-    times = ("x best",) if is_short else ("x best", "least effect")
+    times = ("x best",) if is_short else ("x best", "detectable")
     growths = metric_column(cells, growth, megabytes, -1)
     sizes = metric_column(cells, file_bytes, file_megabytes, -1)
     rows = [
@@ -315,7 +316,7 @@ def throughput_table(run: RunSummary, setting: Setting) -> Table:
 
 
 def measures_table(run: RunSummary, setting: Setting) -> Table:
-    """All measures beside speed, memory and size, of a setting at its most rows."""
+    """All measures other than speed, memory and size, for a setting at its largest number of rows."""
     ranking = rankings(run, setting)[0]
     cells = [each for each in ranking.cells if each.good]
     columns = [metric_column(cells, metric, written, best) for _, metric, written, best in _MEASURES]
@@ -368,7 +369,7 @@ _PROBED: tuple[tuple[str, str, str, _Written], ...] = (
 def metric_column(
     cells: Sequence[CellSummary], metric: Metric, written: Callable[[float], str], direction: int
 ) -> list[Entry]:
-    """A metric's medians; marked are the best, and those that the samples cannot tell from it."""
+    """A metric's medians, with marks for the best and for ties with it."""
     marks = indistinct(cells, metric, direction) if direction else [False] * len(cells)
     found = [cell.estimate(metric) for cell in cells]
     return [
@@ -405,7 +406,7 @@ def _speed_or_outcome(cell: CellSummary) -> str:
 
 
 def _times_the_best(ranking: Ranking, cell: CellSummary, *, is_marked: bool, is_short: bool) -> list[Entry]:
-    """The speed of a cell over that of the fastest, `~` if they cannot be told apart; the least effect."""
+    """The speed of a cell over that of the fastest, `~` if they tie; the detectable difference."""
     best = ranking.best
     found = None if best is None else ratio(cell, best, speed)
     if found is None:
@@ -447,7 +448,7 @@ def _three_digits(value: float) -> str:
 
 
 def ratio_text(found: Estimate) -> str:
-    """A ratio with its interval: "1.66 [1.60, 1.71]"; three digits behind the point next to 1."""
+    """A ratio with its interval: "1.66 [1.60, 1.71]"; three decimals close to 1."""
     ends = (found.median, found.low, found.high)
     digits = _DIGITS if any(f"{end:.2f}" == "1.00" for end in ends) else 2
     middle, low, high = (f"{end:.{digits}f}" for end in ends)
@@ -455,7 +456,7 @@ def ratio_text(found: Estimate) -> str:
 
 
 def effect_text(share: float) -> str:
-    """A least effect in per cent, in two digits: "3.1 %"."""
+    """A detectable difference in per cent, with two digits: "3.1 %"."""
     return f"{share * 100:.2g} %" if share < 1 else "-"
 
 

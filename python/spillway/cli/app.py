@@ -32,7 +32,7 @@ def spillway(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
     ] = False,
 ) -> None:
-    """Write rows to Parquet, measure every writer under your limits, and check what was written."""
+    """Write Parquet files and Delta tables, measure Parquet writers on your rows, and check files."""
 
 
 app.command()(runs.advise)

@@ -68,8 +68,8 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
     rows: Annotated[
         str | None,
         typer.Option(
-            help="Row counts, separated by commas. By default all rows of --input; of a dataset 10000, "
-            "25000, 50000, 100000, 200000, 400000.",
+            help="Row counts, separated by commas. By default all rows of --input; for a dataset "
+            "10000, 25000, 50000, 100000, 200000, 400000.",
             show_default=False,
         ),
     ] = None,
@@ -84,8 +84,8 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
     input: Annotated[  # noqa: A002 - the option's name
         str | None,
         typer.Option(
-            help="Your own rows instead: a file, a folder or a quoted glob of Parquet, Arrow IPC, CSV or "
-            "NDJSON; text may be compressed (.gz, .zst)."
+            help="Your own rows instead: a file, a folder or a quoted glob of Parquet, Arrow IPC, CSV "
+            "or NDJSON; text files may be compressed (.gz, .zst)."
         ),
     ] = None,
     delimiter: Delimiter = None,
@@ -96,31 +96,36 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
             "--quick",
             callback=_make_quick,
             is_eager=True,
-            help="Rough figures within half a minute: 20000 rows (of --input the first), "
-            "mode batches, 2 samples, no allocation curves, read back by pyarrow alone. Options beside it "
-            "count.",
+            help="Rough figures within half a minute: 20000 rows (the first ones of --input), mode "
+            "batches, 2 samples, no allocation curves, read back only by pyarrow. Other options "
+            "override this.",
         ),
     ] = False,
     mode: Annotated[
         str,
         typer.Option(
             autocompletion=complete_mode,
-            help="batches: record batches one at a time; batches-retained: the same, and a writer may keep "
-            "them; table: one table that is there already; rows: lists of dicts; rows-json: dicts fresh from "
-            "json.loads; ndjson: lines.",
+            help="batches: record batches one at a time; batches-retained: the same, but a writer may "
+            "keep them; table: one existing table; rows: lists of dicts; rows-json: dicts fresh "
+            "from json.loads; ndjson: lines.",
         ),
     ] = "batches,batches-retained,table",
     table_rows: Annotated[
         str | None,
-        typer.Option(help="Row counts of mode table; beside batches only the largest of --rows by default."),
+        typer.Option(
+            help="Row counts of mode table; if mode batches is also measured, by default only the "
+            "largest of --rows."
+        ),
     ] = None,
     cores: Annotated[
         str,
-        typer.Option(help="Cores a process is pinned to, and threads per pool, separated by commas: 1,2."),
+        typer.Option(
+            help="Cores that a process is pinned to, and threads per pool, separated by commas: 1,2."
+        ),
     ] = "1",
     memory: Annotated[
         str,
-        typer.Option(help="Limits on the whole process, separated by commas: 2276MB, 512MiB, none."),
+        typer.Option(help="Memory limits on the whole process, separated by commas: 2276MB, 512MiB, none."),
     ] = "2276MB",
     limit_kind: Annotated[
         str | None,
@@ -130,22 +135,23 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
         str, typer.Option(help="Rows per record batch of the input, separated by commas: 1000,10000,100000.")
     ] = "10000",
     row_group_rows: Annotated[
-        str, typer.Option(help="Most rows per row group, separated by commas: 65536,131072,1048576.")
+        str, typer.Option(help="Maximum rows per row group, separated by commas: 65536,131072,1048576.")
     ] = "1048576",
     process_setting: Annotated[
         str,
         typer.Option(
             autocompletion=complete_process,
-            help="Settings of the process, separated by commas, each measured beside the others: default, "
-            "gc-aggressive, pool-system, pool-mimalloc, pool-jemalloc, malloc-one-arena, malloc-trim, "
+            help="Process settings to compare, separated by commas: default, gc-aggressive, "
+            "pool-system, pool-mimalloc, pool-jemalloc, malloc-one-arena, malloc-trim, "
             "malloc-keep, cold, quota-PERCENT of a core.",
         ),
     ] = "default",
     python: Annotated[
         list[str] | None,
         typer.Option(
-            help="NAME=PATH, twice, the old one first: measure each backend in two Python environments, one "
-            "right after the other, and compare them. PATH is an interpreter, or an environment's folder.",
+            help="NAME=PATH, twice, the old one first: measure each backend in two Python "
+            "environments, one right after the other, and compare the two. PATH is an "
+            "interpreter, or the folder of an environment.",
             show_default=False,
         ),
     ] = None,
@@ -160,20 +166,18 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
     samples: Annotated[
         str,
         typer.Option(
-            help="Processes per cell: 5 for a rough figure, 12 for one to quote; or auto, for as many as "
-            "--precision takes within --budget."
+            help="Processes per cell: 5 for a rough figure, 12 for one to quote; or auto, for as many "
+            "as --precision needs within --budget."
         ),
     ] = "3",
     precision: Annotated[
         str,
-        typer.Option(
-            help="With --samples auto: how far the interval of each cell's speed may reach to both sides."
-        ),
+        typer.Option(help="With --samples auto: the target half-width of the interval of each cell's speed."),
     ] = "2%",
     budget: Annotated[
-        float, typer.Option(help="With --samples auto: minutes after which no further block begins.")
+        float, typer.Option(help="With --samples auto: minutes after which no new block starts.")
     ] = 10.0,
-    seed: Annotated[int, typer.Option(help="Of the generated rows and of the order of samples.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the generated rows and of the order of samples.")] = 1,
     out: Out = Path("runs"),
     validate: Annotated[
         str, typer.Option(help="Readers that read the output back: spark, pyarrow, polars, duckdb, or none.")
@@ -182,31 +186,32 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
     probes: Annotated[
         int,
         typer.Option(
-            help="Writes of each backend beside each probe (GIL, garbage collector, curve) and beside none, "
-            "after all timing; 0 for none."
+            help="Writes of each backend with each probe (GIL, garbage collector, curve) and without "
+            "any, after all timing; 0 for none."
         ),
     ] = 1,
     pairs: Annotated[
         int,
         typer.Option(
-            help="Writes of each backend on one core beside those of the first, at its most rows, after the "
-            "samples: they show differences of some per cent that a shared host hides; 0 for none."
+            help="Writes of each backend that share one core with a write of the first backend, at "
+            "the largest number of rows, after the samples: they show differences of a few per "
+            "cent that a shared host hides; 0 for none."
         ),
     ] = 0,
     least_memory: Annotated[
         int,
         typer.Option(
-            help="Look for the least memory limit that each backend survives at its most rows, after all "
-            "timing, and prove each side of it by this number of writes: 5 for a figure to quote, 0 to "
-            "skip it."
+            help="Search for the smallest memory limit that each backend survives at its largest "
+            "number of rows, after all timing, and confirm each side of it with this number of "
+            "writes: 5 for a figure to quote, 0 to skip the search."
         ),
     ] = 0,
-    keep_output: Annotated[bool, typer.Option(help="Keep the files that were written.")] = False,
-    timeout: Annotated[float, typer.Option(help="Seconds one sample may take.")] = 300.0,
+    keep_output: Annotated[bool, typer.Option(help="Keep the written files.")] = False,
+    timeout: Annotated[float, typer.Option(help="Seconds that one sample may take.")] = 300.0,
     on: Annotated[
         str | None,
         typer.Option(
-            help="Take the samples on executors of a Spark cluster, a block on each at a time: "
+            help="Take the samples on executors of a Spark cluster, one block at a time on each: "
             "spark://HOST:PORT, yarn or k8s://https://HOST:PORT."
         ),
     ] = None,
@@ -216,45 +221,47 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
     ] = False,
     conf: Annotated[
         list[str] | None,
-        typer.Option(help="NAME=VALUE, a setting of Spark for --on, as often as needed."),
+        typer.Option(help="NAME=VALUE, a Spark setting for --on; may be repeated."),
     ] = None,
     external: Annotated[
         list[Path] | None,
         typer.Option(
-            help="TOML file that names programs as backends, as bench/go/external.toml; may be repeated.",
+            help="TOML file that names programs as backends, such as bench/go/external.toml; may be "
+            "repeated.",
             show_default=False,
         ),
     ] = None,
     resume: Annotated[
         Path | None,
         typer.Option(
-            help="Folder of a run that ended early, by Ctrl-C, a kill or a power cut: take the samples that "
-            "it lacks, as it was begun. Its --input has to be named again.",
+            help="Folder of a run that ended early, by Ctrl-C, a kill or a power cut: take the "
+            "missing samples, with the run's own options. Only --input must be given again.",
         ),
     ] = None,
     retake: Annotated[
         bool,
         typer.Option(
             "--retake",
-            help="With --resume: take the samples again beside which other processes ran, as the host's "
-            "readings have it; the first ones stay in disturbed.jsonl.",
+            help="With --resume: repeat the samples during which, according to the host's readings, "
+            "other processes ran; the original ones stay in disturbed.jsonl.",
         ),
     ] = False,
     verbose: Verbose = False,
 ) -> None:
-    """Measure which Parquet writer wins on your rows under your limits.
+    """Measure which Parquet writer is best for your rows under your limits.
 
-    Every sample is a process of its own, pinned and limited; every file is
-    read back by another engine. Samples, figures and a report are left in a
-    new folder below --out. The verdict comes last: who wins, by how much, and
-    the code that writes so.
+    Every sample runs in its own process, pinned and limited; another engine
+    reads every file back. Samples, figures and a report go to a new folder
+    below --out. The verdict comes last: which writer wins, by how much, and
+    the code that writes like it.
 
-    Exit status 0: all was measured. Peers that fail are a finding.
+    Exit status 0: everything was measured. Failures of other libraries count
+    as findings.
 
     Exit status 1: Spillway's own writer wrote wrong output, or failed other
     than at the memory limit; or no backend wrote the right rows.
 
-    Exit status 2: it cannot be measured as asked. 130: interrupted.
+    Exit status 2: the run cannot be measured as requested. 130: interrupted.
     """
     from rich.console import Console
 
@@ -278,7 +285,7 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
                 engines, trace, keep_output = begun.engines, begun.trace, begun.keep_output
             else:
                 if retake:
-                    raise OptionError("--retake: name the run by --resume")
+                    raise OptionError("--retake: name the run with --resume")
                 begun = None
                 limits = _limits(memory)
                 counts, at_most = _rows(rows, quick=quick, own=_has_end(input, dataset))
@@ -367,18 +374,18 @@ def _begun(context: typer.Context, folder: Path, *, own: bool, pythons: tuple[st
     given = {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
     if given - allowed:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(given - allowed))
-        raise OptionError(f"--resume goes on as the run was begun: leave out {names}")
+        raise OptionError(f"--resume uses the options of the original run: leave out {names}")
     begun = read_begun(folder)
     needs = "file" in begun.options.datasets
     if needs and not own:
         raise OptionError(
-            "--resume: this run measures files of yours: name them by --input, as when it began"
+            "--resume: this run measures your own files: name them with --input, as in the original call"
         )
     if own and not needs:
-        raise OptionError("--resume: this run measures no files of yours: leave --input out")
+        raise OptionError("--resume: this run does not measure your own files: leave --input out")
     if pythons != begun.options.pythons:
         names = " ".join(f"--python {name}=PATH" for name in begun.options.pythons) or "no --python"
-        raise OptionError(f"--resume: this run was begun with {names}: say the same")
+        raise OptionError(f"--resume: this run was started with {names}: pass the same")
     return begun
 
 
@@ -449,7 +456,7 @@ def _rows(text: str | None, *, quick: bool, own: bool) -> tuple[tuple[int, ...] 
         return whole_numbers("--rows", text), None
     if not own:
         raise OptionError(
-            "--rows all is for --input, and for flights and cities: the rows of other datasets have no end"
+            "--rows all is for --input, and for flights and cities: other datasets are unlimited"
         )
     return None, None
 
@@ -472,7 +479,7 @@ def _sources(
     if own is not None:
         return {"file": FileSource(own, TextOptions(delimiter, encoding))}
     if delimiter is not None or encoding is not None:
-        raise OptionError("--delimiter and --encoding say how to read --input, which is not given")
+        raise OptionError("--delimiter and --encoding describe how to read --input, which is missing")
     for name in listed(dataset):
         if not is_dataset(name) and name not in packaged_names():
             known = ", ".join((*names(), "lineitem", "wide:N", *packaged_names()))
@@ -499,12 +506,13 @@ _COLOURS = {"ok": "green", "warning": "yellow", "not here": "dim", "missing": "r
 
 def doctor(
     *,
-    out: Annotated[Path, typer.Option(help="The folder runs would be kept in.")] = Path("runs"),
+    out: Annotated[Path, typer.Option(help="The folder in which runs would be stored.")] = Path("runs"),
 ) -> None:
-    """Say what this machine can measure and limit, and prove it.
+    """Show what this machine can measure and limit, and test it.
 
-    Memory is planted and asked for again; under every kind of limit a canary has to die. The last line says
-    what to call, or what is missing; then it ends with 1.
+    The memory probes have to find a known allocation, and under every kind of
+    limit a test process has to be killed. The last line is the command to run;
+    or it says what is missing, and the exit status is 1.
     """
     from rich.console import Console
     from rich.text import Text

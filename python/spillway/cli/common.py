@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
     from spillway.harness.report import Table
 
-Out = Annotated[Path, typer.Option(help="Folder of all runs, on a disk.")]
+Out = Annotated[Path, typer.Option(help="Folder in which runs are stored, on a disk.")]
 """The folder below which a run gets its own."""
 
 RunFolder = Annotated[
-    Path, typer.Argument(help="A run's folder, or a folder of runs, of which it is the newest.")
+    Path, typer.Argument(help="The folder of a run, or a folder of runs, of which the newest is used.")
 ]
 """A run that was measured before."""
 
@@ -37,12 +37,13 @@ Verbose = Annotated[
 """More tables on the terminal."""
 
 Delimiter = Annotated[
-    str | None, typer.Option(help="Between the fields of --input's CSV: ';' or tab; a comma by default.")
+    str | None, typer.Option(help="Field separator of CSV files in --input: ';' or tab; a comma by default.")
 ]
 """The separator of CSV."""
 
 Encoding = Annotated[
-    str | None, typer.Option(help="Of --input's text: cp1252, latin-1, utf-16; UTF-8 by default.")
+    str | None,
+    typer.Option(help="Encoding of text files in --input: cp1252, latin-1, utf-16; UTF-8 by default."),
 ]
 """The encoding of text."""
 
@@ -54,7 +55,7 @@ _OTHER = "encoding"
 
 
 class WritingCommand(TyperCommand):
-    """A command whose error for an unknown option names what it is here, and not what looks like it."""
+    """A command whose error for an unknown option suggests the option with the same meaning."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments."""
@@ -70,7 +71,7 @@ class WritingCommand(TyperCommand):
 
 
 def meant(name: str, options: Iterable[str]) -> list[str]:
-    """The arguments of a command that an unknown one stands for, as far as its options have them."""
+    """The options of a command that an unknown option probably means."""
     from spillway._spellings import ELSEWHERE, option_of
 
     python = name.lstrip("-").replace("-", "_")
@@ -202,7 +203,7 @@ def _too_late(_number: int, _frame: FrameType | None) -> None:
 
 @contextmanager
 def termination_as_interrupt() -> Iterator[Callable[[], None]]:
-    """Take SIGTERM for Ctrl-C, until what is yielded is called: from there on what was begun is ended."""
+    """Treat SIGTERM like Ctrl-C until the yielded function is called; then the clean-up runs to its end."""
 
     def end_what_was_begun() -> None:
         if signal.getsignal(signal.SIGTERM) is not _unheard:

@@ -37,19 +37,19 @@ _TWO = 2
 
 
 def inspect(
-    files: Annotated[list[Path], typer.Argument(help="Parquet files, whoever wrote them.")],
+    files: Annotated[list[Path], typer.Argument(help="Parquet files of any writer.")],
     *,
     row_groups: Annotated[
         bool,
-        typer.Option("--row-groups", help="Show every row group and column chunk, not only their totals."),
+        typer.Option("--row-groups", help="Show every row group and column chunk, not only totals."),
     ] = False,
     pages: Annotated[
         bool,
-        typer.Option("--pages", help="Show every page. Their headers are read from all over the files then."),
+        typer.Option("--pages", help="Show every page; this reads page headers throughout the files."),
     ] = False,
     column: Annotated[
         list[str] | None,
-        typer.Option(help="Only this column, and those inside it if it is nested; may be repeated."),
+        typer.Option(help="Show only this column, and its fields if it is nested; may be repeated."),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON document with all reports, sizes in bytes.")
@@ -61,19 +61,19 @@ def inspect(
         spillway inspect logs.parquet --row-groups --column status
         spillway inspect before.parquet after.parquet
 
-    Of two files, schema, encodings and sizes are compared by column, those
-    that differ first; with --column those columns alone. Values are not:
-    `spillway validate` does that.
+    For two files, schema, encodings and sizes are compared by column, with
+    columns that differ first; with --column, only these columns. Values are
+    not compared: use `spillway validate`.
 
-    Only footers and page indexes are read, so a file of any size is shown at
-    once. A file that cannot be shown is named on the error output with the
-    reason; the others are shown all the same.
+    Only footers and page indexes are read, so this is quick even for large
+    files. A file that cannot be shown is named on standard error with the
+    reason; the others are still shown.
 
-    Exit status 0: all files are shown, and two files do not differ.
+    Exit status 0: all files were shown, and two files do not differ.
 
     Exit status 1: two files differ.
 
-    Exit status 2: a file cannot be shown.
+    Exit status 2: a file could not be shown.
     """  # noqa: D301 - a backspace keeps the lines of a paragraph
     from rich.console import Console
 

@@ -34,7 +34,7 @@ _SHOWN_ROWS = 12
 
 def pipeline(  # noqa: PLR0913 - one argument per option of the command
     *,
-    to: Annotated[str, typer.Option(help="The folder or the Delta table that is written: a path or a URL.")],
+    to: Annotated[str, typer.Option(help="The folder or the Delta table to write: a path or a URL.")],
     rows: Annotated[
         str | None, typer.Option(help="Rows of the dataset: 250000, 250K, 10M.", show_default=False)
     ] = None,
@@ -49,40 +49,46 @@ def pipeline(  # noqa: PLR0913 - one argument per option of the command
     input: Annotated[  # noqa: A002 - the option's name
         str | None,
         typer.Option(
-            help="Your own rows instead: a file, a folder, a quoted glob or a URL of Parquet, CSV or NDJSON, "
-            "read by Spark; text may be compressed (.gz, .bz2)."
+            help="Your own rows instead: a file, a folder, a quoted glob or a URL of Parquet, CSV or "
+            "NDJSON, read by Spark; text files may be compressed (.gz, .bz2)."
         ),
     ] = None,
     schema: Annotated[
         str | None,
-        typer.Option(help="The columns of CSV or NDJSON, as 'id INT, name STRING'; inferred without it."),
+        typer.Option(help="The columns of CSV or NDJSON, as 'id INT, name STRING'; inferred by default."),
     ] = None,
     multi_line: Annotated[
-        bool, typer.Option("--multi-line", help="Values of CSV may have line breaks: one task for each file.")
+        bool,
+        typer.Option(
+            "--multi-line", help="CSV values may contain line breaks; one task then reads each file."
+        ),
     ] = False,
     transform: Annotated[
         str | None,
-        typer.Option(help="MODULE:FUNCTION that takes the DataFrame of the input and returns another."),
+        typer.Option(help="MODULE:FUNCTION that takes the input DataFrame and returns another one."),
     ] = None,
     check: Annotated[
         list[str] | None,
         typer.Option(
-            help="'not_null(id)', 'between(latency_ms, 0, 60000)' or 'unique(day, id)', as often as needed."
+            help="'not_null(id)', 'between(latency_ms, 0, 60000)' or 'unique(day, id)'; may be repeated."
         ),
     ] = None,
     bad_rows: Annotated[
-        str, typer.Option(help="For rows that fail not_null or between: fail, drop or quarantine.")
+        str,
+        typer.Option(help="What to do with rows that fail not_null or between: fail, drop or quarantine."),
     ] = "fail",
     audit: Annotated[
-        str, typer.Option(help="Files that Spark reads back before they are published: full, sample or none.")
+        str,
+        typer.Option(help="Which files Spark reads back before they are published: full, sample or none."),
     ] = "full",
     run_id: Annotated[
-        str | None, typer.Option(help="The run's name: its rows are there once, however often it is run.")
+        str | None,
+        typer.Option(help="A name for the run: its rows are added once, however often it is repeated."),
     ] = None,
     where: Annotated[
         str | None,
         typer.Option(
-            help='The rows that are replaced, by conditions on partition columns, such as "day = DATE '
+            help='The rows to replace, as conditions on partition columns, such as "day = DATE '
             "'2026-11-27'\"."
         ),
     ] = None,
@@ -93,58 +99,59 @@ def pipeline(  # noqa: PLR0913 - one argument per option of the command
     ] = "local[*]",
     conf: Annotated[
         list[str] | None,
-        typer.Option(help="NAME=VALUE, a setting of Spark, as often as needed."),
+        typer.Option(help="NAME=VALUE, a Spark setting; may be repeated."),
     ] = None,
     pack: Annotated[
         bool,
         typer.Option("--pack", help="Send this package, pyarrow and numpy to executors that lack them."),
     ] = False,
-    memory: Annotated[str, typer.Option(help="Heap of the driver's JVM, as Spark spells sizes.")] = "2g",
-    seed: Annotated[int, typer.Option(help="Of the generated rows.")] = 1,
+    memory: Annotated[str, typer.Option(help="Heap size of the driver's JVM, in Spark's notation.")] = "2g",
+    seed: Annotated[int, typer.Option(help="Seed of the generated rows.")] = 1,
     partitions: Annotated[
         int | None,
-        typer.Option(help="Tasks that make rows; by default of 500000 rows at most, several for each core."),
+        typer.Option(
+            help="Number of tasks that generate rows; by default several for each core, with at "
+            "most 500000 rows each."
+        ),
     ] = None,
     table: Annotated[
-        str | None, typer.Option(help="parquet or delta; by default what is there, else parquet.")
+        str | None,
+        typer.Option(help="parquet or delta; by default the kind of the existing destination, else parquet."),
     ] = None,
     mode: Annotated[
         str | None,
         typer.Option(
-            help="For a destination that is there: error, append or overwrite; error without it, and "
-            "overwrite with --where."
+            help="What to do if the destination exists: error, append or overwrite; by default error, "
+            "and overwrite with --where."
         ),
     ] = None,
-    partition_by: Annotated[
-        str, typer.Option(help="Columns that rows are stored apart by, separated by commas.")
-    ] = "",
+    partition_by: Annotated[str, typer.Option(help="Partition columns, separated by commas.")] = "",
     codec: Annotated[
         str,
         typer.Option(help="zstd, snappy, lz4, gzip, brotli or uncompressed.", autocompletion=complete_codec),
     ] = "zstd",
     level: Annotated[int | None, typer.Option(help="The codec's level; 1 for zstd.")] = None,
-    row_group_rows: Annotated[int, typer.Option(help="Most rows per row group.")] = 1_048_576,
+    row_group_rows: Annotated[int, typer.Option(help="Maximum rows per row group.")] = 1_048_576,
     max_file_bytes: Annotated[
-        str | None, typer.Option(help="Size of a file after which a task begins the next: 128MB.")
+        str | None,
+        typer.Option(help="Maximum size of a file, after which a task starts the next one: 128MB."),
     ] = None,
     storage_option: Annotated[
         list[str] | None,
-        typer.Option(
-            help="NAME=VALUE for an object store, such as AWS_ENDPOINT_URL=...; as often as needed."
-        ),
+        typer.Option(help="NAME=VALUE for an object store, such as AWS_ENDPOINT_URL=...; may be repeated."),
     ] = None,
     out: Out = Path("runs/pipeline"),
 ) -> None:
-    """Read or make rows on Spark, check and write them, audit the files, and publish them.
+    """Read or generate rows on Spark, check and write them, audit the files, and publish them.
 
-    Spillway's writer writes the rows on executors. Before any reader sees them,
-    Spark reads the files back, and the checksums have to be those taken while
-    they were written. A run that fails publishes nothing. Record and report
-    are left in a new folder below --out.
+    Spillway's writer writes the rows on executors. Before any reader sees
+    them, Spark reads the files back, and the checksums must equal those
+    computed during the write. A failed run publishes nothing. The record and a
+    report go to a new folder below --out.
 
-    Exit status 0: it was published.
-    Exit status 1: a check, the audit or a stage failed, and nothing was published.
-    Exit status 2: it cannot be run as asked. 130: interrupted.
+    Exit status 0: the run was published. Exit status 1: a check, the audit or
+    a stage failed, and nothing was published. Exit status 2: the run cannot be
+    carried out. 130: interrupted.
 
     Examples:
     spillway pipeline --rows 1M --to logs;
@@ -204,7 +211,7 @@ def pipeline(  # noqa: PLR0913 - one argument per option of the command
 
 
 def _report(console: Console, finished: Finished) -> int:
-    """Write the report from what is on disk and print what a user needs of it; the exit status."""
+    """Write the report from the run's files and print the important parts; return the exit status."""
     from spillway.harness import records
     from spillway.spark.pipeline.report import read_record, tables, warnings, write_report
 

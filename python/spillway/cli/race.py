@@ -32,65 +32,73 @@ def race(  # noqa: PLR0913 - one argument per option of the command
     work: Annotated[
         str,
         typer.Option(
-            help="The operations of writers. append: each appends. delete, update, merge: each changes rows "
-            "of its own of one file. mixed: half of them delete, half append. optimize: half update, half "
-            "append, and one optimiser compacts the table in a loop beside them."
+            help="The operation of the writers. append: each appends. delete, update, merge: each "
+            "changes its own rows of one file. mixed: half of them delete, half append. "
+            "optimize: half update, half append, while one optimiser compacts the table in a "
+            "loop."
         ),
     ] = "append",
     writers: Annotated[
         str,
-        typer.Option(help="How many writers start at once, separated by commas: 1,100,2000,10000."),
+        typer.Option(
+            help="Numbers of writers that start at the same time, separated by commas: 1,100,2000,10000."
+        ),
     ] = "1,10,50,100,1000",
-    rows: Annotated[int, typer.Option(help="Rows of an append, or of another operation.")] = 10,
+    rows: Annotated[int, typer.Option(help="Rows per operation.")] = 10,
     appends: Annotated[
         int,
-        typer.Option(help="Operations of each writer, one after another; 200 with --writers 1."),
+        typer.Option(help="Number of operations of each writer, one after another; 200 with --writers 1."),
     ] = 1,
     seconds: Annotated[
         float | None,
-        typer.Option(help="Seconds for which each writer appends again and again, in place of --appends."),
+        typer.Option(help="Seconds for which each writer keeps appending, instead of --appends."),
     ] = None,
     rate: Annotated[
         float | None,
         typer.Option(
-            help="Appends per second that are due, of all writers together: an open loop. Needs --seconds. "
-            "Arrivals are a Poisson process by --seed; each writer has an equal share, and one that is late "
-            "starts at once. Response times count from when it was due. By default the loop is closed, "
-            "and a writer starts when its last append was answered, which measures throughput alone."
+            help="Appends due per second, for all writers together: an open loop. Needs --seconds. "
+            "Arrivals are a Poisson process seeded by --seed; each writer has an equal share, "
+            "and a late one starts immediately. Response times count from the time when an "
+            "append was due. By default the loop is closed: a writer starts when its last append "
+            "was acknowledged, which measures only throughput."
         ),
     ] = None,
     noise: Annotated[
-        bool, typer.Option("--noise", help="Have a process write and sync beside, on the disk of the tables.")
+        bool,
+        typer.Option("--noise", help="Run a process that writes and syncs files on the disk of the tables."),
     ] = False,
     committers: Annotated[
         str | None,
         typer.Option(
-            help="Who commits, separated by commas. Of appends: spillway: spillway.delta. spillway-coalesce: "
-            "the same, sharing files. put-if-absent: each writer alone, in plain Python. delta-rs: deltalake "
-            "as it is. delta-rs-retry: with back-off around it. Of any work: row-level: spillway.delta with "
-            "deletion vectors. file-level: without. partition-level: that with a partition for each writer. "
-            "delta-rs. By default the first five with --work append, otherwise the last four. lance, "
-            "pyiceberg: of appends on a local disk, to a table of their own kind; only where they are named."
+            help="Committers, separated by commas. For appends: spillway: spillway.delta. "
+            "spillway-coalesce: the same, sharing files. put-if-absent: each writer alone, in "
+            "plain Python. delta-rs: deltalake with its defaults. delta-rs-retry: the same, "
+            "retried with back-off. For any work: row-level: spillway.delta with deletion "
+            "vectors. file-level: without them. partition-level: the same with a partition for "
+            "each writer. delta-rs. By default the first five with --work append, otherwise the "
+            "last four. lance, pyiceberg: appends on a local disk, to tables of their own "
+            "format; only if you name them."
         ),
     ] = None,
     workloads: Annotated[
         str | None,
         typer.Option(
-            help="Of appends. merge: every one merges schemas. append-only: none does, and the table says "
-            "so; the default. batched:N: that with N rows an append. One or more, separated by commas."
+            help="For appends. merge: each append merges schemas. append-only: none does, and the "
+            "table has delta.appendOnly; the default. batched:N: the same with N rows per "
+            "append. One or more, separated by commas."
         ),
     ] = None,
     partitions: Annotated[
         str | None,
         typer.Option(
-            help="Of appends. own: a partition for each writer; the default. one: all write to the same. Or "
-            "own,one."
+            help="For appends. own: a partition for each writer; the default. one: all write to the "
+            "same partition. Or own,one."
         ),
     ] = None,
     table_rows: Annotated[
         int | None,
         typer.Option(
-            help="Rows that the table has before the race, of any work but append; 100,000 by default."
+            help="Rows in the table before the race, for any work except append; 100,000 by default."
         ),
     ] = None,
     spread: Annotated[
@@ -102,31 +110,33 @@ def race(  # noqa: PLR0913 - one argument per option of the command
     store: Annotated[
         str | None,
         typer.Option(
-            help="Where tables are made: a folder on a disk, or s3://BUCKET/PREFIX; below --out by default."
+            help="Where tables are created: a folder on a disk, or s3://BUCKET/PREFIX; below --out by "
+            "default."
         ),
     ] = None,
     storage_option: Annotated[
         list[str] | None,
         typer.Option(
-            help="NAME=VALUE for s3://, such as AWS_ENDPOINT_URL=...; AWS_* of the environment count too."
+            help="NAME=VALUE for s3://, such as AWS_ENDPOINT_URL=...; AWS_* in the environment also apply."
         ),
     ] = None,
     time_limit: Annotated[
         float,
         typer.Option(
-            help="Seconds a race may take, after those of --seconds; one that is not over by then is a "
-            "result: stalled."
+            help="Seconds that a race may take, in addition to --seconds; a race that is not over by "
+            "then counts as stalled."
         ),
     ] = 60.0,
     samples: Annotated[
         int, typer.Option(help="Races of each cell: 5 for a rough figure, 12 for one to quote.")
     ] = 1,
-    seed: Annotated[int, typer.Option(help="Of the order of races, and of the arrivals of --rate.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the order of races, and of the arrivals of --rate.")] = 1,
     targets: Annotated[
         bool,
         typer.Option(
             "--targets",
-            help="Run the acceptance races of all works instead, and say which targets are met (15 minutes).",
+            help="Run the acceptance races of all kinds of work instead, and say which targets are "
+            "met (15 minutes).",
         ),
     ] = False,
     real_s3: Annotated[
@@ -138,16 +148,18 @@ def race(  # noqa: PLR0913 - one argument per option of the command
         ),
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask, with --real-s3.")] = False,
-    keep_tables: Annotated[bool, typer.Option(help="Keep the tables that were written.")] = False,
+    keep_tables: Annotated[bool, typer.Option(help="Keep the written tables.")] = False,
     out: Out = Path("runs/race"),
 ) -> None:
-    """Race many writers that append to one Delta table at once, or change rows of one file.
+    """Race many writers that append to one Delta table at the same time, or change rows of one file.
 
-    Each race has a fresh table and fresh processes. All writers are let go together; what counts is how long
-    each waits for its acknowledgement, and whether the table holds every acknowledged append once, and no
-    row that an acknowledged delete or update took: afterwards its log is checked, and two engines read all
-    rows. An operation that meets a conflict is counted and not tried again. Results, figures and a report are
-    left in a new folder below --out. Exits with 1 when a table is wrong.
+    Each race has a fresh table and fresh processes, and all writers start
+    together. The race measures how long each writer waits for its
+    acknowledgement. Afterwards it checks the log, and two engines read all
+    rows: the table must contain every acknowledged append once, and no row
+    that an acknowledged delete or update removed. An operation that ends in a
+    conflict is counted, but not retried. Results, figures and a report go to a
+    new folder below --out. The exit status is 1 if a table is wrong.
 
     Examples:
     spillway race --writers 10,100,1000 --committers spillway,delta-rs-retry;
@@ -176,7 +188,9 @@ def race(  # noqa: PLR0913 - one argument per option of the command
     progress = Progress(console)
     try:
         if (targets or real_s3) and work != "append":
-            raise OptionError(f"--targets and --real-s3 have works of their own: leave --work {work} out")
+            raise OptionError(
+                f"--targets and --real-s3 choose the kinds of work themselves: leave --work {work} out"
+            )
         if targets and real_s3:
             raise OptionError("--targets and --real-s3 are different races: leave one out")
         options = Options(
@@ -246,6 +260,6 @@ def _report(console: Console, finished: Finished) -> list[str]:
     for each in wrong:
         console.print(f"wrong: {each}", style="red", highlight=False, markup=False)
     if finished.interrupted:
-        console.print("interrupted: the report covers the races that were over", style="yellow")
+        console.print("interrupted: the report covers the finished races", style="yellow")
     console.print(f"report: {report}", highlight=False, soft_wrap=True)
     return wrong

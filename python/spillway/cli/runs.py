@@ -40,14 +40,14 @@ def report(
     *,
     verbose: Verbose = False,
 ) -> None:
-    """Make a run's report anew, of its samples alone.
+    """Rebuild the report of a run from its samples.
 
-    For a run that was killed before it had a report, for one whose samples
-    came from another machine, and after an update whose report says more.
-    Nothing is measured, and no sample is changed: tables, verdict, figures
-    and report.md are written again from samples.jsonl and the files beside it.
+    Use this for a run that was killed before its report, for samples from
+    another machine, and after an update with a better report. Nothing is
+    measured, and no sample changes: tables, verdict, figures and report.md are
+    rebuilt from samples.jsonl and the files next to it.
 
-    Exit status as of `spillway bench`: 1 if the run holds wrong output of
+    Exit status as in `spillway bench`: 1 if the run contains wrong output of
     Spillway's own writer; 2 if there is no run.
     """
     from rich.console import Console
@@ -71,7 +71,7 @@ def report_run(
     interrupted: bool = False,
     validation: Sequence[str] = (),
 ) -> int:
-    """Write the report from what is on disk and print what a user needs of it; the exit status.
+    """Write the report from the run's files and print the important parts; return the exit status.
 
     Args:
         console: The console to print to.
@@ -134,7 +134,7 @@ def _print_verdict(console: Console, run: RunSummary) -> None:
             )
             console.print(hanging, highlight=False, markup=False)
         if each.code is not None:
-            console.print(f"To write as {each.writer} does:", highlight=False, markup=False)
+            console.print(f"To write like {each.writer}:", highlight=False, markup=False)
             code = indent(each.code, "    ")
             console.print(code, style="cyan", highlight=False, markup=False, soft_wrap=True)
     console.print()
@@ -151,48 +151,51 @@ def compare(
     runs: Annotated[
         list[Path],
         typer.Argument(
-            help="Folders of two runs, the old one first; or of one, for its two Python environments or two "
-            "of its backends."
+            help="Folders of two runs, the old one first; or of one run, to compare its two Python "
+            "environments or two of its backends."
         ),
     ],
     *,
     backend: Annotated[
         str | None,
         typer.Option(
-            help="Of one run OLD,NEW: its two backends. Of two runs the backends to compare; all by default."
+            help="For one run, OLD,NEW: the two backends to compare. For two runs, the backends to "
+            "compare; all by default."
         ),
     ] = None,
     metric: Annotated[
         str | None,
         typer.Option(
-            help="speed, memory, size, cpu, time, allocated: one or more, separated by commas; by default "
-            "speed,memory,size, of two Python environments time,cpu,memory,size.",
+            help="speed, memory, size, cpu, time, allocated: one or more, separated by commas; by "
+            "default speed,memory,size, and time,cpu,memory,size for two Python environments.",
             show_default=False,
         ),
     ] = None,
     gate: Annotated[
         str | None,
         typer.Option(
-            help="End with 1 if anything that is compared got worse by more: 5%.", show_default=False
+            help="Exit with 1 if any compared metric got worse by more than this: 5%.", show_default=False
         ),
     ] = None,
     markdown: Annotated[
         Path | None,
         typer.Option(
-            help="File to write the same to as Markdown, for a comment on a change.", show_default=False
+            help="Markdown file to write the comparison to, for a comment on a pull request.",
+            show_default=False,
         ),
     ] = None,
 ) -> None:
     """Compare two runs, or two backends or Python environments of a run, cell by cell.
 
-    A run that was measured before a change, beside one after it:
+    Runs before and after a change:
 
     \b
         spillway bench --backend mine --samples 12 --out before
         spillway bench --backend mine --samples 12 --out after
         spillway compare before after --gate 5%
 
-    Two backends of a run, whose samples are pairs and tell smaller changes:
+    Two backends of one run, whose samples are paired, which detects smaller
+    changes:
 
     \b
         spillway compare runs --backend pyarrow-streaming,spillway
@@ -203,18 +206,19 @@ def compare(
         spillway bench --backend polars --samples 12 --python old=A --python new=B
         spillway compare runs --gate 5%
 
-    A change is printed only where the samples tell it from none, else ~. The
-    interval says how large it may be. Runs are refused that do not compare:
-    other kinds of limit, rows, or code that measures; and other machines,
-    unless --metric names only size and allocated, which no machine changes.
+    A change is printed only if it is statistically significant, else ~. The
+    interval shows how large it may be. Runs that are not comparable are
+    refused: those with different kinds of limit, rows or measuring code, and
+    those of different machines, unless --metric names only size and allocated,
+    which do not depend on the machine.
 
     Exit status 0: compared, and within the gate.
 
-    Exit status 1: something got worse by more than the gate, fails now, or is
-    not in the new run.
+    Exit status 1: a writer got worse by more than the gate, fails now, or is
+    missing from the new run.
 
-    Exit status 2: it cannot be compared, or the samples are too few for the
-    gate; the message says why.
+    Exit status 2: the runs cannot be compared, or there are too few samples
+    for the gate; the message says why.
     """  # noqa: D301 - a backspace keeps the lines of a paragraph
     from rich.console import Console
 
@@ -294,7 +298,7 @@ def _compared(runs: list[Path], backends: list[str], metric: str | None) -> _Sho
         found = compare_backends(read[0], backends[0], backends[1], measures)
     else:
         known = ", ".join(dict.fromkeys(each.cell.backend for each in read[0].cells))
-        raise OptionError(f"of one run two backends are compared: --backend OLD,NEW out of {known}")
+        raise OptionError(f"a comparison within one run needs two backends: --backend OLD,NEW from {known}")
     notes = [*(f"differs: {each}" for each in found.differences), *found.alone]
     return _Shown(found, comparison_tables(found), legend(found), notes)
 
@@ -324,14 +328,14 @@ def export(
         typer.Option(help="File to write; standard output by default.", show_default=False),
     ] = None,
 ) -> None:
-    """Export a run to a form that other tools read.
+    """Export a run to a format for other tools.
 
-    csv and parquet have a row for each sample, as `spillway.load_run` gives
-    it; in CSV lists are JSON. github-action-benchmark gets time, peak memory,
-    file size and allocated bytes of each cell, as JSON for its tool
-    customSmallerIsBetter.
+    csv and parquet contain a row for each sample, as returned by
+    `spillway.load_run`; in CSV, lists are JSON. github-action-benchmark gets
+    time, peak memory, file size and allocated bytes of each cell, as JSON for
+    its tool customSmallerIsBetter.
 
-    A file appears when it is whole, and an old one stays until then.
+    A file appears only once it is complete; an old one stays until then.
 
     Exit status 2: there is no run, or the file cannot be written.
     """
@@ -359,7 +363,7 @@ def _benchmarks(folder: Path) -> str:
 
     if not is_stored(folder / SAMPLES):
         raise OptionError(
-            f"--to {_BENCHMARKS}: {folder} is no run of `spillway bench`: csv and parquet take it"
+            f"--to {_BENCHMARKS}: {folder} is not a run of `spillway bench`: only csv and parquet accept it"
         )
     run = read_run(folder)
     _say_what_is_left_out(run)
@@ -389,7 +393,7 @@ def _write_parquet(folder: Path, out: Path | None) -> None:
     from spillway.writer import write_parquet
 
     if out is None and sys.stdout.isatty():
-        raise OptionError("--to parquet: a terminal shows no Parquet: name a file by --out")
+        raise OptionError("--to parquet: a terminal cannot show Parquet: name a file with --out")
     write_parquet(load_run(folder), sys.stdout.buffer if out is None else out)
 
 
@@ -410,34 +414,34 @@ _BILLION = 1e9
 def advise(  # noqa: PLR0913 - one argument per option of the command
     run: RunFolder,
     *,
-    rate: Annotated[str, typer.Option(help="Rows that arrive: 1M/s, 200K/s, 30M/min, 2G/day.")],
+    rate: Annotated[str, typer.Option(help="Rate of incoming rows: 1M/s, 200K/s, 30M/min, 2G/day.")],
     memory: Annotated[str, typer.Option(help="Memory of a machine: 2GB, 512MiB.")],
     price: Annotated[str, typer.Option(help="Price of a machine: 50/month, 0.07/h; in any currency.")],
     cores: Annotated[int, typer.Option(help="Cores of a machine.")] = 1,
     batch: Annotated[
         str | None,
-        typer.Option(help="Rows of a file: 200K. By default the size that costs least.", show_default=False),
+        typer.Option(help="Rows per file: 200K. By default the cheapest size.", show_default=False),
     ] = None,
     mode: Annotated[
-        str, typer.Option(help="The form in which rows arrive, one of those that the run has.")
+        str, typer.Option(help="The form in which rows arrive, one of the run's modes.")
     ] = "batches",
     process_setting: Annotated[
         str,
-        typer.Option(help="One of the process settings that the run has, as in `bench`."),
+        typer.Option(help="One of the run's process settings, as in `bench`."),
     ] = "default",
 ) -> None:
-    """Say which writer, batch size and machines a load takes, and what they cost.
+    """Estimate which writer, batch size and machines a load needs, and what they cost.
 
-    It reckons with what the run measured on its machine: measure your own
-    rows, on a machine such as you would rent, under its memory limit.
+    The estimates come from the run, so measure your own rows, on a machine
+    like the one that you would rent, under its memory limit.
 
     \b
         spillway bench --input my.parquet --memory 2GB --samples 12
         spillway advise runs --rate 1M/s --memory 2GB --price 50/month
 
-    Workers are processes, planned to be busy for 70 % of the time. The table
-    has the best plan of each writer; below it stands what limits the first,
-    how sure it is, and the code that writes so.
+    Workers are processes, planned to be busy 70 % of the time. The table shows
+    the best plan for each writer. The lines below it say what limits the first
+    plan, how certain it is, and the code that writes like it.
     """  # noqa: D301 - a backspace keeps the lines of a paragraph
     from rich.console import Console
 
@@ -516,7 +520,9 @@ def _rate(text: str) -> float:
 
     number, _, unit = text.partition("/")
     if unit not in _SECONDS:
-        raise OptionError(f"--rate {text!r}: give rows in a time, as 1M/s, 30M/min, 100M/h or 2G/day")
+        raise OptionError(
+            f"--rate {text!r}: give rows per unit of time, such as 1M/s, 30M/min, 100M/h or 2G/day"
+        )
     return _amount("--rate", number) / _SECONDS[unit]
 
 
@@ -525,7 +531,9 @@ def _price(text: str) -> float:
 
     number, _, unit = text.partition("/")
     if unit not in {"month", "h"}:
-        raise OptionError(f"--price {text!r}: give the price of a machine in a time, as 50/month or 0.07/h")
+        raise OptionError(
+            f"--price {text!r}: give the price of a machine per unit of time, such as 50/month or 0.07/h"
+        )
     return _amount("--price", number) * (_HOURS_OF_MONTH if unit == "h" else 1.0)
 
 

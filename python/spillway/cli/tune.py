@@ -30,7 +30,7 @@ def tune(  # noqa: PLR0913 - one argument per option of the command
     *,
     input: Annotated[  # noqa: A002 - the option's name
         str | None,
-        typer.Option(help="Your rows: a file, a folder or a quoted glob, as for `spillway bench`."),
+        typer.Option(help="Your rows: a file, a folder or a quoted glob, as in `spillway bench`."),
     ] = None,
     dataset: Annotated[
         str | None,
@@ -45,29 +45,34 @@ def tune(  # noqa: PLR0913 - one argument per option of the command
     goal: Annotated[
         str,
         typer.Option(
-            help="smaller: the smallest file that is written no slower than by default; faster: the reverse; "
-            "both: the best product of time and size, at no loss in either."
+            help="smaller: the smallest file that takes no longer than with the defaults; faster: the "
+            "fastest write whose file is no larger; both: the best product of time and size, "
+            "without a loss in either."
         ),
     ] = "both",
-    minutes: Annotated[float, typer.Option(help="Time that the search may take, about.")] = 3.0,
+    minutes: Annotated[
+        float, typer.Option(help="Approximate time that the search may take, in minutes.")
+    ] = 3.0,
     rows: Annotated[
         str | None,
-        typer.Option(help="Use only the first ROWS rows; by default all of --input, 400000 of a dataset."),
+        typer.Option(
+            help="Use only the first ROWS rows; by default all rows of --input, or 400000 of a dataset."
+        ),
     ] = None,
 ) -> None:
     """Find the best settings of your Parquet writer for your rows.
 
-    You keep the library that you have. Each column is written with every
-    encoding and codec that the library offers; from their cost whole files
-    are put together, written in processes of their own, and measured in turns
-    beside the library's defaults: speed, size and memory. Last comes the code,
-    which writes exactly the file that was measured.
+    You keep your library. Each column is written with every encoding and codec
+    that the library offers. The results are combined into settings for whole
+    files, which are written in separate processes and measured alternately
+    with the library's defaults: speed, size and memory. At the end, the
+    command prints the code that writes exactly the measured file.
 
-    The settings suit rows like these: give enough of them. All is measured on
-    one core.
+    The settings suit rows like those measured, so give enough of them.
+    Everything is measured on one core.
 
-    Exit status 0: also if nothing is better than the defaults. 2: it cannot
-    be done as asked. 130: interrupted.
+    Exit status 0: the search is complete, even if nothing beats the defaults.
+    2: the search cannot be carried out. 130: interrupted.
     """
     from rich.console import Console
 
@@ -91,7 +96,7 @@ def _prepared(console: Console, own: str | None, dataset: str | None, rows: str 
     from spillway.errors import OptionError
 
     if (own is None) == (dataset is None):
-        raise OptionError("give your rows by --input FILE, or --dataset logs for a trial: one of both")
+        raise OptionError("give either your rows with --input FILE, or --dataset logs for a trial")
     counts = (None,) if rows is None else whole_numbers("--rows", rows)
     if len(counts) != 1:
         raise OptionError(f"--rows {rows}: give one number")
@@ -144,7 +149,9 @@ def _print(console: Console, source: str, library: str, found: Found) -> None:
     print_tables(console, [settings_table(found, f"{library} on {source}")], legend(found), [])
     console.print(verdict(found, library), style="bold", highlight=False, markup=False)
     if found.best is not found.default:
-        console.print("To write so, with `table` and `path` yours:\n", highlight=False, markup=False)
+        console.print(
+            "To write like this, with your own `table` and `path`:\n", highlight=False, markup=False
+        )
         console.print(
             indent(found.best.code, "    "), style="cyan", highlight=False, markup=False, soft_wrap=True
         )

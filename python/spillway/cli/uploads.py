@@ -16,37 +16,38 @@ _HOUR = 3600
 
 def uploads(
     url: Annotated[
-        str, typer.Argument(help="The folder that jobs write to: s3://bucket/folder, gs:// or az://.")
+        str, typer.Argument(help="The folder to which jobs write: s3://bucket/folder, gs:// or az://.")
     ],
     *,
     abort: Annotated[
-        bool, typer.Option("--abort", help="Abort them. Without it they are only listed.")
+        bool, typer.Option("--abort", help="Abort the uploads; by default they are only listed.")
     ] = False,
     older_than: Annotated[
-        float, typer.Option(help="Hours since a job last began an upload: only such jobs are aborted.", min=0)
+        float, typer.Option(help="Abort only jobs that have started no upload for this many hours.", min=0)
     ] = 24,
     storage_option: Annotated[
         list[str] | None,
         typer.Option(
-            help="NAME=VALUE for an object store, such as AWS_ENDPOINT_URL=...; as often as needed. What is "
-            "not said comes from the environment."
+            help="NAME=VALUE for an object store, such as AWS_ENDPOINT_URL=...; may be repeated. "
+            "Other settings come from the environment."
         ),
     ] = None,
 ) -> None:
-    """List, and abort, the uploads of Spark jobs that have not ended.
+    """List or abort unfinished uploads of Spark jobs.
 
-    A job uploads its files while it runs, and completes the uploads at its
-    commit. A pipeline with an audit completes them in a folder of its own,
-    and copies the files at its commit: these are listed as staged, and are
-    removed. A driver that is killed leaves its uploads: no reader sees them,
-    and they cost storage. Only uploads of `format("spillway")` and
-    `spillway.spark.write` are listed, and only those of this folder. A job
-    that is under way is listed, too; one that is aborted fails.
+    A job uploads its files while it runs, and completes the uploads when it
+    commits. A pipeline with an audit completes them in a separate folder, and
+    copies the files when it commits: these files are listed as staged, and
+    --abort removes them. A killed driver leaves its uploads behind: no reader
+    sees them, but they occupy storage. Only uploads of `format("spillway")`
+    and `spillway.spark.write` to this folder are listed. The list includes
+    running jobs; a job whose uploads are aborted fails.
 
-    Files that are visible stay. Uploads of a micro-batch that a query still
-    completes, when it is started again, are never aborted.
+    Visible files stay. Uploads of a micro-batch that a restarted query would
+    still complete are never aborted.
 
-    Exit status 2: the store refuses, or an upload could not be aborted.
+    Exit status 2: the store refused a request, or an upload could not be
+    aborted.
     """
     from spillway.errors import SpillwayError
     from spillway.spark.left_uploads import abort_uploads, find_uploads

@@ -17,36 +17,41 @@ if TYPE_CHECKING:
 
 
 def validate(  # noqa: PLR0913 - one argument per option of the command
-    files: Annotated[list[Path], typer.Argument(help="Parquet files that should hold the source's rows.")],
+    files: Annotated[list[Path], typer.Argument(help="Parquet files that should contain the source's rows.")],
     *,
     against: Annotated[
         str,
         typer.Option(
-            help="The source that holds the truth, as `spillway bench --input` takes it: a file, a folder or "
-            "a quoted glob of Parquet, Arrow IPC, CSV or NDJSON."
+            help="The source to compare with, as in `spillway bench --input`: a file, a folder or a "
+            "quoted glob of Parquet, Arrow IPC, CSV or NDJSON."
         ),
     ],
     delimiter: Annotated[
-        str | None, typer.Option(help="Between the fields of the source's CSV; a comma by default.")
+        str | None, typer.Option(help="Field separator of the source's CSV; a comma by default.")
     ] = None,
-    encoding: Annotated[str | None, typer.Option(help="Of the source's text; UTF-8 by default.")] = None,
+    encoding: Annotated[
+        str | None, typer.Option(help="Encoding of the source's text; UTF-8 by default.")
+    ] = None,
     rows: Annotated[
-        int | None, typer.Option(min=0, help="Hold the files against the first ROWS rows of the source only.")
+        int | None, typer.Option(min=0, help="Compare the files only with the first ROWS rows of the source.")
     ] = None,
     engine: Annotated[
-        str, typer.Option(help="Engines to read with, commas between: spark, pyarrow, polars, duckdb.")
+        str, typer.Option(help="Engines to read with, separated by commas: spark, pyarrow, polars, duckdb.")
     ] = "spark,pyarrow,polars,duckdb",
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the verdicts as one JSON document instead of a table.")
     ] = False,
 ) -> None:
-    """Check that FILES hold the rows of a source, value by value, in its order.
+    """Check that FILES contain the rows of a source, value by value and in order.
 
-    Every engine decodes each file with its own reader, Spark with both of its two. What differs is named with
-    its row and column and both values. A reader is excused from a column when it fails alike on pyarrow's own
-    file of the same rows. Exits with 1 when a file is at fault, with 2 when files could not be compared.
+    Every engine decodes each file with its own reader, and Spark with both of
+    its readers. A difference is reported with its row, its column and both
+    values. A reader is excused from a column if it fails in the same way on
+    the file that pyarrow writes of the same rows. The exit status is 1 if a
+    file is at fault, and 2 if files could not be compared.
 
-    Example: spillway validate out.parquet --against rows.arrow --engine pyarrow,polars
+    Example: spillway validate out.parquet --against rows.arrow --engine
+    pyarrow,polars
     """
     from spillway.datasets import FileSource, TextOptions
     from spillway.errors import SpillwayError
@@ -106,7 +111,7 @@ def _print_table(verdicts: Sequence[Verdict]) -> None:
     Console().print(table)
     for verdict in verdicts:
         if verdict.mismatch is not None:
-            note = "excused: pyarrow's own file is read alike: " if verdict.excused else ""
+            note = "excused: the reader fails in the same way on pyarrow's file: " if verdict.excused else ""
             typer.echo(f"{verdict.file}: {verdict.engine}: {note}{verdict.mismatch.message}")
 
 

@@ -30,83 +30,87 @@ def write(  # noqa: PLR0913 - one argument per option of the command
         list[str],
         typer.Argument(
             metavar="INPUT... OUTPUT",
-            help="Files, folders and quoted globs of one format, or - for standard input; and last the "
-            "output: a path, a URL such as s3://bucket/rows.parquet, or - for standard output. With "
-            "--rewrite inputs alone.",
+            help="Files, folders and quoted globs of one format, or - for standard input; and last "
+            "the output: a path, a URL such as s3://bucket/rows.parquet, or - for standard "
+            "output. With --rewrite, only inputs.",
         ),
     ],
     *,
     partition_by: Annotated[
         str,
         typer.Option(
-            help="Columns that name folders, separated by commas: OUTPUT is a folder, or a URL such as "
-            "s3://bucket/folder, then."
+            help="Partition columns, separated by commas; OUTPUT is then a folder, or a URL such as "
+            "s3://bucket/folder."
         ),
     ] = "",
     to_delta: Annotated[
         bool,
         typer.Option(
-            "--to-delta", help="OUTPUT is a Delta table: rows are appended. One that is not there is made."
+            "--to-delta",
+            help="OUTPUT is a Delta table: append the rows, and create the table if it is missing.",
         ),
     ] = False,
     rewrite: Annotated[
         bool,
         typer.Option(
             "--rewrite",
-            help="Write Parquet files anew in their place. Each is verified against the old one, value by "
-            "value, before that goes.",
+            help="Rewrite Parquet files in place. Each new file is verified against the old one, "
+            "value by value, before it replaces it.",
         ),
     ] = False,
     mode: Annotated[
         str | None,
         typer.Option(
-            help="For an OUTPUT that is there: error, append (to a folder or a table) or overwrite (a file, "
-            "all files or all rows). Without it rows are appended to a table, and all else is refused.",
+            help="What to do if OUTPUT exists: error, append (to a folder or a table) or overwrite (a "
+            "file, all files or all rows). By default rows are appended to a table, and any "
+            "other existing OUTPUT is refused.",
             show_default=False,
         ),
     ] = None,
     memory: Annotated[
         str,
         typer.Option(
-            help="Memory for rows: half for the writer, the rest for what is read. Not in it: the program "
-            "itself, batches of Arrow files, and 24 MB for uploads."
+            help="Memory for rows: half for the writer, half for reading. It does not include the "
+            "program itself, batches of Arrow files, and 24 MB for uploads."
         ),
     ] = "256MB",
     schema: Annotated[
         Path | None,
         typer.Option(
-            help="Columns and types of CSV and NDJSON: a Parquet or Arrow file that has them, or JSON such "
-            'as {"id": "int64", "time": "timestamp[us, tz=UTC]"}. Inferred from the first lines by default.'
+            help="Columns and types of CSV and NDJSON: a Parquet or Arrow file with the same columns, "
+            'or JSON such as {"id": "int64", "time": "timestamp[us, tz=UTC]"}. Inferred from the '
+            "first lines by default."
         ),
     ] = None,
     on_error: Annotated[
         str,
         typer.Option(
-            help="For lines of NDJSON that do not fit, and rows of CSV with more or fewer fields than "
-            "columns: raise, or skip, which counts them."
+            help="What to do with lines of NDJSON that do not fit, and rows of CSV with more or fewer "
+            "fields than columns: raise, or skip, which counts them."
         ),
     ] = "raise",
     format: Annotated[  # noqa: A002 - the option's name
         str | None,
         typer.Option(
-            help="csv or ndjson, where neither a name nor the first byte tells.", show_default=False
+            help="csv or ndjson, if neither the name nor the first byte identifies the format.",
+            show_default=False,
         ),
     ] = None,
     delimiter: Annotated[
-        str | None, typer.Option(help="Between the fields of CSV: ';' or tab; a comma by default.")
+        str | None, typer.Option(help="Field separator of CSV: ';' or tab; a comma by default.")
     ] = None,
-    encoding: Annotated[str | None, typer.Option(help="Of text; UTF-8 by default.")] = None,
+    encoding: Annotated[str | None, typer.Option(help="Encoding of text; UTF-8 by default.")] = None,
     codec: Annotated[
         str,
         typer.Option(help="zstd, snappy, lz4, gzip, brotli or uncompressed.", autocompletion=complete_codec),
     ] = "zstd",
     level: Annotated[int | None, typer.Option(help="The codec's level; 1 for zstd.")] = None,
-    row_group_rows: Annotated[int, typer.Option(help="Most rows per row group.")] = 1_048_576,
+    row_group_rows: Annotated[int, typer.Option(help="Maximum rows per row group.")] = 1_048_576,
     sorting_columns: Annotated[
         str,
         typer.Option(
-            help="Columns that rows are ordered by, separated by commas; NAME:descending for the other "
-            "order. They are declared in the file, and checked."
+            help="Columns by which the rows are sorted, separated by commas; NAME:descending for "
+            "descending order. The order is declared in the file, and checked."
         ),
     ] = "",
     bloom_filter: Annotated[
@@ -115,17 +119,18 @@ def write(  # noqa: PLR0913 - one argument per option of the command
     threads: Annotated[
         int | None,
         typer.Option(
-            help="Threads that encode, by default all cores that it may use; the file is the same with any."
+            help="Number of encoding threads, by default all usable cores; the file is the same with "
+            "any number."
         ),
     ] = None,
     storage_option: Annotated[
         list[str] | None,
         typer.Option(
-            help="NAME=VALUE for an object store, such as AWS_ENDPOINT_URL=...; as often as needed. What is "
-            "not said comes from the environment."
+            help="NAME=VALUE for an object store, such as AWS_ENDPOINT_URL=...; may be repeated. "
+            "Other settings come from the environment."
         ),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors alone.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")] = False,
 ) -> None:
     """Write rows of Parquet, Arrow, CSV or NDJSON to Parquet, in bounded memory.
 
@@ -137,28 +142,28 @@ def write(  # noqa: PLR0913 - one argument per option of the command
         spillway write events.ndjson s3://bucket/events --to-delta
         spillway write --rewrite --level 9 archive/
 
-    Formats are told by the first bytes, text by its name too; CSV and NDJSON
-    may be compressed (.gz, .zst, .bz2, .lz4), and so may standard input. The
-    output appears when it is complete. A file or an object that is there
-    already, or a folder with files, is refused without --mode.
+    The first bytes of a file identify its format, and for text also its name;
+    CSV and NDJSON may be compressed (.gz, .zst, .bz2, .lz4), and so may
+    standard input. The output appears only once it is complete. An existing
+    file or object, or a folder with files, is refused without --mode.
 
     Columns of several files are matched by name. Lines of NDJSON that do not
-    fit are named with their file, line and field, and rows of CSV with their
-    file and number.
+    fit are reported with their file, line and field, and rows of CSV with
+    their file and number.
 
-    Exit status 0: all is written.
+    Exit status 0: everything was written.
 
     Exit status 1: --rewrite left files as they were; each is named with the
     reason.
 
-    Exit status 2: it cannot be done as asked; the output is as it was, unless
-    the error says what is left in an object store. Standard output may have
-    taken a part.
+    Exit status 2: the command cannot be carried out; the output is unchanged,
+    unless the error says what is left in an object store. Standard output may
+    have received a part.
 
-    Exit status 3: nobody can say yet if the rows are in the Delta table.
-    Writing them again might double them.
+    Exit status 3: it is not known yet whether the rows are in the Delta table.
+    Writing them again might duplicate them.
 
-    Exit status 130: interrupted; what is said tells what is left.
+    Exit status 130: interrupted; the message says what is left.
     """  # noqa: D301 - a backspace keeps the lines of a paragraph
     from rich.console import Console
 
@@ -256,7 +261,9 @@ def _job(
     from spillway.shell.schemas import read_schema
 
     if len(paths) == 1:
-        raise OptionError(f"{paths[0]} alone: name inputs, and then the output; or say --rewrite")
+        raise OptionError(
+            f"{paths[0]} is the only argument: name inputs, and then the output; or pass --rewrite"
+        )
     *inputs, output = paths
     return Job(
         tuple(inputs),
@@ -330,7 +337,7 @@ def _refuse_with_rewrite(given: dict[str, object]) -> None:
 
     for option, value in given.items():
         if value:
-            raise OptionError(f"{option} does not go with --rewrite, which replaces Parquet files")
+            raise OptionError(f"{option} cannot be combined with --rewrite, which replaces Parquet files")
 
 
 def _rewrite(paths: list[str], memory: str, options: dict[str, Any], progress: Progress) -> int:
@@ -348,7 +355,7 @@ def _rewrite(paths: list[str], memory: str, options: dict[str, Any], progress: P
         progress.say(_total(found))
     except KeyboardInterrupt:
         done = sum(each.kept is None for each in found)
-        said = f"{done:,} of {len(files):,} files are written anew, the others are as they were"
+        said = f"{done:,} of {len(files):,} files are rewritten, the others are unchanged"
         raise KeyboardInterrupt(said) from None
     return 1 if any(each.kept is not None for each in found) else 0
 
@@ -357,12 +364,12 @@ def _tell(each: Rewritten, progress: Progress) -> None:
     from spillway.shell import sized
 
     if each.kept is not None:
-        text = f"spillway write: {each.path} stays as it was: {each.kept}"
+        text = f"spillway write: {each.path} is unchanged: {each.kept}"
         typer.secho(text, err=True, fg=typer.colors.RED)
         return
     if each.unsynced is not None:
         text = (
-            f"spillway write: {each.path} is written anew, and a crash of the machine may bring the old file "
+            f"spillway write: {each.path} is rewritten, but a crash of the machine may bring the old file "
             f"back: its folder was not synced: {each.unsynced}"
         )
         typer.secho(text, err=True, fg=typer.colors.YELLOW)
@@ -377,4 +384,4 @@ def _total(found: list[Rewritten]) -> str:
     before, after = sum(each.before for each in anew), sum(each.after for each in anew)
     kept = len(found) - len(anew)
     left = f"; {counted(kept, 'file')} left" if kept else ""
-    return f"{counted(len(anew), 'file')} written anew: {sized(before)} -> {sized(after)}{left}"
+    return f"{counted(len(anew), 'file')} rewritten: {sized(before)} -> {sized(after)}{left}"

@@ -26,7 +26,7 @@ try:
     from spillway.reading.text import TextOptions
 except ModuleNotFoundError as error:
     if error.name in {"numpy", "pyarrow"}:
-        raise MissingExtraError(error.name, "bench", "make and prepare datasets") from error
+        raise MissingExtraError(error.name, "bench", "generate and prepare datasets") from error
     raise
 
 __all__ = [

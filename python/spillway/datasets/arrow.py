@@ -140,7 +140,7 @@ class Entries:
     index: Integers
 
     def array(self, present: Booleans | None) -> AnyArray:
-        """The entries, with null where not `present`."""
+        """The entries, with null if not `present`."""
         if present is None:
             return taken(self.vocabulary, self.index)
         positions: Any = pa.array(self.index, mask=~present)
@@ -148,7 +148,7 @@ class Entries:
 
 
 def nulled(values: AnyArray, present: Booleans) -> AnyArray:
-    """`values` with null where not `present`, without the bytes of the values that became null."""
+    """`values` with null if not `present`, without the bytes of the values that became null."""
     positions: Any = pa.array(np.arange(len(values), dtype=np.int32), mask=~present)
     return values.take(positions)
 

@@ -44,7 +44,7 @@ class PreparedInput:
         rows: The number of rows.
         schema: Its Arrow schema.
         arrow_bytes: Size of all its Arrow buffers, each counted once.
-        source: The dataset's name, or that of the user's file, folder or glob without what is above it.
+        source: The dataset's name, or the name of the user's file, folder or glob without its parent folders.
         fingerprint: Differs when the rows or their batches do: 16 hexadecimal digits.
     """
 
@@ -83,7 +83,7 @@ def prepare(  # noqa: PLR0913  # options, by keyword only
     Args:
         source: A dataset's name, or else a file, a folder or a glob of Parquet, Arrow IPC, CSV or NDJSON
             files; a `FileSource` is never a dataset's name.
-        seed: Of a generated dataset; the rows of a file and of ``lineitem`` are what they are.
+        seed: Seed of a generated dataset; the rows of a file and of ``lineitem`` do not depend on it.
         rows: The number of rows, from the first; None takes all of a file.
         at_most: With no `rows`, the first of a file that has more.
         chunk_rows: Rows of each record batch; the last one may be shorter.
@@ -135,7 +135,7 @@ def _origin(source: str | Path | FileSource, seed: int, rows: int | None) -> _Or
         return _Origin(source, ("packaged", source, package_version(source)), lambda: open_packaged(source))
     if isinstance(source, str) and is_dataset(source):
         if rows is None:
-            raise OptionError(f"rows is needed: the dataset {source} has no end")
+            raise OptionError(f"rows is needed: the dataset {source} is unlimited")
         if source == LINEITEM:
             return _Origin(source, (source, generator_version()), lambda: open_lineitem(rows))
         made = ("generated", source, generate.GENERATOR_VERSION, seed)

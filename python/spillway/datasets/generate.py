@@ -67,7 +67,7 @@ _KINDS: tuple[tuple[pa.DataType, Generator, float], ...] = (
 
 @cache
 def wide_columns(name: str) -> tuple[Column, ...] | None:
-    """The columns of ``wide:N``; None if `name` is of no such form. Equal shares where N is a multiple of 10.
+    """The columns of ``wide:N``; None if `name` is of no such form. Equal shares if N is a multiple of 10.
 
     Raises:
         OptionError: N is 0, or beyond `MOST_COLUMNS`.
@@ -169,7 +169,7 @@ _DATASETS: dict[str, tuple[Column, ...]] = {"logs": LOGS, "logs-nested": NESTED}
 
 
 def names() -> tuple[str, ...]:
-    """The names of the generated datasets, but for ``wide:N``."""
+    """The names of the generated datasets, except ``wide:N``."""
     return tuple(_DATASETS)
 
 
@@ -198,8 +198,8 @@ def schema(name: str) -> pa.Schema:
 def chunk(name: str, seed: int, index: int) -> pa.RecordBatch:
     """Rows ``index * CHUNK_ROWS`` to ``(index + 1) * CHUNK_ROWS`` of a dataset.
 
-    The chunk is the same on every machine and whatever was made before it, so the first n rows of a dataset
-    do not depend on how many follow.
+    The chunk is the same on every machine and does not depend on earlier chunks, so the first n rows of a
+    dataset do not depend on how many follow.
 
     Args:
         name: One of `names`, or ``wide:N`` for N columns.

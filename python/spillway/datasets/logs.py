@@ -1,7 +1,7 @@
 """The dataset ``logs``: 52 flat columns as a service that ingests logs sees them.
 
-A generator takes the `Traffic` behind a chunk's rows and the column's name, which is that of its random
-stream too. So a column never changes because another one came or went.
+A generator takes the `Traffic` of a chunk's rows and the column's name, which also names its random stream.
+So a column never changes because another one came or went.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ class Column:
     """One column of a dataset.
 
     Attributes:
-        name: The column's name, and that of its random stream.
+        name: The name of the column and of its random stream.
         type: Its Arrow type.
         values: Makes a value for every row.
-        nulls: Share of the rows that hold null instead, of those where the column applies.
-        where: Tells the rows where the column applies; it is null in all others. None: everywhere.
+        nulls: Share of null values among the rows to which the column applies.
+        where: Selects the rows to which the column applies; it is null in all others. None: everywhere.
     """
 
     name: str

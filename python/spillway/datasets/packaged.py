@@ -75,16 +75,16 @@ def generator_version() -> str:
 
 @contextmanager
 def open_lineitem(rows: int, *, part: int = 0, parts: int = 1) -> Iterator[RowStream]:
-    """Rows of the least scale factor that has `rows` of them, strings as plain strings.
+    """Rows of the smallest scale factor with at least `rows` rows, with plain strings.
 
     Args:
         rows: The rows that are wanted; the stream has a few more.
         part: The part of them to make, from 0.
-        parts: The number of parts; all of them in turn are the rows that one part alone would be.
+        parts: The number of parts; all parts in order have the same rows as a single part would.
 
     Raises:
         MissingExtraError: The package is not installed.
-        SpillwayError: Its program failed; what it said is in the message.
+        SpillwayError: Its program failed; the message includes its output.
     """
     hundredths = -(-rows // _ROWS_PER_HUNDREDTH)
     with tempfile.TemporaryDirectory(prefix="spillway-tpch-") as folder:
@@ -208,7 +208,7 @@ def package_version(name: str) -> str:
 
 
 def open_packaged(name: str) -> AbstractContextManager[RowStream]:
-    """Open a table where its package lies, which is not imported.
+    """Open a table in the folder of its package, without importing the package.
 
     Raises:
         MissingExtraError: The package is not installed.

@@ -1,7 +1,7 @@
 """The words that log lines are made of, and the events behind the rows.
 
-Everything here is fixed, whatever the dataset's seed; what is too much to write down is combined from lists
-by the same generator that makes the rows.
+Everything here is fixed, whatever the dataset's seed; longer lists are combined from shorter ones by the
+generator that also makes the rows.
 
 Rows are log lines of a shop's services. Lines of one request share its trace, its path and its user; lines of
 one span share a pod; a pod has one service, host and region. Columns that agree with each other in real logs
@@ -124,7 +124,7 @@ class Slot(NamedTuple):
 
 
 class Event(NamedTuple):
-    """A logging statement: where it stands, how grave it is and what it says."""
+    """A logging statement: its location, severity and text."""
 
     level: int
     logger: str

@@ -1,4 +1,4 @@
-"""Delta tables that thousands of writers append to, and scans of them: `create`, `open` and `write`."""
+"""Delta tables for many concurrent writers: `create`, `open`, `write`, and scans."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def check_text(text: str, option: str) -> None:
     try:
         _native.check_condition(text, option)
     except UnicodeEncodeError as error:
-        raise OptionError(f"{option} is no text of Unicode: {error}", option) from error
+        raise OptionError(f"{option} is not valid Unicode text: {error}", option) from error
 
 
 class Expressions:

@@ -100,7 +100,7 @@ class _Nothing:
     """An iterable of nothing."""
 
     def schema(self) -> ArrowSchema:
-        message = "there are neither rows nor a table, so there is no schema to make one with: create() it"
+        message = "the table does not exist, and there are no rows to infer a schema from: call create()"
         raise SchemaError(message)
 
     def write(self, append: Append, table: Table) -> None:

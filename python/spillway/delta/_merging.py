@@ -56,7 +56,8 @@ def check_clauses(clauses: Sequence[MergeClause]) -> None:
     for clause in clauses:
         if not isinstance(clause, MergeClause):
             raise OptionError(
-                f"clauses has {clause!r}, which is no clause: give when_matched_update() or a sibling",
+                f"clauses has {clause!r}, which is not a clause: give when_matched_update() or one "
+                f"of the other clauses",
                 "clauses",
             )
 
@@ -123,7 +124,9 @@ class _Preparation:
         expressions = Expressions(f"{clause.name} has a where", "where", {"where": where})
         found = expressions.over(self._empty(clause.kind)).schema.field("where").type
         if found != pa.bool_():
-            message = f"{clause.name} has a where that is {found} and no condition: compare it with something"
+            message = (
+                f"{clause.name} has a where that is {found} and not a condition: compare it with something"
+            )
             raise OptionError(message, "where")
         return self._numbered(expressions, clause.kind)
 

@@ -84,14 +84,14 @@ def _check(scan: Scan, files: list[TableFile]) -> None:
     instead = "use scan(), which is an Arrow stream of the rows"
     if scan._native.maps_columns:  # noqa: SLF001 - one package
         raise UnsupportedTableError(
-            "the table maps its columns to other names (delta.columnMapping.mode), and a dataset of pyarrow "
-            f"finds columns by their names in the files: {instead}"
+            "the table has column mapping (delta.columnMapping.mode), and a pyarrow dataset finds "
+            f"columns by their names in the files: {instead}"
         )
     marked = [file for file in files if file.deleted_rows]
     if marked:
         raise UnsupportedTableError(
             f"deletion vectors mark rows as deleted in {len(marked)} of {len(files)} files of version "
-            f"{scan.version}, and a dataset of pyarrow would have these rows: {instead}, or purge() the "
+            f"{scan.version}, and a pyarrow dataset would return these rows: {instead}, or purge() the "
             "table first"
         )
 

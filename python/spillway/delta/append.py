@@ -26,19 +26,20 @@ _log = logging.getLogger("spillway.delta")
 
 
 class Append(WithBlock):
-    """Rows that become part of a table together, or not at all; `Table.append` makes one.
+    """Rows that become part of a table together, or not at all; `Table.append` creates one.
 
-    Used as a context manager, the rows are in the table when the block has ended well. None of them is when
-    it raised, unless it raised `CommitUnknown` or what a signal's handler raises, such as
-    `KeyboardInterrupt`: then `version` and `token` say more. Files are written while rows come, and named in
-    the log by one commit at the end; with ``coalesce=True``, rows wait for the commit, which writes them
-    together with those of others. Threads may share an append, though each having its own is as cheap.
+    As a context manager, it commits the rows when the block ends without an exception. If the block raises,
+    none of them are in the table, unless it raised `CommitUnknown` or an exception of a signal handler, such
+    as `KeyboardInterrupt`: in that case, see `version` and `token`. Data files are written as rows arrive,
+    and one commit at the end adds them to the log; with ``coalesce=True``, rows wait for the commit, which
+    writes them together with those of other appends. Threads can share an append, but one for each thread
+    costs no more.
 
     Attributes:
-        version: The version of the table that holds the rows, once they are committed; also when `commit`
-            raised what a signal's handler raised, and was done before.
-        token: The token to ask `Table.outcome` with, after a commit whose outcome is unknown; also when
-            `commit` raised what a signal's handler raised. Appends that share files share it.
+        version: The version of the table that contains the rows, once they are committed; also set if a
+            signal handler raised after the commit was done.
+        token: The token for `Table.outcome`, after a commit whose outcome is unknown; also set if a signal
+            handler raised during such a commit. Appends that share files share the token.
     """
 
     def __init__(self, native: _native.DeltaAppend, table: _native.DeltaTable, timeout: float | None) -> None:
@@ -50,30 +51,29 @@ class Append(WithBlock):
 
     @property
     def closed(self) -> bool:
-        """True if it takes no more rows."""
+        """True if the append accepts no more rows."""
         return self._native.closed
 
     @property
     def repeated(self) -> bool:
-        """True if the table already has these rows, by `app_id` and `app_version`. They are not rewritten."""
+        """True if, by `app_id` and `app_version`, the table already has these rows; nothing is written."""
         return self._native.is_repeated
 
     def write(self, data: ArrowStream | ArrowArray) -> None:
         """Write a table, a data frame, a record batch or a stream of them.
 
-        Columns go by name, and so do the fields of structs. Those that the table has and the rows have not
-        are null; integers and floats widen; timestamps become microseconds. The first batch says which
-        columns the append has.
+        Columns and struct fields are matched by name. Missing ones are null; integers and floats are widened;
+        timestamps become microseconds. The first batch determines the columns of the append.
 
         Args:
             data: Anything with ``__arrow_c_stream__`` (preferred) or ``__arrow_c_array__``.
 
         Raises:
-            SchemaError: A batch does not fit the table; the append can go on without it. Rows out of the
-                order of `sorting_columns` and values that `memory_limit` has no room for are found in their
-                file alone: where rows of the batch went into other files before, the append is closed.
-            ConstraintError: A constraint of the table is not true for a row; the append can go on without its
-                batch. It has the batches of `data` before that one: the message says how many rows they have.
+            SchemaError: A batch does not fit the table; the append can continue without it. Rows that violate
+                `sorting_columns`, and values too large for `memory_limit`, are detected only when their file
+                is written: if other files already contain rows of the batch, the append is closed.
+            ConstraintError: A row violates a constraint of the table; the append can continue without its
+                batch. It keeps the earlier batches of `data`, and the message says how many rows they have.
             NotArrowError: `data` has no Arrow interface.
             ClosedError: The append was committed, aborted or failed before.
             OSError: The file system refused; nothing of the append stays.
@@ -89,27 +89,30 @@ class Append(WithBlock):
     ) -> int:
         """Write dicts, one for each row, as `ParquetWriter.write_rows` does.
 
-        The schema is the table's: keys are its columns, and a missing key is null. An append whose first rows
-        were Arrow data has the columns of these. Values convert to the types of the table without loss.
+        The schema is the table's: keys are its columns, and a missing key is null. If the first rows of the
+        append were Arrow data, the append has their columns. Values are converted to the table's types
+        without loss.
 
         Args:
             rows: A list, or any iterable, of dicts.
-            on_error: ``"raise"`` raises for the first bad row. Of a list or a tuple no row is kept then, so
-                they are held, as Arrow columns, until the last is good; other iterables are written as they
-                come, and the rows before the bad one are kept. ``"skip"`` leaves bad rows out and keeps the
-                good ones; a callable does the same and is called with a `RowError` for each bad row.
-            extra: ``"ignore"`` passes over keys that the schema does not have; ``"error"`` makes the row bad,
-                also with ``schema_mode="merge"``.
+            on_error: ``"raise"`` raises for the first bad row. If `rows` is a list or a tuple, none of them
+                is written in that case, so they are held as Arrow columns until the last one has been
+                checked; other iterables are written as they arrive, and the rows before the bad one are kept.
+                ``"skip"`` leaves bad rows out; a callable also leaves them out, and gets a `RowError` for
+                each.
+            extra: ``"ignore"`` ignores keys that the schema lacks; ``"error"`` treats the row as bad, even
+                with ``schema_mode="merge"``.
 
         Returns:
-            The number of rows written. Those of a `repeated` append are counted, too.
+            The number of rows written. Rows of a `repeated` append also count.
 
         Raises:
             RowError: A row is bad and ``on_error`` is ``"raise"``.
-            ConstraintError: A constraint of the table is not true for a row. That is no bad row: of a list or
-                a tuple no row is kept with ``"raise"``, else those of batches before, some megabytes each.
+            ConstraintError: A row violates a constraint of the table. It does not count as a bad row: with
+                ``"raise"``, no row of a list or a tuple is written; other calls keep the batches before the
+                error, of a few megabytes each.
             OptionError: ``on_error`` or ``extra`` is not accepted.
-            SchemaError: As in `write`, where nothing of this call is kept while the append stays open.
+            SchemaError: As in `write`; if the append stays open, no row of this call is kept.
             ClosedError: The append was committed, aborted or failed before.
             OSError: The file system refused; nothing of the append stays.
 
@@ -135,12 +138,12 @@ class Append(WithBlock):
     ) -> int:
         r"""Write JSON objects, one on each line, as `ParquetWriter.write_ndjson` does.
 
-        A chunk may end inside a line: the rest comes with the next chunk, or the commit takes the line as it
-        is, and drops it where it cannot be written.
+        A chunk may end inside a line: the next chunk continues the line, or the commit ends it, and drops it
+        if it cannot be written.
 
         Args:
             source: UTF-8 bytes, or a file object opened for reading bytes.
-            on_error: As in `write_rows`: bytes as a list, of which no row is kept, a file as other iterables.
+            on_error: As in `write_rows`: bytes count as a list, and a file counts as another iterable.
             extra: As in `write_rows`.
 
         Returns:
@@ -164,26 +167,28 @@ class Append(WithBlock):
         return self._native.write_ndjson(source, on_error, extra)
 
     def commit(self, timeout: float | None = None) -> int:
-        """Make the rows part of the table; a context manager does it by itself.
+        """Commit the rows to the table; a ``with`` block does this at its end.
 
         Args:
-            timeout: Seconds to wait; without it, what `Table.append` was given.
+            timeout: Seconds to wait; by default, the timeout passed to `Table.append`.
 
         Returns:
-            The version that holds them, and survives a crash of the machine.
+            The version that contains the rows; it survives a crash of the machine.
 
         Raises:
-            RowError: The last line of NDJSON had no end and is bad, where its call was to raise. It is
-                dropped, and the append stays open; so it is where its row breaks a constraint, which is a
-                `ConstraintError`.
-            CommitUnknown: The time was up, or the disk failed to sync the log, and nobody can say yet whether
-                they are in the table. Their files stay; `token` is for `Table.outcome`.
-            KeyboardInterrupt: Ctrl-C came. They are in the table if `version` is set. If `token` is set,
-                nobody can say yet, and the `CommitUnknown` is the cause. Else they are not in the table.
-            CommitTimeoutError: The time was up; they are not in the table.
-            CommitConflict: Another transaction is in the way; they are not in the table.
-            OSError: The file system refused; they are not in the table. After a failed sync of the log, this
-                process commits nothing more to the table: what a disk failed to write, it says only once.
+            RowError: The last line of NDJSON had no line break and is bad, and its call had
+                ``on_error="raise"``. The line is dropped, and the append stays open. If the line's row
+                violates a constraint, the same happens with a `ConstraintError`.
+            CommitUnknown: The timeout passed, or the disk failed to sync the log, and it is not known yet
+                whether the rows are in the table. Their files stay; pass `token` to `Table.outcome`.
+            KeyboardInterrupt: Ctrl-C was pressed. If `version` is set, the rows are in the table. If `token`
+                is set, it is not known yet, and the cause is the `CommitUnknown`. Otherwise they are not in
+                the table.
+            CommitTimeoutError: The timeout passed; the rows are not in the table.
+            CommitConflict: Another transaction conflicts with this one; the rows are not in the table.
+            OSError: The file system failed; the rows are not in the table. After a failed sync of the log,
+                this process makes no further commits to the table, because a disk reports a failed write only
+                once.
             TableNotFoundError: The table was deleted, moved or replaced.
         """
         timer = CommitTimer(self._native, self._table.root, logging.DEBUG)
@@ -205,11 +210,11 @@ class Append(WithBlock):
         return version
 
     async def commit_async(self, timeout: float | None = None) -> int:
-        """Make the rows part of the table like `commit`, while a task of asyncio waits and no thread does.
+        """Commit the rows like `commit`, while an asyncio task waits instead of a thread.
 
-        Thousands of tasks may wait at once, in any loop: a few threads serve them all, and those that wait
-        at the same time share versions, as threads do. Until it returns, the append takes no rows, and
-        `abort` does nothing.
+        Thousands of tasks can wait at the same time, in any event loop: a few threads serve them all, and
+        tasks that wait at the same time share versions, as threads do. Until the call returns, the append
+        accepts no rows, and `abort` does nothing.
 
         Args:
             timeout: As in `commit`.
@@ -218,11 +223,11 @@ class Append(WithBlock):
             As `commit`.
 
         Raises:
-            asyncio.CancelledError: The task was cancelled. It is raised once it is certain whether the rows
-                are in the table, or that nobody can say: `version` and `token` and the cause tell it, as
-                they do for Ctrl-C in `commit`.
+            asyncio.CancelledError: The task was cancelled. The error is raised once the outcome is either
+                certain or known to be unknown: `version`, `token` and the cause tell which, as for Ctrl-C in
+                `commit`.
             SpillwayError: As in `commit`.
-            OSError: As in `commit`, or no thread can be started; the append stays open then.
+            OSError: As in `commit`, or no thread can be started; in that case the append stays open.
 
         Example:
             >>> import asyncio, pyarrow as pa, spillway.delta
@@ -255,21 +260,22 @@ class Append(WithBlock):
         timer.log("append", version)
         _checkpoint_if(outcome[1], self._table, version)
         if cancelled is not None:
-            cancelled.add_note(f"the commit was done before: it is in version {version}")
+            cancelled.add_note(f"the rows were already committed, in version {version}")
             raise cancelled
         return version
 
     def detach(self) -> bytes:
-        """Complete the files, and leave their commit to an append of another process.
+        """Complete the data files, and leave their commit to an append of another process.
 
-        ``table.append().attach(part)`` takes the bytes there, as many parts as there are. Files that nobody
-        attaches stay in the table's folder, where no reader sees them, until a vacuum.
+        That process passes the bytes to ``table.append().attach(part)``, which accepts any number of parts.
+        Files that nobody attaches stay in the table's folder, where no reader sees them, until a vacuum.
 
         Returns:
             The part: the files, their statistics, and the state of the table that they were written for.
 
         Raises:
-            OptionError: The append has `app_id`, `user_metadata` or `coalesce`, which go with the commit.
+            OptionError: The append has `app_id`, `user_metadata` or `coalesce`, which belong to the append
+                that commits.
             ClosedError: The append was committed, aborted or failed before.
             OSError: The file system refused; nothing of the append stays.
 
@@ -292,19 +298,20 @@ class Append(WithBlock):
     def attach(self, part: bytes) -> None:
         """Take over files that another append wrote for this table and did not commit.
 
-        They are committed as if this append had written them, and removed where it is not committed. Each
-        part is attached once. With `app_id`, files of a repeated append are removed by its commit.
+        They are committed as if this append had written them, and removed if it is not committed. Each part
+        can be attached once. With `app_id`, the commit of a repeated append removes its files.
 
         Args:
             part: The bytes that `detach` returned.
 
         Raises:
-            OptionError: `part` is not what `detach` returns, or another table's, or attached before; or this
-                append has `coalesce`.
+            OptionError: `part` is not a result of `detach`, belongs to another table, or was already
+                attached; or this append has `coalesce`.
             CommitConflict: The table's protocol, schema or partitioning is not the one that the files were
-                written for, or it has a constraint that their rows were not compared with: write them again.
+                written for, or it has a constraint that their rows were not checked against: write them
+                again.
             SchemaError: The part has columns that the table lacks, and ``schema_mode`` is not ``"merge"``; or
-                another type in a column than other parts.
+                a column has a different type than in other parts.
             ClosedError: The append was committed, aborted or failed before.
         """
         self._native.attach(part)
@@ -333,7 +340,7 @@ def _checkpoint_when_due(table: _native.DeltaTable, version: int) -> None:
 
 def _checkpoint_if(is_due: bool | Exception, table: _native.DeltaTable, version: int) -> None:  # noqa: FBT001
     if isinstance(is_due, Exception):  # the version is committed, and the next one asks again
-        message = "nobody could say whether %s needs a checkpoint after version %d"
+        message = "it could not be determined whether %s needs a checkpoint after version %d"
         _log.error(message, table.root, version, exc_info=is_due)
     elif is_due:
         _start_checkpoint(table, version)
@@ -400,7 +407,7 @@ def _checkpoint(table: _native.DeltaTable) -> None:
     try:
         version = table.checkpoint()
     except Exception:  # noqa: BLE001 - the version is committed, and nobody waits for this
-        _log.exception("no checkpoint of %s was written; readers use the one before", table.root)
+        _log.exception("no checkpoint of %s was written; readers use the previous one", table.root)
         return
     _log.info("checkpoint of version %d written in %.3f s", version, time.perf_counter() - started)
     try:

@@ -13,16 +13,16 @@ __all__ = ["Changes"]
 
 
 class Changes(Rows):
-    """Changed rows of some versions of a table, which any Arrow library reads: ``pyarrow.table(changes)``.
+    """The changed rows of a range of versions, for any Arrow library: ``pyarrow.table(changes)``.
 
-    They have three columns more than the table. ``_change_type`` is ``insert``, ``delete``, or for a row with
-    new values ``update_preimage`` beside ``update_postimage``. ``_commit_version`` is the version, and
-    ``_commit_timestamp`` the time at which it was written.
+    Rows have three columns in addition to the table's. ``_change_type`` is ``insert``, ``delete``, or, for an
+    updated row, ``update_preimage`` and ``update_postimage``. ``_commit_version`` is the version, and
+    ``_commit_timestamp`` is the time at which it was written.
 
-    Files are chosen when the feed is asked for; nothing is read before an Arrow library asks for rows. Each
-    time that one does, reading begins anew, with a row group at a time in memory. Versions come in order.
+    Files are selected when the feed is requested, but none is read before an Arrow library requests rows.
+    Each request starts from the beginning, with one row group at a time in memory. Versions come in order.
 
-    A file that cannot be read ends the stream with an error of the library that reads it, which names it.
+    If a file cannot be read, the reading library raises an error that names the file.
     """
 
     def __init__(self, native: _native.DeltaChanges) -> None:

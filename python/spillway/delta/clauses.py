@@ -1,4 +1,4 @@
-"""Clauses of a merge: `when_matched_update` and what stands beside it."""
+"""Clauses of a merge: `when_matched_update` and the others."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _Values = Mapping[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class MergeClause:
-    """A clause of `Table.merge`; the functions ``when_...`` make one.
+    """A clause of `Table.merge`, created by one of the functions ``when_...``.
 
     Args:
         name: The name of its function.
-        kind: The rows that it is about.
-        values: The new values: None for all columns of the source, a list for these of them, a mapping for
+        kind: The rows to which it applies.
+        values: The new values: None for all columns of the source, a list for some of them, or a mapping by
             columns of the table.
-        where: The condition, in SQL or as an expression; None if it always holds.
+        where: The condition, in SQL or as an expression; None if there is none.
     """
 
     name: str
@@ -50,7 +50,7 @@ class MergeClause:
             check_text(self.where, "where")
         elif self.where is not None and not is_expression(self.where):
             raise OptionError(
-                f"{self.name} has where={self.where!r}, which is no condition: give one in SQL, such as "
+                f"{self.name} has where={self.where!r}, which is not a condition: give one in SQL, such as "
                 '"source.gone OR target.n > 5", or an expression of pyarrow.compute, such as '
                 'pc.field("target.n") > 5',
                 "where",
@@ -60,7 +60,7 @@ class MergeClause:
                 f"{self.name}({self.values!r}) is not accepted: give a list of columns, or a dict"
             )
         if self.values is not None and not self.values and not self.deletes:
-            raise OptionError(f"{self.name} sets no column: name some, or leave them out for all")
+            raise OptionError(f"{self.name} sets no column: name columns, or leave them out to set all")
 
     @property
     def deletes(self) -> bool:
@@ -74,31 +74,31 @@ def when_matched_update(
     *,
     where: str | pc.Expression | None = None,
 ) -> MergeClause:
-    """Update rows of the table that a source row matches.
+    """Update rows of the table that match a source row.
 
     Args:
-        set: The new values. None is all columns that the source has, and a list is these of them. A dict has
-            values for columns of the table: values of Python, or expressions over ``source.NAME`` and
-            ``target.NAME``, such as ``pc.field("target.n") + pc.field("source.n")``.
-        where: A condition over the same columns: a text in SQL, such as ``"source.n > target.n"``, or an
-            expression of booleans. Pairs for which it is not true are left to the next clause. A name without
-            a side is that of the one side that has it.
+        set: The new values. None sets all columns of the source, and a list sets these columns. A dict sets
+            columns of the table to Python values, or to expressions over ``source.NAME`` and ``target.NAME``,
+            such as ``pc.field("target.n") + pc.field("source.n")``.
+        where: A condition over the same columns: SQL, such as ``"source.n > target.n"``, or a boolean
+            expression. Pairs for which it is not true go to the next clause. An unqualified name belongs to
+            the side that has it.
 
     Raises:
-        OptionError: Nothing is set, or `where` is no condition.
+        OptionError: Nothing is set, or `where` is not a condition.
     """
     return MergeClause("when_matched_update", "matched", set, where)
 
 
 @checks_arguments
 def when_matched_delete(*, where: str | pc.Expression | None = None) -> MergeClause:
-    """Delete rows of the table that a source row matches.
+    """Delete rows of the table that match a source row.
 
     Args:
         where: As for `when_matched_update`.
 
     Raises:
-        OptionError: `where` is no condition.
+        OptionError: `where` is not a condition.
     """
     return MergeClause("when_matched_delete", "matched", (), where)
 
@@ -110,13 +110,13 @@ def when_not_matched_insert(
     """Insert source rows that match no row of the table.
 
     Args:
-        values: The values. None is all columns that the source has, and a list is these of them. A dict has
-            values for columns of the table: values of Python, or expressions over ``source.NAME``. Other
-            columns are null.
+        values: The values. None sets all columns of the source, and a list sets these columns. A dict sets
+            columns of the table to Python values, or to expressions over ``source.NAME``. Other columns are
+            null.
         where: A condition over ``source.NAME``, in SQL or as an expression.
 
     Raises:
-        OptionError: No column has a value, or `where` is no condition.
+        OptionError: No column has a value, or `where` is not a condition.
     """
     return MergeClause("when_not_matched_insert", "not_matched", values, where)
 
@@ -127,14 +127,14 @@ def when_not_matched_by_source_update(
     *,
     where: str | pc.Expression | None = None,
 ) -> MergeClause:
-    """Update rows of the table that no source row matches.
+    """Update rows of the table that match no source row.
 
     Args:
-        set: The new values by column: values of Python, or expressions over ``target.NAME``.
+        set: The new values by column: Python values, or expressions over ``target.NAME``.
         where: A condition over ``target.NAME``, in SQL or as an expression.
 
     Raises:
-        OptionError: Nothing is set, or `where` is no condition.
+        OptionError: Nothing is set, or `where` is not a condition.
     """
     if not isinstance(set, Mapping):
         message = (  # type: ignore[unreachable]
@@ -147,12 +147,12 @@ def when_not_matched_by_source_update(
 
 @checks_arguments
 def when_not_matched_by_source_delete(*, where: str | pc.Expression | None = None) -> MergeClause:
-    """Delete rows of the table that no source row matches.
+    """Delete rows of the table that match no source row.
 
     Args:
         where: A condition over ``target.NAME``, in SQL or as an expression.
 
     Raises:
-        OptionError: `where` is no condition.
+        OptionError: `where` is not a condition.
     """
     return MergeClause("when_not_matched_by_source_delete", "not_matched_by_source", (), where)

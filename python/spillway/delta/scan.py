@@ -14,21 +14,21 @@ __all__ = ["Scan"]
 
 
 class Scan(Rows):
-    """Rows of one version of a table, which any Arrow library reads: ``pyarrow.table(scan)``.
+    """The rows of one version of a table, for any Arrow library: ``pyarrow.table(scan)``.
 
-    Files are chosen when the scan is made; nothing is read before an Arrow library asks for rows. Each time
-    that one does, reading begins anew. A file whose partition values or statistics rule out every row is not
-    opened, and neither is such a row group read.
+    The scan selects files when it is created, but reads none before an Arrow library requests rows. Each
+    request starts from the beginning. Files and row groups are skipped if partition values or statistics rule
+    out all of their rows.
 
-    Once a second batch is asked for, row groups are decoded by a thread for each processor that the reading
-    thread may use, 16 at most. Their rows come in order. A row group is begun before its turn when it fits,
-    by its size in the file, into 64 MiB for each thread; decoded rows wait within that.
+    From the second batch on, row groups are decoded by one thread for each processor that the reading thread
+    may use, but at most 16. The order of rows does not change. A row group is started early if its size in
+    the file fits into a budget of 64 MiB for each thread; decoded rows count against the budget.
 
-    A signal handler that raises, as that of Ctrl-C does, ends a stream that was made on the main thread and
-    is read there: the library that reads it has an error, and Python raises the handler's exception once the
-    library returns. On other threads nothing ends it.
+    If a signal handler raises, as that of Ctrl-C does, it ends a stream that was created on the main thread
+    and is read there: the reading library gets an error, and Python raises the handler's exception once the
+    library returns. On other threads, signals do not end a stream.
 
-    A file that cannot be read ends the stream with an error of the library that reads it, which names it.
+    If a file cannot be read, the reading library raises an error that names the file.
     """
 
     def __init__(self, native: _native.DeltaScan) -> None:
@@ -51,5 +51,5 @@ class Scan(Rows):
 
     @property
     def skipped_files(self) -> int:
-        """The number of the version's files that are not opened."""
+        """The number of files of the version that are skipped."""
         return self._native.skipped

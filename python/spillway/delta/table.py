@@ -1,4 +1,4 @@
-"""`Table` and what makes one: `create`, `open`, `write`."""
+"""`Table`, and the functions `create`, `open` and `write`."""
 
 from __future__ import annotations
 
@@ -78,17 +78,17 @@ _log = logging.getLogger("spillway.delta")
 
 
 class Table:
-    """A Delta table that is open; `create` and `open` make one.
+    """An open Delta table; `create` and `open` return one.
 
-    A `Table` shows one version of the table: `version`, `schema` and all other properties are of it, and so
-    are `files`, `scan`, `to_polars` and `to_pyarrow_dataset` unless they are given another one. It is the
-    version that was the newest when the table was opened. `refresh` moves on to the newest one, and so does
-    the first access after a commit of this `Table`, successful or not. Commits always start from the newest
-    version, and `history`, `changes` and `transaction_version` refer to it, too.
+    A `Table` shows one version of the table: `version`, `schema` and all other properties describe that
+    version, and so do `files`, `scan`, `to_polars` and `to_pyarrow_dataset` unless you pass another one. It
+    is the version that was the newest when the table was opened. `refresh` moves on to the newest one, and so
+    does the first access after a commit of this `Table`, successful or not. Commits always start from the
+    newest version, and `history`, `changes` and `transaction_version` also refer to it.
 
-    Threads may share it, and threads that open the same table share its committer: their commits are
-    combined. A forked child may go on using it, from the version that is the newest then. A pickled one
-    opens the table where it is unpickled; the pickle holds its ``storage_options``.
+    Threads can share a `Table`, and threads that open the same table share its committer: their commits are
+    combined. A forked child can continue to use it, from the version that is then the newest. Unpickling a
+    `Table` opens the table; the pickle contains its ``storage_options``.
     """
 
     def __init__(self, native: _native.DeltaTable, storage_options: Mapping[str, str] | None = None) -> None:
@@ -108,11 +108,11 @@ class Table:
 
     @property
     def version(self) -> int:
-        """The version that the properties are of."""
+        """The version that this `Table` shows."""
         return self._native.version()
 
     def refresh(self) -> int:
-        """Move on to the newest version, of whichever writer.
+        """Move on to the newest version, whoever wrote it.
 
         Returns:
             Its number.
@@ -124,7 +124,7 @@ class Table:
             >>> import pyarrow as pa, spillway.delta
             >>> schema = pa.schema({"id": pa.int64()})
             >>> table = spillway.delta.create("arrivals", schema)
-            >>> other = spillway.delta.open("arrivals")  # as another process has it
+            >>> other = spillway.delta.open("arrivals") # stands for another process
             >>> other.append_rows([{"id": 1}])
             1
             >>> table.version, len(table.files())
@@ -136,7 +136,7 @@ class Table:
 
     @property
     def schema(self) -> _native.DeltaSchema:
-        """The schema of the rows, for any Arrow library: ``pyarrow.schema(table.schema)``."""
+        """The schema of the table, for any Arrow library: ``pyarrow.schema(table.schema)``."""
         return self._native.state()["schema"]
 
     @property
@@ -146,35 +146,35 @@ class Table:
 
     @property
     def partition_columns(self) -> list[str]:
-        """The columns that the table is partitioned by, in their order."""
+        """The columns by which the table is partitioned, in order."""
         return self._native.state()["partition_columns"]
 
     @property
     def clustering_columns(self) -> list[str]:
-        """The columns that `optimize` orders rows by, as SQL writes their names; none where it does not.
+        """The columns by which `optimize` clusters rows, named as in SQL; empty without clustering.
 
         Raises:
-            UnsupportedTableError: The table is clustered by columns that it does not have.
+            UnsupportedTableError: The table is clustered by columns that its schema lacks.
         """
         return self._native.clustering_columns()
 
     @property
     def id(self) -> str:
-        """The table's own id, which no other table has."""
+        """The unique id of the table."""
         return self._native.state()["id"]
 
     def files(self, version: Version | None = None) -> list[TableFile]:
-        """Return the data files of a version; of `Table.version` without one.
+        """Return the data files of a version; by default of `Table.version`.
 
-        Partition values and statistics have the names that the columns have in that version, also in a table
-        with column mapping.
+        Partition values and statistics use the column names of that version, even in a table with column
+        mapping.
 
         Args:
             version: As in `scan`.
 
         Raises:
             OptionError: A time has no time zone.
-            VersionNotFoundError: The version is not, or no longer, there.
+            VersionNotFoundError: The version does not exist, or no longer.
         """
         return [TableFile.of(file) for file in self._native.files(self._number(version))]
 
@@ -189,32 +189,33 @@ class Table:
         where: str | Sequence[Condition] = (),
         version: Version | None = None,
     ) -> Scan:
-        """Plan the reading of rows: ``pyarrow.table(table.scan(["time"], where="service = 'api'"))``.
+        """Plan a scan of rows: ``pyarrow.table(table.scan(["time"], where="service = 'api'"))``.
 
-        The conditions are exact, not only a choice of files. Rows that a deletion vector marks as deleted are
-        left out. A comparison with null holds for no row; NaN
-        equals NaN and is above all other numbers. What a tuple compares a ``float`` column with is rounded to
-        single precision first; a text compares in double precision, as Spark does.
+        The conditions filter rows, not only files. Rows that a deletion vector marks as deleted are left out.
+        A comparison with null is never true; NaN equals NaN and is greater than all other numbers. In a
+        tuple, the value for a ``float`` column is first rounded to single precision; SQL compares in double
+        precision, as Spark does.
 
         Args:
-            columns: The columns to read, in the order of the answer; all of the table, without it. In a table
-                with ``delta.enableRowTracking`` they may be ``"_metadata.row_id"``, the id of each row, and
-                ``"_metadata.row_commit_version"``, the version that changed it last, as Spark has them.
-            where: A condition in SQL, which is true for every row; the guide says what it may be. Or a list
-                of conditions that all hold: column, operator (``=``, ``!=``, ``<``, ``<=``, ``>``, ``>=``,
-                ``in``) and value. None goes with ``=`` and ``!=``. Decimals, binary values and nested columns
-                have none; a text may name fields of structs and decimals.
-            version: The version to read, by its number or by a time at which it was the newest: a datetime
-                with a time zone, or a text such as ``"2026-11-20T12:00:00Z"``. Without it, `Table.version`.
+            columns: The columns to read, in this order; by default all. In a table with
+                ``delta.enableRowTracking``, they may include ``"_metadata.row_id"``, the id of each row, and
+                ``"_metadata.row_commit_version"``, the version that last changed it, as in Spark.
+            where: A condition in SQL that is true for every returned row; the guide describes the supported
+                SQL. Or a list of conditions that must all hold: column, operator (``=``, ``!=``, ``<``,
+                ``<=``, ``>``, ``>=``, ``in``) and value. None is allowed with ``=`` and ``!=``. Lists do not
+                support decimals, binary values and nested columns; SQL supports fields of structs and
+                decimals.
+            version: The version to read: its number, or a time at which it was the newest, as a datetime with
+                a time zone or a string such as ``"2026-11-20T12:00:00Z"``. By default, `Table.version`.
 
         Raises:
-            OptionError: A text is not understood, with the place in it; a condition is malformed, or its
-                value does not fit its column; a time has no time zone.
-            SchemaError: The table has no such column, or its rows have no ids.
+            OptionError: SQL cannot be parsed (the message shows the position); a condition is malformed, or
+                its value does not fit its column; a time has no time zone.
+            SchemaError: The table lacks a column, or its rows have no ids.
             UnsupportedTableError: The table has a column mapping that its protocol does not name, or a file
                 with an absolute path. A deletion vector outside the table's folder raises it when its file is
                 read.
-            VersionNotFoundError: The version is not, or no longer, there; or the time is before the first
+            VersionNotFoundError: The version does not exist, or no longer; or the time is before the first
                 version that can be read, or after the newest.
 
         Example:
@@ -231,15 +232,16 @@ class Table:
 
     @checks_arguments
     def to_polars(self, *, version: Version | None = None) -> pl.LazyFrame:
-        """Make a polars LazyFrame whose query decides what is read.
+        """Return a polars LazyFrame whose query decides what is read.
 
-        Only the columns that the query needs are read, and only the files, row groups and pages that may hold
+        Only the columns that the query needs are read, and only files, row groups and pages that may contain
         rows of its ``filter``. Comparisons, ``is_in``, ``is_between``, ``is_null`` and combinations of them
-        are passed to the scan where it compares values as polars does; polars filters the rest. Reading stops
-        after the rows of a ``head``. Rows that deletion vectors mark as deleted are left out, as in `scan`.
+        are passed to the scan if it compares the values as polars does; polars applies other filters. Reading
+        stops after the rows of a ``head``. Rows that deletion vectors mark as deleted are left out, as in
+        `scan`.
 
         Args:
-            version: As in `scan`. The frame has the rows of that version, whenever it is collected.
+            version: As in `scan`. The frame shows this version, whenever it is collected.
 
         Raises:
             MissingExtraError: polars or pyarrow is not installed.
@@ -263,13 +265,13 @@ class Table:
         version: Version | None = None,
         filesystem: ArrowFileSystem | FsspecFileSystem | None = None,
     ) -> ds.FileSystemDataset:
-        """Make a pyarrow dataset of the files of a version, for libraries that read such datasets.
+        """Return a pyarrow dataset of the files of a version, for libraries that read such datasets.
 
-        Each file comes with an expression of its partition values and the bounds of its columns, by which
-        pyarrow skips files. A version with deletion vectors is refused, because pyarrow would return the
-        deleted rows, and so is column mapping, because it would not find the columns: use `scan` for both.
-        Dates and times are those of the files: those before 1582-10-15 that Spark 2 wrote are off by days,
-        which `scan` corrects.
+        Each file has an expression of its partition values and the bounds of its columns, which pyarrow uses
+        to skip files. A version with deletion vectors is refused, because pyarrow would return the deleted
+        rows, and so is one with column mapping, because pyarrow would not find the columns: use `scan` for
+        both. pyarrow does not convert dates and times: those before 1582-10-15 that Spark 2 wrote are off by
+        days, which `scan` corrects.
 
         Args:
             version: As in `scan`.
@@ -278,9 +280,9 @@ class Table:
 
         Raises:
             MissingExtraError: pyarrow is not installed.
-            OptionError: The table is in an object store, and there is no `filesystem`.
-            UnsupportedTableError: The table maps its columns to other names, has deleted rows in files, or a
-                partition value that pyarrow cannot represent, such as a date in the year 10000.
+            OptionError: The table is in an object store, and `filesystem` is missing.
+            UnsupportedTableError: The table has column mapping, deletion vectors, or a partition value that
+                pyarrow cannot represent, such as a date in the year 10000.
             SpillwayError: As `scan`.
 
         Example:
@@ -301,29 +303,30 @@ class Table:
         last_version: int | None = None,
         columns: Sequence[str] | None = None,
     ) -> Changes:
-        """Plan the reading of the rows that versions changed: ``pyarrow.table(table.changes(3))``.
+        """Plan a scan of the rows that versions changed: ``pyarrow.table(table.changes(3))``.
 
-        The table needs ``delta.enableChangeDataFeed`` in all of these versions. The rules are those of
-        "Change Data Files" and "Add CDC File" in Delta's PROTOCOL.md. Rows have the columns of the last
-        version, and null is allowed wherever rows of the range may have it. A compaction changes none.
+        The table needs ``delta.enableChangeDataFeed`` in all of these versions. The feed follows "Change Data
+        Files" and "Add CDC File" in Delta's PROTOCOL.md. Rows have the columns of the last version, and
+        columns are nullable if any row in the range may be null. A compaction changes no rows.
 
-        A version that replaces the schema divides what can be read at once. It may be the first of a range:
-        rows that it deleted are null in columns that they lack, or had with other values.
+        If a version replaces the schema, one call cannot read versions before and after it. It may be the
+        first of a range: in the rows that it deleted, columns are null if they did not exist, or held values
+        that do not fit.
 
         Args:
             first_version: The first version whose changes are read.
-            last_version: The last one; the newest, without it.
-            columns: The table's columns to read, in the order of the answer; all, without it. Those of the
-                feed come behind them.
+            last_version: The last version; by default, the newest.
+            columns: The table's columns to read, in this order; by default all. The columns of the feed
+                follow them.
 
         Raises:
             OptionError: The table had no change data feed in one of the versions, which the message names; or
-                the last version cannot hold the rows of one, and the message names the ranges that can be
-                read; or the first comes after the last.
-            SchemaError: The table has no such column.
-            UnsupportedTableError: The table maps its columns to other names.
-            VersionNotFoundError: A version is not there; or no longer, and the message names the first one
-                whose changes are.
+                the last version cannot hold the rows of an earlier one, and the message names the ranges that
+                can be read; or the first version is after the last.
+            SchemaError: The table lacks a column.
+            UnsupportedTableError: The table has column mapping.
+            VersionNotFoundError: A version does not exist, or its changes can no longer be read; the message
+                names the first version whose changes can.
 
         Example:
             >>> import pyarrow as pa, spillway.delta
@@ -341,7 +344,7 @@ class Table:
         return Changes(self._native.changes(first_version, last_version, names))
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
-        """Return what was done, the newest version first, as far back as the log goes."""
+        """Return the history of the table, newest version first, as far back as the log goes."""
         entries = []
         for version, text in self._native.history(limit):
             info = json.loads(text) or {}
@@ -349,7 +352,7 @@ class Table:
         return entries
 
     def transaction_version(self, app_id: str) -> int | None:
-        """Return the ``app_version`` of an application's last append; None without one."""
+        """Return the ``app_version`` of an application's last append; None if there is none."""
         return self._native.transaction_version(app_id)
 
     @checks_arguments
@@ -367,26 +370,26 @@ class Table:
         coalesce: bool = False,
         **options: Unpack[WriterKeywords],
     ) -> Append:
-        """Begin an append: a context manager that takes rows, and commits them when its block ends well.
+        """Begin an append: a context manager that takes rows, and commits them when its block ends.
 
         Args:
-            app_id: The application's id. With `app_version` it makes the append idempotent: rows are not
-                written again if the table has reached that version.
-            app_version: The application's own version of these rows.
-            schema_mode: ``"merge"`` adds columns that the table lacks, and fields of structs at any depth.
-            timeout: Seconds that the commit may take; None waits for ever.
+            app_id: The application's id. Together with `app_version` it makes the append idempotent: rows are
+                not written again if the table has reached that number.
+            app_version: The application's number for these rows.
+            schema_mode: ``"merge"`` adds new columns, and new fields of structs at any depth.
+            timeout: Seconds that the commit may take; None waits forever.
             user_metadata: A note for the history.
-            max_file_bytes: Bytes that a data file has at most; without it ``delta.targetFileSize``, or 1 GiB.
+            max_file_bytes: Maximum size of a data file; by default ``delta.targetFileSize``, or 1 GiB.
             max_file_rows: Rows of a data file.
             coalesce: True lets appends of this process that commit at the same time share data files, one per
-                partition, and an entry of the history. It is for many small appends: rows are kept in memory
-                until the commit, which writes them; an append of more than 4 MiB has files of its own. Not
-                with `app_id`.
+                partition, and an entry of the history. Use it for many small appends: rows stay in memory
+                until the commit writes them, and an append of more than 4 MiB gets separate files. Cannot be
+                combined with `app_id`.
             **options: The fields of `WriterOptions`, for the files.
 
         Raises:
             OptionError: An option has a value that is not accepted.
-            UnsupportedTableError: The table asks its writers for a feature that is not built.
+            UnsupportedTableError: The table needs a writer feature that is not supported.
 
         Example:
             >>> import pyarrow as pa, spillway.delta
@@ -407,10 +410,10 @@ class Table:
         )
 
     def append_async(self, **keywords: Unpack[AppendKeywords]) -> AsyncAppend:
-        """Begin an append for a task of asyncio: ``async with`` begins it, its calls are awaited.
+        """Begin an append for an asyncio task: ``async with`` begins it, and its calls are awaited.
 
         Args:
-            **keywords: The keyword arguments of `append`, which raises where the block is entered.
+            **keywords: The keyword arguments of `append`. Entering the block raises its errors.
 
         Example:
             >>> import asyncio, pyarrow as pa, spillway.delta
@@ -437,10 +440,10 @@ class Table:
         extra: Extra = "error",
         **keywords: Unpack[AppendKeywords],
     ) -> int:
-        """Append dicts, one for each row, and commit them: rows to a version in one call.
+        """Append dicts, one for each row, and commit them in one call.
 
-        Many threads that append few rows each do well with ``coalesce=True``: those that commit at the same
-        time share a data file, too.
+        If many threads append few rows each, use ``coalesce=True``: appends that commit at the same time then
+        also share a data file.
 
         Args:
             rows: As `Append.write_rows`.
@@ -449,7 +452,7 @@ class Table:
             **keywords: The keyword arguments of `append`.
 
         Returns:
-            The version that holds the rows; without rows, the version that was read.
+            The version that contains the rows; without rows, the version that was read.
 
         Raises:
             RowError: A row is bad and ``on_error`` is ``"raise"``; nothing is committed.
@@ -495,17 +498,17 @@ class Table:
         return Append(native, self._native, timeout)
 
     def outcome(self, token: str, *, timeout: float | None = _TIMEOUT) -> Outcome:
-        """Find out what became of a commit whose outcome is unknown, and cancel it where it is pending.
+        """Resolve a commit whose outcome is unknown, and cancel it if it is pending.
 
-        Where the disk failed to sync the log, the process that heard of it answers "pending" for good: ask
-        another one, once the disk is known to be sound.
+        If the disk failed to sync the log, the process that got this error always returns "pending": call
+        this from another process once the disk is known to be sound.
 
         Args:
             token: The ``token`` of a `CommitUnknown`, from this process or another.
             timeout: Seconds to wait for the store.
 
         Raises:
-            CorruptLogError: It is no token.
+            CorruptLogError: `token` is not a token.
             OptionError: It is the token of another table.
         """
         status, version = self._native.outcome(token, timeout)
@@ -522,33 +525,35 @@ class Table:
         user_metadata: str | None = None,
         timeout: float | None = _TIMEOUT,
     ) -> int:
-        """Commit files that the caller wrote, and removals, as one transaction.
+        """Commit files that the caller wrote, and removals of files, as one transaction.
 
         Args:
-            adds: Files to become part of the table.
-            removes: Files to leave it, as `TableFile.path` has them.
-            read: The part of the table that the caller read to decide; nothing by default. A transaction that
-                read or removes something fails on every conflict with a version after the one that was read.
+            adds: Files to add to the table.
+            removes: Files to remove from it, as in `TableFile.path`.
+            read: The part of the table on which the caller's decision is based; nothing by default. A
+                transaction with a `read` or with removals fails on every conflict with a version after the
+                one that was read.
             operation: The name of the operation, for the history.
             user_metadata: A note for the history.
-            timeout: Seconds that it may take; None waits for ever.
+            timeout: Seconds that it may take; None waits forever.
 
         Returns:
             The version that holds it.
 
         Raises:
-            AppendOnlyError: The table has ``delta.appendOnly``, and rows would leave it. Files with the same
-                rows as those that they replace have ``data_change=False``.
-            CommitConflict: A concurrent transaction changed what was read or is removed.
-            ConstraintError: A constraint is not true for a row of an added file, which is read for that.
-            DeltaError: An added file has another size than `AddFile.size` says.
-            OptionError: A file is not in the table, or is in it already, or lacks statistics of a column that
-                the table is clustered by, or ``numRecords`` where rows have ids; or the path of an added file
-                is not a relative URI reference; or a condition of `read` is malformed.
-            UnsupportedTableError: The table asks its writers for a feature that is not built; or it has a
-                change data feed, and files with other rows would replace files; or its rows keep their ids,
-                and a file has ``data_change=False``.
-            VersionNotFoundError: The version that was read is not, or no longer, there.
+            AppendOnlyError: The table has ``delta.appendOnly``, and rows would be removed. Use
+                ``data_change=False`` for files with the same rows as those that they replace.
+            CommitConflict: A concurrent transaction changed files that were read or are to be removed.
+            ConstraintError: A row of an added file violates a constraint; added files are read for this
+                check.
+            DeltaError: The size of an added file differs from `AddFile.size`.
+            OptionError: A removed file is not in the table; or an added file is already in it, or lacks
+                statistics on a clustering column, or lacks ``numRecords`` although rows have ids; or the path
+                of an added file is not a relative URI reference; or a condition of `read` is malformed.
+            UnsupportedTableError: The table needs a writer feature that is not supported; or it has a
+                change data feed, and files with other rows would replace files; or it has
+                row tracking, and a file has ``data_change=False``.
+            VersionNotFoundError: The version that was read does not exist, or no longer.
         """
         read = read or ReadSet()
         now = time.time_ns() // 1_000_000
@@ -567,13 +572,13 @@ class Table:
         return self._committed(operation, timer, version)
 
     def delete_partition(self, *, timeout: float | None = _TIMEOUT, **values: Value) -> int:
-        """Remove all rows of the partitions that have these values; None is null.
+        """Remove all rows of the partitions with these values; None is null.
 
         Returns:
             The version without them.
 
         Raises:
-            OptionError: A name is not a partition column's, or a value not of its type.
+            OptionError: A name is not that of a partition column, or a value does not have its type.
             CommitConflict: A concurrent transaction added or removed rows there.
             AppendOnlyError: The table has ``delta.appendOnly``.
 
@@ -583,7 +588,7 @@ class Table:
         """
         if not values:
             raise OptionError(
-                "delete_partition() without a column would remove every row: truncate() does that"
+                "delete_partition() without a column would remove every row: call truncate() for that"
             )
         given = [(column, "=", [value]) for column, value in values.items()]
         return self._committed("DELETE", self._timer(), self._native.delete(given, timeout))
@@ -598,35 +603,35 @@ class Table:
         timeout: float | None = _TIMEOUT,
         **options: Unpack[WriterKeywords],
     ) -> Deletion:
-        """Delete the rows for which all conditions hold, those that `scan` finds by the same conditions.
+        """Delete the rows for which all conditions hold: those that `scan` returns with the same conditions.
 
-        A row of which a condition is null stays. Files are left out as in `scan`. A file of which all rows go
-        leaves the table. Other rows are marked by a deletion vector where the table has
-        ``delta.enableDeletionVectors``, unless they are more than half of the rows that were written to their
-        file. Then, and in tables without it, the file is written again without them.
+        A row for which a condition is null stays. Files are skipped as in `scan`. A file whose rows are all
+        deleted is removed from the table. In a table with ``delta.enableDeletionVectors``, other rows are
+        marked in a deletion vector, unless they are more than half of the rows that were written to their
+        file. In that case, and in other tables, the file is rewritten without them.
 
-        Concurrent deletes that mark different rows of one file all commit. A delete that an `optimize` or a
-        `purge` got ahead of finds its rows again and commits then.
+        Concurrent deletes that mark different rows of one file all commit. If an `optimize` or a `purge`
+        commits first, the delete finds its rows in the new files and commits.
 
         Args:
-            where: Conditions that hold for every row that is deleted, as `scan` takes them: a text in SQL,
-                or a list of column, operator and value.
+            where: The condition that selects the rows to delete, as in `scan`: SQL, or a list of column,
+                operator and value.
             user_metadata: A note for the history.
             timeout: Seconds that the commit may take, without finding the rows and writing files; None waits
                 for ever.
-            **options: The fields of `WriterOptions`, for files that are written again.
+            **options: The fields of `WriterOptions`, for rewritten files.
 
         Returns:
-            The version without the rows, and how many they were.
+            The version without the rows, and their number.
 
         Raises:
             AppendOnlyError: The table has ``delta.appendOnly``.
             CommitConflict: A concurrent transaction added such rows, deleted one of them, or changed a file
-                with rows to delete in another way than by marks.
-            CommitTimeoutError: The time was up, and the rows are certainly still in the table.
-            CommitUnknown: Whether the rows are deleted is not known; `outcome` with its token finds out.
-            OptionError: There is no condition, a text is not understood, or a value does not fit its column.
-            UnsupportedTableError: The table asks its writers for a feature that is not built.
+                with such rows other than by marking rows.
+            CommitTimeoutError: The timeout passed, and the rows are certainly still in the table.
+            CommitUnknown: It is not known whether the rows are deleted; `outcome` with the token resolves it.
+            OptionError: There is no condition, SQL cannot be parsed, or a value does not fit its column.
+            UnsupportedTableError: The table needs a writer feature that is not supported.
 
         Example:
             >>> import pyarrow as pa, spillway.delta
@@ -640,7 +645,7 @@ class Table:
         """
         conditions = _conditions(where, "where")
         if not conditions:
-            message = "delete() without a condition would delete every row: truncate() does that"
+            message = "delete() without a condition would delete every row: call truncate() for that"
             raise OptionError(message, "where")
         writer_options = WriterOptions(**options) if options else _DEFAULTS
         timer = self._timer()
@@ -659,41 +664,41 @@ class Table:
         timeout: float | None = _TIMEOUT,
         **options: Unpack[WriterKeywords],
     ) -> Update:
-        """Set columns of the rows for which all conditions hold, those that `scan` finds by them.
+        """Set columns of the rows for which all conditions hold: those that `scan` returns with them.
 
-        The rows leave their files as those of `delete` do. With their new values they are in new files: in
-        those of another partition where a partition column is set. All of it is one version.
+        The old rows are removed from their files as by `delete`. The rows with new values go to new files, in
+        another partition if a partition column is set. Both happen in one version.
 
         Concurrent updates and deletes that mark different rows of one file all commit, unless the new rows of
-        one may satisfy the conditions of another, by the least and the greatest values in their files.
+        one may satisfy the conditions of another, judged by the smallest and largest values in their files.
 
         Args:
-            where: Conditions that hold for every row that is updated, as `scan` takes them: a text in SQL, or
-                a list; an empty list for every row.
-            set: The new values by column. A value of Python is converted as `ParquetWriter.write_rows` does
-                it; None is null. An expression of ``pyarrow.compute`` is over the columns as they were
-                before. Its values follow the rules of values that are appended: what the column's type
-                cannot hold as it is is refused, as a time of day in a date. Numbers of double precision are
-                rounded for a ``float`` column. ``cast`` and ``pyarrow.compute.round`` convert others.
+            where: The condition that selects the rows to update, as in `scan`: SQL, or a list; an empty list
+                selects every row.
+            set: The new values by column. A Python value is converted as in `ParquetWriter.write_rows`; None
+                is null. A ``pyarrow.compute`` expression is evaluated over the old rows. Its values follow
+                the same rules as appended values: a value that the column's type cannot hold exactly is
+                refused, such as a time of day in a date column. Double-precision numbers are rounded for a
+                ``float`` column. Use ``cast`` and ``pyarrow.compute.round`` to convert other values.
             user_metadata: A note for the history.
             timeout: Seconds that the commit may take, without finding the rows and writing files; None waits
                 for ever.
             **options: The fields of `WriterOptions`, for the new files.
 
         Returns:
-            The version with the new values, and the number of rows that have them.
+            The version with the new values, and the number of updated rows.
 
         Raises:
             AppendOnlyError: The table has ``delta.appendOnly``.
             CommitConflict: A concurrent transaction added rows for which the conditions hold, deleted or
-                updated one of these rows, or changed a file with such rows in another way than by marks.
-            CommitTimeoutError: The time was up, and the rows are certainly as they were.
-            CommitUnknown: Whether the rows are updated is not known; `outcome` with its token finds out.
-            ConstraintError: A constraint is not true for an updated row.
+                updated one of these rows, or changed a file with such rows other than by marking rows.
+            CommitTimeoutError: The timeout passed, and the rows are certainly unchanged.
+            CommitUnknown: It is not known whether the rows are updated; `outcome` with the token resolves it.
+            ConstraintError: An updated row violates a constraint.
             OptionError: Nothing is set, a condition does not fit its column, pyarrow cannot evaluate an
-                expression, or a value of one does not fit its column.
-            SchemaError: The table lacks a column that is set, or another value does not fit it.
-            UnsupportedTableError: The table asks its writers for a feature that is not built, such as
+                expression, or a value of an expression does not fit its column.
+            SchemaError: The table lacks a column that is set, or a Python value does not fit its column.
+            UnsupportedTableError: The table needs a writer feature that is not supported, such as
                 generated columns.
 
         Example:
@@ -740,52 +745,52 @@ class Table:
         timeout: float | None = _TIMEOUT,
         **options: Unpack[WriterKeywords],
     ) -> Merge:
-        """Merge rows into the table by keys: clauses say which are updated, inserted and deleted.
+        """Merge rows into the table by key: clauses say which rows to update, insert and delete.
 
-        Without a clause, rows whose key the table has are updated, and the others are inserted.
+        Without clauses, matched rows of the table are updated, and unmatched source rows are inserted.
 
         A row of the table and a row of `source` match if their values in the columns `on` are equal. A null
-        equals nothing, and NaN equals NaN. Clauses say what becomes of rows that match and of those that do
-        not. Of the clauses of a kind, the first one whose condition is true applies. All of the merge is one
+        matches nothing, and NaN equals NaN. Clauses say what to do with rows that match and with rows that do
+        not. Among clauses of one kind, the first whose condition is true applies. The merge creates one
         version.
 
-        The source is held in memory. Files of the table that can hold none of its keys, by partition values
-        and statistics, are not read, unless there is a clause ``when_not_matched_by_source_...``. Rows leave
-        their files as those of `delete` do. Updated and inserted rows are in new files.
+        The source is held in memory. Files of the table that, by partition values and statistics, cannot
+        contain any of its keys are not read, unless there is a clause ``when_not_matched_by_source_...``.
+        Rows are removed from their files as by `delete`. Updated and inserted rows go to new files.
 
         Merges, updates and deletes that mark different rows of one file all commit, unless a key may be among
-        the new rows of another, by the least and the greatest values in their files. Of two concurrent merges
-        that insert or update the same key, the later one is a conflict.
+        the new rows of another, judged by the smallest and largest values in their files. If two concurrent
+        merges insert or update the same key, the later one raises a conflict.
 
         Args:
-            source: The rows: anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``, such as a
-                DataFrame of polars or of Spark.
-            on: The column, or several, whose values are the key. Not nested ones.
-            *clauses: Made by `when_matched_update`, `when_matched_delete`, `when_not_matched_insert`,
-                `when_not_matched_by_source_update` and `when_not_matched_by_source_delete`. Without any,
+            source: The rows: anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``, such as a polars
+                or Spark DataFrame.
+            on: One or several columns whose values are the key. Nested columns are not supported.
+            *clauses: Results of `when_matched_update`, `when_matched_delete`, `when_not_matched_insert`,
+                `when_not_matched_by_source_update` and `when_not_matched_by_source_delete`. By default,
                 ``when_matched_update()`` and ``when_not_matched_insert()``. Only the last clause of a kind
-                may lack a condition.
+                may omit its condition.
             user_metadata: A note for the history.
             timeout: Seconds that the commit may take, without finding the rows and writing files; None waits
                 for ever.
             **options: The fields of `WriterOptions`, for the new files.
 
         Returns:
-            The version that holds the merge, and how many rows were inserted, updated and deleted.
+            The version that contains the merge, and the numbers of inserted, updated and deleted rows.
 
         Raises:
             AppendOnlyError: The table has ``delta.appendOnly``, and rows would be updated or deleted.
             CommitConflict: A concurrent transaction added rows with one of the keys, changed a matched row,
-                or changed its file in another way than by marks; with ``when_not_matched_by_source_...``,
-                added any rows. Plain appends count under ``Serializable`` alone, the default.
-            CommitTimeoutError: The time was up, and the table is certainly as it was.
-            CommitUnknown: Whether the rows are merged is not known; `outcome` with its token finds out.
-            ConstraintError: A constraint is not true for an updated or inserted row.
+                or changed its file other than by marking rows; with ``when_not_matched_by_source_...``, it
+                added any rows. Plain appends count only under ``Serializable``, the default.
+            CommitTimeoutError: The timeout passed, and the table is certainly unchanged.
+            CommitUnknown: It is not known whether the rows are merged; `outcome` with the token resolves it.
+            ConstraintError: An updated or inserted row violates a constraint.
             NotArrowError: `source` is not Arrow data.
-            OptionError: Several source rows would change one row of the table, and do not just delete it; or
-                `on` or a clause names a column that is not there, or has an expression that does not fit.
+            OptionError: Several source rows would change one row of the table, other than by deleting it; or
+                `on` or a clause names an unknown column, or has an expression that does not fit.
             SchemaError: Source rows or new values do not fit the table.
-            UnsupportedTableError: The table asks its writers for a feature that is not built, such as
+            UnsupportedTableError: The table needs a writer feature that is not supported, such as
                 generated columns.
 
         Example:
@@ -826,24 +831,24 @@ class Table:
         return version, inserted, updated, deleted
 
     def cluster_by(self, columns: str | Sequence[str] | None, *, timeout: float | None = _TIMEOUT) -> int:
-        """Change the columns that `optimize` orders rows by. No row is written again.
+        """Change the columns by which `optimize` clusters rows. No row is rewritten.
 
-        Rows with similar values in these columns come into the same row groups, so that a scan with
-        conditions on any of them reads few. Files that were clustered by other columns stay as they are.
+        Rows with similar values in these columns go to the same row groups, so a scan with conditions on any
+        of the columns reads few row groups. Files that were clustered by other columns stay as they are.
 
         Args:
-            columns: A column, or at most four of equal weight: numbers, text, dates or timestamps that files
-                have statistics of. A field of a struct is ``"group.x"``. None leaves rows in their order.
-            timeout: Seconds that it may take; None waits for ever.
+            columns: One column, or up to four of equal weight: numbers, strings, dates or timestamps with
+                statistics in all files. A field of a struct is ``"group.x"``. None stops the clustering.
+            timeout: Seconds that it may take; None waits forever.
 
         Returns:
-            The version that has them.
+            The version with the new columns.
 
         Raises:
             CommitConflict: A concurrent transaction changed them, the schema, the properties or the protocol.
-            OptionError: The table is partitioned, or cannot be clustered by a column; or a file has no
-                statistics of it.
-            UnsupportedTableError: The table asks its writers for a feature that is not built.
+            OptionError: The table is partitioned, or cannot be clustered by a column; or a file lacks
+                statistics on the column.
+            UnsupportedTableError: The table needs a writer feature that is not supported.
 
         Example:
             >>> import pyarrow as pa, spillway.delta
@@ -859,28 +864,29 @@ class Table:
     def set_properties(
         self, properties: Mapping[str, str | None], *, timeout: float | None = _TIMEOUT
     ) -> int:
-        """Set table properties, and take away those whose value is None, in one version.
+        """Set table properties, and remove those whose value is None, in one version.
 
-        A property that needs a feature, such as ``delta.enableDeletionVectors``, enables it. Taken away, or
-        set to ``"false"``, it leaves the feature in the protocol. Names that do not begin with ``delta.`` are
-        the caller's own.
+        A property that needs a feature, such as ``delta.enableDeletionVectors``, enables it. If the property
+        is removed or set to ``"false"``, the feature stays in the protocol. Names that do not begin with
+        ``delta.`` are free for the caller's use.
 
-        Before ``delta.enableRowTracking`` comes to a table with rows, they get ids: one version gives the
-        table the feature, and one for each 2,000 files names them once more. No file is written again, and
-        appends and deletes go on. A call that ended in between is made again, and goes on from there.
+        Before ``delta.enableRowTracking`` is set on a table with rows, the rows get ids: one version adds the
+        feature, and one version for each 2,000 files adds these again with ids. No file is rewritten, and
+        appends and deletes continue. If a call is interrupted, call it again: it continues from there.
 
         Args:
             properties: Values by name.
-            timeout: Seconds that it may take, ids included; None waits for ever.
+            timeout: Seconds that it may take, including the assignment of ids; None waits forever.
 
         Returns:
-            The version that has them; the newest one where nothing changes.
+            The version with the new properties; the newest version if nothing changes.
 
         Raises:
             CommitConflict: A concurrent transaction changed the schema, the properties or the protocol, and
-                made another change than this one.
-            OptionError: Delta has no such property, or it may not have such a value; or one is a constraint.
-            UnsupportedTableError: A property, or the table, asks for what is not built.
+                not in the same way as this call.
+            OptionError: Delta has no such property, or the property does not accept the value; or a property
+                is a constraint.
+            UnsupportedTableError: A property, or the table, needs an unsupported feature.
 
         Example:
             >>> import pyarrow as pa, spillway.delta
@@ -907,28 +913,29 @@ class Table:
         }
 
     def add_constraint(self, name: str, expression: str, *, timeout: float | None = _TIMEOUT) -> int:
-        """Add a CHECK constraint: a condition that is true for every row, those of now and those to come.
+        """Add a CHECK constraint: a condition that every existing and future row must satisfy.
 
-        All rows of the table are read first. From then on a row for which the condition is false or null is
-        refused with a `ConstraintError`, by this library, by Spark and by delta-rs.
+        All rows of the table are checked first. From then on, Spillway, Spark and delta-rs refuse rows for
+        which the condition is false or null; Spillway raises `ConstraintError`.
 
         Args:
             name: Letters, digits and underscores, in any case; it is stored in lower case.
-            expression: A condition in SQL: comparisons of columns with literals or other columns,
-                ``IS NULL``, ``IN`` and ``BETWEEN``, with ``AND``, ``OR``, ``NOT`` and parentheses. A column
-                with other characters than letters, digits and underscores has backquotes, as has one named
-                by a word that SQL reserves, and a field of a struct is ``group.x``.
-            timeout: Seconds that the commit may take, without the look at the rows; None waits for ever.
+            expression: A condition in SQL: comparisons of columns with literals or other columns, ``IS
+                NULL``, ``IN`` and ``BETWEEN``, with ``AND``, ``OR``, ``NOT`` and parentheses. Put backquotes
+                around a column whose name is a reserved word of SQL, or has characters other than letters,
+                digits and underscores. A field of a struct is ``group.x``.
+            timeout: Seconds that the commit may take, not counting the check of existing rows; None waits
+                forever.
 
         Returns:
-            The version from which on it holds.
+            The version that adds the constraint.
 
         Raises:
             CommitConflict: A concurrent transaction added or removed rows, or changed the schema, the
                 properties or the protocol.
-            ConstraintError: It is not true for a row of the table.
-            OptionError: The table has a constraint of this name, or the expression is not understood.
-            UnsupportedTableError: The table asks its writers for a feature that is not built.
+            ConstraintError: A row of the table violates it.
+            OptionError: The table already has a constraint of this name, or the expression cannot be parsed.
+            UnsupportedTableError: The table needs a writer feature that is not supported.
 
         Example:
             >>> import pyarrow as pa, spillway.delta
@@ -944,11 +951,11 @@ class Table:
         )
 
     def drop_constraint(self, name: str, *, timeout: float | None = _TIMEOUT) -> int:
-        """Drop a CHECK constraint, also one that this library does not understand.
+        """Drop a CHECK constraint, even one that Spillway does not support.
 
         Args:
-            name: Its name, in any case.
-            timeout: Seconds that it may take; None waits for ever.
+            name: Its name, case-insensitive.
+            timeout: Seconds that it may take; None waits forever.
 
         Returns:
             The version without it.
@@ -956,7 +963,7 @@ class Table:
         Raises:
             CommitConflict: A concurrent transaction changed the schema, the properties or the protocol.
             OptionError: The table has no such constraint.
-            UnsupportedTableError: The table asks its writers for a feature that is not built.
+            UnsupportedTableError: The table needs a writer feature that is not supported.
         """
         return self._committed("DROP CONSTRAINT", self._timer(), self._native.drop_constraint(name, timeout))
 
@@ -971,44 +978,45 @@ class Table:
         timeout: float | None = _TIMEOUT,
         **options: Unpack[WriterKeywords],
     ) -> Compaction:
-        """Write the small files of each partition again as few large ones, without their deleted rows.
+        """Rewrite the small files of each partition as few large ones, without their deleted rows.
 
-        No row changes. Files that have `target_file_bytes` are left as they are, unless more than 5 % of
-        their rows are deleted (delta-spark's ``optimize.maxDeletedRowsRatio``); so a second call does
-        nothing, and makes no version. Files that are written while it runs are left for the next one. The
-        order of rows is kept, and files that were written one after the other go into one.
+        No row changes. Files of at least `target_file_bytes` stay as they are, unless more than 5 % of their
+        rows are deleted (delta-spark's ``optimize.maxDeletedRowsRatio``); so a second call does nothing, and
+        creates no version. Files that are written in the meantime are left for the next call. The order of
+        rows is kept, and files are combined in the order in which they were written.
 
-        In a table with `clustering_columns`, files of any size that are not clustered yet are written again
-        with their rows along a Hilbert curve through these columns. Files are put into order in groups of
-        about 512 MiB of rows in memory; no more than 1 GiB is there at a time. A group that is at least half
-        full is left as it is from then on.
+        In a table with `clustering_columns`, files of any size that are not clustered yet are rewritten with
+        their rows along a Hilbert curve through these columns. Files are sorted in groups of about 512 MiB of
+        rows in memory, with at most 1 GiB at a time. A group that is at least half full is not rewritten
+        again.
 
-        It has no conflict with appends, and makes none fail. Rows that a concurrent delete marks in the old
-        files are marked in the new ones. Where a file is removed or replaced meanwhile, the files that were
-        to be one with it are left as they are.
+        It does not conflict with appends, in either direction. Rows that a concurrent delete marks in the old
+        files are marked in the new ones. If a file is removed or replaced in the meantime, the files that
+        were to be combined with it stay as they are.
 
-        It makes one version, or one for about 16 GiB of old files or for each group, so that a crash loses no
-        more work. Where the new files are much smaller than the old ones, some of them are put together once
-        more.
+        It creates one version, or one for about 16 GiB of old files or for each group, so a crash loses no
+        more work than that. If the new files are much smaller than the old ones, some of them are combined
+        once more.
 
         Args:
-            target_file_bytes: Bytes of a new file, about; ``delta.targetFileSize``, or 128 MiB, without it.
-            where: Conditions on partition columns, which choose the files: a text in SQL, or a list of
-                column, operator and value, as `scan` takes them.
+            target_file_bytes: Approximate size of a new file; by default ``delta.targetFileSize``, or 128
+                MiB.
+            where: Conditions on partition columns, which select the files: SQL, or a list of column, operator
+                and value, as in `scan`.
             user_metadata: A note for the history.
-            timeout: Seconds that each commit may take, without writing the files; None waits for ever.
+            timeout: Seconds that each commit may take, not counting the writing of files; None waits forever.
             **options: The fields of `WriterOptions`, for the new files. Rows are not sorted by other columns:
                 ``sorting="sort"`` is not accepted. Row groups of clustered files have at most 32,768 rows.
 
         Raises:
             CommitConflict: A concurrent transaction changed the schema, the properties or the protocol.
-            CommitTimeoutError: The time was up, and the files are certainly as they were.
-            CommitUnknown: Whether the new files are in the table is not known; `outcome` with its token finds
-                out.
-            OptionError: A condition names a column that the table is not partitioned by, or an option has a
-                value that is not accepted.
-            UnsupportedTableError: The table asks its writers for a feature that is not built, or is clustered
-                by columns that it does not have.
+            CommitTimeoutError: The timeout passed, and the files are certainly unchanged.
+            CommitUnknown: It is not known whether the new files are in the table; `outcome` with the token
+                resolves it.
+            OptionError: A condition names a column that is not a partition column, or an option has a value
+                that is not accepted.
+            UnsupportedTableError: The table needs a writer feature that is not supported, or is clustered
+                by columns that its schema lacks.
 
         Example:
             >>> import pyarrow as pa, spillway.delta
@@ -1032,12 +1040,12 @@ class Table:
         timeout: float | None = _TIMEOUT,
         **options: Unpack[WriterKeywords],
     ) -> Compaction:
-        """Write all files with deleted rows again without these rows.
+        """Rewrite all files with deleted rows, without these rows.
 
-        It is delta-spark's ``REORG TABLE ... APPLY (PURGE)``. No row of the table changes. Each file is
-        written again by itself. `vacuum` removes the old files, and with them the deleted rows, once older
-        versions need them no more. Rows that a concurrent delete marks meanwhile are marked in the new files,
-        and another call purges them. Otherwise as `optimize`.
+        This is delta-spark's ``REORG TABLE ... APPLY (PURGE)``. No row of the table changes. Each file is
+        rewritten separately. `vacuum` removes the old files, and with them the deleted rows, once older
+        versions no longer need them. Rows that a concurrent delete marks in the meantime are marked in the
+        new files, and another call purges them. Otherwise this is like `optimize`.
 
         Args:
             where: As `optimize`.
@@ -1091,31 +1099,32 @@ class Table:
         dry_run: bool = True,
         enforce_retention: bool = True,
     ) -> Vacuum:
-        """Name the files in the table's folder that no version within the retention needs, and remove them.
+        """List the files in the table's folder that no version within the retention needs, or remove them.
 
-        These stay: files of the newest version, files that left the table within the retention, files that
-        were written within it, since their transaction may be under way, and files that pending commits of
-        other processes name. Files that no version has named yet stay for a day even if the retention is
-        shorter: a transaction that commits after the vacuum would name a file that is gone. The files of
-        deletion vectors are treated alike, and so are change data files, by the time of their version. Other
-        names that begin with ``_`` or ``.`` are left alone unless they are a partition's, and so are folders
-        of other tables. Versions that need a removed file can not be read any more.
+        A vacuum keeps files of the newest version, files that were removed from the table within the
+        retention, files that were written within it, because their transaction may still be running, and
+        files that pending commits of other processes name. It keeps files that no version references yet for
+        a day even if the retention is shorter, because a transaction that commits after the vacuum could
+        reference them. Files of deletion vectors are treated in the same way, and so are change data files,
+        by the time of their version. Other names that begin with ``_`` or ``.`` are kept unless they are
+        folders of partitions, and so are folders of other tables. Versions that need a removed file can no
+        longer be read.
 
-        Times of writing are the store's, and so is the time now. No version is written.
+        File times and the current time are those of the store's clock. No version is written.
 
         Args:
-            retention: The time for which files that left the table are kept:
-                ``delta.deletedFileRetentionDuration``, or 7 days, without it.
-            dry_run: False removes the files; True only names them.
-            enforce_retention: False accepts a shorter retention than the table's own. A reader that began
-                before it may find files gone then.
+            retention: How long files that were removed from the table are kept; by default
+                ``delta.deletedFileRetentionDuration``, or 7 days.
+            dry_run: False removes the files; True only lists them.
+            enforce_retention: False accepts a shorter retention than the table's own. A running reader may
+                then miss files.
 
         Raises:
             OptionError: The retention is negative, or shorter than the table's own.
-            CorruptLogError: The log names a file by a path that leaves the table's folder.
-            UnsupportedTableError: The table asks its writers for a feature that is not built, or a file or a
-                deletion vector is outside of the table's folder; or this machine's clock is over an hour off
-                that of the file server.
+            CorruptLogError: The log contains a path that leads out of the table's folder.
+            UnsupportedTableError: The table needs a writer feature that is not supported, or a file or a
+                deletion vector is outside of the table's folder; or this machine's clock differs from that of
+                the file server by more than an hour.
 
         Example:
             >>> import pyarrow as pa, spillway.delta
@@ -1140,49 +1149,49 @@ class Table:
 
     @checks_arguments
     def restore(self, version: Version, *, timeout: float | None = _TIMEOUT) -> int:
-        """Make the table what it was at an older version.
+        """Restore the table to an older version.
 
         Args:
-            version: The version, by its number or by a time, as in `scan`.
-            timeout: Seconds that it may take; None waits for ever.
+            version: The version, as a number or a time, as in `scan`.
+            timeout: Seconds that it may take; None waits forever.
 
         Returns:
-            The new version, which has the old one's rows, schema, properties and clustering columns.
+            The new version, with the rows, schema, properties and clustering columns of the old one.
 
         Raises:
             OptionError: A time has no time zone.
-            VersionNotFoundError: The version, a data file of it or a deletion vector is gone; or there was no
-                version at the time, as in `scan`.
+            VersionNotFoundError: The version, or one of its data files or deletion vectors, no longer exists;
+                or there was no version at the time, as in `scan`.
             CommitConflict: A concurrent transaction added or removed rows.
-            UnsupportedTableError: The table asks its writers for a feature that is not built; or it was
-                partitioned, and has the feature ``clustering`` now, with which no table may be; or
-                ``delta.enableRowTracking`` was changed since.
+            UnsupportedTableError: The table needs a writer feature that is not supported; or the old
+                version is partitioned, and the table now has the feature ``clustering``, which excludes
+                partitions; or ``delta.enableRowTracking`` has changed since.
         """
         number = number_of(version, self._native)
         return self._committed("RESTORE", self._timer(), self._native.restore(number, timeout))
 
     def commit_stats(self) -> CommitStats:
-        """Count the versions that this process tried to write, and wrote, since it opened the table first.
+        """Count the versions that this process tried to write, and wrote, since it first opened the table.
 
-        The times of its effects are in ``effects``, by their kind. All begin anew where the log was cleaned
-        up past the version that the process knew, so that it opened the table again.
+        ``effects`` contains the times of the committer's steps, by kind. The counts start over if the process
+        has to open the table again because the log was cleaned up past the version that it knew.
         """
         return CommitStats(*self._native.commit_stats())
 
     def checkpoint(self) -> int:
-        """Write a checkpoint of the newest version now; they are written by themselves every so often.
+        """Write a checkpoint of the newest version now; commits also write checkpoints at intervals.
 
-        A checkpoint of that version that is damaged is replaced.
+        A damaged checkpoint of that version is replaced.
 
-        It holds statistics in the form that ``delta.checkpoint.writeStatsAsJson`` and
-        ``delta.checkpoint.writeStatsAsStruct`` ask for, and fields of other writers.
+        The checkpoint contains statistics in the forms that ``delta.checkpoint.writeStatsAsJson`` and
+        ``delta.checkpoint.writeStatsAsStruct`` select, and fields of other writers.
 
         Returns:
-            The version that it stands for; a later one where there was a checkpoint of that.
+            The version of the checkpoint; a later one if it already had a checkpoint.
 
         Raises:
-            UnsupportedTableError: The table asks its writers for a feature that is not built, or has fields
-                of other writers that no checkpoint can hold.
+            UnsupportedTableError: The table needs a writer feature that is not supported, or has fields of
+                other writers that no checkpoint can hold.
         """
         return self._native.checkpoint()
 
@@ -1210,36 +1219,35 @@ def create(  # noqa: PLR0913 - what a table is
     timeout: float | None = _TIMEOUT,
     storage_options: Mapping[str, str] | None = None,
 ) -> Table:
-    """Make a Delta table.
+    """Create a Delta table.
 
     Args:
-        uri: The folder of the table: a path or a ``file://`` URL, and it is made with all that it lies in; or
-            in an object store ``s3://bucket/table``, ``gs://``, ``az://`` or ``abfss://``, where the bucket
-            must be there and the store must take conditional PUT requests, as S3 and MinIO do.
-        schema: The schema of the rows, partition columns included, from any object with
-            ``__arrow_c_schema__``. Unsigned integers become the next larger signed ones, timestamps get
-            microseconds; what a Delta table cannot hold is refused by name.
-        partition_by: A column, or several from the outermost in, that rows are stored apart by.
-        cluster_by: The columns that `Table.optimize` orders rows by, as `Table.cluster_by` takes them. Not
-            with `partition_by`.
-        properties: Table properties, such as ``{"delta.appendOnly": "true"}``, as `Table.set_properties`
-            takes them.
-        name: A name for people.
-        description: A description for people.
-        mode: The treatment of a table that exists: ``"error"`` refuses, ``"ignore"`` opens it as it is,
-            ``"overwrite"`` gives it this schema, these properties, these clustering columns and no rows, as
-            one more version.
-        timeout: Seconds that it may take; None waits for ever.
-        storage_options: Settings and credentials of the object store, by the names that delta-rs has for
-            them, such as ``AWS_REGION`` or ``AWS_ENDPOINT_URL``; what they leave out comes from the
-            environment.
+        uri: The folder of the table: a path or a ``file://`` URL, which is created together with its parents;
+            or in an object store ``s3://bucket/table``, ``gs://``, ``az://`` or ``abfss://``. The bucket must
+            exist, and the store must support conditional PUT, as S3 and MinIO do.
+        schema: The schema of the rows, including partition columns, from any object with
+            ``__arrow_c_schema__``. Unsigned integers become the next larger signed ones, and timestamps are
+            stored in microseconds; a type that a Delta table cannot hold raises an error that names the
+            column.
+        partition_by: One or several columns, outermost first, whose values divide rows into partitions.
+        cluster_by: The columns by which `Table.optimize` clusters rows, as in `Table.cluster_by`. Cannot be
+            combined with `partition_by`.
+        properties: Table properties, such as ``{"delta.appendOnly": "true"}``, as in `Table.set_properties`.
+        name: A name of the table, for readers of its metadata.
+        description: A description of the table, for readers of its metadata.
+        mode: What to do if the table exists: ``"error"`` raises an error, ``"ignore"`` opens it unchanged,
+            and ``"overwrite"`` adds a version with this schema, these properties, these clustering columns
+            and no rows.
+        timeout: Seconds that it may take; None waits forever.
+        storage_options: Settings and credentials of the object store, with the names that delta-rs uses, such
+            as ``AWS_REGION`` or ``AWS_ENDPOINT_URL``; other settings come from the environment.
 
     Raises:
-        TableExistsError: There is a table, and ``mode="error"``.
-        OptionError: The table cannot be clustered by a column, or Delta has no such property or value of it.
+        TableExistsError: The table exists, and ``mode="error"``.
+        OptionError: The table cannot be clustered by a column, or Delta has no such property or value.
         SchemaError: A Delta table cannot hold the schema.
-        UnsupportedTableError: A property asks for a feature that is not built; or a table that would be
-            overwritten has the feature ``clustering``, and the new state has partitions.
+        UnsupportedTableError: A property needs an unsupported feature; or the table to overwrite has the
+            feature ``clustering``, and the new version would have partitions.
 
     Example:
         >>> import pyarrow as pa, spillway.delta
@@ -1275,18 +1283,18 @@ def open(  # noqa: A001 - the word for it
     """Open a Delta table.
 
     Args:
-        uri: The folder of the table: a path, a ``file://`` URL, or one of an object store as for `create`.
+        uri: The folder of the table: a path, a ``file://`` URL, or the URL of an object store as in `create`.
         storage_options: As `create`.
 
     Raises:
         TableNotFoundError: There is no table.
         CorruptLogError: Its log is damaged or has a gap.
-        UnsupportedTableError: It asks its readers for a feature that is not built.
+        UnsupportedTableError: The table needs a reader feature that is not supported.
     """
     place, options = _place(uri, storage_options)
     native = _native.DeltaTable.open(place, options)
     if (damage := native.damaged_checkpoint) is not None:
-        _log.warning("%s. What came before it was read in its place", damage)
+        _log.warning("%s. The versions before it were read instead", damage)
     return Table(native, options)
 
 
@@ -1310,37 +1318,38 @@ def write(  # noqa: PLR0913 - all in one call
     storage_options: Mapping[str, str] | None = None,
     **options: Unpack[WriterKeywords],
 ) -> int:
-    """Write rows to a Delta table in one call; a table that is not there is made.
+    """Write rows to a Delta table in one call, and create the table if it does not exist.
 
-    A table that is there is refused, unless `mode` says what to do with its rows, as by deltalake's
+    An existing table is refused unless `mode` says what to do with its rows, as in deltalake's
     ``write_deltalake``.
 
     Args:
-        uri: The folder of the table: a path or a URL, as for `create`.
-        data: Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``, rows as dicts, and all else that
-            `spillway.write_parquet` takes. Rows and columns get the types of the table. Where it is made for
-            them, it gets the types that the first 1,000 rows or the values ask for. Where it is made, and
-            then a row is bad, the table stays, without rows: write to it with ``mode="append"``.
-        mode: The treatment of a table that exists: ``"error"`` raises and changes nothing, ``"append"`` adds
-            the rows, ``"overwrite"`` puts them in the place of all rows, or of those that `where`
-            chooses, and ``"ignore"`` leaves the table as it is and writes nothing.
-        partition_by: As `create`, for a table that is made.
-        where: The rows that are overwritten: conditions on partition columns, which the new rows must
-            meet, such as ``"day = DATE '2026-11-20'"`` or ``[("day", "=", "2026-11-20")]``.
-        schema_mode: ``"merge"`` adds columns that the table lacks, and fields of structs at any depth. Dicts
-            bring none: a key that the table lacks makes a row bad.
-        properties: As `create`, for a table that is made.
-        timeout: Seconds that it may take; None waits for ever.
+        uri: The folder of the table: a path or a URL, as in `create`.
+        data: Anything with
+        ``__arrow_c_stream__`` or ``__arrow_c_array__``, rows as dicts, and anything else that
+        `spillway.write_parquet` takes. Dicts are converted to the types of the table. If the table is
+        created, its types are inferred from the first 1,000 rows or from the columns. If it is created and
+        then a row is bad, the table stays, without rows: write to it with ``mode="append"``.
+        mode: What to do if the table exists: ``"error"`` raises and changes nothing, ``"append"`` adds the
+            rows, ``"overwrite"`` replaces all rows, or those that `where` selects, and ``"ignore"`` writes
+            nothing.
+        partition_by: As in `create`, for a new table.
+        where: The rows to overwrite: conditions on partition columns, which the new rows must also satisfy,
+            such as ``"day = DATE '2026-11-20'"`` or ``[("day", "=", "2026-11-20")]``.
+        schema_mode: ``"merge"`` adds new columns, and new fields of structs at any depth. This does not apply
+            to dicts: a key that the table lacks makes a row bad.
+        properties: As in `create`, for a new table.
+        timeout: Seconds that it may take; None waits forever.
         user_metadata: A note for the history.
         storage_options: As `create`.
         **options: The fields of `WriterOptions`, for the files.
 
     Returns:
-        The version that holds the rows; for ``"ignore"``, the newest version of a table that was there.
+        The version that contains the rows; with ``"ignore"``, the newest version of an existing table.
 
     Raises:
         RowError: A row is bad; no row is committed.
-        TableExistsError: There is a table, and ``mode="error"``, the default.
+        TableExistsError: The table exists, and ``mode="error"``, the default.
         SpillwayError: As `create` and `Append`.
         MissingExtraError: ``data`` is a dict of columns, and pyarrow is not installed.
 
@@ -1357,7 +1366,7 @@ def write(  # noqa: PLR0913 - all in one call
         message = f'mode={mode!r} is not accepted: choose one of "append", "overwrite", "error", "ignore"'
         raise OptionError(message, "mode", ["append", "overwrite", "error", "ignore"])
     if where and mode != "overwrite":
-        raise OptionError('where says which rows are overwritten: it goes with mode="overwrite"', "where")
+        raise OptionError('where selects the rows to overwrite, so it needs mode="overwrite"', "where")
     # Before a table is made.
     _conditions(where, "where")
     writer_options = WriterOptions(**options) if options else _DEFAULTS
@@ -1395,8 +1404,8 @@ def _there(table: Table, mode: str) -> int:
     if mode == "ignore":
         return table.version
     message = (
-        f'{table.path}: there is a Delta table already, and mode="error", the default: give mode="append" to '
-        'add the rows, "overwrite" to replace those that are there, or "ignore" to write nothing'
+        f'{table.path}: there is a Delta table already, and mode="error", the default: pass mode="append" to '
+        'add the rows, "overwrite" to replace the existing ones, or "ignore" to write nothing'
     )
     raise TableExistsError(message)
 
@@ -1445,12 +1454,12 @@ def _conditions(given: Any, name: str) -> str | list[tuple[str, str, list[Any]]]
             case (str(column), "in", values) if isinstance(values, Iterable) and not isinstance(values, str):
                 conditions.append((column, "in", list(values)))
             case (str(), "in", _):
-                message = f'{name} has {condition!r}, and "in" goes with a list of values: {accepted}'
+                message = f'{name} has {condition!r}, and "in" needs a list of values: {accepted}'
                 raise OptionError(message, name)
             case (str(column), str(operator), value):
                 conditions.append((column, operator, [value]))
             case _:
-                message = f"{name} has {condition!r}, which is no column, operator and value: {accepted}"
+                message = f"{name} has {condition!r}, which is not a column, operator and value: {accepted}"
                 raise OptionError(message, name)
     return conditions
 

@@ -33,15 +33,15 @@ class TableFile:
     """A data file of a table.
 
     Args:
-        path: Its path as the log has it: relative to the table and URL-encoded. `Table.commit` and `ReadSet`
-            take it as it is.
+        path: The path as stored in the log: relative to the table and URL-encoded. `Table.commit` and
+            `ReadSet` take it in this form.
         size: Bytes.
         modification_time: Milliseconds since the epoch.
-        partition_values: Its value, as text, in each partition column; None is null.
+        partition_values: The value of each partition column, as text; None is null.
         stats: Its statistics: ``numRecords``, ``minValues``, ``maxValues``, ``nullCount``. ``numRecords``
-            counts the deleted rows too. With ``tightBounds`` false, the bounds hold for the rows that are
-            left and need not be among them.
-        deleted_rows: Rows of it that its deletion vector marks as deleted.
+            includes deleted rows. If ``tightBounds`` is false, the bounds are valid for the remaining rows,
+            but need not occur among them.
+        deleted_rows: Number of its rows that the deletion vector marks as deleted.
     """
 
     path: str
@@ -67,17 +67,17 @@ class TableFile:
 
 @dataclass(frozen=True)
 class AddFile:
-    """A data file, written by the caller into the table's folder, that is to become part of the table.
+    """A data file that the caller wrote into the table's folder, to add to the table.
 
     Args:
-        path: Its path relative to the table, URL-encoded (`urllib.parse.quote` with ``safe="/"`` does it). A
-            path that is not a relative URI reference (RFC 3986), as one with a blank, is refused: Spark could
-            not read the table.
+        path: The path relative to the table, URL-encoded, for example with `urllib.parse.quote` and
+            ``safe="/"``. A path that is not a relative URI reference (RFC 3986), such as one with a blank, is
+            refused, because Spark could not read the table.
         size: Bytes.
         partition_values: Its value, as text, in each partition column; None and ``""`` are null.
-        modification_time: Milliseconds since the epoch; now, without it.
-        stats: Statistics as the Delta protocol has them, in "Per-file Statistics".
-        data_change: Whether the table's rows change by it; False for a file that only rewrites others.
+        modification_time: Milliseconds since the epoch; by default, now.
+        stats: Statistics in the form of "Per-file Statistics" in the Delta protocol.
+        data_change: Whether the file changes the table's rows; False for a file that only rewrites others.
     """
 
     path: str
@@ -91,17 +91,18 @@ class AddFile:
 
 @dataclass(frozen=True)
 class ReadSet:
-    """The part of a table that a transaction read, so that it conflicts with changes to it.
+    """The part of a table that a transaction read; concurrent changes to this part are conflicts.
 
     Args:
-        version: The version that was read. Without it, `Table.version` as it was when the table was asked
-            last: threads that share a `Table` should name it.
-        files: Files that were read, as `TableFile.path` has them.
-        where: Rows that were looked for: those for which the conditions hold, a text in SQL or a list, as
-            `Table.scan` takes them. A concurrent transaction conflicts if it adds a file that may hold such
-            rows, or removes rows of a file that may have held some at `version`, as far as partition values
-            and statistics tell. One that only moves rows to other files, such as `Table.optimize`, does not.
-        whole_table: Everything was read.
+        version: The version that was read; by default, the last `Table.version`. Threads that share a `Table`
+            should pass it.
+        files: Files that were read, as in `TableFile.path`.
+        where: A condition that selects the rows that were read: SQL or a list, as in `Table.scan`. A
+            concurrent transaction conflicts if it adds a file that, according to partition values and
+            statistics, may contain such rows, or removes rows from a file that may have contained some at
+            `version`. A transaction that only moves rows to other files, such as `Table.optimize`, does not
+            conflict.
+        whole_table: True if the whole table was read.
     """
 
     _: KW_ONLY
@@ -113,12 +114,11 @@ class ReadSet:
 
 @dataclass(frozen=True)
 class Deletion:
-    """A deletion of rows that is committed.
+    """A committed deletion of rows.
 
     Args:
-        version: The version without the rows; where no file changed, the one that was read.
-        rows: The number of rows that were deleted. A file that was empty before may leave the table
-            without any.
+        version: The version without the rows; if no file changed, the version that was read.
+        rows: The number of deleted rows. It may be 0 although a file left the table, if the file was empty.
     """
 
     version: int
@@ -127,11 +127,11 @@ class Deletion:
 
 @dataclass(frozen=True)
 class Update:
-    """An update of rows that is committed.
+    """A committed update of rows.
 
     Args:
-        version: The version with the new values; where no row changed, the one that was read.
-        rows: The number of rows that were updated.
+        version: The version with the new values; if no row changed, the version that was read.
+        rows: The number of updated rows.
     """
 
     version: int
@@ -140,13 +140,13 @@ class Update:
 
 @dataclass(frozen=True)
 class Merge:
-    """A merge of rows that is committed.
+    """A committed merge of rows.
 
     Args:
-        version: The version that holds it; where nothing changed, the one that was read.
-        inserted: The number of rows that were inserted.
-        updated: The number of rows that were updated.
-        deleted: The number of rows that were deleted.
+        version: The version that contains the merge; if nothing changed, the version that was read.
+        inserted: The number of inserted rows.
+        updated: The number of updated rows.
+        deleted: The number of deleted rows.
     """
 
     version: int
@@ -157,14 +157,14 @@ class Merge:
 
 @dataclass(frozen=True)
 class Compaction:
-    """A compaction that is committed: files that were written again as others, with the same rows.
+    """A committed compaction: files that were rewritten with the same rows.
 
     Args:
-        version: The last version that it made; where no file changed, the one that was read.
+        version: The last version of the compaction; if no file changed, the version that was read.
         removed_files: The number of files that left the table.
-        removed_bytes: Their bytes.
+        removed_bytes: Total size of the removed files.
         added_files: The number of files that were written.
-        added_bytes: Their bytes.
+        added_bytes: Total size of the added files.
     """
 
     version: int
@@ -176,13 +176,13 @@ class Compaction:
 
 @dataclass(frozen=True)
 class Vacuum:
-    """Files that a table does not need.
+    """Files that a table no longer needs.
 
     Args:
-        files: Their names relative to the table's folder, as they are there: not URL-encoded.
+        files: Names relative to the table's folder, as in the file system: not URL-encoded.
         bytes: Their bytes.
-        removed: The number of files that were removed: none in a dry run, and fewer than there are `files`
-            where the store refused to remove some. Another call names those.
+        removed: The number of files that were removed: 0 in a dry run, and fewer than `files` if the store
+            refused to remove some. Another call lists those again.
     """
 
     files: list[str]
@@ -192,13 +192,13 @@ class Vacuum:
 
 @dataclass(frozen=True)
 class HistoryEntry:
-    """A version of a table, as the history has it.
+    """An entry of a table's history: one version.
 
     Args:
         version: Its number.
-        timestamp: Its time, in milliseconds since the epoch, by the writer's clock.
-        operation: What was done: ``WRITE``, ``DELETE``, ``CREATE TABLE``.
-        info: Everything that the writer said, as the log has it.
+        timestamp: The time of the version by the writer's clock, in milliseconds since the epoch.
+        operation: The operation: ``WRITE``, ``DELETE``, ``CREATE TABLE`` and others.
+        info: The whole ``commitInfo`` of the version.
     """
 
     version: int
@@ -209,12 +209,13 @@ class HistoryEntry:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of a commit whose outcome was unknown.
+    """The outcome of a commit whose outcome was unknown.
 
     Args:
-        status: ``"committed"``; ``"rejected"``, when it is not in the table and never will be; ``"pending"``,
-            when it cannot be said yet; ``"unknowable"``, when the log that would tell was cleaned up.
-        version: The version that holds it, when it is committed.
+        status: ``"committed"``; ``"rejected"``, if the commit is not in the table and never will be;
+            ``"pending"``, if it is not decided yet; ``"unknowable"``, if the log that would tell was cleaned
+            up.
+        version: The version that contains the commit, if it is committed.
     """
 
     status: OutcomeStatus
@@ -222,12 +223,12 @@ class Outcome:
 
 
 class EffectTimes(TypedDict):
-    """The times of a committer's effects of one kind.
+    """The times of one kind of step of a committer.
 
     Attributes:
-        count: The number of effects.
-        total_seconds: The time of all of them. They follow one another.
-        longest_seconds: The time of the longest one.
+        count: The number of steps.
+        total_seconds: The total time of all steps, which follow one another.
+        longest_seconds: The time of the longest step.
     """
 
     count: int
@@ -237,14 +238,15 @@ class EffectTimes(TypedDict):
 
 @dataclass(frozen=True)
 class CommitStats:
-    """Attempts of a process to write versions of a table. All its threads try as one.
+    """The attempts of a process to write versions of a table, for all of its threads together.
 
     Args:
-        attempts: Versions that it tried to write; one holds the appends of many threads.
-        won: Those of them that it wrote.
-        most_lost: The most attempts in which another writer came first, of one transaction.
-        effects: The times of its effects, by their kind: ``put_version``, ``list_intents``, ``sync_data`` and
-            others. A kind of which there was none is left out.
+        attempts: Number of versions that it tried to write; one version may contain the appends of many
+            threads.
+        won: Number of these that it wrote.
+        most_lost: The largest number of attempts that one transaction lost to other writers.
+        effects: The times of its steps by kind: ``put_version``, ``list_intents``, ``sync_data`` and others.
+            Kinds that did not occur are left out.
     """
 
     attempts: int

@@ -35,7 +35,7 @@ _MEMORY_FILESYSTEMS = {"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"}
 
 @contextmanager
 def on_disk(folder: Path) -> Iterator[None]:
-    """Make `folder` and check it as `require_disk` does; what was made goes again if it stays empty.
+    """Create `folder` and check it as `require_disk` does; remove it again if it stays empty.
 
     Raises:
         OptionError: As `require_disk`.
@@ -72,7 +72,7 @@ def require_disk(folder: Path) -> None:
     )
     if kind in _MEMORY_FILESYSTEMS:
         raise OptionError(
-            f"--out {folder} lies on {kind}, which is memory and would be counted as the writer's: "
+            f"--out {folder} is on {kind}, whose files occupy memory and would count as the writer's: "
             f"choose a folder on a disk"
         )
     try:

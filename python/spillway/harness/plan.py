@@ -41,7 +41,7 @@ def parse_bytes(text: str) -> int:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
     unit = match[2].upper() if match else ""
     if match is None or unit not in _UNITS:
-        raise ValueError(f"{text!r} is no amount of memory; write it as 512MB, 512MiB, 2GB or in bytes")
+        raise ValueError(f"{text!r} is not an amount of memory; write it as 512MB, 512MiB, 2GB or in bytes")
     return int(float(match[1]) * _UNITS[unit])
 
 

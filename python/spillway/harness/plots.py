@@ -71,7 +71,7 @@ class Style:
 
     Attributes:
         colour: That of its library.
-        marker: That of its library too, so that no two differ by colour alone.
+        marker: One per library, so that lines never differ only by colour.
         dash: That of its place among the settings of its library, which share colour and marker.
         is_open: True if its markers are hollow, likewise.
         width: Of its line, in points.

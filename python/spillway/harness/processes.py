@@ -25,11 +25,11 @@ def start(
     output: IO[bytes],
     environment: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a process in a session of its own, so that a Ctrl-C reaches its parent alone.
+    """Start a process in a new session, so that Ctrl-C reaches only its parent.
 
     Args:
         command: The program and its arguments.
-        descriptors: What it inherits beside the standard ones.
+        descriptors: File descriptors that it inherits in addition to the standard ones.
         output: Where what it prints goes, and its errors.
         environment: Its whole environment; the parent's by default.
 

@@ -104,7 +104,7 @@ def append(path: Path, record: Mapping[str, Any]) -> None:
 
 
 def replace_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
-    """Put these records in the place of all that a file has, at once.
+    """Atomically replace all records of a file with these.
 
     A kill or a power cut leaves the old or the new ones.
     """
@@ -182,7 +182,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def write_json(path: Path, record: dict[str, Any]) -> None:
-    """Write one JSON object for people to read too, in the place of what is there.
+    """Write one human-readable JSON object, replacing an existing file.
 
     A kill or a power cut leaves the old or the new one.
     """

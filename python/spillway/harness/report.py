@@ -29,10 +29,10 @@ class Table:
     """A table of text. The first column names the row; notes belong below it.
 
     Attributes:
-        title: What stands above it.
+        title: The text above it.
         header: The names of the columns.
         rows: The rows, with an entry for each column.
-        notes: What stands below it.
+        notes: The text below it.
         ends_in_words: The last column holds words, which a narrow terminal puts below each other.
     """
 

@@ -66,7 +66,7 @@ _ATTRIBUTE = re.compile(r"^ {4}(\w+): (.*(?:\n {5,}.*)*)", re.MULTILINE)
 
 
 def schema_of(record: type) -> dict[str, Any]:
-    """The JSON Schema of a record, as a document of its own.
+    """The JSON Schema of a record, as a separate document.
 
     Raises:
         TypeError: A field has a type that no rule is for.

@@ -34,8 +34,9 @@ class ProcessResult:
         status: Its exit status, or None if a signal ended it.
         signal: The signal that ended it, or None.
         timed_out: It was killed here because its time was up.
-        oom_kills: Processes the kernel killed for its memory limit, or None where nobody counts them.
-        group_peak_bytes: The most bytes of its control group, or None without a group of its own.
+        oom_kills: Number of processes that the kernel killed at the memory limit, or None if they are not
+            counted.
+        group_peak_bytes: Peak memory of its control group, or None without a separate group.
         phases: Name and monotonic time of each phase that began.
         messages: The other lines it sent, as they came.
         stderr: The end of its standard error.
@@ -70,8 +71,8 @@ def run_limited(  # noqa: PLR0913 - options, by keyword only
     """Run a Python script by path under `memory_limit` and wait for it.
 
     The script gets the number of a descriptor as its first argument, and writes JSON lines there. It runs in
-    a session of its own, so that a Ctrl-C reaches only the bench; whatever happens here, its process group is
-    dead when this returns or raises.
+    a new session, so that Ctrl-C reaches only the bench. Its process group has always ended when this
+    function returns or raises.
 
     Args:
         script: Path of the script.

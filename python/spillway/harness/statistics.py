@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ALPHA = 0.05
-"""A change counts as told from none where its p, corrected for all that is compared, is below."""
+"""A change is significant if its p, corrected for all comparisons, is below this."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ CONFIDENCE = 0.95
 FEWEST_FOR_INTERVAL = 6
 """From here on an interval of order statistics can cover the median with 95 %: 1 - 2 / 2**6 = 96.9 %."""
 FEWEST_FOR_OUTLIERS = 5
-"""With fewer samples no rule tells an outlier from a wide distribution."""
+"""With fewer samples, no rule can distinguish an outlier from a wide distribution."""
 
 _FEWEST_TO_TELL_APART = 2
 _POWER = 0.8
@@ -177,7 +177,7 @@ class Estimate:
         minimum: The smallest sample.
         n: Number of samples.
         outliers: How many lie further from the median than 3.5 standard deviations, as the median absolute
-            deviation estimates them; 0 with fewer than five samples, which cannot tell.
+            deviation estimates them; 0 with fewer than five samples, which are too few.
     """
 
     median: float
@@ -279,7 +279,7 @@ def pooled_ratio(pairs: Sequence[tuple[Mapping[int, float], Mapping[int, float]]
 def exceeds(one: Mapping[int, float], other: Mapping[int, float]) -> bool:
     """Tell two cells apart by the blocks they share: True if the interval of one over the other is above 1.
 
-    Where a sample is not positive there is no ratio: then the interval of one minus the other is above 0. One
+    If a sample is not positive, there is no ratio; instead, the interval of the difference is above 0. One
     block tells nothing.
 
     Args:

@@ -52,7 +52,7 @@ class RunOfCells(Generic[Summary, Setting]):
 
     @cached_property
     def settings(self) -> list[Setting]:
-        """The settings of the run, each of which has a table of its own."""
+        """The settings of the run; each has a separate table."""
         return list(dict.fromkeys(each.setting for each in self.cells))
 
     def of(self, setting: Setting) -> list[Summary]:

@@ -138,7 +138,7 @@ class DoneTables:
                 self._waiting.pop()
         except KeyboardInterrupt:
             folder = Path(self._waiting[0].uri).parent
-            self.progress.say(f"interrupted: {counted(len(self._waiting), 'table')} left behind in {folder}")
+            self.progress.say(f"interrupted: {counted(len(self._waiting), 'table')} left in {folder}")
         finally:
             self.progress.stop()
 
@@ -146,7 +146,7 @@ class DoneTables:
         try:
             table.files().remove()
         except Exception as error:  # noqa: BLE001 - what is left behind must not hide what happened
-            self.progress.say(f"{table.uri} is left behind: {redact(str(error))}")
+            self.progress.say(f"{table.uri} could not be removed: {redact(str(error))}")
 
 
 def _has_room(folder: Path) -> bool:

@@ -1,6 +1,6 @@
 """The check of a table after a race: its log, action by action, and its rows as two engines read them.
 
-A table that is no Delta table is read by its committer's library alone.
+A table in another format than Delta is read only by its committer's library.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ READERS = {"delta-rs": _by_delta_rs, "polars": _by_polars}
 
 
 class AppendedRows:
-    """The rows of a table to which rows were appended alone.
+    """The rows of a table to which rows were only appended.
 
     Args:
         cell: The race.
@@ -97,7 +97,7 @@ class AppendedRows:
         self._cell = cell
 
     def sort_out(self, found: pa.Table) -> tuple[set[Step], set[Step], set[Step]]:
-        """Appends that are there whole and once, those with a row doubled, and those that lack rows."""
+        """The appends that occur completely and once, those with a duplicate row, and incomplete ones."""
         counts = found.group_by(list(KEYS)).aggregate([([], "count_all")])
         doubled = {
             (writer, number)
@@ -139,8 +139,8 @@ def _lines(table: pa.Table, *names: str) -> Iterable[tuple[int, int, int]]:
 class ChangedRows:
     """The rows of a table that had some before the race.
 
-    An operation is whole when all rows that it puts into the table are there, and none that it takes from
-    it. It was not done when that is the other way round. Everything else is an operation in part.
+    An operation is complete if the table contains all rows that it adds, and none that it removes. It was not
+    done when that is the other way round. Everything else is an operation in part.
 
     Args:
         cell: The race.
@@ -159,7 +159,7 @@ class ChangedRows:
         self._others = {row for row in first_rows(cell) if row not in self._taken}
 
     def sort_out(self, found: pa.Table) -> tuple[set[Step], set[Step], set[Step]]:
-        """Operations that are there whole and once, those with a row doubled, and those in part."""
+        """The operations that occur completely and once, those with a duplicate row, and the partial ones."""
         rows = Counter(_rows(found))
         takes, puts = Counter(self._taken.values()), Counter(self._put.values())
         left = Counter(self._taken[row] for row in rows if row in self._taken)
@@ -171,7 +171,7 @@ class ChangedRows:
         return whole - doubled, doubled, set(self._steps) - whole - undone - doubled
 
     def faults(self, found: pa.Table) -> list[str]:
-        """Rows of no operation that are not as they were, and rows that nobody wrote, or not there."""
+        """Changed rows that belong to no operation, and rows that no writer wrote or that are missing."""
         rows = Counter(_rows(found))
         known = self._taken.keys() | self._put.keys() | self._others
         strange = {row for row in rows if row not in known} | set(self._elsewhere(found))
@@ -209,7 +209,7 @@ class Verdict:
         versions: Versions after those that made the table.
         present: Operations that are in the table whole and once: appends, or others of the race's work.
         lost: Operations that were acknowledged and are not in the table whole.
-        doubled: Operations of which rows are there more than once.
+        doubled: Operations with duplicate rows.
         unacknowledged: Operations that are in the table, of which no writer heard.
         rows: Rows that each reader found.
         problems: Faults of the table, in words.
@@ -236,8 +236,8 @@ def check(
     Args:
         location: The table.
         cell: The race.
-        acknowledged: The operations that writers were told are committed.
-        refused: Those that writers were told have a conflict.
+        acknowledged: The operations that were acknowledged as committed.
+        refused: The operations that ended in a conflict.
     """
     verdict = Verdict()
     known = set(acknowledged)
@@ -322,7 +322,7 @@ def deleted_rows(files: Files, vector: Mapping[str, Any]) -> set[int]:
 
     Args:
         files: The files of the table.
-        vector: Its descriptor, as the log has it.
+        vector: Its descriptor in the log.
 
     Raises:
         ValueError: The vector is not there, or damaged.

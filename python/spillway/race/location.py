@@ -24,8 +24,8 @@ class Location:
 
     Attributes:
         uri: A path or an ``s3://`` URL, without a slash at its end.
-        storage_options: Endpoint and credentials, by the names of delta-rs; the environment's ``AWS_*``
-            beside them.
+        storage_options: Endpoint and credentials, with the names of delta-rs; ``AWS_*`` in the environment
+            also apply.
     """
 
     uri: str
@@ -42,7 +42,7 @@ class Location:
         if "://" in uri and not uri.startswith("s3://"):
             raise OptionError(f"--store {uri}: name a folder, or s3://BUCKET/PREFIX")
         if storage_options and "://" not in uri:
-            raise OptionError("--storage-option goes with --store s3://...")
+            raise OptionError("--storage-option needs --store s3://...")
         for name in storage_options:
             if _short(name) not in _UNDERSTOOD:
                 raise OptionError(_unknown(name), "storage_options", sorted(_UNDERSTOOD))
@@ -98,7 +98,7 @@ class Location:
         return Location(f"{self.uri}/{name}", self.storage_options)
 
     def for_warming_up(self) -> Location:
-        """The location beside it of tables on which the processes of its race warm up."""
+        """The location next to it for the tables on which the processes of its race warm up."""
         return Location(f"{self.uri}-warm", self.storage_options)
 
     def files(self) -> Files:

@@ -216,15 +216,15 @@ class Committer(Protocol):
     """A way to commit to a table. Its constructor imports the library."""
 
     def create(self, location: Location, cell: Cell) -> None:
-        """Make the table, with the rows that are there before the race."""
+        """Create the table, with its rows before the race."""
 
     def writer(self, location: Location, cell: Cell) -> Writer:
         """Open the table for one more writer, before the race begins."""
 
     def conflict(self, error: BaseException) -> str | None:
-        """The name of the conflict that an error tells of, as delta-spark has it; None for any other error.
+        """delta-spark's name for the conflict that an error reports; None for any other error.
 
-        A conflict is a result: a transaction that committed first was in the way.
+        A conflict is a result: another transaction committed first.
         """
 
     def tally(self) -> Tally | None:
@@ -269,7 +269,7 @@ class Backoff:
 
 
 FILE_ROWS = 100_000
-"""Rows that the table has before the race, where writers do not only append and nobody says how many."""
+"""Default number of rows in the table before the race, for work other than appends."""
 PARTITIONS = ("own", "one")
 
 
@@ -280,7 +280,7 @@ class Work(NamedTuple):
         noun: One operation of it, for people.
         article: The article of that.
         what: The operations of all writers, for people.
-        optimizes: True if an optimiser compacts the table beside the writers, in a process of its own.
+        optimizes: True if an optimiser compacts the table during the race, in a separate process.
     """
 
     noun: str
@@ -327,7 +327,7 @@ class Cell:
         processes: Processes that the writers are spread over; in each they are threads.
         file_rows: Rows that the table has before the race, in one file for each partition.
         seconds: The time for which each writer appends again and again, in place of a number of appends.
-        noise: True if a process beside writes and syncs all the time, on the disk of the table.
+        noise: True if another process keeps writing and syncing files on the disk of the table.
         rate: Appends that are due in a second, of all writers together; null in a closed loop.
     """
 

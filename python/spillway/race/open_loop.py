@@ -1,8 +1,8 @@
 """An open loop: appends that are due at times of a schedule, whether or not earlier ones were answered.
 
 In a closed loop a writer starts its next append when its last one was answered, so a slow one delays the
-appends that would have met it, and their waits are never counted: coordinated omission. Its figures are
-service times, and fit for throughput alone. In an open loop the response time of an append counts from the
+appends that would have met it, and their waits are never counted: coordinated omission. It yields service
+times, which are only suitable for throughput. In an open loop the response time of an append counts from the
 time at which it was due. See B. Schroeder, A. Wierman and M. Harchol-Balter, "Open Versus Closed: A
 Cautionary Tale", NSDI 2006, and G. Tene, "How NOT to Measure Latency", Strange Loop 2015.
 
@@ -90,7 +90,7 @@ def arrivals(cell: Cell, writer: int, seed: str) -> list[float]:
 
 
 class Responses:
-    """Answers of a race beside the times at which its appends were due.
+    """The acknowledgements of a race, with the times at which its appends were due.
 
     Args:
         cell: A race with a rate.

@@ -87,12 +87,12 @@ class Options:
         if self.seconds is not None and self.seconds <= 0:
             raise OptionError(f"--seconds takes seconds above 0, not {self.seconds:g}")
         if self.seconds is not None and self.appends != 1:
-            raise OptionError("--appends and --seconds both say when a writer is done: leave one out")
+            raise OptionError("--appends and --seconds both say how long writers run: leave one out")
         if self.rate is not None:
             self._require_rate(self.rate)
         if self.table_rows is not None:
             raise OptionError(
-                "--table-rows goes with rows that are changed: leave it out with --work append, whose tables "
+                "--table-rows is for work that changes rows: leave it out with --work append, whose tables "
                 "begin empty"
             )
         for workload in self.workloads:
@@ -102,18 +102,18 @@ class Options:
 
     def _require_rate(self, rate: float) -> None:
         if self.seconds is None:
-            raise OptionError("--rate needs the time for which appends are due: say --seconds too")
+            raise OptionError("--rate needs the time for which appends are due: pass --seconds, too")
         if not 0 < rate < math.inf:
             raise OptionError(f"--rate takes appends per second above 0, not {rate:g}")
 
     def _require_changes(self) -> None:
         if self.rate is not None:
-            raise OptionError(f"--rate goes with --work append: leave it out with --work {self.work}")
+            raise OptionError(f"--rate needs --work append: leave it out with --work {self.work}")
         for option, given in (("--workloads", self.workloads), ("--partitions", self.partitions)):
             if given:
-                raise OptionError(f"{option} goes with --work append: leave it out with --work {self.work}")
+                raise OptionError(f"{option} needs --work append: leave it out with --work {self.work}")
         if self.seconds is not None:
-            raise OptionError(f"--seconds goes with --work append: say --appends with --work {self.work}")
+            raise OptionError(f"--seconds needs --work append: pass --appends with --work {self.work}")
         if self.table_rows is not None:
             require_counts({"--table-rows": (self.table_rows,)})
         most = max(self.writers)
@@ -127,7 +127,7 @@ class Options:
 
     @property
     def file_rows(self) -> int:
-        """Rows of the table before the race, as its cells have them."""
+        """Rows of the table before the race, as in its cells."""
         if self.work == "append":
             return 0
         return FILE_ROWS if self.table_rows is None else self.table_rows

@@ -32,7 +32,7 @@ class _ConflictCount(TypedDict):
 
 
 class Compactions(TypedDict):
-    """The calls of the optimiser beside the writers.
+    """The calls of the optimiser during the race.
 
     Attributes:
         finished: Calls that wrote files again.
@@ -51,25 +51,25 @@ class Measures(TypedDict):
     """The figures of a race. An operation is an append, or what else the race's work is.
 
     Attributes:
-        acknowledged: Operations that writers were told are committed.
+        acknowledged: Operations that were acknowledged as committed.
         still_waiting: Operations without an answer when the time was up.
         seconds: From the start to the last acknowledgement, or to the time limit.
         answered_seconds: From the start to the last answer, also of conflicts and errors, or to the time
             limit.
         appends_per_second: Acknowledged operations, whatever the race's work is, over the seconds.
         rows_per_second: Rows of these.
-        each_second: Acknowledged operations in each second for which writers go on; null where the number of
-            operations is given.
-        attempts: Tries to write a version, of all writers; null where the library does not say.
-        most_lost: The most races that one operation lost; null where nobody counts.
-        effects: The times of what committers did, of all processes, by its kind; null where nobody counts.
+        each_second: Acknowledged operations in each second of a race with a fixed time; null if the number of
+            operations is fixed.
+        attempts: Attempts to write a version, by all writers; null if the library does not report them.
+        most_lost: The largest number of races that one operation lost; null if this is not counted.
+        effects: The times of the committers' steps in all processes, by kind; null if this is not counted.
         processor_seconds: Processor time of the writers' processes from the start to their last answer; null
             where none of them came to its end.
         wait_seconds: Service times, from handing over all rows to the acknowledgement: quantiles 0 to 100 %.
         errors: The errors that were raised most.
         failed: Operations that ended with an error.
         conflicts: Conflicts, which are no errors, by kind of operation.
-        compactions: The calls of the optimiser; null where the work has none.
+        compactions: The calls of the optimiser; null for work without one.
         open_loop: The rates and the response times; null in a closed loop.
     """
 
@@ -98,12 +98,12 @@ class RaceRecord(Measures):
     Attributes:
         run_id: The run's name.
         block: The pass over all cells.
-        position: The place in the block.
+        position: The position within the block.
         started_at: The time in UTC.
         cell: The committer and its setting.
         outcome: "ok": every operation committed; "conflicts": all committed or had a conflict; "incomplete":
-            writers gave up; "stalled": the time was up; "failed": a process died; "wrong_output": the table
-            is not what writers were told.
+            writers gave up; "stalled": the race ran out of time; "failed": a process died; "wrong_output":
+            the table contradicts the acknowledgements.
         problem: The end of a process that died.
         table: The table after the race, as the check found it.
         host: The host during the race.

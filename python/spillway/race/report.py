@@ -215,7 +215,7 @@ _CHANGES = (
 
 
 def all_tables(run: RunSummary) -> list[Table]:
-    """The targets where they were asked for, and the tables of all settings."""
+    """The targets, if requested, and the tables of all settings."""
     return [*([targets_table(run)] if run.environment["targets"] else []), *run_tables(run)]
 
 

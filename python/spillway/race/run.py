@@ -43,7 +43,7 @@ _MERGES_NONE = ("put-if-absent", *committers.OWN_TABLES)
 
 
 def reason_to_skip(cell: Cell) -> str | None:
-    """The reason why a race is not run here; None where it is."""
+    """The reason why a race is not run here; None if it is run."""
     absent = committers.missing(cell.committer)
     if absent is not None:
         return absent

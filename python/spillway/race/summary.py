@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spillway.harness.statistics import Estimate
 
 _SLOWED = 3
-"""The least ratio of two times of the same work that says that something came between."""
+"""The smallest ratio of two times of the same work that indicates a disturbance."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class CellSummary(CellOfRun[Setting]):
         return outcomes(self.races)
 
     def estimate(self, metric: Callable[[dict[str, Any]], float | None]) -> Estimate | None:
-        """The estimate of a metric over the races that have it; None where none has."""
+        """The estimate of a metric over the races that have it; None if none has."""
         return estimate_of(self.races, metric)
 
     def median(self, metric: Callable[[dict[str, Any]], float | None]) -> float | None:
@@ -133,7 +133,7 @@ class CellSummary(CellOfRun[Setting]):
         return self.median(lambda race: race["appends_per_second"])
 
     def most(self, metric: Callable[[dict[str, Any]], float | None]) -> float | None:
-        """The greatest of a metric; None where no race has it."""
+        """The maximum of a metric; None if no race has it."""
         return max((value for race in self.races if (value := metric(race)) is not None), default=None)
 
     def wait(self, percent: int) -> float | None:

@@ -19,7 +19,7 @@ _WHOLE_FROM = 100
 
 
 def run_tables(run: RunSummary) -> list[Table]:
-    """Per setting: operations per second by writers where their numbers differ, and all measures."""
+    """For each setting: operations per second by number of writers, if it varies, and all measures."""
     tables = []
     for setting in run.settings:
         cells = run.of(setting)
@@ -293,16 +293,15 @@ class Target:
     """A target for the committer of `spillway.delta`.
 
     Attributes:
-        what: The race, for people.
+        what: The race, in words.
         asked: The target, for people.
         cell: The race.
-        bound: The number that is asked for.
-        measure: The number that was measured, and for people what it is; the number is to be `bound` at most.
-        at_least: True if the number is to be `bound` at least.
-        peer: The committer that it is held against: then the number is how many times faster, and is to reach
-            `bound`.
-        beside: A committer that is raced beside it, and is shown and not judged.
-        only_on: "local disk" or "S3", where it is asked on one of them alone.
+        bound: The required number.
+        measure: The measured number, and its description; the number must be at most `bound`.
+        at_least: True if the number must be at least `bound`.
+        peer: The committer to compare with: the number is then the speed-up, which must reach `bound`.
+        beside: A committer that also races, and is shown but not judged.
+        only_on: "local disk" or "S3", if the target applies to only one of them.
     """
 
     what: str
@@ -475,7 +474,7 @@ def target_cells(store: str) -> list[Cell]:
 
 
 def targets_table(run: RunSummary) -> Table:
-    """The measured figure beside each target."""
+    """The measured figure for each target."""
     rows = [_line(run, target) for target in _on(run.environment["store"])]
     notes = [
         "Times are of one machine: on a slower or a busy one a target may be missed that is met elsewhere."

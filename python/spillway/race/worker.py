@@ -2,8 +2,8 @@
 
 It reads its job as JSON from standard input, and says what happens as JSON lines on a descriptor that all
 processes of the race share: a line is one write, so lines do not mix. Another descriptor gives the start: its
-time for each process, and a byte when the optimiser is to end. When its other end is gone, so is the race,
-and the process ends at once.
+time for each process, and a byte when the optimiser is to end. When its other end is closed, the race has
+ended, and the process exits immediately.
 """
 
 from __future__ import annotations

@@ -34,8 +34,8 @@ _TICK_SECONDS = 0.25
 class WorkerProcesses:
     """Worker processes, as a context manager: none of them runs after its block.
 
-    Each is in a session of its own, so that a Ctrl-C reaches the race alone; and each ends by itself when the
-    race is gone, since it holds one end of a pipe.
+    Each runs in a separate session, so that Ctrl-C reaches only the race, and each exits by itself when the
+    race ends, because it holds one end of a pipe.
 
     Args:
         jobs: The job of each worker.
@@ -80,12 +80,12 @@ class WorkerProcesses:
         return begun
 
     def finish(self) -> None:
-        """Tell the one process that goes on until it is told."""
+        """Stop the one process that runs until it is stopped."""
         with suppress(BrokenPipeError):
             os.write(self._go, b"f")
 
     def messages(self, deadline: float) -> Iterator[dict[str, Any] | None]:
-        """Messages of the workers, with None every now and then; ends when all are gone or time is up."""
+        """The messages of the workers, with None from time to time, until all have exited or time is up."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._results, selectors.EVENT_READ)
             while (left := deadline - time.monotonic()) > 0:

@@ -63,13 +63,13 @@ _BY_SUFFIX = {
 
 
 class RowStream(NamedTuple):
-    """A file's rows, read as they are asked for.
+    """A file's rows, read on demand.
 
     Attributes:
         name: For messages.
         schema: Of all batches.
         batches: Record batches of whatever size the file gives.
-        rows: The number of rows; None if only reading to the end can tell.
+        rows: The number of rows; None if it is known only after reading to the end.
     """
 
     name: str
@@ -84,7 +84,7 @@ class Format(NamedTuple):
     Attributes:
         kind: "parquet", "ipc-file", "ipc-stream", "csv" or "ndjson".
         compression: Of the file as a whole, by Arrow's name, or None.
-        suffix: Of its name, without that of the compression, in lower case.
+        suffix: Suffix of its name, without that of the compression, in lower case.
         head: Its first bytes, decompressed.
     """
 
@@ -100,7 +100,7 @@ class Format(NamedTuple):
 
 
 class BadRow(Protocol):
-    """A function that is told of each row of CSV that has another number of fields than the first line.
+    """A function that is called with each CSV row whose number of fields differs from the first line.
 
     Such rows are left out. The function is called in a thread of Arrow's, when their block is read.
     """
@@ -127,10 +127,10 @@ def open_rows(
     Args:
         path: The file.
         text: Properties that a text file does not state itself.
-        schema: Types for the columns of a text file that it names, where inferred ones would not do.
-        block_bytes: Bytes of text, or of decoded values of Parquet, that are read together, roughly; None for
-            what is fastest. Batches of Arrow IPC are those of the file.
-        on_bad_row: Is told of rows of CSV that are left out; None makes such a row an error.
+        schema: Types for named columns of a text file, which replace inferred ones.
+        block_bytes: Approximate number of bytes of text, or of decoded Parquet values, to read together; None
+            for the fastest size. Batches of Arrow IPC are those of the file.
+        on_bad_row: Called with CSV rows that are left out; if None, such a row is an error.
 
     Raises:
         OSError: The file cannot be read: `FileNotFoundError`, `PermissionError`, `IsADirectoryError`.
@@ -157,7 +157,7 @@ def open_lines(file: Readable, path: Path, text: TextOptions, compression: str |
         file: The file, open.
         path: Its name, for messages.
         text: Has the encoding.
-        compression: Of the file as a whole, as `Format` has it.
+        compression: Compression of the whole file, as in `Format`.
     """
     source: Any = file if compression is None else _decompressed(file, compression)
     return source if text.encoding is None else Utf8Stream(source, path, text.encoding)
@@ -254,7 +254,7 @@ def recognise(path: Path, text: TextOptions) -> Format:
     Raises:
         UnknownFormatError: It is of none that is known.
         CorruptFileError: It is empty, or not what its name says.
-        OptionError: It is of a known format that cannot be read as it is, or `text` is not for it.
+        OptionError: The format is known but cannot be read directly, or `text` does not apply to it.
     """
     compression, head = _head(path)
     if not head:
@@ -263,7 +263,9 @@ def recognise(path: Path, text: TextOptions) -> Format:
     suffix = inner.suffix.lower()
     kind = _kind(path, suffix, head, text)
     if compression is not None and kind not in {"csv", "ndjson"}:
-        raise OptionError(f"{path} is compressed as a whole, which only CSV and NDJSON may be: decompress it")
+        raise OptionError(
+            f"{path} is compressed as a whole, which is supported only for CSV and NDJSON: decompress it"
+        )
     form = Format(kind, compression, suffix, head)
     _check_text(path, form, text)
     return form
@@ -299,12 +301,12 @@ def _kind(path: Path, suffix: str, head: bytes, text: TextOptions) -> str:
     if text.format is not None:
         return text.format
     if by_suffix in {"parquet", "ipc"}:
-        raise CorruptFileError(f"{path} is named {suffix}, but does not begin as such a file does")
+        raise CorruptFileError(f"{path} is named {suffix}, but does not begin like such a file")
     if by_suffix is not None:
         return by_suffix
     if head.lstrip().startswith(b"{"):
         return "ndjson"
-    raise UnknownFormatError(f"{path} is of no known format; these are: {FORMATS}")
+    raise UnknownFormatError(f"{path} has no known format; known formats are: {FORMATS}")
 
 
 def _check_text(path: Path, form: Format, text: TextOptions) -> None:

@@ -60,7 +60,7 @@ class Files:
 
     Attributes:
         name: For people, without its folder.
-        format: Of the first file, as `recognise` says it.
+        format: Format of the first file, from `recognise`.
         paths: The files.
         base: The folder below which ``key=value`` in a path is a column, as Hive writes it.
         unknown: Files in a folder, or that a glob names, that are of no known format.
@@ -81,11 +81,14 @@ def find_files(source: FileSource) -> Files:
     Raises:
         FileNotFoundError: There is nothing of this name.
         OptionError: It is no place that is read, or holds no file that is, or files of several formats.
-        CorruptFileError: A file is empty, or begins as no file of its name does.
+        CorruptFileError: A file is empty, or its first bytes do not fit its name.
     """
     typed = source.path
     if "://" in typed:
-        raise OptionError(f"{typed} is a URL, and none is read: copy it here first. Accepted is {ACCEPTED}")
+        raise OptionError(
+            f"{typed} is a URL, and URLs cannot be read: copy the file to this machine first. "
+            f"Accepted is {ACCEPTED}"
+        )
     path = Path(typed).expanduser()
     if typed == "-" or (path.exists() and not path.is_file() and not path.is_dir()):
         raise OptionError(f"{typed} is a pipe or a device, and rows are read more than once: save them first")
@@ -98,7 +101,7 @@ def find_files(source: FileSource) -> Files:
         raise FileNotFoundError(f"{typed}: no such file or folder. Accepted is {ACCEPTED}")
     found = [Path(each) for each in sorted(glob.glob(str(path), recursive=True))]  # noqa: PTH207 - any glob, absolute too
     if not found:
-        raise FileNotFoundError(f"{typed}: no file has such a name. Accepted is {ACCEPTED}")
+        raise FileNotFoundError(f"{typed}: no file matches this pattern. Accepted is {ACCEPTED}")
     files = chain.from_iterable(_below(each) if each.is_dir() else [each] for each in found)
     fixed = next(each for each in path.parents if not glob.has_magic(str(each)))
     form, paths, unknown = _usable(source, files)
@@ -150,7 +153,8 @@ def _below(folder: Path) -> list[Path]:
     for path in sorted(folder.rglob("*")):
         if path.name == "_delta_log":
             raise OptionError(
-                f"{path.parent} is a Delta table, whose folder also holds files that it no longer has: "
+                f"{path.parent} is a Delta table, whose folder also contains files that are no "
+                f"longer part of it: "
                 f"write its rows to one file first, or name files with a glob"
             )
         if path.is_file() and not any(part.startswith(_HIDDEN) for part in path.relative_to(folder).parts):
@@ -174,11 +178,12 @@ def _usable(source: FileSource, candidates: Iterable[Path]) -> tuple[str, tuple[
                 continue
             kinds.setdefault(_SAME.get(kind, kind), []).append(path)
     if not kinds:
-        raise OptionError(f"{source.path} holds no file that is read. Accepted is {ACCEPTED}")
+        raise OptionError(f"{source.path} contains no readable file. Accepted is {ACCEPTED}")
     if len(kinds) > 1:
         counts = " and ".join(f"{len(paths)} of {TITLES[kind]}" for kind, paths in kinds.items())
         raise OptionError(
-            f"{source.path} holds files of several formats, {counts}: name those of one with a quoted glob"
+            f"{source.path} holds files of several formats, {counts}: name the files of one format "
+            f"with a quoted glob"
         )
     ((kind, paths),) = kinds.items()
     return kind, tuple(paths), tuple(unknown)
@@ -236,7 +241,7 @@ def open_files(
 
 
 def partitions(files: Files) -> tuple[list[pa.Field[Any]], dict[Path, dict[str, Any]]]:
-    """The columns that are in the names of folders alone, and their values for each file."""
+    """The columns that occur only in the names of folders, and their values for each file."""
     if files.base is None or not any("=" in str(path.absolute().parent) for path in files.paths):
         return [], {}
     from pyarrow import dataset as of_arrow  # noqa: PLC0415 - it imports pandas
@@ -267,7 +272,7 @@ def _schema_and_rows(opened: _Open, files: Files) -> tuple[pa.Schema, int | None
             schema, rows = stream.schema, stream.rows
         if len(set(schema.names)) < len(schema.names):
             raise OptionError(
-                f"{path} has columns of one name, and rows of several files are matched by name"
+                f"{path} has duplicate column names, and rows of several files are matched by name"
             )
         for each in schema:
             columns[each.name] = _widened(columns.get(each.name), each, path, is_csv=files.format == "csv")
@@ -303,9 +308,7 @@ def _batches(
     with opened(path) as stream:
         unknown = set(stream.schema.names) - set(schema.names)
         if unknown:  # it was replaced since it was looked at
-            raise CorruptFileError(
-                f"{path} has changed while it was read: {', '.join(sorted(unknown))} is new"
-            )
+            raise CorruptFileError(f"{path} changed while it was read: {', '.join(sorted(unknown))} is new")
         for batch in stream.batches:
             with explained(path):
                 columns = [_column(batch, each, values) for each in whole]

@@ -1,4 +1,4 @@
-"""Text as Arrow's readers take it: decompressed, in UTF-8, refused with its place where it is not."""
+"""Text for Arrow's readers: decompressed UTF-8; invalid text is refused with its position."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ class TextOptions:
     Attributes:
         delimiter: Between the fields of CSV, one character or "tab"; None for a comma, or a tab in ``.tsv``.
         encoding: As Python names it; None for UTF-8.
-        format: "csv" or "ndjson", of text whose name and first bytes tell neither; None to go by those.
+        format: "csv" or "ndjson", for text whose name and first bytes do not show its format; None to detect
+            it.
         is_exact: True to keep of CSV what Arrow would change: words such as NA, which it takes for null, and
             integers of over 64 bits, which it rounds.
 
@@ -57,12 +58,13 @@ class TextOptions:
             object.__setattr__(self, "delimiter", _SPELLED.get(self.delimiter, self.delimiter))
             if len(self.delimiter) != 1 or not self.delimiter.isascii() or self.delimiter in '"\r\n\0':
                 raise OptionError(
-                    f"--delimiter {self.delimiter!r}: give one ASCII character that is no quote, "
+                    f"--delimiter {self.delimiter!r}: give one ASCII character other than a quote, "
                     f"such as ';', or tab"
                 )
         if self.format not in {None, "csv", "ndjson"}:
             raise OptionError(
-                f"--format {self.format}: choose csv or ndjson; other formats tell themselves by their bytes"
+                f"--format {self.format}: choose csv or ndjson; other formats are recognised by "
+                f"their first bytes"
             )
         if self.encoding is not None:
             try:
@@ -75,7 +77,7 @@ class TextOptions:
 
 
 class Readable(Protocol):
-    """A file object opened for reading bytes, of which nothing else is asked."""
+    """A file object opened for reading bytes; no other method is needed."""
 
     def read(self, size: int, /) -> bytes:
         """Return up to `size` bytes; none at the end."""
@@ -84,7 +86,7 @@ class Readable(Protocol):
 class Utf8Stream(io.RawIOBase):
     """The bytes of a text file in UTF-8, whatever its encoding.
 
-    What is not text in that encoding ends the reading with a `CorruptFileError` that says where it is.
+    Text that is invalid in that encoding raises a `CorruptFileError` with its position.
 
     Args:
         source: The file's bytes, decompressed.
@@ -153,7 +155,7 @@ def refuse_binary(path: Path, head: bytes) -> None:
         seems = "utf-16-le" if odd > even else "utf-16-be"
     if seems is not None:
         raise CorruptFileError(
-            f"{path} is not UTF-8: it begins as {seems.upper()} does; say --encoding {seems}, "
+            f"{path} is not UTF-8: it begins like {seems.upper()}; pass --encoding {seems}, "
             f"or convert it: iconv -f {seems.upper()} -t UTF-8"
         )
 
@@ -190,7 +192,7 @@ class TextBatches:
 
     Args:
         source: The bytes of the text, in UTF-8, which are closed with the batches.
-        open_reader: Opens the reader of a file: `pyarrow.csv.open_csv`, or that of NDJSON.
+        open_reader: Opens the reader of a file: `pyarrow.csv.open_csv`, or the reader of NDJSON.
         stop_waiting: Ends a wait of `source` for bytes, in whatever thread it is.
 
     Attributes:
@@ -223,7 +225,7 @@ class TextBatches:
 
     def __next__(self) -> pa.RecordBatch:
         if self._reader is None:
-            raise ValueError("the text is closed: read its batches before")
+            raise ValueError("the text is closed: read its batches first")
         batch: pa.RecordBatch = self._reader.read_next_batch()
         return batch
 
@@ -335,12 +337,13 @@ class _Waiting:
 
 @contextmanager
 def interruptible(file: BinaryIO) -> Iterator[Readable]:
-    """Have a signal end the wait for a pipe, also where a thread of Arrow waits.
+    """Make a signal end the wait for a pipe, even if a thread of Arrow is waiting.
 
     Python's handlers run in its main thread, which waits for that one. To be used there.
 
     Args:
-        file: The pipe, of which nothing was read; what is no file of the system is returned as it is.
+        file: The pipe, from which nothing was read yet; objects that are not files of the system are returned
+            unchanged.
     """
     try:
         descriptor = file.fileno()

@@ -72,9 +72,9 @@ class Rows:
         parts: Record batches, or slices of NDJSON.
         values: The columns that the names of folders have, and their values, for each file: of slices.
             Batches have them already.
-        rows: The number of rows; None if only reading to the end can tell.
+        rows: The number of rows; None if it is known only after reading to the end.
         is_inferred: True if types were inferred from the first lines.
-        position: Bytes of files that were read so far; None where nobody knows.
+        position: Bytes of files that were read so far; None if this is unknown.
     """
 
     schema: pa.Schema
@@ -86,7 +86,7 @@ class Rows:
 
     @property
     def own_schema(self) -> pa.Schema:
-        """The schema that lines have, which may lack what the names of folders have."""
+        """The schema of the lines, which may lack columns that come from the names of folders."""
         named = {name for values in self.values.values() for name in values}
         return pa.schema([each.with_nullable(True) if each.name in named else each for each in self.schema])  # noqa: FBT003 - pyarrow's own
 
@@ -120,10 +120,10 @@ def _find(job: Job, stack: ExitStack) -> Found:
     if not piped:
         files = find_all(job.inputs, job.text)
         if files.is_matched:
-            raise OptionError(f"{_named(files.unknown)}: name other files, or say --format")
+            raise OptionError(f"{_named(files.unknown)}: name other files, or pass --format")
         return Found(files.format, files=files)
     if len(job.inputs) > 1:
-        raise OptionError(f"{piped[0]} is a pipe, and read alone: name it without other inputs")
+        raise OptionError(f"{piped[0]} is a pipe, which must be the only input: name it without other inputs")
     typed = piped[0]
     if typed == "-":
         source = stack.enter_context(interruptible(sys.stdin.buffer))
@@ -166,7 +166,7 @@ def open_rows(job: Job, found: Found, bad: BadLines) -> Iterator[Rows]:
     Args:
         job: The job.
         found: Its inputs.
-        bad: Is told of rows of CSV that are left out.
+        bad: Called with CSV rows that are left out.
 
     Raises:
         OSError: A file cannot be read.
@@ -298,7 +298,7 @@ class _Reading:
 def with_keys(
     batches: Iterable[pa.RecordBatch], schema: pa.Schema, values: dict[str, Any]
 ) -> Iterator[pa.RecordBatch]:
-    """Fill the columns that a file's folders name, where its lines have nothing.
+    """Fill the columns that come from the names of a file's folders, if its lines lack them.
 
     Args:
         batches: Rows of the lines.

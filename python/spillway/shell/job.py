@@ -104,7 +104,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Job:
-    """Rows of files or of a pipe, and the place that they are written to.
+    """Rows of files or of a pipe, and their destination.
 
     Args:
         inputs: Files, folders and globs as they were typed, or one pipe; ``-`` is standard input.
@@ -114,12 +114,13 @@ class Job:
         schema: The columns of text; None infers them.
         partition_by: Columns that name folders.
         to_delta: True if `output` is a Delta table.
-        mode: For what is at `output`: ``"error"`` refuses it, ``"append"`` adds to a folder or a table,
-            ``"overwrite"`` replaces it. By default rows are appended to a table, and all else is refused.
-        on_error: The treatment of bad lines of NDJSON and of rows of CSV with another number of fields: the
-            command fails, or goes on without them.
+        mode: What to do with an existing `output`: ``"error"`` refuses it, ``"append"`` adds to a folder or a
+            table, ``"overwrite"`` replaces it. By default rows are appended to a table, and all else is
+            refused.
+        on_error: What to do with bad lines of NDJSON and CSV rows with a different number of fields: the
+            command fails, or continues without them.
         storage_options: Settings of the object store.
-        options: Fields of `WriterOptions`, but for ``memory_limit``.
+        options: Fields of `WriterOptions`, except ``memory_limit``.
 
     Raises:
         OptionError: An option of the writer has a value that is not accepted, or `output` is on another

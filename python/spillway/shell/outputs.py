@@ -34,7 +34,7 @@ class Written(NamedTuple):
     """The files that were written.
 
     Attributes:
-        bytes: Bytes of all of them; None where a table that has them cannot be asked.
+        bytes: Total size of all files; None if it cannot be determined for a table.
         files: Their number; None likewise.
         place: The output for people, with the version of a table.
     """
@@ -48,13 +48,13 @@ class Output(Protocol):
     """A place that rows are written to."""
 
     def writing(self) -> AbstractContextManager[object]:
-        """Return a block that makes what was written appear, or gives it up where an exception leaves it."""
+        """Return a context manager that publishes the output, or discards it if the block raises."""
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Write the rows of a batch."""
 
     def written(self) -> Written:
-        """Say what was written, once the block has ended well."""
+        """Describe the output, after the block has ended without an exception."""
 
     def left(self) -> str:
         """Say what is left after an interrupt, whether the block has ended or not."""
@@ -163,7 +163,7 @@ class TableOutput:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Commit the rows at the end of a block; a folder that was made for them goes where it fails."""
+        """Commit the rows at the end of a block; if this fails, a folder created for them is removed."""
         with self._unmade_on_error(), self.writer:
             yield
 
@@ -216,8 +216,8 @@ def _table(job: Job, schema: pa.Schema) -> tuple[spillway.delta.Table, bool]:
         return spillway.delta.Table(native, settings), True
     if job.mode == "error":
         raise OptionError(
-            f"{job.output} is a Delta table already: say --mode append to add the rows, or --mode overwrite "
-            f"to replace those that are there"
+            f"{job.output} is a Delta table already: pass --mode append to add the rows, or --mode "
+            f"overwrite to replace the existing ones"
         )
     if job.partition_by and list(job.partition_by) != table.partition_columns:
         there = ", ".join(table.partition_columns) or "no column"
@@ -263,8 +263,8 @@ def open_output(job: Job, schema: pa.Schema) -> Output:
         return kind(job, schema)
     except FileExistsError as error:
         raise OptionError(
-            f"{job.output} is not empty: say --mode append to add files, --mode overwrite to replace those "
-            f"that are there, or name another place"
+            f"{job.output} is not empty: pass --mode append to add files, --mode overwrite to replace "
+            "the existing ones, or name another place"
         ) from error
     except OptionError as error:
         if "memory_limit" not in str(error):
@@ -274,7 +274,7 @@ def open_output(job: Job, schema: pa.Schema) -> Output:
 
 
 def check_output(job: Job, found: Found) -> None:
-    """Refuse an output that is there already, or is read.
+    """Refuse an output that already exists, or that is also an input.
 
     Raises:
         OptionError: It is; the message says what to do.
@@ -294,18 +294,16 @@ def check_output(job: Job, found: Found) -> None:
     if job.partition_by:
         if job.mode in {None, "error"} and path.is_dir() and any(_visible(path.iterdir())):
             raise OptionError(
-                f"{path} is not empty: say --mode append to add files, --mode overwrite to replace those "
-                f"that are there, or name another folder"
+                f"{path} is not empty: pass --mode append to add files, --mode overwrite to replace "
+                "the existing ones, or name another folder"
             )
         return
     if path.is_dir():
         raise OptionError(
-            f"{path} is a folder: name a file in it, or say --partition-by COLUMN or --to-delta"
+            f"{path} is a folder: name a file in it, or pass --partition-by COLUMN or --to-delta"
         )
     if path.is_file() and job.mode != "overwrite":
-        raise OptionError(
-            f"{path} is there already: say --mode overwrite to replace it, or name another file"
-        )
+        raise OptionError(f"{path} already exists: pass --mode overwrite to replace it, or name another file")
 
 
 def _check_url(job: Job) -> None:
@@ -314,7 +312,7 @@ def _check_url(job: Job) -> None:
         return
     if job.mode != "overwrite" and _is_object(job):
         raise OptionError(
-            f"{job.output} is there already: say --mode overwrite to replace it, or name another object"
+            f"{job.output} already exists: pass --mode overwrite to replace it, or name another object"
         )
 
 
@@ -333,8 +331,8 @@ def _refuse_inputs(output: Path, inputs: Iterable[Path]) -> None:
         read = path.resolve()
         if place == read or (place in read.parents and place.is_dir()):
             raise OptionError(
-                f"{path} would be read and written: name another output; --rewrite writes Parquet files anew "
-                f"in their place"
+                f"{path} is both an input and the output: name another output; --rewrite rewrites "
+                f"Parquet files in place"
             )
 
 

@@ -1,4 +1,4 @@
-"""Parquet files written anew in their place, each verified against the old one before that goes."""
+"""Rewrites Parquet files in place, each verified against the old file before it replaces it."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ _PLAIN_INTEGERS = {("INT32", 32), ("INT64", 64)}
 
 
 class RowsDifferError(SpillwayError):
-    """A file that was written anew does not hold what the old one holds."""
+    """A rewritten file does not contain the same rows as the old one."""
 
 
 class Rewritten(NamedTuple):
-    """A file that was to be written anew.
+    """The result of rewriting a file.
 
     Attributes:
         path: The file.
         before: Its bytes before.
         after: Its bytes now.
-        kept: The reason why it is as it was; None for a file that was written anew.
+        kept: The reason why the file is unchanged; None for a rewritten file.
         unsynced: The reason why a crash of the machine may bring the old file back; None if it does not.
     """
 
@@ -85,8 +85,8 @@ def find_parquet(typed: Sequence[str]) -> tuple[Path, ...]:
                 marks[folder] = next((found for each in _TABLES for found in folder.glob(each)), None)
             if (mark := marks[folder]) is not None:
                 raise OptionError(
-                    f"{path} belongs to {mark}, a table's, which states sizes of files: a file is not to be "
-                    f"replaced there. Write the rows to another place"
+                    f"{path} belongs to the table of {mark}, which records file sizes, so its files cannot "
+                    "be replaced. Write the rows to another place"
                 )
     return files.paths
 
@@ -104,7 +104,7 @@ def _folders(path: Path) -> Iterator[Path]:
 def rewrite(
     paths: Sequence[Path], memory: Memory, options: Mapping[str, Any], progress: Progress
 ) -> Iterator[Rewritten]:
-    """Write Parquet files anew, one after the other; each appears in its place when it was verified.
+    """Rewrite Parquet files, one after another; each replaces the old file once it is verified.
 
     A file that cannot be read, or that does not hold the same rows and types afterwards, stays as it was. An
     interrupt leaves the file that is being written as it was.
@@ -127,7 +127,7 @@ def rewrite(
 
 
 def _rewritten(path: Path, memory: Memory, options: Mapping[str, Any], progress: Progress) -> int:
-    """Write one file anew; its bytes now."""
+    """Rewrite one file; return its new size."""
     before = path.stat()
     new = path.with_name(f".{path.name}-{secrets.token_hex(4)}.part")
     try:
@@ -139,7 +139,7 @@ def _rewritten(path: Path, memory: Memory, options: Mapping[str, Any], progress:
         shutil.copymode(path, new)
         now = path.stat()
         if (now.st_ino, now.st_size, now.st_mtime_ns) != (before.st_ino, before.st_size, before.st_mtime_ns):
-            raise RowsDifferError("it was changed while it was written anew")
+            raise RowsDifferError("it changed while it was being rewritten")
         size = new.stat().st_size
         new.replace(path)
     finally:
@@ -279,7 +279,7 @@ def _check_metadata(path: Path, new: Path) -> None:
     old, now = pq.read_metadata(path).metadata or {}, pq.read_metadata(new).metadata or {}
     for key, value in old.items():
         if key != b"ARROW:schema" and now.get(key) != value:
-            raise RowsDifferError(f"its metadata {key.decode(errors='replace')} would be lost or another")
+            raise RowsDifferError(f"its metadata {key.decode(errors='replace')} would be lost or changed")
 
 
 _Type = tuple[str, tuple[tuple[str, Any], ...], int, int]
@@ -333,7 +333,7 @@ def _check_rows(path: Path, new: Path, memory: Memory, progress: Progress) -> No
     new_rows = _digest(new, memory, progress)
     if old_rows == new_rows:
         return
-    raise RowsDifferError(f"it would not hold the same rows: {_difference(old_rows, new_rows)}")
+    raise RowsDifferError(f"it would not contain the same rows: {_difference(old_rows, new_rows)}")
 
 
 def _digest(path: Path, memory: Memory, progress: Progress) -> Digest:

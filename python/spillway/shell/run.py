@@ -43,7 +43,7 @@ class Progress(ProgressLine):
 
         Args:
             what: Its name.
-            total: Bytes, or rows, that it ends with; None if nobody knows.
+            total: Bytes, or rows, at the end; None if unknown.
         """
         self._what = what
         self._begin(what, total)
@@ -94,7 +94,7 @@ def run_write(job: Job, progress: Progress) -> Done:
 
     Raises:
         SpillwayError: As `find`, `open_rows`, `check_output` and `open_output`; and a `RowError` for a bad
-            line of NDJSON, where bad lines end the job.
+            line of NDJSON, if bad lines end the job.
         OSError: An input cannot be read, or the output not be written.
         KeyboardInterrupt: Ctrl-C came; the message says what is left.
     """

@@ -36,8 +36,8 @@ _ARROW = (b"ARROW1", b"\xff\xff\xff\xff")
 def read_schema(path: Path) -> pa.Schema:
     """The columns and types that a file has or lists.
 
-    In JSON an object has the columns and their types by Arrow's names; an object in the place of a type is a
-    struct, and a list of one type is a list of it.
+    In JSON, an object lists the columns with Arrow's names for their types; a nested object is a struct, and
+    a list with one type is a list of that type.
 
     Raises:
         OSError: The file cannot be read.
@@ -81,7 +81,7 @@ def _type(name: str, kind: Any, path: Path) -> pa.DataType:
         except ValueError:  # Arrow's own errors are some, too
             pass
     raise OptionError(
-        f"--schema {path}: column {name} has {json.dumps(kind)}, which is no type: give one of Arrow's, "
+        f"--schema {path}: column {name} has {json.dumps(kind)}, which is not a type: give one of Arrow's, "
         f'such as "int64", "double", "string", "bool", "date32", "timestamp[us]" or "decimal(12, 2)", a list '
         f"of one, or an object of several"
     )
@@ -90,7 +90,7 @@ def _type(name: str, kind: Any, path: Path) -> pa.DataType:
 def inferred(sample: bytes, name: str) -> pa.Schema:
     """The schema that lines of NDJSON ask for.
 
-    Text stays text, also where it looks like a time; integers and floats together are floats; a field that is
+    Text stays text, even if it looks like a time; integers and floats together are floats; a field that is
     always null is text.
 
     Args:
@@ -148,8 +148,8 @@ def _unrounded(kind: pa.DataType, path: str, found: dict[str, list[Any]], name: 
     least, most = numbers
     if least < 0 or most >= 1 << 64:
         raise SchemaError(
-            f"{name}: {path} has integers from {least} to {most}, which no type of integers holds: say with "
-            f"--schema FILE that it is decimal(38, 0), or double, which rounds them",
+            f"{name}: {path} has integers from {least} to {most}, which no integer type can hold: "
+            f"declare it with --schema FILE as decimal(38, 0), or double, which rounds them",
             path,
         )
     return pa.uint64()
@@ -240,7 +240,7 @@ def _read(file: Readable, size: int, path: Path) -> bytes:
 
 
 class BadLines:
-    """The treatment of lines that do not fit: the first ends the command, or all are counted, and some told.
+    """What to do with lines that do not fit: fail at the first, or count all and report some.
 
     Rows of CSV are lines here, whatever number of lines they have.
 
@@ -249,7 +249,7 @@ class BadLines:
         say: Tells a user about one.
 
     Attributes:
-        is_inferred: True if nobody named the types that lines do not fit.
+        is_inferred: True if the types that lines do not fit were inferred.
         count: Lines that were left out.
         noun: The word for one of them.
     """
@@ -307,10 +307,10 @@ class BadLines:
 
 
 def batches_of(piece: Slice, schema: pa.Schema, bad: BadLines) -> Iterator[pa.RecordBatch]:
-    """The rows of a slice as Arrow has them, by the reader that `ParquetWriter.write_ndjson` has.
+    """The rows of a slice as Arrow data, from the same reader as in `ParquetWriter.write_ndjson`.
 
-    Folders and tables take Arrow alone, and a line has to be good or bad wherever it goes. So the rows go
-    through a Parquet file in memory, without compression.
+    Folders and tables accept only Arrow data, and a line must be good or bad whatever its destination. So the
+    rows go through a Parquet file in memory, without compression.
 
     Raises:
         RowError: A line is bad, and bad lines end the command.

@@ -40,7 +40,7 @@ _OTHER_BATCHES = re.compile(r"Python|Pandas|InArrow|LogicalRDD")
 
 @contextlib.contextmanager
 def cut_by_rows(frame: DataFrame) -> Iterator[None]:
-    """Let Spark cut the batches of a frame of many narrow columns by rows alone, in jobs of this thread.
+    """Make Spark cut batches of a DataFrame with many narrow columns only by rows, in jobs of this thread.
 
     The block has no effect for frames with columns of binary values or few columns, for plans with other
     Python functions, and under Spark Connect.
@@ -54,7 +54,7 @@ def cut_by_rows(frame: DataFrame) -> Iterator[None]:
 
 @contextlib.contextmanager
 def without_limit(session: SparkSession) -> Iterator[None]:
-    """Let Spark cut batches of rows that are known to be narrow by rows alone."""
+    """Make Spark cut batches of rows that are known to be narrow only by rows."""
     change = changed_settings if is_connect(session) else _for_jobs
     with change(session, _WITHOUT_LIMIT):
         yield

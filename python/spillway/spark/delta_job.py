@@ -53,9 +53,9 @@ _log = logging.getLogger("spillway.spark")
 class DeltaJob(Job):
     """Tasks write files into ``spillway-JOB/`` inside the table; one transaction names those that count.
 
-    The folder of its own lets the driver find the files of attempts that were killed or repeated, and remove
-    them. A table that is not there is planned. The commit creates it with the rows, as version 0, so a job
-    that fails leaves none.
+    In a separate folder, the driver can find the files of killed or repeated attempts, and remove them. A
+    table that is not there is planned. The commit creates it with the rows, as version 0, so a job that fails
+    leaves none.
     """
 
     def __init__(self, target: Target) -> None:
@@ -211,7 +211,7 @@ class DeltaJob(Job):
         files = tuple(name for result in results for name in result.files)
         if repeated:
             self._remove_unknown()
-            _log.info("%s has version %s of %s already", target.path, target.app_version, target.app_id)
+            _log.info("%s already has version %s of %s", target.path, target.app_version, target.app_id)
             return SparkWriteResult(0, 0, 0, append.version, seconds)
         self._remove_strays(keep={unquote(name) for name in files})
         return self.summary(results, append.version, len(files))
@@ -237,7 +237,7 @@ class DeltaJob(Job):
                 self._storage().remove_if_empty("")
             return
         except (SpillwayError, OSError) as error:
-            _log.warning("files of the job %s stay in %s: %s", self.id, self.target.path, error)
+            _log.warning("files of the job %s were left in %s: %s", self.id, self.target.path, error)
             return
         self._remove_strays(keep=keep)
 
@@ -249,7 +249,10 @@ class DeltaJob(Job):
         """
         if not self._is_marked(_UNDER_WAY):
             place = f"{self.target.path}/{self._folder}"
-            message = f"{place} is gone: the job has ended, or this machine does not see the driver's folder"
+            message = (
+                f"{place} does not exist: the job has ended, or this machine cannot access "
+                f"the driver's folder"
+            )
             raise FileNotFoundError(message)
 
     def _mark(self, name: str) -> None:
@@ -324,7 +327,7 @@ class DeltaJob(Job):
         try:
             self._storage().remove_but(self._folder, keep)
         except OSError as error:
-            _log.warning("files of attempts that do not count stay in %s: %s", self.target.path, error)
+            _log.warning("files of discarded attempts were left in %s: %s", self.target.path, error)
 
 
 def nullable(schema: pa.Schema) -> pa.Schema:

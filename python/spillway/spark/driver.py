@@ -1,7 +1,7 @@
-"""The driver's part of a write: in this process, or in a task where this is a client of Spark Connect.
+"""The driver's part of a write: in this process, or in a task if this is a Spark Connect client.
 
-A client of Spark Connect may see none of the cluster's files and have none of its credentials. There the
-part is a task of one row: it runs where executors run, and so where the destination is visible.
+A client of Spark Connect may see none of the cluster's files and have none of its credentials. For such a
+client, it is a task of one row, which runs on an executor, where the destination is accessible.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ANSWER = "result binary"
 
 
 class Driver(Protocol):
-    """The place of the driver's part of a write.
+    """Where the driver's part of a write runs.
 
     Attributes:
         may_repeat: True if work may be done twice there, as Spark runs a task again whose executor it lost.
@@ -53,7 +53,7 @@ class Driver(Protocol):
 
 
 def driver_of(session: SparkSession) -> Driver:
-    """Return the place of the driver's part for the writes of a session."""
+    """Return where the driver's part runs for the writes of a session."""
     return _OfConnect(session) if is_connect(session) else _OfThisProcess(session)
 
 
@@ -179,8 +179,8 @@ def _cancelled(cancel: Callable[[], object]) -> None:
 def activate(session: SparkSession) -> None:
     """Have the session active again after Ctrl-C.
 
-    py4j goes on in another thread of the JVM then, which has no active session, and without one Spark finds
-    no data source of Python. A frame that is made of rows makes its session the active one.
+    py4j then continues in another thread of the JVM, which has no active session, and without one Spark finds
+    no Python data source. A frame that is made of rows makes its session the active one.
     """
     with _logged("the session is not active after Ctrl-C"):
         session.createDataFrame([], "none int")

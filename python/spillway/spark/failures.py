@@ -17,10 +17,10 @@ __all__ = ["cause_of", "explained", "interrupts_put_off"]
 
 @contextmanager
 def interrupts_put_off() -> Iterator[Sequence[int]]:
-    """Put off Ctrl-C and SIGTERM to the end of the block; what is yielded has the signals that came.
+    """Defer Ctrl-C and SIGTERM to the end of the block; the yielded list contains the received signals.
 
-    An exception could be raised between any two steps of whoever waits, and leave the work behind. Nothing
-    is changed in another thread than the main one, where no interrupt is raised.
+    An exception could be raised between any two steps of the waiting thread, and leave the work unfinished.
+    It does nothing in threads other than the main one, where no interrupt is raised.
     """
     came: list[int] = []
     before: dict[int, Any] = {}
@@ -39,7 +39,7 @@ def interrupts_put_off() -> Iterator[Sequence[int]]:
 
 
 def explained(error: BaseException) -> BaseException:
-    """A failure of a Spark job as an error in a sentence or two; any other error as it is."""
+    """A failure of a Spark job as an error in one or two sentences; any other error unchanged."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 

@@ -38,7 +38,7 @@ def check_listed_elsewhere(path: str, storage_options: Mapping[str, str] | None,
     Args:
         path: The folder.
         storage_options: Settings and credentials of the object store.
-        overwrite: True if the write removes the files that are there, and the summaries with them.
+        overwrite: True if the write removes the existing files, including summaries.
 
     Raises:
         OptionError: There is one.
@@ -58,8 +58,8 @@ def _check_lists(storage: FolderStorage, *, overwrite: bool) -> None:
         raise OptionError(_listed(storage, name), "path")
     if _METADATA in found and not overwrite:
         raise OptionError(
-            f"{storage}/{_METADATA} lists the files that are there, and readers that go by it would miss new "
-            "ones: delete it first, or overwrite its folder",
+            f"{storage}/{_METADATA} lists the existing files, and readers that use it would miss "
+            f"new ones: delete it first, or overwrite its folder",
             "path",
         )
     if folder in found and any(each.name.endswith(suffix) for each in storage.listed(folder)):
@@ -80,9 +80,9 @@ def _listed(place: object, name: str) -> str:
 def replaced_files(storage: FolderStorage) -> list[str]:
     """Return the files that an overwrite removes.
 
-    Those are the data files that readers see, the checksums that Spark leaves beside its own, and summaries
-    in the root. Links are left alone, as `spillway.DatasetWriter` does: what they lead to belongs to somebody
-    else.
+    These are the data files that readers see, the checksums that Spark writes next to its own files, and
+    summaries in the root. Links are kept, as `spillway.DatasetWriter` does, because their targets are not
+    part of the folder.
 
     Raises:
         OptionError: There are files that readers see and that are not named as Parquet files are: with them,
@@ -109,7 +109,7 @@ def replaced_files(storage: FolderStorage) -> list[str]:
 
 
 def has_data(storage: FolderStorage) -> bool:
-    """Return True if readers see a Parquet file in the folder, whatever else is there."""
+    """Return True if readers see a Parquet file in the folder, whatever else it contains."""
     entries = storage.listed(recursive=True, enters=lambda name: not _is_hidden(PurePosixPath(name).name))
     for each in entries:
         *folders, name = PurePosixPath(each.name).parts

@@ -64,8 +64,8 @@ class Staged(NamedTuple):
     """A file of a task, which no reader sees yet.
 
     Attributes:
-        name: Its name in the folder of the job: behind the folder of the attempt it is that of its place.
-        upload: The upload to the place, in an object store.
+        name: Its name in the folder of the job: the folder of the attempt, followed by its final path.
+        upload: The upload to its final path, in an object store.
     """
 
     name: str
@@ -92,7 +92,7 @@ class FolderJob(Job):
     too, and the commit copies the files.
 
     A killed or repeated attempt leaves its files or uploads to the end of the job, which removes the job's
-    folder. An attempt that outlives its job finds no mark, removes what it wrote, and fails. A driver that is
+    folder. An attempt that outlives its job finds no marker, removes its files, and fails. A driver that is
     killed in the middle of a commit leaves some of the files in their places, without ``_SUCCESS``: an
     earlier one goes first. `spillway uploads` aborts the uploads that a killed driver left.
     """
@@ -127,14 +127,14 @@ class FolderJob(Job):
             spillway.delta.open(target.path, storage_options=target.storage_options)
             message = (
                 f'{target.path} is a Delta table, and table="parquet" would write files that its log does '
-                'not name, or remove those that it names: say table="delta", or choose another folder'
+                'not name, or remove those that it names: pass table="delta", or choose another folder'
             )
             raise OptionError(message, "table")
         check_listed_elsewhere(target.path, target.storage_options, overwrite=target.overwrite)
         if target.where is not None and not target.partition_by:
             message = (
-                f"where={target.where!r} is not accepted without partition_by: in a folder it names the "
-                "partitions that an overwrite replaces"
+                f"where={target.where!r} is not accepted without partition_by: in a folder, "
+                f"where selects the partitions that an overwrite replaces"
             )
             raise OptionError(message, "where")
         old = self._outgoing(storage)
@@ -158,7 +158,7 @@ class FolderJob(Job):
         if self.target.overwrite and mode == "dynamic" and unnamed:
             message = (
                 f"{self.target.path} has partitions, and spark.sql.sources.partitionOverwriteMode is "
-                '"dynamic", which replaces those that have new rows: say partition_by, or set the mode, or '
+                '"dynamic", which replaces partitions with new rows: pass partition_by, or set the mode, or '
                 'the option partitionOverwriteMode, to "static" to replace all rows'
             )
             raise OptionError(message, "partition_overwrite")
@@ -439,13 +439,13 @@ class FolderJob(Job):
             failure.add_note(
                 f"{len(stay)} files of this failed write could not be removed from {storage} "
                 f"({next(iter(stay.values()))}), where readers see their rows: {_shown(sorted(stay))}. "
-                "Remove them before the write is run again, which would double the rows"
+                "Remove them before you run the write again, or the rows are duplicated"
             )
         if was_complete:
             try:
                 storage.mark(SUCCESS)
             except OSError as error:
-                failure.add_note(f"{storage} had {SUCCESS}, which could not be made again: {error}")
+                failure.add_note(f"{storage} had {SUCCESS}, which could not be written again: {error}")
 
     def _publish(self, storage: FolderStorage, staged: Sequence[Staged]) -> None:
         """Move or copy files of the job to their places, or complete their uploads."""
@@ -459,8 +459,8 @@ class FolderJob(Job):
             storage.objects.complete([each.upload for each in staged if each.upload])
         except FileNotFoundError as error:
             error.add_note(
-                "an upload of a task is gone: a lifecycle rule of the bucket that aborts uploads has to "
-                "leave them more days than a job takes"
+                "an upload of a task no longer exists: a lifecycle rule that aborts uploads must "
+                "allow more days than a job takes"
             )
             raise
 
@@ -504,7 +504,7 @@ class FolderJob(Job):
             else:
                 self._abort_uploads(storage, self._staging, counted)
         except OSError as error:
-            _log.warning("files of a job that has ended stay in %s: %s", place, error)
+            _log.warning("files of a finished job were left in %s: %s", place, error)
 
     def _abort_uploads(self, storage: FolderStorage, folder: str, counted: Collection[str] = ()) -> None:
         """Abort the uploads that are named below a folder of the job, and remove all that is in it.

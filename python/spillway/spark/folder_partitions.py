@@ -48,8 +48,8 @@ def _folder_of(name: str) -> str:
 def where_holds(target: Target, names: Sequence[str]) -> list[str]:
     """Return those files in whose partitions the conditions of an overwrite hold, and summaries.
 
-    The conditions are those that replace rows of a Delta table: a table of the partitions is asked for the
-    rows in which they hold.
+    The conditions are the same as for replacing rows of a Delta table: they are evaluated on a table of the
+    partitions.
 
     Args:
         target: The destination, with conditions.

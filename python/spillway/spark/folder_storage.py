@@ -78,7 +78,7 @@ class FolderStorage:
         return self.objects is None
 
     def exists(self) -> bool:
-        """Return True if the folder is there; in a store, if anything is in it."""
+        """Return True if the folder exists; in a store, if it contains anything."""
         return Path(self.root).exists() if self.objects is None else self.objects.exists("")
 
     def has(self, name: str) -> bool:
@@ -104,14 +104,15 @@ class FolderStorage:
     def listed(
         self, folder: str = "", *, recursive: bool = False, enters: Callable[[str], bool] | None = None
     ) -> list[Entry]:
-        """Return what is in a folder; nothing if it does not exist.
+        """Return the entries of a folder; none if it does not exist.
 
-        A link below the root is one entry, and nothing behind it is listed: it belongs to somebody else.
+        A link below the root is one entry, and its target is not listed, because it is not part of the
+        folder.
 
         Args:
             folder: The folder; without it, the root, which may be a link.
-            recursive: True if what is in its folders is listed, too. In a store, the folders themselves are
-                not listed then, but for those that have an object as their mark.
+            recursive: True to list subfolders recursively. In a store, the subfolders themselves are then not
+                listed, except those with an object as their marker.
             enters: Says for the name of a folder if it is looked into. An object store is listed whole.
         """
         if self.objects is None:
@@ -145,18 +146,18 @@ class FolderStorage:
         path.write_bytes(b"")
 
     def create_once(self, name: str, content: bytes) -> bool:
-        """Make a file that appears whole, unless there is one; return False if there is.
+        """Create a file atomically, unless it exists; return False if it does.
 
         A store decides by a conditional PUT, a local file system by a hard link. Where there are no hard
         links, two that make the file at once may both believe that they did. It survives a power cut.
 
         Args:
             name: The name of the file.
-            content: Bytes that nobody else writes: where an answer of a store is lost, they tell whose file
-                it is.
+            content: Unique bytes: if the response of a store is lost, they show who wrote the file.
 
         Raises:
-            OSError: It is not certain who made the file, or the store replaces what it should only create.
+            OSError: It is uncertain who created the file, or the store replaces objects that it should only
+                create.
         """
         if self.is_local:
             is_new = _linked_once(Path(self._path(name)), content)
@@ -171,7 +172,7 @@ class FolderStorage:
         self._at_once(lambda name: Path(self._path(name)).replace(self._path(places[name])), list(places))
 
     def sync_folders(self, names: Iterable[str]) -> None:
-        """Have local files keep their names in a power cut, or stay away if they are gone.
+        """Make the names of local files, or their removal, survive a power cut.
 
         Their contents are synced by who writes them. An object store needs neither.
 
@@ -191,7 +192,7 @@ class FolderStorage:
                 _sync_folder(str(above))
 
     def copy(self, places: Mapping[str, str]) -> None:
-        """Copy objects of a store to other names, some at a time; what is there is replaced.
+        """Copy objects of a store to other names, several at a time; existing objects are replaced.
 
         Raises:
             FileNotFoundError: An object is gone.
@@ -201,9 +202,9 @@ class FolderStorage:
         self.objects.copy(list(places.items()))
 
     def remove(self, names: Sequence[str]) -> None:
-        """Remove files, and locally the folders that only they were in; one that is gone is no error.
+        """Remove files, and locally the folders that are then empty; a missing file is not an error.
 
-        A local file is gone, too, if a folder below the root has become a link.
+        A local file also counts as missing if a folder below the root has become a link.
         """
         if self.objects is not None:
             for _, error in self.objects.delete(list(names)):
@@ -237,7 +238,7 @@ class FolderStorage:
         self.remove_if_empty(*sorted(folders, key=len, reverse=True), folder)
 
     def remove_folder(self, folder: str) -> None:
-        """Remove a folder and all that is in it. Locally, attempts may still make files there meanwhile.
+        """Remove a folder with its contents. Locally, attempts may still create files there meanwhile.
 
         Raises:
             OSError: Something is left.

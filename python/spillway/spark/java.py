@@ -56,5 +56,5 @@ def _version(java: str) -> int:
     # `openjdk version "17.0.15" 2025-04-15`; up to Java 8 the major number came second, as in "1.8.0".
     number = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
     if number is None:
-        raise JavaError(f"{java} does not tell its version: {answer.stderr.strip()!r}. {_REMEDY}.")
+        raise JavaError(f"{java} does not print its version: {answer.stderr.strip()!r}. {_REMEDY}.")
     return int(number[1])

@@ -100,18 +100,18 @@ def abort_uploads(
 ) -> list[JobUploads]:
     """Abort the uploads of jobs, and remove the jobs' folders with staged files. Visible files stay.
 
-    A job that is under way all the same fails, and publishes nothing.
+    A job that is still running fails, and publishes nothing.
 
     Args:
         url: The URL of the folder, as `find_uploads` takes it.
-        jobs: The jobs; one with `JobUploads.is_decided` is left alone.
+        jobs: The jobs; a job with `JobUploads.is_decided` is skipped.
         storage_options: Settings and credentials of the object store.
 
     Returns:
         The jobs whose uploads were aborted.
 
     Raises:
-        OSError: An upload may still be there: calling it again goes on.
+        OSError: An upload may still exist: calling this again continues.
     """
     storage = FolderStorage(absolute(url), storage_options)
     ended = []

@@ -22,9 +22,9 @@ _BUCKET = re.compile(r"[A-Za-z0-9._@-]+")
 
 
 def scheme_of(path: str) -> str | None:
-    """Return the scheme of a path by Hadoop's rule, or None where it has none.
+    """Return the scheme of a path by Hadoop's rule, or None if it has none.
 
-    Hadoop takes what is before the first colon for a scheme unless a slash comes earlier
+    Hadoop treats the part before the first colon as a scheme unless a slash comes earlier
     (``org.apache.hadoop.fs.Path``), so ``s3:/x`` and ``a:b`` have one, and ``./a:b`` has none.
     """
     head, colon, _ = path.partition(":")
@@ -34,7 +34,7 @@ def scheme_of(path: str) -> str | None:
 def absolute(path: str | os.PathLike[str]) -> str:
     """Return the path or URL that means the same in every process of a job.
 
-    The text means what it means to Spark: Hadoop decodes no ``%20`` in a path or URL, joins repeated slashes
+    The text means the same as for Spark: Hadoop decodes no ``%20`` in a path or URL, joins repeated slashes
     and resolves ``..``. In the URL that is returned such characters are escaped, as the native module decodes
     URLs.
 
@@ -99,12 +99,12 @@ def is_local(path: str) -> bool:
 
 
 def check_default(path: str, default: str | None, source: str) -> None:
-    """Refuse a path without a scheme where Spark resolves such paths against another file system.
+    """Refuse a path without a scheme if Spark resolves such paths against another file system.
 
     Args:
         path: The path as it was given.
-        default: The value of ``fs.defaultFS``; None where nobody knows it.
-        source: The place that the value is from, for the error.
+        default: The value of ``fs.defaultFS``; None if it is unknown.
+        source: Where the value comes from, for the error.
 
     Raises:
         OptionError: It is not the local file system.
@@ -117,8 +117,8 @@ def check_default(path: str, default: str | None, source: str) -> None:
         # Databricks gives volumes the same path in Spark and in the local file system.
         return
     raise OptionError(
-        f"{path!r} has no scheme, and Spark resolves it against fs.defaultFS={default} ({source}), to which "
-        f"nothing is written here: write file:{local} for a local folder that driver and executors share, or "
+        f"{path!r} has no scheme, and Spark resolves it against fs.defaultFS={default} ({source}), where "
+        f"Spillway cannot write: write file:{local} for a local folder that driver and executors share, or "
         "a URL such as s3://bucket/folder",
         "path",
     )

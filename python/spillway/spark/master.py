@@ -67,7 +67,8 @@ def cores_of(master: str, option: str = "--master") -> int | None:
     if re.match(r"(spark|k8s)://.|yarn$", master):
         return None
     raise OptionError(
-        f"{option} {master!r} is no address of a master: write local[*], local[4], spark://HOST:PORT, yarn "
+        f"{option} {master!r} is not the address of a master: write local[*], local[4], "
+        f"spark://HOST:PORT, yarn "
         f"or k8s://https://HOST:PORT"
     )
 
@@ -106,7 +107,7 @@ def open_session(  # noqa: PLR0913 - each is one thing to say about a session
         memory: The heap of the driver's JVM.
         delta: True if it reads Delta tables.
         settings: Settings of Spark over all others.
-        say: Told in one line what is being waited for.
+        say: Called with a line that says what the call is waiting for.
 
     Raises:
         OptionError: The master does not answer.
@@ -135,7 +136,7 @@ def open_session(  # noqa: PLR0913 - each is one thing to say about a session
         if cores is not None or isinstance(error, SpillwayError):
             raise
         said = " ".join(str(error).split())[:300]
-        raise OptionError(f"{option} {master} took no application: {said}") from error
+        raise OptionError(f"{option} {master} accepted no application: {said}") from error
 
 
 def _require_masters(master: str, option: str) -> None:
@@ -155,7 +156,8 @@ def _require_masters(master: str, option: str) -> None:
             return
     if addresses:
         raise OptionError(
-            f"{option} {master}: no master answers there ({'; '.join(reasons)}); start one, or run on this "
+            f"{option} {master}: no master answers at this address ({'; '.join(reasons)}); start "
+            f"one, or run on this "
             f"machine {_ON_THIS_MACHINE.get(option, f'without {option}')}"
         )
 

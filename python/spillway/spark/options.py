@@ -151,7 +151,7 @@ def parsed(given: Mapping[str, str]) -> dict[str, Any]:
             raise _unknown(name)
     WriterOptions(**options)
     if "path" not in arguments:
-        raise OptionError("there is no path: give it to save(), or as the option path", "path")
+        raise OptionError("the path is missing: pass it to save(), or as the option path", "path")
     return arguments | {"storage_options": storage or None, "options": options}
 
 

@@ -1,4 +1,4 @@
-"""The archive that brings Spillway to executors on which it is not installed."""
+"""`pack`: an archive with Spillway for executors on which it is not installed."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ _LEVEL = 1
 
 @dataclass(frozen=True)
 class Packed:
-    """An archive of `pack`.
+    """An archive that `pack` wrote.
 
     Attributes:
         path: The archive, as an absolute path.
-        folders: The folders that its modules were found in, on this machine.
-        files: Files in the archive.
+        folders: The folders on this machine that contain its modules.
+        files: Number of files in the archive.
         bytes: Size of the archive.
     """
 
@@ -64,7 +64,7 @@ class Packed:
 
     @property
     def settings(self) -> dict[str, str]:
-        """The settings of a Spark session whose executors get the archive.
+        """The settings of a Spark session that distribute the archive to executors.
 
         ``spark.archives`` unpacks it in the working folder of each executor, and
         ``spark.executorEnv.PYTHONPATH`` lets their Python find it there.
@@ -76,10 +76,10 @@ class Packed:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment in which the driver's JVM has to start: ``PYTHONPATH``, with absolute paths.
+        """The environment for the driver's JVM: ``PYTHONPATH``, with absolute paths.
 
-        To plan a write by ``format("spillway")``, Spark starts Python on the driver too: the interpreter that
-        executors have, in a folder where no archive is unpacked.
+        To plan a write with ``format("spillway")``, Spark also starts Python on the driver: the interpreter
+        of executors, in a folder without the archive.
         """
         inherited = [os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else []
         return {"PYTHONPATH": os.pathsep.join([*map(str, self.folders), *inherited])}
@@ -96,15 +96,15 @@ def pack(  # noqa: PLR0913 - what is packed, and for which machines
 ) -> Packed:
     """Pack Spillway and pyarrow into an archive for executors.
 
-    Without a wheel, this Spillway is packed, with the pyarrow that it finds. Its modules are compiled for
-    machines like this one: executors need the same processor architecture, the same minor version of Python,
-    and a C library that is not older than the wheels ask for.
+    Without a wheel, the installed Spillway and pyarrow are packed. Their modules are compiled for machines
+    like this one: executors need the same processor architecture, the same minor version of Python, and a C
+    library that is not older than the wheels require.
 
-    With a wheel of Spillway, pip, or uv where there is no pip, gets the rest from its package index, for
-    the executors' Python and platform: nothing needs to be installed for those here. The pyarrow is of the
-    version that is installed here, if there is one.
+    With a wheel of Spillway, pip (or uv, if pip is missing) downloads the other packages from its package
+    index, for the executors' Python and platform; nothing is installed on this machine. If pyarrow is
+    installed here, the same version is downloaded.
 
-    The archive appears at its path when it is complete. The same packages make the same bytes.
+    The archive appears at its path once it is complete. The same packages give the same bytes.
 
     >>> from pyspark.sql import SparkSession  # doctest: +SKIP
     >>> packed = spillway.spark.pack("spillway.tar.gz")  # doctest: +SKIP
@@ -112,19 +112,21 @@ def pack(  # noqa: PLR0913 - what is packed, and for which machines
     >>> SparkSession.builder.config(map=packed.settings).getOrCreate()  # doctest: +SKIP
 
     Args:
-        path: The archive to write, ``.tar.gz``; what is there already is replaced.
+        path: The archive to write, ``.tar.gz``; an existing file is replaced.
         wheel: A wheel of Spillway for the executors.
         python: The executors' minor version of Python, such as ``"3.12"``; this Python's by default.
-        platform: The executors' platform, by the tag of its wheels: ``"manylinux_2_28_aarch64"`` is Linux on
-            64-bit Arm with glibc 2.28 or later. By default this machine's.
-        also: Other packages that executors need, such as ``"numpy"``: the names of installed ones, without
-            what those need; with a wheel any requirements, which bring what they need.
-        say: Told in one line what is being waited for; by default the log is.
+        platform: The executors' platform, as a wheel tag: ``"manylinux_2_28_aarch64"`` is Linux on 64-bit Arm
+            with glibc 2.28 or later. By default this machine's.
+        also: Other packages that executors need, such as ``"numpy"``: the names of installed packages, which
+            are packed without their dependencies; with a wheel, any requirements, which are packed with their
+            dependencies.
+        say: Called with a line that says what the call is waiting for; by default, the line is logged.
 
     Raises:
-        MissingExtraError: pyarrow, or one of the others, is not installed.
-        OptionError: The name does not end in ``.tar.gz`` or ``.tgz``, by which Spark knows how to unpack it;
-            or `wheel` is no wheel of Spillway; or `python` or `platform` are not accepted, or have no wheel.
+        MissingExtraError: pyarrow, or a package in `also`, is not installed.
+        OptionError: The name does not end in ``.tar.gz`` or ``.tgz``, which Spark needs to unpack it; or
+            `wheel` is not a wheel of Spillway; or `python` or `platform` is not accepted, or there is no
+            wheel for it.
         FileNotFoundError: The folder of the archive is missing, or the wheel is.
         SpillwayError: There is neither pip nor uv, or a package has no wheel for the executors.
     """
@@ -137,11 +139,11 @@ def pack(  # noqa: PLR0913 - what is packed, and for which machines
             accepted=(".tar.gz", ".tgz"),
         )
     if not destination.parent.is_dir():
-        raise FileNotFoundError(f"{destination.parent} is no folder: create it, or pack into another one")
+        raise FileNotFoundError(f"{destination.parent} is not a folder: create it, or choose another one")
     if wheel is None:
         for name, value in (("python", python), ("platform", platform)):
             if value is not None:
-                message = f"{name} goes with a wheel of Spillway: give wheel, or leave {name} out"
+                message = f"{name} needs a wheel of Spillway: pass wheel, or leave {name} out"
                 raise OptionError(message, name)
         members = _members(also)
         return _packed(destination, members, _folders(members), say)
@@ -156,7 +158,7 @@ def pack(  # noqa: PLR0913 - what is packed, and for which machines
 def _packed(
     destination: Path, members: dict[str, Path], folders: tuple[Path, ...], say: Callable[[str], None]
 ) -> Packed:
-    say(f"packing {len(members)} files into {destination}; this takes some seconds")
+    say(f"packing {len(members)} files into {destination}; this takes a few seconds")
     started = time.monotonic()
     _write(destination, members)
     size = destination.stat().st_size
@@ -215,7 +217,9 @@ def _target(python: str | None, platform: str | None) -> _Target:
         OptionError: One is not accepted.
     """
     if python is not None and _PYTHON.fullmatch(python) is None:
-        raise OptionError(f'python={python!r} is not accepted: give a minor version, as "3.12"', "python")
+        raise OptionError(
+            f'python={python!r} is not accepted: give a minor version, such as "3.12"', "python"
+        )
     match = None if platform is None else _MANYLINUX.fullmatch(platform)
     if platform is not None and (match is None or int(match[1]) < _OLDEST_GLIBC):
         raise OptionError(
@@ -236,9 +240,9 @@ def _checked(wheel: str | os.PathLike[str]) -> Path:
     """
     path = Path(wheel).absolute()
     if not (path.name.startswith("spillway-") and path.name.endswith(".whl")):
-        raise OptionError(f"wheel={str(wheel)!r} is no wheel of Spillway: give spillway-....whl", "wheel")
+        raise OptionError(f"wheel={str(wheel)!r} is not a wheel of Spillway: give spillway-....whl", "wheel")
     if not path.is_file():
-        raise FileNotFoundError(f"{path} is not there: build it by `make dist`, or download it")
+        raise FileNotFoundError(f"{path} does not exist: build it with `make dist`, or download it")
     return path
 
 
@@ -273,7 +277,8 @@ def _installer(target: _Target) -> list[str]:
     uv = [sys.executable, "-m", "uv"] if find_spec("uv") is not None else [shutil.which("uv") or ""]
     if uv == [""]:
         raise SpillwayError(
-            f"neither pip nor uv is there, one of which gets pyarrow for {target}: {sys.executable} -m "
+            f"neither pip nor uv is installed, and one of them is needed to download pyarrow for "
+            f"{target}: {sys.executable} -m "
             "ensurepip installs pip"
         )
     return [*uv, "pip", "install", "--python", sys.executable, *target.of_uv()]

@@ -1,4 +1,4 @@
-"""Rows in an order by which a writer with few open files makes one file for each partition."""
+"""Rows in an order in which a writer with few open files writes one file for each partition."""
 
 from __future__ import annotations
 

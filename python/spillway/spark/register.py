@@ -1,4 +1,4 @@
-"""Registration of the data source, for sessions that do not look it up."""
+"""Registers the data source with a session that does not find it."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ __all__ = ["register"]
 
 
 def register(session: SparkSession) -> None:
-    """Make ``format("spillway")`` known to a session.
+    """Register ``format("spillway")`` with a session.
 
-    Spark 4 finds it by itself where the driver's Python has this package: this is for sessions in which that
-    look-up is off or came too early, as for a package that was installed while Spark ran. It also tells why
-    Spark does not find the format: with a local master it asks the Python of workers.
+    Spark 4 finds the format by itself if this package is installed in the driver's Python. Use this function
+    if the look-up is switched off or happened too early, for example because the package was installed while
+    Spark was running. The function also says why Spark does not find the format: with a local master, it
+    checks the workers' Python.
 
     Raises:
         MissingExtraError: PySpark is not installed.
         SpillwayError: PySpark is older than 4.0, the first with data sources that take Arrow batches; or the
-            Python that a local master starts for workers has another minor version than this one, or finds
-            no Spillway or no pyarrow.
+            Python that a local master starts for workers has a different minor version than the driver's, or
+            lacks Spillway or pyarrow.
 
     Example:
         >>> spillway.spark.register(session)  # doctest: +SKIP
@@ -39,7 +40,7 @@ def register(session: SparkSession) -> None:
     if not hasattr(pyspark_spillway, "DefaultSource"):
         raise SpillwayError(
             f"PySpark {pyspark.__version__} has no data sources that take Arrow batches, and 4.0 is the "
-            "oldest that has them: write by spillway.spark.write, or update Spark"
+            "oldest that has them: write with spillway.spark.write, or update Spark"
         )
     check_workers(session)
     from pyspark.errors import AnalysisException

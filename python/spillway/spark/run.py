@@ -50,16 +50,16 @@ def run(
     wrong in the abort is logged.
 
     Args:
-        plan: Makes the job, whose target says ``overwrite`` where `mode` does.
+        plan: Creates the job, whose target has ``overwrite`` if `mode` says so.
         tasks: Runs the tasks of the job, and returns the results of the attempts that count. It cancels tasks
             that are under way before it raises.
         mode: ``"error"`` and ``"ignore"`` are for a destination that is not there, or empty.
-        driver: The place of the driver's part.
+        driver: Where the driver's part runs.
         audit: Looks at the files of the tasks before they are published, and raises to refuse them.
 
     Returns:
-        Counts of what was written. They are zero where the destination has the rows already, by the name of
-        the run or the application's version, and where ``mode="ignore"`` left the destination as it was.
+        Counts of rows, bytes and files written. They are zero if, by the name of the run or the application's
+        version, the destination already has the rows, or if ``mode="ignore"`` wrote nothing.
 
     Raises:
         OptionError: The mode is not accepted.
@@ -81,7 +81,7 @@ def run(
         try:
             driver.do(job.abort)
         except Exception as error:  # noqa: BLE001 - the first error is the one to tell
-            _log.warning("files of a job that failed stay in %s: %s", job.target.path, error)
+            _log.warning("files of a failed job were left in %s: %s", job.target.path, error)
         if mode == "ignore" and isinstance(failure, TableExistsError):
             return driver.do(job.present)
         raise
@@ -97,7 +97,7 @@ def _begun(plan: Callable[[], Job], mode: WriteMode) -> _Begun:
         if mode == "ignore":
             return _Begun(job, job.present())
         path = job.target.path
-        message = f'{path}: there is something already, and mode="error": choose "append" or "overwrite"'
+        message = f'{path}: the destination exists, and mode="error": choose "append" or "overwrite"'
         raise TableExistsError(message) if job.target.table == "delta" else FileExistsError(message)
     job.is_new_only = mode in {"error", "ignore"}
     try:
@@ -106,7 +106,7 @@ def _begun(plan: Callable[[], Job], mode: WriteMode) -> _Begun:
         try:
             job.abort()
         except Exception as error:  # noqa: BLE001 - as in `run`
-            _log.warning("files of a job that failed stay in %s: %s", job.target.path, error)
+            _log.warning("files of a failed job were left in %s: %s", job.target.path, error)
         raise
     return _Begun(job, None)
 

@@ -29,8 +29,8 @@ def quoted(name: str) -> str:
 def arrow_schema(schema: StructType) -> pa.Schema:
     """Convert the schema of a DataFrame.
 
-    Timestamps with a zone are in UTC. Times of day are in microseconds, and in nanoseconds where the type has
-    more than six digits of a second, as in Spark's own files. Types of users become the types that they are
+    Timestamps with a zone are in UTC. Times of day are in microseconds, or in nanoseconds if the type has
+    more than six fractional digits, as in Spark's own files. Types of users become the types that they are
     made of.
 
     Raises:
@@ -43,7 +43,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
         for field in schema.fields
     ]
     if not fields:
-        raise SchemaError("the DataFrame has no column, and a Parquet file has one at least")
+        raise SchemaError("the DataFrame has no columns, and a Parquet file needs at least one")
     return pa.schema(fields)
 
 
@@ -61,7 +61,7 @@ def exchanged_schema(schema: StructType) -> pa.Schema:
 
 
 def row_metadata(schema: StructType, *, without: Collection[str] = ()) -> dict[str, str]:
-    """Return the metadata of a file by which Spark reads back its own types, comments and lengths.
+    """Return the file metadata from which Spark restores its own types, comments and lengths.
 
     Spark's Parquet reader takes the schema of a file from there. Other readers take no notice of it.
 
@@ -74,7 +74,7 @@ def row_metadata(schema: StructType, *, without: Collection[str] = ()) -> dict[s
 
 
 def check_names(fields: Iterable[pa.Field[Any]], path: str = "") -> None:
-    """Refuse names that differ in their case alone, which Spark does not read unless it is case-sensitive.
+    """Refuse names that differ only in case, which Spark cannot read unless it is case-sensitive.
 
     Args:
         fields: A schema, or the fields of a type.
@@ -89,8 +89,8 @@ def check_names(fields: Iterable[pa.Field[Any]], path: str = "") -> None:
         if other != field.name:
             column = f"{path}{field.name}"
             raise SchemaError(
-                f"the columns {path}{other} and {column} differ in their case alone, and Spark cannot read "
-                "both: rename one, or set spark.sql.caseSensitive to true, for readers, too",
+                f"the columns {path}{other} and {column} differ only in case, and Spark cannot read "
+                f"both: rename one, or set spark.sql.caseSensitive to true, for readers, too",
                 column,
             )
         inner = (field.type.field(number) for number in range(field.type.num_fields))
@@ -119,7 +119,7 @@ def _converted(data_type: DataType, path: str) -> pa.DataType:
     name = type(data_type).__name__
     if name not in _SIMPLE:
         raise SchemaError(
-            f"the column {path} is {data_type.simpleString()}, which no Parquet file of this writer holds: "
+            f"the column {path} is {data_type.simpleString()}, which this writer cannot store in Parquet: "
             f"{_REMEDIES.get(name, 'cast it first, or leave it out')}",
             path,
         )
@@ -132,7 +132,9 @@ def _struct(data_type: StructType, path: str) -> pa.DataType:
     import pyarrow as pa
 
     if not data_type.fields:
-        message = f"the column {path} is a struct without fields, which Parquet does not have: leave it out"
+        message = (
+            f"the column {path} is a struct without fields, which Parquet does not support: leave it out"
+        )
         raise SchemaError(message, path)
     return pa.struct(
         [

@@ -1,4 +1,4 @@
-"""A local Spark session with every setting pinned, in a process group of its own."""
+"""A local Spark session with fixed settings, in a separate process group."""
 
 from __future__ import annotations
 
@@ -71,24 +71,23 @@ def local_session(  # noqa: PLR0913 - each is one thing to say about a session
     retries: int = 0,
     say: Callable[[str], None] | None = None,
 ) -> SparkSession:
-    """Start Spark on this machine: loopback only, UTC, no web UI, this Python for its workers.
+    """Start Spark on this machine: loopback only, UTC, no web UI, and this Python for its workers.
 
-    The JVM takes some ten seconds to start. It has a process group of its own, so Ctrl-C does not reach it,
-    and it ends by itself when this process does; `stop_session` ends it earlier.
+    The JVM takes about ten seconds to start. It runs in a separate process group, so Ctrl-C does not reach
+    it, and it ends when this process ends; `stop_session` ends it earlier.
 
     Args:
         app_name: The name of the application.
-        cores: Threads of the local master, and so Python workers.
-        memory: The JVM's heap, as Spark spells sizes.
-        delta: True if it can read and write Delta tables. The first such session on a machine downloads 9 MB
-            of jars.
-        retries: Times that a failed task is tried again; a local master tries once by default.
-        say: Told in one line what is being waited for; by default the log is.
+        cores: Number of threads of the local master, and so of Python workers.
+        memory: Size of the JVM's heap, in Spark's notation.
+        delta: True adds support for Delta tables. The first such session on a machine downloads 9 MB of jars.
+        retries: How often a failed task is retried; a local master does not retry by default.
+        say: Called with a line that says what the call is waiting for; by default, the line is logged.
 
     Raises:
         MissingExtraError: PySpark or pandas is not installed.
-        JavaError: There is no Java, it is too old, or the JVM does not start.
-        SpillwayError: With ``delta=True``, no release of Delta is for this Spark.
+        JavaError: Java is missing or too old, or the JVM does not start.
+        SpillwayError: With ``delta=True``, there is no release of Delta for this Spark.
     """
     on = f"{cores} core{'' if cores == 1 else 's'}"
     return start_session(
@@ -117,10 +116,10 @@ def start_session(  # noqa: PLR0913 - as `local_session`
     Args:
         settings: Settings of Spark by name, ``spark.app.name``, ``spark.master`` and ``spark.driver.memory``
             among them. A ``spark.local.dir`` is the caller's to remove.
-        on: Words for what it starts on.
+        on: A description of where it starts.
         delta: As `local_session`.
         loopback: True if the driver is reached on this machine's loopback only.
-        own_group: True if the JVM has a process group of its own, which Ctrl-C does not reach.
+        own_group: True if the JVM runs in a separate process group, which Ctrl-C does not reach.
         say: As `local_session`.
 
     Raises:
@@ -136,7 +135,7 @@ def start_session(  # noqa: PLR0913 - as `local_session`
         raise MissingExtraError(error.name or "pyspark", "spark", "run Spark") from error
     java = find_java().program
     of_delta = {"spark.jars.packages": "io.delta:{}:{}".format(*delta_release()), **_DELTA} if delta else {}
-    say(f"starting Spark on {on}; this takes some ten seconds")
+    say(f"starting Spark on {on}; this takes about ten seconds")
     started = time.monotonic()
     given = settings.get("spark.local.dir")
     scratch = None if given else tempfile.mkdtemp(prefix="spillway-spark-")
@@ -159,7 +158,7 @@ def start_session(  # noqa: PLR0913 - as `local_session`
 
 
 def stop_session(session: SparkSession | SparkContext) -> None:
-    """Stop Spark and its JVM, by force if it does not go by itself; it may be gone already."""
+    """Stop Spark and its JVM, by force if necessary; it may have ended already."""
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
 
@@ -200,7 +199,7 @@ def delta_release() -> tuple[str, str]:
 
 
 def quiet_log() -> str:
-    """The option of a JVM by which Spark logs nothing: it tells of failures through exceptions."""
+    """The JVM option that switches Spark's log off: Spark reports failures through exceptions."""
     return f'-Dlog4j2.configurationFile="{Path(__file__).with_name("log4j2.properties").as_uri()}"'
 
 
@@ -262,7 +261,7 @@ def _start_context(
         except PySparkRuntimeError as error:
             output.seek(0)
             said = output.read().decode(errors="replace").strip()[-2000:]
-            raise JavaError(f"Spark's JVM ended as it started; it said: {said or 'nothing'}") from error
+            raise JavaError(f"Spark's JVM ended as it started; its output: {said or 'none'}") from error
         gateway.spillway_scratch = scratch
         try:
             for number in put_off:

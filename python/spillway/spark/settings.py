@@ -1,7 +1,7 @@
-"""Settings of Spark that decide where a path is and what an overwrite replaces, wherever they can be read.
+"""Spark settings that decide how a path is resolved and what an overwrite replaces, from all sources.
 
 The driver's program reads them from its session. The data source plans in a process that has no session and
-no task: there the files of Hadoop's configuration are all that can be read. Its tasks are told every setting
+no task: there the files of Hadoop's configuration are all that can be read. Its tasks receive every setting
 of the session that begins with ``spark.``, as local properties.
 """
 
@@ -41,10 +41,10 @@ class Settings:
 
     Args:
         default_fs: The file system of paths without a scheme.
-        source: The place that `default_fs` is from.
+        source: Where `default_fs` comes from.
         folder: The folder of relative paths.
         partition_overwrite: ``"static"`` or ``"dynamic"``: what ``mode("overwrite")`` replaces.
-        is_case_sensitive: True if names that differ in their case alone are two.
+        is_case_sensitive: True if names that differ only in case are distinct.
     """
 
     default_fs: str | None = None
@@ -106,7 +106,7 @@ def of_session(session: SparkSession) -> Settings:
 
 
 def of_task() -> Settings:
-    """Return what Spark tells the task that this process runs, or what files of this machine say."""
+    """Return the settings that Spark passes to the task in this process, or those in local files."""
     from pyspark import TaskContext
 
     context = TaskContext.get()

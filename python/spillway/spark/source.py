@@ -35,17 +35,17 @@ _log = logging.getLogger("spillway.spark")
 class DefaultSource(DataSource):
     """The data source that Spark finds by the name ``spillway``.
 
-    ``df.write.format("spillway").mode("append").save(path)`` writes a folder of Parquet files, or with
-    ``.option("table", "delta")`` or where there is one, a Delta table. Options are those of `WriterOptions`,
-    by the same names but ``encryption``: numbers and booleans as text, lists and mappings as JSON. Beside
-    them are ``partition_by`` (names with commas between them, or a JSON list), ``max_file_bytes``,
-    ``max_file_rows``, ``table`` (``parquet`` or ``delta``), ``app_id``, ``app_version``, ``run_id``,
-    ``schema_mode``, and the settings of an object store by their names, such as ``AWS_REGION``. Credentials
-    are refused, as Spark shows options: the environment has them.
+    ``df.write.format("spillway").mode("append").save(path)`` writes a folder of Parquet files, or a Delta
+    table with ``.option("table", "delta")`` or if one exists. Options are those of `WriterOptions`, by the
+    same names but ``encryption``: numbers and booleans as text, lists and mappings as JSON. Beside them are
+    ``partition_by`` (names with commas between them, or a JSON list), ``max_file_bytes``, ``max_file_rows``,
+    ``table`` (``parquet`` or ``delta``), ``app_id``, ``app_version``, ``run_id``, ``schema_mode``, and the
+    settings of an object store by their names, such as ``AWS_REGION``. Credentials are refused, as Spark
+    shows options: the environment has them.
 
     The modes are ``append`` and ``overwrite``. Spark refuses ``errorifexists``, which is its default, and
-    ``ignore`` before it asks a source written in Python. ``overwrite`` replaces all rows; or those for
-    which the option ``where`` is true; or the partitions that have new rows, where
+    ``ignore`` before it asks a source written in Python. ``overwrite`` replaces all rows; or those for which
+    the option ``where`` is true; or only partitions with new rows, if
     ``spark.sql.sources.partitionOverwriteMode`` or the option ``partitionOverwriteMode`` is ``dynamic``.
     """
 
@@ -55,7 +55,7 @@ class DefaultSource(DataSource):
         return "spillway"
 
     def schema(self) -> NoReturn:
-        """Refuse to be read: Spark's own readers read what is written."""
+        """Refuse to be read: Spark's own readers can read the files."""
         raise OptionError(
             'the format "spillway" only writes: read the folder with format("parquet"), and a Delta table '
             'with format("delta")'
@@ -85,7 +85,8 @@ class DefaultSource(DataSource):
         if not hasattr(datasource, "DataSourceStreamArrowWriter"):
             raise SpillwayError(
                 f"PySpark {pyspark.__version__} has no streaming sinks that take Arrow batches, and 4.1 is "
-                'the oldest that has them: update Spark, or write each micro-batch by format("spillway") in '
+                "the oldest that has them: update Spark, or write each micro-batch with "
+                'format("spillway") in '
                 "foreachBatch"
             )
         from spillway.spark.stream import SpillwayStreamWriter
@@ -142,7 +143,7 @@ class SpillwayWriter(DataSourceArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish the files of the tasks that count."""
         if self._is_repeated:
-            _log.info("%s has the rows of this run already", self._job.target.path)
+            _log.info("%s already has the rows of this run", self._job.target.path)
             return
         self._job.commit([message.result for message in messages_of(TaskMessage, messages)])
 

@@ -36,7 +36,7 @@ class BatchMessage(WriterCommitMessage):
 
     Args:
         result: Its files and its measures.
-        query: The id of the query, which the driver's side of a Python sink is not told.
+        query: The id of the query, which Spark does not pass to the driver's side of a Python sink.
     """
 
     result: TaskResult
@@ -44,7 +44,7 @@ class BatchMessage(WriterCommitMessage):
 
 
 class SpillwayStreamWriter(DataSourceStreamArrowWriter):
-    """The writer of a query. Spark makes one for the tasks of each micro-batch, and another for its commit.
+    """The writer of a query. Spark creates one for the tasks of each micro-batch, and another for its commit.
 
     A query keeps its id in its checkpoint, so one that is started again from there replays its last batch by
     the same id and number. With a new checkpoint it is another query, whose rows are added.
@@ -78,15 +78,15 @@ class SpillwayStreamWriter(DataSourceStreamArrowWriter):
         return BatchMessage(job.write(batches, partition_number(), attempt_number()), query)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Publish the files of the batch, unless they are there by an earlier commit."""
+        """Publish the files of the batch, unless an earlier commit did."""
         found = messages_of(BatchMessage, messages)
         if found:
             batch_of(self._target, found[0].query, batchId).commit([message.result for message in found])
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Leave the batch to its replay, which removes what is left of it.
+        """Leave the batch to its replay, which removes its leftover files.
 
-        The commit may have got anywhere, so nothing can be removed here.
+        The commit may have reached any stage, so nothing can be removed here.
         """
 
 

@@ -1,8 +1,8 @@
-"""Jobs of micro-batches: a batch that Spark replays after a failure is written once all the same.
+"""Jobs of micro-batches: a batch that Spark replays after a failure is still written only once.
 
-A batch is known by the id of its query and its number. Both jobs take these for the job's own id, so that the
-replay of a batch finds, and removes, what the batch left before. Of a batch that is committed, an attempt
-leaves nothing: it takes its rows, as Spark expects of it, and writes none.
+A batch is known by the id of its query and its number. Both jobs use these as the job's id, so the replay of
+a batch finds and removes the leftover files of the batch. For a batch that is already committed, an attempt
+consumes its rows, as Spark expects, but writes none.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ class FolderBatch(FolderJob):
 
     ``_spillway_sink/QUERY/BATCH.json`` is written once. Whoever commits the batch again, after a kill, moves
     or copies the files that the manifest names, or completes the uploads that it names, and discards those of
-    the replay. Of two drivers that commit it at once, one makes the manifest and the other reads it: by a
-    hard link, or in a store by a conditional PUT.
+    the replay. If two drivers commit it at the same time, one creates the manifest, with a hard link or in a
+    store with a conditional PUT, and the other reads it.
     """
 
     def __init__(self, target: Target, query: str, batch: int) -> None:
@@ -138,7 +138,7 @@ class FolderBatch(FolderJob):
     def commit(self, results: Sequence[TaskResult]) -> SparkWriteResult:
         storage = self._storage()
         if storage.has(self._done):
-            _log.info("%s has batch %d of %s already", self.target.path, self._batch, self._query)
+            _log.info("%s already has batch %d of %s", self.target.path, self._batch, self._query)
             self._end(storage)
             return SparkWriteResult(0, 0, 0, None, 0.0)
         staged, outgoing = self._decided(storage, results)
@@ -287,9 +287,9 @@ class FolderBatch(FolderJob):
 class FolderRun(FolderBatch):
     """A write of a named run to a folder: once it is decided which files it has, it is not written again.
 
-    A run that was killed after its manifest was made is completed by the next one of its name, which makes no
-    row. Before, the next one writes all rows, and what is left of the first goes with its folder. Of a stream
-    each micro-batch is such a write.
+    If a run was killed after it wrote its manifest, the next run with the same name completes it, without
+    writing rows. If it was killed earlier, the next run writes all rows, and the leftover files of the first
+    are removed with its folder. In a stream, each micro-batch is such a write.
 
     Args:
         target: The destination.
@@ -347,7 +347,7 @@ class FolderRun(FolderBatch):
 def check_store(storage: FolderStorage) -> None:
     """Let an object store refuse what manifests need, before anything of a destination changes.
 
-    The file that the first check of all leaves tells later ones.
+    The first check leaves a file that later checks find.
 
     Raises:
         OSError: It has no conditional PUT, or refuses the credentials of the native module.

@@ -23,10 +23,10 @@ _MOST_BYTES = 65_536
 
 
 def condition(partitions: Iterable[Mapping[str, str | None]], schema: pa.Schema) -> str | Sequence[Condition]:
-    """Return the condition that is true for the rows of these partitions alone.
+    """Return the condition that is true only for the rows of these partitions.
 
     Args:
-        partitions: The values of each, one or more, as the log of a Delta table has them (PROTOCOL.md,
+        partitions: The values of each, one or more, in the form of a Delta table's log (PROTOCOL.md,
             "Partition Value Serialization").
         schema: The schema of the table.
 
@@ -76,7 +76,8 @@ def _equals(column: str, value: str | None, schema: pa.Schema) -> str:
         return f"{name} = {value}"
     if types.is_floating(kind) or types.is_binary(kind) or types.is_large_binary(kind):
         raise OptionError(
-            f"the partition {column}={value} cannot be replaced alone, as no condition names its value: "
+            f"the partition {column}={value} cannot be replaced separately, because no condition "
+            f"can express its value: "
             "give where= for the rows to replace, or partition_overwrite='static' to replace all",
             "partition_overwrite",
         )

@@ -1,4 +1,4 @@
-"""The Python of Spark's workers: what it lacks, said before the first task or in place of its traceback."""
+"""The Python of Spark's workers: reports what it lacks before the first task, or instead of its traceback."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ _CHECKED: WeakSet[SparkContext] = WeakSet()
 def check_workers(session: SparkSession) -> None:
     """Ask the Python that a local master starts for its workers whether it can write, once for each session.
 
-    The workers of other masters are elsewhere, as is the server of a session of Spark Connect: nothing is
-    asked there, and `missing_on_workers` explains what their first task ends in.
+    The workers of other masters are on other machines, as is the server of a Spark Connect session: they are
+    not checked, and `missing_on_workers` explains how their first task fails.
 
     Raises:
         SpillwayError: The interpreter does not run, is another minor version of Python than this one, or

@@ -1,4 +1,4 @@
-"""`write`: the rows of a DataFrame; `write_generated`: rows that executors make. Both are committed once."""
+"""`write` for the rows of a DataFrame, and `write_generated` for rows that executors generate."""
 
 from __future__ import annotations
 
@@ -57,50 +57,50 @@ def write(  # noqa: PLR0913 - what a write is
     storage_options: Mapping[str, str] | None = None,
     **options: Unpack[WriterKeywords],
 ) -> SparkWriteResult:
-    """Write the rows of a DataFrame by the native writer on executors, and commit them once.
+    """Write the rows of a DataFrame with the native writer on executors, and commit them once.
 
-    Each task hands the rows of its partition to the writer as Arrow batches (``DataFrame.mapInArrow``), and
-    the driver commits the files of all tasks at once. A task that is repeated or killed leaves no row and no
-    file. It runs on Spark 3.5 and newer, and from a client of Spark Connect, whose server commits; the
-    executors need this package and pyarrow, in a Python of the driver's minor version.
+    Each task passes the rows of its partition to the writer as Arrow batches (``DataFrame.mapInArrow``), and
+    the driver commits the files of all tasks at once. A repeated or killed task leaves no rows and no files.
+    This works on Spark 3.5 and later, and from a Spark Connect client, whose server commits; executors need
+    this package and pyarrow, for the driver's minor version of Python.
 
-    Rows are sorted within each task by the columns that they are partitioned by, as Spark's own writer does,
-    and by ``sorting_columns``, which the files then declare.
+    Each task sorts its rows by the partition columns, as Spark's own writer does, and by ``sorting_columns``,
+    which the files then declare.
 
     Args:
         df: The rows.
-        path: A folder that driver and executors see, or ``s3://bucket/folder``; for a Delta table, any
-            location of `spillway.delta.create`. It means what it means to Spark's own writers: nothing in it
-            is decoded. Under Spark Connect it must be absolute.
-        table: ``"parquet"`` for a folder of files, ``"delta"`` for a Delta table. By default what `path` is
-            already: a Delta table, or else a folder.
+        path: A folder that driver and executors can access, or ``s3://bucket/folder``; for a Delta table, any
+            location that `spillway.delta.create` accepts. The path means the same as for Spark's own writers:
+            nothing in it is decoded. With Spark Connect, it must be absolute.
+        table: ``"parquet"`` for a folder of files, ``"delta"`` for a Delta table. By default, whatever exists
+            at `path`: a Delta table, or else a folder.
         mode: ``"append"`` adds rows; ``"overwrite"`` replaces rows; ``"error"`` and ``"ignore"`` write only
             to a destination that does not exist or is empty.
-        partition_by: A column, or several from the outermost in, whose values divide rows into partitions; an
-            existing Delta table keeps its own.
+        partition_by: One or several columns, outermost first, whose values divide rows into partitions; an
+            existing Delta table keeps its own partition columns.
         where: The rows that an overwrite replaces: conditions on partition columns, which the new rows must
-            meet, such as ``"day = DATE '2026-11-20'"`` or ``[("day", "=", "2026-11-20")]``.
-        partition_overwrite: ``"static"`` lets an overwrite replace all rows, ``"dynamic"`` those of the
-            partitions that have new rows; without it, ``spark.sql.sources.partitionOverwriteMode`` applies.
-        run_id: A name for the run. A write to the same destination that is repeated under the same name,
-            after any failure, adds its rows once.
+            also satisfy, such as ``"day = DATE '2026-11-20'"`` or ``[("day", "=", "2026-11-20")]``.
+        partition_overwrite: ``"static"`` makes an overwrite replace all rows, ``"dynamic"`` only those of
+            partitions with new rows; by default, ``spark.sql.sources.partitionOverwriteMode`` applies.
+        run_id: A name for the run. If a write to the same destination is repeated under the same name, after
+            any failure, its rows are added only once.
         schema_mode: ``"merge"`` adds columns that a Delta table lacks.
-        max_file_bytes: Bytes that a file has at most.
+        max_file_bytes: Maximum size of a file.
         max_file_rows: Rows of a file.
-        storage_options: Settings and credentials of the object store, as for `spillway.delta.create`.
+        storage_options: Settings and credentials of the object store, as in `spillway.delta.create`.
         **options: The fields of `WriterOptions`, for the files.
 
     Returns:
-        Counts of what was written. They are zero where the destination has the rows of `run_id` already, and
-        where ``mode="ignore"`` left it as it was.
+        The counts of rows, bytes and files written. They are zero if the destination already has the rows of
+        `run_id`, or if ``mode="ignore"`` wrote nothing.
 
     Raises:
         OptionError: An option has a value that is not accepted; or Spark would resolve the path differently;
-            or the folder has a list of its files, or files that an overwrite would leave visible.
+            or the folder contains a list of its files, or files that an overwrite would leave visible.
         SchemaError: The rows do not fit the table, or cannot be written.
-        FileExistsError: There is something at `path`, and ``mode="error"``.
-        CommitConflict: The Delta table was changed by another transaction that is in the way.
-        SpillwayError: The Python of executors has no Spillway, no pyarrow or another minor version.
+        FileExistsError: `path` exists and is not empty, and ``mode="error"``.
+        CommitConflict: Another transaction on the Delta table conflicts with the write.
+        SpillwayError: The Python of executors lacks Spillway or pyarrow, or has a different minor version.
         pyspark.errors.PySparkException: A task failed more often than Spark repeats it; nothing is written.
 
     Example:
@@ -152,16 +152,16 @@ def write_generated(  # noqa: PLR0913 - what a write is
     storage_options: Mapping[str, str] | None = None,
     **options: Unpack[WriterKeywords],
 ) -> SparkWriteResult:
-    """Write rows that executors make, without a row crossing into the JVM.
+    """Write rows that executors generate, without moving any row into the JVM.
 
-    One task for each partition calls `make` on an executor, and gives its batches to the native writer
-    there. The rest is as `write`. In a Delta table on ``gs://`` or ``az://``, the files of a task that was
-    killed wait for a vacuum, and no version names them.
+    One task for each partition calls `make` on an executor, and passes its batches to the native writer
+    there. Otherwise this is like `write`. In a Delta table on ``gs://`` or ``az://``, files of a killed task
+    stay until a vacuum, and no version references them.
 
     Args:
-        session: The Spark session; not one of Spark Connect.
-        make: Returns the batches of the partition with this number. It is pickled. A task that is repeated
-            calls it again, so it returns the same rows each time.
+        session: The Spark session, which cannot be a Spark Connect session.
+        make: A function that returns the batches of the partition with the given number. It is pickled. A
+            repeated task calls it again, so it must return the same rows each time.
         partitions: The number of partitions.
         path: As `write`.
         schema: The schema of the batches.
@@ -180,7 +180,7 @@ def write_generated(  # noqa: PLR0913 - what a write is
         As `write`.
 
     Raises:
-        OptionError: As `write`; or the session is one of Spark Connect.
+        OptionError: As `write`; or the session is a Spark Connect session.
         SpillwayError: As `write`.
         FileExistsError: As `write`.
         pyspark.errors.PySparkException: As `write`.
@@ -198,8 +198,8 @@ def write_generated(  # noqa: PLR0913 - what a write is
         raise OptionError(f"partitions={partitions} is not accepted: choose 1 or more", "partitions")
     if is_connect(session):
         message = (
-            "a session of Spark Connect has no context to run tasks without a DataFrame: write a DataFrame "
-            "by spillway.spark.write, such as session.range(partitions).mapInArrow(...)"
+            "a Spark Connect session has no context to run tasks without a DataFrame: write a DataFrame "
+            "with spillway.spark.write, such as session.range(partitions).mapInArrow(...)"
         )
         raise OptionError(message, "session")
     plan = plan_of(
@@ -235,7 +235,7 @@ def plan_of(
     rows: StructType | None = None,
     **target: Any,
 ) -> Callable[[], Job]:
-    """Check what can be checked without the destination, and return what makes the job where it is visible.
+    """Check everything that needs no access to the destination; return a function that creates the job.
 
     Args:
         session: The session of the write.
@@ -254,9 +254,7 @@ def plan_of(
     if not is_connect(session):
         return partial(_planned, path, schema, of_session(session), rows, options=options, **target)
     if scheme_of(path) is None and not path.startswith("/"):
-        message = (
-            f"the relative path {path!r} means nothing to the server of Spark Connect: write it absolute"
-        )
+        message = f"the Spark Connect server cannot resolve the relative path {path!r}: pass an absolute path"
         raise OptionError(message, "path")
     return partial(_planned, path, schema, None, rows, options=options, **target)
 
@@ -272,10 +270,10 @@ def _planned(
 
 
 def sorted_for(job: Job, df: DataFrame) -> DataFrame:
-    """Return the rows with columns by their places, sorted in each partition as the files of a job have them.
+    """Return the rows with columns named by position, sorted within each partition as in the files of a job.
 
-    The job notes it: tasks put rows of many partitions in order themselves where Spark does not. The columns
-    are ``c0``, ``c1`` and so on, as `DataFrame.mapInArrow` finds none whose name has a dot.
+    The job records this: if Spark does not sort, tasks with many partitions sort the rows themselves. The
+    columns are ``c0``, ``c1`` and so on, as `DataFrame.mapInArrow` finds none whose name has a dot.
     """
     from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 

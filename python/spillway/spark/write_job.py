@@ -1,4 +1,4 @@
-"""Jobs: tasks write files where nobody sees them, and the driver publishes all of them at once."""
+"""Jobs: tasks write files that readers do not see, and the driver publishes all of them at once."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ _Message = TypeVar("_Message")
 
 @dataclass(frozen=True)
 class SparkWriteResult:
-    """A finished write from Spark.
+    """The result of a finished write from Spark.
 
     Args:
         rows: Rows in all files.
-        bytes: Bytes of all files.
+        bytes: Total size of all files.
         files: The number of files.
         version: The version of the Delta table; None for a folder of files.
         writer_seconds: Seconds inside the native writer, summed over tasks.
@@ -75,25 +75,25 @@ class SparkWriteResult:
 
 @dataclass(frozen=True)
 class Target:
-    """The destination of a job, and all that is to be known to write there.
+    """The destination of a job, and everything needed to write there.
 
     Args:
         path: An absolute path, or a URL.
         schema: The Arrow schema of the rows.
         table: The kind of the destination.
-        overwrite: True if the new rows take the place of the present ones.
+        overwrite: True if the new rows replace existing ones.
         partition_by: Columns that rows are stored apart by.
-        limits: ``max_file_bytes`` and ``max_file_rows``, where they are given.
+        limits: ``max_file_bytes`` and ``max_file_rows``, if given.
         storage_options: Settings and credentials of an object store.
         options: The fields of `WriterOptions` that are given.
         app_id: The application's id, for a Delta table.
         app_version: The application's version of these rows.
         run_id: The id of the run whose rows these are: its rows are in the destination once.
-        batch: The number of the run's micro-batch, where the run is a stream.
+        batch: The number of the run's micro-batch, for a stream.
         schema_mode: ``"merge"`` adds columns to a Delta table.
-        given: The path as the caller gave it.
+        given: The path as the caller passed it.
         where: Conditions on partition columns: the rows that an overwrite replaces.
-        partition_overwrite: ``"dynamic"`` or ``"static"``, where an option or the session says so.
+        partition_overwrite: ``"dynamic"`` or ``"static"``, if an option or the session sets it.
     """
 
     path: str
@@ -135,14 +135,14 @@ class Target:
         settings: Settings | None = None,
         options: Mapping[str, Any],
     ) -> Self:
-        """Check what a caller said, and find out the kind of the destination where that is not said.
+        """Check the caller's arguments, and determine the kind of the destination if it is not given.
 
-        `settings` is what Spark's configuration says, as far as it can be read. A ``partition_overwrite`` of
-        the caller goes before that of the settings, as an option of Spark's own writers does.
+        `settings` is what Spark's configuration says, as far as it can be read. The caller's
+        ``partition_overwrite`` takes precedence over the settings, like an option of Spark's own writers.
 
         Raises:
-            OptionError: A value is not accepted, or goes with Delta tables alone; or Spark takes the path for
-                another place.
+            OptionError: A value is not accepted, or applies only to Delta tables; or Spark would resolve the
+                path differently.
         """
         location = absolute(path)
         known = settings or Settings()
@@ -154,7 +154,7 @@ class Target:
             )
             raise OptionError(message, "partition_overwrite", _OVERWRITE_MODES)
         if where is not None and not overwrite:
-            message = 'where says which rows are overwritten: it goes with mode="overwrite"'
+            message = 'where selects the rows to overwrite, so it needs mode="overwrite"'
             raise OptionError(message, "where")
         storage = dict(storage_options) if storage_options else None
         kind = _kind(location, table, storage)
@@ -168,12 +168,12 @@ class Target:
                 ("schema_mode", schema_mode),
             ):
                 if value is not None:
-                    message = f'{name} goes with a Delta table: say table="delta", or leave it out'
+                    message = f'{name} needs a Delta table: pass table="delta", or leave it out'
                     raise OptionError(message, name)
         if (app_id is None) != (app_version is None):
             raise OptionError("app_id and app_version go together: give both or neither")
         if run_id is not None and not run_id:
-            raise OptionError("run_id is empty: give the run's name, or leave it out", "run_id")
+            raise OptionError("run_id is empty: give the run a name, or leave it out", "run_id")
         return cls(
             path=location,
             schema=schema,
@@ -227,9 +227,9 @@ class TaskResult:
         files: Their names; for a Delta table, in the folder of the job.
         seconds: Seconds inside the native writer.
         part: The part of a Delta append.
-        partition_overwrite: What Spark told the task of the session's overwrite mode.
+        partition_overwrite: The session's overwrite mode, as Spark passed it to the task.
         uploads: The uploads of the files, in an object store: the commit completes them.
-        sums: The sums of the hashes of the rows, where an audit asks for them.
+        sums: The sums of the hashes of the rows, if an audit needs them.
     """
 
     rows: int = 0
@@ -277,8 +277,8 @@ class Job:
     Attributes:
         id: The job's own id, which the names of its files hold.
         target: The destination.
-        is_new_only: True if the job may create its destination, and add to no other.
-        partition_columns: The columns that rows are stored apart by, when `begin` was called.
+        is_new_only: True if the job must create its destination, and may not write to an existing one.
+        partition_columns: The partition columns at the time of `begin`.
         readable: True if the files of tasks have to be readable before the commit.
         is_sorted: True if the rows of a task come sorted by the partition columns.
     """
@@ -322,7 +322,7 @@ class Job:
         return False
 
     def present(self) -> SparkWriteResult:
-        """Return the result of a write that leaves the destination as it is."""
+        """Return the result of a write that does not change the destination."""
         return SparkWriteResult(0, 0, 0, None, 0.0)
 
     def write(self, batches: Iterable[pa.RecordBatch], task: int, attempt: int) -> TaskResult:
@@ -330,7 +330,7 @@ class Job:
 
         Args:
             batches: The rows.
-            task: The number of the task, which is that of its partition.
+            task: The number of the task, which equals that of its partition.
             attempt: The number of the attempt, which no other attempt of the job has.
         """
         raise NotImplementedError
@@ -346,7 +346,7 @@ class Job:
         return in_groups(batches, partition_by, spillway.DatasetOptions.max_open_files)
 
     def staged(self, result: TaskResult) -> list[StagedFile]:
-        """Return the files of an attempt where they are before the commit, for a job that is `readable`."""
+        """Return the paths of an attempt's files before the commit, for a job that is `readable`."""
         raise NotImplementedError
 
     def commit(self, results: Sequence[TaskResult]) -> SparkWriteResult:
@@ -354,7 +354,7 @@ class Job:
         raise NotImplementedError
 
     def claim(self) -> None:
-        """Note that the commit begins, where it may be begun a second time by another process.
+        """Record that the commit begins, if another process may begin it a second time.
 
         Raises:
             SpillwayError: It was begun before.
@@ -366,10 +366,10 @@ class Job:
         raise NotImplementedError
 
     def replaces_touched(self, results: Iterable[TaskResult]) -> bool:
-        """Return True for an overwrite of those partitions alone that have new rows.
+        """Return True for an overwrite of only the partitions with new rows.
 
-        What the caller said goes before what the session says, and conditions before both, as for Spark's own
-        tables. Without partition columns there is one partition: all rows.
+        The caller's arguments take precedence over the session's settings, and conditions over both, as for
+        Spark's own tables. Without partition columns there is one partition: all rows.
         """
         target = self.target
         if not (target.overwrite and target.where is None and self.partition_columns):
@@ -378,7 +378,7 @@ class Job:
         return next((mode for mode in told if mode is not None), "static") == "dynamic"
 
     def check_task(self, settings: Settings) -> None:
-        """Refuse on an executor what the process that planned the write could not know of the session.
+        """Refuse on an executor what the process that planned the write could not know about the session.
 
         Raises:
             OptionError: Spark takes the path for another place.
@@ -425,7 +425,7 @@ class Job:
 
 
 def claimed(storage: FolderStorage, name: str, path: str) -> None:
-    """Make a mark that nobody made before.
+    """Create a marker file that did not exist before.
 
     Raises:
         SpillwayError: It is there.
@@ -433,9 +433,9 @@ def claimed(storage: FolderStorage, name: str, path: str) -> None:
     # Where an answer of the store is lost, the content tells whose mark it is.
     if not storage.create_once(name, secrets.token_hex(8).encode()):
         raise SpillwayError(
-            f"the commit to {path} was begun by an attempt of its task that Spark has lost: it may have "
-            "taken place. Look for the rows before the write is run again; a write with run_id can always "
-            "be run again"
+            f"the commit to {path} was started by a task attempt that Spark has lost, so it may have "
+            "succeeded. Look for the rows before you run the write again; a write with run_id can always be "
+            "run again"
         )
 
 
@@ -457,7 +457,7 @@ def messages_of(kind: type[_Message], messages: Sequence[object]) -> list[_Messa
 
 
 def peeked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch] | None:
-    """Return the batches that have rows; None where no batch has."""
+    """Return the batches that have rows; None if no batch has any."""
     filled = (batch for batch in batches if batch.num_rows)
     first = next(filled, None)
     return None if first is None else itertools.chain((first,), filled)

@@ -1,5 +1,5 @@
 """The best settings of a library's own Parquet writer for a user's rows, found by measuring.
 
-`writers` says what each library lets its user choose, and writes the code; `search` measures each column
-alone, puts whole files together and measures them, each in a fresh process (`worker`).
+`writers` lists the settings of each library, and writes the code; `search` measures each column separately,
+combines settings for whole files and measures these, each in a fresh process (`worker`).
 """

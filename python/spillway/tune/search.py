@@ -1,10 +1,10 @@
-"""The search: settings put together from columns, and whole files measured beside the library's defaults.
+"""The search: it combines settings of columns, and compares whole files with the library's defaults.
 
-Every measurement is a process of its own. Those that are compared take turns, so that drift hits all alike;
+Every measurement runs in its own process. Those that are compared take turns, so that drift hits all alike;
 after each three rounds the worse half is left out.
 
-Processor time and bytes of columns add up to those of a file, but for its footer. So the settings of a file
-that take the least time for what they save are those of its columns, each by itself.
+The processor time and bytes of the columns add up to those of a file, except for its footer. So the best
+settings of a file are the best settings of each of its columns.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Candidate:
             held.clear()
 
     def time_over(self, other: Candidate) -> Change | None:
-        """Its processor time over that of another, by round."""
+        """Its processor time relative to another candidate, by round."""
         return change_of_pairs(other.cpu_seconds, self.cpu_seconds)
 
     def median_of(self, name: Literal["cpu_seconds", "wall_seconds", "peak_bytes"]) -> float:
@@ -111,7 +111,7 @@ class Found:
     Attributes:
         rows: Rows that were written.
         default: The library's defaults.
-        best: The best by the goal; the defaults where nothing is better.
+        best: The best candidate by the goal; the defaults if nothing is better.
         others: Other settings that were measured to the end.
         tried: The number of settings that were measured, as whole files.
     """
@@ -137,8 +137,8 @@ def tune(
         library: A key of `WRITERS`.
         prepared: The rows.
         goal: "smaller" or "faster" at no loss in the other; the best product of "both" at no loss in either.
-        minutes: The time that it may take, about.
-        progress: Called with what is done, how much of it, and of how much.
+        minutes: The approximate time that it may take.
+        progress: Called with the current step, the amount done, and the total amount.
 
     Raises:
         SpillwayError: The library cannot write these rows.
@@ -300,7 +300,7 @@ class _Bench:
                 timeout=_TIMEOUT_SECONDS,
             )
         if not ended.messages:
-            last = next(iter(ended.stderr.strip().splitlines()[-1:]), "it said nothing")
+            last = next(iter(ended.stderr.strip().splitlines()[-1:]), "it printed nothing")
             raise SpillwayError(f"{self._library} cannot write these rows with {candidate.words}: {last}")
         result: dict[str, Any] = ended.messages[0]["result"]
         self.tried += not candidate.size

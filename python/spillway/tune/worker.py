@@ -1,4 +1,4 @@
-"""One write by a piece of code, in a process of its own. Run by path.
+"""One write by a piece of code, in its own process. Run by path.
 
 The code runs once on a few rows, which imports its libraries, and then on all of them. Time, peak memory and
 bytes of the second go to the parent.

@@ -1,6 +1,7 @@
 """The libraries whose settings are searched: what each lets its user choose, and the code that writes so.
 
-The code is what is measured: a process runs it as a user would paste it, with `table` and `path` set.
+The measured code is the printed code: a process runs it as a user would paste it, with `table` and `path`
+set.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ LIBRARYS_OWN = "AUTO"
 
 @dataclass(frozen=True, order=True)
 class Codec:
-    """A codec by Parquet's name in lower case, and its level where it has one."""
+    """A codec, by Parquet's name in lower case, and its level if it has one."""
 
     name: str
     level: int | None = None
@@ -47,7 +48,7 @@ class Choice:
     """The settings of a file.
 
     Attributes:
-        codec: Of all columns, where `columns` is empty.
+        codec: For all columns, if `columns` is empty.
         columns: The settings of every column, for libraries that have them.
         row_group_rows: Rows of a row group; the library's default for None.
         page_bytes: Bytes of a page; the library's default for None.
@@ -81,9 +82,9 @@ class Writer(Protocol):
     Attributes:
         package: The distribution that has to be installed.
         codecs: Codecs that are tried.
-        of_columns: Codecs that are tried column by column; none where the library has no such settings.
-        row_groups: Rows of row groups that are tried beside the library's default.
-        pages: Bytes of pages that are tried beside the library's default.
+        of_columns: Codecs to try column by column; empty if the library has no such settings.
+        row_groups: Row-group sizes to try in addition to the library's default.
+        pages: Page sizes to try in addition to the library's default.
     """
 
     package: str

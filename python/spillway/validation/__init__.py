@@ -3,7 +3,7 @@
 A file is held against its source by digests: per column the counts of values and nulls, the smallest and
 largest value and a checksum; over whole rows a checksum that ignores their order and one that does not. Where
 they differ, a second pass names the first row and column, and both values. Writers keep the order of rows, so
-another order is a mismatch too, of a kind of its own.
+a different order is also a mismatch, of a separate kind.
 """
 
 from __future__ import annotations

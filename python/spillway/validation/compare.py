@@ -1,4 +1,4 @@
-"""The comparison of a reader's rows with the source: digests first, then row by row where they differ."""
+"""Compares a reader's rows with the source: digests first, and row by row if they differ."""
 
 from __future__ import annotations
 
@@ -116,12 +116,12 @@ def describe(
 ) -> Mismatch:
     """Name the first column that differs in ``row``, given the reader's row there, or None past its end.
 
-    ``found`` is the digest of what was read; None if a later value did not survive its cast.
+    ``found`` is the digest of the rows that were read; None if a later value did not survive its cast.
     """
     kind = "values" if found is None else _kind(source_rows.digest, found)
     expected = source_rows.row(row)
     if expected is None and actual is None:
-        message = "its digest differs from the source's, and on a second reading every row agrees"
+        message = "its digest differs from the source's, but every row agrees on a second reading"
         return Mismatch("unstable", None, None, None, None, message)
     column, want, have = _first_column(expected, actual)
     lead = {

@@ -129,7 +129,7 @@ def _check_names(expected: list[str], actual: list[str]) -> None:
         if want != have:
             raise SchemaDiffersError(f"column {index} should be {want!r}, and is {have!r}", want, want, have)
     extra = actual[len(expected)]
-    raise SchemaDiffersError(f"there is a column {extra!r} too many", extra, "no column", extra)
+    raise SchemaDiffersError(f"there is an extra column {extra!r}", extra, "no column", extra)
 
 
 def _normal(kind: pa.DataType) -> pa.DataType:  # noqa: C901, PLR0911  # one line per type, as in the table above
@@ -214,7 +214,7 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:  # type: ignore[type-a
 def _cast_exactly(column: pa.Array, target: pa.DataType) -> pa.Array:  # type: ignore[type-arg]  # generic in the stubs only
     if pt.is_null(target):
         if column.null_count < len(column):
-            raise pa.ArrowInvalid("a value where there should be nulls only")
+            raise pa.ArrowInvalid("a value where only nulls were expected")
         return pa.nulls(len(column))
     if isinstance(column, pa.ExtensionArray):
         column = column.storage

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ENGINES = ("spark", "pyarrow", "polars", "duckdb")
-"""The engines that can be asked for; Spark brings two readers."""
+"""The available engines; Spark has two readers."""
 
 READERS = {
     "spark": ("spark-vectorized", "spark-row"),
@@ -31,7 +31,7 @@ READERS = {
     "polars": ("polars",),
     "duckdb": ("duckdb",),
 }
-"""The readers of each engine: each gives a verdict of its own."""
+"""The readers of each engine; each gives a separate verdict."""
 
 Kind = Literal["unreadable", "schema", "row_count", "values", "row_order", "unstable"]
 
@@ -51,9 +51,9 @@ class Mismatch:
     Attributes:
         kind: ``unreadable``: the reader failed. ``schema``: names, order or logical types differ.
             ``row_count``: there are more or fewer rows. ``values``: a row differs. ``row_order``: the same
-            rows stand in another order. ``unstable``: the digests differ, and a second reading agrees.
-        column: The first column that differs, where one does.
-        row: The first row that differs, from 0, where one does.
+            rows in a different order. ``unstable``: the digests differ, and a second reading agrees.
+        column: The first column that differs, if any.
+        row: The first row that differs, from 0, if any.
         expected: The source's value there, as text.
         actual: The reader's value there, as text.
         message: All of it in one sentence.
@@ -78,7 +78,7 @@ class Verdict:
         excused: It did not, but only in columns in which it fails alike on pyarrow's file of the same table:
             the reader's limit, not the file's fault. An excused verdict is never ``ok``.
         mismatch: The difference from the source, unless ``ok``.
-        seconds: Time it took; a share of the whole where files were read together.
+        seconds: Time taken; a share of the total time if files were read together.
     """
 
     file: Path
@@ -160,7 +160,7 @@ class SourceRows:
         """The digest of the source's rows.
 
         Raises:
-            OptionError: The file holds fewer rows than were asked for.
+            OptionError: The file contains fewer rows than requested.
         """
         total = empty_digest(self.plan.schema)
         for batch in self.batches():
@@ -186,7 +186,7 @@ class SourceRows:
         return max(sizes, default=0.0)
 
     def row(self, index: int) -> pa.RecordBatch | None:
-        """The row at ``index`` in normal form, or None where the source has ended."""
+        """The row at ``index`` in normal form, or None after the end of the source."""
         start = 0
         for batch in self.batches():
             if index < start + batch.num_rows:

@@ -40,7 +40,7 @@ class SparkReader:
     Args:
         session: A running session.
         vectorized: True for the vectorized reader, false for the other.
-        schemas: Schemas inferred so far; they depend on the file alone, so both readers share them.
+        schemas: Schemas inferred so far; they depend only on the file, so both readers share them.
     """
 
     def __init__(self, session: SparkSession, *, vectorized: bool, schemas: dict[Path, StructType]) -> None:
@@ -57,7 +57,7 @@ class SparkReader:
     ) -> dict[Path, Finding]:
         """Read every file of ``jobs``; return the differences from its source and the seconds that it took.
 
-        The files' names have to be numbers, as in ``000017.parquet``: by them rows tell where they come from.
+        The files' names have to be numbers, as in ``000017.parquet``, which identify the file of each row.
 
         Args:
             jobs: The files and what each should hold.

@@ -36,7 +36,7 @@ _PLACE = "__place"
 def digest_files(plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The task that digests rows of several files.
 
-    It yields a file's number and its partial digest, or ``lossy`` where a value does not survive its cast.
+    It yields a file's number and its partial digest, or ``lossy`` if a value does not survive its cast.
     """
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

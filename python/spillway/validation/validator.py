@@ -45,7 +45,7 @@ def validate(
         files: Parquet files that should all hold the source's rows in its order.
         against: The source of the rows that the files should hold.
         engines: Some of `ENGINES`.
-        progress: Told of readings done, readings in all, and what is being done.
+        progress: Called with the number of finished readings, their total, and the current one.
 
     Returns:
         One verdict per file and reader, file by file.
@@ -54,7 +54,7 @@ def validate(
         OptionError: An engine is unknown, or the source holds too few rows.
         FileNotFoundError: A file or the source is missing.
         MissingExtraError: An engine is not installed.
-        JavaError: Spark was asked for and there is no Java for it.
+        JavaError: Spark is requested, but there is no Java for it.
     """
     with Validator(engines, progress=progress) as validator:
         return validator.validate([(file, against) for file in files])
@@ -93,7 +93,7 @@ class Validator:
     Args:
         engines: Some of `ENGINES`.
         spark: A session to use instead of starting one; it is not stopped.
-        progress: Told of readings done, readings in all, and what is being done.
+        progress: Called with the number of finished readings, their total, and the current one.
 
     Raises:
         OptionError: An engine is unknown, or none is named.
@@ -136,7 +136,7 @@ class Validator:
             FileNotFoundError: A file or a source is missing.
             OptionError: A source holds too few rows.
             MissingExtraError: An engine is not installed.
-            JavaError: Spark was asked for and there is no Java for it.
+            JavaError: Spark is requested, but there is no Java for it.
         """
         work = self._prepare(jobs)
         self._done, self._total = (

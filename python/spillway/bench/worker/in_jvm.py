@@ -1,4 +1,4 @@
-"""The measured phase of a backend that writes in a JVM: warm first, and the JVM watched beside Python."""
+"""The measured phase of a backend that writes in a JVM, which is warmed up and measured as well."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FEWEST, _MOST = 2, 10
 
 
 def warm_up(backend: Any, rows: int, write: Callable[[], object]) -> WarmUp:
-    """Write all rows of the cell until the backend has written enough, twice at least.
+    """Write all rows of the cell repeatedly, at least twice, until the backend has written enough.
 
     Rows take other ways through a library when they are many, so that a part of them would warm less.
 
@@ -53,14 +53,14 @@ class JvmPhase:
         self._probe.stop()
 
     def add_to(self, use: UsageReading) -> UsageReading:
-        """The use of this process with that of the JVM."""
+        """The resource use of this process and of the JVM together."""
         return self._probe.add_to(use)
 
     def read(self, python_peak_bytes: int) -> JvmReading:
         """The reading of the JVM.
 
         Args:
-            python_peak_bytes: The most that was resident of this process in the write.
+            python_peak_bytes: Peak resident memory of this process during the write.
         """
         return self._probe.read(
             warm_up=self._warmed,

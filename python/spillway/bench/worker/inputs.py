@@ -87,7 +87,7 @@ def dicts(batches: Iterable[pa.RecordBatch]) -> list[list[dict[str, Any]]]:
 
 
 def dicts_from_json(batches: Iterable[pa.RecordBatch]) -> list[list[dict[str, Any]]]:
-    """A list of dicts for each batch, each parsed from a line of its own: other key objects in every row."""
+    """A list of dicts for each batch, each parsed from a separate line, so every row has new key objects."""
     return [[json.loads(line) for line in chunk.splitlines()] for chunk in ndjson(batches)]
 
 

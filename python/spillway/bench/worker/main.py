@@ -1,11 +1,11 @@
-"""One sample, in a process of its own. Run by path; of the bench, only this folder runs in that process.
+"""One sample, in its own process. Run by path; of the bench, only this folder runs in that process.
 
 The order is the point: parse the cell -> limits and affinity -> thread pools -> import the backend -> map
 the input -> a tiny warm-up write -> collect garbage, release pool memory, trim malloc -> record the baseline
 -> reset the high-water mark -> write -> read the high-water mark before any object is dropped -> an extra
 fsync, timed apart -> one line on the inherited descriptor -> exit.
 
-A probe that takes time during the write has a process of its own, which is not timed for the tables.
+A probe that takes time during the write runs in a separate process, whose time the tables do not use.
 
 Everything imported here counts towards the limit, so only the standard library is imported at the top.
 """

@@ -38,9 +38,10 @@ class MemoryLimit:
     Attributes:
         prefix: A command that joins the limit and then becomes the command that follows it.
         data_limit: Bytes of ``RLIMIT_DATA`` the process has to set for itself, or None.
-        oom_kills: Processes that the kernel has killed for this limit, or None where nobody counts them.
-        group: Folder of the control group that holds the process alone; "self" where the process has to look
-            for it; None without such a group.
+        oom_kills: Number of processes that the kernel has killed at this limit, or None if they are not
+            counted.
+        group: Folder of the control group that contains only the process; "self" if the process has to find
+            it; None without such a group.
         peak: The most bytes of this group, page cache included, or None.
     """
 
@@ -57,7 +58,7 @@ class Limiter(Protocol):
     kind: str
 
     def limit(self, size: int, /) -> AbstractContextManager[MemoryLimit]:
-        """A limit of `size` bytes, gone when the context ends.
+        """A limit of `size` bytes, which is removed when the context ends.
 
         Raises:
             OSError: This machine does not let it be set.
@@ -82,7 +83,7 @@ done
 
 
 def guard(group: Path) -> None:
-    """Have a control group removed once this process is gone, however it ends."""
+    """Ensure that a control group is removed after this process ends, however it ends."""
     os.write(_shell(os.getpid()), f"{group}\n".encode())
 
 
@@ -150,7 +151,7 @@ def around(controller: str) -> Iterator[Path]:
 
 @contextmanager
 def new_group(parent: Path) -> Iterator[Path]:
-    """A group below `parent`, gone when the context ends, and with it whatever still runs in it."""
+    """A group below `parent`, which is removed when the context ends, together with all processes in it."""
     group = parent / f"spillway-{os.getpid()}-{next(_serial)}"
     guard(group)
     group.mkdir()

@@ -65,8 +65,8 @@ def with_quota(memory_limit: MemoryLimit, cores: float | None) -> Iterator[Memor
     parent = next((each for each in v1_parents("cpu") if (each / "cpu.cfs_quota_us").exists()), None)
     if parent is None:
         raise OptionError(
-            "--process-setting quota: this machine lets no quota of processor time be set: it takes the "
-            "controller cpu of control groups, where this process may make them"
+            "--process-setting quota: this machine does not allow quotas of processor time: they "
+            "need the controller cpu of control groups, and the right to create them"
         )
     with new_group(parent) as group:
         (group / "cpu.cfs_period_us").write_text(str(_PERIOD_MICROSECONDS))

@@ -1,4 +1,4 @@
-"""Proving a limit before anything is measured under it: a canary started under it has to die near it."""
+"""Tests a memory limit before anything is measured under it: a test process has to be killed near it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _LOW, _HIGH = 0.9, 1.1
 
 @dataclass(frozen=True)
 class Proof:
-    """The end of a canary.
+    """The result of a limit check: how the test process (the canary) ended.
 
     Attributes:
         kind: The kind of limit.
         limit_bytes: The limit.
-        died_at_bytes: What the canary held when it last could say so.
+        died_at_bytes: The last amount of memory that the test process reported.
         ending: "killed" by the kernel, "refused" more memory, or "survived".
         holds: It ended by the limit, between 0.9 and 1.1 of it.
     """
@@ -44,7 +44,7 @@ class Proof:
 
 
 def prove(limiter: Limiter, limit: int) -> Proof:
-    """Start a canary under a limit of `limit` bytes and report where it died.
+    """Start a test process (the canary) under a limit of `limit` bytes and report where it was killed.
 
     Raises:
         OSError: The limit cannot be set.
@@ -74,12 +74,12 @@ _LEAST_LIMITS = tuple(megabytes * 10**6 for megabytes in (8, 16, 32, 64, 128))
 
 
 def proved(limiter: Limiter, limit: int, *, option: str, advice: str) -> Proof:
-    """Run a canary under a limit and return its proof.
+    """Run a test process under a limit and return the result.
 
     Args:
         limiter: Sets the limit.
         limit: Bytes.
-        option: The option that asked for the limit, as its user knows it.
+        option: The command-line option that requested the limit.
         advice: What to do where the limit cannot be set or does not hold.
 
     Raises:
@@ -111,6 +111,6 @@ def _why_not(limiter: Limiter, proof: Proof, advice: str) -> str:
                 f"libraries; amounts have units, as in 512MB or 12GB"
             )
     return (
-        f"the {limiter.kind} limit of {proof.limit_bytes:,} bytes does not hold: a canary was "
+        f"the {limiter.kind} limit of {proof.limit_bytes:,} bytes does not hold: a test process was "
         f"{proof.ending} at {proof.died_at_bytes:,}; {advice}"
     )

@@ -18,10 +18,10 @@ _PROBE_SECONDS = 5
 
 @dataclass(frozen=True)
 class SystemdScope:
-    """A transient scope with ``MemoryMax``. It keeps no count of kills once it is gone.
+    """A transient scope with ``MemoryMax``. Its count of kills disappears with it.
 
     So a process that dies by SIGKILL under it, not by the bench's own hand, is taken to have been killed for
-    the limit, which a canary has proved.
+    the limit, which a limit check has confirmed.
     """
 
     command: str

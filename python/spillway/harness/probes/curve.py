@@ -20,7 +20,7 @@ class CurveProbe:
         self._points: list[tuple[float, int]] = []
 
     def sample(self, pid: int) -> None:
-        """Add a point; nothing is added for a process that has gone."""
+        """Add a point, unless the process has ended."""
         try:
             resident = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
         except (FileNotFoundError, ProcessLookupError):
@@ -67,7 +67,7 @@ class AllocationCurve(TypedDict):
     """Bytes allocated over time: the most of each interval.
 
     Attributes:
-        peak_bytes: The most that was allocated at once.
+        peak_bytes: Peak of allocated bytes.
         allocations: Calls that allocated.
     """
 

@@ -53,7 +53,7 @@ _MOST = 0.99  # the share of gaps that the percentile is no shorter than
 
 
 def idle_gap(seconds: float) -> float:
-    """The longest gap of the same ticker while the main thread only sleeps: what the machine alone costs."""
+    """The longest gap of the same ticker while the main thread only sleeps: the machine's own share."""
     ticker = GilTicker()
     ticker.start()
     time.sleep(seconds)

@@ -33,7 +33,7 @@ class WarmUp(TypedDict):
 
     Attributes:
         rows: Rows of each of them.
-        seconds: The time of each; the last ones tell how warm the JVM is.
+        seconds: The time of each; the last ones show how warm the JVM is.
     """
 
     rows: int
@@ -44,7 +44,7 @@ class HeapReading(TypedDict):
     """The heap of a JVM during the write.
 
     Attributes:
-        limit_bytes: The most that it may grow to.
+        limit_bytes: Its maximum size.
         live_before_bytes: Bytes that a collection before the write left.
         peak_bytes: The peaks of its pools added up, which is never below the true peak.
         live_after_bytes: Bytes that a collection after the write left.
@@ -57,17 +57,18 @@ class HeapReading(TypedDict):
 
 
 class JvmReading(TypedDict):
-    """The JVM of a backend during the write, a process beside that of Python.
+    """The JVM of a backend during the write: a separate process.
 
     Attributes:
         version: Java's.
         warm_up: The writes that came before.
-        compilation_seconds: Time of the just-in-time compiler in the write, beside the code or in its way.
+        compilation_seconds: Time of the just-in-time compiler during the write, whether in parallel with the
+            code or blocking it.
         hand_over_seconds: Time in which rows went from Python to the JVM, in the write too.
         heap: Its heap.
         collectors: Its garbage collectors.
         rss_before_bytes: Resident memory of the JVM before the write.
-        rss_peak_bytes: The most that was resident of it in the write, by the kernel's own mark.
+        rss_peak_bytes: Its peak resident memory during the write, from the kernel's high-water mark.
         both_peak_bytes: The peaks of the JVM and of Python added up, never below the true peak of both.
     """
 
@@ -106,7 +107,7 @@ class JvmProbe:
         self._rss_peak = 0
 
     def stop(self) -> None:
-        """End the counting, before anything else is asked of the JVM."""
+        """Stop counting, before any other call to the JVM."""
         self._ended = _use(self._pid)
         self._rss_peak = _status(self._pid)["VmHWM"]
 
@@ -121,7 +122,7 @@ class JvmProbe:
         Args:
             warm_up: The writes before the measured one.
             hand_over_seconds: Time in which rows went to the JVM.
-            python_peak_bytes: The most that was resident of this process.
+            python_peak_bytes: Peak resident memory of this process.
         """
         collected, compiled = self._collections(), self._compilation_seconds()
         peak = sum(pool.getPeakUsage().getUsed() for pool in self._heap_pools())

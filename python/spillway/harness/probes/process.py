@@ -1,12 +1,12 @@
 """Readings of the measured process: time and counters, its control group, the pools of its libraries.
 
-Two counters of ``/proc/PID/io`` say what was written. ``wchar`` has every byte that a call handed to the
-kernel, so also a spilled page whose file is gone before it reaches a disk, which a group's ``io.stat`` never
-sees. ``write_bytes`` has the pages that became dirty in a file on a disk, so also writes through a mapping.
+Two counters of ``/proc/PID/io`` say what was written. ``wchar`` counts every byte handed to the kernel,
+including a spilled page whose file is deleted before it reaches a disk, which a group's ``io.stat`` never
+counts. ``write_bytes`` has the pages that became dirty in a file on a disk, so also writes through a mapping.
 
-A group's memory has page cache and kernel memory too, so also what a writer spills to a file. Its peak
-is set back where the write begins: on v1 by writing to the counter, on v2 (Linux 6.12) by writing to an open
-``memory.peak``, which sets it back for that descriptor alone. An older kernel refuses: there the peak of the
+A group's memory has page cache and kernel memory too, so also what a writer spills to a file. Its peak is
+reset when the write begins: on v1 by writing to the counter, on v2 (Linux 6.12) by writing to an open
+``memory.peak``, which resets it only for that descriptor. An older kernel refuses: there the peak of the
 write is known where it is the highest that the group has ever had.
 """
 

@@ -1,6 +1,6 @@
 """Readings of the probes, as they are in a sample's record.
 
-The measured process imports none of these types: its probes name them for the type checker alone.
+The measured process does not import these types: its probes name them only for the type checker.
 """
 
 from typing import Annotated, NotRequired, TypedDict
@@ -59,10 +59,10 @@ class GroupReading(TypedDict):
     """Memory of the sample's control group: page cache and kernel memory are in it.
 
     Attributes:
-        before_bytes: Right before the write; null if the process did not live to say so.
+        before_bytes: Right before the write; null if the process ended before it could report it.
         after_bytes: Right after it.
         write_peak_bytes: The most during the write, where the kernel lets the peak be set back.
-        peak_bytes: The most of the whole process, imports included: what its limit bites on.
+        peak_bytes: Peak of the whole process, including imports: the limit applies to it.
     """
 
     before_bytes: int | None
@@ -86,7 +86,7 @@ class GilReading(TypedDict):
 
     Attributes:
         p99_gap_seconds: The gap that 99 of 100 gaps of the write are no longer than; early records lack it.
-        idle_gap_seconds: The same ticker's longest gap beside a sleeping main thread.
+        idle_gap_seconds: The same ticker's longest gap while the main thread sleeps.
     """
 
     longest_gap_seconds: float

@@ -22,7 +22,7 @@ class Memory:
         rss: All that is resident.
         anon: Of it, anonymous memory: heaps and stacks.
         file: Of it, mapped files: code, and the mapped input.
-        high_water: The most that was resident since the last reset.
+        high_water: Peak resident memory since the last reset.
         data: Private writable address space, which ``RLIMIT_DATA`` counts, resident or not.
     """
 
@@ -71,7 +71,7 @@ def reset_high_water() -> None:
 
 
 def read_rollup() -> Rollup:
-    """Resident bytes as the page tables have them (``smaps_rollup``): a check on the counters above."""
+    """Resident bytes according to the page tables (``smaps_rollup``): a check of the counters above."""
     fields = kib_fields(Path("/proc/self/smaps_rollup"))
     return {"rss": fields["Rss"], "anon": fields["Anonymous"], "huge": fields["AnonHugePages"]}
 

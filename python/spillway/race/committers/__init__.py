@@ -125,7 +125,7 @@ def usual(work: str) -> tuple[str, ...]:
 
 
 def partitions(name: str) -> str:
-    """The partitions of the table whose rows a committer changes, as a cell has them."""
+    """The partitions of the table whose rows a committer changes, as in a cell."""
     return "own" if name == _BY_PARTITION else "one"
 
 

@@ -45,7 +45,7 @@ class DeltaRs:
             deltalake.write_deltalake(table, first_table(cell), mode="append")
 
     def writer(self, location: Location, cell: Cell) -> _Writer:
-        """Open the table anew: each writer has a handle, and need not read the log from its beginning."""
+        """Open the table again: each writer has a handle, and need not read the log from its beginning."""
         return _Writer(deltalake.DeltaTable(location.uri, **location.keywords), cell)
 
     def conflict(self, error: BaseException) -> str | None:
@@ -65,7 +65,7 @@ class DeltaRsRetry(DeltaRs):
     """`write_deltalake`, called again as long as it fails."""
 
     def writer(self, location: Location, cell: Cell) -> _RetryingWriter:
-        """Open the table anew."""
+        """Open the table again."""
         return _RetryingWriter(deltalake.DeltaTable(location.uri, **location.keywords), cell)
 
 

@@ -1,4 +1,4 @@
-"""The committer of pyiceberg, with its SQL catalogue in a SQLite file beside the table."""
+"""The committer of pyiceberg, with its SQL catalogue in a SQLite file next to the table."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FIRST, _MOST = 0.1, 10.0
 
 
 class PyIceberg:
-    """Appends by `Table.append`, called again with back-off as long as another writer is in the way."""
+    """Appends with `Table.append`, retried with back-off while commits of other writers make it fail."""
 
     def create(self, location: Location, cell: Cell) -> None:  # noqa: ARG002 - all cells are alike to it
         """Make the catalogue, and an empty table partitioned as others are."""
@@ -75,7 +75,7 @@ class _Writer:
         return Receipt(left, calls)
 
     def change(self, change: Change) -> Receipt:
-        raise NotImplementedError("pyiceberg takes part in races of appends alone")
+        raise NotImplementedError("pyiceberg only takes part in races of appends")
 
     def _try(self, rows: pa.Table) -> bool:
         """Append to the newest version; return False if other writers were in the way."""

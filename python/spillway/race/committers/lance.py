@@ -51,4 +51,4 @@ class _Writer:
         return Receipt(left, None)
 
     def change(self, change: Change) -> Receipt:
-        raise NotImplementedError("Lance takes part in races of appends alone")
+        raise NotImplementedError("Lance only takes part in races of appends")

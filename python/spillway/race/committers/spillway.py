@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def create(location: Location, cell: Cell, more: Mapping[str, str] | None = None) -> None:
-    """Make the table of a race, with `more` properties beside its own."""
+    """Create the table of a race, with the additional properties `more`."""
     table = spillway.delta.create(
         location.uri,
         schema(),
@@ -50,7 +50,7 @@ class Spillway:
 
     shares_files = False
     properties: ClassVar[Mapping[str, str]] = {}
-    """Properties of the table beside those of the race."""
+    """Additional properties of the table."""
 
     def __init__(self) -> None:
         self._table: spillway.delta.Table | None = None

@@ -39,12 +39,12 @@ def staying(
     touched: DataFrame | None,
     read: Callable[[Sequence[StagedFile] | None], DataFrame],
 ) -> DataFrame | None:
-    """Return the rows of a destination that a write leaves there; None where there can be none.
+    """Return the rows of a destination that a write keeps; None if there cannot be any.
 
     Args:
         session: The session that reads them.
         target: The destination.
-        touched: The partitions that the write replaces, where it replaces those of its rows alone.
+        touched: The partitions that the write replaces, if it replaces only the partitions of its rows.
         read: Reads columns of files, or with None of the folder that the destination is.
 
     Raises:
@@ -153,7 +153,7 @@ class Staged:
         session: The session that reads them.
         job: The job.
         results: The results of its tasks.
-        schema: Spark's schema of the rows; None where the files say it.
+        schema: Spark's schema of the rows; None to take it from the files.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class Staged:
             found = sums_of_frame(frame)
             if found != expected:
                 message = (
-                    f"what Spark reads is not what was written to {self._job.target.path}: "
+                    f"Spark reads other values than were written to {self._job.target.path}: "
                     f"{self._difference(chosen, found, expected)}. Nothing was published"
                 )
                 raise AuditError(message)

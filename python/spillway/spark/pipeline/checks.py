@@ -1,4 +1,4 @@
-"""Checks of a pipeline, on each row and on all rows of a run together, and the result of a run."""
+"""Checks of a pipeline, on single rows and on all rows of a run together, and the result of a run."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from spillway.spark.pipeline.record import Stage
 
 BadRows = Literal["fail", "drop", "quarantine"]
-"""What becomes of rows that fail a check."""
+"""What to do with rows that fail a check."""
 AuditKind = Literal["full", "sample", "none"]
-"""What of the rows that were written is read back."""
+"""Which of the written files are read back."""
 
 
 @dataclass(frozen=True)
 class RowCheck:
-    """A condition that each row meets.
+    """A condition that each row must satisfy.
 
     Attributes:
-        name: The check as it is written, such as ``not_null(id)``.
-        column: The column that it looks at.
-        bounds: The least and the greatest value; None if the column only has to have a value.
-        is_corrupt: True for the column in which Spark's readers leave a record that they could not parse: it
-            must have no value.
+        name: The check as it is spelled, such as ``not_null(id)``.
+        column: The column to check.
+        bounds: The smallest and the largest value; None if the column only has to have a value.
+        is_corrupt: True for the column in which Spark's readers store a record that they could not parse: it
+            must be null.
     """
 
     name: str
@@ -51,9 +51,9 @@ class Unique:
     """The condition that no two rows have the same values in some columns.
 
     Attributes:
-        name: The check as it is written, such as ``unique(id)``.
+        name: The check as it is spelled, such as ``unique(id)``.
         columns: The columns.
-        in_table: True if the rows that the sink has already count, too.
+        in_table: True if rows in the sink also count.
     """
 
     name: str
@@ -78,14 +78,15 @@ def not_null(column: str) -> RowCheck:
 
 
 def between(column: str, low: Any, high: Any) -> RowCheck:
-    """Check that each value of a column is between two others, which it may equal.
+    """Check that each value of a column lies between two bounds, inclusive.
 
-    A null passes, as in SQL: `not_null` refuses it. NaN is greater than any number, as Spark has it.
+    A null passes, as in SQL; use `not_null` to refuse it. NaN is greater than any number, as in Spark.
 
     Args:
         column: The column's name.
-        low: The least value: a number, a string, a date or a datetime, which Spark compares with the column.
-        high: The greatest value.
+        low: The smallest value: a number, a string, a date or a datetime, which Spark compares with the
+            column.
+        high: The largest value.
 
     Example:
         >>> spillway.spark.between("latency_ms", 0, 60_000).name
@@ -97,14 +98,14 @@ def between(column: str, low: Any, high: Any) -> RowCheck:
 def unique(*columns: str, in_table: bool = False) -> Unique:
     """Check that no two rows of a run have the same values in some columns.
 
-    Rows with a null in one of them are not compared, as in SQL. Of a stream, the rows of each micro-batch are
-    compared.
+    Rows with a null in one of the columns are not compared, as in SQL. In a stream, the rows of each
+    micro-batch are compared with each other.
 
     Args:
         *columns: The names of the columns.
-        in_table: True to compare them with the rows that the sink has, too, but for those that an overwrite
-            replaces. Spark reads them when the files are audited: what another writer commits between that
-            and the publication is not seen.
+        in_table: True also compares them with the rows in the sink, except those that an overwrite replaces.
+            Spark reads these during the audit, so the check does not see rows that another writer commits
+            between the audit and the publication.
 
     Raises:
         OptionError: No column is named.
@@ -116,7 +117,7 @@ def unique(*columns: str, in_table: bool = False) -> Unique:
         'unique(id, in_table=True)'
     """
     if not columns:
-        raise OptionError("unique() names no column: name one or several", "checks")
+        raise OptionError("unique() needs at least one column", "checks")
     words = [*columns, *(["in_table=True"] if in_table else [])]
     return Unique(f"unique({', '.join(words)})", columns, in_table)
 
@@ -125,7 +126,7 @@ _CHECKS = {"not_null": not_null, "between": between, "unique": unique}
 
 
 def parse_check(text: str) -> Check:
-    """Read a check as it is written on a command line: ``between(latency_ms, 0, 60000)``.
+    """Parse a check from the command line: ``between(latency_ms, 0, 60000)``.
 
     Columns are bare names, or strings in quotes; the other arguments are literals of Python.
 
@@ -140,11 +141,11 @@ def parse_check(text: str) -> Check:
         given = [each.id if isinstance(each, ast.Name) else ast.literal_eval(each) for each in call.args]
         named = {each.arg: ast.literal_eval(each.value) for each in call.keywords if each.arg}
         if len(named) < len(call.keywords) or not isinstance(named.get("in_table", False), bool):
-            raise ValueError("in_table is True or False")  # noqa: TRY301 - as above
+            raise ValueError("in_table must be True or False")  # noqa: TRY301 - as above
         check: Check = make(*given, **named)
     except (SyntaxError, ValueError, KeyError, TypeError) as error:
         message = (
-            f"{text!r} is no check: write not_null(id), between(latency_ms, 0, 60000) or unique(day, id)"
+            f"{text!r} is not a check: write not_null(id), between(latency_ms, 0, 60000) or unique(day, id)"
         )
         raise OptionError(message, "checks") from error
     return check
@@ -167,27 +168,27 @@ def column_of(names: Sequence[str], wanted: str, check: str) -> str:
 
 @dataclass(frozen=True)
 class PipelineResult:
-    """A pipeline that was published.
+    """The result of a published pipeline run.
 
     Args:
-        run_id: The name of the run; of a stream, the id of its query.
-        repeated: True if the destination had the rows of the run before: then nothing was done.
-        rows_read: Rows after the transformation.
-        rows_written: Rows that were published.
-        rows_dropped: Rows that failed a check, and were left out.
-        rows_quarantined: Rows that failed a check, and are in the table next to the destination.
-        checks: The rows that failed each check.
-        files: Files that were published.
+        run_id: The name of the run; for a stream, the id of its query.
+        repeated: True if the destination already had the rows of the run, so nothing was done.
+        rows_read: Number of rows after the transformation.
+        rows_written: Number of rows that were published.
+        rows_dropped: Number of rows that failed a check and were left out.
+        rows_quarantined: Number of rows that failed a check and went to the quarantine table.
+        checks: The number of rows that failed each check.
+        files: Number of files that were published.
         bytes: Their bytes.
         version: The version of the Delta table; None for a folder of files.
-        audit: What was read back before it was published.
+        audit: The result of reading the files back before publication.
         arrow_bytes: The size of the rows in Arrow's layout.
-        make_seconds: The time that tasks waited for rows, summed over them.
+        make_seconds: The time that tasks waited for rows, summed over tasks.
         writer_seconds: The time inside the native writer, summed over tasks.
         seconds: The time of each stage: ``read`` until the rows are planned, ``write``, ``audit``,
             ``publish``.
-        batches: The results of the micro-batches of a stream, in their order: each was published by itself.
-        record: The run as `spillway pipeline` records it, and as JSON can hold it. Its JSON Schema is in
+        batches: The results of a stream's micro-batches, in order; each was published separately.
+        record: The run in the form that `spillway pipeline` records as JSON. Its JSON Schema is in
             ``results/schemas``.
     """
 

@@ -63,7 +63,7 @@ class Options:
     """The options of a pipeline.
 
     Attributes:
-        dataset: A dataset's name, whose rows are made where no input is given.
+        dataset: The dataset whose rows are generated if there is no input.
         input: The user's own files: a path or URL that Spark reads.
         schema: The columns of text files, in Spark's DDL; None to infer them.
         multi_line: True if values of CSV may have line breaks.
@@ -79,13 +79,13 @@ class Options:
         seed: Its seed.
         to: The destination: a folder or a URL.
         master: The address of Spark's master.
-        table: "parquet" or "delta"; None for what is there.
-        mode: The treatment of a destination that is there.
+        table: "parquet" or "delta"; None for the kind of the existing destination.
+        mode: What to do with an existing destination.
         partitions: Tasks that make rows; None for as many as suit rows and cores.
         partition_by: Columns that rows are stored apart by.
         codec: The codec of pages.
         level: Its level.
-        row_group_rows: Most rows per row group.
+        row_group_rows: Maximum rows per row group.
         max_file_bytes: Bytes of a file after which the next begins.
         memory: The heap of the driver's JVM, as Spark spells sizes.
         settings: Settings of Spark.
@@ -136,9 +136,14 @@ class Options:
             raise OptionError(f"--partitions {self.partitions}: at least 1 is needed")
         self._check_source()
         if cores_of(self.master) is not None and self.pack:
-            raise OptionError(f"--pack is for executors elsewhere, and those of {self.master} are here")
+            raise OptionError(
+                f"--pack is for executors elsewhere, and those of {self.master} run on this machine"
+            )
         if self.pack and self.dataset == LINEITEM and self.input is None:
-            raise OptionError("--pack holds no program that makes lineitem: install tpchgen-cli on executors")
+            raise OptionError(
+                "--pack does not include the program that generates lineitem: install tpchgen-cli "
+                "on executors"
+            )
         WriterOptions(**self.writer_options)
         self.pipeline(None)
 
@@ -147,16 +152,18 @@ class Options:
         if self.input is not None:
             if self.rows is not None or self.partitions is not None:
                 raise OptionError(
-                    "--rows and --partitions are for a dataset: of --input all rows are written"
+                    "--rows and --partitions are for a dataset: with --input, all rows are written"
                 )
             _check_input(self.input)
         elif not datasets.is_dataset(self.dataset):
             known = ", ".join((*datasets.names(), LINEITEM, "wide:N"))
             raise OptionError(f"--dataset {self.dataset}: choose from {known}, or name files with --input")
         elif self.rows is None:
-            raise OptionError(f"--rows is needed: the dataset {self.dataset} has no end")
+            raise OptionError(f"--rows is needed: the dataset {self.dataset} is unlimited")
         elif self.checks or self.transform is not None or self.schema is not None:
-            raise OptionError("--check, --transform and --schema are for --input: a dataset is made as it is")
+            raise OptionError(
+                "--check, --transform and --schema are for --input: datasets are written unchanged"
+            )
 
     @property
     def writer_options(self) -> dict[str, Any]:
@@ -175,7 +182,7 @@ class Options:
         return self.partitions or partitions_for(self.rows, cores_of(self.master) or _CLUSTER_CORES)
 
     def pipeline(self, rows: GeneratedRows | LineitemRows | None) -> Pipeline:
-        """The pipeline; of these rows where no input is given.
+        """The pipeline; with generated rows if there is no input.
 
         Raises:
             OptionError: An option has a value that is not accepted.
@@ -245,7 +252,7 @@ def run_pipeline(options: Options, *, out: Path, progress: Progress) -> Finished
     Ctrl-C before the commit leaves neither files nor a version; after it the rows stay.
 
     Raises:
-        OptionError: It cannot be run as asked.
+        OptionError: The run cannot be carried out.
         JavaError: There is no Java for Spark.
         MissingExtraError: PySpark is not installed.
         KeyboardInterrupt: Ctrl-C came before there was anything to record.
@@ -370,11 +377,11 @@ class _Run:
         self._ended("write", title, tasks, time.perf_counter() - started)
         version = "" if result.version is None else f", version {result.version}"
         if result.repeated:
-            self._progress.say(f"the run {result.run_id} was published before: nothing was done")
+            self._progress.say(f"the run {result.run_id} was already published: nothing was done")
             return result
         if result.audit.files:
             self._progress.say(
-                f"audited: {READER} read {counted(result.audit.rows, 'row')} as they were written"
+                f"audited: {READER} read {counted(result.audit.rows, 'row')} without a difference"
             )
         for name, rows in result.checks.items():
             self._progress.say(f"{name}: {counted(rows, 'row')} failed")

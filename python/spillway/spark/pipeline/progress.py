@@ -26,7 +26,7 @@ _CANCEL_SECONDS = 1.0
 
 
 class StageRunner:
-    """Runs stages one after the other, each in a job group of its own.
+    """Runs stages one after another, each in a separate job group.
 
     Args:
         session: A running session.
@@ -42,7 +42,7 @@ class StageRunner:
     def run(self, title: str, work: Callable[[], Result]) -> tuple[Result, Tasks]:
         """Do `work`, whose Spark jobs are watched; the result and its tasks.
 
-        A thread of its own does it, so that Ctrl-C reaches this one while Spark is busy. However often it
+        A separate thread does this, so that Ctrl-C reaches this one while Spark is busy. However often it
         comes, the work has ended before this returns or raises.
 
         Raises:
@@ -70,7 +70,7 @@ class StageRunner:
 
     def _cancel(self, title: str, group: str, done: _Outcome[Any]) -> None:
         """Cancel the jobs, and wait for the end of the work."""
-        self._progress.say(f"{title}: interrupted, its tasks are being cancelled")
+        self._progress.say(f"{title}: interrupted; its tasks are being cancelled")
         self._context.cancelJobGroup(group)
         while not done.event.wait(_CANCEL_SECONDS):
             self._context.cancelJobGroup(group)  # of a job that had not begun

@@ -27,20 +27,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cell:
-    """A pipeline: its rows and what is made of them.
+    """A pipeline: its rows and their processing.
 
     Attributes:
         source: The dataset's name; "files" that Spark reads; "frame" of a program; "stream".
         rows: The number of rows of a dataset; null for others, which say themselves.
-        partitions: Tasks that make rows; null where Spark plans them.
+        partitions: Number of tasks that generate rows; null if Spark plans them.
         table: "parquet": a folder of files; "delta": a Delta table.
-        mode: The treatment of a destination that is there: "error", "append", "overwrite" or "ignore".
+        mode: What to do with an existing destination: "error", "append", "overwrite" or "ignore".
         bad_rows: What becomes of rows that fail a check.
         audit: What is read back: "full", "sample" or "none".
         partition_by: Columns that rows are stored apart by.
-        codec: The codec of pages; "by column" where columns have several.
+        codec: The codec of pages; "by column" if columns have different codecs.
         level: Its level; null for the codec's own.
-        row_group_rows: Most rows per row group.
+        row_group_rows: Maximum rows per row group.
         max_file_bytes: Bytes of a file after which the next begins; null for one file a task.
         master: "local" with its cores, or the kind of cluster.
     """
@@ -109,10 +109,10 @@ class DriverMemory(TypedDict):
     """The memory of the driver's two processes. With a local master the JVM runs the tasks too.
 
     Attributes:
-        python_peak_bytes: The most that was resident of the Python process.
-        python_growth_bytes: That over what was resident before the first stage.
-        jvm_peak_bytes: The most that was resident of the JVM.
-        jvm_live_bytes: Of its heap, what a collection at the end leaves.
+        python_peak_bytes: Peak resident memory of the Python process.
+        python_growth_bytes: Its growth since before the first stage.
+        jvm_peak_bytes: Peak resident memory of the JVM.
+        jvm_live_bytes: Its heap after a collection at the end.
     """
 
     python_peak_bytes: int
@@ -201,7 +201,7 @@ class RowSummary(TypedDict):
     """The rows that were written.
 
     Attributes:
-        percentiles: Of the latency of logs; of other rows, of their first numeric columns.
+        percentiles: Percentiles of the latency for logs; for other rows, of their first numeric columns.
         errors: Errors of logs by service and hour.
     """
 
@@ -335,13 +335,13 @@ class Checks(TypedDict):
 
 
 class Audit(TypedDict):
-    """The reading of what was written, before it was published.
+    """The result of reading the files back before publication.
 
     Attributes:
         reader: The reader, as `spillway validate` names it.
         files: The files that it read.
         rows: Their rows.
-        row_checksum: The checksum of these rows, whatever their order; null where none was read.
+        row_checksum: The order-independent checksum of these rows; null if none was read.
     """
 
     reader: str
@@ -357,16 +357,16 @@ class PipelineRecord(TypedDict):
         run_id: The run's name.
         seed: The seed of generated rows; null without such.
         started_at: The time in UTC.
-        cell: The rows and what is made of them.
+        cell: The rows and their processing.
         outcome: "ok"; "wrong_output": what Spark read differs from what was written; "failed"; "interrupted".
         died_in: The stage in which it failed or was interrupted.
         process_seconds: The whole pipeline, from before Spark starts.
         phases: The stages that were over, in their order.
-        tasks: Their tasks, where the command counted them; those of "write" are all from the writing to the
+        tasks: Their tasks, if the command counted them; "write" includes all tasks from the write to the
             publication.
         output: The files; null if nothing was committed.
         summary: The summary of generated rows.
-        driver: The memory of the driver, where the command read it.
+        driver: The memory of the driver, if the command read it.
         host: The driver's host during the run.
     """
 

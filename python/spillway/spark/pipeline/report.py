@@ -59,7 +59,7 @@ def read_record(folder: Path) -> dict[str, Any]:
 
 
 def write_report(folder: Path) -> Path:
-    """Write ``report.md`` into the run's folder, from what is on disk."""
+    """Write ``report.md`` into the run's folder, from the files on disk."""
     record, environment = read_record(folder), records.read_json(folder / records.ENVIRONMENT)
     parts = [f"# Pipeline {record['run_id']}", bullets(_environment(record, environment))]
     parts += caveats(warnings(record, environment))
@@ -149,7 +149,7 @@ def _audit(record: dict[str, Any]) -> list[str]:
     if found is None or not found["files"]:
         return ["Not audited."] if record["output"] is not None else []
     rows, files = counted(found["rows"], "row"), counted(found["files"], "file")
-    return [f"Audited before publication: {found['reader']} read {rows} of {files} as they were written."]
+    return [f"Audited before publication: {found['reader']} read {rows} of {files} without a difference."]
 
 
 def _stages(record: dict[str, Any]) -> Table:

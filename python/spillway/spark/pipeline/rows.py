@@ -58,7 +58,7 @@ class LineitemRows:
 
     Attributes:
         rows: The number of rows.
-        counts: The rows of each part, which only making them tells.
+        counts: The number of rows of each part, which is known only after generating them.
     """
 
     rows: int
@@ -120,7 +120,7 @@ def partitions_for(rows: int, cores: int) -> int:
 
 
 def partition_bounds(rows: int, partitions: int, number: int) -> tuple[int, int]:
-    """The first row of a partition and that behind its last; borders fall between chunks if they can."""
+    """The first row of a partition and the one after its last; boundaries fall between chunks if possible."""
     chunks = -(-rows // datasets.CHUNK_ROWS)
     if chunks < partitions:
         return number * rows // partitions, (number + 1) * rows // partitions

@@ -1,4 +1,4 @@
-"""`Pipeline`: a source, a transformation, checks and a destination, run on the session that a user has."""
+"""`Pipeline`: a source, a transformation, checks and a destination, run on the user's Spark session."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _CORRUPT = "spark.sql.columnNameOfCorruptRecord"
 
 
 class MadeRows(Protocol):
-    """Rows that executors make, by partition. It is pickled."""
+    """Rows that executors generate, by partition. It is pickled."""
 
     @property
     def partitions(self) -> int:
@@ -61,35 +61,35 @@ class MadeRows(Protocol):
 
 
 class Pipeline:
-    """A pipeline from a source to a destination: it writes, audits, and then publishes.
+    """A pipeline from a source to a destination that writes, audits, and then publishes.
 
-    Tasks read the source, apply the transformation, check each row, take checksums, and write files that no
-    reader sees. Spark's own Parquet reader then reads these files back, and must find the same checksums; and
-    checks of all rows together are made on them. Only then the files are published, all at once. A run that
-    fails publishes nothing.
+    Tasks read the source, apply the transformation, check each row, compute checksums, and write files that
+    no reader sees. Spark's own Parquet reader then reads these files back, and must find the same checksums;
+    checks of all rows together are also made on these files. Only then are the files published, all at once.
+    A failed run publishes nothing.
 
-    The source may be a stream (``spark.readStream``). Its query takes what is there (the trigger
-    ``availableNow``), and each micro-batch is such a run, keyed by the query's id and the batch's number: a
-    query that is killed and run again from its checkpoint leaves the rows of each batch there once. A batch
-    that fails publishes nothing and ends the query; those before it stay published.
+    The source may be a stream (``spark.readStream``). Its query processes the available data (the trigger
+    ``availableNow``), and each micro-batch is such a run, identified by the query's id and the batch's
+    number: if a query is killed and run again from its checkpoint, the rows of each batch are published once.
+    A failed batch publishes nothing and ends the query; earlier batches stay published.
 
     Args:
         source: A function that takes the session and returns a DataFrame; a DataFrame; or a path or URL of
             Parquet, CSV or NDJSON that Spark reads.
-        transform: Takes the DataFrame of the source, and returns the one that is written.
+        transform: A function that takes the DataFrame of the source and returns the one to write.
         checks: `not_null`, `between` and `unique`.
-        bad_rows: What becomes of rows that fail `not_null` or `between`, or have a value in
-            ``_corrupt_record``, the column in which Spark's readers of CSV and JSON leave a record that they
-            cannot parse (it is not written to the sink): ``"fail"`` fails the run, ``"drop"``
-            leaves them out, and ``"quarantine"`` appends them to a table of the sink's kind, at the sink's
-            path with ``__quarantine`` added. It is published before the destination.
-        audit: ``"full"`` reads all files back, ``"sample"`` all files of every tenth task that has any, and
-            ``"none"`` none.
+        bad_rows: What to do with rows that fail `not_null` or `between`, or have a value in
+            ``_corrupt_record``, the column in which Spark's CSV and JSON readers store a record that they
+            cannot parse (it is not written to the sink): ``"fail"`` fails the run, ``"drop"`` leaves the rows
+            out, and ``"quarantine"`` appends them to a table of the sink's kind, at the sink's path plus
+            ``__quarantine``. The quarantine is published before the sink.
+        audit: ``"full"`` reads all files back, ``"sample"`` reads all files of every tenth task that wrote
+            any, and ``"none"`` reads none.
         sink: The destination.
-        run_id: The name of the run. A run of this name that is run again, after whatever failure, leaves its
-            rows there once; one that was published does nothing. A stream has none.
-        checkpoint_location: The folder or URL of a stream's checkpoint, which Spark reads and writes. With
-            another one, a stream begins anew and adds its rows again.
+        run_id: The name of the run. A run that is repeated under this name, after any failure, publishes its
+            rows once; a run that was already published does nothing. Streams cannot have one.
+        checkpoint_location: The folder or URL of a stream's checkpoint, which Spark reads and writes. With a
+            new location, a stream starts from the beginning and adds its rows again.
 
     Raises:
         OptionError: An option has a value that is not accepted.
@@ -126,12 +126,12 @@ class Pipeline:
         self.set_checks = [check for check in checks if isinstance(check, Unique)]
         if len(self.row_checks) + len(self.set_checks) < len(checks):
             strange = next(check for check in checks if not isinstance(check, (RowCheck, Unique)))
-            raise OptionError(f"{strange!r} is no check: use not_null, between or unique", "checks")
+            raise OptionError(f"{strange!r} is not a check: use not_null, between or unique", "checks")
         if len(self.row_checks) > _MOST_CHECKS:
-            message = f"{len(self.row_checks)} checks of rows are not accepted: give {_MOST_CHECKS} at most"
+            message = f"{len(self.row_checks)} row checks are not accepted: give at most {_MOST_CHECKS}"
             raise OptionError(message, "checks")
         if run_id == "":
-            raise OptionError("run_id is empty: give the run's name, or leave it out", "run_id")
+            raise OptionError("run_id is empty: give the run a name, or leave it out", "run_id")
         self.bad_rows: BadRows = bad_rows
         self.audit: AuditKind = audit
         self.run_id = run_id
@@ -140,21 +140,21 @@ class Pipeline:
             self._check_stream()
 
     def _check_stream(self) -> None:
-        """Refuse what a stream cannot have.
+        """Refuse options that streams do not support.
 
         Raises:
             OptionError: There is such an option.
         """
         if self.run_id is not None:
             message = (
-                "run_id goes without checkpoint_location: a stream's rows are known by the id of its query, "
-                "which its checkpoint keeps. Leave one of both out"
+                "run_id cannot be combined with checkpoint_location: a stream's rows are identified by its "
+                "query, whose id the checkpoint stores. Leave one of the two out"
             )
             raise OptionError(message, "run_id")
         if self.sink.mode != "append":
             message = (
                 f'mode="{self.sink.mode}" is not accepted with checkpoint_location: each micro-batch would '
-                "replace the rows of the one before, or find them there. Let the sink append"
+                'replace the rows of the previous one, or refuse to write. Use mode="append"'
             )
             raise OptionError(message, "mode", ("append",))
 
@@ -162,21 +162,21 @@ class Pipeline:
         """Run the pipeline on a session, which it neither starts nor stops.
 
         Args:
-            spark: The session; of Spark Connect, too.
+            spark: The session; Spark Connect sessions are supported, too.
 
         Returns:
-            Counts of what was read, written and refused, and the outcome of the audit.
+            The numbers of rows that were read, written and refused, and the outcome of the audit.
 
         Raises:
-            CheckFailedError: Rows fail a check of all rows together; or of each row, and `bad_rows` is
-                ``"fail"``. Nothing is published.
-            AuditError: Spark reads something else than was written. Nothing is published.
-            SchemaError: A check names a column that the rows do not have; or they do not fit the destination.
+            CheckFailedError: Rows fail a `unique` check, or another check and `bad_rows` is ``"fail"``.
+                Nothing is published.
+            AuditError: Spark reads other values than were written. Nothing is published.
+            SchemaError: A check names a column that the rows lack; or the rows do not fit the destination.
             OptionError: As `spillway.spark.write`.
-            FileExistsError: There is something at the destination, and its mode is ``"error"``.
+            FileExistsError: The destination exists, and its mode is ``"error"``.
             SpillwayError: As `spillway.spark.write`.
             pyspark.errors.PySparkException: Spark cannot read the source, or a task failed more often than
-                Spark repeats it. Nothing is published; of a stream, nothing of the batch.
+                Spark repeats it. Nothing is published; in a stream, nothing of this batch.
         """
         return Run(self, spark).result()
 
@@ -186,7 +186,7 @@ class Pipeline:
         # A column of a frame may have the name, too.
         if hasattr(type(source), "make"):
             if self.row_checks or self.transform is not None:
-                raise OptionError("rows that executors make have no checks and no transformation", "checks")
+                raise OptionError("rows that executors generate allow no checks or transformation", "checks")
             return _Rows(None, source, source.schema, None, ())
         if isinstance(source, str):
             frame: Any = read_path(spark, source)
@@ -195,10 +195,10 @@ class Pipeline:
         if self.transform is not None:
             frame = self.transform(frame)
         if frame.isStreaming and self.checkpoint_location is None:
-            message = "the source is a stream: say checkpoint_location, or read it by spark.read"
+            message = "the source is a stream: pass checkpoint_location, or read it with spark.read"
             raise OptionError(message, "checkpoint_location")
         if not frame.isStreaming and self.checkpoint_location is not None:
-            message = "checkpoint_location is for a stream: read by spark.readStream, or leave it out"
+            message = "checkpoint_location needs a stream: read with spark.readStream, or leave it out"
             raise OptionError(message, "checkpoint_location")
         return _rows_of(frame, self.row_checks)
 
@@ -391,7 +391,7 @@ class Run:
             return answers_of(frame, work)
 
     def _accept(self, rows: _Rows, job: Job, results: Sequence[TaskResult]) -> None:
-        """Refuse rows that fail a check, and files that are not as they were written."""
+        """Refuse rows that fail a check, and files that are not without a difference."""
         if self._audited is not None:
             return
         self._refuse_bad_rows()

@@ -33,10 +33,10 @@ _SUFFIX = re.compile(r"\.([A-Za-z]+)(?:\.(?:gz|bz2))?/?$")
 
 
 def format_of(path: str) -> str:
-    """Return Spark's name of the format of files, by the suffix of their path; Parquet without one.
+    """Return Spark's name for the format of files, from the suffix of their path; Parquet without a suffix.
 
     Raises:
-        OptionError: The suffix is not that of a known format.
+        OptionError: The suffix belongs to no known format.
     """
     name = path.rstrip("/*").rpartition("/")[2]
     match = _SUFFIX.search(name)
@@ -45,7 +45,7 @@ def format_of(path: str) -> str:
     known = _FORMATS.get(match[1].lower())
     if known is None:
         message = (
-            f"{path!r} is of no known format: give Parquet, CSV or NDJSON (.parquet, .csv, .tsv, .ndjson, "
+            f"{path!r} has no known format: give Parquet, CSV or NDJSON (.parquet, .csv, .tsv, .ndjson, "
             ".jsonl, .json; text also with .gz or .bz2), or a function that reads it"
         )
         raise OptionError(message, "source")
@@ -64,14 +64,14 @@ def read_path(  # noqa: PLR0913 - what there is to say about text
     """Read Parquet, CSV with a header, or NDJSON.
 
     A line that does not fit fails the run, unless the schema has a column for such lines:
-    ``_corrupt_record``, or what ``spark.sql.columnNameOfCorruptRecord`` says.
+    ``_corrupt_record``, or the name in ``spark.sql.columnNameOfCorruptRecord``.
 
     Args:
         session: The session.
         path: A path or URL, which may be a pattern.
-        schema: The columns of text, as ``"id INT, name STRING"``; without it, Spark infers them.
-        multi_line: True if values of CSV may have line breaks; then one task reads each file.
-        delimiter: What separates the values of CSV.
+        schema: The columns of text files, as ``"id INT, name STRING"``; by default, Spark infers them.
+        multi_line: True if CSV values may contain line breaks; one task then reads each file.
+        delimiter: The separator of CSV values.
         encoding: The encoding of text.
 
     Raises:
@@ -105,7 +105,7 @@ def read_path(  # noqa: PLR0913 - what there is to say about text
 
 
 class RunName(NamedTuple):
-    """The name by which a destination knows the rows of a run.
+    """The name that identifies the rows of a run at a destination.
 
     Args:
         run_id: The name of the run, or the id of a query; None for rows that are added each time.
@@ -117,16 +117,16 @@ class RunName(NamedTuple):
 
 
 class Sink:
-    """The destination of a pipeline, and how it is written, by the arguments of `spillway.spark.write`.
+    """The destination of a pipeline, with the arguments of `spillway.spark.write`.
 
     Args:
         path: A folder, or a URL.
-        table: ``"parquet"`` or ``"delta"``; without it, what is there.
-        mode: As for `spillway.spark.write`. Without it, ``"overwrite"`` where `where` or
-            `partition_overwrite` says what is replaced, or else ``"append"``.
-        partition_by: Columns that rows are stored apart by.
+        table: ``"parquet"`` or ``"delta"``; by default, whatever exists at `path`.
+        mode: As in `spillway.spark.write`. By default, ``"overwrite"`` if `where` or `partition_overwrite`
+            selects the rows to replace, else ``"append"``.
+        partition_by: Columns whose values divide rows into partitions.
         where: The rows that the new rows replace, by conditions on partition columns.
-        partition_overwrite: ``"dynamic"`` replaces the partitions that have new rows.
+        partition_overwrite: ``"dynamic"`` replaces only partitions with new rows.
         schema_mode: ``"merge"`` adds columns that a Delta table lacks.
         max_file_bytes: Bytes that a file has at most.
         max_file_rows: Rows of a file.
