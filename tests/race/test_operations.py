@@ -14,7 +14,7 @@ from spillway.race.location import Location
 from spillway.race.model import FILE_ROWS, WORKS, Cell, load
 from spillway.race.operations import OPERATIONS, Compaction
 from spillway.race.plan import Options, plan_cells
-from spillway.race.record import RACES, SCHEMA
+from spillway.race.record import RACES
 from spillway.race.report import draw_figures, write_report
 from spillway.race.summary import read_run
 from spillway.race.tables import targets_table
@@ -257,18 +257,6 @@ def test_a_wrong_table_after_deletes_is_said_first(deletes: Path, tmp_path: Path
     assert "**Tables are wrong:**" in write_report(run, draw_figures(run)).read_text()
 
 
-def test_records_from_before_there_were_works_are_of_appends() -> None:
-    kept = sorted((ROOT / "results" / "race").glob(f"*/{RACES}"))
-    runs = [read_run(path.parent) for path in kept if "work" not in records.read_lines(path)[0]["cell"]]
-    assert runs
-    assert {work for run in runs for work in run.works} == {"append"}
-    for run in runs:
-        for each in run.cells:
-            assert (each.cell.file_rows, each.cell.first_version) == (0, 0)
-            for race in each.races:
-                SCHEMA.check(race)
-
-
 def test_operations_of_a_race_change_different_rows() -> None:
     for work in WORKS:
         options = Options(
@@ -313,7 +301,7 @@ def test_half_of_the_writers_of_each_process_delete(processes: int) -> None:
         (["--work", "delete", "--partitions", "own"], "--partitions needs --work append: leave it out"),
         (
             ["--work", "delete", "--targets"],
-            "--targets chooses the kinds of work itself: leave --work delete out",
+            "--targets and --real-s3 choose the kinds of work themselves: leave --work delete out",
         ),
         (["--work", "delete", "--writers", "1000", "--rows", "101"], "may be 100 at most"),
         (

@@ -332,16 +332,16 @@ class Cell:
     """
 
     committer: Annotated[str, Keywords(enum=list(committers.NAMES))]
-    work: Annotated[str, Keywords(enum=list(WORKS))] = field(default="append", metadata=LATER)
+    work: Annotated[str, Keywords(enum=list(WORKS))] = "append"
     workload: Annotated[str | None, Keywords(pattern="^(merge|append-only|batched:[1-9][0-9]*)$")] = None
     writers: Positive
     rows: Positive = 10
     appends: Positive = 1
     partitions: Annotated[str, Keywords(enum=list(PARTITIONS))] = "own"
     processes: Positive = 1
-    file_rows: int = field(default=0, metadata=LATER)
-    seconds: float | None = field(default=None, metadata=LATER)
-    noise: bool = field(default=False, metadata=LATER)
+    file_rows: int = 0
+    seconds: float | None = None
+    noise: bool = False
     rate: float | None = field(default=None, metadata=LATER)
 
     @property
