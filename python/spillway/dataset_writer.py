@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         DatasetMode,
         Extra,
         OnError,
+        OnSchemaChange,
         ReadableFile,
     )
 
@@ -72,6 +73,15 @@ class DatasetOptions:
             plan by it without opening the files. It is made of the files of one writer, so that it does not
             go with ``mode="append"``, nor with ``encryption``, whose statistics it would show. A
             partitioned dataset without rows has none.
+        on_schema_change: What to do when rows have a column, or a field of a struct, that those before had
+            not, or need a wider type. ``"raise"`` refuses them. ``"rotate"`` completes the open files and
+            goes on with the wider schema in new ones, so that readers have to unify the files by name.
+            ``"widen"`` converts the rows of a file whose first row group is not begun, which are held for
+            that (up to 64 MiB of them, or an eighth of ``memory_limit``, beside what the writer takes), and
+            completes other files. With both, batches are fitted by name: columns that they lack are null,
+            narrower types are cast. A column of Arrow's null type, or one of rows that is null so far, waits
+            for its first type: rows that are held take it, and files that are begun before leave it out.
+            A column that has no values in the end is text where it came as rows.
 
     Raises:
         OptionError: A value is not accepted; the message lists what is.
@@ -90,6 +100,7 @@ class DatasetOptions:
     basename_template: str = "part-{i:05d}.parquet"
     mode: DatasetMode = "error"
     metadata_file: bool = False
+    on_schema_change: OnSchemaChange = "raise"
 
     def __post_init__(self) -> None:
         columns = (self.partition_by,) if isinstance(self.partition_by, str) else tuple(self.partition_by)
@@ -247,9 +258,9 @@ class DatasetWriter(WithBlock):
     def write(self, data: ArrowStream | ArrowArray) -> None:
         """Write a table, a data frame, a record batch or a stream of them.
 
-        A batch fits as it fits a `ParquetWriter`. One that does not is refused as a whole, and the writer can
-        go on. Rows out of the order of `sorting_columns` and values that `memory_limit` has no room for are
-        found in their file alone: they fail the dataset.
+        A batch fits as it fits a `ParquetWriter`, or by `on_schema_change`. One that does not is refused as a
+        whole, and the writer can go on. Rows out of the order of `sorting_columns` and values that
+        `memory_limit` has no room for are found in their file alone: they fail the dataset.
 
         Args:
             data: Anything with ``__arrow_c_stream__`` (preferred) or ``__arrow_c_array__``.
@@ -272,7 +283,9 @@ class DatasetWriter(WithBlock):
     ) -> int:
         """Write dicts, one for each row, as `ParquetWriter.write_rows` does.
 
-        A row has the partition columns, too; without them it goes where null goes.
+        A row has the partition columns, too; without them it goes where null goes. With `on_schema_change`,
+        a key that the schema lacks becomes a column, and a value that does not fit widens its column where a
+        type holds both; a field that is null waits for its first value.
 
         Args:
             rows: A list, or any iterable, of dicts.
