@@ -7,8 +7,6 @@ import json
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-import duckdb
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -330,16 +328,6 @@ def test_the_file_of_metadata_has_one_schema(tmp_path: Path) -> None:
     for mode in BOTH:
         with pytest.raises(spillway.OptionError, match="metadata_file"):
             spillway.DatasetWriter(tmp_path / "f", metadata_file=True, on_schema_change=mode)
-
-
-def test_engines_unify_the_files_by_name(tmp_path: Path) -> None:
-    files = [str(path) for path in written(tmp_path / "f", [NARROW, WIDE], on_schema_change="rotate")]
-    found = duckdb.sql(f"FROM read_parquet({files}, union_by_name = true) ORDER BY id").to_arrow_table()
-    assert found.to_pylist() == ROWS
-    widening = pl.ScanCastOptions(integer_cast="upcast")
-    newest = pl.read_parquet_schema(files[-1])
-    frame = pl.scan_parquet(files, schema=newest, cast_options=widening, missing_columns="insert").collect()
-    assert frame.to_dicts() == ROWS
 
 
 def test_what_is_written_does_not_depend_on_batches(tmp_path: Path) -> None:

@@ -13,9 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.counts import count
 
 import spillway
+
+from ..counts import count
 
 HISTORIES = count(quick=10, ci=30, soak=1000)
 SMALL = st.integers(0, 100)

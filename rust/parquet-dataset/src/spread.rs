@@ -14,7 +14,7 @@ use crate::options::{DatasetOptions, OnSchemaChange};
 use crate::part::Part;
 use crate::partition::{Partition, Partitioner, Share, ValuesIn, WINDOW_ROWS};
 use crate::rolling::Rolling;
-use crate::schema_change::{fitted, gains_only_types};
+use crate::schema_change::{fitted, gains_only_types, wider_schema};
 
 /// Shares of batches that are written together into the file of a partition.
 const SHARES_TOGETHER: usize = 64;
@@ -213,6 +213,13 @@ impl<P: Places> Spread<P> {
             return accepted;
         }
         widened(layout, schema, options, writer_options).map(drop)
+    }
+
+    /// Returns true if rows of a schema that is refused would be taken if it might change.
+    #[must_use]
+    pub fn could_widen(&self, schema: &SchemaRef) -> bool {
+        let may_change = self.prepared.options.on_schema_change != OnSchemaChange::Raise;
+        !may_change && wider_schema(self.schema(), schema).is_ok()
     }
 
     /// Checks that no row of a batch would be refused.

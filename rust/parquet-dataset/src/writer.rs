@@ -17,6 +17,9 @@ use crate::storage::{Storage, Unpublished};
 /// The consequence of a refusal that was found in one file: the others have rows of the same batch already.
 const DISCARDED: &str = "every file of the dataset is discarded";
 
+/// The end of a refusal of a schema that the dataset would take by another value of an option.
+const WOULD_TAKE: &str = "on_schema_change=\"widen\" or \"rotate\" would take it; the writer can go on";
+
 /// Writes one dataset: a folder of Parquet files.
 pub struct DatasetWriter {
     options: DatasetOptions,
@@ -122,7 +125,13 @@ impl DatasetWriter {
     pub fn accept(&mut self, schema: &SchemaRef) -> Result<(), WriteError> {
         self.refuse_if_closed()?;
         match &self.state {
-            State::Open(dataset) => dataset.accept(schema),
+            State::Open(dataset) => dataset.accept(schema).map_err(|refused| {
+                if dataset.could_widen(schema) {
+                    refused.with_outcome(WOULD_TAKE)
+                } else {
+                    refused
+                }
+            }),
             _ => self.open(schema),
         }
     }

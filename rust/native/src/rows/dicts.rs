@@ -309,7 +309,8 @@ fn widen<'py>(
     }
     let shape = guess::shape(std::slice::from_ref(row))?;
     let mut schema = Arc::clone(rows.declared());
-    while let Some(wider) = intake.wider_for(&schema, &misfit, &shape)? {
+    let py = row.py();
+    while let Some(wider) = py.detach(|| intake.wider_for(&schema, &misfit, &shape))? {
         let Ok(mut widened) = Rows::new(Arc::clone(&wider)) else {
             break;
         };
@@ -317,7 +318,7 @@ fn widen<'py>(
             Ok(()) => {
                 widened.commit();
                 if rows.rows() > 0 {
-                    hand_over(row.py(), rows, intake)?;
+                    hand_over(py, rows, intake)?;
                 }
                 *rows = widened;
                 return Ok(None);

@@ -133,8 +133,7 @@ impl<'a> Intake<'a> {
         let Some(wider) = rows::widened(schema, misfit, shape, &wider_type).map(Arc::new) else {
             return Ok(None);
         };
-        let accepted = Python::attach(|py| py.detach(|| self.writer.accepts(&wider)))?;
-        Ok(accepted.then_some(wider))
+        Ok(self.writer.accepts(&wider)?.then_some(wider))
     }
 
     fn last(&mut self, rows: &mut Rows) -> Result<(), Failure> {
