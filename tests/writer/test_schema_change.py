@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ import pytest
 import spillway
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
 NARROW = pa.table({"id": pa.array([1, 2], pa.int32())})
@@ -297,6 +298,34 @@ def test_a_list_with_a_bad_row_writes_none_and_keeps_the_schema(tmp_path: Path, 
         writer.write_rows([{"id": 3}])
     (file,) = writer.result.files
     assert pq.read_table(file.path).to_pylist() == [{"id": 1}, {"id": 3}]
+
+
+@pytest.mark.parametrize("mode", BOTH)
+def test_an_iterator_that_fails_after_a_change_leaves_the_rows_before_once(tmp_path: Path, mode: str) -> None:
+    def rows() -> Iterator[dict[str, Any]]:
+        yield from ({"id": 1}, {"id": 2, "new": "x"})
+        raise ValueError("no more")
+
+    with spillway.DatasetWriter(tmp_path / "f", on_schema_change=mode) as writer:
+        writer.write_rows([{"id": 0}])
+        with pytest.raises(ValueError, match="no more"):
+            writer.write_rows(rows())
+        writer.write_rows([{"id": 3}])
+    found = unified([file.path for file in writer.result.files])
+    assert [row["id"] for row in found] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("mode", BOTH)
+def test_a_file_that_cannot_be_begun_fails_the_dataset(tmp_path: Path, mode: str) -> None:
+    writer = spillway.DatasetWriter(tmp_path / "f", on_schema_change=mode, row_group_rows=2)
+    writer.write(NARROW)
+    for hidden in (tmp_path / "f").iterdir():
+        shutil.rmtree(hidden)
+    with pytest.raises(OSError, match="f"):
+        writer.write(pa.concat_tables([WIDE, WIDE]))
+    with pytest.raises(spillway.ClosedError):
+        writer.write(NARROW)
+    assert list((tmp_path / "f").rglob("*.parquet")) == []
 
 
 @pytest.mark.parametrize("mode", BOTH)

@@ -188,11 +188,11 @@ fn distinct(columns: Vec<String>) -> Result<Vec<String>, WriteError> {
     Ok(columns)
 }
 
-fn named<T: Copy>(option: &str, value: &str, names: [&str; 3], all: [T; 3]) -> Result<T, WriteError> {
-    let mut named = names.iter().zip(all);
-    named
+fn named<T: Copy>(option: &str, value: &str, accepted: [&str; 3], all: [T; 3]) -> Result<T, WriteError> {
+    let mut pairs = accepted.iter().zip(all);
+    pairs
         .find_map(|(name, meant)| (*name == value).then_some(meant))
-        .ok_or_else(|| WriteError::Option(OptionFault::choose(option, value, "", &names)))
+        .ok_or_else(|| WriteError::Option(OptionFault::choose(option, value, "", &accepted)))
 }
 
 #[cfg(test)]

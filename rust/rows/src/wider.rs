@@ -18,10 +18,10 @@ pub fn widened(schema: &Schema, misfit: &Misfit, shape: &Shape, wider: Wider<'_>
     Some(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
-fn within_fields<'a>(
+fn within_fields(
     fields: &[FieldRef],
     shape: &Shape,
-    steps: &mut dyn Iterator<Item = &'a Step>,
+    steps: &mut dyn Iterator<Item = &Step>,
     wider: Wider<'_>,
 ) -> Option<Vec<FieldRef>> {
     let Some(Step::Field(name)) = steps.next() else {
@@ -36,10 +36,10 @@ fn within_fields<'a>(
     Some(fields)
 }
 
-fn within_field<'a>(
+fn within_field(
     field: &Field,
     guess: &Guess,
-    steps: &mut dyn Iterator<Item = &'a Step>,
+    steps: &mut dyn Iterator<Item = &Step>,
     wider: Wider<'_>,
 ) -> Option<FieldRef> {
     let mut steps = steps.peekable();
