@@ -1,10 +1,10 @@
 //! Writes Arrow batches to a folder of Parquet files.
 //!
 //! The path of a batch: [`partition`] splits it by the values of the partition columns. [`part`] writes each share into
-//! the open file of its partition. [`rolling`] decides when that file is full. [`schema_change`] widens the schema where
-//! later rows need it, and [`early`] holds rows whose file may still change. [`storage`] is where the files are: in a
-//! local [`folder`], [`staging`] hides finished files from readers, and [`publish`] moves all of them to their names at
-//! the end, and moves them back when that fails half-way.
+//! the open file of its partition. [`rolling`] decides when that file is full. [`schema_change`] widens the schema
+//! where later rows need it, and [`early`] holds rows whose file may still change. [`storage`] is where the files are:
+//! in a local [`folder`], [`staging`] hides finished files from readers, and [`publish`] moves all of them to their
+//! names at the end, and moves them back when that fails half-way.
 
 mod early;
 mod folder;
