@@ -62,6 +62,7 @@ GROUPS = {
     "spark": (
         "spark/*",
         "backends/test_spark.py",
+        "interop/test_changed_schemas.py",
         "interop/test_partitions.py",
         "interop/test_predicates.py",
         "interop/test_spark.py",

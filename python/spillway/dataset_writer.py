@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         DatasetMode,
         Extra,
         OnError,
+        OnSchemaChange,
         ReadableFile,
     )
 
@@ -72,6 +73,15 @@ class DatasetOptions:
             use it to plan without opening the files. It covers the files of one writer, so it cannot be
             combined with ``mode="append"``, nor with ``encryption``, because it would reveal statistics. A
             partitioned dataset without rows gets no such file.
+        on_schema_change: What to do if rows have a column or a field of a struct that is new, or need a
+            wider type. ``"raise"`` refuses them. ``"rotate"`` completes the open files and continues with
+            the wider schema in new ones; readers have to unify the files by name. ``"widen"`` converts the
+            rows of a file whose first row group has not begun, and completes other files. For that it holds
+            up to 64 MiB of rows, or an eighth of ``memory_limit``, in addition to the writer's own memory.
+            With both, batches are matched by name: missing columns are null, and narrower types are cast. A
+            column of Arrow's null type, or one whose rows are null so far, waits for its first type: held
+            rows take it, and files that were begun before lack the column. A column of rows without any
+            value becomes text.
 
     Raises:
         OptionError: A value is not accepted; the message lists the accepted ones.
@@ -90,6 +100,7 @@ class DatasetOptions:
     basename_template: str = "part-{i:05d}.parquet"
     mode: DatasetMode = "error"
     metadata_file: bool = False
+    on_schema_change: OnSchemaChange = "raise"
 
     def __post_init__(self) -> None:
         columns = (self.partition_by,) if isinstance(self.partition_by, str) else tuple(self.partition_by)
@@ -248,9 +259,10 @@ class DatasetWriter(WithBlock):
     def write(self, data: ArrowStream | ArrowArray) -> None:
         """Write a table, a data frame, a record batch or a stream of them.
 
-        A batch fits under the same rules as in `ParquetWriter`. One that does not fit is refused as a whole,
-        and the writer can continue. Rows that violate `sorting_columns`, and values too large for
-        `memory_limit`, are detected only when their file is written: they fail the dataset.
+        A batch fits under the same rules as in `ParquetWriter`, or by `on_schema_change`. One that does not
+        fit is refused as a whole, and the writer can continue. Rows that violate `sorting_columns`, and
+        values too large for `memory_limit`, are detected only when their file is written: they fail the
+        dataset.
 
         Args:
             data: Anything with ``__arrow_c_stream__`` (preferred) or ``__arrow_c_array__``.
@@ -273,7 +285,9 @@ class DatasetWriter(WithBlock):
     ) -> int:
         """Write dicts, one for each row, as `ParquetWriter.write_rows` does.
 
-        Rows include the partition columns; a row without them goes to the partition of null.
+        Rows include the partition columns; a row without them goes to the partition of null. With
+        `on_schema_change`, a key that the schema lacks becomes a column, and a value that does not fit
+        widens its column if a type holds both. A field that is null waits for its first value.
 
         Args:
             rows: A list, or any iterable, of dicts.

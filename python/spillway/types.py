@@ -35,6 +35,7 @@ __all__ = [
     "LazyFrame",
     "Nulls",
     "OnError",
+    "OnSchemaChange",
     "Operator",
     "OutcomeStatus",
     "ReadableFile",
@@ -97,6 +98,9 @@ OnError: TypeAlias = Literal["raise", "skip"] | Callable[[RowError], object]
 
 A call that raises writes no row of a list, a tuple or bytes; if the rows come from another iterable or a
 file, it writes those before the bad one."""
+
+OnSchemaChange: TypeAlias = Literal["raise", "widen", "rotate"]
+"""What a dataset does when rows need another column or a wider type: refuse them, or change its schema."""
 
 Extra: TypeAlias = Literal["error", "ignore"]
 """What to do with keys that the schema lacks: treat the row as bad, or ignore the key."""
@@ -259,6 +263,7 @@ class DatasetKeywords(WriterKeywords, total=False):
     basename_template: str
     mode: DatasetMode
     metadata_file: bool
+    on_schema_change: OnSchemaChange
 
 
 class AppendKeywords(WriterKeywords, total=False):

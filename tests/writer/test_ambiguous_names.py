@@ -53,7 +53,7 @@ CASES = [*BY_LEAF.items(), *(("bloom_filter", made) for made in BLOOM_FILTERS)]
 TOP_LEVEL = {"sorting_columns", "partition_by"}
 OTHERS = {
     *("basename_template", "compatibility", "compression_level", "content_defined_chunking", "durable"),
-    "hold_batches",
+    *("hold_batches", "on_schema_change"),
     *("dictionary_page_bytes", "mode", "max_file_bytes", "max_file_rows", "max_open_files"),
     *("memory_limit", "metadata", "metadata_file", "page_bytes", "page_checksums", "page_rows"),
     *("row_group_bytes", "row_group_rows", "sorting", "store_schema", "threads", "timestamp_loss"),

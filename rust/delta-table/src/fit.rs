@@ -114,7 +114,8 @@ pub(crate) fn lacking(from: &DataType, to: &DataType) -> Option<String> {
 
 /// Checks that values of the type `from` can replace values of the type `to` without losing a struct field.
 ///
-/// # Errors As [`check_type`]; the path of the first missing field.
+/// # Errors
+/// As [`check_type`], and the path of the first missing field.
 pub fn check_new_values(from: &DataType, to: &DataType) -> Result<(), Misfit> {
     check_type(from, to)?;
     lacking(from, to).map_or(Ok(()), |field| {

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_schema::SchemaRef;
 use object_sink::{DatasetObjects, Detached, Folder, PendingObjects};
-use parquet_dataset::{DatasetInput, DatasetMode, DatasetOptions, DatasetResult};
-use parquet_writer::Batch;
+use parquet_dataset::{DatasetInput, DatasetMode, DatasetOptions, DatasetResult, OnSchemaChange};
+use parquet_writer::{Batch, WriteError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
@@ -30,6 +30,7 @@ pub(crate) struct FolderOptions {
     basename_template: String,
     mode: String,
     metadata_file: bool,
+    on_schema_change: String,
 }
 
 impl FolderOptions {
@@ -42,6 +43,7 @@ impl FolderOptions {
             basename_template: self.basename_template,
             mode: self.mode,
             metadata_file: self.metadata_file,
+            on_schema_change: self.on_schema_change,
         };
         DatasetOptions::new(input).map_err(|error| Failure::from(error).into_py(py))
     }
@@ -64,6 +66,7 @@ pub(crate) fn dataset_options(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         basename_template,
         mode,
         metadata_file,
+        on_schema_change,
     } = DatasetInput::default();
     let options = PyDict::new(py);
     let unlisted: [&str; 0] = [];
@@ -79,6 +82,12 @@ pub(crate) fn dataset_options(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     describe(&options, "basename_template", basename_template, &unlisted)?;
     describe(&options, "mode", mode, &DatasetMode::NAMES)?;
     describe(&options, "metadata_file", metadata_file, &unlisted)?;
+    describe(
+        &options,
+        "on_schema_change",
+        on_schema_change,
+        &OnSchemaChange::NAMES,
+    )?;
     Ok(options)
 }
 
@@ -102,6 +111,8 @@ pub(crate) struct DatasetWriter {
     dataset: Turns<parquet_dataset::DatasetWriter>,
     written: Arc<AtomicU64>,
     rows: RowState,
+    /// The partition columns, where the schema of the rows may change.
+    typed: Option<Vec<String>>,
     uploads: Detached,
 }
 
@@ -122,16 +133,18 @@ impl DatasetWriter {
             let objects = PendingObjects::new(folder, dataset.clone(), journal, watch)?;
             let uploads = objects.detached();
             let objects = Box::new(objects);
+            let typed = typed(&dataset);
             let writer = parquet_dataset::DatasetWriter::over(objects, Some(schema), dataset, options)?;
-            Ok(Self::of(writer, uploads))
+            Ok(Self::of(writer, typed, uploads))
         })
     }
 
-    fn of(writer: parquet_dataset::DatasetWriter, uploads: Detached) -> Self {
+    fn of(writer: parquet_dataset::DatasetWriter, typed: Option<Vec<String>>, uploads: Detached) -> Self {
         Self {
             written: writer.written(),
             dataset: Turns::new(writer),
             rows: RowState::default(),
+            typed,
             uploads,
         }
     }
@@ -153,6 +166,7 @@ impl DatasetWriter {
         let options = options.validated(py)?;
         let dataset = dataset.validated(py)?;
         let schema = schema.map(schema_from).transpose()?;
+        let typed = typed(&dataset);
         let writer = detached(py, move || {
             let Some(settings) = storage_options else {
                 return Ok(parquet_dataset::DatasetWriter::new(
@@ -167,7 +181,7 @@ impl DatasetWriter {
                 objects, schema, dataset, options,
             )?)
         })?;
-        Ok(Self::of(writer, Detached::default()))
+        Ok(Self::of(writer, typed, Detached::default()))
     }
 
     /// Writes all batches of an object with the Arrow `PyCapsule` interface.
@@ -276,10 +290,34 @@ impl TakesRows for DatasetWriter {
         self.dataset.take(|dataset| Ok(dataset.schema()?))
     }
 
+    fn typed_from_the_start(&self) -> Option<&[String]> {
+        self.typed.as_deref()
+    }
+
+    fn accepts(&self, schema: &SchemaRef) -> Result<bool, Failure> {
+        self.dataset.take(|dataset| {
+            // Rows that were not written yet give the schema.
+            if dataset.schema()?.is_none() {
+                return Ok(true);
+            }
+            match dataset.accept(schema) {
+                Ok(()) => Ok(true),
+                Err(WriteError::Schema(_) | WriteError::Option(_)) => Ok(false),
+                Err(error) => Err(error.into()),
+            }
+        })
+    }
+
     fn put_all(&self, batches: Vec<Batch>) -> Result<(), Failure> {
         self.dataset
             .take(|dataset| interruptible(|go_on| dataset.write_whole(&batches, go_on)))
     }
+}
+
+/// The columns of a dataset that need a type from the first rows on, if its schema may change.
+fn typed(options: &DatasetOptions) -> Option<Vec<String>> {
+    let may_change = options.on_schema_change() != OnSchemaChange::Raise;
+    may_change.then(|| options.partition_by().to_vec())
 }
 
 fn files<'py>(py: Python<'py>, result: &DatasetResult) -> PyResult<Bound<'py, PyList>> {

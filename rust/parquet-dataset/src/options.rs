@@ -26,6 +26,24 @@ impl DatasetMode {
     const ALL: [Self; 3] = [Self::Error, Self::Append, Self::Overwrite];
 }
 
+/// What a writer does when the schema of later rows needs more than the present one: a column, or a wider type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnSchemaChange {
+    /// Refuses the batch.
+    Raise,
+    /// Changes the schema of a file none of whose rows are encoded; any other file is closed, and the next one has the
+    /// new schema.
+    Widen,
+    /// Closes the files, and begins the next ones with the new schema.
+    Rotate,
+}
+
+impl OnSchemaChange {
+    /// The accepted names.
+    pub const NAMES: [&'static str; 3] = ["raise", "widen", "rotate"];
+    const ALL: [Self; 3] = [Self::Raise, Self::Widen, Self::Rotate];
+}
+
 /// Options as a caller gives them: names and plain integers.
 #[derive(Debug, Clone)]
 pub struct DatasetInput {
@@ -43,6 +61,8 @@ pub struct DatasetInput {
     pub mode: String,
     /// Write the file `_metadata` beside the files.
     pub metadata_file: bool,
+    /// `raise`, `widen` or `rotate`.
+    pub on_schema_change: String,
 }
 
 impl Default for DatasetInput {
@@ -55,6 +75,7 @@ impl Default for DatasetInput {
             basename_template: DEFAULT_TEMPLATE.into(),
             mode: "error".into(),
             metadata_file: false,
+            on_schema_change: "raise".into(),
         }
     }
 }
@@ -69,6 +90,7 @@ pub struct DatasetOptions {
     pub(crate) template: Template,
     pub(crate) mode: DatasetMode,
     pub(crate) metadata_file: bool,
+    pub(crate) on_schema_change: OnSchemaChange,
 }
 
 impl DatasetOptions {
@@ -79,7 +101,20 @@ impl DatasetOptions {
     pub fn new(input: DatasetInput) -> Result<Self, WriteError> {
         let limit = |option, value: Option<i64>| value.map(|value| at_least_one(option, value)).transpose();
         let open = at_least_one("max_open_files", input.max_open_files)?;
-        let mode = mode(&input.mode)?;
+        let mode = named("mode", &input.mode, DatasetMode::NAMES, DatasetMode::ALL)?;
+        let on_schema_change = named(
+            "on_schema_change",
+            &input.on_schema_change,
+            OnSchemaChange::NAMES,
+            OnSchemaChange::ALL,
+        )?;
+        if input.metadata_file && on_schema_change != OnSchemaChange::Raise {
+            return Err(WriteError::option(
+                "metadata_file",
+                "metadata_file=True with on_schema_change is not accepted: _metadata has one schema for all files. \
+                 Leave one of the two out",
+            ));
+        }
         if input.metadata_file && mode == DatasetMode::Append {
             return Err(WriteError::option(
                 "metadata_file",
@@ -96,6 +131,7 @@ impl DatasetOptions {
                 .map_err(|message| WriteError::option("basename_template", message))?,
             mode,
             metadata_file: input.metadata_file,
+            on_schema_change,
         })
     }
 
@@ -103,6 +139,18 @@ impl DatasetOptions {
     #[must_use]
     pub fn mode(&self) -> DatasetMode {
         self.mode
+    }
+
+    /// The partition columns, outermost first.
+    #[must_use]
+    pub fn partition_by(&self) -> &[String] {
+        &self.partition_by
+    }
+
+    /// What the writer does when the schema changes.
+    #[must_use]
+    pub fn on_schema_change(&self) -> OnSchemaChange {
+        self.on_schema_change
     }
 
     /// Returns true if the file `_metadata` is written beside the files.
@@ -140,12 +188,11 @@ fn distinct(columns: Vec<String>) -> Result<Vec<String>, WriteError> {
     Ok(columns)
 }
 
-fn mode(value: &str) -> Result<DatasetMode, WriteError> {
-    DatasetMode::NAMES
-        .iter()
-        .position(|name| *name == value)
-        .map(|place| DatasetMode::ALL[place])
-        .ok_or_else(|| WriteError::Option(OptionFault::choose("mode", value, "", &DatasetMode::NAMES)))
+fn named<T: Copy>(option: &str, value: &str, accepted: [&str; 3], all: [T; 3]) -> Result<T, WriteError> {
+    let mut pairs = accepted.iter().zip(all);
+    pairs
+        .find_map(|(name, meant)| (*name == value).then_some(meant))
+        .ok_or_else(|| WriteError::Option(OptionFault::choose(option, value, "", &accepted)))
 }
 
 #[cfg(test)]

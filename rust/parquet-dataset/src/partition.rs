@@ -116,9 +116,14 @@ impl Partitioner {
         })
     }
 
-    /// The schema of the files: the partition columns are left out.
-    pub fn stored(&self) -> &SchemaRef {
-        &self.stored
+    /// Takes a schema to which columns were added at the end, or whose other columns have other types. Those met so far
+    /// keep their places.
+    pub fn renew(&mut self, schema: &Schema, stored: &SchemaRef) {
+        let is_key = |index: &usize| self.keys.iter().any(|key| key.column == *index);
+        self.rest = (0..schema.fields().len())
+            .filter(|index| !is_key(index))
+            .collect();
+        self.stored = Arc::clone(stored);
     }
 
     pub fn partition(&self, number: usize) -> &Partition {

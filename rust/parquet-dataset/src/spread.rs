@@ -5,13 +5,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
-use parquet_writer::sink::{Sink, Stream};
-use parquet_writer::{Batch, FileWriter, Fit, Held, Weights, WriteError, WriteResult, WriterOptions};
+use parquet_writer::sink::Sink;
+use parquet_writer::{Batch, FileWriter, Held, Weights, WriteError, WriteResult, WriterOptions};
 
-use crate::options::DatasetOptions;
+use crate::early::{Early, Limit};
+use crate::layout::{Layout, adapted, widened};
+use crate::options::{DatasetOptions, OnSchemaChange};
 use crate::part::Part;
 use crate::partition::{Partition, Partitioner, Share, ValuesIn, WINDOW_ROWS};
 use crate::rolling::Rolling;
+use crate::schema_change::{fitted, gains_only_types, wider_schema};
 
 /// Shares of batches that are written together into the file of a partition.
 const SHARES_TOGETHER: usize = 64;
@@ -54,7 +57,7 @@ pub struct Prepared {
     writer_options: WriterOptions,
     /// True if batches are held from call to call.
     holds_batches: bool,
-    fit: Fit,
+    layout: Arc<Layout>,
     partitioner: Partitioner,
 }
 
@@ -82,23 +85,24 @@ impl Prepared {
         };
         // Rows wait before they come to a file, whose size must be known now and then.
         let (writer_options, holds_batches) = writer_options.without_holding();
-        let fit = Fit::new(Arc::clone(schema), &writer_options)?.without(&options.partition_by);
         let partitioner = Partitioner::new(schema, &options.partition_by, values_in)?;
-        // Options that name columns are held against the schema now, not when the first file is opened.
-        let nowhere = Stream::new(Box::new(std::io::sink()));
-        let stored = Arc::clone(partitioner.stored());
-        FileWriter::new(
-            Box::new(nowhere),
-            Some(stored),
-            writer_options.clone().for_a_check(),
-        )?;
+        let layout = Arc::new(Layout::new(schema, &options, &writer_options)?);
         Ok(Self {
             options,
             writer_options,
             holds_batches,
-            fit,
+            layout,
             partitioner,
         })
+    }
+
+    /// Returns true if the first rows of a file are held, since its schema may change.
+    fn holds_early(&self) -> bool {
+        match self.options.on_schema_change {
+            OnSchemaChange::Raise => false,
+            OnSchemaChange::Widen => true,
+            OnSchemaChange::Rotate => self.layout.lacks_types(),
+        }
     }
 }
 
@@ -106,6 +110,8 @@ impl Prepared {
 pub struct Spread<P> {
     // Before the places that their files are in: fields are dropped in this order.
     open: HashMap<usize, Part>,
+    /// Rows of partitions without an open file.
+    early: HashMap<usize, Early>,
     places: P,
     prepared: Prepared,
     finished: Vec<Finished>,
@@ -115,6 +121,10 @@ pub struct Spread<P> {
     clock: u64,
     /// True once a part of a batch was taken, and the rest was refused.
     is_torn: bool,
+    /// True once no more rows come.
+    is_ending: bool,
+    /// True if columns without a type are text in the end.
+    untyped_is_text: bool,
     held: Held,
 }
 
@@ -124,6 +134,7 @@ impl<P: Places> Spread<P> {
     pub fn new(prepared: Prepared, places: P) -> Self {
         Self {
             open: HashMap::new(),
+            early: HashMap::new(),
             places,
             prepared,
             finished: Vec::new(),
@@ -131,6 +142,8 @@ impl<P: Places> Spread<P> {
             opened: 0,
             clock: 0,
             is_torn: false,
+            is_ending: false,
+            untyped_is_text: false,
             held: Held::default(),
         }
     }
@@ -154,10 +167,10 @@ impl<P: Places> Spread<P> {
         &mut self.places
     }
 
-    /// Returns true if no file was opened.
+    /// Returns true if there were no rows.
     #[must_use]
     pub fn is_untouched(&self) -> bool {
-        self.opened == 0
+        self.opened == 0 && self.early.is_empty()
     }
 
     /// Returns true if a batch failed of which rows were taken: what was written is of no more use.
@@ -175,15 +188,38 @@ impl<P: Places> Spread<P> {
     /// The schema of the rows, partition columns included.
     #[must_use]
     pub fn schema(&self) -> &SchemaRef {
-        self.prepared.fit.schema()
+        self.prepared.layout.fit.schema()
     }
 
-    /// Checks that batches of `schema` have the same names, order and logical types.
+    /// Makes columns that are still without a type in the end text, as those of rows are.
+    pub fn make_untyped_text(&mut self) {
+        self.untyped_is_text = true;
+    }
+
+    /// Checks that batches of `schema` have the same names, order and logical types, or, where the schema may change,
+    /// that there is one that holds their rows and those before.
     ///
     /// # Errors
     /// [`WriteError::Schema`] names the first difference.
     pub fn accept(&self, schema: &SchemaRef) -> Result<(), WriteError> {
-        self.prepared.fit.accept(schema)
+        let Prepared {
+            options,
+            writer_options,
+            layout,
+            ..
+        } = &self.prepared;
+        let accepted = layout.fit.accept(schema);
+        if accepted.is_ok() || options.on_schema_change == OnSchemaChange::Raise {
+            return accepted;
+        }
+        widened(layout, schema, options, writer_options).map(drop)
+    }
+
+    /// Returns true if rows of a schema that is refused would be taken if it might change.
+    #[must_use]
+    pub fn could_widen(&self, schema: &SchemaRef) -> bool {
+        let may_change = self.prepared.options.on_schema_change != OnSchemaChange::Raise;
+        !may_change && wider_schema(self.schema(), schema).is_ok()
     }
 
     /// Checks that no row of a batch would be refused.
@@ -191,8 +227,8 @@ impl<P: Places> Spread<P> {
     /// # Errors
     /// [`WriteError::Schema`] names what does not fit; nothing was written and the next batch may come.
     pub fn check(&self, batch: &Batch) -> Result<(), WriteError> {
-        self.prepared.fit.check(batch)?;
-        if self.is_partitioned() {
+        self.prepared.layout.fit.check(batch)?;
+        if self.is_partitioned() || self.prepared.holds_early() {
             // Rows are gathered before a file is given any.
             batch.check_text()?;
         }
@@ -205,6 +241,45 @@ impl<P: Places> Spread<P> {
     /// # Errors
     /// [`WriteError::Schema`] as [`check`](Self::check).
     pub fn plan(&mut self, batch: &Batch) -> Result<SpreadPlan, WriteError> {
+        let layout = Arc::clone(&self.prepared.layout);
+        self.planned(batch, layout, None)
+    }
+
+    /// Checks a batch that comes after the one of the plan `before`, or next, and plans where its rows go. Its schema
+    /// may be another one, where the options allow that.
+    ///
+    /// # Errors
+    /// As [`Self::check`].
+    pub fn plan_after(
+        &mut self,
+        batch: &Batch,
+        before: Option<&SpreadPlan>,
+    ) -> Result<SpreadPlan, WriteError> {
+        let Prepared {
+            options,
+            writer_options,
+            ..
+        } = &self.prepared;
+        let layout = before.map_or(&self.prepared.layout, |before| &before.layout);
+        let (layout, fitted) = adapted(layout, batch, options, writer_options)?;
+        let batch = fitted.as_ref().unwrap_or(batch);
+        layout.fit.check(batch)?;
+        if self.is_partitioned() || options.on_schema_change != OnSchemaChange::Raise {
+            // Rows are gathered before a file is given any.
+            batch.check_text()?;
+        }
+        let planned = batch.clone();
+        self.planned(&planned, layout, fitted)
+    }
+
+    /// Plans the rows of a batch, which is also the one that is written where it is `fitted`. Columns that were added
+    /// to the schema come after those of the partitions, so that these are where they were.
+    fn planned(
+        &mut self,
+        batch: &Batch,
+        layout: Arc<Layout>,
+        fitted: Option<Batch>,
+    ) -> Result<SpreadPlan, WriteError> {
         let starts = (0..batch.rows()).step_by(WINDOW_ROWS);
         starts
             .map(|start| {
@@ -212,7 +287,11 @@ impl<P: Places> Spread<P> {
                 Ok((start, self.prepared.partitioner.split(&batch.slice(start, rows))?))
             })
             .collect::<Result<Plan, WriteError>>()
-            .map(SpreadPlan)
+            .map(|shares| SpreadPlan {
+                shares,
+                layout,
+                fitted,
+            })
     }
 
     /// Returns true if batches are held from call to call.
@@ -282,7 +361,11 @@ impl<P: Places> Spread<P> {
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<(), WriteError> {
         let partitioned = self.is_partitioned();
-        for (start, shares) in plan.0 {
+        if !Arc::ptr_eq(&plan.layout, &self.prepared.layout) {
+            self.change_to(plan.layout, go_on)?;
+        }
+        let batch = plan.fitted.as_ref().unwrap_or(batch);
+        for (start, shares) in plan.shares {
             let window = batch.slice(start, WINDOW_ROWS.min(batch.rows() - start));
             for share in shares {
                 let rows = self.prepared.partitioner.stored_rows(&window, &share)?;
@@ -323,6 +406,7 @@ impl<P: Places> Spread<P> {
     /// As [`Self::take`].
     pub fn open_whole(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<(), WriteError> {
         let whole = self.prepared.partitioner.whole()?;
+        self.end_layout()?;
         self.part(whole, go_on).map(drop)
     }
 
@@ -332,13 +416,10 @@ impl<P: Places> Spread<P> {
     /// # Errors
     /// As [`FileWriter::close`].
     pub fn finish(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<Vec<SpreadFile>, WriteError> {
-        let mut open: Vec<_> = self
-            .open
-            .iter()
-            .map(|(partition, part)| (part.order, *partition))
-            .collect();
-        open.sort_unstable();
-        for (_, partition) in open {
+        self.finish_parts(go_on)?;
+        self.end_layout()?;
+        for partition in self.early_partitions() {
+            self.begin(partition, go_on)?;
             self.finish_part(partition, go_on)?;
         }
         if !go_on() {
@@ -365,15 +446,35 @@ impl<P: Places> Spread<P> {
         taken: &mut usize,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<(), WriteError> {
+        let holds_early = !self.is_ending && self.prepared.holds_early();
         let limited = self.prepared.options.max_file_bytes.is_some();
-        let weights = limited.then(|| Weights::new(rows.columns()));
+        let weights = (limited || holds_early).then(|| Weights::new(rows.columns()));
+        let layout = Arc::clone(&self.prepared.layout);
+        let in_file = layout
+            .lacks_types()
+            .then(|| fitted(rows, &layout.file))
+            .transpose()?;
         self.clock += 1;
         let mut next = 0;
         while next < rows.rows() {
+            if holds_early && !self.open.contains_key(&partition) {
+                if self.hold_early(partition, rows, weights.as_ref(), next, go_on)? {
+                    *taken += rows.rows() - next;
+                    return Ok(());
+                }
+                // Not all rows that were held may have come into that file.
+                continue;
+            }
+            if self.early.contains_key(&partition) {
+                // All columns have types now.
+                self.begin(partition, go_on)?;
+            }
             let clock = self.clock;
             let part = self.part(partition, go_on)?;
             part.used = clock;
-            let some = part.take(rows, weights.as_ref(), next, go_on)?;
+            let rows = in_file.as_ref().unwrap_or(rows);
+            let weights = weights.as_ref().filter(|_| limited);
+            let some = part.take(rows, weights, next, go_on)?;
             next += some;
             *taken += some;
             if part.is_full() {
@@ -383,21 +484,142 @@ impl<P: Places> Spread<P> {
         Ok(())
     }
 
+    /// Holds the rows of a partition without an open file from `start` on, and returns true; or begins the file with
+    /// those that were held before, if there would be too many.
+    fn hold_early(
+        &mut self,
+        partition: usize,
+        rows: &Batch,
+        weights: Option<&Weights>,
+        start: usize,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<bool, WriteError> {
+        let Prepared {
+            options,
+            writer_options,
+            layout,
+            ..
+        } = &self.prepared;
+        let limit = Limit::new(&layout.stored, options, writer_options);
+        let (held, held_weight) = self
+            .early
+            .get(&partition)
+            .map_or((0, 0), |early| (early.rows, early.weight));
+        let weight = weights.map_or(0, |weights| weights.total(start, rows.rows()));
+        if held + rows.rows() - start >= limit.rows || held_weight + weight >= limit.weight {
+            self.begin(partition, go_on)?;
+            return Ok(false);
+        }
+        if !self.early.contains_key(&partition) {
+            self.make_way(go_on)?;
+        }
+        let copied = rows.slice(start, rows.rows() - start).copied()?;
+        let early = self.early.entry(partition).or_default();
+        early.rows += copied.rows();
+        early.weight += weight;
+        early.used = self.clock;
+        early.batches.push(copied);
+        Ok(true)
+    }
+
+    /// Begins the file of a partition with the rows that were held for it.
+    fn begin(&mut self, partition: usize, go_on: &mut dyn FnMut() -> bool) -> Result<(), WriteError> {
+        let early = self.early.remove(&partition).unwrap_or_default();
+        self.part(partition, go_on)?;
+        for batch in early.batches {
+            self.take_share(partition, &batch, &mut 0, go_on)?;
+            if let Some(part) = self.open.get_mut(&partition) {
+                // Copies would wait in memory of their own.
+                part.encode(go_on)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The partitions whose rows are held, in the order in which they were met.
+    fn early_partitions(&self) -> Vec<usize> {
+        let mut partitions: Vec<_> = self.early.keys().copied().collect();
+        partitions.sort_unstable();
+        partitions
+    }
+
+    /// Goes on with another schema. Files that would have another one are completed, and rows that are held are
+    /// converted where the options say so.
+    fn change_to(&mut self, layout: Arc<Layout>, go_on: &mut dyn FnMut() -> bool) -> Result<(), WriteError> {
+        let before = Arc::clone(&self.prepared.layout);
+        if before.file.fields() != layout.file.fields() {
+            self.finish_parts(go_on)?;
+            let gains_types = gains_only_types(before.stored.fields(), layout.stored.fields());
+            if self.prepared.options.on_schema_change == OnSchemaChange::Rotate && !gains_types {
+                while !self.early.is_empty() {
+                    for partition in self.early_partitions() {
+                        self.begin(partition, go_on)?;
+                    }
+                    self.finish_parts(go_on)?;
+                }
+            }
+        }
+        self.convert_early(&layout)?;
+        let Prepared { partitioner, .. } = &mut self.prepared;
+        partitioner.renew(layout.fit.schema(), &layout.stored);
+        self.prepared.layout = layout;
+        Ok(())
+    }
+
+    /// Converts the rows that are held to another schema.
+    fn convert_early(&mut self, layout: &Layout) -> Result<(), WriteError> {
+        let batches = self.early.values_mut().flat_map(|early| &mut early.batches);
+        for batch in batches {
+            *batch = fitted(batch, &layout.stored)?;
+        }
+        Ok(())
+    }
+
+    /// Gives every column a type: files that are begun now leave none out.
+    fn end_layout(&mut self) -> Result<(), WriteError> {
+        self.is_ending = true;
+        if self.prepared.layout.lacks_types() {
+            let ended = (self.prepared.layout).ended(self.untyped_is_text, &self.prepared.writer_options)?;
+            self.convert_early(&ended)?;
+            self.prepared.layout = Arc::new(ended);
+        }
+        Ok(())
+    }
+
+    /// Completes the file without rows for the longest time, or begins and completes it, if there are so many that no
+    /// other can be begun.
+    fn make_way(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<(), WriteError> {
+        if self.open.len() + self.early.len() < self.prepared.options.max_open_files {
+            return Ok(());
+        }
+        let open = self.open.iter().map(|(partition, part)| (part.used, *partition));
+        let early = self
+            .early
+            .iter()
+            .map(|(partition, early)| (early.used, *partition));
+        let Some((_, oldest)) = open.chain(early).min() else {
+            return Ok(());
+        };
+        self.finish_part(oldest, go_on)?;
+        while self.early.contains_key(&oldest) {
+            self.begin(oldest, go_on)?;
+            self.finish_part(oldest, go_on)?;
+        }
+        Ok(())
+    }
+
     /// The open file of a partition. If it must be opened and too many are open, the one unused for the longest time is
     /// closed.
     fn part(&mut self, partition: usize, go_on: &mut dyn FnMut() -> bool) -> Result<&mut Part, WriteError> {
-        if !self.open.contains_key(&partition) && self.open.len() >= self.prepared.options.max_open_files {
-            let oldest = self.open.iter().min_by_key(|(_, part)| part.used);
-            if let Some(oldest) = oldest.map(|(partition, _)| *partition) {
-                self.finish_part(oldest, go_on)?;
-            }
+        if !self.open.contains_key(&partition) {
+            self.make_way(go_on)?;
         }
         match self.open.entry(partition) {
             std::collections::hash_map::Entry::Occupied(part) => Ok(part.into_mut()),
             std::collections::hash_map::Entry::Vacant(place) => {
                 let partition = self.prepared.partitioner.partition(partition);
                 let (path, sink) = self.places.open(&partition.folder)?;
-                let schema = Arc::clone(self.prepared.partitioner.stored());
+                let schema = Arc::clone(&self.prepared.layout.file);
                 let columns = schema.flattened_fields().len() as u64;
                 let writer = FileWriter::new(sink, Some(schema), self.prepared.writer_options.clone())?;
                 let rolling = Rolling {
@@ -413,6 +635,15 @@ impl<P: Places> Spread<P> {
                 Ok(place.insert(Part::new(writer, path, self.opened, limits, is_eager)))
             }
         }
+    }
+
+    /// Completes all open files.
+    fn finish_parts(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<(), WriteError> {
+        let open = self.open.iter().map(|(partition, part)| (part.order, *partition));
+        let mut open: Vec<_> = open.collect();
+        open.sort_unstable();
+        open.into_iter()
+            .try_for_each(|(_, partition)| self.finish_part(partition, go_on))
     }
 
     /// Completes the open file of a partition.
@@ -433,5 +664,10 @@ impl<P: Places> Spread<P> {
     }
 }
 
-/// The partition of every row of a batch.
-pub struct SpreadPlan(Plan);
+/// The partition of every row of a batch, and the schema that it is written with.
+pub struct SpreadPlan {
+    shares: Plan,
+    layout: Arc<Layout>,
+    /// The batch in that schema, where it came in another.
+    fitted: Option<Batch>,
+}

@@ -17,6 +17,9 @@ use crate::storage::{Storage, Unpublished};
 /// The consequence of a refusal that was found in one file: the others have rows of the same batch already.
 const DISCARDED: &str = "every file of the dataset is discarded";
 
+/// The end of a refusal of a schema that the dataset would take by another value of an option.
+const WOULD_TAKE: &str = "on_schema_change=\"widen\" or \"rotate\" would take it; the writer can go on";
+
 /// Writes one dataset: a folder of Parquet files.
 pub struct DatasetWriter {
     options: DatasetOptions,
@@ -122,7 +125,13 @@ impl DatasetWriter {
     pub fn accept(&mut self, schema: &SchemaRef) -> Result<(), WriteError> {
         self.refuse_if_closed()?;
         match &self.state {
-            State::Open(dataset) => dataset.accept(schema),
+            State::Open(dataset) => dataset.accept(schema).map_err(|refused| {
+                if dataset.could_widen(schema) {
+                    refused.with_outcome(WOULD_TAKE)
+                } else {
+                    refused
+                }
+            }),
             _ => self.open(schema),
         }
     }
@@ -178,12 +187,13 @@ impl DatasetWriter {
     /// Takes batches, up to one that does not fit.
     fn take_all(&mut self, batches: &[Batch], go_on: &mut dyn FnMut() -> bool) -> Result<(), WriteError> {
         batches.iter().try_for_each(|batch| {
-            let plan = self.plan(batch)?;
+            let plan = self.plan(batch, None)?;
             self.take(batch, plan, go_on)
         })
     }
 
-    /// Holds batches likewise, or none of them when one does not fit.
+    /// Holds batches of rows likewise, or none of them when one does not fit. Columns of theirs that never have a type
+    /// are text in files that are begun when the writer is closed.
     ///
     /// # Errors
     /// As [`Self::write`]. Nothing of any of the batches was written after [`WriteError::Schema`], unless the writer is
@@ -194,12 +204,19 @@ impl DatasetWriter {
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<(), WriteError> {
         let was_open = matches!(self.state, State::Open(_));
-        let plans = batches.iter().map(|batch| self.plan(batch));
-        let plans = plans.collect::<Result<Vec<_>, _>>();
+        let plans = batches
+            .iter()
+            .try_fold(Vec::with_capacity(batches.len()), |mut plans, batch| {
+                plans.push(self.plan(batch, plans.last())?);
+                Ok::<_, WriteError>(plans)
+            });
         if plans.is_err() && !was_open {
             self.forget_schema();
         }
         let plans = plans?;
+        if let State::Open(dataset) = &mut self.state {
+            dataset.make_untyped_text();
+        }
         let mut planned = batches.iter().zip(plans);
         let taken = planned.try_for_each(|(batch, plan)| self.take(batch, plan, go_on));
         self.encode_round(batches, go_on).and(taken)
@@ -213,16 +230,17 @@ impl DatasetWriter {
         }
     }
 
-    /// Checks a batch, and plans where its rows go.
-    fn plan(&mut self, batch: &Batch) -> Result<SpreadPlan, WriteError> {
-        self.accept(batch.schema())?;
+    /// Checks a batch that comes after the one of the plan `before`, or next, and plans where its rows go.
+    fn plan(&mut self, batch: &Batch, before: Option<&SpreadPlan>) -> Result<SpreadPlan, WriteError> {
+        if !matches!(self.state, State::Open(_)) {
+            self.accept(batch.schema())?;
+        }
         let State::Open(dataset) = &mut self.state else {
             return Err(WriteError::Closed(
                 "the writer is closed: open another one".into(),
             ));
         };
-        dataset.check(batch)?;
-        dataset.plan(batch)
+        dataset.plan_after(batch, before)
     }
 
     /// Takes a batch, whose rows may wait for the end of the call.

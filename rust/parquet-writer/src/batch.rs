@@ -5,10 +5,12 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef, RecordBatch, StructArray, make_array};
 use arrow_buffer::{Buffer, NullBuffer};
 use arrow_data::ArrayData;
-use arrow_schema::{DataType, SchemaRef};
+use arrow_schema::{DataType, Schema, SchemaRef};
 
 use crate::error::{Result, WriteError};
+use crate::feed::copied;
 use crate::integrity;
+use crate::schema::plain_array;
 
 /// Columns of one length with their schema.
 ///
@@ -75,6 +77,24 @@ impl Batch {
     pub fn check_text(&self) -> Result<()> {
         let mut columns = self.schema.fields().iter().zip(&self.columns);
         columns.try_for_each(|(field, column)| integrity::check_run(field.name(), column))
+    }
+
+    /// The same rows in buffers of their own, and in the plain layout of each type: nothing of this batch is kept.
+    ///
+    /// # Errors
+    /// [`WriteError::Encode`] when a column cannot be copied.
+    pub fn copied(&self) -> Result<Self> {
+        let columns = self.columns.iter().map(|column| copied(&[&plain_array(column)?]));
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let fields = self.schema.fields().iter().zip(&columns);
+        let fields: Vec<_> = fields
+            .map(|(field, column)| field.as_ref().clone().with_data_type(column.data_type().clone()))
+            .collect();
+        Ok(Self {
+            schema: Arc::new(Schema::new(fields)),
+            columns,
+            rows: self.rows,
+        })
     }
 
     /// Rows in the batch.

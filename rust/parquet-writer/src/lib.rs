@@ -66,7 +66,7 @@ pub use options::{
     WriterOptions, accepted,
 };
 pub use result::{ColumnResult, WriteResult};
-pub use schema::{MOST_LEVELS, too_deep};
+pub use schema::{MOST_LEVELS, plain_array, same_type, too_deep};
 pub use shared_memory::MemoryBudget;
 pub use stages::StageTimes;
 pub use weight::Weights;

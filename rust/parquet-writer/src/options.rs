@@ -563,6 +563,18 @@ impl WriterOptions {
         self.memory_limit.is_some() || !self.sorting_columns.is_empty()
     }
 
+    /// The most rows of a row group.
+    #[must_use]
+    pub fn row_group_rows(&self) -> usize {
+        self.row_group_rows
+    }
+
+    /// All that a writer may keep in memory, in bytes; `None` without a limit.
+    #[must_use]
+    pub fn memory_limit(&self) -> Option<usize> {
+        self.memory_limit
+    }
+
     /// Returns true if the file is synced before it appears.
     #[must_use]
     pub fn durable(&self) -> bool {

@@ -12,6 +12,7 @@ use crate::error::{Result, WriteError};
 use crate::field_ids;
 use crate::int96;
 use crate::lists::element_field;
+use crate::normalize;
 use crate::options::{Compatibility, Timestamps};
 
 /// One schema in the forms that the writer needs.
@@ -301,7 +302,8 @@ fn fields_within(data_type: &DataType) -> Vec<&FieldRef> {
 
 /// Returns true if two types hold the same values. String, binary and list layouts, dictionaries and runs make no
 /// difference.
-pub(crate) fn same_type(left: &DataType, right: &DataType) -> bool {
+#[must_use]
+pub fn same_type(left: &DataType, right: &DataType) -> bool {
     use DataType::{
         Binary, BinaryView, FixedSizeList, LargeBinary, LargeList, LargeListView, LargeUtf8, List, ListView,
         Map, Struct, Timestamp, Utf8, Utf8View,
@@ -517,6 +519,20 @@ fn with_required_keys(entries: FieldRef) -> FieldRef {
     };
     let fields = fields.iter().enumerate().map(required).collect();
     Arc::new(Field::clone(&entries).with_data_type(DataType::Struct(fields)))
+}
+
+/// The array in the plain layout of its type: no dictionaries, runs or views. Nested fields may hold nulls under null
+/// parents.
+///
+/// # Errors
+/// [`WriteError::Encode`] when it cannot be converted.
+pub fn plain_array(array: &ArrayRef) -> Result<ArrayRef> {
+    let leaf = |data_type: &DataType| match data_type {
+        DataType::RunEndEncoded(_, values) => encoded_leaf(values.data_type()),
+        other => encoded_leaf(other),
+    };
+    let plain = map_type(&map_type(array.data_type(), &leaf), &carried_leaf);
+    normalize::exactly(array, &plain)
 }
 
 /// Runs written out as one value per row.

@@ -128,6 +128,19 @@ impl Guess {
         })
     }
 
+    /// The type of a field that waits for its first value where there is none: it and fields of structs are null. The
+    /// elements of lists do not wait.
+    pub(crate) fn waiting_type(&self) -> DataType {
+        match self {
+            Self::Null => DataType::Null,
+            Self::List(items) if !matches!(**items, Self::Null) => {
+                DataType::List(Arc::new(Field::new("element", items.waiting_type(), true)))
+            }
+            Self::Struct(shape) => DataType::Struct(shape.waiting_fields().into()),
+            other => other.data_type(),
+        }
+    }
+
     fn data_type(&self) -> DataType {
         match self {
             // Most columns that are empty for long are texts: errors, remarks, names of the exceptional.
@@ -233,7 +246,7 @@ impl Shape {
         !matches!(guess, Some(Guess::Null))
     }
 
-    fn guess(&self, name: &str) -> Option<&Guess> {
+    pub(crate) fn guess(&self, name: &str) -> Option<&Guess> {
         self.places
             .get(name)
             .and_then(|place| self.fields.get(*place))
@@ -244,6 +257,24 @@ impl Shape {
     #[must_use]
     pub fn schema(&self) -> Schema {
         Schema::new(self.arrow_fields())
+    }
+
+    /// The schema of rows of this shape in which fields that were always null wait for their first value: they are of
+    /// Arrow's null type. Those that are `typed` are text.
+    #[must_use]
+    pub fn waiting_schema(&self, typed: &[String]) -> Schema {
+        let field = |field: FieldRef| match field.data_type() {
+            DataType::Null if typed.contains(field.name()) => {
+                Arc::new(field.as_ref().clone().with_data_type(DataType::Utf8))
+            }
+            _ => field,
+        };
+        Schema::new(self.waiting_fields().into_iter().map(field).collect::<Vec<_>>())
+    }
+
+    fn waiting_fields(&self) -> Vec<FieldRef> {
+        let field = |(name, guess): &(String, Guess)| Arc::new(Field::new(name, guess.waiting_type(), true));
+        self.fields.iter().map(field).collect()
     }
 
     fn arrow_fields(&self) -> Vec<FieldRef> {

@@ -21,6 +21,7 @@ mod table;
 mod temporal;
 mod text;
 mod values;
+mod wider;
 
 pub use column::Column;
 pub use error::{Misfit, RowError, UnsupportedColumn};
@@ -32,3 +33,4 @@ pub use table::{Extra, Fields, Rows};
 pub use temporal::Instant;
 pub use text::{Blob, MOST_VALUE_BYTES, Text};
 pub use values::{FixedListValues, ListValues, MapValues, Values};
+pub use wider::widened;

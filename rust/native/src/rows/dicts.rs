@@ -1,6 +1,7 @@
 //! Appends dicts to builders. The GIL is held while dicts are read, and released while their batches are written.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
 use pyo3::exceptions::PyTypeError;
@@ -185,9 +186,9 @@ pub(crate) fn write(
             return Ok(0);
         }
         let mut inferred = None;
-        let rows = kept.builders(schema, || {
+        let rows = kept.builders(schema, writer, || {
             let shape = guess::shape(supply.head.as_slice())?;
-            inferred = Some(shape.clone());
+            inferred = writer.typed_from_the_start().is_none().then(|| shape.clone());
             Ok(shape)
         })?;
         let data = data.bind(py);
@@ -280,7 +281,10 @@ fn refused<'py>(
                 Err(fault) => refused(row, index, rows, reader, intake, inferred, fault),
             };
         }
-        Fault::Misfit(misfit) => misfit,
+        Fault::Misfit(misfit) => match widen(row, rows, reader, intake, misfit)? {
+            None => return Ok(()),
+            Some(misfit) => misfit,
+        },
     };
     let misfit = match inferred {
         Some(shape) if !shape.knows(&misfit) => misfit.explained(
@@ -289,6 +293,42 @@ fn refused<'py>(
         _ => misfit,
     };
     intake.refuse(&RowError::new(&misfit, index, None), |_| row.clone().unbind())
+}
+
+/// Appends the row to builders of a wider schema, where the writer accepts one that has a place for it. Returns the
+/// misfit otherwise.
+fn widen<'py>(
+    row: &Bound<'py, PyAny>,
+    rows: &mut Rows,
+    reader: &mut Reader<'py>,
+    intake: &mut Intake<'_>,
+    mut misfit: Misfit,
+) -> Result<Option<Misfit>, Failure> {
+    if !intake.may_widen() {
+        return Ok(Some(misfit));
+    }
+    let shape = guess::shape(std::slice::from_ref(row))?;
+    let mut schema = Arc::clone(rows.declared());
+    let py = row.py();
+    while let Some(wider) = py.detach(|| intake.wider_for(&schema, &misfit, &shape))? {
+        let Ok(mut widened) = Rows::new(Arc::clone(&wider)) else {
+            break;
+        };
+        match append(row, &mut widened, reader) {
+            Ok(()) => {
+                widened.commit();
+                if rows.rows() > 0 {
+                    hand_over(py, rows, intake)?;
+                }
+                *rows = widened;
+                return Ok(None);
+            }
+            Err(Fault::Raised(error)) => return Err(Failure::Python(*error)),
+            Err(Fault::Misfit(other)) => misfit = other,
+        }
+        schema = wider;
+    }
+    Ok(Some(misfit))
 }
 
 fn hand_over(py: Python<'_>, rows: &mut Rows, intake: &mut Intake<'_>) -> Result<(), Failure> {

@@ -1,13 +1,15 @@
 //! The intake of rows: writes their batches and handles bad rows by `on_error`.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
-use arrow_schema::ArrowError;
+use arrow_schema::{ArrowError, SchemaRef};
+use parquet_dataset::wider_type;
 use parquet_writer::{Batch, OptionFault, WriteError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
-use rows::{Extra, RowError, Rows, Visitor};
+use rows::{Extra, Misfit, RowError, Rows, Shape, Visitor, infer_ndjson};
 
 use crate::errors::{Failure, option_error};
 use crate::rows::TakesRows;
@@ -116,6 +118,24 @@ impl<'a> Intake<'a> {
         outcome.and(rest).map(|()| self.written)
     }
 
+    /// Returns true if the schema may change for a row that does not fit.
+    pub fn may_widen(&self) -> bool {
+        self.writer.typed_from_the_start().is_some()
+    }
+
+    /// The schema in which a row of this shape has a place for the value that did not fit, if the writer accepts it.
+    pub fn wider_for(
+        &self,
+        schema: &SchemaRef,
+        misfit: &Misfit,
+        shape: &Shape,
+    ) -> Result<Option<SchemaRef>, Failure> {
+        let Some(wider) = rows::widened(schema, misfit, shape, &wider_type).map(Arc::new) else {
+            return Ok(None);
+        };
+        Ok(self.writer.accepts(&wider)?.then_some(wider))
+    }
+
     fn last(&mut self, rows: &mut Rows) -> Result<(), Failure> {
         if rows.rows() > 0 {
             self.hold(rows.finish()?);
@@ -170,6 +190,22 @@ impl Visitor for Intake<'_> {
         self.refuse(&error, |py| {
             pyo3::types::PyBytes::new(py, line).into_any().unbind()
         })
+    }
+
+    fn wider(
+        &mut self,
+        schema: &SchemaRef,
+        misfit: &Misfit,
+        line: &[u8],
+    ) -> Result<Option<SchemaRef>, Failure> {
+        if !self.may_widen() {
+            return Ok(None);
+        }
+        // A line that is no object, or whose values have no type together, is bad.
+        let Ok(shape) = infer_ndjson(line, 1, true) else {
+            return Ok(None);
+        };
+        self.wider_for(schema, misfit, &shape)
     }
 
     fn go_on(&mut self) -> Result<(), Failure> {

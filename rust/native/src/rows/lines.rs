@@ -113,7 +113,7 @@ fn write_chunk(
         return Ok(0);
     }
     let mut ndjson = std::mem::take(&mut kept.ndjson);
-    let rows = kept.builders(schema, || shape(&ndjson, chunk, false))?;
+    let rows = kept.builders(schema, writer, || shape(&ndjson, chunk, false))?;
     let mut intake = Intake::new(writer, rules, false);
     let fed = ndjson.feed(chunk, 0, rows, rules.extra, &mut intake);
     let written = intake.end(rows, fed.map(|_| ()));
@@ -142,7 +142,7 @@ fn write_file(
     if ended && head.is_empty() && !ndjson.is_mid_line() {
         return Ok(0);
     }
-    let rows = kept.builders(schema, || shape(&ndjson, &head, ended))?;
+    let rows = kept.builders(schema, writer, || shape(&ndjson, &head, ended))?;
     let mut intake = Intake::new(writer, rules, true);
     let mut outcome = ndjson.feed(&head, 0, rows, rules.extra, &mut intake);
     while let (Ok(row), false) = (&outcome, ended) {
@@ -172,7 +172,7 @@ pub(crate) fn write_tail(
         return Ok(());
     };
     let mut ndjson = std::mem::take(&mut kept.ndjson);
-    let rows = kept.builders(schema, || shape(&ndjson, &[], true))?;
+    let rows = kept.builders(schema, writer, || shape(&ndjson, &[], true))?;
     let mut intake = Intake::new(writer, &rules, false);
     let outcome = ndjson.finish(0, rows, rules.extra, &mut intake);
     let written = intake.end(rows, outcome.map(|_| ()));

@@ -46,6 +46,20 @@ pub(crate) trait TakesRows: Sync {
     /// The writer is closed, was aborted or failed before.
     fn schema(&self) -> Result<Option<SchemaRef>, Failure>;
 
+    /// The columns that have a type from the first rows on, where the schema may change; `None` where it may not.
+    fn typed_from_the_start(&self) -> Option<&[String]> {
+        None
+    }
+
+    /// Returns true if later rows may have this schema.
+    ///
+    /// # Errors
+    /// The writer is closed, was aborted or failed before.
+    fn accepts(&self, schema: &SchemaRef) -> Result<bool, Failure> {
+        let _ = schema;
+        Ok(false)
+    }
+
     /// Writes batches, or none of them when one does not fit.
     ///
     /// # Errors
@@ -97,11 +111,13 @@ impl Kept {
     fn builders(
         &mut self,
         schema: Option<SchemaRef>,
+        writer: &dyn TakesRows,
         infer: impl FnOnce() -> Result<Shape, Failure>,
     ) -> Result<&mut Rows, Failure> {
-        let schema = match schema {
-            Some(schema) => schema,
-            None => Arc::new(infer()?.schema()),
+        let schema = match (schema, writer.typed_from_the_start()) {
+            (Some(schema), _) => schema,
+            (None, Some(typed)) => Arc::new(infer()?.waiting_schema(typed)),
+            (None, None) => Arc::new(infer()?.schema()),
         };
         let rows = match self.rows.take() {
             Some(rows) if same(rows.declared(), &schema) => rows,

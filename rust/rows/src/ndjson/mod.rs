@@ -10,8 +10,10 @@ mod number;
 mod parse;
 pub(crate) mod scan;
 
+use std::sync::Arc;
+
 use arrow_array::RecordBatch;
-use arrow_schema::ArrowError;
+use arrow_schema::{ArrowError, SchemaRef};
 
 use crate::error::{Misfit, RowError};
 use crate::table::{Extra, Rows};
@@ -40,6 +42,21 @@ pub trait Visitor {
     /// # Errors
     /// Whatever ends the reading.
     fn bad_row(&mut self, error: RowError, line: &[u8]) -> Result<(), Self::Error>;
+
+    /// Returns the schema that the rows from this one on have instead of `schema`, in which it does not fit; `None` if
+    /// the row is bad.
+    ///
+    /// # Errors
+    /// Whatever ends the reading.
+    fn wider(
+        &mut self,
+        schema: &SchemaRef,
+        misfit: &Misfit,
+        line: &[u8],
+    ) -> Result<Option<SchemaRef>, Self::Error> {
+        let _ = (schema, misfit, line);
+        Ok(None)
+    }
 
     /// Returns an error to end the reading. It is called now and then.
     ///
@@ -245,12 +262,12 @@ impl<'a, V: Visitor> Pass<'a, V> {
                 }
                 Ok(at + 1)
             }
-            Err(misfit) => self.bad_line(&misfit, text, start),
+            Err(misfit) => self.bad_line(misfit, text, start),
         }
     }
 
     #[cold]
-    fn bad_line(&mut self, misfit: &Misfit, text: &str, start: usize) -> Result<usize, V::Error> {
+    fn bad_line(&mut self, mut misfit: Misfit, text: &str, start: usize) -> Result<usize, V::Error> {
         self.rows.roll_back();
         if misfit.is_full() && self.rows.rows() > 0 {
             self.hand_over()?;
@@ -258,12 +275,35 @@ impl<'a, V: Visitor> Pass<'a, V> {
         }
         let bytes = &text.as_bytes()[start..];
         let length = memchr::memchr(b'\n', bytes).map_or(bytes.len(), |end| end + 1);
+        let line = &text[start..start + length];
+        let mut schema = Arc::clone(self.rows.declared());
+        while let Some(wider) = self.visitor.wider(&schema, &misfit, line.as_bytes())? {
+            let Ok(mut rows) = Rows::new(Arc::clone(&wider)) else {
+                break;
+            };
+            let mut parser = Parser::new(line, self.extra, &mut self.scratch);
+            parser.cursor.skip_blanks();
+            match parser.row(&mut rows.fields, 0) {
+                Ok(()) => {
+                    rows.commit();
+                    if self.rows.rows() > 0 {
+                        self.hand_over()?;
+                    }
+                    *self.rows = rows;
+                    self.row += 1;
+                    self.lines += 1;
+                    return Ok(start + length);
+                }
+                Err(other) => misfit = other,
+            }
+            schema = wider;
+        }
         self.lines += 1;
         // The first lines that cannot be read leave the schema without their keys.
         let unreadable = misfit
             .is_unknown_key()
             .then(|| unreadable(&text[start..start + length]));
-        self.refuse(unreadable.flatten().as_ref().unwrap_or(misfit), &bytes[..length])?;
+        self.refuse(unreadable.flatten().as_ref().unwrap_or(&misfit), &bytes[..length])?;
         Ok(start + length)
     }
 
