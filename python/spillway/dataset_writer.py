@@ -73,14 +73,14 @@ class DatasetOptions:
             use it to plan without opening the files. It covers the files of one writer, so it cannot be
             combined with ``mode="append"``, nor with ``encryption``, because it would reveal statistics. A
             partitioned dataset without rows gets no such file.
-        on_schema_change: What to do if rows have a column or a field of a struct that is new, or need a
-            wider type. ``"raise"`` refuses them. ``"rotate"`` completes the open files and continues with
-            the wider schema in new ones; readers have to unify the files by name. ``"widen"`` converts the
-            rows of a file whose first row group has not begun, and completes other files. For that it holds
-            up to 64 MiB of rows, or an eighth of ``memory_limit``, in addition to the writer's own memory.
-            With both, batches are matched by name: missing columns are null, and narrower types are cast. A
-            column of Arrow's null type, or one whose rows are null so far, waits for its first type: held
-            rows take it, and files that were begun before lack the column. A column of rows without any
+        on_schema_change: (Preview.) What to do if rows have a column or a field of a struct that is new, or
+            need a wider type. ``"raise"`` refuses them. ``"rotate"`` completes the open files and continues
+            with the wider schema in new ones; readers have to unify the files by name. ``"widen"`` converts
+            the rows of a file whose first row group has not begun, and completes other files. For that it
+            holds up to 64 MiB of rows, or an eighth of ``memory_limit``, in addition to the writer's own
+            memory. With both, batches are matched by name: missing columns are null, and narrower types are
+            cast. A column of Arrow's null type, or one whose rows are null so far, waits for its first type:
+            held rows take it, and files that were begun before lack the column. A column of rows without any
             value becomes text.
 
     Raises:

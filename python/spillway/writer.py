@@ -74,9 +74,9 @@ class WriterOptions:
         dictionary_page_bytes: Size of the dictionary page, before compression, at which a column chunk stops
             using its dictionary; with ``memory_limit``, at most 2 MiB and the column's share. A column that
             arrives as an Arrow dictionary keeps a larger one.
-        content_defined_chunking: End pages where their content says so, so that files with equal rows have
-            equal pages, for storage that deduplicates: ``True``, or the minimum and maximum bytes of values
-            between two such boundaries (262,144 and 1,048,576), before encoding. Pages also end at
+        content_defined_chunking: (Preview.) End pages where their content says so, so that files with equal
+            rows have equal pages, for storage that deduplicates: ``True``, or the minimum and maximum bytes
+            of values between two such boundaries (262,144 and 1,048,576), before encoding. Pages also end at
             ``page_bytes`` and ``page_rows``. At ``zstd`` 1, the search for repeats is not tuned to the
             column. Cannot be combined with ``encryption``.
         memory_limit: Bound on what the writer holds in memory: waiting rows, dictionaries, pages, their
@@ -93,11 +93,12 @@ class WriterOptions:
             call has to encode; the writers of a process share them. A number is used as given. The file is
             the same, bit for bit, with any number. Fewer threads work if their compressors do not fit in
             ``memory_limit``.
-        hold_batches: ``True`` keeps references to the batches of `write` until they make a round of 100,000
-            rows or 64 MiB, which is then encoded column by column. This writes small batches faster, and the
-            file has the same bytes. The buffers must not change until `flush` or `close` returns, and a later
-            call may be the one that reports invalid UTF-8. Held batches count towards ``memory_limit``, in
-            the share for finished pages; with a limit, the files of a dataset hold no batches.
+        hold_batches: (Preview.) ``True`` keeps references to the batches of `write` until they make a round
+            of 100,000 rows or 64 MiB, which is then encoded column by column. This writes small batches
+            faster, and the file has the same bytes. The buffers must not change until `flush` or `close`
+            returns, and a later call may be the one that reports invalid UTF-8. Held batches count towards
+            ``memory_limit``, in the share for finished pages; with a limit, the files of a dataset hold no
+            batches.
         dictionary: ``False`` forbids dictionaries; a mapping forbids them for single columns. A key is a
             column's dotted path in Parquet (``"tags.list.element"``), or a tuple of its parts if names
             contain dots. Other columns get a dictionary if it pays off on their first page.
@@ -138,13 +139,13 @@ class WriterOptions:
         durable: Sync the file before it appears, and its directory afterwards. A file that replaces another
             one is always synced first.
         metadata: Key-value metadata of the file; it overrides that of the schema.
-        field_ids: Parquet field ids by column, by which Iceberg finds columns; they override
+        field_ids: (Preview.) Parquet field ids by column, by which Iceberg finds columns; they override
             ``PARQUET:field_id`` in the schema. Keys are as in ``dictionary``, and may also name structs,
             lists and maps: ``{"a": 1, "a.b": 7}``. A list's elements are ``"a.list.element"``, a map's keys
             and values ``"a.key_value.key"`` and ``"a.key_value.value"``. Ids are at least 0 and unique. Delta
             tables refuse this option, because they number their columns themselves.
-        encryption: An `Encryption` with the keys to encrypt the file. Delta tables refuse it, because their
-            log contains unencrypted statistics.
+        encryption: (Preview.) An `Encryption` with the keys to encrypt the file. Delta tables refuse it,
+            because their log contains unencrypted statistics.
 
     Raises:
         OptionError: A value is not accepted; the message lists the accepted ones.
