@@ -46,6 +46,7 @@ __all__ = [
     "TimestampLoss",
     "Timestamps",
     "Value",
+    "Verify",
     "Version",
     "WriteMode",
     "WriterKeywords",
@@ -68,6 +69,9 @@ TimestampLoss: TypeAlias = Literal["allow", "refuse"]
 
 Sorting: TypeAlias = Literal["verify", "sort"]
 """What to do about the order that ``sorting_columns`` declare: check it, or sort the rows."""
+
+Verify: TypeAlias = Literal["footer", "pages", "values"]
+"""How much of a file is read back, and compared with what was written, before it appears."""
 
 Direction: TypeAlias = Literal["ascending", "descending"]
 Nulls: TypeAlias = Literal["nulls_first", "nulls_last"]
@@ -244,6 +248,7 @@ class WriterKeywords(TypedDict, total=False):
     sorting_columns: Sequence[SortKey]
     sorting: Sorting
     durable: bool
+    verify: Verify | None
     metadata: Mapping[str, str] | None
     field_ids: Mapping[ColumnPath, int] | None
     encryption: Encryption | None

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         SortKey,
         TimestampLoss,
         Timestamps,
+        Verify,
         WriterKeywords,
     )
 
@@ -134,6 +135,14 @@ class WriterOptions:
             group in memory, and cannot be combined with ``memory_limit``.
         durable: Sync the file before it appears, and its directory after. A file that replaces another one is
             synced before in any case.
+        verify: Read the file back before it appears, and compare it with what was written: ``"footer"`` the
+            footer, the page indexes and the places of bloom filters; ``"pages"`` also each page with its
+            checksum, as it is compressed and after decompression, and all other bytes; ``"values"`` also each
+            value, as another reader decodes it. A difference raises `CorruptFileError`, which names the
+            column and the row group, and nothing appears. It implies ``page_checksums``. Uploads, file
+            objects, pipes and encrypted files cannot be read back; the files of a Delta table can, at a URL
+            too. It tells of what is lost on the way to the operating system, not of a disk that loses it
+            later: bytes are mostly read from the system's cache.
         metadata: Key-value metadata of the file, over that of the schema.
         field_ids: Parquet field ids by column, over those that the schema has as ``PARQUET:field_id``, by
             which Iceberg finds columns. A key is as in ``dictionary``, and may be a struct, a list or a map,
@@ -181,6 +190,7 @@ class WriterOptions:
     sorting_columns: Sequence[SortKey] = ()
     sorting: Sorting = "verify"
     durable: bool = False
+    verify: Verify | None = None
     metadata: Mapping[str, str] | None = None
     field_ids: Mapping[ColumnPath, int] | None = None
     encryption: Encryption | None = None
@@ -227,7 +237,8 @@ class StageSeconds:
     Args:
         encode: Encoding values.
         compress: Compressing pages, also where that is only tried.
-        write: Writing to the destination, uploads included, and to the temporary file of pages.
+        write: Writing to the destination, uploads included, and to the temporary file of pages; and reading
+            back what was written, for ``verify``.
         wait: From the opening of the file on, the time between calls: rows were not there yet, or were those
             of other files of a dataset.
     """
