@@ -47,6 +47,7 @@ __all__ = [
     "TimestampLoss",
     "Timestamps",
     "Value",
+    "Verify",
     "Version",
     "WriteMode",
     "WriterKeywords",
@@ -69,6 +70,9 @@ TimestampLoss: TypeAlias = Literal["allow", "refuse"]
 
 Sorting: TypeAlias = Literal["verify", "sort"]
 """How to ensure the order of ``sorting_columns``: check it, or sort the rows."""
+
+Verify: TypeAlias = Literal["footer", "pages", "values"]
+"""How much of a file is read back, and compared with what was written, before it appears."""
 
 Direction: TypeAlias = Literal["ascending", "descending"]
 Nulls: TypeAlias = Literal["nulls_first", "nulls_last"]
@@ -248,6 +252,7 @@ class WriterKeywords(TypedDict, total=False):
     sorting_columns: Sequence[SortKey]
     sorting: Sorting
     durable: bool
+    verify: Verify | None
     metadata: Mapping[str, str] | None
     field_ids: Mapping[ColumnPath, int] | None
     encryption: Encryption | None

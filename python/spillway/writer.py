@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         SortKey,
         TimestampLoss,
         Timestamps,
+        Verify,
         WriterKeywords,
     )
 
@@ -138,6 +139,14 @@ class WriterOptions:
             group in memory, and cannot be combined with ``memory_limit``.
         durable: Sync the file before it appears, and its directory afterwards. A file that replaces another
             one is always synced first.
+        verify: (Preview.) Read the file back before it appears, and compare it with what was written:
+            ``"footer"`` the footer, the page indexes and the places of bloom filters; ``"pages"`` also each
+            page with its checksum, compressed and decompressed, and all other bytes; ``"values"`` also each
+            value, as another reader decodes it. A difference raises `CorruptFileError` with the column and
+            the row group, and nothing appears. It implies ``page_checksums``. Uploads, file objects, pipes
+            and encrypted files cannot be read back; files of a Delta table can, at a URL too. It detects
+            what is lost on the way to the operating system, but not what a disk loses later: most bytes are
+            read from the system's cache.
         metadata: Key-value metadata of the file; it overrides that of the schema.
         field_ids: (Preview.) Parquet field ids by column, by which Iceberg finds columns; they override
             ``PARQUET:field_id`` in the schema. Keys are as in ``dictionary``, and may also name structs,
@@ -185,6 +194,7 @@ class WriterOptions:
     sorting_columns: Sequence[SortKey] = ()
     sorting: Sorting = "verify"
     durable: bool = False
+    verify: Verify | None = None
     metadata: Mapping[str, str] | None = None
     field_ids: Mapping[ColumnPath, int] | None = None
     encryption: Encryption | None = None
@@ -232,7 +242,8 @@ class StageSeconds:
     Args:
         encode: Encoding values.
         compress: Compressing pages, including trial compression.
-        write: Writing to the destination, including uploads, and to the temporary file of spilled pages.
+        write: Writing to the destination, including uploads, and to the temporary file of spilled pages; and
+            reading the file back for ``verify``.
         wait: Time between calls since the file was opened: rows had not arrived yet, or went to other files
             of a dataset.
     """

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spillway.spark.write_job import Job
+    from spillway.types import Verify
 
 DAYS = 3
 SCHEMA = pa.schema({"day": pa.string(), "id": pa.int64(), "noise": pa.float64()})
@@ -66,6 +67,21 @@ def overwrite_dataset(target: str, _: float) -> None:
 def append(target: str, timeout: float) -> None:
     with spillway.delta.open(target).append(timeout=timeout) as append:
         append.write(rows(NEW))
+
+
+def write_verified(kind: str, level: Verify) -> Callable[[str, float], None]:
+    """A file, a file of a dataset or one of an append, which is read back."""
+
+    def write(target: str, timeout: float) -> None:
+        if kind == "file":
+            spillway.write_parquet(rows(NEW), target, verify=level)
+        elif kind == "dataset":
+            spillway.write_dataset(rows(NEW), target, partition_by="day", mode="append", verify=level)
+        else:
+            with spillway.delta.open(target).append(timeout=timeout, verify=level) as append:
+                append.write(rows(NEW))
+
+    return write
 
 
 def delete(target: str, timeout: float) -> None:
@@ -129,11 +145,19 @@ WAYS: dict[str, Callable[[str, float], None]] = {
 #: Those of power cuts: a job of Spark's writes by the same steps as a stream, and then removes old files.
 CUT_WAYS = {**WAYS, "overwriting job": overwrite_by_job}
 
+LEVELS: tuple[Verify, ...] = ("footer", "pages", "values")
+#: Those that are read back.
+VERIFIED_WAYS = {
+    f"{kind} {level}": write_verified(kind, level)
+    for kind in ("file", "dataset", "append")
+    for level in LEVELS
+}
+
 
 def attempt(way: str, target: str, timeout: float) -> str | None:
     """The error that an operation raises, with what is done in the background after it."""
     try:
-        CUT_WAYS[way](target, timeout)
+        (CUT_WAYS | VERIFIED_WAYS)[way](target, timeout)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is told
         return f"{type(error).__name__}: {error}"
     finally:

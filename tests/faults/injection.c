@@ -10,7 +10,9 @@
  *   PATTERN  of the path, as of fnmatch; of a rename or a link, of the new path.
  *   WHEN     3 for the third call that the rule is about, 3+ for the third and all after it.
  *   HOW      before: the call does nothing and fails with the error NUMBER. after: it is done, and fails. lost: what
- *            the file held is gone, and the call fails. short: half of a write is written. slow: it takes NUMBER
+ *            the file held is gone, and the call fails. short: half of a write is written. flip, torn and cut: a write
+ *            tells of success, and the file has one other bit, 12 bytes before the write's end; zeros in its second
+ *            half; or nothing after its first half, so that the file ends there or has zeros. slow: it takes NUMBER
  *            milliseconds longer. meet: it waits until NUMBER such calls are under way at once, or half a minute.
  * A call follows the first rule that is about it. A close closes in any case, as on Linux; that of a descriptor that
  * is not open aborts the process.
@@ -164,11 +166,36 @@ static long half(long number, const long *given) {
     return (number == SYS_writev ? (long)((struct iovec *)given[1])->iov_len : given[2]) / 2;
 }
 
+static int is_silent(const char *how) {
+    return strcmp(how, "flip") == 0 || strcmp(how, "torn") == 0 || strcmp(how, "cut") == 0;
+}
+
+/* Damages what a write has written. */
+static void damage(long number, const long *given, long written, const char *how) {
+    long end = number == SYS_pwrite64 ? given[3] + written : faults_call(SYS_lseek, given[0], 0, SEEK_CUR, 0, 0);
+    long half_of_it = written / 2;
+    if (strcmp(how, "flip") == 0) {
+        long back = written < 12 ? written : 12;
+        char byte = ((const char *)given[1])[written - back] ^ 1;
+        faults_call(SYS_pwrite64, given[0], (long)&byte, 1, end - back, 0);
+    } else if (strcmp(how, "torn") == 0) {
+        static const char zeros[4096];
+        for (long at = end - half_of_it; at < end; at += sizeof zeros) {
+            long length = end - at < (long)sizeof zeros ? end - at : (long)sizeof zeros;
+            faults_call(SYS_pwrite64, given[0], (long)zeros, length, at, 0);
+        }
+    } else {
+        faults_call(SYS_ftruncate, given[0], end - half_of_it, 0, 0, 0);
+    }
+}
+
 static struct rule *rule_about(long number, const long *given, const char *name, const char *path) {
     for (struct rule *rule = rules; rule < rules + rule_count; rule++) {
         if (!has_name(rule->calls, name) || fnmatch(rule->pattern, path, 0) != 0)
             continue;
         if (strcmp(rule->how, "short") == 0 && (strcmp(name, "write") != 0 || half(number, given) == 0))
+            continue;
+        if (is_silent(rule->how) && (strcmp(name, "write") != 0 || number == SYS_writev || given[2] == 0))
             continue;
         int matched = atomic_fetch_add(&rule->matched, 1) + 1;
         if (matched == rule->first || (rule->is_lasting && matched > rule->first))
@@ -211,6 +238,12 @@ static long answer(long number, const long *given) {
     note(line);
     if (strcmp(how, "short") == 0)
         return shortened(number, given);
+    if (is_silent(how)) {
+        long written = make(number, given);
+        if (written > 0)
+            damage(number, given, written, how);
+        return written;
+    }
     if (strcmp(how, "slow") == 0)
         wait_milliseconds(rule->number);
     if (strcmp(how, "meet") == 0)

@@ -287,6 +287,7 @@ def option_choices(schema: pa.Schema, *, split: bool) -> dict[str, st.SearchStra
         "page_checksums": st.just(value=True),
         "statistics": st.one_of(st.booleans(), by_column),
         "bloom_filter": st.just(value=True),
+        "verify": st.sampled_from(("footer", "pages", "values")),
         "durable": st.just(True),  # noqa: FBT003 - a strategy's value
         "metadata": st.dictionaries(st.sampled_from(("origin", "żółć")), st.text(max_size=5)),
     }

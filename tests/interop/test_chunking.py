@@ -32,6 +32,8 @@ def to_bytes(table: pa.Table, **how: Any) -> bytes:
 def test_the_same_rows_give_the_same_bytes_however_they_are_cut(data: st.DataObject) -> None:
     recipe = data.draw(strategies.recipes())
     options = data.draw(strategies.options(recipe.schema))
+    # A file object cannot be read back: tests/writer/test_verify.py compares those bytes.
+    options.pop("verify", None)
     table = recipe.table()
     expected = to_bytes(table, **options)
     for _ in range(2):

@@ -45,6 +45,16 @@ def test_a_file_that_is_there_is_replaced_on_request_alone(rows: Path, out: Path
     assert written(rows, "--mode", "overwrite", out / "out.parquet").to_pylist() == ROWS
 
 
+@pytest.mark.parametrize("level", ["footer", "pages", "values"])
+def test_files_that_are_read_back_have_checksums(rows: Path, out: Path, level: str) -> None:
+    assert written(rows, "--verify", level, out / "out.parquet").to_pylist() == ROWS
+    report = spillway.inspect_file(out / "out.parquet", pages=True)
+    pages = [page for group in report.row_groups for column in group.columns for page in column.pages or ()]
+    assert pages
+    assert all(page.checksum for page in pages)
+    assert '"footer", "pages", "values"' in refused(rows, out / "other.parquet", "--verify", "all")
+
+
 def test_a_folder_with_files_is_replaced_on_request_alone(rows: Path, out: Path) -> None:
     (out / "part-00000.parquet").write_bytes(b"old")
     assert "is not empty: pass --mode append" in refused(rows, out, "--partition-by", "name")

@@ -57,7 +57,7 @@ OTHERS = {
     *("dictionary_page_bytes", "mode", "max_file_bytes", "max_file_rows", "max_open_files"),
     *("memory_limit", "metadata", "metadata_file", "page_bytes", "page_checksums", "page_rows"),
     *("row_group_bytes", "row_group_rows", "sorting", "store_schema", "threads", "timestamp_loss"),
-    "timestamps",
+    *("timestamps", "verify"),
 }
 
 

@@ -57,6 +57,7 @@ def test_every_level_is_read(table: pa.Table, codec: str, level: int) -> None:
         ({"compatibility": "v2"}, '"modern", "v1"'),
         ({"timestamps": "ns"}, '"keep", "us", "ms", "int96"'),
         ({"timestamp_loss": "never"}, '"allow", "refuse"'),
+        ({"verify": "all"}, '"footer", "pages", "values"'),
         ({"page_rows": 0}, "from 1 to"),
         ({"dictionary_page_bytes": 2**40}, "from 1 to 536870912"),
         ({"statistics": {"": True}}, "dotted path"),

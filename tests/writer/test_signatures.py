@@ -94,6 +94,7 @@ def test_literals_are_the_names_that_the_native_module_accepts() -> None:
         "timestamps": spillway.types.Timestamps,
         "timestamp_loss": spillway.types.TimestampLoss,
         "sorting": spillway.types.Sorting,
+        "verify": spillway.types.Verify,
     }
     native = _native.writer_options()
     assert {name: list(get_args(literal)) for name, literal in literals.items()} == {

@@ -123,6 +123,14 @@ def write(  # noqa: PLR0913 - one argument per option of the command
             "any number."
         ),
     ] = None,
+    verify: Annotated[
+        str | None,
+        typer.Option(
+            help="Read each file back before it appears: footer, pages or values, the last of which decodes "
+            "every value. Not for OUTPUT at a URL, unless it is a Delta table.",
+            show_default=False,
+        ),
+    ] = None,
     storage_option: Annotated[
         list[str] | None,
         typer.Option(
@@ -183,6 +191,7 @@ def write(  # noqa: PLR0913 - one argument per option of the command
                     compression_level=level,
                     row_group_rows=row_group_rows,
                     threads=threads,
+                    verify=verify,
                 )
                 if rewrite:
                     _refuse_with_rewrite(

@@ -98,6 +98,7 @@ _WRITER: dict[str, Callable[[str, str], Any]] = {
     "sorting_columns": _names,
     "sorting": _text,
     "durable": _boolean,
+    "verify": _text,
     "metadata": _json,
     "field_ids": _json,
 }

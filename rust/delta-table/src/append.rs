@@ -292,7 +292,8 @@ impl DataWriter {
             changes_schema,
             spread: Spread::new(
                 prepared,
-                DataFiles::new(Arc::clone(&self.shared.place), self.options.folder.as_deref()),
+                DataFiles::new(Arc::clone(&self.shared.place), self.options.folder.as_deref())
+                    .read_back(self.writer_options.verify().is_some()),
             ),
         })
     }

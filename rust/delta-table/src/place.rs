@@ -18,7 +18,7 @@ use delta_commit::LogStore;
 use delta_commit::store::LocalLogStore;
 use parquet_dataset::Places;
 use parquet_writer::WriteError;
-use parquet_writer::sink::Sink;
+use parquet_writer::sink::{ReadBack, Sink};
 use uuid::Uuid;
 
 use crate::checkpoint::{millis, now};
@@ -506,6 +506,8 @@ pub(crate) struct DataFiles {
     folder: PathBuf,
     /// All that were begun.
     files: Vec<PathBuf>,
+    /// True if each is read back before a version names it.
+    is_read_back: bool,
 }
 
 impl DataFiles {
@@ -514,7 +516,14 @@ impl DataFiles {
             place,
             folder: folder.map(PathBuf::from).unwrap_or_default(),
             files: Vec::new(),
+            is_read_back: false,
         }
+    }
+
+    /// The same files, which may be read back.
+    #[must_use]
+    pub fn read_back(self, is_read_back: bool) -> Self {
+        Self { is_read_back, ..self }
     }
 
     /// Removes all files of a transaction that certainly is not in the table and never will be.
@@ -536,7 +545,105 @@ impl Places for DataFiles {
         };
         let file = self.place.create(&relative)?;
         self.files.push(relative.clone());
+        let file = match relative.to_str().filter(|_| self.is_read_back) {
+            Some(name) => Box::new(Readable::new(file, &self.place, name)),
+            None => file,
+        };
         Ok((relative, file))
+    }
+}
+
+/// A data file that is read back from its place, where no version names it yet: it is complete there before it is read,
+/// as an upload has to be.
+struct Readable {
+    file: Box<dyn Sink>,
+    place: Arc<dyn Place>,
+    name: String,
+    is_complete: bool,
+}
+
+impl Readable {
+    fn new(file: Box<dyn Sink>, place: &Arc<dyn Place>, name: &str) -> Self {
+        Self {
+            file,
+            place: Arc::clone(place),
+            name: name.to_owned(),
+            is_complete: false,
+        }
+    }
+}
+
+impl Write for Readable {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Sink for Readable {
+    fn commit(&mut self) -> io::Result<()> {
+        if !self.is_complete {
+            self.file.commit()?;
+            self.is_complete = true;
+        }
+        Ok(())
+    }
+
+    fn discard(&mut self) {
+        if std::mem::take(&mut self.is_complete) {
+            self.place.remove(std::slice::from_ref(&self.name));
+        } else {
+            self.file.discard();
+        }
+    }
+
+    fn path(&self) -> Option<&Path> {
+        self.file.path()
+    }
+
+    fn spill_directory(&self) -> Option<PathBuf> {
+        self.file.spill_directory()
+    }
+
+    fn unreadable(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn read_back(&mut self) -> io::Result<Arc<dyn ReadBack>> {
+        self.commit()?;
+        Ok(Arc::new(Placed {
+            place: Arc::clone(&self.place),
+            name: self.name.clone(),
+        }))
+    }
+}
+
+/// A file at its place.
+struct Placed {
+    place: Arc<dyn Place>,
+    name: String,
+}
+
+impl ReadBack for Placed {
+    fn size(&self) -> io::Result<u64> {
+        let size = self.place.size(&self.name).map_err(io::Error::other)?;
+        size.ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn read_at(&self, start: u64, length: usize) -> io::Result<Bytes> {
+        let range = start..start.saturating_add(length as u64);
+        let bytes = self
+            .place
+            .read_range(&self.name, range)
+            .map_err(io::Error::other)?;
+        if bytes.len() == length {
+            Ok(bytes)
+        } else {
+            Err(io::ErrorKind::UnexpectedEof.into())
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_schema::SchemaRef;
-use object_sink::{DatasetObjects, Detached, Folder, PendingObjects};
+use object_sink::{DatasetObjects, Detached, Folder, PendingObjects, refuse_reading_back};
 use parquet_dataset::{DatasetInput, DatasetMode, DatasetOptions, DatasetResult, OnSchemaChange};
 use parquet_writer::{Batch, WriteError};
 use pyo3::prelude::*;
@@ -130,6 +130,7 @@ impl DatasetWriter {
         let dataset = dataset.validated(py)?;
         let schema = schema_from(schema)?;
         detached(py, || {
+            refuse_reading_back(&options)?;
             let objects = PendingObjects::new(folder, dataset.clone(), journal, watch)?;
             let uploads = objects.detached();
             let objects = Box::new(objects);
@@ -173,6 +174,7 @@ impl DatasetWriter {
                     &directory, schema, dataset, options,
                 )?);
             };
+            refuse_reading_back(&options)?;
             let settings: Vec<_> = settings.into_iter().collect();
             let url = directory.to_string_lossy();
             let objects = DatasetObjects::new(&url, &settings, dataset.clone(), watch)?;

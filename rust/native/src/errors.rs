@@ -85,6 +85,7 @@ fn write_error(py: Python<'_>, error: WriteError) -> PyErr {
         WriteError::Io { path, source } => os_error(py, path, source),
         WriteError::Spill { directory, source } => spill_error(directory, &source),
         other @ WriteError::Interrupted => PyRuntimeError::new_err(other.to_string()),
+        WriteError::Corrupt(message) => ours(py, "CorruptFileError", &message),
         WriteError::Data(message) | WriteError::Encode(message) => ours(py, "SpillwayError", &message),
     }
 }

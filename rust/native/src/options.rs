@@ -39,6 +39,7 @@ pub(crate) struct Options<'py> {
     sorting_columns: Vec<Bound<'py, PyAny>>,
     sorting: String,
     durable: bool,
+    verify: Option<String>,
     metadata: Option<Bound<'py, PyMapping>>,
     field_ids: Option<Bound<'py, PyAny>>,
     encryption: Bound<'py, PyAny>,
@@ -74,6 +75,7 @@ impl Options<'_> {
                 .collect::<PyResult<_>>()?,
             sorting: self.sorting,
             durable: self.durable,
+            verify: self.verify,
             metadata: self.metadata.as_ref().map_or(Ok(Vec::new()), metadata)?,
             field_ids: self.field_ids.as_ref().map_or(Ok(Vec::new()), field_ids)?,
             encryption: encryption::keys(&self.encryption)?,
@@ -262,6 +264,7 @@ pub(crate) fn writer_options(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         sorting_columns,
         sorting,
         durable,
+        verify,
         metadata,
         field_ids,
         encryption,
@@ -303,6 +306,7 @@ pub(crate) fn writer_options(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     describe_own(&options, "sorting_columns", sorting_columns)?;
     describe_own(&options, "sorting", sorting)?;
     describe_own(&options, "durable", durable)?;
+    describe_own(&options, "verify", verify)?;
     describe_own(&options, "metadata", metadata)?;
     describe_own(&options, "field_ids", (!field_ids.is_empty()).then_some("ids"))?;
     describe_own(&options, "encryption", encryption.map(|_| "keys"))?;

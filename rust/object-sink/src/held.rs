@@ -23,7 +23,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::journal::Journal;
 use crate::parts::PartSizes;
 use crate::runtime;
-use crate::sink::{Attend, FAREWELL, Unbegun, begin, wait};
+use crate::sink::{Attend, FAREWELL, UNREADABLE, Unbegun, begin, wait};
 use crate::tail::Tail;
 use crate::target::Target;
 use crate::upload::{PendingUpload, Upload};
@@ -473,6 +473,10 @@ impl Write for HeldSink {
 }
 
 impl Sink for HeldSink {
+    fn unreadable(&self) -> Option<&'static str> {
+        Some(UNREADABLE)
+    }
+
     /// Ends the upload but for its completion, which [`HeldUploads::complete`] asks for.
     fn commit(&mut self) -> io::Result<()> {
         let ended = self.end();

@@ -25,6 +25,6 @@ pub use dataset::DatasetObjects;
 pub use folder::{Created, Failure, FailureKind, Folder, Found, Listed, Location, Seen, Tagged};
 pub use held::{HeldSink, HeldUploads, Incomplete};
 pub use pending::{Detached, PendingObjects};
-pub use sink::{Attend, ObjectSink, Refusal};
+pub use sink::{Attend, ObjectSink, Refusal, refuse_reading_back};
 pub use target::Target;
 pub use upload::PendingUpload;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use object_store::{ObjectStoreExt, PutPayload};
 use parquet_writer::sink::Sink;
+use parquet_writer::{WriteError, WriterOptions};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -25,6 +26,24 @@ const MOST_FLYING: usize = 2;
 pub(crate) const ATTEND_EVERY: Duration = Duration::from_millis(50);
 /// Time that giving up may take.
 pub(crate) const FAREWELL: Duration = Duration::from_secs(10);
+
+/// The reason why an upload is not read back, and what to do.
+pub(crate) const UNREADABLE: &str = "an upload cannot be read before it is complete, and readers see it from then on. \
+                                     Write to a local path, or append to a Delta table, which names its files later";
+
+/// Refuses options that ask for files to be read back, before any request is made.
+///
+/// # Errors
+/// [`WriteError::Option`] says why uploads are not read back.
+pub fn refuse_reading_back(options: &WriterOptions) -> Result<(), WriteError> {
+    match options.verify() {
+        None => Ok(()),
+        Some(_) => Err(WriteError::option(
+            "verify",
+            format!("verify is not accepted here: {UNREADABLE}"),
+        )),
+    }
+}
 
 /// A check that is called during every wait. Its error ends the wait.
 pub type Attend = Box<dyn Fn() -> io::Result<()> + Send>;
@@ -253,6 +272,10 @@ impl Write for ObjectSink {
 }
 
 impl Sink for ObjectSink {
+    fn unreadable(&self) -> Option<&'static str> {
+        Some(UNREADABLE)
+    }
+
     fn commit(&mut self) -> io::Result<()> {
         let uploaded = self.upload();
         match uploaded {

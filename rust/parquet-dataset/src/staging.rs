@@ -3,8 +3,9 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use parquet_writer::sink::Sink;
+use parquet_writer::sink::{ReadBack, Sink};
 use tempfile::TempDir;
 
 /// Bytes gathered for one call of the operating system.
@@ -90,6 +91,8 @@ pub(crate) struct StagedFile {
     /// The folder that it will be moved to, for messages.
     folder: PathBuf,
     durable: bool,
+    /// True once all bytes are with the operating system, and on the disk where they have to be.
+    is_settled: bool,
     process: u32,
 }
 
@@ -103,6 +106,7 @@ impl StagedFile {
             staged,
             folder,
             durable,
+            is_settled: false,
             process: std::process::id(),
         })
     }
@@ -111,6 +115,18 @@ impl StagedFile {
         self.file
             .as_mut()
             .ok_or_else(|| io::Error::other("the file is complete or was discarded"))
+    }
+
+    fn settle(&mut self) -> io::Result<()> {
+        if self.is_settled {
+            return Ok(());
+        }
+        self.buffer()?.flush()?;
+        if self.durable {
+            self.buffer()?.get_ref().sync_all()?;
+        }
+        self.is_settled = true;
+        Ok(())
     }
 }
 
@@ -126,10 +142,7 @@ impl Write for StagedFile {
 
 impl Sink for StagedFile {
     fn commit(&mut self) -> io::Result<()> {
-        self.buffer()?.flush()?;
-        if self.durable {
-            self.buffer()?.get_ref().sync_all()?;
-        }
+        self.settle()?;
         let Some(file) = self.file.take() else {
             return Ok(());
         };
@@ -156,6 +169,15 @@ impl Sink for StagedFile {
 
     fn spill_directory(&self) -> Option<PathBuf> {
         self.staged.parent().map(Path::to_path_buf)
+    }
+
+    fn unreadable(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn read_back(&mut self) -> io::Result<Arc<dyn ReadBack>> {
+        self.settle()?;
+        Ok(Arc::new(File::open(&self.staged)?))
     }
 }
 

@@ -14,6 +14,7 @@ mod value;
 pub use error::InspectError;
 pub use footer::read_footer;
 pub use page_indexes::read_page_indexes;
+pub use pages::PageHeader;
 pub use read::{Depth, inspect};
 pub use report::{ColumnChunkReport, FileReport, PageEncoding, PageReport, RowGroupReport, SortingColumn};
 pub use schema_nodes::MOST_LEVELS;

@@ -89,7 +89,7 @@ impl Budget {
 
     /// Takes the page at this place.
     fn take(&mut self, at: u64) -> Result<(), InspectError> {
-        self.left = self.left.checked_sub(1).ok_or_else(|| match self.limit {
+        self.left = self.left.checked_sub(1).ok_or(match self.limit {
             Some(most) => InspectError::TooManyPages(most),
             None => InspectError::DamagedPage(at),
         })?;
@@ -123,7 +123,7 @@ fn headers(
             offset: at,
             compressed_bytes: stored,
             uncompressed_bytes: header_bytes as u64 + header.plain_bytes,
-            checksum: header.checksum,
+            checksum: header.checksum.is_some(),
             values: header.values,
             first_row: None,
             rows: header.rows,
@@ -137,7 +137,7 @@ fn headers(
 }
 
 /// Reads the header at offset `at`, which ends before `end`. Returns it with its length.
-fn read_header(file: &File, at: u64, end: u64) -> Result<(Header, usize), InspectError> {
+fn read_header(file: &File, at: u64, end: u64) -> Result<(PageHeader, usize), InspectError> {
     let most = usize::try_from(end - at).unwrap_or(usize::MAX).min(MOST_BYTES);
     let mut size = FIRST_BYTES.min(most);
     loop {
@@ -148,9 +148,8 @@ fn read_header(file: &File, at: u64, end: u64) -> Result<(Header, usize), Inspec
             }
             done => done?,
         }
-        let mut reader = Reader { bytes: &bytes };
-        if let Ok(header) = Header::read(&mut reader) {
-            return Ok((header, size - reader.bytes.len()));
+        if let Ok(decoded) = PageHeader::decode(&bytes) {
+            return Ok(decoded);
         }
         // The header may be longer than the bytes read so far.
         if size == most {
@@ -160,8 +159,8 @@ fn read_header(file: &File, at: u64, end: u64) -> Result<(Header, usize), Inspec
     }
 }
 
-fn is_data(page: &PageReport) -> bool {
-    page.page_type.starts_with("DATA_PAGE")
+fn is_data(page_type: &str) -> bool {
+    page_type.starts_with("DATA_PAGE")
 }
 
 /// Sets the rows of each data page, from the offset index if there is one, else from the headers where they state them.
@@ -179,7 +178,11 @@ fn place_rows(
         firsts
     });
     let mut next = Some(0);
-    for (number, page) in pages.iter_mut().filter(|page| is_data(page)).enumerate() {
+    for (number, page) in pages
+        .iter_mut()
+        .filter(|page| is_data(&page.page_type))
+        .enumerate()
+    {
         let rows_of = places.as_ref().and_then(|firsts| firsts.get(number..number + 2));
         if let Some([first, end]) = rows_of {
             page.first_row = Some(*first);
@@ -200,7 +203,7 @@ fn add_bounds(pages: &mut [PageReport], indexes: &RowGroupPageIndex, column: usi
         return;
     };
     let counted = usize::try_from(index.num_pages()).unwrap_or(0);
-    let data = pages.iter_mut().filter(|page| is_data(page));
+    let data = pages.iter_mut().filter(|page| is_data(&page.page_type));
     for (number, page) in data.take(counted).enumerate() {
         let nulls = index.null_counts().and_then(|nulls| nulls.get(number));
         page.nulls = nulls.copied().or(page.nulls);
@@ -209,22 +212,47 @@ fn add_bounds(pages: &mut [PageReport], indexes: &RowGroupPageIndex, column: usi
 }
 
 /// A page's header.
-struct Header {
-    page_type: String,
-    encoding: Option<String>,
-    stored_bytes: u64,
-    plain_bytes: u64,
-    checksum: bool,
-    values: i64,
-    rows: Option<i64>,
-    nulls: Option<i64>,
+#[derive(Debug, Clone)]
+pub struct PageHeader {
+    /// Its type, by the name in `parquet.thrift`.
+    pub page_type: String,
+    /// The encoding of its values.
+    pub encoding: Option<String>,
+    /// Bytes of the page after the header, as they are in the file.
+    pub stored_bytes: u64,
+    /// Bytes of the page before compression.
+    pub plain_bytes: u64,
+    /// The CRC-32 of the stored bytes.
+    pub checksum: Option<u32>,
+    /// Values, nulls included.
+    pub values: i64,
+    /// Rows, where the header says how many.
+    pub rows: Option<i64>,
+    /// Nulls, where the header says how many.
+    pub nulls: Option<i64>,
 }
 
-impl Header {
+impl PageHeader {
+    /// Decodes the header that `bytes` begin with. Returns it with its length.
+    ///
+    /// # Errors
+    /// [`ParquetError`] when it is damaged, or longer than `bytes`.
+    pub fn decode(bytes: &[u8]) -> Result<(Self, usize), ParquetError> {
+        let mut reader = Reader { bytes };
+        let header = Self::read(&mut reader)?;
+        Ok((header, bytes.len() - reader.bytes.len()))
+    }
+
+    /// Returns true if it is that of a data page.
+    #[must_use]
+    pub fn is_data(&self) -> bool {
+        is_data(&self.page_type)
+    }
+
     /// Reads `PageHeader` of `parquet.thrift`.
     fn read(reader: &mut Reader<'_>) -> Result<Self, ParquetError> {
         let (mut page_type, mut plain, mut stored) = (None, None, None);
-        let mut checksum = false;
+        let mut checksum = None;
         let (mut data, mut dictionary, mut data_v2) = (None, None, None);
         let mut last = 0;
         while let Some((id, kind)) = reader.field(last)? {
@@ -236,8 +264,9 @@ impl Header {
                 (5, STRUCT) => data = Some(OfType::read(reader, [1, 2, 0, 0])?),
                 (7, STRUCT) => dictionary = Some(OfType::read(reader, [1, 2, 0, 0])?),
                 (8, STRUCT) => data_v2 = Some(OfType::read(reader, [1, 4, 2, 3])?),
-                (id, kind) => {
-                    checksum |= id == 4;
+                // A signed integer with the bits of the checksum.
+                (4, I32) => checksum = i32::try_from(reader.zigzag()?).ok().map(i32::cast_unsigned),
+                (_, kind) => {
                     reader.skip(kind, Kind::Other, MOST_SKIPPED_LEVELS)?;
                 }
             }

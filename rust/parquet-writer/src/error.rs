@@ -51,6 +51,9 @@ pub enum WriteError {
     /// A value could not be encoded.
     #[error("{0}")]
     Encode(String),
+    /// What was read back of a file is not what was written: [`Verify`](crate::Verify).
+    #[error("{0}")]
+    Corrupt(String),
 }
 
 /// A refused option, and what would have been accepted.

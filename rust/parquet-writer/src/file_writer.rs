@@ -9,7 +9,7 @@ use arrow_array::ArrayRef;
 use arrow_schema::{Schema, SchemaRef};
 use bytes::Bytes;
 use parquet::basic::Compression;
-use parquet::file::metadata::KeyValue;
+use parquet::file::metadata::{KeyValue, ParquetMetaData};
 use parquet::file::properties::{BloomFilterPosition, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
 
@@ -28,7 +28,7 @@ use crate::integrity;
 use crate::limits;
 use crate::metadata_text;
 use crate::normalize;
-use crate::options::{self, TimestampLoss, WriterOptions};
+use crate::options::{self, TimestampLoss, Verify, WriterOptions};
 use crate::pages::{FilterPlan, PageStore, Pages};
 use crate::result::{self, WriteResult};
 use crate::row_group::{Meter, Patience, RowGroup};
@@ -41,6 +41,7 @@ use crate::stages::Between;
 use crate::stored_schema::{StoredSchema, without_hidden};
 use crate::thread_pool::Threads;
 use crate::truncation;
+use crate::verify::{self, Digests, Written};
 use crate::weight::{ROWS_TOGETHER, Weights};
 
 /// Figures that may be read while a write is under way.
@@ -101,6 +102,12 @@ impl FileWriter {
     /// that the schema does not have or all writers of a memory budget are open, [`WriteError::Io`] when the sink
     /// refuses.
     pub fn new(sink: Box<dyn Sink>, schema: Option<SchemaRef>, options: WriterOptions) -> Result<Self> {
+        if let (Some(_), Some(why)) = (options.verify, sink.unreadable()) {
+            return Err(WriteError::option(
+                "verify",
+                format!("verify is not accepted here: {why}"),
+            ));
+        }
         let share = options.memory_budget.as_ref().map(Share::take).transpose()?;
         let state = State::Unopened(Box::new(Output::new(sink)));
         let mut writer = Self {
@@ -613,6 +620,8 @@ struct OpenFile {
     carry: Carry,
     row_group: Option<RowGroup>,
     rows: u64,
+    /// Checksums of the values, where they are compared with those in the file.
+    digests: Option<Digests>,
     peak: usize,
     cipher: Option<Arc<FileCipher>>,
     /// Bytes of the complete file, where that is encrypted.
@@ -664,6 +673,9 @@ impl OpenFile {
         if hides_footer {
             output.hold_end();
         }
+        if options.verify >= Some(Verify::Pages) {
+            output = output.with_checksum();
+        }
         let mut file =
             SerializedFileWriter::new(output, schema.parquet.root_schema_ptr(), Arc::new(properties))?;
         if hides_footer {
@@ -682,6 +694,7 @@ impl OpenFile {
             carry: Carry::default(),
             row_group: None,
             rows: 0,
+            digests: (options.verify == Some(Verify::Values)).then(Digests::default),
             peak: 0,
             cipher,
             sealed_bytes: None,
@@ -777,6 +790,9 @@ impl OpenFile {
         let Some(row_group) = &mut self.row_group else {
             return Ok(());
         };
+        if let Some(digests) = &mut self.digests {
+            digests.add(&run.rows, &self.schema)?;
+        }
         self.rows += run.rows.count as u64;
         let (check, whole) = (run.check, run.after.rows >= options.row_group_rows);
         row_group.take(run);
@@ -916,6 +932,9 @@ impl OpenFile {
             self.pages.store.release_held();
             let choices: Vec<_> = closed.iter().map(|leaf| leaf.choice).collect();
             self.dictionaries.put_back(closed);
+            if let Some(digests) = &mut self.digests {
+                digests.end_row_group();
+            }
             self.file.flush()?;
             self.pages.store.rewind()?;
             if let Some(closed) = self.file.flushed_row_groups().last() {
@@ -952,8 +971,11 @@ impl OpenFile {
         } else {
             footer = footer::of_end(output.end_mut())?;
         }
-        let end = output.held_bytes() + footer.len();
-        output.commit()?;
+        let mut end = output.held_bytes() + footer.len();
+        if let Some(level) = options.verify {
+            end += self.verify(level, &metadata, options, patience)?;
+        }
+        self.file.inner_mut().commit()?;
         self.peak = self
             .peak
             .max(self.pages.tracked_bytes() + self.waiting_bytes() + end);
@@ -975,6 +997,41 @@ impl OpenFile {
             metadata: Arc::new(metadata),
             footer,
             stored: options.store_schema.then_some(stored),
+        })
+    }
+
+    /// Reads back what was written. Returns the memory that it took.
+    fn verify(
+        &mut self,
+        level: Verify,
+        metadata: &ParquetMetaData,
+        options: &WriterOptions,
+        patience: &mut Patience<'_>,
+    ) -> Result<usize> {
+        let bytes = self.bytes_written();
+        let output = self.file.inner_mut();
+        let (end, file) = output.read_back()?;
+        let checksum = output.checksum();
+        let written = Written {
+            schema: &self.schema,
+            metadata,
+            end: &end,
+            bytes,
+            checksum,
+            rows: self.rows,
+            digests: self.digests.as_ref(),
+        };
+        let checked = verify::check(level, &written, file, options.memory_limit, patience);
+        checked.map_err(|error| match error {
+            WriteError::Corrupt(what) => {
+                let path = self.file.inner().sink().path();
+                let name = path.map_or_else(|| "the file".into(), |path| path.display().to_string());
+                WriteError::Corrupt(format!(
+                    "{name}: what is read back is not what was written: {what}. It is not published, and what was written \
+                     is removed"
+                ))
+            }
+            other => other,
         })
     }
 

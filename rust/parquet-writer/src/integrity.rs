@@ -119,7 +119,7 @@ fn check(name: &str, column: &ArrayRef, live: Option<&NullBuffer>) -> Result<()>
 }
 
 /// Returns true if all slots are valid, those under nulls included.
-fn is_sound(array: &ArrayRef) -> bool {
+pub(crate) fn is_sound(array: &ArrayRef) -> bool {
     match array.data_type() {
         DataType::Struct(_) => array.as_struct().columns().iter().all(is_sound),
         DataType::Dictionary(_, _) => {

@@ -2,7 +2,7 @@
 //!
 //! The path of a batch: [`schema`] checks that it fits. [`feed`] cuts its rows at fixed positions of their row group.
 //! [`choose`] picks each column's encoding from the first of them. [`column`] encodes. [`row_group`] closes chunks one
-//! by one into the file. [`sink`] makes the file appear.
+//! by one into the file. [`verify`] reads it back, where that is asked for. [`sink`] makes the file appear.
 //!
 //! The same rows, schema and options give the same bytes however the rows were cut into batches, because no decision
 //! about bytes looks at batches.
@@ -46,6 +46,7 @@ mod stored_schema;
 mod thread_pool;
 mod thrift;
 mod truncation;
+mod verify;
 mod weight;
 
 pub use batch::Batch;
@@ -63,7 +64,7 @@ pub use options::{
     Amount, BloomRule, ByColumn, Codec, Compatibility, CompressionRule, DEFAULT_CHUNK_BYTES, DEFAULT_FPP,
     DEFAULT_PAGE_BYTES, DEFAULT_ROW_GROUP_BYTES, DEFAULT_ROW_GROUP_ROWS, DictionaryRule, EncodingRule,
     NamedEncoding, OptionInput, SortInput, SortKey, SortingMode, StatisticsRule, TimestampLoss, Timestamps,
-    WriterOptions, accepted,
+    Verify, WriterOptions, accepted,
 };
 pub use result::{ColumnResult, WriteResult};
 pub use schema::{MOST_LEVELS, plain_array, same_type, too_deep};

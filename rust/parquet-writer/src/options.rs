@@ -128,6 +128,26 @@ impl SortingMode {
     const ALL: [(&'static str, Self); 2] = [("verify", Self::Verify), ("sort", Self::Sort)];
 }
 
+/// How much of a file is read back, and compared with what was written, before it appears. A later one includes those
+/// before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verify {
+    /// The footer, the page indexes and the places of Bloom filters.
+    Footer,
+    /// Each page: its checksum, its bytes after decompression, and the counts and sizes of its header.
+    Pages,
+    /// Each value, as another reader decodes it, by checksums that were taken on the way in.
+    Values,
+}
+
+impl Verify {
+    const ALL: [(&'static str, Self); 3] = [
+        ("footer", Self::Footer),
+        ("pages", Self::Pages),
+        ("values", Self::Values),
+    ];
+}
+
 /// One column that rows are ordered by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SortKey {
@@ -271,6 +291,8 @@ pub struct OptionInput {
     pub sorting: String,
     /// True if the file and its directory are synced before the file appears.
     pub durable: bool,
+    /// `footer`, `pages` or `values`; `None` for a file that is not read back.
+    pub verify: Option<String>,
     /// Key-value metadata of the file.
     pub metadata: Vec<(String, String)>,
     /// Parquet field ids by the paths of columns and of what they are nested in.
@@ -305,6 +327,7 @@ impl Default for OptionInput {
             sorting_columns: Vec::new(),
             sorting: "verify".into(),
             durable: false,
+            verify: None,
             metadata: Vec::new(),
             field_ids: Vec::new(),
             encryption: None,
@@ -346,6 +369,7 @@ pub struct WriterOptions {
     pub(crate) sorting_columns: Vec<SortKey>,
     pub(crate) sorting: SortingMode,
     pub(crate) durable: bool,
+    pub(crate) verify: Option<Verify>,
     pub(crate) metadata: Vec<(String, String)>,
     pub(crate) field_ids: Vec<(Vec<String>, i32)>,
     pub(crate) encryption: Option<Encryption>,
@@ -358,6 +382,19 @@ impl WriterOptions {
     /// [`WriteError::Option`] names the option, the value and what is accepted.
     pub fn new(input: OptionInput) -> Result<Self> {
         let sorting = sorting(&input)?;
+        let verify = input.verify.as_deref();
+        let verify = verify
+            .map(|level| named("verify", level, &Verify::ALL))
+            .transpose()?;
+        if let (Some(level), Some(_)) = (&input.verify, &input.encryption) {
+            return Err(WriteError::option(
+                "verify",
+                format!(
+                    "verify={level:?} with encryption is not accepted: an encrypted file is not read back. Leave verify out: \
+                     AES-GCM tells readers of changed bytes"
+                ),
+            ));
+        }
         let sorting_columns = input
             .sorting_columns
             .iter()
@@ -401,7 +438,7 @@ impl WriterOptions {
             dictionary: dictionary(input.dictionary)?,
             encoding: encoding(input.encoding)?,
             bloom_filter: bloom_filter(input.bloom_filter)?,
-            page_checksums: input.page_checksums,
+            page_checksums: input.page_checksums || verify.is_some(),
             statistics: statistics(input.statistics)?,
             store_schema: input.store_schema,
             compatibility: named("compatibility", &input.compatibility, &Compatibility::ALL)?,
@@ -410,6 +447,7 @@ impl WriterOptions {
             sorting,
             sorting_columns,
             durable: input.durable,
+            verify,
             metadata: metadata(input.metadata)?,
             field_ids: field_ids::checked(input.field_ids)?,
             encryption: input.encryption,
@@ -469,11 +507,13 @@ impl WriterOptions {
         (options, holds)
     }
 
-    /// The same options for a writer that takes no share of a memory budget: its schema and options are checked.
+    /// The same options for a writer that takes no share of a memory budget and reads nothing back: its schema and
+    /// options are checked.
     #[must_use]
     pub fn for_a_check(self) -> Self {
         Self {
             memory_budget: None,
+            verify: None,
             ..self
         }
     }
@@ -575,6 +615,12 @@ impl WriterOptions {
         self.memory_limit
     }
 
+    /// How much of a file is read back before it appears.
+    #[must_use]
+    pub fn verify(&self) -> Option<Verify> {
+        self.verify
+    }
+
     /// Returns true if the file is synced before it appears.
     #[must_use]
     pub fn durable(&self) -> bool {
@@ -629,6 +675,7 @@ pub fn accepted(option: &str) -> Vec<String> {
         "timestamps" => names(&Timestamps::ALL),
         "timestamp_loss" => names(&TimestampLoss::ALL),
         "sorting" => names(&SortingMode::ALL),
+        "verify" => names(&Verify::ALL),
         _ => Vec::new(),
     }
 }

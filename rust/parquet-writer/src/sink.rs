@@ -4,10 +4,14 @@ mod atomic;
 mod device;
 mod stream;
 
+use std::fs::File;
 use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub use atomic::AtomicFile;
+use bytes::Bytes;
 use device::Device;
 pub use stream::Stream;
 
@@ -33,6 +37,49 @@ pub trait Sink: Write + Send {
     /// The directory for pages that memory does not hold.
     fn spill_directory(&self) -> Option<PathBuf> {
         None
+    }
+
+    /// The reason why [`Self::read_back`] cannot be called, and what to do; `None` where it can.
+    fn unreadable(&self) -> Option<&'static str> {
+        Some(
+            "pipes, devices, file objects and file systems of pyarrow and fsspec cannot be read back. Write to a local path",
+        )
+    }
+
+    /// What was written, for reading, as far as possible from where readers will find it. Only [`Self::commit`] or
+    /// [`Self::discard`] follows.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    fn read_back(&mut self) -> io::Result<Arc<dyn ReadBack>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// What a sink has written, before it appears.
+pub trait ReadBack: Send + Sync {
+    /// Bytes of it.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    fn size(&self) -> io::Result<u64>;
+
+    /// As many bytes as `length`, from `start` on.
+    ///
+    /// # Errors
+    /// What the operating system says; [`io::ErrorKind::UnexpectedEof`] where there are fewer.
+    fn read_at(&self, start: u64, length: usize) -> io::Result<Bytes>;
+}
+
+impl ReadBack for File {
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn read_at(&self, start: u64, length: usize) -> io::Result<Bytes> {
+        let mut bytes = vec![0; length];
+        self.read_exact_at(&mut bytes, start)?;
+        Ok(bytes.into())
     }
 }
 
@@ -94,6 +141,8 @@ pub(crate) struct Output {
     done: bool,
     /// Bytes held back since the end of the file began.
     end: Option<Vec<u8>>,
+    /// The CRC-32 of the bytes in the sink, where it is wanted.
+    checksum: Option<crc32fast::Hasher>,
 }
 
 impl Output {
@@ -103,7 +152,20 @@ impl Output {
             process: std::process::id(),
             done: false,
             end: None,
+            checksum: None,
         }
+    }
+
+    /// Takes the checksum of all that is written.
+    #[must_use]
+    pub fn with_checksum(mut self) -> Self {
+        self.checksum = Some(crc32fast::Hasher::new());
+        self
+    }
+
+    /// The CRC-32 of what is in the sink.
+    pub fn checksum(&self) -> Option<u32> {
+        self.checksum.clone().map(crc32fast::Hasher::finalize)
     }
 
     pub fn sink(&self) -> &dyn Sink {
@@ -133,9 +195,24 @@ impl Output {
     /// Writes what was held back, and holds nothing back from here on.
     pub fn release(&mut self) -> io::Result<()> {
         match self.end.take() {
-            Some(end) => self.sink.write_all(&end),
+            Some(end) => self.put_all(&end),
             None => Ok(()),
         }
+    }
+
+    fn put_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.sink.write_all(bytes)?;
+        if let Some(checksum) = &mut self.checksum {
+            checksum.update(bytes);
+        }
+        Ok(())
+    }
+
+    /// Writes what was held back, and opens all that was written for reading. Returns the former, too.
+    pub fn read_back(&mut self) -> io::Result<(Vec<u8>, Arc<dyn ReadBack>)> {
+        let end = self.end.take().unwrap_or_default();
+        self.put_all(&end)?;
+        Ok((end, self.sink.read_back()?))
     }
 
     pub fn commit(&mut self) -> io::Result<()> {
@@ -163,10 +240,14 @@ impl Write for Output {
                 "this writer was opened by another process: open one after the fork",
             ));
         }
-        match &mut self.end {
-            Some(end) => end.write(bytes),
-            None => self.sink.write(bytes),
+        if let Some(end) = &mut self.end {
+            return end.write(bytes);
         }
+        let count = self.sink.write(bytes)?;
+        if let Some(checksum) = &mut self.checksum {
+            checksum.update(&bytes[..count]);
+        }
+        Ok(count)
     }
 
     /// Does nothing: the crate calls it to hand on its own buffer, and the sink flushes when it commits.

@@ -10,7 +10,8 @@ pub struct StageTimes {
     pub encode: Duration,
     /// Compression, also where it is only tried.
     pub compress: Duration,
-    /// Writing to the destination, uploads included, and to the temporary file of pages.
+    /// Writing to the destination, uploads included, and to the temporary file of pages; and reading back what was
+    /// written.
     pub write: Duration,
     /// The time from the opening of the writer on in which it was not called. For a file of a dataset that is
     /// also the time in which other partitions were written.

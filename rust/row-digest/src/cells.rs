@@ -63,7 +63,7 @@ pub(crate) fn hash_cells(array: &dyn Array, out: &mut Vec<u64>) -> Result<(), Er
         T::LargeBinary => spans(&array.as_binary::<i64>(), out, |v| bytes(Tag::Bytes, v)),
         T::BinaryView => spans(&array.as_binary_view(), out, |v| bytes(Tag::Bytes, v)),
         T::FixedSizeBinary(_) => spans(&array.as_fixed_size_binary(), out, |v| bytes(Tag::Bytes, v)),
-        T::Dictionary(..) => return hash_cells(plain(array)?.as_ref(), out),
+        T::Dictionary(..) => return hash_dictionary(array, out),
         T::List(_) => hash_list(array.as_list::<i32>(), out)?,
         T::LargeList(_) => hash_list(array.as_list::<i64>(), out)?,
         T::ListView(_) => hash_list_view(array.as_list_view::<i32>(), out)?,
@@ -74,6 +74,20 @@ pub(crate) fn hash_cells(array: &dyn Array, out: &mut Vec<u64>) -> Result<(), Er
         other @ (T::Union(..) | T::RunEndEncoded(..)) => return Err(Error::Unsupported(other.to_string())),
     }
     mark_nulls(array.nulls(), out);
+    Ok(())
+}
+
+/// Hashes each value of the dictionary once, unless it has more of them than there are cells.
+fn hash_dictionary(array: &dyn Array, out: &mut Vec<u64>) -> Result<(), Error> {
+    let dictionary = array.as_any_dictionary();
+    let values = dictionary.values();
+    if values.is_empty() || values.len() > array.len() {
+        return hash_cells(plain(array)?.as_ref(), out);
+    }
+    let mut hashed = Vec::new();
+    hash_cells(values.as_ref(), &mut hashed)?;
+    out.extend(dictionary.normalized_keys().into_iter().map(|key| hashed[key]));
+    mark_nulls(dictionary.keys().nulls(), out);
     Ok(())
 }
 

@@ -35,10 +35,12 @@ mod digest;
 mod error;
 mod extremes;
 mod mixing;
+mod sequence;
 mod spark;
 mod types;
 
 pub use digest::{ColumnDigest, Digest, Positions, row_hashes};
 pub use error::Error;
 pub use extremes::Value;
+pub use sequence::Sequence;
 pub use spark::spark_row_hashes;

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use arrow_array::builder::{Int64Builder, ListBuilder, MapBuilder, StringBuilder};
+use arrow_array::cast::AsArray;
 use arrow_array::types::{Int8Type, Int32Type};
 use arrow_array::{
     Array, ArrayRef, BooleanArray, Decimal128Array, Decimal256Array, DictionaryArray, FixedSizeListArray,
@@ -17,7 +18,7 @@ use arrow_schema::{DataType, Field, Fields, Schema};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use row_digest::{Digest, Error, Positions, Value, row_hashes};
+use row_digest::{Digest, Error, Positions, Sequence, Value, row_hashes};
 
 /// One row of the test table, with a nullable column of each shape.
 #[derive(Clone, Debug, PartialEq)]
@@ -112,6 +113,12 @@ fn digest_rows(rows: &[Row]) -> Digest {
     digest(&batch(rows))
 }
 
+fn checksum(array: &ArrayRef) -> u64 {
+    let mut sequence = Sequence::default();
+    sequence.update(array).unwrap();
+    sequence.checksum()
+}
+
 fn digest_array(array: ArrayRef) -> Digest {
     digest(&RecordBatch::try_from_iter_with_nullable([("a", array, true)]).unwrap())
 }
@@ -145,6 +152,30 @@ proptest! {
             merged.merge(part).unwrap();
         }
         prop_assert_eq!(merged, digest(&whole));
+    }
+
+    #[test]
+    fn a_sequence_knows_the_order_of_its_values_and_not_their_batches(
+        (rows, i, j) in rows_and_two_places(),
+        size in 1_usize..20,
+    ) {
+        let whole = batch(&rows);
+        let mut exchanged = rows.clone();
+        exchanged.swap(i, j);
+        let exchanged = batch(&exchanged);
+        for (column, other) in whole.columns().iter().zip(exchanged.columns()) {
+            let mut parts = Sequence::default();
+            for start in (0..rows.len()).step_by(size) {
+                parts.update(&column.slice(start, size.min(rows.len() - start))).unwrap();
+            }
+            prop_assert_eq!(parts.checksum(), checksum(column));
+            prop_assert_eq!(parts.checksum() == checksum(other), digest_array(Arc::clone(column)) == digest_array(Arc::clone(other)));
+        }
+        let texts = whole.column_by_name("text").unwrap();
+        let keys = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+        let dictionary: ArrayRef = Arc::new(texts.as_string::<i32>().iter().collect::<DictionaryArray<Int32Type>>());
+        prop_assert_eq!(dictionary.data_type(), &keys);
+        prop_assert_eq!(checksum(&dictionary), checksum(texts));
     }
 
     #[test]

@@ -6,11 +6,12 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use nix::unistd::geteuid;
 use tempfile::NamedTempFile;
 
-use super::{Sink, Unsynced};
+use super::{ReadBack, Sink, Unsynced};
 
 /// The most symbolic links that are followed before a path counts as a loop, as on Linux.
 const MOST_LINKS: usize = 40;
@@ -34,6 +35,8 @@ pub struct AtomicFile {
     temporary: Option<BufWriter<NamedTempFile>>,
     destination: PathBuf,
     durable: bool,
+    /// True once all bytes are with the operating system, and on the disk where they have to be.
+    is_settled: bool,
     process: u32,
 }
 
@@ -70,6 +73,7 @@ impl AtomicFile {
             temporary: Some(BufWriter::with_capacity(BUFFER_BYTES, temporary)),
             destination: destination.to_path_buf(),
             durable,
+            is_settled: false,
             process: std::process::id(),
         })
     }
@@ -78,6 +82,21 @@ impl AtomicFile {
         self.temporary
             .as_mut()
             .ok_or_else(|| io::Error::other("the file is complete or was discarded"))
+    }
+
+    fn settle(&mut self) -> io::Result<()> {
+        if self.is_settled {
+            return Ok(());
+        }
+        self.buffer()?.flush()?;
+        // A power cut must not take both the old file and the new one: a file system may keep the rename and lose the
+        // bytes that were renamed.
+        let replaces = || std::fs::symlink_metadata(&self.destination).is_ok();
+        if self.durable || replaces() {
+            self.buffer()?.get_ref().as_file().sync_all()?;
+        }
+        self.is_settled = true;
+        Ok(())
     }
 }
 
@@ -93,13 +112,7 @@ impl Write for AtomicFile {
 
 impl Sink for AtomicFile {
     fn commit(&mut self) -> io::Result<()> {
-        self.buffer()?.flush()?;
-        // A power cut must not take both the old file and the new one: a file system may keep the rename and lose the
-        // bytes that were renamed.
-        let replaces = || std::fs::symlink_metadata(&self.destination).is_ok();
-        if self.durable || replaces() {
-            self.buffer()?.get_ref().as_file().sync_all()?;
-        }
+        self.settle()?;
         if let Some(temporary) = self.temporary.take() {
             let (temporary, _) = temporary.into_parts();
             let (file, temporary) = temporary.into_parts();
@@ -136,6 +149,16 @@ impl Sink for AtomicFile {
 
     fn spill_directory(&self) -> Option<PathBuf> {
         Some(directory(&self.destination).to_path_buf())
+    }
+
+    fn unreadable(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Opens it by the descriptor that wrote it: the file that it replaces may be one that nobody may read.
+    fn read_back(&mut self) -> io::Result<Arc<dyn ReadBack>> {
+        self.settle()?;
+        Ok(Arc::new(self.buffer()?.get_ref().as_file().try_clone()?))
     }
 }
 

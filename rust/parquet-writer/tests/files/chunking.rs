@@ -19,16 +19,16 @@ use proptest::prelude::*;
 
 use crate::common::{Shared, written, written_together};
 
-type Row = (Option<i64>, Option<String>, f64, Option<Vec<Option<String>>>);
+pub type Row = (Option<i64>, Option<String>, f64, Option<Vec<Option<String>>>);
 
-fn row() -> impl Strategy<Value = Row> {
+pub fn row() -> impl Strategy<Value = Row> {
     let number = prop_oneof![option::of(0..20_i64), option::of(any::<i64>())];
     let text = prop_oneof![option::of("[a-c]{0,3}"), option::of(".{0,40}")];
     let list = option::weighted(0.8, vec(option::weighted(0.8, "[a-z]{0,20}"), 0..4));
     (number, text, any::<f64>(), list)
 }
 
-fn batch(rows: &[Row]) -> RecordBatch {
+pub fn batch(rows: &[Row]) -> RecordBatch {
     let mut lists =
         ListBuilder::new(StringBuilder::new()).with_field(Field::new("element", DataType::Utf8, true));
     for row in rows {
@@ -82,7 +82,7 @@ fn read(bytes: Vec<u8>) -> RecordBatch {
     concat_batches(&schema, &batches).unwrap()
 }
 
-fn options() -> impl Strategy<Value = OptionInput> {
+pub fn options() -> impl Strategy<Value = OptionInput> {
     let codec = prop_oneof![Just("zstd"), Just("snappy"), Just("uncompressed"), Just("lz4")];
     let mode = prop_oneof![Just("modern"), Just("v1")];
     let sizes = (1..5_000_i64, 1..40_000_i64, 16..8_000_i64);

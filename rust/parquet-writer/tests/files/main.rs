@@ -9,3 +9,4 @@ mod encryption;
 mod logical_types;
 mod memory;
 mod nested;
+mod verify;
