@@ -86,7 +86,9 @@ Encoding: TypeAlias = Literal[
 ]
 """An encoding of values, by Parquet's name in lower case; ``"auto"`` chooses one by the first page."""
 
-EncodingReason: TypeAlias = Literal["named", "only", "given", "repeats", "lightest", "full", "outweighed"]
+EncodingReason: TypeAlias = Literal[
+    "named", "only", "given", "repeats", "lightest", "full", "outweighed", "copied"
+]
 """The reason for the encodings of a column; see `ColumnResult`."""
 
 DatasetMode: TypeAlias = Literal["error", "append", "overwrite"]

@@ -201,7 +201,8 @@ class ColumnResult:
             cost least so, ``"repeats"`` if values repeat so much that a dictionary was not weighed,
             ``"outweighed"`` if the dictionary cost more than it saved and was given up, ``"full"`` if it had
             all the bytes that it may have, ``"given"`` if rows came with it, ``"named"`` if the option
-            ``encoding`` says so, ``"only"`` if no other was allowed or there was no value to try.
+            ``encoding`` says so, ``"only"`` if no other was allowed or there was no value to try,
+            ``"copied"`` if `rewrite` copied the pages from another file.
         compression: The codec of its pages.
         values: Values, nulls included.
         nulls: Nulls.

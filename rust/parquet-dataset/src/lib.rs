@@ -19,6 +19,7 @@ mod storage;
 mod template;
 mod writer;
 
+pub use folder::LocalFolder;
 pub use options::{DEFAULT_MAX_OPEN_FILES, DEFAULT_TEMPLATE, DatasetInput, DatasetMode, DatasetOptions};
 pub use partition::ValuesIn;
 pub use publish::{COMMON_METADATA_FILE, DELTA_LOG, is_hidden, table_below, unlisted};

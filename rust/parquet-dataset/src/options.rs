@@ -105,6 +105,12 @@ impl DatasetOptions {
         self.mode
     }
 
+    /// The most bytes of a file, if they are limited.
+    #[must_use]
+    pub fn max_file_bytes(&self) -> Option<u64> {
+        self.max_file_bytes
+    }
+
     /// Returns true if the file `_metadata` is written beside the files.
     #[must_use]
     pub fn has_metadata_file(&self) -> bool {
