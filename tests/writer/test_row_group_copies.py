@@ -28,7 +28,7 @@ import spillway
 from spillway import _rewrite
 
 from ..counts import examples
-from ..interop import strategies
+from ..interop import normal, strategies
 from ..interop.thrift import Cursor
 from ..interop.writing import write
 
@@ -84,9 +84,11 @@ class Content:
         return group, chunks
 
 
-def rows_of(paths: list[Any]) -> list[str]:
-    """The rows as text, because NaN equals nothing and 0.0 equals -0.0."""
-    return [repr(row) for path in paths for row in pq.ParquetFile(path).read().to_pylist()]
+def rows_of(paths: list[Any]) -> list[list[Any]]:
+    """The values of each column, as bits where they are floats."""
+    tables = [pq.ParquetFile(path).read() for path in paths]
+    columns = zip(*(table.columns for table in tables), strict=True)
+    return [[value for part in column for value in normal.values(part)] for column in columns]
 
 
 def check_copies(sources: list[Path], copies: list[Any]) -> None:
@@ -100,10 +102,9 @@ def by_spillway(draw: Any, folder: Path) -> list[Path]:
     paths = []
     for number in range(draw(st.integers(1, 3))):
         options = draw(strategies.options(recipe.schema))
-        # Of these the stored form of a column depends.
-        options = {
-            name: value for name, value in options.items() if name not in {"timestamps", "compatibility"}
-        }
+        # The stored form of a column depends on some; and it takes long to sync.
+        left_out = {"timestamps", "compatibility", "durable"}
+        options = {name: value for name, value in options.items() if name not in left_out}
         path = folder / f"{number}.parquet"
         write(replace(recipe, seed=recipe.seed + number).table(), path, **options)
         paths.append(path)
@@ -555,11 +556,11 @@ print(peak() - before)
 
 
 def test_a_large_chunk_is_copied_in_little_memory(tmp_path: Path) -> None:
-    noise = np.random.default_rng(0).integers(0, 2**63, 12_000_000)
+    noise = np.random.default_rng(0).integers(0, 2**63, 6_000_000)
     path = tmp_path / "large.parquet"
     options: dict[str, Any] = {"row_group_rows": 2**31 - 1, "row_group_bytes": 1 << 40}
     spillway.write_parquet(pa.table({"a": noise}), path, compression="uncompressed", **options)
-    assert spillway.inspect_file(path).row_groups[0].compressed_bytes > 90 << 20
+    assert spillway.inspect_file(path).row_groups[0].compressed_bytes > 45 << 20
     command = [sys.executable, "-c", PEAK, path, path, tmp_path / "out.parquet", tmp_path / "parts"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert int(done.stdout) < 12 << 20

@@ -19,6 +19,8 @@ from spillway.cli.common import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from spillway.errors import CommitUnknown
     from spillway.shell import Done, Job, Progress, Rewritten
 
@@ -377,7 +379,7 @@ def _summary(done: Done) -> str:
     return "; ".join(parts)
 
 
-def _refuse(given: dict[str, object], other: str) -> None:
+def _refuse(given: Mapping[str, object], other: str) -> None:
     from spillway.errors import OptionError
 
     for option, value in given.items():

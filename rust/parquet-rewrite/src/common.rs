@@ -1,5 +1,6 @@
 //! What the footers of all inputs say, for the footer of a file with row groups of all of them.
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -25,6 +26,8 @@ pub(crate) struct Common {
     pairs: Vec<Struct>,
     /// The different Arrow schemas that files store; none where a file stores none.
     stored: Option<BTreeSet<String>>,
+    /// The one that is so of all files, once it is needed.
+    common_schema: OnceCell<Option<String>>,
     /// The different writers.
     creators: BTreeSet<Option<Vec<u8>>>,
     /// The orders of the columns' bounds; none where a file does not say them.
@@ -47,6 +50,7 @@ impl Common {
             schema: schema.ok_or_else(|| RewriteError::damaged(path, "it has no schema"))?,
             pairs: facts.pairs,
             stored: facts.stored.map(|stored| BTreeSet::from([stored])),
+            common_schema: OnceCell::new(),
             creators: BTreeSet::from([facts.creator]),
             orders: facts.orders,
         })
@@ -89,11 +93,12 @@ impl Common {
             _ => Some(CREATED_BY.into()),
         };
         let mut pairs = self.pairs.clone();
-        pairs.extend(self.stored_schema().map(|text| {
+        let stored = self.common_schema.get_or_init(|| self.stored_schema());
+        pairs.extend(stored.as_ref().map(|text| {
             let of = |text: &str| Value::Binary(text.into());
             Struct::default()
                 .with(pair::KEY, of(STORED_SCHEMA_KEY))
-                .with(pair::VALUE, of(&text))
+                .with(pair::VALUE, of(text))
         }));
         let mut footer = Struct::default()
             .with(

@@ -121,8 +121,11 @@ impl<'a> CopiedFile<'a> {
             shifted,
             column::OFFSET_INDEX_OFFSET,
         )?;
-        let rows = groups.iter().map(|(group, _)| group.rows).sum::<u64>();
-        let rows = i64::try_from(rows).map_err(|_| too_large())?;
+        let mut rows = groups.iter().map(|(group, _)| group.rows);
+        let rows = rows
+            .try_fold(0, u64::checked_add)
+            .and_then(|rows| i64::try_from(rows).ok());
+        let rows = rows.ok_or_else(too_large)?;
         let groups = groups.into_iter().map(|(group, _)| group.encoded).collect();
         let mut footer = self.common.footer(rows, groups).bytes();
         let length = footer.len();

@@ -25,7 +25,8 @@ pub(crate) struct Span {
 /// A column chunk in its input.
 struct Chunk {
     pages: Span,
-    data_page: u64,
+    /// None for a chunk without data pages.
+    data_page: Option<u64>,
     dictionary: Option<u64>,
     filter: Option<Span>,
     indexes: Indexes,
@@ -103,6 +104,16 @@ impl RowGroup {
         self.rows
     }
 
+    /// Bytes of all that is copied, indexes included.
+    pub fn bytes(&self) -> u64 {
+        let indexes = self.chunks.iter().flat_map(|chunk| {
+            let Indexes { column, offset } = chunk.indexes;
+            [column, offset].into_iter().flatten()
+        });
+        let lengths = self.spans().chain(indexes).map(|span| span.length);
+        lengths.fold(0, u64::saturating_add)
+    }
+
     /// The row group as the one of this number in a file, from the byte `start` on.
     ///
     /// # Errors
@@ -135,7 +146,9 @@ impl RowGroup {
                 }
             }
             let meta = column.nested(column::META_DATA)?;
-            meta.set_integer(chunk::DATA_PAGE_OFFSET, signed(place.data_page)? + shift)?;
+            if let Some(data_page) = place.data_page {
+                meta.set_integer(chunk::DATA_PAGE_OFFSET, signed(data_page)? + shift)?;
+            }
             match place.dictionary {
                 Some(offset) => meta.set_integer(chunk::DICTIONARY_PAGE_OFFSET, signed(offset)? + shift)?,
                 None => meta.remove(chunk::DICTIONARY_PAGE_OFFSET),
@@ -176,19 +189,19 @@ impl RowGroup {
 impl Chunk {
     fn new(meta: &Struct, indexes: Indexes, file: &OpenSource<'_>) -> Result<Self> {
         let source = file.source;
-        let data_page = unsigned(meta, chunk::DATA_PAGE_OFFSET, source)?;
-        // Some writers have zero for none, or name the first data page.
+        // Writers have zero for no page of a kind, or name the first data page as the dictionary.
+        let data_page = Some(unsigned(meta, chunk::DATA_PAGE_OFFSET, source)?).filter(|offset| *offset > 0);
         let dictionary = meta.integer(chunk::DICTIONARY_PAGE_OFFSET);
         let dictionary = dictionary.and_then(|offset| u64::try_from(offset).ok());
-        let dictionary = dictionary.filter(|offset| (1..data_page).contains(offset));
+        let dictionary = dictionary.filter(|offset| (1..data_page.unwrap_or(u64::MAX)).contains(offset));
         let pages = Span {
-            start: dictionary.unwrap_or(data_page),
+            start: dictionary.or(data_page).unwrap_or(0),
             length: unsigned(meta, chunk::COMPRESSED_BYTES, source)?,
         };
         if pages.length > 0 {
             check(pages, source)?;
         }
-        if pages.start + pages.length < data_page {
+        if data_page.is_some_and(|data_page| pages.start + pages.length < data_page) {
             return Err(source.damaged("a column chunk ends before its first data page"));
         }
         let filter = match meta.integer(chunk::BLOOM_FILTER_OFFSET) {

@@ -182,11 +182,18 @@ fn groups_of(
 ) -> Result<()> {
     let unexpected = || open.source.damaged(UNEXPECTED);
     let groups = footer.tree.list(file::ROW_GROUPS).map_err(|_| unexpected())?;
+    let mut bytes = 0_u64;
     for group in std::mem::take(groups) {
         let Value::Struct(group) = group else {
             return Err(unexpected());
         };
-        each(RowGroup::new(group, open)?)?;
+        let group = RowGroup::new(group, open)?;
+        bytes = bytes.saturating_add(group.bytes());
+        // A copy of a damaged file is not larger than that.
+        if bytes > open.source.footer_start() {
+            return Err(open.source.damaged("its row groups overlap"));
+        }
+        each(group)?;
     }
     Ok(())
 }

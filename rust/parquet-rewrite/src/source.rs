@@ -78,7 +78,9 @@ impl Source {
             identity: Identity::of(&found),
             footer_start: footer_start.ok_or_else(|| RewriteError::changed(path))?,
         };
-        let tree = Struct::parse(&bytes).map_err(|_| RewriteError::damaged(path, UNEXPECTED))?;
+        // A signature may follow.
+        let parsed = Struct::parse_first(&bytes);
+        let (tree, _) = parsed.map_err(|_| RewriteError::damaged(path, UNEXPECTED))?;
         let mut footer = Footer { metadata, tree };
         source.check(&mut footer.tree)?;
         Ok((source, footer))

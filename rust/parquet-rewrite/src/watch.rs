@@ -39,6 +39,6 @@ impl<'a> Watch<'a> {
     }
 
     pub fn has_rows(&mut self, rows: u64) {
-        self.copied.rows += rows;
+        self.copied.rows = self.copied.rows.saturating_add(rows);
     }
 }

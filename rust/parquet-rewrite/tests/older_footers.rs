@@ -5,9 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder, RowSelection, RowSelector};
+use parquet::arrow::arrow_reader::{
+    ArrowReaderOptions, ParquetRecordBatchReaderBuilder, RowSelection, RowSelector,
+};
 use parquet::bloom_filter::Sbbf;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
+use parquet::file::properties::ReaderProperties;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::serialized_reader::ReadOptionsBuilder;
 use parquet_rewrite::{Inputs, RewriteError};
@@ -21,7 +24,7 @@ fn write(path: &Path, first: i64) {
     let options = OptionInput {
         row_group_rows: 1_000,
         page_rows: 100,
-        bloom_filter: BloomRule::All(true),
+        bloom_filter: BloomRule::All(Some(0.01)),
         ..OptionInput::default()
     };
     let ids: Vec<_> = (first..first + ROWS).collect();
@@ -91,12 +94,9 @@ fn metadata(path: &Path) -> ParquetMetaData {
 
 /// The Bloom filter of ids in each row group.
 fn filters(path: &Path) -> Vec<Sbbf> {
+    let properties = ReaderProperties::builder().set_read_bloom_filter(true).build();
     let options = ReadOptionsBuilder::new()
-        .with_reader_properties(Arc::new(
-            parquet::file::properties::ReaderProperties::builder()
-                .set_read_bloom_filter(true)
-                .build(),
-        ))
+        .with_reader_properties(properties)
         .build();
     let reader = SerializedFileReader::new_with_options(fs::File::open(path).unwrap(), options).unwrap();
     (0..reader.num_row_groups())
@@ -110,7 +110,9 @@ fn filters(path: &Path) -> Vec<Sbbf> {
 /// Joins a file of older footers between two others, and checks all that readers find.
 fn check(older: impl Fn(&Path)) -> ParquetMetaData {
     let folder = tempfile::tempdir().unwrap();
-    let paths: Vec<_> = (0..3).map(|number| folder.path().join(format!("{number}.parquet"))).collect();
+    let paths: Vec<_> = (0..3)
+        .map(|number| folder.path().join(format!("{number}.parquet")))
+        .collect();
     for (path, first) in paths.iter().zip([0, ROWS, 2 * ROWS]) {
         write(path, first);
     }
@@ -129,7 +131,10 @@ fn check(older: impl Fn(&Path)) -> ParquetMetaData {
         RowSelector::select(5),
         RowSelector::skip(9_000 - 7_249),
     ]);
-    let expected: Vec<_> = [1_234, 4_239, 7_244].into_iter().flat_map(|first| first..first + 5).collect();
+    let expected: Vec<_> = [1_234, 4_239, 7_244]
+        .into_iter()
+        .flat_map(|first| first..first + 5)
+        .collect();
     assert_eq!(ids(&out, Some(selected)), expected);
     for (group, filter) in filters(&out).iter().enumerate() {
         let first = i64::try_from(group).unwrap() * 1_000;
@@ -144,7 +149,9 @@ fn check(older: impl Fn(&Path)) -> ParquetMetaData {
 fn footers_of_today() {
     let found = check(|_| ());
     let chunks = || found.row_groups().iter().flat_map(|group| group.columns());
-    assert!(chunks().all(|chunk| chunk.offset_index_offset().is_some() && chunk.column_index_offset().is_some()));
+    assert!(
+        chunks().all(|chunk| chunk.offset_index_offset().is_some() && chunk.column_index_offset().is_some())
+    );
     let ordinals: Vec<_> = found.row_groups().iter().map(|group| group.ordinal()).collect();
     assert_eq!(ordinals, (0..9).map(Some).collect::<Vec<_>>());
     let created_by = found.file_metadata().created_by().unwrap();
@@ -155,7 +162,11 @@ fn footers_of_today() {
 fn a_filter_without_its_length_is_copied_whole() {
     let found = check(|path| change_chunks(path, |chunk| chunk.nested(3).unwrap().remove(15)));
     let chunks = found.row_groups().iter().flat_map(|group| group.columns());
-    assert!(chunks.into_iter().all(|chunk| chunk.bloom_filter_length().is_some()));
+    assert!(
+        chunks
+            .into_iter()
+            .all(|chunk| chunk.bloom_filter_length().is_some())
+    );
 }
 
 #[test]
@@ -164,7 +175,10 @@ fn a_file_without_page_indexes_leaves_those_of_others() {
         change_chunks(path, |chunk| (4..=7).for_each(|id| chunk.remove(id)));
     });
     for (number, group) in found.row_groups().iter().enumerate() {
-        let has = group.columns().iter().all(|chunk| chunk.offset_index_offset().is_some());
+        let has = group
+            .columns()
+            .iter()
+            .all(|chunk| chunk.offset_index_offset().is_some());
         assert_eq!(has, !(3..6).contains(&number), "row group {number}");
     }
 }
@@ -260,4 +274,14 @@ fn a_place_outside_of_the_file_is_refused_before_anything_is_written() {
         );
         assert!(!out.exists());
     }
+    write(&bad, 0);
+    change(&bad, |footer| {
+        let groups = footer.list(4).unwrap();
+        groups.extend(groups.clone());
+    });
+    let refused = join(std::slice::from_ref(&bad), &out).unwrap_err();
+    assert!(
+        matches!(&refused, RewriteError::Corrupt(message) if message.contains("overlap")),
+        "{refused}"
+    );
 }
