@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from spillway.shell import Done, Job, Progress, Rewritten
 
 _UNKNOWN = 3
-_ROW_GROUP_ROWS = 1_048_576
 
 
 def write(  # noqa: PLR0913 - one argument per option of the command
@@ -122,7 +121,7 @@ def write(  # noqa: PLR0913 - one argument per option of the command
         typer.Option(help="zstd, snappy, lz4, gzip, brotli or uncompressed.", autocompletion=complete_codec),
     ] = "zstd",
     level: Annotated[int | None, typer.Option(help="The codec's level; 1 for zstd.")] = None,
-    row_group_rows: Annotated[int, typer.Option(help="Most rows per row group.")] = _ROW_GROUP_ROWS,
+    row_group_rows: Annotated[int, typer.Option(help="Most rows per row group.")] = 1_048_576,
     sorting_columns: Annotated[
         str,
         typer.Option(
@@ -185,6 +184,7 @@ def write(  # noqa: PLR0913 - one argument per option of the command
     from rich.console import Console
 
     from spillway.errors import CommitUnknown, SpillwayError
+    from spillway.writer import WriterOptions
 
     console = Console(stderr=True, quiet=quiet)
     with first_interrupt_alone(), termination_as_interrupt():
@@ -224,7 +224,7 @@ def write(  # noqa: PLR0913 - one argument per option of the command
                     of_encoding = {
                         "--codec": codec != "zstd",
                         "--level": level is not None,
-                        "--row-group-rows": row_group_rows != _ROW_GROUP_ROWS,
+                        "--row-group-rows": row_group_rows != WriterOptions.row_group_rows,
                         "--sorting-columns": sorting_columns,
                         "--bloom-filter": bloom_filter,
                         "--threads": threads is not None,

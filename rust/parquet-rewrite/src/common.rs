@@ -27,7 +27,7 @@ pub(crate) struct Common {
     /// The different Arrow schemas that files store; none where a file stores none.
     stored: Option<BTreeSet<String>>,
     /// The one that is so of all files, once it is needed.
-    common_schema: OnceCell<Option<String>>,
+    arrow: OnceCell<Option<String>>,
     /// The different writers.
     creators: BTreeSet<Option<Vec<u8>>>,
     /// The orders of the columns' bounds; none where a file does not say them.
@@ -50,7 +50,7 @@ impl Common {
             schema: schema.ok_or_else(|| RewriteError::damaged(path, "it has no schema"))?,
             pairs: facts.pairs,
             stored: facts.stored.map(|stored| BTreeSet::from([stored])),
-            common_schema: OnceCell::new(),
+            arrow: OnceCell::new(),
             creators: BTreeSet::from([facts.creator]),
             orders: facts.orders,
         })
@@ -93,7 +93,7 @@ impl Common {
             _ => Some(CREATED_BY.into()),
         };
         let mut pairs = self.pairs.clone();
-        let stored = self.common_schema.get_or_init(|| self.stored_schema());
+        let stored = self.arrow.get_or_init(|| self.stored_schema());
         pairs.extend(stored.as_ref().map(|text| {
             let of = |text: &str| Value::Binary(text.into());
             Struct::default()

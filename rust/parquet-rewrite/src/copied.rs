@@ -12,7 +12,7 @@ use parquet_writer::{WriteError, WriteResult};
 use crate::common::Common;
 use crate::error::Result;
 use crate::groups::{Indexes, Placed, RowGroup, Span, set_index, too_large};
-use crate::ids::{column, offset_index, row_group};
+use crate::ids::{column, column_index, offset_index, row_group};
 use crate::source::{OpenSource, Source};
 use crate::watch::Watch;
 
@@ -110,7 +110,7 @@ impl<'a> CopiedFile<'a> {
             sources,
             watch,
             |indexes| indexes.column,
-            |bytes, _| Ok(bytes),
+            checked,
             column::COLUMN_INDEX_OFFSET,
         )?;
         self.write_indexes(
@@ -177,7 +177,7 @@ impl<'a> CopiedFile<'a> {
                 let mut bytes = vec![0; usize::try_from(span.length).map_err(|_| too_large())?];
                 source.read(&mut bytes, span.start)?;
                 let bytes = change(bytes, *shift)
-                    .map_err(|error| source.source.damaged(format!("an offset index: {error}")))?;
+                    .map_err(|error| source.source.damaged(format!("a page index: {error}")))?;
                 let place = i64::try_from(self.position).map_err(|_| too_large())?;
                 let length = i32::try_from(bytes.len()).map_err(|_| too_large())?;
                 set_index(column.as_struct()?, field, place, length);
@@ -214,17 +214,35 @@ fn end_bytes(placed: &Placed) -> u64 {
     placed.encoded.len() as u64 + indexes.sum::<u64>()
 }
 
+/// A column index, in which nothing depends on a place, with its lists of one value a page.
+fn checked(bytes: Vec<u8>, _: i64) -> Result<Vec<u8>, WriteError> {
+    let mut index = Struct::parse(&bytes)?;
+    let pages = index.list(column_index::NULL_PAGES)?.len();
+    let is_whole = index.list(column_index::MIN_VALUES)?.len() == pages
+        && index.list(column_index::MAX_VALUES)?.len() == pages
+        && index.integer(column_index::BOUNDARY_ORDER).is_some();
+    if is_whole {
+        Ok(bytes)
+    } else {
+        Err(WriteError::Encode("its pages have no bounds".into()))
+    }
+}
+
 /// An offset index whose pages moved.
 fn shifted(bytes: Vec<u8>, shift: i64) -> Result<Vec<u8>, WriteError> {
     let mut index = Struct::parse(&bytes)?;
     drop(bytes);
+    let is_whole = |location: &Struct| {
+        let has = |id| location.integer(id).is_some();
+        has(offset_index::LOCATION_SIZE) && has(offset_index::LOCATION_FIRST_ROW)
+    };
     for location in index.list(offset_index::PAGE_LOCATIONS)? {
         let location = location.as_struct()?;
         let moved = location
             .integer(offset_index::LOCATION_OFFSET)
             .and_then(|offset| offset.checked_add(shift))
-            .filter(|offset| *offset >= 0);
-        let moved = moved.ok_or_else(|| WriteError::Encode("a page lies outside of its file".into()))?;
+            .filter(|offset| *offset >= 0 && is_whole(location));
+        let moved = moved.ok_or_else(|| WriteError::Encode("a page has no place in the file".into()))?;
         location.set(offset_index::LOCATION_OFFSET, Value::i64(moved));
     }
     Ok(index.bytes())

@@ -1,4 +1,5 @@
 //! Files whose footers are as older or other writers write them, which no writer of the tests in Python does.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderOptions, ParquetRecordBatchReaderBuilder, RowSelection, RowSelector,
 };
 use parquet::bloom_filter::Sbbf;
-use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, RowGroupMetaData};
 use parquet::file::properties::ReaderProperties;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::serialized_reader::ReadOptionsBuilder;
@@ -148,11 +149,11 @@ fn check(older: impl Fn(&Path)) -> ParquetMetaData {
 #[test]
 fn footers_of_today() {
     let found = check(|_| ());
-    let chunks = || found.row_groups().iter().flat_map(|group| group.columns());
+    let chunks = || found.row_groups().iter().flat_map(RowGroupMetaData::columns);
     assert!(
         chunks().all(|chunk| chunk.offset_index_offset().is_some() && chunk.column_index_offset().is_some())
     );
-    let ordinals: Vec<_> = found.row_groups().iter().map(|group| group.ordinal()).collect();
+    let ordinals: Vec<_> = found.row_groups().iter().map(RowGroupMetaData::ordinal).collect();
     assert_eq!(ordinals, (0..9).map(Some).collect::<Vec<_>>());
     let created_by = found.file_metadata().created_by().unwrap();
     assert_eq!(created_by, parquet_writer::CREATED_BY);
@@ -161,7 +162,7 @@ fn footers_of_today() {
 #[test]
 fn a_filter_without_its_length_is_copied_whole() {
     let found = check(|path| change_chunks(path, |chunk| chunk.nested(3).unwrap().remove(15)));
-    let chunks = found.row_groups().iter().flat_map(|group| group.columns());
+    let chunks = found.row_groups().iter().flat_map(RowGroupMetaData::columns);
     assert!(
         chunks
             .into_iter()
