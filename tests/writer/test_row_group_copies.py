@@ -154,7 +154,7 @@ def by_others(draw: Any, folder: Path) -> list[Path]:
 
 @pytest.mark.parametrize("written", [by_spillway, by_others])
 def test_chunks_and_all_that_footers_say_of_them_are_copied(written: Callable[..., list[Path]]) -> None:
-    @settings(max_examples=examples(0.2))
+    @settings(max_examples=examples(0.5))
     @given(st.data())
     def check(data: st.DataObject) -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -479,7 +479,7 @@ def test_options_that_are_not_accepted_are_named(
     assert refused.value.option == option
 
 
-@settings(max_examples=examples(0.5))
+@settings(max_examples=examples(1.0))
 @given(st.data())
 def test_a_damaged_footer_is_refused_or_copied_as_it_reads(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -37,8 +37,8 @@ pub(crate) fn join_files<'py>(
 /// Copies the row groups of files into the files of a folder, or of a prefix that a URL names.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "those of the Python function")]
-pub(crate) fn split_files<'py>(
-    py: Python<'py>,
+pub(crate) fn split_files(
+    py: Python<'_>,
     files: Vec<PathBuf>,
     directory: PathBuf,
     options: FolderOptions,
@@ -46,7 +46,7 @@ pub(crate) fn split_files<'py>(
     durable: bool,
     storage_options: Option<HashMap<String, String>>,
     progress: Option<Py<PyAny>>,
-) -> PyResult<Bound<'py, PyList>> {
+) -> PyResult<Bound<'_, PyList>> {
     let options = options.validated(py)?;
     let limits = Limits {
         bytes: options.max_file_bytes(),

@@ -85,6 +85,8 @@ fn for_several(field: &FieldRef) -> FieldRef {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use arrow_schema::DataType::{Dictionary, Int8, Int16, Int32, Int64, Utf8};
     use parquet::arrow::ArrowSchemaConverter;
 
@@ -106,7 +108,7 @@ mod tests {
 
     fn of(kind: DataType, source: &str) -> Schema {
         let pairs = [("app", "x"), ("source", source)];
-        let metadata = pairs
+        let metadata: HashMap<_, _> = pairs
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .into();
         let fields = vec![
