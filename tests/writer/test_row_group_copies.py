@@ -353,6 +353,7 @@ def test_arrow_types_that_all_files_have_are_kept(tmp_path: Path) -> None:
             "large": pa.array(["x", None], pa.large_string()),
             "mixed": column(kind),
             "words": column(pa.dictionary(pa.int8(), pa.string(), ordered=True)),
+            "wide": column(pa.dictionary(pa.int32(), pa.string(), ordered=True)),
             "at": pa.array([1, 2], pa.timestamp("us", "Europe/Warsaw")),
         }
         spillway.write_parquet(pa.table(columns, metadata={"app": "x", "days": days}), path)
@@ -363,8 +364,14 @@ def test_arrow_types_that_all_files_have_are_kept(tmp_path: Path) -> None:
     assert found.schema.field("mixed").type == pa.string()
     # The dictionaries of two files may be in two orders, and have more values than 8 bits count.
     assert found.schema.field("words").type == pa.dictionary(pa.int32(), pa.string())
+    assert found.schema.field("wide").type == pa.dictionary(pa.int32(), pa.string())
     assert found.schema.metadata == {b"app": b"x"}
     assert found["mixed"].to_pylist() == ["a", "b", "a", "b"]
+    spillway.rewrite([paths[0], paths[0]], tmp_path / "out.parquet")
+    twice, once = pq.read_schema(tmp_path / "out.parquet"), pq.read_schema(paths[0])
+    assert twice.field("wide").type == pa.dictionary(pa.int32(), pa.string())
+    assert twice.field("large") == once.field("large")
+    assert twice.metadata == once.metadata
 
 
 def test_files_of_pandas_keep_the_index_that_all_have(tmp_path: Path) -> None:

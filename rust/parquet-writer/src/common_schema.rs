@@ -55,9 +55,6 @@ pub fn common_schema(stored: &[&str], parquet: &SchemaDescriptor) -> Option<Stri
     let mut metadata = first.metadata().clone();
     metadata.retain(|key, value| is_in_all(&|schema| schema.metadata().get(key) == Some(value)));
     let common = Schema::new_with_metadata(fields, metadata);
-    if stored.len() == 1 && common == *first {
-        return Some(stored[0].to_owned());
-    }
     metadata_text::stored_schema(&common).ok()?.value
 }
 
