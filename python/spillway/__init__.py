@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from spillway import types
 from spillway._native import build_info
+from spillway._rewrite import rewrite
 from spillway.dataset_writer import DatasetFile, DatasetOptions, DatasetResult, DatasetWriter, write_dataset
 from spillway.encryption import Encryption
 from spillway.errors import (
@@ -68,6 +69,7 @@ __all__ = [
     "delta",
     "inspect_file",
     "load_run",
+    "rewrite",
     "runs",
     "types",
     "write_dataset",

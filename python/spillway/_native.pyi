@@ -39,8 +39,10 @@ __all__ = [
     "digest",
     "inspect",
     "is_object",
+    "join_files",
     "row_hashes",
     "spark_row_sums",
+    "split_files",
     "stop_telling_loops",
     "unfit_columns",
     "writer_options",
@@ -106,6 +108,23 @@ class DatasetFileDict(TypedDict):
     path: str
     partition: dict[str, str | None]
     file: dict[str, Any]
+
+def join_files(
+    files: Sequence[str],
+    destination: object,
+    durable: bool,
+    storage_options: dict[str, str] | None,
+    progress: Callable[[int, int], object] | None,
+) -> dict[str, Any]: ...
+def split_files(
+    files: Sequence[str],
+    directory: str,
+    options: DatasetOptions,
+    max_file_row_groups: int | None,
+    durable: bool,
+    storage_options: dict[str, str] | None,
+    progress: Callable[[int, int], object] | None,
+) -> list[DatasetFileDict]: ...
 
 # The name of an object, the id of its upload, its parts and its bytes.
 _Upload: TypeAlias = tuple[str, str, list[str], int]

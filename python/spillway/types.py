@@ -91,7 +91,9 @@ Encoding: TypeAlias = Literal[
 ]
 """An encoding of values: Parquet's name in lower case; ``"auto"`` chooses one from the first page."""
 
-EncodingReason: TypeAlias = Literal["named", "only", "given", "repeats", "lightest", "full", "outweighed"]
+EncodingReason: TypeAlias = Literal[
+    "named", "only", "given", "repeats", "lightest", "full", "outweighed", "copied"
+]
 """Why a column has its encodings; see `ColumnResult`."""
 
 DatasetMode: TypeAlias = Literal["error", "append", "overwrite"]

@@ -216,7 +216,8 @@ class ColumnResult:
             chosen without a comparison, ``"outweighed"`` if the dictionary cost more than it saved and was
             dropped, ``"full"`` if the dictionary reached its maximum size, ``"given"`` if rows arrived with a
             dictionary, ``"named"`` if the option ``encoding`` set the encoding, ``"only"`` if no other was
-            allowed or there was no value to try.
+            allowed or there was no value to try, ``"copied"`` if `rewrite` copied the pages from another
+            file.
         compression: The codec of its pages.
         values: Number of values, including nulls.
         nulls: Number of nulls.

@@ -13,6 +13,7 @@ import ctypes
 import json
 import os
 import sys
+import tempfile
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -54,6 +55,16 @@ def write_file(target: str, _: float) -> None:
 
 def write_durable_file(target: str, _: float) -> None:
     spillway.write_parquet(rows(NEW), target, durable=True)
+
+
+def join_files(target: str, _: float) -> None:
+    """Joins two files that lie where no call fails."""
+    with tempfile.TemporaryDirectory() as folder:
+        halves = (NEW[: len(NEW) // 2], NEW[len(NEW) // 2 :])
+        paths = [f"{folder}/{half.start}.parquet" for half in halves]
+        for path, half in zip(paths, halves, strict=True):
+            spillway.write_parquet(rows(half), path, row_group_rows=5_000)
+        spillway.rewrite(paths, target)
 
 
 def add_to_dataset(target: str, _: float) -> None:
@@ -133,6 +144,7 @@ def write_halves(job: Job, ids: range) -> None:
 WAYS: dict[str, Callable[[str, float], None]] = {
     "file": write_file,
     "durable file": write_durable_file,
+    "joined file": join_files,
     "dataset": add_to_dataset,
     "overwritten dataset": overwrite_dataset,
     "append": append,

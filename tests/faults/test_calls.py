@@ -112,7 +112,7 @@ def program(injection: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 def make(way: str, target: Path) -> None:
     """What is there before the operation."""
-    if way in {"file", "durable file"}:
+    if way in {"file", "durable file", "joined file"}:
         spillway.write_parquet(rows(OLD), target)
     elif way in IN_STEPS:
         spillway.write_dataset(rows(OLD), target, partition_by="day", metadata_file=way != "dataset")
@@ -131,7 +131,7 @@ def make(way: str, target: Path) -> None:
 def after(way: str, ids: Ids) -> Ids:
     """The ids that the operation leaves of those that are there."""
     new = np.arange(NEW.start, NEW.stop)
-    if way in {"file", "durable file", "overwritten dataset"}:
+    if way in {"file", "durable file", "joined file", "overwritten dataset"}:
         return new
     if way in {"dataset", "append"}:
         return np.sort(np.concatenate([ids, new]))

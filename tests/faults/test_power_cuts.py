@@ -42,7 +42,7 @@ CUTS = [Cut(0, 0), Cut(1, 0), Cut(0.5, 0.5), Cut(1, 0.5), Cut(0.5, 1), Cut(0, 1)
 #: Times that what is left after a call is drawn.
 DRAWS = 3
 #: What may be lost after it was told: nobody asked for a durable file. The old one is there then.
-NOT_DURABLE = {"file"}
+NOT_DURABLE = {"file", "joined file"}
 #: Both replace the rows of a folder.
 AS = {"overwriting job": "overwritten dataset"}
 #: It does one operation, and tells that it is done.

@@ -19,6 +19,8 @@ from spillway.cli.common import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from spillway.errors import CommitUnknown
     from spillway.shell import Done, Job, Progress, Rewritten
 
@@ -58,6 +60,24 @@ def write(  # noqa: PLR0913 - one argument per option of the command
             "value by value, before it replaces it.",
         ),
     ] = False,
+    copy_row_groups: Annotated[
+        bool,
+        typer.Option(
+            "--copy-row-groups",
+            help="Join Parquet files of one schema by copying their row groups as they are, without decoding "
+            "them.",
+        ),
+    ] = False,
+    max_file_bytes: Annotated[
+        str | None,
+        typer.Option(
+            help="With --copy-row-groups: OUTPUT is a folder, of files with at most this size, such as 128MB."
+        ),
+    ] = None,
+    max_file_row_groups: Annotated[
+        int | None,
+        typer.Option(help="With --copy-row-groups: OUTPUT is a folder, of files with so many row groups."),
+    ] = None,
     mode: Annotated[
         str | None,
         typer.Option(
@@ -149,6 +169,7 @@ def write(  # noqa: PLR0913 - one argument per option of the command
         spillway write events.ndjson s3://bucket/days --partition-by day
         spillway write events.ndjson s3://bucket/events --to-delta
         spillway write --rewrite --level 9 archive/
+        spillway write 'days/*.parquet' week.parquet --copy-row-groups
 
     The first bytes of a file identify its format, and for text also its name;
     CSV and NDJSON may be compressed (.gz, .zst, .bz2, .lz4), and so may
@@ -176,6 +197,7 @@ def write(  # noqa: PLR0913 - one argument per option of the command
     from rich.console import Console
 
     from spillway.errors import CommitUnknown, SpillwayError
+    from spillway.writer import WriterOptions
 
     console = Console(stderr=True, quiet=quiet)
     with first_interrupt_alone(), termination_as_interrupt():
@@ -193,22 +215,51 @@ def write(  # noqa: PLR0913 - one argument per option of the command
                     threads=threads,
                     verify=verify,
                 )
+                of_rows = {
+                    "--partition-by": partition_by,
+                    "--to-delta": to_delta,
+                    "--schema": schema,
+                    "--on-error": on_error != "raise",
+                    "--format": format,
+                    "--delimiter": delimiter,
+                    "--encoding": encoding,
+                }
                 if rewrite:
-                    _refuse_with_rewrite(
-                        {
-                            "--partition-by": partition_by,
-                            "--to-delta": to_delta,
-                            "--mode": mode,
-                            "--schema": schema,
-                            "--on-error": on_error != "raise",
-                            "--format": format,
-                            "--delimiter": delimiter,
-                            "--encoding": encoding,
-                            "--storage-option": storage_option,
-                        }
-                    )
+                    of_output = {
+                        "--copy-row-groups": copy_row_groups,
+                        "--max-file-bytes": max_file_bytes,
+                        "--max-file-row-groups": max_file_row_groups is not None,
+                        "--mode": mode,
+                        "--storage-option": storage_option,
+                    }
+                    _refuse(of_rows | of_output, "--rewrite, which replaces Parquet files")
                     status = _rewrite(paths, memory, options, progress)
+                elif copy_row_groups:
+                    of_encoding = {
+                        "--codec": codec != "zstd",
+                        "--level": level is not None,
+                        "--row-group-rows": row_group_rows != WriterOptions.row_group_rows,
+                        "--sorting-columns": sorting_columns,
+                        "--bloom-filter": bloom_filter,
+                        "--threads": threads is not None,
+                    }
+                    _refuse(of_rows | of_encoding, "--copy-row-groups, which copies row groups as they are")
+                    job = _job(
+                        paths,
+                        memory,
+                        mode=mode,
+                        storage_options=pairs("--storage-option", storage_option or []),
+                        copies_row_groups=True,
+                        max_file_bytes=_size("--max-file-bytes", max_file_bytes),
+                        max_file_row_groups=max_file_row_groups,
+                    )
+                    status = _write(job, progress)
                 else:
+                    limits = {
+                        "--max-file-bytes": max_file_bytes,
+                        "--max-file-row-groups": max_file_row_groups is not None,
+                    }
+                    _refuse(limits, "rows that are written: it is for --copy-row-groups")
                     job = _job(
                         paths,
                         memory,
@@ -260,8 +311,8 @@ def _job(
     paths: list[str],
     memory: str,
     *,
-    text: tuple[str | None, str | None, str | None],
-    schema: Path | None,
+    text: tuple[str | None, str | None, str | None] = (None, None, None),
+    schema: Path | None = None,
     **others: Any,
 ) -> Job:
     from spillway.errors import OptionError
@@ -285,22 +336,25 @@ def _job(
 
 
 def _memory(text: str) -> Any:
-    from spillway.errors import OptionError
-    from spillway.harness.plan import parse_bytes
     from spillway.shell.job import Memory
 
+    return Memory(_size("--memory", text) or 0)
+
+
+def _size(option: str, text: str | None) -> int | None:
+    from spillway.errors import OptionError
+    from spillway.harness.plan import parse_bytes
+
     try:
-        return Memory(parse_bytes(text))
+        return None if text is None else parse_bytes(text)
     except ValueError as error:
-        if isinstance(error, OptionError):
-            raise
-        raise OptionError(f"--memory: {error}") from error
+        raise OptionError(f"{option}: {error}") from error
 
 
 def _write(job: Job, progress: Progress) -> int:
-    from spillway.shell import run_write
+    from spillway.shell import run_copy, run_write
 
-    done = run_write(job, progress)
+    done = run_copy(job, progress) if job.copies_row_groups else run_write(job, progress)
     try:
         progress.stop()
         progress.say(_summary(done))
@@ -341,12 +395,12 @@ def _summary(done: Done) -> str:
     return "; ".join(parts)
 
 
-def _refuse_with_rewrite(given: dict[str, object]) -> None:
+def _refuse(given: Mapping[str, object], other: str) -> None:
     from spillway.errors import OptionError
 
     for option, value in given.items():
         if value:
-            raise OptionError(f"{option} cannot be combined with --rewrite, which replaces Parquet files")
+            raise OptionError(f"{option} cannot be combined with {other}")
 
 
 def _rewrite(paths: list[str], memory: str, options: dict[str, Any], progress: Progress) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from spillway.errors import MissingExtraError
 
 try:
+    from spillway.shell.copying import run_copy
     from spillway.shell.job import Job
     from spillway.shell.rewriting import Rewritten, rewrite
     from spillway.shell.run import Done, Progress, run_write, sized
@@ -13,4 +14,4 @@ except ModuleNotFoundError as error:
         raise MissingExtraError(error.name, "bench", "write files from a shell") from error
     raise
 
-__all__ = ["Done", "Job", "Progress", "Rewritten", "rewrite", "run_write", "sized"]
+__all__ = ["Done", "Job", "Progress", "Rewritten", "rewrite", "run_copy", "run_write", "sized"]

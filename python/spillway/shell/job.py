@@ -121,6 +121,9 @@ class Job:
             command fails, or continues without them.
         storage_options: Settings of the object store.
         options: Fields of `WriterOptions`, except ``memory_limit``.
+        copies_row_groups: True if row groups of Parquet files are copied, and no row is read.
+        max_file_bytes: The most bytes of a file of a folder that row groups are copied into.
+        max_file_row_groups: The most row groups of such a file.
 
     Raises:
         OptionError: An option of the writer has a value that is not accepted, or `output` is on another
@@ -139,6 +142,9 @@ class Job:
     on_error: Literal["raise", "skip"] = "raise"
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     options: Mapping[str, Any] = field(default_factory=dict)
+    copies_row_groups: bool = False
+    max_file_bytes: int | None = None
+    max_file_row_groups: int | None = None
 
     def __post_init__(self) -> None:
         scheme, separator, rest = self.output.partition("://")
@@ -152,11 +158,17 @@ class Job:
             raise OptionError(f"--on-error {self.on_error}: choose raise or skip")
         if self.mode not in {None, *get_args(DatasetMode)}:
             raise OptionError(f"--mode {self.mode}: choose error, append or overwrite")
-        if self.mode == "append" and not (self.partition_by or self.to_delta):
+        if self.mode == "append" and not (self.is_folder or self.to_delta):
             raise OptionError(
                 "--mode append adds rows to a folder or a table, not to a Parquet file: say --partition-by "
                 "COLUMN or --to-delta"
             )
+
+    @property
+    def is_folder(self) -> bool:
+        """True if the output is a folder of files, or a prefix of an object store."""
+        limits = (self.max_file_bytes, self.max_file_row_groups)
+        return bool(self.partition_by) or any(limit is not None for limit in limits)
 
     @property
     def is_url(self) -> bool:

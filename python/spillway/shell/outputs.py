@@ -280,8 +280,8 @@ def check_output(job: Job, found: Found) -> None:
         OptionError: It is; the message says what to do.
         OSError: The store does not answer.
     """
-    if job.output == "-" and (job.partition_by or job.to_delta):
-        raise OptionError("standard output takes one file: leave --partition-by and --to-delta out")
+    if job.output == "-" and (job.is_folder or job.to_delta):
+        raise OptionError("standard output takes one file: leave out what makes a folder or a table")
     if job.output == "-":
         return
     if job.is_url:
@@ -291,7 +291,7 @@ def check_output(job: Job, found: Found) -> None:
     _refuse_inputs(path, found.paths)
     if job.to_delta:
         return
-    if job.partition_by:
+    if job.is_folder:
         if job.mode in {None, "error"} and path.is_dir() and any(_visible(path.iterdir())):
             raise OptionError(
                 f"{path} is not empty: pass --mode append to add files, --mode overwrite to replace "
@@ -308,7 +308,7 @@ def check_output(job: Job, found: Found) -> None:
 
 def _check_url(job: Job) -> None:
     # A table and a prefix are looked at when they are opened.
-    if job.to_delta or job.partition_by:
+    if job.to_delta or job.is_folder:
         return
     if job.mode != "overwrite" and _is_object(job):
         raise OptionError(

@@ -34,7 +34,7 @@ pub(crate) struct FolderOptions {
 }
 
 impl FolderOptions {
-    fn validated(self, py: Python<'_>) -> PyResult<DatasetOptions> {
+    pub fn validated(self, py: Python<'_>) -> PyResult<DatasetOptions> {
         let input = DatasetInput {
             partition_by: self.partition_by,
             max_file_bytes: self.max_file_bytes,
@@ -322,7 +322,7 @@ fn typed(options: &DatasetOptions) -> Option<Vec<String>> {
     may_change.then(|| options.partition_by().to_vec())
 }
 
-fn files<'py>(py: Python<'py>, result: &DatasetResult) -> PyResult<Bound<'py, PyList>> {
+pub(crate) fn files<'py>(py: Python<'py>, result: &DatasetResult) -> PyResult<Bound<'py, PyList>> {
     let files = result.files.iter().map(|file| {
         let partition = PyDict::new(py);
         for (column, value) in &file.partition {

@@ -4,6 +4,7 @@ use std::io;
 
 use delta_table::TableError;
 use object_sink::Refusal;
+use parquet_rewrite::RewriteError;
 use parquet_writer::sink::Unsynced;
 use parquet_writer::{OptionFault, WriteError};
 use pyo3::call::PyCallArgs;
@@ -17,6 +18,8 @@ pub(crate) enum Failure {
     Write(WriteError),
     /// A Delta table's own error.
     Table(TableError),
+    /// A file that is not Parquet, or is truncated or damaged.
+    Corrupt(String),
     /// An exception that is ready.
     Python(PyErr),
     /// The producer of the batches reported an error, or breaks the rules.
@@ -40,6 +43,15 @@ impl From<TableError> for Failure {
     }
 }
 
+impl From<RewriteError> for Failure {
+    fn from(error: RewriteError) -> Self {
+        match error {
+            RewriteError::Write(error) => Self::Write(error),
+            RewriteError::Corrupt(message) => Self::Corrupt(message),
+        }
+    }
+}
+
 impl From<PyErr> for Failure {
     fn from(error: PyErr) -> Self {
         Self::Python(error)
@@ -58,6 +70,7 @@ impl Failure {
     pub fn into_py(self, py: Python<'_>) -> PyErr {
         match self {
             Self::Python(error) => error,
+            Self::Corrupt(message) => ours(py, "CorruptFileError", &message),
             Self::Producer(message) => ours(
                 py,
                 "SpillwayError",

@@ -16,6 +16,7 @@ mod inspect;
 mod memory_budget;
 mod object_folder;
 mod options;
+mod rewrite;
 mod rows;
 mod turn;
 mod writer;
@@ -44,6 +45,8 @@ mod _native {
     use crate::object_folder::ObjectFolder;
     #[pymodule_export]
     use crate::options::{check_options, writer_options};
+    #[pymodule_export]
+    use crate::rewrite::{join_files, split_files};
     #[pymodule_export]
     use crate::writer::{Writer, is_object};
 }

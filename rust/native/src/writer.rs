@@ -20,7 +20,7 @@ use crate::rows::{self, RowState, TakesRows};
 use crate::turn::{Turns, attend, check_signals, detached, interruptible};
 
 /// The destination of the bytes, before anything was opened.
-enum Place {
+pub(crate) enum Place {
     Path(PathBuf),
     Url(String, HashMap<String, String>),
     Object(FileObject),
@@ -29,7 +29,10 @@ enum Place {
 
 impl Place {
     /// Parses a destination. A string is a URL when storage options are given, even empty ones.
-    fn of(destination: Bound<'_, PyAny>, storage_options: Option<HashMap<String, String>>) -> PyResult<Self> {
+    pub fn of(
+        destination: Bound<'_, PyAny>,
+        storage_options: Option<HashMap<String, String>>,
+    ) -> PyResult<Self> {
         if destination.is_instance_of::<PyString>() {
             return Ok(match storage_options {
                 Some(options) => Self::Url(destination.extract()?, options),
@@ -42,7 +45,8 @@ impl Place {
         })
     }
 
-    fn open(self, durable: bool) -> Result<Box<dyn Sink>, WriteError> {
+    /// Opens the destination.
+    pub fn open(self, durable: bool) -> Result<Box<dyn Sink>, WriteError> {
         Ok(match self {
             Self::Path(path) => sink::create(&path, durable)?,
             Self::Url(url, options) => {

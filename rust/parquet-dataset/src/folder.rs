@@ -12,7 +12,7 @@ use crate::staging::{StagedFile, Staging};
 use crate::storage::{Published, Storage, Unpublished};
 
 /// A local folder, whose files are hidden until all are complete.
-pub(crate) struct LocalFolder {
+pub struct LocalFolder {
     staging: Staging,
     root: PathBuf,
     options: DatasetOptions,

@@ -23,6 +23,7 @@ mod storage;
 mod template;
 mod writer;
 
+pub use folder::LocalFolder;
 pub use options::{
     DEFAULT_MAX_OPEN_FILES, DEFAULT_TEMPLATE, DatasetInput, DatasetMode, DatasetOptions, OnSchemaChange,
 };

@@ -153,6 +153,12 @@ impl DatasetOptions {
         self.on_schema_change
     }
 
+    /// The most bytes of a file, if they are limited.
+    #[must_use]
+    pub fn max_file_bytes(&self) -> Option<u64> {
+        self.max_file_bytes
+    }
+
     /// Returns true if the file `_metadata` is written beside the files.
     #[must_use]
     pub fn has_metadata_file(&self) -> bool {

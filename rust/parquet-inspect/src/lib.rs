@@ -8,6 +8,7 @@ mod page_indexes;
 mod pages;
 mod read;
 mod report;
+mod schema_difference;
 mod schema_nodes;
 mod value;
 
@@ -15,6 +16,7 @@ pub use error::InspectError;
 pub use footer::read_footer;
 pub use page_indexes::read_page_indexes;
 pub use pages::PageHeader;
-pub use read::{Depth, inspect};
+pub use read::{Depth, inspect, open_footer};
 pub use report::{ColumnChunkReport, FileReport, PageEncoding, PageReport, RowGroupReport, SortingColumn};
+pub use schema_difference::{SchemaDifference, schema_difference};
 pub use schema_nodes::MOST_LEVELS;

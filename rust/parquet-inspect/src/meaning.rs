@@ -54,7 +54,15 @@ impl Meaning {
         match (column.logical_type_ref(), part_of_variant(column, root)) {
             (Some(logical), _) => Self::of_logical(logical),
             (None, Some(part)) => Self::Other(part.to_owned()),
-            (None, None) => Self::of_converted(column),
+            (None, None) => Self::of_converted(column.self_type()),
+        }
+    }
+
+    /// The meaning of a node of a schema, without those that it is in.
+    pub(crate) fn of_node(node: &Type) -> Self {
+        match node.get_basic_info().logical_type_ref() {
+            Some(logical) => Self::of_logical(logical),
+            None => Self::of_converted(node),
         }
     }
 
@@ -92,17 +100,17 @@ impl Meaning {
         }
     }
 
-    fn of_converted(column: &ColumnDescriptor) -> Self {
+    fn of_converted(node: &Type) -> Self {
         let integer = |bits, signed| Self::Integer { bits, signed };
-        match column.converted_type() {
+        match node.get_basic_info().converted_type() {
             ConvertedType::NONE => Self::Plain,
             ConvertedType::UTF8 => Self::Text("string"),
             ConvertedType::ENUM => Self::Text("enum"),
             ConvertedType::JSON => Self::Text("json"),
-            ConvertedType::DECIMAL => Self::Decimal {
-                precision: column.type_precision(),
-                scale: column.type_scale(),
-            },
+            ConvertedType::DECIMAL => {
+                let (precision, scale) = decimal(node);
+                Self::Decimal { precision, scale }
+            }
             ConvertedType::DATE => Self::Date,
             ConvertedType::TIME_MILLIS => Self::Time {
                 unit: Unit::Millis,
@@ -164,6 +172,14 @@ impl fmt::Display for Unit {
             Self::Micros => "us",
             Self::Nanos => "ns",
         })
+    }
+}
+
+/// Precision and scale of a decimal.
+fn decimal(node: &Type) -> (i32, i32) {
+    match node {
+        Type::PrimitiveType { precision, scale, .. } => (*precision, *scale),
+        Type::GroupType { .. } => (0, 0),
     }
 }
 

@@ -60,6 +60,22 @@ pub fn inspect(path: &Path, depth: Depth) -> Result<FileReport, InspectError> {
     Ok(report)
 }
 
+/// Reads the footer of a file, and no page index: what it says, and its own bytes, `FileMetaData` alone.
+///
+/// # Errors
+/// As [`inspect`].
+pub fn open_footer(file: &mut File) -> Result<(ParquetMetaData, Vec<u8>), InspectError> {
+    let bytes = file.metadata()?.len();
+    let footer_bytes = check_ends(file, bytes)?;
+    let options = ParquetMetaDataOptions::new().with_encoding_stats_as_mask(false);
+    let metadata = read_footer(file, options).map_err(damaged)?;
+    let mut footer =
+        vec![0; usize::try_from(footer_bytes - TAIL_BYTES).map_err(|_| InspectError::Truncated)?];
+    file.seek(SeekFrom::Start(bytes - footer_bytes))?;
+    file.read_exact(&mut footer)?;
+    Ok((metadata, footer))
+}
+
 /// Refuses a report that would take far more memory than the footer: it has the path of each column chunk, where the
 /// footer may have them once.
 fn check_report(metadata: &ParquetMetaData) -> Result<(), InspectError> {

@@ -59,6 +59,8 @@ pub enum Reason {
     Full,
     /// The dictionary cost more than it saved, and the chunk goes on without.
     Outweighed,
+    /// The chunk was copied from another file.
+    Copied,
 }
 
 impl Reason {
@@ -73,6 +75,7 @@ impl Reason {
             Self::Lightest => "lightest",
             Self::Full => "full",
             Self::Outweighed => "outweighed",
+            Self::Copied => "copied",
         }
     }
 }

@@ -44,6 +44,9 @@ use crate::truncation;
 use crate::verify::{self, Digests, Written};
 use crate::weight::{ROWS_TOGETHER, Weights};
 
+/// The name of this writer in footers.
+pub const CREATED_BY: &str = concat!("spillway version ", env!("CARGO_PKG_VERSION"));
+
 /// Figures that may be read while a write is under way.
 #[derive(Debug, Default)]
 pub struct Progress {
@@ -664,7 +667,7 @@ impl OpenFile {
         };
         let properties = WriterProperties::builder()
             .set_bloom_filter_position(filters_at)
-            .set_created_by(concat!("spillway version ", env!("CARGO_PKG_VERSION")).to_string())
+            .set_created_by(CREATED_BY.to_string())
             .set_sorting_columns(sorting.as_ref().map(|sorting| sorting.columns().to_vec()))
             .build();
         let hides_footer = cipher

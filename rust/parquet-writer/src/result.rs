@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use parquet::basic::Encoding;
@@ -35,6 +36,33 @@ pub struct WriteResult {
     pub footer: Bytes,
     /// The Arrow schema that the file stores, if it stores one.
     pub(crate) stored: Option<StoredSchema>,
+}
+
+impl WriteResult {
+    /// The result of a file whose row groups were copied from other files.
+    ///
+    /// `footer` is as in the file, from `FileMetaData` to the magic, and `metadata` what it says; `held` is the most
+    /// memory that was held at once.
+    #[must_use]
+    pub fn copied(metadata: ParquetMetaData, footer: Bytes, bytes: u64, time: Duration, held: u64) -> Self {
+        let schema = metadata.file_metadata().schema_descr();
+        let reasons = vec![Reason::Copied; schema.num_columns()];
+        Self {
+            rows: unsigned(metadata.file_metadata().num_rows()),
+            bytes,
+            row_groups: metadata.num_row_groups(),
+            columns: columns(schema, metadata.row_groups(), &reasons),
+            peak_tracked_bytes: held,
+            spilled_bytes: 0,
+            times: StageTimes {
+                write: time,
+                ..StageTimes::default()
+            },
+            metadata: Arc::new(metadata),
+            footer,
+            stored: None,
+        }
+    }
 }
 
 /// One leaf column over all row groups.

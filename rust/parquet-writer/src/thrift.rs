@@ -1,6 +1,7 @@
 //! Thrift's compact protocol as a tree of values, for changes to a finished footer.
 //!
-//! `thrift-compact-protocol.md` of Apache Thrift. What the footer does not use (maps, sets) is refused.
+//! `thrift-compact-protocol.md` of Apache Thrift. What the footer does not use (maps, sets) is refused, and so are
+//! values that are nested more than [`MOST_LEVELS`] deep.
 
 use crate::error::{Result, WriteError};
 
@@ -15,36 +16,56 @@ const BINARY: u8 = 8;
 const LIST: u8 = 9;
 const STRUCT: u8 = 12;
 
+/// Structs and lists within each other at most. Those of a footer are nested seven deep.
+pub const MOST_LEVELS: usize = 32;
+
 /// A value of any type.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Value {
+pub enum Value {
+    /// A boolean.
     Bool(bool),
+    /// An integer of 8 bits.
     Byte(u8),
     /// An integer of the type that stands before it: 16, 32 or 64 bits.
     Integer(u8, i64),
+    /// A float of 64 bits.
     Double([u8; 8]),
+    /// Bytes or text.
     Binary(Vec<u8>),
     /// Values of the type that stands before them.
     List(u8, Vec<Value>),
+    /// A struct.
     Struct(Struct),
+    /// A struct by its own bytes. It is written, and never parsed.
+    Encoded(Vec<u8>),
 }
 
 /// Fields by their ids, in ascending order.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Struct {
+pub struct Struct {
     fields: Vec<(i16, Value)>,
 }
 
 impl Struct {
     /// Parses a struct that takes all of `bytes`.
+    ///
+    /// # Errors
+    /// [`WriteError::Encode`] when they are no struct, or more than one.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
-        let mut reader = Reader { bytes };
-        let parsed = reader.fields()?;
-        if reader.bytes.is_empty() {
-            Ok(parsed)
-        } else {
-            Err(unexpected())
+        match Self::parse_first(bytes)? {
+            (parsed, length) if length == bytes.len() => Ok(parsed),
+            _ => Err(unexpected()),
         }
+    }
+
+    /// Parses the struct that `bytes` begin with. Returns also its length in bytes.
+    ///
+    /// # Errors
+    /// [`WriteError::Encode`] when they begin with none.
+    pub fn parse_first(bytes: &[u8]) -> Result<(Self, usize)> {
+        let mut reader = Reader { bytes, levels: 0 };
+        let parsed = reader.fields()?;
+        Ok((parsed, bytes.len() - reader.bytes.len()))
     }
 
     /// Appends the struct.
@@ -70,6 +91,7 @@ impl Struct {
     }
 
     /// The struct's bytes.
+    #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.write(&mut out);
@@ -77,16 +99,20 @@ impl Struct {
     }
 
     /// The same struct with one field more.
+    #[must_use]
     pub fn with(mut self, id: i16, value: Value) -> Self {
         self.set(id, value);
         self
     }
 
+    /// The value of a field, if there is one.
+    #[must_use]
     pub fn get(&self, id: i16) -> Option<&Value> {
         let place = self.place(id).ok()?;
         self.fields.get(place).map(|(_, value)| value)
     }
 
+    /// Sets the value of a field, whether it is there or not.
     pub fn set(&mut self, id: i16, value: Value) {
         match self.place(id) {
             Ok(place) => self.fields[place].1 = value,
@@ -94,11 +120,18 @@ impl Struct {
         }
     }
 
+    /// Removes a field, if it is there.
     pub fn remove(&mut self, id: i16) {
         self.fields.retain(|(other, _)| *other != id);
     }
 
+    /// Removes every field with an id above `last`.
+    pub fn remove_above(&mut self, last: i16) {
+        self.fields.retain(|(id, _)| *id <= last);
+    }
+
     /// The integer of a field, if it has one.
+    #[must_use]
     pub fn integer(&self, id: i16) -> Option<i64> {
         match self.get(id) {
             Some(Value::Integer(_, number)) => Some(*number),
@@ -107,6 +140,9 @@ impl Struct {
     }
 
     /// Changes the integer of a field that is there, and keeps its type.
+    ///
+    /// # Errors
+    /// [`WriteError::Encode`] when the field has no integer.
     pub fn set_integer(&mut self, id: i16, number: i64) -> Result<()> {
         match self.get_mut(id) {
             Some(Value::Integer(_, old)) => {
@@ -118,6 +154,9 @@ impl Struct {
     }
 
     /// The struct in a field.
+    ///
+    /// # Errors
+    /// [`WriteError::Encode`] when the field has none.
     pub fn nested(&mut self, id: i16) -> Result<&mut Self> {
         match self.get_mut(id) {
             Some(Value::Struct(nested)) => Ok(nested),
@@ -126,6 +165,9 @@ impl Struct {
     }
 
     /// The values of the list in a field.
+    ///
+    /// # Errors
+    /// [`WriteError::Encode`] when the field has none.
     pub fn list(&mut self, id: i16) -> Result<&mut Vec<Value>> {
         match self.get_mut(id) {
             Some(Value::List(_, values)) => Ok(values),
@@ -144,7 +186,34 @@ impl Struct {
 }
 
 impl Value {
+    /// An integer of 16 bits.
+    #[must_use]
+    pub fn i16(number: i16) -> Self {
+        Self::Integer(I16, number.into())
+    }
+
+    /// An integer of 32 bits.
+    #[must_use]
+    pub fn i32(number: i32) -> Self {
+        Self::Integer(I32, number.into())
+    }
+
+    /// An integer of 64 bits.
+    #[must_use]
+    pub fn i64(number: i64) -> Self {
+        Self::Integer(I64, number)
+    }
+
+    /// A list of structs, each given by its own bytes.
+    #[must_use]
+    pub fn encoded_structs(structs: Vec<Vec<u8>>) -> Self {
+        Self::List(STRUCT, structs.into_iter().map(Self::Encoded).collect())
+    }
+
     /// The struct that it is.
+    ///
+    /// # Errors
+    /// [`WriteError::Encode`] when it is something else.
     pub fn as_struct(&mut self) -> Result<&mut Struct> {
         match self {
             Self::Struct(value) => Ok(value),
@@ -160,7 +229,7 @@ impl Value {
             Self::Double(_) => DOUBLE,
             Self::Binary(_) => BINARY,
             Self::List(..) => LIST,
-            Self::Struct(_) => STRUCT,
+            Self::Struct(_) | Self::Encoded(_) => STRUCT,
         }
     }
 
@@ -186,6 +255,7 @@ impl Value {
                 }
             }
             Self::Struct(value) => value.write(out),
+            Self::Encoded(bytes) => out.extend_from_slice(bytes),
         }
     }
 }
@@ -208,6 +278,8 @@ fn unexpected() -> WriteError {
 
 struct Reader<'a> {
     bytes: &'a [u8],
+    /// Structs and lists that the next value is in.
+    levels: usize,
 }
 
 impl<'a> Reader<'a> {
@@ -246,16 +318,25 @@ impl<'a> Reader<'a> {
                 let length = self.length()?;
                 Value::Binary(self.take(length)?.to_vec())
             }
+            LIST | STRUCT if self.levels >= MOST_LEVELS => return Err(unexpected()),
             LIST => {
                 let header = self.byte()?;
                 let length = match header >> 4 {
                     15 => self.length()?,
                     short => usize::from(short),
                 };
+                self.levels += 1;
                 let values = (0..length).map(|_| self.value(header & 15));
-                Value::List(header & 15, values.collect::<Result<_>>()?)
+                let values = values.collect::<Result<_>>()?;
+                self.levels -= 1;
+                Value::List(header & 15, values)
             }
-            STRUCT => Value::Struct(self.fields()?),
+            STRUCT => {
+                self.levels += 1;
+                let fields = self.fields()?;
+                self.levels -= 1;
+                Value::Struct(fields)
+            }
             _ => return Err(unexpected()),
         })
     }
@@ -330,6 +411,13 @@ mod tests {
         })
     }
 
+    #[test]
+    fn lists_that_are_nested_without_end_are_refused() {
+        let mut bytes = vec![1 << 4 | LIST];
+        bytes.resize(1_000_000, 1 << 4 | LIST);
+        assert!(Struct::parse(&bytes).is_err());
+    }
+
     proptest! {
         #[test]
         fn a_tree_comes_back_from_its_bytes(tree in structs(values())) {
@@ -341,6 +429,17 @@ mod tests {
             if let Ok(tree) = Struct::parse(&bytes) {
                 prop_assert_eq!(Struct::parse(&tree.bytes()).unwrap(), tree);
             }
+        }
+
+        #[test]
+        fn a_list_of_encoded_structs_is_written_as_the_structs_are(
+            all in prop::collection::vec(structs(values()), 0..20),
+            others in structs(values()),
+            id in 1..1000_i16,
+        ) {
+            let encoded = Value::encoded_structs(all.iter().map(Struct::bytes).collect());
+            let whole = Value::List(STRUCT, all.into_iter().map(Value::Struct).collect());
+            prop_assert_eq!(others.clone().with(id, encoded).bytes(), others.with(id, whole).bytes());
         }
 
         #[test]
