@@ -35,11 +35,10 @@ def states() -> dict[str, str]:
 def test_every_option_is_stable_or_preview_and_its_row_and_docstring_agree(option: str) -> None:
     found = {state for name, state in states().items() if fnmatch(option, name)}
     assert len(found) == 1, f"{option}: {found}"
-    (row,) = re.findall(
-        rf"^\| `{option}`([^|]*)\|", (DOCS / "reference" / "options.md").read_text(), re.MULTILINE
-    )
-    explained = re.search(
-        rf"^ *{option}: (\(Preview\.\))?", inspect.getdoc(OPTIONS[option]) or "", re.MULTILINE
-    )
+    page = (DOCS / "reference" / "options.md").read_text()
+    rows = re.findall(rf"^\| `{option}`([^|]*)\|", page, re.MULTILINE)
+    docstring = inspect.getdoc(OPTIONS[option]) or ""
+    explained = re.search(rf"^ *{option}: (\(Preview\.\))?", docstring, re.MULTILINE)
     assert explained is not None
-    assert ("preview" in row, explained[1] is not None) == ((found == {"preview"}),) * 2
+    is_preview = found == {"preview"}
+    assert ({"preview" in row for row in rows}, explained[1] is not None) == ({is_preview}, is_preview)

@@ -33,7 +33,7 @@ def test_files_are_joined_as_they_are(folder: Path, out: Path) -> None:
     assert pq.read_table(out / "both.parquet").equals(both)
     assert pq.read_metadata(out / "both.parquet").row_group(5).column(0).compression == "BROTLI"
     again = [folder / "a.parquet", folder / "b.parquet", out / "both.parquet"]
-    assert "is there already" in refused(*again, "--copy-row-groups")
+    assert "already exists" in refused(*again, "--copy-row-groups")
     assert written("--mode", "overwrite", "--copy-row-groups", *again).equals(both)
     assert names(out) == {"both.parquet"}
 
@@ -69,12 +69,12 @@ def test_what_does_not_go_with_a_copy_is_refused(folder: Path, out: Path, tmp_pa
         ["--rewrite"],
         ["--row-group-rows", "10"],
     ):
-        assert "does not go with" in refused(folder, place, "--copy-row-groups", *option)
+        assert "cannot be combined with" in refused(folder, place, "--copy-row-groups", *option)
     for option in (["--max-file-bytes", "1MB"], ["--max-file-row-groups", "1"]):
         assert "--copy-row-groups" in refused(folder, place, *option)
     assert "--max-file-bytes" in refused(folder, out, "--copy-row-groups", "--max-file-bytes", "much")
     assert "standard output" in refused(folder, "-", "--copy-row-groups", "--max-file-row-groups", "1")
-    assert "would be read and written" in refused(
+    assert "is both an input and the output" in refused(
         folder, folder / "a.parquet", "--copy-row-groups", "--mode", "overwrite"
     )
     (tmp_path / "rows.csv").write_bytes(encoded("csv"))

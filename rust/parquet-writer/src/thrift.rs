@@ -310,7 +310,12 @@ impl<'a> Reader<'a> {
 
     fn value(&mut self, kind: u8) -> Result<Value> {
         Ok(match kind {
-            TRUE | FALSE => Value::Bool(self.byte()? == TRUE),
+            // Old writers of lists have 0 for false, as other Thrift encodings do.
+            TRUE | FALSE => Value::Bool(match self.byte()? {
+                TRUE => true,
+                FALSE | 0 => false,
+                _ => return Err(unexpected()),
+            }),
             BYTE => Value::Byte(self.byte()?),
             I16 | I32 | I64 => Value::Integer(kind, self.zigzag()?),
             DOUBLE => Value::Double(self.take(8)?.try_into().map_err(|_| unexpected())?),
@@ -416,6 +421,18 @@ mod tests {
         let mut bytes = vec![1 << 4 | LIST];
         bytes.resize(1_000_000, 1 << 4 | LIST);
         assert!(Struct::parse(&bytes).is_err());
+    }
+
+    #[test]
+    fn a_boolean_in_a_list_has_one_of_three_values() {
+        let list = |value: u8| Struct::parse(&[1 << 4 | LIST, 1 << 4 | TRUE, value, 0]);
+        let found = |value: bool| Struct {
+            fields: vec![(1, Value::List(TRUE, vec![Value::Bool(value)]))],
+        };
+        assert_eq!(list(1).unwrap(), found(true));
+        assert_eq!(list(2).unwrap(), found(false));
+        assert_eq!(list(0).unwrap(), found(false));
+        assert!(list(3).is_err());
     }
 
     proptest! {
