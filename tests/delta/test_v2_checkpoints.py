@@ -220,7 +220,7 @@ def test_a_sidecar_that_is_gone_or_damaged_is_named(tmp_path: Path, form: str) -
     with pytest.raises(CorruptLogError, match=sidecar):
         again.files()
     path.unlink()
-    with pytest.raises(CorruptLogError, match=rf"{sidecar}.*is gone"):
+    with pytest.raises(CorruptLogError, match=rf"{sidecar}.*no longer exists"):
         again.files()
     path.write_bytes(body)
     assert ids(again) == [2, 4, 5, 6]

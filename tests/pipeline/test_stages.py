@@ -92,7 +92,7 @@ def test_an_interrupted_write_leaves_no_file(spark: SparkSession, tmp_path: Path
     with pytest.raises(KeyboardInterrupt):
         StageRunner(spark, progress).run("writing", write)
     assert ended.is_set()
-    assert "writing: interrupted, its tasks are being cancelled" in progress.said.getvalue()
+    assert "writing: interrupted; its tasks are being cancelled" in progress.said.getvalue()
     assert not (tmp_path / "out").exists()
 
 

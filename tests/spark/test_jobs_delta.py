@@ -84,7 +84,7 @@ def test_an_abort_that_cannot_read_the_log_keeps_the_files_and_does_not_raise(
     (to / "_delta_log" / f"{1:020}.json").write_text("no JSON\n")
     job.abort()
     assert len(data_files(to)) == 1
-    assert "stay in" in caplog.text
+    assert "were left in" in caplog.text
 
 
 def test_an_overwrite_that_the_table_forbids_is_refused_at_the_beginning(tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def test_what_cannot_be_packed_is_refused(tmp_path: Path, given: dict[str, str],
 
 
 def test_a_wheel_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"spillway-1-none\.whl is not there"):
+    with pytest.raises(FileNotFoundError, match=r"spillway-1-none\.whl does not exist"):
         pack(tmp_path / "a.tar.gz", wheel=tmp_path / "spillway-1-none.whl")
 
 
