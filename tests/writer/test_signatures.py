@@ -105,7 +105,8 @@ def test_literals_are_the_names_that_the_native_module_accepts() -> None:
 
 def rows_of_the_document() -> dict[str, tuple[str, str]]:
     """The tables of options: the default and what is accepted, by name."""
-    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*) \|$", DOCUMENT.read_text(), flags=re.MULTILINE)
+    row = r"^\| `(\w+)`(?: \(preview\))? \| (.*?) \| (.*) \|$"
+    rows = re.findall(row, DOCUMENT.read_text(), flags=re.MULTILINE)
     return {name: (default, accepted) for name, default, accepted in rows if name in WRITER | DATASET}
 
 
