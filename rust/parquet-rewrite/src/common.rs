@@ -4,6 +4,7 @@ use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use parquet::basic::Type;
 use parquet::file::metadata::FileMetaData;
 use parquet::schema::types::SchemaDescPtr;
 use parquet_inspect::schema_difference;
@@ -54,6 +55,11 @@ impl Common {
             creators: BTreeSet::from([facts.creator]),
             orders: facts.orders,
         })
+    }
+
+    /// The physical types of the columns.
+    pub fn physical_types(&self) -> impl Iterator<Item = Type> {
+        self.parquet.columns().iter().map(|column| column.physical_type())
     }
 
     /// Keeps what one more input says, too.

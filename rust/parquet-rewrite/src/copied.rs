@@ -4,7 +4,9 @@ use std::io::Write;
 use std::time::Instant;
 
 use bytes::Bytes;
+use parquet::basic::Type;
 use parquet::file::metadata::{ParquetMetaDataOptions, ParquetMetaDataReader};
+use parquet::file::page_index::index_reader::{decode_column_index, decode_offset_index};
 use parquet_writer::sink::Sink;
 use parquet_writer::thrift::{Struct, Value};
 use parquet_writer::{WriteError, WriteResult};
@@ -21,6 +23,9 @@ const MAGIC: &[u8; 4] = b"PAR1";
 const BUFFER_BYTES: usize = 1 << 20;
 /// Bytes of the footer's length and of the magic, and those that the count of row groups adds to a footer without any.
 const TAIL_BYTES: u64 = 8 + 8;
+
+/// Changes the bytes of a page index for a chunk of this type, whose pages move by this many bytes.
+type Change = fn(Vec<u8>, i64, Type) -> Result<Vec<u8>, WriteError>;
 
 /// A file that is being written.
 pub(crate) struct CopiedFile<'a> {
@@ -156,9 +161,10 @@ impl<'a> CopiedFile<'a> {
         sources: &[Source],
         watch: &mut Watch<'_>,
         kind: fn(&Indexes) -> Option<Span>,
-        change: fn(Vec<u8>, i64) -> Result<Vec<u8>, WriteError>,
+        change: Change,
         field: i16,
     ) -> Result<()> {
+        let common = self.common;
         let mut open: Option<(usize, OpenSource<'_>)> = None;
         for (group, index) in groups {
             if group.chunks.iter().all(|(_, indexes)| kind(indexes).is_none()) {
@@ -172,11 +178,12 @@ impl<'a> CopiedFile<'a> {
                 }
             };
             let mut tree = Struct::parse(&group.encoded)?;
-            for (column, (shift, indexes)) in tree.list(row_group::COLUMNS)?.iter_mut().zip(&group.chunks) {
+            let columns = tree.list(row_group::COLUMNS)?.iter_mut().zip(&group.chunks);
+            for ((column, (shift, indexes)), physical_type) in columns.zip(common.physical_types()) {
                 let Some(span) = kind(indexes) else { continue };
                 let mut bytes = vec![0; usize::try_from(span.length).map_err(|_| too_large())?];
                 source.read(&mut bytes, span.start)?;
-                let bytes = change(bytes, *shift)
+                let bytes = change(bytes, *shift, physical_type)
                     .map_err(|error| source.source.damaged(format!("a page index: {error}")))?;
                 let place = i64::try_from(self.position).map_err(|_| too_large())?;
                 let length = i32::try_from(bytes.len()).map_err(|_| too_large())?;
@@ -214,36 +221,34 @@ fn end_bytes(placed: &Placed) -> u64 {
     placed.encoded.len() as u64 + indexes.sum::<u64>()
 }
 
-/// A column index, in which nothing depends on a place, with its lists of one value a page.
-fn checked(bytes: Vec<u8>, _: i64) -> Result<Vec<u8>, WriteError> {
+/// A column index, in which nothing depends on a place, if another reader decodes it.
+fn checked(bytes: Vec<u8>, _: i64, physical_type: Type) -> Result<Vec<u8>, WriteError> {
+    // The decoder makes room for as many pages as a list says that it has. Parsing finds them in the bytes first.
     let mut index = Struct::parse(&bytes)?;
     let pages = index.list(column_index::NULL_PAGES)?.len();
     let is_whole = index.list(column_index::MIN_VALUES)?.len() == pages
-        && index.list(column_index::MAX_VALUES)?.len() == pages
-        && index.integer(column_index::BOUNDARY_ORDER).is_some();
-    if is_whole {
-        Ok(bytes)
-    } else {
-        Err(WriteError::Encode("its pages have no bounds".into()))
+        && index.list(column_index::MAX_VALUES)?.len() == pages;
+    if !is_whole {
+        return Err(WriteError::Encode("its pages have no bounds".into()));
     }
+    decode_column_index(&bytes, physical_type)?;
+    Ok(bytes)
 }
 
 /// An offset index whose pages moved.
-fn shifted(bytes: Vec<u8>, shift: i64) -> Result<Vec<u8>, WriteError> {
+fn shifted(bytes: Vec<u8>, shift: i64, _: Type) -> Result<Vec<u8>, WriteError> {
     let mut index = Struct::parse(&bytes)?;
     drop(bytes);
-    let is_whole = |location: &Struct| {
-        let has = |id| location.integer(id).is_some();
-        has(offset_index::LOCATION_SIZE) && has(offset_index::LOCATION_FIRST_ROW)
-    };
     for location in index.list(offset_index::PAGE_LOCATIONS)? {
         let location = location.as_struct()?;
         let moved = location
             .integer(offset_index::LOCATION_OFFSET)
             .and_then(|offset| offset.checked_add(shift))
-            .filter(|offset| *offset >= 0 && is_whole(location));
+            .filter(|offset| *offset >= 0);
         let moved = moved.ok_or_else(|| WriteError::Encode("a page has no place in the file".into()))?;
         location.set(offset_index::LOCATION_OFFSET, Value::i64(moved));
     }
-    Ok(index.bytes())
+    let bytes = index.bytes();
+    decode_offset_index(&bytes)?;
+    Ok(bytes)
 }

@@ -70,8 +70,6 @@ pub(crate) mod filter {
 pub(crate) mod offset_index {
     pub const PAGE_LOCATIONS: i16 = 1;
     pub const LOCATION_OFFSET: i16 = 1;
-    pub const LOCATION_SIZE: i16 = 2;
-    pub const LOCATION_FIRST_ROW: i16 = 3;
 }
 
 /// `ColumnIndex`.
@@ -79,5 +77,4 @@ pub(crate) mod column_index {
     pub const NULL_PAGES: i16 = 1;
     pub const MIN_VALUES: i16 = 2;
     pub const MAX_VALUES: i16 = 3;
-    pub const BOUNDARY_ORDER: i16 = 4;
 }
