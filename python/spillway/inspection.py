@@ -118,8 +118,8 @@ class ColumnChunkReport:
         values: Values, nulls included; for a nested column, one for each entry of its levels.
         nulls: Number of nulls; None if the statistics do not record it.
         distinct: Number of distinct values; None if the statistics do not record it, as with most writers.
-        min: Smallest value as text, truncated if long; None if there is none.
-        max: Largest value as text, truncated if long; None if there is none.
+        min: Smallest value as text, truncated if long; None without a bound.
+        max: Largest value as text, truncated if long; None without a bound.
         min_exact: True if `min` occurs in the chunk, rather than being a lower bound.
         max_exact: True if `max` occurs in the chunk, rather than being an upper bound.
         compressed_bytes: Stored size of the pages and their headers.
@@ -281,7 +281,7 @@ class ColumnComparison:
         path: Dotted path of the column.
         differences: What differs: ``"schema"`` (type, levels, field id, or one file lacks the column),
             ``"encodings"`` (codecs, encodings of data pages, chunks with dictionaries, indexes and bloom
-            filters), ``"sizes"`` (bytes, values, nulls, pages, chunks). Empty if there are none.
+            filters), ``"sizes"`` (bytes, values, nulls, pages, chunks). Empty if they do not differ.
         left: The column in the first file; None if the file lacks it.
         right: The column in the second file; None if the file lacks it.
     """

@@ -43,7 +43,7 @@ def load_run(path: str | Path, records: Records = "samples") -> pa.Table:
     `polars.from_arrow` and `pyarrow.Table.to_pandas` convert the table to a frame.
 
     Args:
-        path: The run's folder, or a folder of runs, of which it is the newest.
+        path: The run's folder, or a folder of runs, whose newest run is used.
         records: "samples" are the measured processes, the races, or the pipeline. The other records exist
             only for `spillway bench` records: "allocations" are the writes under memray, with their curves,
             "least_memory" the writes under limits that may be too small, "pairs" the writes in pairs, and
@@ -76,7 +76,7 @@ def speed_ratios(path: str | Path) -> pa.Table:
     - `blocks`: the number of blocks
 
     Args:
-        path: The run's folder, or a folder of runs, of which it is the newest.
+        path: The run's folder, or a folder of runs, whose newest run is used.
 
     Raises:
         OptionError: There is no run of `spillway bench`.
@@ -113,7 +113,7 @@ def crossovers(path: str | Path) -> pa.Table:
     - `fewest`, `most`: the smallest and the largest number of rows measured
 
     Args:
-        path: The run's folder, or a folder of runs, of which it is the newest.
+        path: The run's folder, or a folder of runs, whose newest run is used.
 
     Raises:
         OptionError: There is no run of `spillway bench`.
@@ -147,15 +147,15 @@ def least_memory(path: str | Path) -> pa.Table:
     There is a row for each writer, the smallest limit first. The columns are the fields of the cell, and:
 
     - `survives_from_bytes`, `survived`: the smallest limit at and above which every write succeeded, and the
-      number of writes at that limit; null if there is none
+      number of writes at that limit; null without one
     - `dies_at_bytes`, `died`: the largest limit at and below which every write died, and the number of writes
-      at that limit; null if there is none
+      at that limit; null without one
     - `wall_seconds`: the median time of the writes at `survives_from_bytes`
 
     The limit applies to the whole process, including imports.
 
     Args:
-        path: The run's folder, or a folder of runs, of which it is the newest.
+        path: The run's folder, or a folder of runs, whose newest run is used.
 
     Raises:
         OptionError: There is no run of `spillway bench`.
@@ -186,7 +186,7 @@ def source_of(path: str | Path) -> str:
     The caveats of the run follow, as in its report.
 
     Args:
-        path: The run's folder, or a folder of runs, of which it is the newest.
+        path: The run's folder, or a folder of runs, whose newest run is used.
 
     Raises:
         OptionError: There is no run of `spillway bench`.
@@ -233,7 +233,7 @@ def verdicts(path: str | Path) -> dict[str, str]:
     """The verdict on each setting of a run of `spillway bench`: the sentence with which its reports begin.
 
     Args:
-        path: The run's folder, or a folder of runs, of which it is the newest.
+        path: The run's folder, or a folder of runs, whose newest run is used.
 
     Raises:
         OptionError: There is no run of `spillway bench`.

@@ -270,7 +270,7 @@ def _without_limit(setting: Setting) -> Setting:
 
 
 def program_table(run: RunSummary, setting: Setting) -> Table | None:
-    """The medians of all figures of the setting's programs; None if there are none."""
+    """The medians of all figures of the setting's programs, or None without programs."""
     found = [(each, medians) for each in run.of(setting) if (medians := program_medians(each))]
     names = list(dict.fromkeys(name for _, medians in found for name in medians))
     if not names:

@@ -24,7 +24,7 @@ Out = Annotated[Path, typer.Option(help="Folder in which runs are stored, on a d
 """The folder below which a run gets its own."""
 
 RunFolder = Annotated[
-    Path, typer.Argument(help="The folder of a run, or a folder of runs, of which the newest is used.")
+    Path, typer.Argument(help="The folder of a run, or a folder of runs, whose newest run is used.")
 ]
 """A run that was measured before."""
 

@@ -76,7 +76,7 @@ def write(  # noqa: PLR0913 - one argument per option of the command
     ] = None,
     max_file_row_groups: Annotated[
         int | None,
-        typer.Option(help="With --copy-row-groups: OUTPUT is a folder, of files with so many row groups."),
+        typer.Option(help="With --copy-row-groups, write a folder of files of at most this many row groups."),
     ] = None,
     mode: Annotated[
         str | None,

@@ -20,7 +20,7 @@ class CommitTimer:
     Args:
         native: What commits.
         root: The table's path or URL.
-        level: The level of the record: ``DEBUG`` for appends, of which there may be hundreds a second.
+        level: The level of the record: ``DEBUG`` for appends, since there may be hundreds a second.
     """
 
     def __init__(

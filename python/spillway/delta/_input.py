@@ -52,7 +52,7 @@ def opened(data: Data) -> Input:
 
 @dataclass(frozen=True)
 class _Batches:
-    """Arrow data, of which the first are open."""
+    """Arrow data whose first batches are open."""
 
     first: _native.RowSource
     others: Iterator[Any]
@@ -68,7 +68,7 @@ class _Batches:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Dicts, of which the first are there."""
+    """Dicts whose first rows have been read."""
 
     head: list[Any]
     others: Iterator[Any]

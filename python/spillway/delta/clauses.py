@@ -37,7 +37,7 @@ class MergeClause:
         kind: The rows to which it applies.
         values: The new values: None for all columns of the source, a list for some of them, or a mapping by
             columns of the table.
-        where: The condition, in SQL or as an expression; None if there is none.
+        where: The condition, in SQL or as an expression. None applies the clause to every row.
     """
 
     name: str

@@ -352,7 +352,7 @@ class Table:
         return entries
 
     def transaction_version(self, app_id: str) -> int | None:
-        """Return the ``app_version`` of an application's last append; None if there is none."""
+        """Return the ``app_version`` of an application's last append, or None if it has not appended."""
         return self._native.transaction_version(app_id)
 
     @checks_arguments
