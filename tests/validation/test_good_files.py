@@ -124,10 +124,17 @@ def write_pyarrow(table: pa.Table, path: Path) -> None:
 
 def write_pyarrow_v2(table: pa.Table, path: Path) -> None:
     pq.write_table(table, path, data_page_version="2.0", use_dictionary=False, data_page_size=32)
-    # pyarrow finds no row in a V2 page of its own that has a null list of booleans and nothing else.
+    # pyarrow finds no row in a V2 page of its own that holds but nulls of a nested boolean column. It says so
+    # where another column is nested beside that one.
     with pq.ParquetFile(path) as file:
-        if sum(map(len, file.iter_batches())) != len(table):
+        try:
+            rows = sum(map(len, file.iter_batches()))
+        except pa.ArrowInvalid as error:
+            if "smaller than expected" not in str(error):
+                raise
             reject()
+    if rows != len(table):
+        reject()
 
 
 def write_arro3(table: pa.Table, path: Path) -> None:
