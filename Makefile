@@ -83,7 +83,7 @@ soak: export PROPTEST_CASES := 10000
 # Ten thousand examples take longer than a test of CI may.
 soak: export PYTEST_TIMEOUT := 7200
 soak: export SPILLWAY_EARLIER_WHEEL := $(CURDIR)/.build/earlier-$(EARLIER).whl
-soak: $(SPARKS:%=.build/spark-%) .build/earlier-$(EARLIER).whl .build/fuse test ## Run every test, at the counts of the acceptance lines (hours)
+soak: $(SPARKS:%=.build/spark-%) .build/earlier-$(EARLIER).whl .build/fuse .build/minio test ## Run every test, at the counts of the acceptance lines (hours)
 
 lint: .build/environment ## Format, lints and types of Python: what needs nothing compiled
 	cargo fmt --all --check
@@ -188,11 +188,11 @@ LOCK_OPTIONS := --universal --python-version 3.11 --generate-hashes --no-emit-in
 
 setup: .build/module
 
-# MinIO is a server that tests talk to; it is never shipped. To optimise it takes longer than tests could save by it, and
-# nobody debugs it.
+# MinIO is a server that tests of a soak talk to; it is never shipped. To optimise it takes longer than tests could save by
+# it, and nobody debugs it. Even so it takes as long to build as everything else of a first run of CI.
 MINIO := v0.0.0-20260212201848-7aac2a2c5b7c
 
-setup-tests: .build/minio-$(MINIO) .build/bytecode .build/spark.jsa .build/spark-$(firstword $(SPARKS)) .build/collected
+setup-tests: .build/bytecode .build/spark.jsa .build/spark-$(firstword $(SPARKS)) .build/collected
 
 .build/earlier-$(EARLIER).whl: | .build/environment
 	rm -rf .build/earlier
@@ -261,8 +261,10 @@ clean: ## Remove what was built (not the runs)
 .build/spark.jsa: tests/spark/archive.py requirements/dev.txt | .build/module .build/bytecode
 	$(BIN)/python -m tests.spark.archive $@
 
+.build/minio: .build/minio-$(MINIO)
+
 .build/minio-$(MINIO): .build/environment
-	@PYTHON='$(PYTHON)' requirements/prerequisites.sh tests
+	@PYTHON='$(PYTHON)' requirements/prerequisites.sh soak
 	GOBIN='$(CURDIR)/.build' CGO_ENABLED=0 go install -gcflags='all=-N -l -dwarf=false' -ldflags='-s -w' \
 		github.com/minio/minio@$(MINIO)
 	@touch $@

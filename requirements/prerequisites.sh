@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Names, in one message, everything that a machine lacks before Spillway can be built and its bench run; with the word
-# `tests`, before its tests can be run; with `dist` and targets of Rust, before their wheels can be built.
+# `soak`, before its soak can be run; with `dist` and targets of Rust, before their wheels can be built.
 set -uo pipefail
 
 python=${PYTHON:-python3}
@@ -14,9 +14,9 @@ cc --version >/dev/null 2>&1 || missing+=("a C compiler named cc")
 major=$("$java" -version 2>&1 | sed -nE 's/.* version "([0-9]+).*/\1/p' | head -n 1)
 [ "${major:-0}" -ge 17 ] || missing+=("Java 17 or later, on the path or in JAVA_HOME")
 
-if [ "${1:-}" = tests ]; then
+if [ "${1:-}" = soak ]; then
     minor=$(go version 2>/dev/null | sed -nE 's/.* go1\.([0-9]+).*/\1/p')
-    [ "${minor:-0}" -ge 24 ] || missing+=("Go 1.24 or later, which builds the S3 server that tests talk to")
+    [ "${minor:-0}" -ge 24 ] || missing+=("Go 1.24 or later, which builds the S3 server that a soak talks to")
 fi
 
 if [ "${1:-}" = dist ]; then

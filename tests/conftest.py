@@ -250,15 +250,16 @@ def seed(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """An S3 server that keeps its data in its memory; tests of tables have MinIO in its place."""
+    """An S3 server that keeps its data in its memory."""
     with ministack(tmp_path_factory.mktemp("s3")) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
-def minio_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """MinIO, for tests of tables and of jobs of Spark."""
-    with minio(tmp_path_factory.mktemp("minio")) as server:
+def table_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The server for tests of tables and of jobs of Spark: MinIO in a soak, as it takes minutes to build."""
+    start = minio if SOAK else ministack
+    with start(tmp_path_factory.mktemp("tables")) as server:
         yield server
 
 

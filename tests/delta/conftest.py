@@ -71,5 +71,5 @@ def open_to_all() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def server(minio_server: Server) -> Server:
-    return minio_server
+def server(table_server: Server) -> Server:
+    return table_server

@@ -1,4 +1,4 @@
-"""Tables on MinIO that are deleted, restored or made again: nothing of one gets into the other."""
+"""Tables in a store that are deleted, restored or made again: nothing of one gets into the other."""
 
 from __future__ import annotations
 

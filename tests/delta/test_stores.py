@@ -39,7 +39,7 @@ from spillway.errors import (
     VersionNotFoundError,
 )
 
-from ..counts import count
+from ..counts import SOAK, count
 from ..stores.server import SECRET, Instead, Late, Undated, ministack, refusing_port
 from .conftest import rows
 from .programs import SCHEMA, batch
@@ -141,7 +141,7 @@ def acknowledged(bucket: Bucket) -> list[tuple[str, int]]:
     return sorted((row["writer"], row["number"]) for row in read_deltalake(bucket).to_pylist())
 
 
-@pytest.mark.parametrize("kind", ["minio", "ministack"])
+@pytest.mark.parametrize("kind", ["minio", "ministack"] if SOAK else ["ministack"])
 def test_of_sixteen_creations_one_wins(kind: str, bucket: Bucket, tmp_path: Path) -> None:
     with ministack(tmp_path) if kind == "ministack" else nullcontext() as small:
         if small is not None:
@@ -210,7 +210,7 @@ def test_what_is_appended_is_read_with_and_without_a_checkpoint(bucket: Bucket, 
     for version in range(12):
         bucket.client.delete_object(Bucket=bucket.name, Key=f"table/_delta_log/{version:020}.json")
     assert found() == sorted(expected)
-    again = spillway.delta.open(bucket.url("table"), storage_options=bucket.options(AWS_REGION="eu-west-1"))
+    again = spillway.delta.open(bucket.url("table"), storage_options=bucket.options())
     assert again.version == 13
     assert append(again, "c", 0) == 14
     assert append(table, "c", 1) == 15
@@ -801,11 +801,12 @@ def nowhere() -> Iterator[str]:
 
 
 def test_errors_say_what_is_wrong_with_the_store(bucket: Bucket, nowhere: str) -> None:
-    wrong = bucket.options() | {"AWS_SECRET_ACCESS_KEY": "wrong-and-secret"}
+    # MinIO would look at the secret as well, ministack at the key alone.
+    wrong = bucket.options() | {"AWS_ACCESS_KEY_ID": "nobody", "AWS_SECRET_ACCESS_KEY": "wrong-and-secret"}
     refusing = bucket.options(AWS_ENDPOINT_URL=nowhere, max_retries="1")
     create(bucket)
     for url, options, kind, says in [
-        (bucket.url("table"), wrong, PermissionError, "SignatureDoesNotMatch"),
+        (bucket.url("table"), wrong, PermissionError, "InvalidAccessKeyId"),
         ("s3://no-such-bucket/table", bucket.options(), FileNotFoundError, "NoSuchBucket"),
         (bucket.url("other"), bucket.options(), TableNotFoundError, "other: not a Delta table"),
         (bucket.url("table"), refusing, OSError, "refused"),

@@ -1,4 +1,4 @@
-"""Buckets of MinIO for tests of jobs: `faulty` makes proxies before them."""
+"""Buckets for tests of jobs: `faulty` makes proxies before them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def store(minio_server: Server) -> Bucket:
+def store(table_server: Server) -> Bucket:
     """An empty bucket."""
-    return minio_server.bucket(f"bucket-{secrets.token_hex(4)}")
+    return table_server.bucket(f"bucket-{secrets.token_hex(4)}")
 
 
 @pytest.fixture

@@ -185,9 +185,9 @@ OPTIONS = st.fixed_dictionaries({"partition_by": st.sampled_from([(), ("day",)])
 @example(at=15, way="answered", options={"partition_by": (), "overwrite": False})
 @example(at=16, way="answered", options={"partition_by": (), "overwrite": False})
 def test_a_run_that_fails_at_any_request_is_completed_by_the_next_of_its_name(
-    minio_server: Server, at: int, way: str, options: dict[str, Any]
+    table_server: Server, at: int, way: str, options: dict[str, Any]
 ) -> None:
-    store = minio_server.bucket(f"bucket-{secrets.token_hex(4)}")
+    store = table_server.bucket(f"bucket-{secrets.token_hex(4)}")
     before = begun(store, partition_by=options["partition_by"])
     before.commit([before.write(rows(1, 2), 0, 0)])
     options = {**options, "run_id": "monday"}
@@ -202,9 +202,9 @@ def test_a_run_that_fails_at_any_request_is_completed_by_the_next_of_its_name(
 @settings(max_examples=examples(0.02))
 @given(at=st.integers(0, 16), options=OPTIONS)
 def test_a_commit_without_a_name_that_fails_is_undone(
-    minio_server: Server, at: int, options: dict[str, Any]
+    table_server: Server, at: int, options: dict[str, Any]
 ) -> None:
-    store = minio_server.bucket(f"bucket-{secrets.token_hex(4)}")
+    store = table_server.bucket(f"bucket-{secrets.token_hex(4)}")
     before = begun(store, partition_by=options["partition_by"])
     before.commit([before.write(rows(1, 2), 0, 0)])
     is_done = failed(store, Fails(at, "once"), options)

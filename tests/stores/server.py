@@ -155,8 +155,8 @@ def _ministack(folder: Path, port: int) -> Server:
 
 
 def minio(folder: Path) -> Server:
-    """MinIO, which `make test` builds: a server that many people keep their tables in."""
-    assert MINIO.exists(), f"{MINIO} is not there: run make setup-tests"
+    """MinIO, which `make soak` builds: a server that many people keep their tables in."""
+    assert MINIO.exists(), f"{MINIO} is not there: run make .build/minio"
     (folder / "data").mkdir()
     return started(partial(_minio, folder))
 
