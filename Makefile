@@ -189,7 +189,7 @@ LOCK_OPTIONS := --universal --python-version 3.11 --generate-hashes --no-emit-in
 setup: .build/module
 
 # MinIO is a server that tests of a soak talk to; it is never shipped. To optimise it takes longer than tests could save by
-# it, and nobody debugs it. Even so it takes as long to build as everything else of a first run of CI.
+# it, and nobody debugs it. Even so it takes nearly as long as all else that a first run builds.
 MINIO := v0.0.0-20260212201848-7aac2a2c5b7c
 
 setup-tests: .build/bytecode .build/spark.jsa .build/spark-$(firstword $(SPARKS)) .build/collected

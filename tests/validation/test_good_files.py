@@ -124,8 +124,8 @@ def write_pyarrow(table: pa.Table, path: Path) -> None:
 
 def write_pyarrow_v2(table: pa.Table, path: Path) -> None:
     pq.write_table(table, path, data_page_version="2.0", use_dictionary=False, data_page_size=32)
-    # pyarrow finds no row in a V2 page of its own that holds but nulls of a nested boolean column. It says so
-    # where another column is nested beside that one.
+    # pyarrow finds no row in a V2 page of its own with nothing but nulls of a nested boolean column, and
+    # raises an error where another column is nested beside that one.
     with pq.ParquetFile(path) as file:
         try:
             rows = sum(map(len, file.iter_batches()))
