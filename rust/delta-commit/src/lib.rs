@@ -16,6 +16,7 @@ pub mod clustering;
 pub mod conflict;
 pub mod driver;
 pub mod error;
+mod file_stats;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;

@@ -10,6 +10,7 @@ use std::cmp::Ordering;
 use serde_json::Value;
 
 use crate::actions::Add;
+use crate::file_stats::FileStats;
 use crate::time;
 
 /// The part of a decimal's bound that rounding may have added or taken, at most.
@@ -81,12 +82,11 @@ impl Term {
         }
     }
 
-    fn may_match(&self, file: &Add, stats: &OnceCell<Stats>) -> bool {
+    fn may_match<'a>(&self, file: &Add, stats: impl FnOnce() -> &'a FileStats) -> bool {
         if let Some(value) = self.top().and_then(|column| file.partition_values.get(column)) {
             return partition_may_match(value, &self.comparison);
         }
-        let stats = stats.get_or_init(|| Stats::of(file));
-        stats.may_match(&self.column, &self.comparison)
+        stats_may_match(stats(), &self.column, &self.comparison)
     }
 
     fn partition_matches(&self, file: &Add) -> Option<bool> {
@@ -138,15 +138,23 @@ impl Predicate {
     /// Returns true unless the file certainly holds no row that satisfies it.
     #[must_use]
     pub fn may_match(&self, file: &Add) -> bool {
-        self.may_match_by(file, &OnceCell::new())
+        any_may_match(std::slice::from_ref(self), file)
     }
 
-    /// As [`may_match`](Self::may_match). The statistics are parsed once, when a condition asks for them.
-    fn may_match_by(&self, file: &Add, stats: &OnceCell<Stats>) -> bool {
+    /// As [`may_match`](Self::may_match), by statistics that are parsed when a condition asks for them.
+    fn may_match_by<'a>(&self, file: &Add, stats: &dyn Fn() -> &'a FileStats) -> bool {
         match self {
             Self::Term(term) => term.may_match(file, stats),
             Self::All(parts) => parts.iter().all(|part| part.may_match_by(file, stats)),
             Self::Any(parts) => parts.iter().any(|part| part.may_match_by(file, stats)),
+        }
+    }
+
+    /// Returns true if a condition is about this top-level column, or about a field of it.
+    fn names(&self, column: &str) -> bool {
+        match self {
+            Self::Term(term) => term.column.first().is_some_and(|top| top == column),
+            Self::All(parts) | Self::Any(parts) => parts.iter().any(|part| part.names(column)),
         }
     }
 
@@ -166,7 +174,10 @@ impl Predicate {
 
 /// Returns true unless the file certainly holds no row that satisfies one of these. Its statistics are parsed once.
 pub(crate) fn any_may_match(predicates: &[Predicate], file: &Add) -> bool {
-    let stats = OnceCell::new();
+    let parsed = OnceCell::new();
+    let wants = |column: &str| predicates.iter().any(|predicate| predicate.names(column));
+    let text = file.stats.as_deref().unwrap_or_default();
+    let stats = || parsed.get_or_init(|| FileStats::parse(text, &wants));
     predicates
         .iter()
         .any(|predicate| predicate.may_match_by(file, &stats))
@@ -304,59 +315,34 @@ fn order_text(value: &str, literal: &Literal) -> Option<Ordering> {
     }
 }
 
-/// Statistics of a file, as far as they can be read.
-struct Stats(Option<Value>);
-
-impl Stats {
-    fn of(file: &Add) -> Self {
-        Self(
-            file.stats
-                .as_deref()
-                .and_then(|text| serde_json::from_str(text).ok()),
-        )
+/// Returns true unless the statistics say that no value of a column satisfies a comparison.
+fn stats_may_match(stats: &FileStats, column: &[String], comparison: &Comparison) -> bool {
+    let nulls = stats.get("nullCount", column).and_then(Value::as_i64);
+    if matches!(comparison, Comparison::IsNull) {
+        return nulls != Some(0);
     }
-
-    fn get(&self, kind: &str, column: &[String]) -> Option<&Value> {
-        let mut value = self.0.as_ref()?.get(kind)?;
-        for name in column {
-            value = value.get(name)?;
-        }
-        Some(value)
+    if nulls.is_some() && nulls == stats.rows() {
+        return matches!(comparison, Comparison::IsEmpty);
     }
-
-    fn may_match(&self, column: &[String], comparison: &Comparison) -> bool {
-        let nulls = self.get("nullCount", column).and_then(Value::as_i64);
-        let rows = self
-            .0
-            .as_ref()
-            .and_then(|stats| stats.get("numRecords"))
-            .and_then(Value::as_i64);
-        if matches!(comparison, Comparison::IsNull) {
-            return nulls != Some(0);
-        }
-        if nulls.is_some() && nulls == rows {
-            return matches!(comparison, Comparison::IsEmpty);
-        }
-        let lower = self.get("minValues", column);
-        let upper = self.get("maxValues", column);
-        range_may_match(
-            comparison,
-            |literal| match literal {
-                Literal::Double(other) => least_double(lower?)?.partial_cmp(other),
-                Literal::Decimal(other) => widened_decimal(lower?, -1.0)?.partial_cmp(other),
-                _ => order_bound(lower?, literal, |(first, _)| first),
-            },
-            |literal| match literal {
-                // A NaN is above everything and in no statistics, so no maximum says anything.
-                Literal::Float(_) | Literal::Double(_) => None,
-                Literal::Decimal(other) => widened_decimal(upper?, 1.0)?.partial_cmp(other),
-                _ => order_bound(upper?, literal, |(_, last)| {
-                    last.saturating_add(time::MICROS_PER_MILLI)
-                }),
-            },
-        )
-        .unwrap_or(true)
-    }
+    let lower = stats.get("minValues", column);
+    let upper = stats.get("maxValues", column);
+    range_may_match(
+        comparison,
+        |literal| match literal {
+            Literal::Double(other) => least_double(lower?)?.partial_cmp(other),
+            Literal::Decimal(other) => widened_decimal(lower?, -1.0)?.partial_cmp(other),
+            _ => order_bound(lower?, literal, |(first, _)| first),
+        },
+        |literal| match literal {
+            // A NaN is above everything and in no statistics, so no maximum says anything.
+            Literal::Float(_) | Literal::Double(_) => None,
+            Literal::Decimal(other) => widened_decimal(upper?, 1.0)?.partial_cmp(other),
+            _ => order_bound(upper?, literal, |(_, last)| {
+                last.saturating_add(time::MICROS_PER_MILLI)
+            }),
+        },
+    )
+    .unwrap_or(true)
 }
 
 /// The least double that a lower bound may stand for. A column may have been of single precision when the bound was
