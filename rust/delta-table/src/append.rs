@@ -14,7 +14,7 @@ use parquet_dataset::{DatasetInput, DatasetOptions, Prepared, Spread, SpreadFile
 use parquet_writer::{Batch, OptionFault, Timestamps, WriteError, WriterOptions};
 
 use crate::change_feed;
-use crate::checkpoint::now;
+use crate::clock::now;
 use crate::coalesce::{self, Terms};
 use crate::conditions::{Conditions, FileChoice};
 use crate::constraints::{self, Constraints};

@@ -14,7 +14,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::change_feed;
-use crate::checkpoint::now;
+use crate::clock::now;
 use crate::clustering;
 use crate::error::{Result, TableError};
 use crate::head::Head;

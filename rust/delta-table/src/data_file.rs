@@ -3,13 +3,15 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_schema::ArrowError;
+use arrow_schema::{ArrowError, DataType, Field, Fields, TimeUnit};
 use bytes::{Buf, Bytes};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, RowSelection};
+use parquet::basic::Type as PhysicalType;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::reader::{ChunkReader, Length};
+use parquet::schema::types::SchemaDescriptor;
 
 use crate::error::TableError;
 use crate::place::Place;
@@ -197,4 +199,30 @@ mod tests {
         let ranges = [far..far + 10, 0..10, 20 + near..30 + near, 5..20, 7..7];
         assert_eq!(merged(ranges), [0..30 + near, far..far + 10]);
     }
+}
+
+/// The fields, with timestamps in 96 bits read as microseconds. Spark writes them so, and nanoseconds cannot hold all
+/// years.
+pub(crate) fn with_micros(fields: &Fields, parquet: &SchemaDescriptor, leaf: &mut usize) -> Fields {
+    let fields = fields.iter().map(|field| {
+        let micros = |inner: &Arc<Field>, leaf: &mut usize| {
+            let inner = with_micros(&Fields::from(vec![Arc::clone(inner)]), parquet, leaf);
+            Arc::clone(&inner[0])
+        };
+        let data_type = match field.data_type() {
+            DataType::Struct(fields) => DataType::Struct(with_micros(fields, parquet, leaf)),
+            DataType::List(element) => DataType::List(micros(element, leaf)),
+            DataType::Map(entries, sorted) => DataType::Map(micros(entries, leaf), *sorted),
+            plain => {
+                *leaf += 1;
+                if parquet.column(*leaf - 1).physical_type() == PhysicalType::INT96 {
+                    DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
+                } else {
+                    plain.clone()
+                }
+            }
+        };
+        field.as_ref().clone().with_data_type(data_type)
+    });
+    fields.collect()
 }

@@ -8,10 +8,10 @@
 mod anew;
 mod append;
 mod backfill;
-mod cells;
 mod change_feed;
 mod checkpoint;
 mod cleanup;
+mod clock;
 mod clustering;
 mod coalesce;
 mod conditions;
@@ -23,12 +23,10 @@ mod deletion_vectors;
 mod detached;
 mod error;
 mod fit;
-mod foreign_fields;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod head;
-mod incremental_checkpoint;
 mod indexed;
 mod interval;
 mod kept;
@@ -40,7 +38,6 @@ mod moved_rows;
 mod near;
 mod operations;
 mod optimize;
-mod parsed;
 mod pinned;
 mod place;
 mod planned;

@@ -15,7 +15,7 @@ use delta_commit::conflict::ConflictKind;
 use delta_commit::{CommitError, Marked, Marks, Merge, Transaction};
 use roaring::RoaringTreemap;
 
-use crate::checkpoint::now;
+use crate::clock::now;
 use crate::deletion_vectors::{self, widened};
 use crate::error::{Result, TableError};
 use crate::place::Place;

@@ -10,7 +10,7 @@ use delta_commit::log::BEFORE_FIRST;
 use delta_commit::predicate::Predicate;
 use delta_commit::{MemberId, Operation, Patience, Transaction, Version, path};
 
-use crate::checkpoint::now;
+use crate::clock::now;
 use crate::clustering;
 use crate::conditions::{Conditions, FileChoice};
 use crate::constraints;

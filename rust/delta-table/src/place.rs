@@ -21,7 +21,7 @@ use parquet_writer::WriteError;
 use parquet_writer::sink::{ReadBack, Sink};
 use uuid::Uuid;
 
-use crate::checkpoint::{millis, now};
+use crate::clock::{millis, now};
 use crate::error::{Result, TableError};
 use crate::log_dir::FOLDER;
 

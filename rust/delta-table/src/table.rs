@@ -16,13 +16,12 @@ use delta_commit::{
 use per_process::PerProcess;
 use serde_json::Value;
 
-use crate::checkpoint;
+use crate::checkpoint::{self, Since, SinceReplay};
 use crate::cleanup;
 use crate::coalesce::Pool;
 use crate::create::before_first;
 use crate::error::{Result, TableError};
 use crate::head::{Head, Known, KnownReplay, but_files, in_commit_timestamp};
-use crate::incremental_checkpoint::{Since, SinceReplay};
 use crate::log_dir::{Damaged, Loaded, LogDir, Witness};
 use crate::pinned::Pinned;
 use crate::place::{Folder, Place};

@@ -23,7 +23,7 @@ use parquet_writer::{Batch, WriterOptions};
 use roaring::RoaringTreemap;
 
 use crate::change_feed;
-use crate::checkpoint::now;
+use crate::clock::now;
 use crate::deletion_vectors::widened;
 use crate::error::{Result, TableError};
 use crate::operations::begin;

@@ -20,8 +20,7 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
 use roaring::RoaringTreemap;
 
-use crate::checkpoint::with_micros;
-use crate::data_file::{DataFile, load_footer, ranges_of, table_error};
+use crate::data_file::{DataFile, load_footer, ranges_of, table_error, with_micros};
 use crate::error::{Result, TableError};
 use crate::mapping::Mapping;
 use crate::row_ids::{self, Origin, RowValue};

@@ -14,12 +14,14 @@ use delta_commit::actions::Action;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 
-use crate::checkpoint;
 use crate::data_file::{DataFile, load_footer, table_error};
 use crate::error::{Result, TableError};
 use crate::head::is_of_files;
 use crate::log_dir::{LogDir, Replaying};
 use crate::snapshot::{Contents, Replay, Snapshot, key};
+
+use super::is_json;
+use super::read::{each_action, each_batch, read_head};
 
 /// A table with the files of the versions after a checkpoint alone.
 pub(crate) struct Since {
@@ -56,7 +58,7 @@ impl Replaying for SinceReplay {
     }
 
     fn checkpoint(&mut self, log: &LogDir, name: &str, version: Version, changed_in: Version) -> Result<()> {
-        let mut actions = checkpoint::read_head(log, name)?;
+        let mut actions = read_head(log, name)?;
         actions.retain(|action| !is_of_files(action));
         self.replay.take_checkpoint(version, changed_in, actions);
         self.base.push(name.to_owned());
@@ -88,7 +90,7 @@ impl Base {
     /// # Errors
     /// If the file cannot be read.
     pub fn open(log: &LogDir, name: &str, columns: &SchemaRef) -> Result<Option<Self>> {
-        if checkpoint::is_json(name) {
+        if is_json(name) {
             return Ok(None);
         }
         let shown = log.shown(name).display().to_string();
@@ -120,7 +122,7 @@ impl Base {
     ) -> Result<()> {
         let malformed = |error: ArrowError| TableError::Malformed(format!("{}: {error}", self.shown));
         let all = ProjectionMask::all();
-        checkpoint::each_batch(&self.file, &self.metadata, &all, &self.shown, |batch| {
+        each_batch(&self.file, &self.metadata, &all, &self.shown, |batch| {
             let kept = self.kept(&batch, since, kept_since)?;
             match kept.true_count() {
                 0 => Ok(()),
@@ -134,7 +136,7 @@ impl Base {
     /// accepts is an error here as well, and is not copied.
     fn kept(&self, batch: &RecordBatch, since: &Contents, kept_since: i64) -> Result<BooleanArray> {
         let mut kept = Vec::with_capacity(batch.num_rows());
-        let parsed = checkpoint::each_action(batch, |action| {
+        let parsed = each_action(batch, |action| {
             kept.push(match action {
                 Some(Action::Add(add)) => !since.states(&key(&add.path, add.deletion_vector.as_ref())),
                 Some(Action::Remove(remove)) => {
