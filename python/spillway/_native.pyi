@@ -27,7 +27,7 @@ __all__ = [
     "ObjectFolder",
     "RowSource",
     "Writer",
-    "await_tidying",
+    "await_intent_gc",
     "build_info",
     "check_condition",
     "check_dataset_options",
@@ -48,7 +48,7 @@ __all__ = [
     "writer_options",
 ]
 
-def await_tidying(seconds: float) -> bool: ...
+def await_intent_gc(seconds: float) -> bool: ...
 def stop_telling_loops() -> None: ...
 def build_info() -> dict[str, Any]: ...
 def check_condition(text: str, option: str) -> None: ...

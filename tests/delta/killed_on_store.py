@@ -51,7 +51,7 @@ def work(order: dict[str, Any], tell: int) -> None:
     os.write(tell, b"done")
     # What goes on in the background may be killed as well.
     _wait_for_checkpoints()
-    _native.await_tidying(60)
+    _native.await_intent_gc(60)
 
 
 def main() -> None:

@@ -122,7 +122,7 @@ def all_keys(bucket: Bucket) -> list[str]:
 
 def check_log(bucket: Bucket) -> None:
     """The log is contiguous, adds each file once, and the files are there, without others."""
-    assert _native.await_tidying(60)
+    assert _native.await_intent_gc(60)
     keys = all_keys(bucket)
     log = [key for key in keys if key.startswith("table/_delta_log/") and key.endswith(".json")]
     assert [key.rpartition("/")[2] for key in log] == [f"{version:020}.json" for version in range(len(log))]

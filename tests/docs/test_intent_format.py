@@ -64,7 +64,7 @@ class Announced:
         with self.table.append() as append:
             append.write(pa.table({"id": [0]}))
         # What is of no more use is deleted beside the next commit.
-        assert _native.await_tidying(60)
+        assert _native.await_intent_gc(60)
         members = self.table.history(1)[0].info["tags"]["spillway.members"].split(",")
         assert len(members) == len(set(members))
         return [id_ for id_ in self.ids if id_ in members]

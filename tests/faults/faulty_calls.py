@@ -174,7 +174,7 @@ def attempt(way: str, target: str, timeout: float) -> str | None:
         return f"{type(error).__name__}: {error}"
     finally:
         _wait_for_checkpoints()
-        _native.await_tidying(timeout)
+        _native.await_intent_gc(timeout)
     return None
 
 

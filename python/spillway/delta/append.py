@@ -388,7 +388,7 @@ _TIDYING_SECONDS = 5.0
 @atexit.register
 def _wait_for_deletions() -> None:
     """Wait until the announcements of this process are deleted: others would look at them in vain."""
-    if not _native.await_tidying(_TIDYING_SECONDS):
+    if not _native.await_intent_gc(_TIDYING_SECONDS):
         _log.info("announcements are left over: they were not deleted within %g s", _TIDYING_SECONDS)
 
 

@@ -293,7 +293,7 @@ impl Folder {
 
     /// Opens a file without a name in this folder. None where it can have none, or where it could not be linked.
     #[must_use]
-    pub fn nameless(&self) -> Option<File> {
+    pub fn unnamed_file(&self) -> Option<File> {
         #[cfg(target_os = "linux")]
         {
             let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;

@@ -148,7 +148,7 @@ impl Conflict {
 }
 
 /// Checks a transaction against one version that it did not see. Appends that it passes over are checked together with
-/// the versions after them: see [`PassedOver`](crate::passed_over::PassedOver).
+/// the versions after them: see [`UnreadAppends`](crate::unread_appends::UnreadAppends).
 ///
 /// # Errors
 /// The first conflict in delta-spark's order.
@@ -282,7 +282,7 @@ fn loses_candidate(transaction: &Transaction, winner: &Winner, path: &str) -> bo
 }
 
 /// Returns true if the version only moves rows to other files, and the transaction depends on rows and on none of the
-/// removed files themselves. [`PassedOver`](crate::passed_over::PassedOver) follows the rows from there.
+/// removed files themselves. [`UnreadAppends`](crate::unread_appends::UnreadAppends) follows the rows from there.
 pub(crate) fn is_passed_move(transaction: &Transaction, winner: &Winner) -> bool {
     let reads = &transaction.reads;
     let own_removals = || {

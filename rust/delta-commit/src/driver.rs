@@ -14,10 +14,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::boot_time::BootTime;
 use crate::error::{CommitError, Result};
 use crate::intent::World;
+use crate::intent_gc;
 use crate::log::{Effect, Event, LogStore, PutOutcome, StoreError, Time, Version, perform};
 use crate::machine::{CommitStats, Machine, Start, Submission, Verdict};
 use crate::settle::{Outcome, Token};
-use crate::tidying;
 use crate::timings::{EffectKind, Timings};
 use crate::transaction::{MemberId, Transaction};
 use per_process::PerProcess;
@@ -430,7 +430,7 @@ impl Desk {
     fn tidy(self: &Arc<Self>, state: &mut State) {
         if !state.is_tidied && state.machine.has_garbage() {
             let desk = Arc::clone(self);
-            state.is_tidied = tidying::spawn(move || desk.delete_garbage());
+            state.is_tidied = intent_gc::spawn(move || desk.delete_garbage());
         }
     }
 

@@ -21,10 +21,10 @@ mod file_stats;
 #[doc(hidden)]
 pub mod fuzzing;
 mod intent;
+mod intent_gc;
 pub mod log;
 pub mod machine;
 pub mod merge;
-pub mod passed_over;
 pub mod path;
 pub mod predicate;
 pub mod row_ids;
@@ -33,10 +33,10 @@ pub mod rules;
 pub mod schema;
 mod settle;
 pub mod store;
-mod tidying;
 pub mod time;
 pub mod timings;
 pub mod transaction;
+pub mod unread_appends;
 pub mod winner;
 pub mod z85;
 
@@ -46,10 +46,10 @@ pub use error::{CommitError, Result};
 #[doc(hidden)]
 pub use intent::ParsedIntent;
 pub use intent::{CLOCK_MARGIN, LIFETIME, WINDOW, World, announced_files};
+pub use intent_gc::{await_intent_gc, is_own_thread};
 pub use log::{LogStore, Version};
 pub use machine::{CommitStats, Machine, Start, Submission, Verdict};
 pub use merge::{Marked, Marks, Merge, MergeRequest};
 pub use settle::{Outcome, Token};
-pub use tidying::{await_tidying, is_own_thread};
 pub use timings::{EffectKind, EffectTimes, Timings};
 pub use transaction::{Isolation, MemberId, Operation, ReadSet, Transaction};

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 
 use delta_commit::actions::{Action, Add, CommitInfo, DeletionVector, Remove};
 use delta_commit::conflict::{Conflict, check};
-use delta_commit::passed_over::PassedOver;
 use delta_commit::predicate::{Comparison, Literal, Predicate, Term};
+use delta_commit::unread_appends::UnreadAppends;
 use delta_commit::winner::Winner;
 use delta_commit::{Isolation, MemberId, Operation, Transaction, Version};
 use proptest::prelude::*;
@@ -177,12 +177,12 @@ fn reader(table: &Table) -> Transaction {
 }
 
 fn answer(mine: &Transaction, winners: &[Winner]) -> Result<(), Box<Conflict>> {
-    let mut passed_over = PassedOver::default();
+    let mut unread_appends = UnreadAppends::default();
     for winner in winners {
         check(mine, winner)?;
-        passed_over.take(mine, winner)?;
+        unread_appends.take(mine, winner)?;
     }
-    passed_over.check(mine)
+    unread_appends.check(mine)
 }
 
 proptest! {

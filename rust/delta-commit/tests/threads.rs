@@ -21,7 +21,7 @@ use delta_commit::log::{BEFORE_FIRST, LogStore, PutOutcome, StoreError, StoreErr
 use delta_commit::store::LocalLogStore;
 use delta_commit::{
     CommitError, Committer, EffectKind, Marked, Marks, MemberId, Merge, Operation, Outcome, Patience, Start,
-    Token, Transaction, Version, await_tidying,
+    Token, Transaction, Version, await_intent_gc,
 };
 
 use disk::{Failing, Put, add, adds, append, failing, local, soon, start, table};
@@ -85,7 +85,7 @@ fn race(committers: usize, threads: usize) {
     }
     let told: HashMap<String, Version> = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
     assert_eq!(told, adds(table.path()));
-    assert!(await_tidying(Duration::from_secs(60)));
+    assert!(await_intent_gc(Duration::from_secs(60)));
     let intents = std::fs::read_dir(table.path().join("_spillway/intents"));
     let left = intents.map_or(0, Iterator::count);
     assert!(left <= committers, "{left} intents are left over");
@@ -378,7 +378,7 @@ impl Carried {
 
     /// Waits for the deletions, and checks that nothing is left of the intents.
     fn finish(self) {
-        assert!(await_tidying(Duration::from_secs(60)));
+        assert!(await_intent_gc(Duration::from_secs(60)));
         assert_eq!(adds(self.table.path())["theirs"], 2);
         let left = std::fs::read_dir(self.table.path().join("_spillway/intents")).unwrap();
         assert_eq!(left.count(), 0);

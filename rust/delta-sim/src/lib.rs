@@ -116,7 +116,7 @@ struct Process {
     machine: Machine,
     flight: Option<Flight>,
     /// Names of intents that it is deleting beside that.
-    tidying: Vec<String>,
+    deleting: Vec<String>,
 }
 
 struct Simulation {
@@ -253,7 +253,7 @@ impl Simulation {
             id,
             machine: Machine::with_rules(id, start, rules),
             flight: None,
-            tidying: Vec::new(),
+            deleting: Vec::new(),
         }
     }
 
@@ -372,17 +372,17 @@ impl Simulation {
     /// Brings the deletion of intents of no more use forward, which goes on beside the commits of a process.
     fn tidy(&mut self, at: usize) -> bool {
         let process = &mut self.processes[at];
-        if process.tidying.is_empty() {
+        if process.deleting.is_empty() {
             let names = process.machine.take_garbage();
             let tip = process.machine.tip();
-            process.tidying.clone_from(&names);
+            process.deleting.clone_from(&names);
             if let Some(name) = names.iter().find(|name| self.is_awaited(name, tip)) {
                 let violation = format!("{name} is deleted, but a member that waits is in no version");
                 self.store.violation.get_or_insert(violation);
             }
             return !names.is_empty();
         }
-        let names = std::mem::take(&mut process.tidying);
+        let names = std::mem::take(&mut process.deleting);
         // It may fail, and nobody looks whether it did.
         let _ = self
             .store
@@ -581,7 +581,7 @@ impl Simulation {
             let process = &self.processes[*at];
             let mut clients = self.clients.values().filter(|client| client.process == *at);
             process.flight.is_none()
-                && process.tidying.is_empty()
+                && process.deleting.is_empty()
                 && !clients.any(|client| matches!(client.told, Told::Nothing))
         };
         let Some(at) = (from..count).chain(0..from).find(is_idle) else {
@@ -592,7 +592,7 @@ impl Simulation {
             id,
             machine: self.processes[at].machine.cloned_as(id),
             flight: None,
-            tidying: Vec::new(),
+            deleting: Vec::new(),
         });
         self.coverage.clones += 1;
         // Both commit at once.

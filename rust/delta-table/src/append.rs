@@ -32,10 +32,10 @@ use crate::properties::TARGET_FILE_SIZE;
 use crate::row_ids;
 use crate::rows::Shape;
 use crate::schema::{Column, Kind, Primitive, TableSchema};
+use crate::single_flight::Look;
 use crate::snapshot::Snapshot;
 use crate::stats::stats_json;
 use crate::table::{CommitCounter, Shared, Table, or_late, patient};
-use crate::turn::Look;
 
 mod posted;
 

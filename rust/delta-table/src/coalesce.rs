@@ -18,10 +18,10 @@ use delta_commit::{CommitError, Patience, Version};
 use parquet_writer::WriterOptions;
 
 use crate::append::{Append, AppendOptions, Basis};
+use crate::commit_waiter::{self, CommitWaiter, LONG, Reply, answer_all, part_with, serve_until};
 use crate::error::{Result, TableError};
 use crate::head::Head;
 use crate::kept::{Kept, joined};
-use crate::seat::{self, LONG, Reply, Seat, answer_all, part_with, serve_until};
 use crate::table::{Shared, lock};
 
 /// The properties that appends must have in common to share files.
@@ -67,14 +67,14 @@ struct Member {
     rows: Kept,
     /// True if it must be written by itself, because a member of its last bundle could not be written.
     is_alone: AtomicBool,
-    seat: Seat,
+    waiter: CommitWaiter,
 }
 
 impl Deref for Member {
-    type Target = Seat;
+    type Target = CommitWaiter;
 
-    fn deref(&self) -> &Seat {
-        &self.seat
+    fn deref(&self) -> &CommitWaiter {
+        &self.waiter
     }
 }
 
@@ -159,7 +159,7 @@ fn hand_in(
         terms,
         rows: kept,
         is_alone: AtomicBool::new(false),
-        seat: Seat::new(reply),
+        waiter: CommitWaiter::new(reply),
     });
     queue.waiting.push(Arc::clone(&member));
     Ok(member)
@@ -288,7 +288,7 @@ impl Bundle<'_> {
         match append.commit_noted(&mut patience, &mut to_write, &|| self.is_tried.set(true)) {
             Ok(version) => self.all(|| Ok(version)),
             Err(TableError::Commit(CommitError::Unknown { token, reason })) => {
-                if seat::settle(self.shared, &self.members, &token, &reason) {
+                if commit_waiter::settle(self.shared, &self.members, &token, &reason) {
                     Next::Again
                 } else {
                     Next::Nothing

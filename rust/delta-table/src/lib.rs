@@ -5,7 +5,6 @@
 //! the committer that all threads of the process share. The log is read with the
 //! action types that commits are written with, so that reading and writing cannot disagree.
 
-mod anew;
 mod append;
 mod backfill;
 mod change_feed;
@@ -14,6 +13,7 @@ mod cleanup;
 mod clock;
 mod clustering;
 mod coalesce;
+mod commit_waiter;
 mod conditions;
 mod constraints;
 mod create;
@@ -34,7 +34,6 @@ mod limits;
 mod log_dir;
 mod mapping;
 mod merge;
-mod moved_rows;
 mod near;
 mod operations;
 mod optimize;
@@ -42,14 +41,16 @@ mod pinned;
 mod place;
 mod planned;
 mod properties;
+mod retry;
 mod row_change;
 mod row_ids;
 mod row_merge;
+mod row_remap;
 mod rows;
 mod scan;
 pub mod schema;
 mod schema_evolution;
-mod seat;
+mod single_flight;
 pub mod snapshot;
 mod sql;
 mod stats;
@@ -57,15 +58,14 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod time_travel;
-mod turn;
 mod update;
 mod vacuum;
 mod values;
 mod versions;
 mod widening;
 
-pub use anew::Anew;
 pub use append::{Answer, Append, AppendOptions, Reply, Step, Wait, check_options};
+pub use commit_waiter::{is_abandoned, is_serving, serve_until};
 pub use conditions::{Condition, Conditions, Scalar, check_condition};
 pub use constraints::PendingConstraint;
 pub use create::{CreateMode, CreateOptions};
@@ -79,9 +79,9 @@ pub use optimize::{CompactOptions, Compacted, Compaction, PendingCompaction};
 pub use place::{
     Attend, Bodies, Folder, MOST_REPLACEMENTS, Names, Place, StoredFile, StoredFiles, check_clock,
 };
+pub use retry::Retry;
 pub use row_change::{Counts, PendingChange};
 pub use scan::{Changes, ChangesOptions, ChangesReader, Scan, ScanOptions, ScanReader};
-pub use seat::{is_abandoned, is_serving, serve_until};
 pub use snapshot::Snapshot;
 pub use table::{CommitCounter, Table};
 pub use update::NewValues;

@@ -183,7 +183,7 @@ pub(crate) struct Loaded<T> {
     /// The newest checkpoint, if it is damaged and was not read, and its error.
     pub damaged: Option<Damaged>,
     /// A version of the table that existed before any of it was read.
-    pub witness: Witness,
+    pub incarnation: Incarnation,
     /// The digest of the last version, where its file is there.
     pub digest: Option<Digest>,
     /// The versions that will be read again.
@@ -198,14 +198,14 @@ enum Read<T> {
 }
 
 /// A file of the log that identifies the table: another table in its place has another file.
-pub(crate) struct Witness {
+pub(crate) struct Incarnation {
     name: String,
     /// None when there was no such file.
     mark: Option<String>,
 }
 
-impl Witness {
-    /// The witness of a table that is not there, which confirms nothing.
+impl Incarnation {
+    /// That of a table that does not exist, which confirms nothing.
     pub fn none() -> Self {
         Self {
             name: version_file(BEFORE_FIRST),
@@ -393,15 +393,15 @@ impl LogDir {
         self.0.remove(&[Self::named(name)]);
     }
 
-    /// The witness that a file of the log is.
-    pub fn witness(&self, name: String) -> Result<Witness> {
+    /// The incarnation that a file of the log identifies, by its mark.
+    pub fn incarnation(&self, name: String) -> Result<Incarnation> {
         let mark = self.0.mark(&Self::named(&name))?;
-        Ok(Witness { name, mark })
+        Ok(Incarnation { name, mark })
     }
 
-    /// Returns true if the witness's file is unchanged: there, and not replaced by another one.
-    pub fn confirms(&self, witness: &Witness) -> Result<bool> {
-        Ok(witness.mark.is_some() && self.0.mark(&Self::named(&witness.name))? == witness.mark)
+    /// Returns true if the incarnation's file is unchanged: there, and not replaced by another one.
+    pub fn confirms(&self, incarnation: &Incarnation) -> Result<bool> {
+        Ok(incarnation.mark.is_some() && self.0.mark(&Self::named(&incarnation.name))? == incarnation.mark)
     }
 
     /// Lists the files from which a version can be read. A hint at a checkpoint leaves older versions out.
@@ -475,13 +475,13 @@ impl LogDir {
         let target = at.unwrap_or(Version::MAX);
         let checkpoint = listing.checkpoint(target);
         // Before it is read: what replaces it meanwhile has another mark.
-        let witness = match (at, &checkpoint) {
-            (Some(_), _) => Witness::none(),
+        let incarnation = match (at, &checkpoint) {
+            (Some(_), _) => Incarnation::none(),
             // Other software may have left the checkpoint alone.
             (None, Some((_, names))) if listing.tip == BEFORE_FIRST => {
-                self.witness(names.first().map_or_else(String::new, |name| (*name).to_owned()))?
+                self.incarnation(names.first().map_or_else(String::new, |name| (*name).to_owned()))?
             }
-            (None, _) => self.witness(version_file(listing.tip))?,
+            (None, _) => self.incarnation(version_file(listing.tip))?,
         };
         if checkpoint.is_none() && listing.tip == BEFORE_FIRST {
             return Err(TableError::NotFound(self.0.root().to_path_buf()));
@@ -513,7 +513,7 @@ impl LogDir {
                 state: replay.finish()?,
                 checkpoint,
                 damaged,
-                witness,
+                incarnation,
                 digest: last.map(|body| Digest::of(&body)),
                 read,
             })),

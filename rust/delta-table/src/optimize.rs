@@ -2,7 +2,7 @@
 //! table with clustering columns, files are written again in the order of these ([`clustering`]).
 //!
 //! No row of the table changes, so the actions have `dataChange=false`, and no append has a conflict with them. Deletes
-//! that mark rows of the old files meanwhile are taken over ([`MovedRows`]). Where another transaction replaced or
+//! that mark rows of the old files meanwhile are taken over ([`RowRemap`]). Where another transaction replaced or
 //! removed an old file, the compaction leaves the files out that were to be one with it.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
@@ -20,10 +20,10 @@ use crate::deletion_vectors;
 use crate::detached::stray_files;
 use crate::error::{Result, TableError};
 use crate::head::Head;
-use crate::moved_rows::{Bin, MovedRows, NewFile, Source};
 use crate::operations::begin;
 use crate::properties::TARGET_FILE_SIZE;
 use crate::row_ids::{CopiedRows, head_of_copies};
+use crate::row_remap::{Bin, NewFile, RowRemap, Source};
 use crate::scan::row_count;
 use crate::snapshot::Snapshot;
 use crate::table::{Shared, Table};
@@ -170,7 +170,7 @@ impl<'a> Compaction<'a> {
             self.known.get_or_insert_default().extend(new);
             files.bins.push(Arc::new(bin));
         }
-        files.moved = Arc::new(MovedRows::new(&shared.place, files.bins.clone()));
+        files.moved = Arc::new(RowRemap::new(&shared.place, files.bins.clone()));
         let mut pending = PendingCompaction {
             table: self.table,
             head: Arc::clone(&self.snapshot.head),
@@ -408,7 +408,7 @@ fn copy(
 struct NewFiles {
     shared: Arc<Shared>,
     bins: Vec<Arc<Bin>>,
-    moved: Arc<MovedRows>,
+    moved: Arc<RowRemap>,
     /// True if a version names them, or may yet.
     stay: bool,
 }
@@ -418,7 +418,7 @@ impl NewFiles {
         Self {
             shared: Arc::clone(shared),
             bins: Vec::new(),
-            moved: Arc::new(MovedRows::new(&shared.place, Vec::new())),
+            moved: Arc::new(RowRemap::new(&shared.place, Vec::new())),
             stay: false,
         }
     }

@@ -30,7 +30,7 @@ mod _native {
     #[pymodule_export]
     use crate::delta::{
         AwaitedCommit, CommitCounter, DeltaAppend, DeltaChanges, DeltaRows, DeltaScan, DeltaSchema,
-        DeltaTable, RowSource, await_tidying, check_condition, check_delta_options, create_object,
+        DeltaTable, RowSource, await_intent_gc, check_condition, check_delta_options, create_object,
         stop_telling_loops, unfit_columns,
     };
     #[pymodule_export]

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use super::{Committer, Desk, Lead, News, Slot, State, committed, in_use};
 use crate::error::{CommitError, Result};
+use crate::intent_gc;
 use crate::log::{StoreError, Version};
 use crate::machine::Submission;
-use crate::tidying;
 use crate::transaction::{MemberId, Transaction};
 
 /// The function that takes the result of a posted commit. It is called once, by any thread, while the committer is
@@ -74,7 +74,7 @@ impl Desk {
         let begun = thread::Builder::new()
             .name("spillway-lead".to_owned())
             .spawn(move || {
-                tidying::own_this_thread();
+                intent_gc::own_this_thread();
                 desk.serve();
             });
         match begun {

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use super::{Committer, Desk, LOOK_EVERY, Patience};
 use crate::intent::MAX_AGE;
+use crate::intent_gc;
 use crate::log::{LogStore, StoreErrorKind};
-use crate::tidying;
 use crate::timings::EffectKind;
 use crate::transaction::MemberId;
 
@@ -44,7 +44,7 @@ impl Drop for Precedence {
     fn drop(&mut self) {
         let (desk, name) = (Arc::clone(&self.desk), std::mem::take(&mut self.name));
         // Without a thread it stays, and compactions wait until its time is up.
-        tidying::spawn(move || desk.withdraw(&[name]));
+        intent_gc::spawn(move || desk.withdraw(&[name]));
     }
 }
 

@@ -7,9 +7,9 @@ use crate::error::CommitError;
 use crate::intent::{Prepared, last_of, window_of};
 use crate::log::{Time, Version};
 use crate::merge::Marked;
-use crate::passed_over::PassedOver;
 use crate::settle::{Stage, Token};
 use crate::transaction::MemberId;
+use crate::unread_appends::UnreadAppends;
 
 /// Versions and intents in which a transaction may be, or may yet appear, unseen by its process.
 #[derive(Debug, Clone, Default)]
@@ -84,7 +84,7 @@ pub(super) struct Member {
     /// Marks of its files in the versions that it was checked against, with which it is not merged yet.
     pub(super) theirs: Vec<Marked>,
     /// Appends among those versions that count as if they had come after it.
-    pub(super) passed_over: PassedOver,
+    pub(super) unread_appends: UnreadAppends,
     /// True if its data files survive a crash.
     pub(super) synced: bool,
     /// The number of times that its data files could not be synced.
@@ -112,7 +112,7 @@ impl Member {
         Self {
             checked: prepared.transaction.read_version,
             theirs: Vec::new(),
-            passed_over: PassedOver::default(),
+            unread_appends: UnreadAppends::default(),
             synced: prepared.transaction.unsynced.is_empty(),
             prepared,
             sync_failures: 0,

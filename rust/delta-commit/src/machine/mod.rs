@@ -127,9 +127,9 @@ impl Submission {
     }
 }
 
-/// The kind of members that a round is for.
+/// The kind of transactions that a version is attempted for: any number of blind appends, or one other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Turn {
+enum BatchKind {
     Blind,
     Other,
 }
@@ -207,7 +207,7 @@ pub struct Machine {
     clock: StoreClock,
     pace: Pace,
     turns: Turns,
-    last_turn: Turn,
+    last_kind: BatchKind,
     /// Attempts in a row that won, with no version of another process between them.
     alone: u32,
     /// The last version that this process knows to have written.
@@ -219,7 +219,7 @@ pub struct Machine {
     /// Names of intents that are of no more use.
     garbage: BTreeSet<String>,
     /// Those of them that are being deleted.
-    tidying: HashSet<String>,
+    deleting: HashSet<String>,
     /// Names of intents that a member with a verdict was in.
     released: Vec<String>,
     failures: u32,
@@ -293,14 +293,14 @@ impl Machine {
             clock: StoreClock::default(),
             pace: Pace::default(),
             turns: Turns::default(),
-            last_turn: Turn::Other,
+            last_kind: BatchKind::Other,
             alone: 0,
             last_won: None,
             announcements: 0,
             names: Names::counted(process),
             must_not_announce: false,
             garbage: BTreeSet::new(),
-            tidying: HashSet::new(),
+            deleting: HashSet::new(),
             released: Vec::new(),
             failures: 0,
             unseen_attempt: None,
@@ -384,14 +384,14 @@ impl Machine {
             return Vec::new();
         }
         let names: Vec<String> = std::mem::take(&mut self.garbage).into_iter().collect();
-        self.tidying.extend(names.iter().cloned());
+        self.deleting.extend(names.iter().cloned());
         names
     }
 
     /// Notes that the deletion of intents was tried. Those that are listed after that will be deleted again.
     pub fn tidied(&mut self, names: &[String]) {
         for name in names {
-            self.tidying.remove(name);
+            self.deleting.remove(name);
         }
     }
 
@@ -486,19 +486,19 @@ impl Machine {
             if let Some(step) = self.acknowledge().or_else(|| self.withdraw()) {
                 return Some(step);
             }
-            let Some(turn) = self.choose_turn() else {
+            let Some(kind) = self.choose_kind() else {
                 match self.await_data() {
                     Some(step) => return Some(step),
                     None => continue,
                 }
             };
             if !self.view.fresh {
-                match self.look_ahead(turn) {
+                match self.look_ahead(kind) {
                     Some(step) => return Some(step),
                     None => continue,
                 }
             }
-            if let Some(step) = self.round(turn) {
+            if let Some(step) = self.round(kind) {
                 return Some(step);
             }
         }
@@ -521,10 +521,10 @@ impl Machine {
 
     /// Looks for the version after the tip. A process that was alone for a while does not: the look at its own last
     /// version takes the place of that, and if another process came first, the attempt tells.
-    fn look_ahead(&mut self, turn: Turn) -> Option<(Asked, Effect)> {
+    fn look_ahead(&mut self, kind: BatchKind) -> Option<(Asked, Effect)> {
         let is_alone = self.alone >= ALONE && !self.pace.has_met(self.now) && !self.view.is_passed();
         let is_certain = self.settlements.is_empty() && self.unseen_attempt.is_none();
-        if turn == Turn::Other || !is_alone || !is_certain || !self.rules.r13_checked_before {
+        if kind == BatchKind::Other || !is_alone || !is_certain || !self.rules.r13_checked_before {
             let version = self.view.tip + 1;
             return Some((Asked::Body(version), Effect::ReadVersion(version)));
         }
@@ -601,7 +601,7 @@ impl Machine {
         self.unfounded = false;
         self.view.fresh = false;
         self.ahead = None;
-        if self.last_turn == Turn::Blind {
+        if self.last_kind == BatchKind::Blind {
             self.pace.end(self.now);
         }
         let unseen = (*outcome != PutOutcome::Won).then_some(version);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::known::MOST_KEPT;
 use super::member::Member;
 use super::turn::Request;
-use super::{Asked, Gathered, MAX_FAILURES, Machine, Turn, Unread, back_off};
+use super::{Asked, BatchKind, Gathered, MAX_FAILURES, Machine, Unread, back_off};
 use crate::batch::{Batch, MAX_ACTIONS, MAX_BYTES};
 use crate::conflict;
 use crate::error::CommitError;
@@ -75,66 +75,68 @@ impl Machine {
 
     /// Chooses the next kind of members. Blind appends and another transaction take turns when both are in flight. None
     /// when all are put off.
-    pub(super) fn choose_turn(&self) -> Option<Turn> {
+    pub(super) fn choose_kind(&self) -> Option<BatchKind> {
         let is_ready = |member: &Member| member.is_ready(self.now);
         let blind = self.bundle.iter().any(is_ready) || !self.settlements.is_empty();
         match (blind, self.other.as_ref().is_some_and(is_ready)) {
             (false, false) => None,
-            (false, true) => Some(Turn::Other),
-            (true, true) if self.last_turn == Turn::Blind || self.left_to_others() > 0 => Some(Turn::Other),
-            (true, _) => Some(Turn::Blind),
+            (false, true) => Some(BatchKind::Other),
+            (true, true) if self.last_kind == BatchKind::Blind || self.left_to_others() > 0 => {
+                Some(BatchKind::Other)
+            }
+            (true, _) => Some(BatchKind::Blind),
         }
     }
 
     /// The next step towards an attempt. None where a member was refused.
-    pub(super) fn round(&mut self, turn: Turn) -> Option<Step> {
+    pub(super) fn round(&mut self, kind: BatchKind) -> Option<Step> {
         // The tip was just read, so all versions that came first count.
-        if turn == Turn::Other {
+        if kind == BatchKind::Other {
             self.check_order();
             self.other.as_ref()?;
             if let Some(step) = self
-                .ask_for_turn(turn)
-                .or_else(|| self.leave_turn(turn))
+                .ask_for_turn(kind)
+                .or_else(|| self.leave_turn(kind))
                 .or_else(|| self.look_for_requests())
                 .or_else(|| self.merge())
             {
                 return Some(step);
             }
         }
-        if self.refuse_uncounted(turn) {
+        if self.refuse_uncounted(kind) {
             return None;
         }
-        if let Some(step) = self.sync_data(turn) {
+        if let Some(step) = self.sync_data(kind) {
             return Some(step);
         }
-        if turn == Turn::Blind
+        if kind == BatchKind::Blind
             && let Some(step) = self
                 .announce()
-                .or_else(|| self.ask_for_turn(turn))
+                .or_else(|| self.ask_for_turn(kind))
                 .or_else(|| self.leave_to_others())
-                .or_else(|| self.leave_turn(turn))
+                .or_else(|| self.leave_turn(kind))
                 .or_else(|| self.gather())
-                .or_else(|| self.leave_turn(turn))
+                .or_else(|| self.leave_turn(kind))
         {
             return Some(step);
         }
         if let Some(step) = self.sync_to(self.view.tip).or_else(|| self.check_before()) {
             return Some(step);
         }
-        self.attempt(turn)
+        self.attempt(kind)
     }
 
     /// Refuses members with files that can get no row ids, where the table gives them. Returns true if there was one.
-    fn refuse_uncounted(&mut self, turn: Turn) -> bool {
-        let only = self.other.as_ref().filter(|_| turn == Turn::Other);
+    fn refuse_uncounted(&mut self, kind: BatchKind) -> bool {
+        let only = self.other.as_ref().filter(|_| kind == BatchKind::Other);
         let only = only.map(|other| other.prepared.transaction.as_ref());
         if self.view.row_tracking(only).is_none() {
             return false;
         }
         let is_uncounted = |member: &mut Member| member.prepared.uncounted().is_some();
-        let mut refused: Vec<Member> = match turn {
-            Turn::Blind => self.bundle.extract_if(.., is_uncounted).collect(),
-            Turn::Other => self.other.take_if(is_uncounted).into_iter().collect(),
+        let mut refused: Vec<Member> = match kind {
+            BatchKind::Blind => self.bundle.extract_if(.., is_uncounted).collect(),
+            BatchKind::Other => self.other.take_if(is_uncounted).into_iter().collect(),
         };
         for member in &mut refused {
             if let Some(error) = member.prepared.uncounted().cloned() {
@@ -153,18 +155,18 @@ impl Machine {
     }
 
     /// R8: syncs data files before the intent and before the log.
-    fn sync_data(&self, turn: Turn) -> Option<Step> {
+    fn sync_data(&self, kind: BatchKind) -> Option<Step> {
         if !self.rules.r8_durable_first {
             return None;
         }
         let is_wanted = |member: &&Member| !member.synced && member.is_ready(self.now);
         let is_due = self.is_due();
-        let members: Vec<&Member> = match turn {
-            Turn::Blind => {
+        let members: Vec<&Member> = match kind {
+            BatchKind::Blind => {
                 let joining = self.bundle.iter().filter(|member| member.may_join(is_due));
                 joining.filter(is_wanted).collect()
             }
-            Turn::Other => self.other.iter().filter(is_wanted).collect(),
+            BatchKind::Other => self.other.iter().filter(is_wanted).collect(),
         };
         let files: Vec<UnsyncedFile> = members
             .iter()
@@ -475,7 +477,7 @@ impl Machine {
     /// all members have landed is deleted without being read again.
     fn is_of_use(&mut self, entry: &IntentEntry) -> bool {
         let name = &entry.name;
-        if self.garbage.contains(name) || self.tidying.contains(name) || self.known.is_unreadable(name) {
+        if self.garbage.contains(name) || self.deleting.contains(name) || self.known.is_unreadable(name) {
             return false;
         }
         if entry.bytes > MAX_BODY as u64 {
@@ -622,11 +624,11 @@ impl Machine {
         }
     }
 
-    fn attempt(&mut self, turn: Turn) -> Option<Step> {
+    fn attempt(&mut self, kind: BatchKind) -> Option<Step> {
         let version = self.view.tip + 1;
-        let batch = match turn {
-            Turn::Blind => self.blind_batch(),
-            Turn::Other => {
+        let batch = match kind {
+            BatchKind::Blind => self.blind_batch(),
+            BatchKind::Other => {
                 let mut batch = Batch::new(true);
                 if let Some(other) = &self.other {
                     batch.take(&other.prepared);
@@ -634,7 +636,7 @@ impl Machine {
                 batch
             }
         };
-        let only = self.other.as_ref().filter(|_| turn == Turn::Other);
+        let only = self.other.as_ref().filter(|_| kind == BatchKind::Other);
         let tracking = self
             .view
             .row_tracking(only.map(|other| other.prepared.transaction.as_ref()));
@@ -652,7 +654,7 @@ impl Machine {
                 member.asking.try_once(self.now);
             }
         }
-        if turn == Turn::Blind {
+        if kind == BatchKind::Blind {
             self.must_not_announce = false;
             for member in &mut self.bundle {
                 member.left_out |= !winner.members.contains(&member.id());
@@ -661,7 +663,7 @@ impl Machine {
         if !self.rules.r7_deleted_last {
             self.discard_carried(&winner);
         }
-        self.last_turn = turn;
+        self.last_kind = kind;
         self.note_attempt(&winner);
         self.stats.attempts += 1;
         Some((

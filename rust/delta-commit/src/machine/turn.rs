@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::member::Member;
-use super::{Asked, Machine, Turn};
+use super::{Asked, BatchKind, Machine};
 use crate::intent::first_of_digits;
 use crate::log::{Effect, Time, Version};
 use crate::transaction::MemberId;
@@ -137,12 +137,12 @@ impl Turns {
 
 impl Machine {
     /// Asks for a turn for the transaction in flight, if others cannot carry it and it has lost races.
-    pub(super) fn ask_for_turn(&mut self, turn: Turn) -> Option<(Asked, Effect)> {
+    pub(super) fn ask_for_turn(&mut self, kind: BatchKind) -> Option<(Asked, Effect)> {
         if !self.rules.leaves_to_others {
             return None;
         }
         let first = self.view.tip + 1;
-        let member = self.uncarried(turn)?;
+        let member = self.uncarried(kind)?;
         if !member.asking.is_due(member.lost) {
             return None;
         }
@@ -159,8 +159,8 @@ impl Machine {
 
     /// Pauses while others have asked for a turn and there is time for it. The next version is looked for after each
     /// pause.
-    pub(super) fn leave_turn(&mut self, turn: Turn) -> Option<(Asked, Effect)> {
-        let left = self.left_of_turns(turn);
+    pub(super) fn leave_turn(&mut self, kind: BatchKind) -> Option<(Asked, Effect)> {
+        let left = self.left_of_turns(kind);
         if left == 0 {
             return None;
         }
@@ -171,10 +171,10 @@ impl Machine {
 
     /// The milliseconds for which others' requests are still waited for. A transaction that has asked itself waits for
     /// nobody.
-    fn left_of_turns(&mut self, turn: Turn) -> u64 {
+    fn left_of_turns(&mut self, kind: BatchKind) -> u64 {
         if !self.rules.leaves_to_others
             || self
-                .uncarried(turn)
+                .uncarried(kind)
                 .is_some_and(|member| member.asking.asked_at.is_some())
         {
             return 0;
@@ -209,14 +209,14 @@ impl Machine {
         let mut own = self.bundle.iter().chain(&self.other);
         own.any(|member| member.asking.names.iter().any(|asked| asked == name))
             || self.garbage.contains(name)
-            || self.tidying.contains(name)
+            || self.deleting.contains(name)
     }
 
     /// The transaction of this turn that is never announced.
-    fn uncarried(&mut self, turn: Turn) -> Option<&mut Member> {
-        match turn {
-            Turn::Other => self.other.as_mut(),
-            Turn::Blind => self
+    fn uncarried(&mut self, kind: BatchKind) -> Option<&mut Member> {
+        match kind {
+            BatchKind::Other => self.other.as_mut(),
+            BatchKind::Blind => self
                 .bundle
                 .iter_mut()
                 .find(|member| !member.prepared.fits_a_batch()),

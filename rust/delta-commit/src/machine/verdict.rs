@@ -1,7 +1,7 @@
 //! The verdicts on members: found in the log, in conflict with it, or in doubt.
 
 use super::member::{Member, Settlement};
-use super::{Asked, Machine, Turn, Verdict, merge};
+use super::{Asked, BatchKind, Machine, Verdict, merge};
 use crate::conflict;
 use crate::error::CommitError;
 use crate::log::{Effect, Version};
@@ -103,7 +103,7 @@ impl Machine {
             }
             member.checked = version;
             let checked = conflict::check(transaction, winner);
-            if let Err(conflict) = checked.and_then(|()| member.passed_over.take(transaction, winner)) {
+            if let Err(conflict) = checked.and_then(|()| member.unread_appends.take(transaction, winner)) {
                 return Some(Finding::Refused(CommitError::Conflict(conflict)));
             }
             member.theirs.extend(merge::marked(transaction, winner));
@@ -126,7 +126,7 @@ impl Machine {
     /// read: a version may end the conflict with one before it.
     pub(super) fn check_order(&mut self) {
         if let Some(mut member) = self.other.take_if(|_| self.rules.r11_one_order) {
-            match member.passed_over.check(&member.prepared.transaction) {
+            match member.unread_appends.check(&member.prepared.transaction) {
                 Ok(()) => self.other = Some(member),
                 Err(conflict) => self.refuse(&mut member, CommitError::Conflict(conflict)),
             }
@@ -282,7 +282,7 @@ impl Machine {
                 let other = self.other.take();
                 self.give_up_each(other, certain, reason);
             }
-            Asked::Put(..) if self.last_turn == Turn::Other => {
+            Asked::Put(..) if self.last_kind == BatchKind::Other => {
                 let other = self.other.take();
                 self.give_up_each(other, certain, reason);
             }

@@ -23,7 +23,7 @@ use crate::log::{
 };
 use crate::path;
 use crate::store::entries::Entry;
-use crate::store::nameless;
+use crate::store::o_tmpfile;
 use crate::store::sync::{sync, sync_each};
 
 const LOG: &str = "_delta_log";
@@ -331,7 +331,7 @@ impl LogStore for LocalLogStore {
         let place = self.intents.join(name);
         let unplaced = |error: io::Error| certain(StoreError::io(place.display(), &error));
         let intents = Folder::make(&self.root, Path::new(INTENTS)).map_err(unplaced)?;
-        let linked = match nameless::write(&intents, body) {
+        let linked = match o_tmpfile::write(&intents, body) {
             Some(file) => intents.link(&file.map_err(unplaced)?, OsStr::new(name)),
             None => Err(Unsupported.into()),
         };

@@ -2,7 +2,7 @@
 
 mod entries;
 mod local;
-mod nameless;
+mod o_tmpfile;
 mod sync;
 
 pub use local::LocalLogStore;

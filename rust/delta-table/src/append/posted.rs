@@ -7,8 +7,8 @@ use delta_commit::{CommitError, Patience, Posted, Version};
 
 use super::Append;
 use crate::coalesce::{self, Queued};
+use crate::commit_waiter;
 use crate::error::Result;
-use crate::seat;
 
 /// The answer that a commit waited for.
 pub struct Answer(Said);
@@ -111,7 +111,7 @@ impl Append {
             return Err(CommitError::DeadlinePassed.into());
         }
         let told = Arc::clone(reply);
-        let told: seat::Reply = Box::new(move |done| told(Answer(Said::Queue(done))));
+        let told: commit_waiter::Reply = Box::new(move |done| told(Answer(Said::Queue(done))));
         match self.share(|table, terms, rows| coalesce::post(table, terms, rows, told)) {
             Ok(queued) => return Ok(Next::Waits(Place::Queue(queued))),
             Err(kept) => self.complete(kept, go_on)?,

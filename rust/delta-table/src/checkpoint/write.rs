@@ -14,7 +14,7 @@ use parquet_writer::{CompressionRule, FileWriter, OptionInput, WriteError, Write
 use serde_json::json;
 
 use crate::error::{Result, TableError};
-use crate::log_dir::{CHANGED_IN, HINT, IN_COMMIT_TIMESTAMP, LogDir, Witness};
+use crate::log_dir::{CHANGED_IN, HINT, IN_COMMIT_TIMESTAMP, Incarnation, LogDir};
 use crate::snapshot::Snapshot;
 
 use super::actions::Actions;
@@ -51,7 +51,7 @@ pub(crate) fn write(
     };
     let name = file_name(snapshot.version);
     // Asked for before the check, so it is one of this table's.
-    let witness = log.witness(version_file(snapshot.version))?;
+    let incarnation = log.incarnation(version_file(snapshot.version))?;
     let is_sent = Arc::new(AtomicBool::new(false));
     let sink = Checked {
         sink: if replace {
@@ -66,7 +66,7 @@ pub(crate) fn write(
     let exists = matches!(&encoded, Err(error) if is_of_existing(error));
     let is_own = is_sent.load(Ordering::Acquire) && !exists;
     // It also says in its own way why nothing was committed.
-    confirm(log, &witness, check, || {
+    confirm(log, &incarnation, check, || {
         if is_own {
             log.remove_file(&name);
         }
@@ -76,7 +76,7 @@ pub(crate) fn write(
     }
     let text = hint(snapshot, changed_in, &encoded?);
     write_hint(log, snapshot.version, &text)?;
-    confirm(log, &witness, check, || {
+    confirm(log, &incarnation, check, || {
         log.remove_file(&name);
         if log
             .file(HINT)
@@ -100,12 +100,17 @@ fn base_of(log: &LogDir, since: &Since, layout: &Layout) -> Result<Option<Vec<Ba
 
 /// Checks that what was sent has not arrived in another table. It is removed there before anything is read: whoever
 /// opens that table reads the checkpoint of this one.
-fn confirm(log: &LogDir, witness: &Witness, check: &Arc<InPlace>, remove: impl FnOnce()) -> Result<()> {
+fn confirm(
+    log: &LogDir,
+    incarnation: &Incarnation,
+    check: &Arc<InPlace>,
+    remove: impl FnOnce(),
+) -> Result<()> {
     // A version that only a checkpoint stands for has no file to be looked up.
-    if witness.is_none() {
+    if incarnation.is_none() {
         return check().inspect_err(|_| remove());
     }
-    if log.confirms(witness)? {
+    if log.confirms(incarnation)? {
         return Ok(());
     }
     remove();

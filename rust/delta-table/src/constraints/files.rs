@@ -11,8 +11,8 @@ use crate::head::Head;
 use crate::place::Place;
 use crate::scan::{FileRows, chosen};
 use crate::schema::Column;
+use crate::single_flight::Look;
 use crate::snapshot::Snapshot;
-use crate::turn::Look;
 
 use super::{Constraint, Constraints};
 

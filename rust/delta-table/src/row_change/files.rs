@@ -18,7 +18,7 @@ use crate::scan::FileRows;
 use crate::snapshot::Snapshot;
 use crate::table::Shared;
 
-use super::{Changed, Fate, NewRows, Touched};
+use super::{Changed, FileAction, NewRows, Touched};
 
 /// The numbers of the writers of some rows.
 #[derive(Clone, Copy)]
@@ -32,7 +32,7 @@ struct Outputs {
 /// Returns true if the change needs change data files: the table asks for them, and rows change in another way than
 /// that whole files come and go. One of them says all of the version, so that all of its rows are in them then.
 fn needs_change_data(snapshot: &Snapshot, touched: &[Touched]) -> bool {
-    let is_whole = |touched: &Touched| touched.fate == Fate::Removed && touched.changed.is_empty();
+    let is_whole = |touched: &Touched| touched.fate == FileAction::Removed && touched.changed.is_empty();
     snapshot.has_change_feed() && !touched.iter().all(is_whole)
 }
 
@@ -104,7 +104,7 @@ impl Files {
         let feed = feed.map(Arc::new);
         let mut partitions: BTreeMap<&PartitionValues, Vec<&Touched>> = BTreeMap::new();
         for touched in touched {
-            if feed.is_some() || touched.fate == Fate::Rewritten || !touched.changed.is_empty() {
+            if feed.is_some() || touched.fate == FileAction::Rewritten || !touched.changed.is_empty() {
                 let sources = partitions.entry(&touched.add.partition_values).or_default();
                 sources.push(touched);
             }
@@ -119,7 +119,7 @@ impl Files {
                 free
             };
             for touched in sources {
-                if touched.fate == Fate::Rewritten {
+                if touched.fate == FileAction::Rewritten {
                     self.copy(own.data, snapshot, touched, go_on)?;
                 }
                 if let Some(changes) = own.changes {
@@ -145,7 +145,9 @@ impl Files {
             }
         }
         self.end(free, go_on)?;
-        let marked = touched.iter().filter(|touched| touched.fate == Fate::Marked);
+        let marked = touched
+            .iter()
+            .filter(|touched| touched.fate == FileAction::Marked);
         let marked: Vec<RoaringTreemap> = marked
             .map(|touched| &touched.found.deleted | &touched.found.matching)
             .collect();

@@ -41,9 +41,9 @@ pub(crate) use share::Waiting;
 
 const DELETION_VECTORS: &str = "deletionVectors";
 
-/// The fate of a file with rows that leave it.
+/// What happens to a file that loses rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum FileAction {
     /// All its rows go, and the file leaves the table.
     Removed,
     /// The file is written again without them, and without those that were deleted before.
@@ -55,7 +55,7 @@ enum Fate {
 /// A file with rows that leave it.
 struct Touched {
     add: Arc<Add>,
-    fate: Fate,
+    fate: FileAction,
     found: Found,
     /// Those of the rows that come back with other values.
     changed: RoaringTreemap,
@@ -152,7 +152,7 @@ impl<'a> RowChange<'a> {
         let rows = row_count(&self.shared.place, &self.snapshot, &add)?;
         self.touched.push(Touched {
             add,
-            fate: Fate::Removed,
+            fate: FileAction::Removed,
             found: Found::default(),
             changed: RoaringTreemap::new(),
             is_mergeable: true,
@@ -171,11 +171,11 @@ impl<'a> RowChange<'a> {
         }
         let is_most = leaving > found.rows / 2;
         let fate = if leaving + found.deleted.len() == found.rows {
-            Fate::Removed
+            FileAction::Removed
         } else if self.marks && !is_most {
-            Fate::Marked
+            FileAction::Marked
         } else {
-            Fate::Rewritten
+            FileAction::Rewritten
         };
         self.touched.push(Touched {
             add,
@@ -261,7 +261,7 @@ fn actions(touched: &[Touched], files: &Files) -> Vec<Action> {
     let mut vectors = files.vectors.vectors.iter();
     for Touched { add, fate, found, .. } in touched {
         actions.push(Action::Remove(Remove::of(add, at, true)));
-        if *fate == Fate::Marked {
+        if *fate == FileAction::Marked {
             actions.push(Action::Add(Add {
                 deletion_vector: vectors.next().cloned(),
                 data_change: true,
@@ -280,7 +280,7 @@ fn actions(touched: &[Touched], files: &Files) -> Vec<Action> {
 fn marked(touched: Vec<Touched>) -> BTreeMap<String, Found> {
     let marked = touched
         .into_iter()
-        .filter(|touched| touched.fate == Fate::Marked && touched.is_mergeable);
+        .filter(|touched| touched.fate == FileAction::Marked && touched.is_mergeable);
     marked
         .map(|touched| (touched.add.normal_path().into_owned(), touched.found))
         .collect()

@@ -17,9 +17,9 @@ use std::time::Instant;
 
 use delta_commit::{CommitError, Patience, Transaction, Version};
 
+use crate::commit_waiter::{CommitWaiter, LONG, answer_all, part_with, serve_until, settle};
 use crate::error::{Result, TableError};
 use crate::row_merge::RowMerge;
-use crate::seat::{LONG, Seat, answer_all, part_with, serve_until, settle};
 use crate::table::{Shared, lock};
 
 use super::united::{Joined, united};
@@ -38,14 +38,14 @@ struct Member {
     change: Joined,
     /// True if its own thread has to commit it.
     is_alone: AtomicBool,
-    seat: Seat,
+    waiter: CommitWaiter,
 }
 
 impl Deref for Member {
-    type Target = Seat;
+    type Target = CommitWaiter;
 
-    fn deref(&self) -> &Seat {
-        &self.seat
+    fn deref(&self) -> &CommitWaiter {
+        &self.waiter
     }
 }
 
@@ -54,7 +54,7 @@ impl Member {
         Arc::new(Self {
             change: Joined::new(transaction, Arc::clone(merge)),
             is_alone: AtomicBool::new(false),
-            seat: Seat::default(),
+            waiter: CommitWaiter::default(),
         })
     }
 
@@ -120,9 +120,9 @@ impl Waiting {
 }
 
 /// The turn to commit. When it is dropped, those that wait are served.
-struct Turn<'a>(&'a Arc<Shared>);
+struct Leading<'a>(&'a Arc<Shared>);
 
-impl<'a> Turn<'a> {
+impl<'a> Leading<'a> {
     /// Takes the turn, unless another change has it. This one waits then, if it is given.
     fn take(shared: &'a Arc<Shared>, or_wait: Option<&Arc<Member>>) -> Option<Self> {
         let mut queue = lock(&shared.changes.0);
@@ -135,7 +135,7 @@ impl<'a> Turn<'a> {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Leading<'_> {
     fn drop(&mut self) {
         let mut queue = lock(&self.0.changes.0);
         if queue.waiting.is_empty() {
@@ -162,11 +162,11 @@ pub(super) fn commit(
     merge: &Arc<RowMerge>,
     patience: &mut Patience<'_>,
 ) -> Result<Version> {
-    if let Some(_turn) = Turn::take(shared, None) {
+    if let Some(_turn) = Leading::take(shared, None) {
         return shared.commit(transaction, patience);
     }
     let member = Member::new(transaction, merge);
-    if let Some(_turn) = Turn::take(shared, Some(&member)) {
+    if let Some(_turn) = Leading::take(shared, Some(&member)) {
         return shared.commit(member.transaction().clone(), patience);
     }
     let done = member.wait(patience).unwrap_or_else(|| leave(shared, &member));

@@ -17,10 +17,10 @@ use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use delta_commit::actions::Add;
 
+use crate::commit_waiter::serve_until;
 use crate::deletion_vectors;
 use crate::error::{Result, TableError};
 use crate::place::Attend;
-use crate::seat::serve_until;
 use crate::table::lock;
 
 use super::Plan;

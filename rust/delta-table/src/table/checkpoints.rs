@@ -137,9 +137,9 @@ impl Table {
     /// is replaced. Returns the version that has one.
     ///
     /// # Errors
-    /// [`CommitError::Unsupported`](delta_commit::CommitError::Unsupported) when the table asks its writers for what is not built, which may be about
-    /// checkpoints too, or has fields of other writers that no checkpoint can hold; when the log's folder cannot be
-    /// written. Nothing depends on it.
+    /// [`CommitError::Unsupported`](delta_commit::CommitError::Unsupported) when the table asks its writers for what is
+    /// not built, which may be about checkpoints too, or has fields of other writers that no checkpoint can hold; when
+    /// the log's folder cannot be written. Nothing depends on it.
     pub fn checkpoint(&self) -> Result<Version> {
         let shared = self.shared()?;
         let head = shared.refresh(&mut shared.looking())?;
@@ -182,8 +182,9 @@ impl Table {
     /// Removes versions that are past the table's retention and not needed. Returns the number of removed files.
     ///
     /// # Errors
-    /// [`CommitError::Unsupported`](delta_commit::CommitError::Unsupported) when the table asks its writers for what is not built, which may be about what is
-    /// removed too; when the log's folder cannot be read or written. Nothing depends on it.
+    /// [`CommitError::Unsupported`](delta_commit::CommitError::Unsupported) when the table asks its writers for what is
+    /// not built, which may be about what is removed too; when the log's folder cannot be read or written. Nothing
+    /// depends on it.
     pub fn clean_up_log(&self) -> Result<usize> {
         let shared = self.shared()?;
         let head = shared.refresh(&mut shared.looking())?;

@@ -18,12 +18,12 @@ use crate::coalesce::Pool;
 use crate::create::before_first;
 use crate::error::{Result, TableError};
 use crate::head::{Head, Known, KnownReplay, but_files, in_commit_timestamp};
-use crate::log_dir::{Damaged, Loaded, LogDir, Witness};
+use crate::log_dir::{Damaged, Incarnation, Loaded, LogDir};
 use crate::place::Place;
 use crate::row_change::Waiting;
 use crate::row_ids;
+use crate::single_flight::{Look, SingleFlight};
 use crate::snapshot::{Replay, Snapshot};
-use crate::turn::{Look, Turn};
 use crate::versions::{Kept, Versions};
 
 use super::{lock, looking, or_late, patient};
@@ -38,8 +38,8 @@ static OPEN: PerProcess<Mutex<HashMap<OsString, Opened>>> = PerProcess::new();
 #[derive(Default)]
 struct Opened {
     shared: Weak<Shared>,
-    /// The turn to read the table anew. One thread does it for all that wait.
-    loading: Arc<Turn>,
+    /// One thread reads the table again for all that wait.
+    loading: Arc<SingleFlight>,
     /// The start of the last reading, and its error, if the store did not answer.
     failed: Option<(Instant, StoreError)>,
 }
@@ -54,30 +54,30 @@ pub(crate) struct Shared {
     pub(crate) changes: Waiting,
     pub(super) committer: Committer,
     pub(super) known: Mutex<Known>,
-    /// The turn to read the versions that were added since.
-    pub(super) reading: Turn,
+    /// One thread reads the versions that were added since.
+    pub(super) reading: SingleFlight,
     /// The start of the newest reading of the log. One thread reads for all that wait.
     pub(super) read: Mutex<Option<Instant>>,
     /// The versions that the head was read from, until the files are.
     pub(super) opened_with: Mutex<Kept>,
     /// The table with its files, as they were when an operation last asked for them, and the start of that reading.
     pub(super) files: Mutex<Option<(Instant, Arc<Snapshot>)>>,
-    /// The turn to read the files.
-    pub(super) reading_files: Turn,
-    /// A mark of this table's log that another table at the same place would not have.
-    pub(super) witness: Witness,
-    /// The time of the last check of the witness.
+    /// One thread reads the files.
+    pub(super) reading_files: SingleFlight,
+    /// What distinguishes this table from one that is created at the same place later.
+    pub(super) incarnation: Incarnation,
+    /// The time of the last check of the incarnation.
     pub(super) confirmed: Mutex<BootTime>,
-    /// The turn to write a checkpoint. Each has all files in memory.
-    pub(super) writing_checkpoint: Turn,
+    /// One thread at a time writes a checkpoint.
+    pub(super) writing_checkpoint: SingleFlight,
     /// The newest version of which a checkpoint was made, or is being made.
     pub(super) checkpointed: AtomicI64,
     /// The checkpoint that was damaged when the table was opened, until this process has made another one.
     pub(super) damaged: Mutex<Option<Damaged>>,
     /// True if the log was cleaned up past the known version, so that the table must be opened anew.
     pub(super) outdated: AtomicBool,
-    /// The same table as it was opened anew. It is kept for those that still hold this one.
-    pub(super) heir: Mutex<Option<Arc<Self>>>,
+    /// The same table, opened again. Handles that still hold this one continue with it.
+    pub(super) reopened_as: Mutex<Option<Arc<Self>>>,
     /// True if the table is not there yet: its first version holds the first rows, too.
     pub(crate) is_planned: bool,
 }
@@ -156,7 +156,7 @@ impl Shared {
             state: known,
             checkpoint,
             damaged,
-            witness,
+            incarnation,
             digest,
             read,
         } = log.load::<KnownReplay>(None, Kept::default())?;
@@ -180,7 +180,7 @@ impl Shared {
             checkpointed: AtomicI64::new(checkpoint.unwrap_or(0)),
             damaged: Mutex::new(damaged),
             opened_with: Mutex::new(read),
-            ..Self::new(place, start, known, witness, confirmed)
+            ..Self::new(place, start, known, incarnation, confirmed)
         })
     }
 
@@ -188,7 +188,7 @@ impl Shared {
         place: &Arc<dyn Place>,
         start: Start,
         known: Known,
-        witness: Witness,
+        incarnation: Incarnation,
         confirmed: BootTime,
     ) -> Self {
         Self {
@@ -198,18 +198,18 @@ impl Shared {
             changes: Waiting::default(),
             committer: Committer::new(place.log_store(), start),
             known: Mutex::new(known),
-            reading: Turn::default(),
+            reading: SingleFlight::default(),
             read: Mutex::new(None),
             opened_with: Mutex::default(),
             files: Mutex::new(None),
-            reading_files: Turn::default(),
-            witness,
+            reading_files: SingleFlight::default(),
+            incarnation,
             confirmed: Mutex::new(confirmed),
-            writing_checkpoint: Turn::default(),
+            writing_checkpoint: SingleFlight::default(),
             checkpointed: AtomicI64::new(0),
             damaged: Mutex::new(None),
             outdated: AtomicBool::new(false),
-            heir: Mutex::new(None),
+            reopened_as: Mutex::new(None),
             is_planned: false,
         }
     }
@@ -219,7 +219,13 @@ impl Shared {
         let start = before_first(&head.metadata);
         Self {
             is_planned: true,
-            ..Self::new(place, start, Known::new(head), Witness::none(), BootTime::now())
+            ..Self::new(
+                place,
+                start,
+                Known::new(head),
+                Incarnation::none(),
+                BootTime::now(),
+            )
         }
     }
 
@@ -263,7 +269,7 @@ impl Shared {
 
     pub(super) fn is_confirmed(&self) -> Result<bool> {
         let asked = BootTime::now();
-        let confirmed = self.log.confirms(&self.witness)?;
+        let confirmed = self.log.confirms(&self.incarnation)?;
         if confirmed {
             *lock(&self.confirmed) = asked;
         } else {
@@ -301,7 +307,7 @@ impl Shared {
         }
         // It may have been found outdated after it was opened: it must not keep itself alive.
         if self.is_outdated() && !std::ptr::eq(self, found.as_ref()) {
-            *lock(&self.heir) = Some(Arc::clone(&found));
+            *lock(&self.reopened_as) = Some(Arc::clone(&found));
             *lock(&self.files) = None;
         }
         Ok(found)
@@ -416,14 +422,14 @@ impl Shared {
             return Ok(snapshot);
         }
         *lock(&self.files) = None;
-        let heir = self.reopened(look)?;
-        if let Some(snapshot) = heir.own_files(keep, look)? {
+        let reopened_as = self.reopened(look)?;
+        if let Some(snapshot) = reopened_as.own_files(keep, look)? {
             return Ok(snapshot);
         }
         // Where marks do not last, no other reading would be believed any more than this one.
-        let least = heir.head().version;
-        let snapshot = heir.log.load::<Replay>(None, Kept::default())?.state;
-        heir.check_same(&snapshot.metadata)?;
+        let least = reopened_as.head().version;
+        let snapshot = reopened_as.log.load::<Replay>(None, Kept::default())?.state;
+        reopened_as.check_same(&snapshot.metadata)?;
         if snapshot.version < least {
             return Err(self.replaced());
         }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use delta_commit::await_tidying;
+use delta_commit::await_intent_gc;
 
 use super::model::{Change, Wanted};
 use super::process::Process;
 use super::{Has, append, options, patience, rows_at, table};
-use crate::{Anew, CompactOptions, PendingChange, PendingCompaction, Table};
+use crate::{CompactOptions, PendingChange, PendingCompaction, Retry, Table};
 
 /// The table in a process of its own.
 fn opened(root: &Path, process: usize) -> Table {
@@ -45,14 +45,14 @@ fn compaction(table: &Table) -> PendingCompaction<'_> {
     compaction.rewrite(&mut || true).unwrap().unwrap()
 }
 
-/// A deletion in one process that a compaction of another one got ahead of, and that is to begin anew.
-fn overtaken<'a>(change: &'a Table, optimiser: &Table) -> Anew<'a> {
-    let mut anew = Anew::of(change);
+/// A deletion in one process that lost to a compaction of another one, and must be retried.
+fn overtaken<'a>(change: &'a Table, optimiser: &Table) -> Retry<'a> {
+    let mut retry = Retry::of(change);
     let late = deletion(change);
     compaction(optimiser).commit(&mut patience()).unwrap();
-    assert!(anew.begins(&late.commit(&mut patience()).unwrap_err()));
+    assert!(retry.follows(&late.commit(&mut patience()).unwrap_err()));
     append_some(optimiser, 100);
-    anew
+    retry
 }
 
 #[test]
@@ -60,15 +60,15 @@ fn the_next_compaction_comes_after_it_and_takes_its_marks_over() {
     let folder = tempfile::tempdir().unwrap();
     create(folder.path());
     let (change, optimiser) = (opened(folder.path(), 1), opened(folder.path(), 2));
-    let anew = overtaken(&change, &optimiser);
-    // The request of `anew` lasts twice as long as a deletion took, which a busy machine outlasts.
+    let retry = overtaken(&change, &optimiser);
+    // The request of `retry` lasts twice as long as a deletion took, which a busy machine outlasts.
     let longer = change.shared().unwrap().ask_precedence(Duration::from_secs(10));
     let pending = compaction(&optimiser);
     let (deleted, compacted) = thread::scope(|scope| {
         let waits = scope.spawn(|| pending.commit(&mut patience()).unwrap());
         thread::sleep(Duration::from_millis(100));
         let deleted = deletion(&change).commit(&mut patience()).unwrap();
-        drop((anew, longer));
+        drop((retry, longer));
         (deleted, waits.join().unwrap().version)
     });
     assert!(deleted < compacted, "{deleted} came after {compacted}");
@@ -87,10 +87,10 @@ fn one_that_ends_leaves_no_request() {
         let mut names = names.map(|name| name.unwrap().file_name().into_string().unwrap());
         names.any(|name| name.ends_with(".precedence"))
     };
-    let anew = overtaken(&change, &optimiser);
+    let retry = overtaken(&change, &optimiser);
     assert!(requests());
-    drop(anew);
-    assert!(await_tidying(Duration::from_secs(60)));
+    drop(retry);
+    assert!(await_intent_gc(Duration::from_secs(60)));
     assert!(!requests());
 }
 

@@ -4,8 +4,8 @@ use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchIterator};
 use delta_commit::Version;
 use delta_table::{
-    Anew, ClauseKind, Counts, Evaluate, Expressions, MergeClause, MergeCondition, MergeValues, PendingChange,
-    Table, TableError,
+    ClauseKind, Counts, Evaluate, Expressions, MergeClause, MergeCondition, MergeValues, PendingChange,
+    Retry, Table, TableError,
 };
 use parquet_writer::{Batch, WriteError};
 use pyo3::prelude::*;
@@ -54,7 +54,7 @@ impl Changing {
         table: &Table,
         mut prepare: impl FnMut(&mut dyn FnMut() -> bool) -> Result<(Version, Option<PendingChange>), TableError>,
     ) -> Result<Changed, Failure> {
-        let mut anew = Anew::of(table);
+        let mut retry = Retry::of(table);
         loop {
             let (version, pending) = self.writer.wait(|_, go_on| prepare(go_on))?;
             let Some(pending) = pending else {
@@ -67,7 +67,7 @@ impl Changing {
             } = pending.counts();
             let commit = self.committer.anew();
             match commit.commit(|patience, _| pending.commit(patience)) {
-                Err(Failure::Table(error)) if anew.begins(&error) => {}
+                Err(Failure::Table(error)) if retry.follows(&error) => {}
                 done => return Ok((done?, inserted, updated, deleted, true)),
             }
         }

@@ -211,9 +211,9 @@ pub(crate) fn unfit_columns(
 /// Waits until announcements of no more use are deleted, at most so many seconds. Returns false if the time was up
 /// before.
 #[pyfunction]
-pub(crate) fn await_tidying(py: Python<'_>, seconds: f64) -> bool {
+pub(crate) fn await_intent_gc(py: Python<'_>, seconds: f64) -> bool {
     let patience = Duration::try_from_secs_f64(seconds).unwrap_or_default();
-    py.detach(|| delta_commit::await_tidying(patience))
+    py.detach(|| delta_commit::await_intent_gc(patience))
 }
 
 /// Creates an object below a URL, if there is none of its name; returns false if there is another one. Nobody else
@@ -516,7 +516,8 @@ impl DeltaTable {
     fn delete(&self, py: Python<'_>, given: Given, timeout: Option<f64>) -> PyResult<i64> {
         let caller = Caller::of(py, timeout)?;
         self.committed(py, move || {
-            caller.commit(|patience, _| upkeep::anew(&self.table, || self.table.delete(&given.0, patience)))
+            caller
+                .commit(|patience, _| upkeep::retried(&self.table, || self.table.delete(&given.0, patience)))
         })
     }
 
@@ -662,7 +663,7 @@ impl DeltaTable {
     fn truncate(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<i64> {
         let caller = Caller::of(py, timeout)?;
         self.committed(py, move || {
-            caller.commit(|patience, _| upkeep::anew(&self.table, || self.table.truncate(patience)))
+            caller.commit(|patience, _| upkeep::retried(&self.table, || self.table.truncate(patience)))
         })
     }
 

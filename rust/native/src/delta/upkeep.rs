@@ -1,22 +1,22 @@
-//! Work that begins anew where rows only moved: compactions, removals, and looks at all rows.
+//! Operations that are retried where rows only moved: compactions, removals, and reads of all rows.
 
 use delta_commit::Version;
-use delta_table::{Anew, CompactOptions, Compacted, Compaction, Table, TableError};
+use delta_table::{CompactOptions, Compacted, Compaction, Retry, Table, TableError};
 use parquet_writer::WriterOptions;
 
 use crate::errors::Failure;
 
 use super::attention::{Caller, noted};
 
-/// Does work on a table anew as long as rows that only moved to other files are in its way.
-pub(super) fn anew<T>(
+/// Repeats an operation on a table as long as it conflicts only with rows that moved to other files.
+pub(super) fn retried<T>(
     table: &Table,
     mut work: impl FnMut() -> Result<T, TableError>,
 ) -> Result<T, TableError> {
-    let mut anew = Anew::of(table);
+    let mut retry = Retry::of(table);
     loop {
         match work() {
-            Err(error) if anew.begins(&error) => {}
+            Err(error) if retry.follows(&error) => {}
             done => return done,
         }
     }
@@ -31,11 +31,11 @@ pub(super) fn constrain(
     reader: Caller,
     committer: Caller,
 ) -> Result<Version, Failure> {
-    let mut anew = Anew::of(table);
+    let mut retry = Retry::of(table);
     loop {
         let pending = reader.wait(|_, go_on| table.prepare_constraint(name, expression, go_on))?;
         match committer.anew().commit(|patience, _| pending.commit(patience)) {
-            Err(Failure::Table(error)) if anew.begins(&error) => {}
+            Err(Failure::Table(error)) if retry.follows(&error) => {}
             done => return done,
         }
     }

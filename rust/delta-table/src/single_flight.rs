@@ -1,4 +1,4 @@
-//! A lock whose waiters look up: a deadline or a signal ends their wait.
+//! A lock for work that one thread does for all that wait. A deadline or a signal ends a wait.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,37 +12,37 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// A check that a waiting thread makes. Its error ends the wait.
 pub(crate) type Look<'a> = &'a mut dyn FnMut() -> Result<()>;
 
-/// A piece of work that threads do one after the other. Whoever waited finds it done.
+/// Work that one thread at a time does. Threads that waited for it find it done.
 #[derive(Default)]
-pub(crate) struct Turn {
+pub(crate) struct SingleFlight {
     is_taken: Mutex<bool>,
     bell: Condvar,
 }
 
-/// The turn of a thread. It ends when this is dropped.
-pub(crate) struct Taken<'a> {
-    turn: &'a Turn,
+/// The thread that does the work. The next one may begin when this is dropped.
+pub(crate) struct Leader<'a> {
+    flight: &'a SingleFlight,
     is_finished: bool,
 }
 
-impl Taken<'_> {
-    /// Ends the turn with the work done. Everybody who waited looks whether it is theirs.
+impl Leader<'_> {
+    /// Ends with the work done. All that waited check whether it is theirs.
     pub fn finish(mut self) {
         self.is_finished = true;
     }
 }
 
-impl Turn {
-    /// Returns true if a thread has the turn. By the time of the answer it may have ended.
+impl SingleFlight {
+    /// Returns true if a thread does the work. It may have ended by the time of the answer.
     pub fn is_taken(&self) -> bool {
         *lock(&self.is_taken)
     }
 
-    /// Waits for the turn.
+    /// Waits until no other thread does the work.
     ///
     /// # Errors
-    /// That of `look`, which is called while another thread has the turn.
-    pub fn take(&self, look: Look<'_>) -> Result<Taken<'_>> {
+    /// That of `look`, which is called while another thread does the work.
+    pub fn take(&self, look: Look<'_>) -> Result<Leader<'_>> {
         loop {
             if let Some(taken) = self.take_unless(&|| false, look)? {
                 return Ok(taken);
@@ -50,11 +50,11 @@ impl Turn {
         }
     }
 
-    /// Waits for the turn, or until the work is done; none then. Those that wait for the same work go on together.
+    /// Waits likewise, or until the work is done; none then. Threads that wait for the same work continue together.
     ///
     /// # Errors
     /// As [`take`](Self::take).
-    pub fn take_unless(&self, is_done: &dyn Fn() -> bool, look: Look<'_>) -> Result<Option<Taken<'_>>> {
+    pub fn take_unless(&self, is_done: &dyn Fn() -> bool, look: Look<'_>) -> Result<Option<Leader<'_>>> {
         loop {
             let is_taken = lock(&self.is_taken);
             let (mut is_taken, _) = self
@@ -66,8 +66,8 @@ impl Turn {
             }
             if !*is_taken {
                 *is_taken = true;
-                return Ok(Some(Taken {
-                    turn: self,
+                return Ok(Some(Leader {
+                    flight: self,
                     is_finished: false,
                 }));
             }
@@ -78,13 +78,13 @@ impl Turn {
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for Leader<'_> {
     fn drop(&mut self) {
-        *lock(&self.turn.is_taken) = false;
+        *lock(&self.flight.is_taken) = false;
         if self.is_finished {
-            self.turn.bell.notify_all();
+            self.flight.bell.notify_all();
         } else {
-            self.turn.bell.notify_one();
+            self.flight.bell.notify_one();
         }
     }
 }
@@ -99,9 +99,9 @@ mod tests {
     use crate::error::TableError;
 
     #[test]
-    fn who_waits_for_a_turn_looks_up() {
-        let turn = Turn::default();
-        let first = turn.take(&mut || Ok(())).unwrap();
+    fn a_waiting_thread_calls_its_check() {
+        let flight = SingleFlight::default();
+        let first = flight.take(&mut || Ok(())).unwrap();
         let looks = Cell::new(0);
         let mut look = || {
             looks.set(looks.get() + 1);
@@ -111,22 +111,22 @@ mod tests {
                 Err(TableError::refused("enough"))
             }
         };
-        assert!(turn.take(&mut look).is_err());
+        assert!(flight.take(&mut look).is_err());
         drop(first);
-        assert!(turn.take(&mut look).is_ok());
+        assert!(flight.take(&mut look).is_ok());
         assert_eq!(looks.get(), 3);
     }
 
     #[test]
-    fn who_waits_for_the_same_work_takes_no_turn() {
-        let (turn, is_done) = (Turn::default(), AtomicBool::new(false));
-        let first = turn.take(&mut || Ok(())).unwrap();
+    fn threads_that_waited_for_the_same_work_do_not_repeat_it() {
+        let (flight, is_done) = (SingleFlight::default(), AtomicBool::new(false));
+        let first = flight.take(&mut || Ok(())).unwrap();
         thread::scope(|scope| {
             let waiting: Vec<_> = (0..4)
                 .map(|_| {
                     scope.spawn(|| {
                         let is_done = || is_done.load(Ordering::Acquire);
-                        let taken = turn.take_unless(&is_done, &mut || Ok(())).unwrap();
+                        let taken = flight.take_unless(&is_done, &mut || Ok(())).unwrap();
                         taken.is_none()
                     })
                 })
@@ -135,8 +135,8 @@ mod tests {
             first.finish();
             assert!(waiting.into_iter().all(|waiting| waiting.join().unwrap()));
         });
-        // Without the work done, the turn is free.
+        // Without the work done, the next thread may do it.
         is_done.store(false, Ordering::Release);
-        assert!(turn.take_unless(&|| false, &mut || Ok(())).unwrap().is_some());
+        assert!(flight.take_unless(&|| false, &mut || Ok(())).unwrap().is_some());
     }
 }

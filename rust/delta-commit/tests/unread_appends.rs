@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use delta_commit::actions::{Action, Add, CommitInfo, DeletionVector, PartitionValues, Remove, Txn};
 use delta_commit::conflict::{Conflict, check};
-use delta_commit::passed_over::PassedOver;
 use delta_commit::predicate::{Comparison, Literal, Predicate, Term};
+use delta_commit::unread_appends::UnreadAppends;
 use delta_commit::winner::Winner;
 use delta_commit::{
     CommitError, Isolation, Machine, Marked, Marks, MemberId, Merge, Operation, Start, Submission,
@@ -234,18 +234,18 @@ fn change(part: Option<i64>) -> Transaction {
 }
 
 /// The appends that a change passes over, after these versions.
-fn passed_over(change: &Transaction, winners: &[Arc<Winner>]) -> Result<PassedOver, Box<Conflict>> {
-    let mut passed_over = PassedOver::default();
+fn unread_appends(change: &Transaction, winners: &[Arc<Winner>]) -> Result<UnreadAppends, Box<Conflict>> {
+    let mut unread_appends = UnreadAppends::default();
     for winner in winners {
         check(change, winner)?;
-        passed_over.take(change, winner)?;
+        unread_appends.take(change, winner)?;
     }
-    Ok(passed_over)
+    Ok(unread_appends)
 }
 
 /// The answer to a change after these versions.
 fn answer(change: &Transaction, winners: &[Arc<Winner>]) -> Result<(), Box<Conflict>> {
-    passed_over(change, winners)?.check(change)
+    unread_appends(change, winners)?.check(change)
 }
 
 /// A file of one row.
@@ -367,17 +367,20 @@ fn an_append_is_kept_only_if_a_change_can_come_to_depend_on_it() {
     let later = append(3, &[file("c", 0)], &[7]);
     let kept = |change: &Transaction, winners: &[&Arc<Winner>]| {
         let winners: Vec<_> = winners.iter().map(|winner| Arc::clone(winner)).collect();
-        passed_over(change, &winners).unwrap()
+        unread_appends(change, &winners).unwrap()
     };
     let change = change(Some(1));
-    assert_eq!(kept(&change, &[&unwanted]), PassedOver::default());
+    assert_eq!(kept(&change, &[&unwanted]), UnreadAppends::default());
     let both = kept(&change, &[&unwanted, &wanted]);
     assert_eq!(both, kept(&change, &[&wanted]));
     assert_ne!(both, kept(&change, &[&unwanted, &wanted, &later]));
     let mut whole = change;
     whole.reads.whole_table = true;
     whole.marks = None;
-    assert_eq!(kept(&whole, &[&unwanted, &wanted, &later]), PassedOver::default());
+    assert_eq!(
+        kept(&whole, &[&unwanted, &wanted, &later]),
+        UnreadAppends::default()
+    );
 }
 
 /// The verdict on a change that was handed in when the table had one version, after these came beside.

@@ -1,4 +1,4 @@
-//! Files that are whole before they have a name.
+//! Files that are complete before they have a name (`O_TMPFILE`).
 //!
 //! A rename from one folder to another changes both. Linux does one of those at a time, for all of a file system, and
 //! each may wait for a sync that writes one of its folders. A file without a name is linked to its place instead, which
@@ -15,7 +15,7 @@ use beneath::Folder;
 /// Writes a whole file in a folder; the file system has taken its bytes. None where it can have none without a name, or
 /// where nothing can be linked.
 pub(super) fn write(folder: &Folder, body: &[u8]) -> Option<io::Result<File>> {
-    let mut file = folder.nameless()?;
+    let mut file = folder.unnamed_file()?;
     Some((|| {
         file.write_all(body)?;
         // The link needs the descriptor, and must not come before an error of its close.

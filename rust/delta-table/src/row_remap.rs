@@ -146,7 +146,7 @@ pub(crate) struct Counts {
 /// A compaction's files, and the marks of others that it has taken over.
 ///
 /// Its lock is held for no I/O, so that no thread waits for a store to give it up.
-pub(crate) struct MovedRows {
+pub(crate) struct RowRemap {
     place: Arc<dyn Place>,
     bins: Vec<Arc<Bin>>,
     /// The bin and the number in it of each old file, by its normal path.
@@ -174,13 +174,13 @@ impl State {
     }
 }
 
-impl fmt::Debug for MovedRows {
+impl fmt::Debug for RowRemap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MovedRows").finish_non_exhaustive()
+        f.debug_struct("RowRemap").finish_non_exhaustive()
     }
 }
 
-impl MovedRows {
+impl RowRemap {
     /// A compaction of these bins.
     pub fn new(place: &Arc<dyn Place>, bins: Vec<Arc<Bin>>) -> Self {
         let numbered = bins.iter().enumerate().flat_map(|(bin, files)| {
@@ -367,7 +367,7 @@ impl MovedRows {
     }
 }
 
-impl Merge for MovedRows {
+impl Merge for RowRemap {
     fn merge(&self, transaction: &Transaction, theirs: &[Marked]) -> Result<Transaction, CommitError> {
         let last: BTreeMap<Cow<'_, str>, &Marked> = theirs
             .iter()
@@ -443,7 +443,7 @@ mod tests {
     fn a_merge_reads_and_writes_vectors_without_its_lock() {
         let folder = tempfile::tempdir().unwrap();
         let (known, steps) = (
-            Arc::new(OnceLock::<Arc<MovedRows>>::new()),
+            Arc::new(OnceLock::<Arc<RowRemap>>::new()),
             Arc::new(AtomicUsize::new(0)),
         );
         let place = {
@@ -474,7 +474,7 @@ mod tests {
             }],
             places: None,
         };
-        let moved = Arc::new(MovedRows::new(&place, vec![Arc::new(bin)]));
+        let moved = Arc::new(RowRemap::new(&place, vec![Arc::new(bin)]));
         // Too many for a vector in the log.
         let merged = |version, from| {
             let rows: RoaringTreemap = (0..10_000)

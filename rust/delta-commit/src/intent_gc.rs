@@ -1,4 +1,4 @@
-//! Threads that delete intents of no more use. No commit waits for them, only a process that ends.
+//! Garbage collection of intents: threads that delete those that are decided. Only a process that exits waits for them.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -45,7 +45,7 @@ pub(crate) fn own_this_thread() {
 }
 
 /// Waits until no thread of this process deletes intents. Returns false if the time was up before.
-pub fn await_tidying(patience: Duration) -> bool {
+pub fn await_intent_gc(patience: Duration) -> bool {
     let Some(under_way) = UNDER_WAY.get() else {
         return true;
     };

@@ -1,4 +1,4 @@
-//! Work that begins anew where compactions moved its rows to other files.
+//! Operations that are retried because a compaction moved their rows to other files.
 
 use std::fmt;
 use std::time::Instant;
@@ -8,21 +8,21 @@ use delta_commit::Precedence;
 use crate::error::TableError;
 use crate::table::Table;
 
-/// The beginnings of a piece of work. From the second one on, compactions are asked to wait for it.
-pub struct Anew<'a> {
+/// The attempts of one operation. From the second attempt on, compactions are asked to wait for it.
+pub struct Retry<'a> {
     table: &'a Table,
     began: Instant,
     precedence: Option<Precedence>,
 }
 
-impl fmt::Debug for Anew<'_> {
+impl fmt::Debug for Retry<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Anew").finish_non_exhaustive()
+        f.debug_struct("Retry").finish_non_exhaustive()
     }
 }
 
-impl<'a> Anew<'a> {
-    /// Work that begins now.
+impl<'a> Retry<'a> {
+    /// An operation whose first attempt begins now.
     #[must_use]
     pub fn of(table: &'a Table) -> Self {
         Self {
@@ -32,11 +32,11 @@ impl<'a> Anew<'a> {
         }
     }
 
-    /// Returns true if the work begins anew after this error. Compactions wait from now on until it is done, or has
-    /// taken twice the time that it took before, or ten seconds.
-    pub fn begins(&mut self, error: &TableError) -> bool {
-        let begins = error.is_of_moved_rows();
-        if begins {
+    /// Returns true if the operation must be retried after this error. Compactions wait from now on until it is done, or
+    /// has taken twice as long as before, or ten seconds.
+    pub fn follows(&mut self, error: &TableError) -> bool {
+        let is_retried = error.is_of_moved_rows();
+        if is_retried {
             let took = self.began.elapsed();
             self.began = Instant::now();
             // The former request ends here.
@@ -46,6 +46,6 @@ impl<'a> Anew<'a> {
                 .ok()
                 .and_then(|shared| shared.ask_precedence(2 * took));
         }
-        begins
+        is_retried
     }
 }

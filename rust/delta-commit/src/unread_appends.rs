@@ -1,4 +1,4 @@
-//! Blind appends that a transaction looked for and did not read.
+//! The check of unread appends: blind appends that a transaction looked for and did not read.
 //!
 //! Under `WriteSerializable` such an append counts as if it had come after the transaction, whereas all other versions
 //! count in their order. An append comes before a version that changed rows of it, and before a later version with
@@ -15,13 +15,13 @@ use crate::log::Version;
 use crate::transaction::{Isolation, Transaction};
 use crate::winner::Winner;
 
-/// The blind appends that a transaction passed over. [`take`](Self::take) takes in each version that it did not see,
+/// The blind appends that a transaction did not read. [`take`](Self::take) takes in each version that it did not see,
 /// and [`check`](Self::check) answers for all of them: a version may end the conflict with the one before it.
 ///
 /// Appends are kept that have a file which the transaction looked for, or that follow one of those by their
 /// applications.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PassedOver {
+pub struct UnreadAppends {
     appends: Vec<Append>,
     /// The newest append of each application: an index of `appends`.
     newest: BTreeMap<String, usize>,
@@ -64,7 +64,7 @@ struct Place {
     appends: BTreeSet<usize>,
 }
 
-impl PassedOver {
+impl UnreadAppends {
     /// Takes in the next version that the transaction did not see, and has no other conflict with.
     ///
     /// # Errors

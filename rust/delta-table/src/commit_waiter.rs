@@ -1,7 +1,7 @@
 //! Callers that wait while a thread of the table commits for several of them.
 //!
-//! Each has a seat. One that stops waiting leaves: the thread answers it as soon as it knows for certain that nothing
-//! of it is in the table, or that nobody knows.
+//! Each caller has a [`CommitWaiter`]. A caller that stops waiting leaves: the committing thread answers it as soon as it
+//! is certain that nothing of the caller's is in the table, or that the outcome is unknown.
 
 use std::cell::RefCell;
 use std::ops::Deref;
@@ -27,9 +27,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Longer than any commit takes. Waiting callers have deadlines of their own.
 pub(crate) const LONG: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The seat of a caller that waits.
+/// One caller that is blocked until its commit is decided.
 #[derive(Default)]
-pub(crate) struct Seat {
+pub(crate) struct CommitWaiter {
     stage: Mutex<Stage>,
     bell: Condvar,
     /// The function that takes the answer, where no thread waits for it.
@@ -43,17 +43,17 @@ pub(crate) type Reply = Box<dyn FnOnce(Option<Result<Version>>) + Send>;
 enum Stage {
     #[default]
     Waiting,
-    /// The caller waits no longer than it must.
+    /// The caller stops waiting once it is safe to.
     Leaving,
     Done(Result<Version>),
     /// The thread that commits panicked.
     Lost,
-    /// The caller has heard.
+    /// The caller has its result.
     Answered,
 }
 
-impl Seat {
-    /// The seat of a caller that gets its answer by a function, if there is one.
+impl CommitWaiter {
+    /// A waiter that gets its answer by a callback, if there is one.
     pub fn new(reply: Option<Reply>) -> Self {
         Self {
             reply: Mutex::new(reply),
@@ -148,7 +148,7 @@ thread_local! {
     static ABANDONED: RefCell<Option<Box<dyn Fn() -> bool>>> = const { RefCell::new(None) };
 }
 
-/// Says from when on nobody waits for the work of the calling thread.
+/// Sets the check that says whether the calling thread's work is abandoned: no caller waits for its result any more.
 pub fn serve_until(is_abandoned: impl Fn() -> bool + 'static) {
     ABANDONED.set(Some(Box::new(is_abandoned)));
 }
@@ -167,7 +167,7 @@ pub fn is_serving() -> bool {
 }
 
 /// Answers those that no longer wait with an error; true if there are any.
-pub(crate) fn part_with<M: Deref<Target = Seat>>(
+pub(crate) fn part_with<M: Deref<Target = CommitWaiter>>(
     members: &[Arc<M>],
     error: impl Fn() -> CommitError,
 ) -> bool {
@@ -180,7 +180,10 @@ pub(crate) fn part_with<M: Deref<Target = Seat>>(
 }
 
 /// Gives everybody who waits the same answer.
-pub(crate) fn answer_all<M: Deref<Target = Seat>>(members: &[Arc<M>], result: impl Fn() -> Result<Version>) {
+pub(crate) fn answer_all<M: Deref<Target = CommitWaiter>>(
+    members: &[Arc<M>],
+    result: impl Fn() -> Result<Version>,
+) {
     for member in members.iter().filter(|member| !member.is_answered()) {
         member.answer(result());
     }
@@ -188,7 +191,7 @@ pub(crate) fn answer_all<M: Deref<Target = Seat>>(members: &[Arc<M>], result: im
 
 /// Answers the members that no longer wait with the doubt about the transaction of all, and settles it for the others.
 /// Returns true if nothing of them is in the table, so that those without an answer must be tried again.
-pub(crate) fn settle<M: Deref<Target = Seat> + 'static>(
+pub(crate) fn settle<M: Deref<Target = CommitWaiter> + 'static>(
     shared: &Shared,
     members: &[Arc<M>],
     token: &Token,
@@ -261,12 +264,12 @@ mod tests {
     use crate::error::TableError;
     use crate::table::Table;
 
-    struct Member(Seat);
+    struct Member(CommitWaiter);
 
     impl Deref for Member {
-        type Target = Seat;
+        type Target = CommitWaiter;
 
-        fn deref(&self) -> &Seat {
+        fn deref(&self) -> &CommitWaiter {
             &self.0
         }
     }
@@ -280,7 +283,9 @@ mod tests {
         Table::create(folder.path(), &schema, options, CreateMode::Error, &mut patience).unwrap();
         let table = Table::open(folder.path()).unwrap();
         let shared = table.shared().unwrap();
-        let members: Vec<_> = (0..3).map(|_| Arc::new(Member(Seat::default()))).collect();
+        let members: Vec<_> = (0..3)
+            .map(|_| Arc::new(Member(CommitWaiter::default())))
+            .collect();
         // One that never settles.
         let token = Token {
             table_id: "another".to_owned(),
