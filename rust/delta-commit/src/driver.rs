@@ -22,11 +22,11 @@ use crate::timings::{EffectKind, Timings};
 use crate::transaction::{MemberId, Transaction};
 use per_process::PerProcess;
 
-mod posted;
-mod precedence;
+mod async_commit;
+mod compaction_backoff;
 
-pub use posted::{Posted, Reply};
-pub use precedence::Precedence;
+pub use async_commit::{AsyncCommit, Reply};
+pub use compaction_backoff::CompactionBackoff;
 
 /// The time between two checks whether the caller still waits.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -136,9 +136,9 @@ struct State {
     timings: Timings,
     waiting: BTreeMap<MemberId, Arc<Slot>>,
     /// The replies to commits that no thread waits for.
-    posted: BTreeMap<MemberId, Reply>,
+    async_commits: BTreeMap<MemberId, Reply>,
     led: bool,
-    /// True if a thread leads for posted commits whenever no other does.
+    /// True if a thread leads for asynchronous commits whenever no other does.
     is_served: bool,
     /// True if a thread deletes intents that are of no more use.
     is_tidied: bool,
@@ -370,7 +370,7 @@ impl Desk {
                 machine,
                 timings: Timings::default(),
                 waiting: BTreeMap::new(),
-                posted: BTreeMap::new(),
+                async_commits: BTreeMap::new(),
                 led: false,
                 is_served: false,
                 is_tidied: false,
@@ -480,7 +480,7 @@ impl State {
         for (id, verdict) in self.machine.take_verdicts() {
             if let Some(slot) = self.waiting.remove(&id) {
                 slot.tell(News::Verdict(verdict));
-            } else if let Some(reply) = self.posted.remove(&id) {
+            } else if let Some(reply) = self.async_commits.remove(&id) {
                 reply(committed(id, verdict));
             }
         }
@@ -488,7 +488,7 @@ impl State {
 
     /// Returns true if a verdict on this transaction is waited for.
     fn is_asked(&self, id: MemberId) -> bool {
-        self.waiting.contains_key(&id) || self.posted.contains_key(&id)
+        self.waiting.contains_key(&id) || self.async_commits.contains_key(&id)
     }
 
     fn give_up(&mut self, id: MemberId) -> Verdict {

@@ -37,9 +37,9 @@ use crate::snapshot::Snapshot;
 use crate::stats::stats_json;
 use crate::table::{CommitCounter, Shared, Table, or_late, patient};
 
-mod posted;
+mod async_commit;
 
-pub use posted::{Answer, Reply, Step, Wait};
+pub use async_commit::{Answer, Reply, Step, Wait};
 
 /// Bytes of a data file, unless the table or the caller says otherwise.
 const FILE_BYTES: i64 = 1 << 30;
@@ -1272,7 +1272,7 @@ impl Append {
         Ok(transaction)
     }
 
-    /// Aborts the append and removes its files. Does nothing while a posted commit waits for its answer.
+    /// Aborts the append and removes its files. Does nothing while an asynchronous commit waits for its answer.
     pub fn abort(&mut self) {
         if self.is_posted {
             return;

@@ -160,7 +160,7 @@ pub fn is_abandoned() -> bool {
 }
 
 /// Returns true if the calling thread serves callers in other threads: it commits for several of them, reads ahead or
-/// takes the steps of posted commits. No signal is its own.
+/// takes the steps of asynchronous commits. No signal is its own.
 #[must_use]
 pub fn is_serving() -> bool {
     ABANDONED.with_borrow(Option::is_some)

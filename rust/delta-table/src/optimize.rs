@@ -485,7 +485,7 @@ impl PendingCompaction<'_> {
         loop {
             let shared = Arc::clone(&self.files.shared);
             // Changes of rows that compactions got ahead of would find their rows moved once more.
-            if shared.give_precedence(patience) {
+            if shared.back_off(patience) {
                 let newest = self.table.snapshot_in_time(patience)?;
                 self.rebase(&newest)?;
             }

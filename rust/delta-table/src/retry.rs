@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Instant;
 
-use delta_commit::Precedence;
+use delta_commit::CompactionBackoff;
 
 use crate::error::TableError;
 use crate::table::Table;
@@ -12,7 +12,7 @@ use crate::table::Table;
 pub struct Retry<'a> {
     table: &'a Table,
     began: Instant,
-    precedence: Option<Precedence>,
+    backoff: Option<CompactionBackoff>,
 }
 
 impl fmt::Debug for Retry<'_> {
@@ -28,7 +28,7 @@ impl<'a> Retry<'a> {
         Self {
             table,
             began: Instant::now(),
-            precedence: None,
+            backoff: None,
         }
     }
 
@@ -40,11 +40,11 @@ impl<'a> Retry<'a> {
             let took = self.began.elapsed();
             self.began = Instant::now();
             // The former request ends here.
-            self.precedence = self
+            self.backoff = self
                 .table
                 .shared()
                 .ok()
-                .and_then(|shared| shared.ask_precedence(2 * took));
+                .and_then(|shared| shared.request_backoff(2 * took));
         }
         is_retried
     }

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use delta_commit::actions::Metadata;
 use delta_commit::log::{StoreError, StoreErrorKind};
 use delta_commit::{
-    BootTime, CommitError, Committer, Outcome, Patience, Posted, Precedence, Start, Token, Transaction,
-    Version,
+    AsyncCommit, BootTime, CommitError, Committer, CompactionBackoff, Outcome, Patience, Start, Token,
+    Transaction, Version,
 };
 use per_process::PerProcess;
 
@@ -536,14 +536,14 @@ impl Shared {
         self.answered(self.committer.commit_while(transaction, patience))
     }
 
-    /// Asks compactions, of all processes, to wait for so long; see [`Precedence`].
-    pub fn ask_precedence(&self, wait: Duration) -> Option<Precedence> {
-        self.committer.ask_precedence(wait)
+    /// Asks compactions, of all processes, to wait for so long; see [`CompactionBackoff`].
+    pub fn request_backoff(&self, wait: Duration) -> Option<CompactionBackoff> {
+        self.committer.request_backoff(wait)
     }
 
     /// Waits for those that asked compactions to. Returns true if it did.
-    pub fn give_precedence(&self, patience: &mut Patience<'_>) -> bool {
-        self.committer.give_precedence(patience)
+    pub fn back_off(&self, patience: &mut Patience<'_>) -> bool {
+        self.committer.back_off(patience)
     }
 
     /// Commits likewise for a caller that does not wait: the committer's answer is for `reply`, and then for
@@ -553,7 +553,7 @@ impl Shared {
         transaction: Transaction,
         patience: &mut Patience<'_>,
         reply: delta_commit::Reply,
-    ) -> Result<Posted> {
+    ) -> Result<AsyncCommit> {
         self.check_committer(patience)
             .map_err(|error| or_late(error, patience))?;
         Ok(self.committer.post(transaction, reply)?)

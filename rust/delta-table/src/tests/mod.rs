@@ -1,12 +1,12 @@
 //! Tests of all changes of rows together, against a model of the rows.
 
 mod columns;
+mod compaction_backoff;
 mod deaths;
 mod feed;
 mod histories;
 mod model;
 mod pages;
-mod precedence;
 pub(crate) mod process;
 mod row_ids;
 mod sharing;

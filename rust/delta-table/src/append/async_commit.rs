@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use delta_commit::{CommitError, Patience, Posted, Version};
+use delta_commit::{AsyncCommit, CommitError, Patience, Version};
 
 use super::Append;
 use crate::coalesce::{self, Queued};
@@ -37,7 +37,7 @@ pub struct Wait(Arc<Place>);
 
 enum Place {
     Queue(Queued),
-    Committer(Posted),
+    Committer(AsyncCommit),
 }
 
 impl Wait {

@@ -1,7 +1,7 @@
-//! Precedence of changes of rows over compactions.
+//! The backoff of compactions for changes of rows.
 //!
 //! A compaction moves rows to other files, and a change that has found them begins anew. Beside an optimiser without a
-//! pause that could go on for long. So such a change asks for precedence: it puts an empty object beside the intents,
+//! pause that could go on for long. So such a change requests a backoff: it puts an empty object beside the intents,
 //! and a compaction waits for it before it commits. What the change marks meanwhile, the compaction takes over.
 //!
 //! This is about speed alone. A request that is late, lost or never answered costs the change another beginning. One
@@ -35,12 +35,12 @@ const CLOCK_STEP: i64 = 1_000;
 const ENDING: &str = ".precedence";
 
 /// A request to compactions to wait. It ends when this is dropped; a thread beside the caller deletes it.
-pub struct Precedence {
+pub struct CompactionBackoff {
     desk: Arc<Desk>,
     name: String,
 }
 
-impl Drop for Precedence {
+impl Drop for CompactionBackoff {
     fn drop(&mut self) {
         let (desk, name) = (Arc::clone(&self.desk), std::mem::take(&mut self.name));
         // Without a thread it stays, and compactions wait until its time is up.
@@ -52,20 +52,20 @@ impl Committer {
     /// Asks the compactions of all processes to wait for so long, 10 s at most, or until the request is dropped. None
     /// where it certainly was not written.
     #[must_use]
-    pub fn ask_precedence(&self, wait: Duration) -> Option<Precedence> {
+    pub fn request_backoff(&self, wait: Duration) -> Option<CompactionBackoff> {
         let desk = Arc::clone(self.desk());
         let name = format!("{}-{}{ENDING}", MemberId::random(), wait.min(LONGEST).as_millis());
         let put = desk.timed(EffectKind::PutIntent, |store| store.put_intent(&name, &[]));
         match put {
             Err(error) if error.kind != StoreErrorKind::Transient => None,
             // One whose answer was lost may be there, and is to be withdrawn.
-            _ => Some(Precedence { desk, name }),
+            _ => Some(CompactionBackoff { desk, name }),
         }
     }
 
-    /// Waits for changes that have asked for precedence: half of the time that the caller has left, and 10 s at most.
+    /// Waits for changes that have requested a backoff: half of the time that the caller has left, and 10 s at most.
     /// Afterwards this process waits for nobody for as long as it has waited. Returns true if it waited.
-    pub fn give_precedence(&self, patience: &mut Patience<'_>) -> bool {
+    pub fn back_off(&self, patience: &mut Patience<'_>) -> bool {
         let desk = self.desk();
         if desk.millis() < desk.rests_until.load(Ordering::Acquire) {
             return false;
@@ -108,7 +108,7 @@ fn sleep_until(moment: Instant, patience: &mut Patience<'_>) -> bool {
 }
 
 impl Desk {
-    /// Returns true if a change waits for precedence now. Requests of owners that died are deleted.
+    /// Returns true if a change requests a backoff now. Requests of owners that died are deleted.
     fn is_asked_for_precedence(&self) -> bool {
         // Without a listing nobody is known to wait.
         let Ok(listing) = self.timed(EffectKind::ListIntents, |store| store.list_intents()) else {
@@ -189,9 +189,9 @@ mod tests {
     fn a_request_is_waited_for_until_it_ends() {
         let table = tempfile::tempdir().unwrap();
         let (change, compaction) = (process(table.path()), process(table.path()));
-        let asked = change.ask_precedence(LONGEST).unwrap();
+        let asked = change.request_backoff(LONGEST).unwrap();
         thread::scope(|scope| {
-            let waits = scope.spawn(|| compaction.give_precedence(&mut patience()));
+            let waits = scope.spawn(|| compaction.back_off(&mut patience()));
             while looks(&compaction) < 3 {
                 assert!(!waits.is_finished(), "it waited for nobody");
                 thread::yield_now();
@@ -206,14 +206,11 @@ mod tests {
     fn nobody_is_waited_for_once_the_time_is_up_and_for_as_long_afterwards() {
         let table = tempfile::tempdir().unwrap();
         let (change, compaction) = (process(table.path()), process(table.path()));
-        let dead = change.ask_precedence(Duration::ZERO).unwrap();
-        assert!(
-            compaction.give_precedence(&mut patience()),
-            "it waited for nobody"
-        );
+        let dead = change.request_backoff(Duration::ZERO).unwrap();
+        assert!(compaction.back_off(&mut patience()), "it waited for nobody");
         let before = looks(&compaction);
-        let alive = change.ask_precedence(LONGEST).unwrap();
-        assert!(!compaction.give_precedence(&mut patience()));
+        let alive = change.request_backoff(LONGEST).unwrap();
+        assert!(!compaction.back_off(&mut patience()));
         assert_eq!(looks(&compaction), before);
         drop((dead, alive));
     }
@@ -222,8 +219,8 @@ mod tests {
     fn who_stops_waiting_waits_for_nobody() {
         let table = tempfile::tempdir().unwrap();
         let (change, compaction) = (process(table.path()), process(table.path()));
-        let _asked = change.ask_precedence(LONGEST).unwrap();
-        compaction.give_precedence(&mut Patience::until(Instant::now()));
+        let _asked = change.request_backoff(LONGEST).unwrap();
+        compaction.back_off(&mut Patience::until(Instant::now()));
         assert_eq!(looks(&compaction), 1);
     }
 
@@ -231,9 +228,9 @@ mod tests {
     fn half_of_the_callers_time_is_left_for_the_commit() {
         let table = tempfile::tempdir().unwrap();
         let (change, compaction) = (process(table.path()), process(table.path()));
-        let _asked = change.ask_precedence(LONGEST).unwrap();
+        let _asked = change.request_backoff(LONGEST).unwrap();
         let mut patience = Patience::until(Instant::now() + Duration::from_millis(400));
-        assert!(compaction.give_precedence(&mut patience));
+        assert!(compaction.back_off(&mut patience));
         assert!(patience.left().is_some());
     }
 
@@ -241,7 +238,7 @@ mod tests {
     fn requests_of_the_dead_are_deleted_and_those_of_the_future_not_waited_for() {
         let table = tempfile::tempdir().unwrap();
         let (change, compaction) = (process(table.path()), process(table.path()));
-        let asked = change.ask_precedence(LONGEST).unwrap();
+        let asked = change.request_backoff(LONGEST).unwrap();
         let file = table.path().join("_spillway/intents").join(&asked.name);
         let date = |at| {
             let file = std::fs::File::options().write(true).open(&file).unwrap();

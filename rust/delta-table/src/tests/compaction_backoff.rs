@@ -62,7 +62,7 @@ fn the_next_compaction_comes_after_it_and_takes_its_marks_over() {
     let (change, optimiser) = (opened(folder.path(), 1), opened(folder.path(), 2));
     let retry = overtaken(&change, &optimiser);
     // The request of `retry` lasts twice as long as a deletion took, which a busy machine outlasts.
-    let longer = change.shared().unwrap().ask_precedence(Duration::from_secs(10));
+    let longer = change.shared().unwrap().request_backoff(Duration::from_secs(10));
     let pending = compaction(&optimiser);
     let (deleted, compacted) = thread::scope(|scope| {
         let waits = scope.spawn(|| pending.commit(&mut patience()).unwrap());

@@ -19,7 +19,7 @@ use std::time::Duration;
 use delta_commit::log::LogStore;
 use delta_commit::store::LocalLogStore;
 use delta_commit::{
-    CommitError, Committer, MemberId, Outcome, Patience, Posted, Reply, Transaction, Version,
+    AsyncCommit, CommitError, Committer, MemberId, Outcome, Patience, Reply, Transaction, Version,
 };
 
 use disk::{adds, append, failing, local, soon, table};
@@ -43,7 +43,7 @@ fn held(table: &Path) -> (Committer, Arc<Barrier>) {
 type Told = (String, Result<Version, CommitError>);
 
 /// Posts an append of a file, whose name comes with the result.
-fn post(committer: &Committer, path: &str, told: &Sender<Told>) -> Posted {
+fn post(committer: &Committer, path: &str, told: &Sender<Told>) -> AsyncCommit {
     let (name, told) = (path.to_owned(), told.clone());
     let reply: Reply = Box::new(move |result| told.send((name, result)).unwrap());
     committer.post(append(path), reply).unwrap()

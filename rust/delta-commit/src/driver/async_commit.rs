@@ -12,7 +12,7 @@ use crate::log::{StoreError, Version};
 use crate::machine::Submission;
 use crate::transaction::{MemberId, Transaction};
 
-/// The function that takes the result of a posted commit. It is called once, by any thread, while the committer is
+/// The function that takes the result of an asynchronous commit. It is called once, by any thread, while the committer is
 /// locked: it neither waits nor calls the committer.
 pub type Reply = Box<dyn FnOnce(Result<Version>) + Send>;
 
@@ -22,20 +22,20 @@ const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// The longest that an effect may pause the thread. No caller's deadline is its own.
 const LONG: Duration = Duration::from_secs(60);
 
-/// A commit that was posted. Its reply comes whether this is kept or not.
-pub struct Posted {
+/// An asynchronous commit. Its reply comes whether this is kept or not.
+pub struct AsyncCommit {
     desk: Arc<Desk>,
     id: MemberId,
 }
 
-impl Posted {
+impl AsyncCommit {
     /// Ends the wait for the reply, which comes at once with what is certain by now. Does nothing after the reply.
     ///
     /// A forked child may not call this for a commit of its parent.
     pub fn give_up(&self) {
         let mut state = self.desk.lock();
         state.deliver();
-        if let Some(reply) = state.posted.remove(&self.id) {
+        if let Some(reply) = state.async_commits.remove(&self.id) {
             let verdict = state.give_up(self.id);
             reply(committed(self.id, verdict));
         }
@@ -44,12 +44,12 @@ impl Posted {
 
 impl Committer {
     /// Commits a transaction like [`commit`](Self::commit), for a caller that does not wait. The result is for `reply`,
-    /// which gets it when the commit is done or [given up](Posted::give_up), and at no deadline.
+    /// which gets it when the commit is done or [given up](AsyncCommit::give_up), and at no deadline.
     ///
     /// # Errors
     /// [`CommitError::Invalid`] or [`CommitError::Malformed`] when no version may hold the transaction, and
-    /// [`CommitError::Store`] when no thread can be started to commit it. Nothing was posted then.
-    pub fn post(&self, transaction: Transaction, reply: Reply) -> Result<Posted> {
+    /// [`CommitError::Store`] when no thread can be started to commit it. Nothing was submitted then.
+    pub fn post(&self, transaction: Transaction, reply: Reply) -> Result<AsyncCommit> {
         let submission = Submission::new(transaction)?;
         let id = submission.id();
         let desk = Arc::clone(self.desk());
@@ -62,9 +62,9 @@ impl Committer {
             state.is_served = true;
         }
         state.machine.submit(submission);
-        state.posted.insert(id, reply);
+        state.async_commits.insert(id, reply);
         drop(state);
-        Ok(Posted { desk, id })
+        Ok(AsyncCommit { desk, id })
     }
 }
 
@@ -83,7 +83,7 @@ impl Desk {
         }
     }
 
-    /// Leads whenever nobody else does, until no commit is posted.
+    /// Leads whenever nobody else does, until there is no asynchronous commit.
     fn serve(self: &Arc<Self>) {
         // No transaction has it: it stands for the thread among those that wait to lead.
         let id = MemberId::random();
@@ -91,7 +91,7 @@ impl Desk {
             let slot = Arc::new(Slot::default());
             {
                 let mut state = self.lock();
-                if state.posted.is_empty() {
+                if state.async_commits.is_empty() {
                     state.is_served = false;
                     return;
                 }
@@ -110,13 +110,13 @@ impl Desk {
         }
     }
 
-    /// Runs the machine until no commit is posted.
+    /// Runs the machine until there is no asynchronous commit.
     fn lead_posted(self: &Arc<Self>, id: MemberId) {
         let _lead = Lead { desk: self, id };
         loop {
             let mut state = self.lock();
             state.deliver();
-            if state.posted.is_empty() {
+            if state.async_commits.is_empty() {
                 return;
             }
             let Some(effect) = state.machine.next(self.now()) else {
@@ -135,10 +135,10 @@ impl Desk {
 }
 
 impl State {
-    /// Gives up all posted commits. Those that are certainly in no version get the error.
+    /// Gives up all asynchronous commits. Those that are certainly in no version get the error.
     fn give_up_posted(&mut self, certain: &CommitError) {
         self.deliver();
-        for (id, reply) in std::mem::take(&mut self.posted) {
+        for (id, reply) in std::mem::take(&mut self.async_commits) {
             let verdict = self.give_up(id);
             reply(match committed(id, verdict) {
                 Err(CommitError::DeadlinePassed) => Err(certain.clone()),
