@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from spillway.errors import ClosedError, OptionError
 from spillway.writer import WriteResult, WriterOptions, _write_result
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Unpack
 
     from spillway.types import (
@@ -103,8 +104,9 @@ class DatasetOptions:
     on_schema_change: OnSchemaChange = "raise"
 
     def __post_init__(self) -> None:
-        columns = (self.partition_by,) if isinstance(self.partition_by, str) else tuple(self.partition_by)
-        object.__setattr__(self, "partition_by", columns)
+        columns = (self.partition_by,) if isinstance(self.partition_by, str) else self.partition_by
+        if isinstance(columns, Iterable):  # what is not is refused with the others
+            object.__setattr__(self, "partition_by", tuple(columns))
         _native.check_dataset_options(self)
 
 

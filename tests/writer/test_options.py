@@ -274,3 +274,31 @@ def test_a_closed_writer_stays_closed(table: pa.Table) -> None:
     for call in (lambda: writer.write(table), writer.flush):
         with pytest.raises(spillway.ClosedError, match="closed"):
             call()
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        (options, field.name)
+        for options in (spillway.WriterOptions, spillway.DatasetOptions)
+        for field in dataclasses.fields(options)
+    ],
+)
+def test_a_value_of_another_type_is_refused_by_the_name_of_its_option(options: Any, name: str) -> None:
+    with pytest.raises(TypeError, match=f"^{name} must be "):
+        options(**{name: object()})
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"sorting_columns": "time"}, r"a list of column names, such as \[\"time\"\].*not 'time'"),
+        ({"dictionary": ["id"]}, r"such as \{\"id\": False\}"),
+        ({"dictionary": {"id": "no"}}, r"mapping from column paths to bool.*not 'id': 'no'"),
+        ({"field_ids": {"id": "one"}}, r"mapping from column paths to int.*not 'id': 'one'"),
+        ({"row_group_rows": "1M"}, "must be an int, not '1M'"),
+    ],
+)
+def test_a_type_error_shows_what_to_write(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(TypeError, match=says):
+        spillway.WriterOptions(**options)

@@ -1,7 +1,7 @@
 //! Callers that wait while a thread of the table commits for several of them.
 //!
-//! Each caller has a [`CommitWaiter`]. A caller that stops waiting leaves: the committing thread answers it as soon as it
-//! is certain that nothing of the caller's is in the table, or that the outcome is unknown.
+//! Each caller has a [`CommitWaiter`]. A caller that stops waiting leaves: the committing thread answers it as soon as
+//! it is certain that nothing of the caller's is in the table, or that the outcome is unknown.
 
 use std::cell::RefCell;
 use std::ops::Deref;

@@ -12,8 +12,10 @@ use crate::encryption;
 use crate::errors::Failure;
 use crate::memory_budget::MemoryBudget;
 
+/// Characters of a value that an error shows.
+const MOST_SHOWN: usize = 60;
+
 /// The attributes of a `spillway.WriterOptions`.
-#[derive(FromPyObject)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub(crate) struct Options<'py> {
     compression: Bound<'py, PyAny>,
@@ -43,6 +45,74 @@ pub(crate) struct Options<'py> {
     metadata: Option<Bound<'py, PyMapping>>,
     field_ids: Option<Bound<'py, PyAny>>,
     encryption: Bound<'py, PyAny>,
+}
+
+const INTEGER: &str = "an int";
+const INTEGER_OR_NONE: &str = "an int or None";
+const FLAG: &str = "True or False";
+const TEXT: &str = "str";
+
+/// An attribute of an object of options. A value of another type is a `TypeError` that says what is expected.
+pub(crate) fn attribute<'py, T: for<'a> FromPyObject<'a, 'py>>(
+    options: Borrowed<'_, 'py, PyAny>,
+    name: &str,
+    expected: &str,
+) -> PyResult<T> {
+    let value = options.getattr(name)?;
+    value.extract::<T>().map_err(|error| {
+        let wrong = PyTypeError::new_err(format!("{name} must be {expected}, not {}", shown(&value)));
+        wrong.set_cause(value.py(), Some(error.into()));
+        wrong
+    })
+}
+
+/// The `repr` of a value that is refused, cut to a few words.
+fn shown(value: &Bound<'_, PyAny>) -> String {
+    let repr = value
+        .repr()
+        .map_or_else(|_| "a value".to_owned(), |repr| repr.to_string());
+    match repr.char_indices().nth(MOST_SHOWN) {
+        Some((end, _)) => format!("{}…", &repr[..end]),
+        None => repr,
+    }
+}
+
+impl<'py> FromPyObject<'_, 'py> for Options<'py> {
+    type Error = PyErr;
+
+    fn extract(options: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let sorting_columns = "a list of column names, such as [\"time\"], or of tuples of a name, a direction and a \
+                               place of nulls";
+        Ok(Self {
+            compression: options.getattr("compression")?,
+            compression_level: attribute(options, "compression_level", INTEGER_OR_NONE)?,
+            row_group_rows: attribute(options, "row_group_rows", INTEGER)?,
+            row_group_bytes: attribute(options, "row_group_bytes", INTEGER)?,
+            page_bytes: attribute(options, "page_bytes", INTEGER)?,
+            page_rows: attribute(options, "page_rows", INTEGER)?,
+            dictionary_page_bytes: attribute(options, "dictionary_page_bytes", INTEGER)?,
+            content_defined_chunking: options.getattr("content_defined_chunking")?,
+            memory_limit: attribute(options, "memory_limit", INTEGER_OR_NONE)?,
+            threads: attribute(options, "threads", INTEGER_OR_NONE)?,
+            hold_batches: attribute(options, "hold_batches", FLAG)?,
+            dictionary: options.getattr("dictionary")?,
+            encoding: options.getattr("encoding")?,
+            bloom_filter: options.getattr("bloom_filter")?,
+            page_checksums: attribute(options, "page_checksums", FLAG)?,
+            statistics: options.getattr("statistics")?,
+            store_schema: attribute(options, "store_schema", FLAG)?,
+            compatibility: attribute(options, "compatibility", TEXT)?,
+            timestamps: attribute(options, "timestamps", TEXT)?,
+            timestamp_loss: attribute(options, "timestamp_loss", TEXT)?,
+            sorting_columns: attribute(options, "sorting_columns", sorting_columns)?,
+            sorting: attribute(options, "sorting", TEXT)?,
+            durable: attribute(options, "durable", FLAG)?,
+            verify: attribute(options, "verify", "str or None")?,
+            metadata: attribute(options, "metadata", "a mapping from str to str, or None")?,
+            field_ids: options.getattr("field_ids")?.extract()?,
+            encryption: options.getattr("encryption")?,
+        })
+    }
 }
 
 impl Options<'_> {
@@ -98,14 +168,18 @@ pub(crate) fn metadata(pairs: &Bound<'_, PyMapping>) -> PyResult<Vec<(String, St
 }
 
 fn field_ids(value: &Bound<'_, PyAny>) -> PyResult<Vec<(Vec<String>, i64)>> {
-    by_column(value, "field_ids must be a mapping from column paths to int")
+    by_column(
+        value,
+        "field_ids must be a mapping from column paths to int, such as {\"a\": 1, \"a.b\": 7}",
+    )
 }
 
 fn dictionary_rule(value: &Bound<'_, PyAny>) -> PyResult<DictionaryRule> {
     if let Ok(all) = value.extract::<bool>() {
         return Ok(DictionaryRule::All(all));
     }
-    let wrong = "dictionary must be True, False or a mapping from column paths to bool";
+    let wrong =
+        "dictionary must be True, False or a mapping from column paths to bool, such as {\"id\": False}";
     Ok(DictionaryRule::Columns(by_column(value, wrong)?))
 }
 
@@ -113,7 +187,8 @@ fn statistics_rule(value: &Bound<'_, PyAny>) -> PyResult<StatisticsRule> {
     if let Ok(all) = value.extract::<bool>() {
         return Ok(StatisticsRule::All(all));
     }
-    let wrong = "statistics must be True, False or a mapping from column paths to bool";
+    let wrong =
+        "statistics must be True, False or a mapping from column paths to bool, such as {\"id\": False}";
     Ok(StatisticsRule::Columns(by_column(value, wrong)?))
 }
 
@@ -121,7 +196,7 @@ fn encoding_rule(value: &Bound<'_, PyAny>) -> PyResult<EncodingRule> {
     if let Ok(all) = value.extract::<String>() {
         return Ok(EncodingRule::All(all));
     }
-    let wrong = "encoding must be the name of an encoding or a mapping from column paths to names";
+    let wrong = "encoding must be the name of an encoding or a mapping from column paths to names, such as {\"id\": \"plain\"}";
     Ok(EncodingRule::Columns(by_column(value, wrong)?))
 }
 
@@ -129,7 +204,7 @@ fn compression_rule(value: &Bound<'_, PyAny>) -> PyResult<CompressionRule> {
     if let Ok(all) = value.extract::<String>() {
         return Ok(CompressionRule::All(all));
     }
-    let wrong = "compression must be the name of a codec or a mapping from column paths to names";
+    let wrong = "compression must be the name of a codec or a mapping from column paths to names, such as {\"id\": \"snappy\"}";
     Ok(CompressionRule::Columns(by_column(value, wrong)?))
 }
 
@@ -226,7 +301,12 @@ where
         .map_err(|_| PyTypeError::new_err(wrong))?;
     let rule = columns.items()?.iter().map(|item| {
         let (key, value) = item.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
-        Ok((parts(&key)?, value.extract::<T>()?))
+        let pair = parts(&key).and_then(|path| Ok((path, value.extract::<T>()?)));
+        pair.map_err(|error| {
+            let pair = PyTypeError::new_err(format!("{wrong}, not {}: {}", shown(&key), shown(&value)));
+            pair.set_cause(key.py(), Some(error));
+            pair
+        })
     });
     rule.collect()
 }

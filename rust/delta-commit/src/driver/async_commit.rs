@@ -12,8 +12,8 @@ use crate::log::{StoreError, Version};
 use crate::machine::Submission;
 use crate::transaction::{MemberId, Transaction};
 
-/// The function that takes the result of an asynchronous commit. It is called once, by any thread, while the committer is
-/// locked: it neither waits nor calls the committer.
+/// The function that takes the result of an asynchronous commit. It is called once, by any thread, while the committer
+/// is locked: it neither waits nor calls the committer.
 pub type Reply = Box<dyn FnOnce(Result<Version>) + Send>;
 
 /// The time between two looks of the thread while another one leads. It is woken for the lead.

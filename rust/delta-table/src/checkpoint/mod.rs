@@ -1,7 +1,7 @@
 //! Checkpoints: files that replace all versions up to their own.
 //!
-//! Those that are read ([`read`]) are of all forms of the protocol: one Parquet file, several parts, and the V2 spec, of
-//! which a Parquet or JSON file names sidecars with the entries of files. Those that are written ([`write`]) are one
+//! Those that are read ([`read`]) are of all forms of the protocol: one Parquet file, several parts, and the V2 spec,
+//! of which a Parquet or JSON file names sidecars with the entries of files. Those that are written ([`write`]) are one
 //! Parquet file of the V1 spec, which every table may have ("Checkpoints" in Delta's PROTOCOL.md).
 
 mod actions;
