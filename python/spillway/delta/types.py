@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
@@ -38,9 +39,7 @@ class TableFile:
         size: Bytes.
         modification_time: Milliseconds since the epoch.
         partition_values: The value of each partition column, as text; None is null.
-        stats: Its statistics: ``numRecords``, ``minValues``, ``maxValues``, ``nullCount``. ``numRecords``
-            includes deleted rows. If ``tightBounds`` is false, the bounds are valid for the remaining rows,
-            but need not occur among them.
+        stats_json: Its statistics as JSON, or None; `stats` parses them.
         deleted_rows: Number of its rows that the deletion vector marks as deleted.
     """
 
@@ -48,21 +47,30 @@ class TableFile:
     size: int
     modification_time: int
     partition_values: Mapping[str, str | None]
-    stats: Mapping[str, Any] | None
+    stats_json: str | None = field(repr=False)
     deleted_rows: int = 0
 
     @classmethod
     def of(cls, file: _native.DeltaFileDict) -> TableFile:
         """The file that the native module describes."""
-        stats = None if file["stats"] is None else json.loads(file["stats"])
         return cls(
             file["path"],
             file["size"],
             file["modification_time"],
             file["partition_values"],
-            stats,
+            file["stats"],
             file["deleted_rows"],
         )
+
+    @cached_property
+    def stats(self) -> Mapping[str, Any] | None:
+        """Its statistics: ``numRecords``, ``minValues``, ``maxValues``, ``nullCount``.
+
+        ``numRecords`` includes deleted rows. If ``tightBounds`` is false, the bounds are valid for the
+        remaining rows, but need not occur among them. They are parsed when they are first read: for all files
+        of a table with many columns, that takes longer than reading its log.
+        """
+        return None if self.stats_json is None else json.loads(self.stats_json)
 
 
 @dataclass(frozen=True)
