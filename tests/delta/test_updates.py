@@ -180,6 +180,26 @@ def test_values_that_do_not_fit_are_refused(tmp_path: Path, values: dict[str, An
     assert (table.version, listing(table, tmp_path)) == (1, before)
 
 
+def test_a_struct_that_lacks_a_field_is_refused_and_none_clears_it(tmp_path: Path) -> None:
+    inner = pa.struct(
+        {"city": pa.string(), "zip": pa.list_(pa.struct({"code": pa.int64(), "of": pa.string()}))}
+    )
+    table = spillway.delta.create(tmp_path / "t", pa.schema({"id": pa.int64(), "address": inner}))
+    table.append_rows([{"id": 1, "address": {"city": "Kyiv", "zip": [{"code": 1001, "of": "centre"}]}}])
+    for address, path in (
+        ({"city": "Lviv"}, "address.zip"),
+        ({"city": "Lviv", "zip": [{"code": 79000}]}, "address.zip.of"),
+    ):
+        with pytest.raises(
+            SchemaError, match=f"without the field .{path}., which would become null"
+        ) as refused:
+            table.update("id = 1", {"address": address})
+        assert refused.value.column == path
+    whole = {"city": "Lviv", "zip": [{"code": 79000, "of": None}]}
+    assert table.update("id = 1", {"address": whole}).rows == 1
+    assert pa.table(table.scan()).to_pylist() == [{"id": 1, "address": whole}]
+
+
 def test_expressions_see_the_values_before(tmp_path: Path) -> None:
     schema = pa.schema({"id": pa.int64(), "a": pa.int16(), "b": pa.int16()})
     table = spillway.delta.create(tmp_path / "t", schema, properties=MARKS)

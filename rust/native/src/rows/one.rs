@@ -1,10 +1,10 @@
 //! Rows that are looked at and not written: one row of values, and the schema of the first rows.
 
 use arrow_array::RecordBatch;
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::{DataType, Schema, SchemaRef};
 use parquet_writer::WriteError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyList};
 use rows::{Extra, Rows};
 
 use crate::errors::Failure;
@@ -23,6 +23,17 @@ pub(crate) fn one_row(
     values: &Bound<'_, PyDict>,
     what: &str,
 ) -> Result<RecordBatch, Failure> {
+    for field in schema.fields() {
+        let value = values.get_item(field.name()).map_err(Failure::Python)?;
+        if let Some(lacked) = value.and_then(|value| lacked_field(&value, field.data_type())) {
+            let path = std::iter::once(field.name().as_str()).chain(lacked.iter().map(String::as_str));
+            let path = path.collect::<Vec<_>>().join(".");
+            let message = format!(
+                "{what} has a struct without the field {path:?}, which would become null: give the field a value, or None"
+            );
+            return Err(WriteError::column(path, message).into());
+        }
+    }
     let mut rows = Rows::new(schema).map_err(|error| WriteError::schema(error.to_string()))?;
     let mut reader = Reader::new(values.py(), Extra::Error)?;
     let done = reader.dict(values, &mut rows.fields, 0);
@@ -41,5 +52,28 @@ pub(crate) fn one_row(
             );
             Err(WriteError::column(path, message).into())
         }
+    }
+}
+
+/// The path of the first field of a struct that a dict in its place lacks. In rows such a field is null; a value that
+/// replaces another one would clear it unnoticed.
+fn lacked_field(value: &Bound<'_, PyAny>, kind: &DataType) -> Option<Vec<String>> {
+    match kind {
+        DataType::Struct(fields) => {
+            let dict = value.cast::<PyDict>().ok()?;
+            fields.iter().find_map(|field| {
+                let lacked = match dict.get_item(field.name()).ok()? {
+                    Some(value) => lacked_field(&value, field.data_type())?,
+                    None => Vec::new(),
+                };
+                Some([vec![field.name().clone()], lacked].concat())
+            })
+        }
+        DataType::List(element) | DataType::LargeList(element) | DataType::FixedSizeList(element, _) => {
+            let list = value.cast::<PyList>().ok()?;
+            list.iter()
+                .find_map(|value| lacked_field(&value, element.data_type()))
+        }
+        _ => None,
     }
 }
