@@ -283,7 +283,7 @@ REFUSED = {
     "id in (1, 2e0)": "compared as doubles",
     "length(part) > 1": 'at character 1, "length.*the function length is not known',
     "id + 1 > 0": "'\\+' is not known",
-    "part like 'a%'": "like is not expected",
+    "part like 'a%'": "part LIKE 'a%' is not known",
     'part = "a"': "double quotes",
     "part = 'it''s'": "engines read differently",
     "id > 0 and ids > 0": r'at character 12, "ids > 0": there is no column ids: did you mean id\?',

@@ -129,6 +129,7 @@ fn scope(head: &Head) -> Scope<'_> {
         partition_columns: &head.metadata.partition_columns,
         purpose: Purpose::Asked,
         of_files: false,
+        sides: &[],
     }
 }
 

@@ -155,6 +155,7 @@ pub fn check_condition(text: &str) {
             partition_columns: &partition_columns,
             purpose,
             of_files: false,
+            sides: &[],
         };
         match (scope.read(text), scope.read(&printed)) {
             (Ok(condition), Ok(again)) => {

@@ -59,6 +59,7 @@ impl Table {
             partition_columns: &snapshot.metadata.partition_columns,
             purpose: Purpose::Added,
             of_files: false,
+            sides: &[],
         };
         let constraint = Constraint::of(&name, expression, scope);
         let constraint = constraint.map_err(|fault| sql::refused("expression", expression, &fault))?;

@@ -86,6 +86,7 @@ impl Constraints {
             partition_columns: &metadata.partition_columns,
             purpose: Purpose::Stated,
             of_files: false,
+            sides: &[],
         };
         let constraints = stated(metadata).map(|(name, expression)| {
             Constraint::of(name, expression, scope).map_err(|fault| {

@@ -6,17 +6,19 @@
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 use delta_commit::predicate::Literal as PredicateLiteral;
+use sqlparser::ast::{BinaryOperator, Expr, Ident, InTarget, UnaryOperator};
+use sqlparser::tokenizer::Location;
 
 use crate::clustering::shown;
 use crate::near::near;
 use crate::schema::{Column, Kind, Primitive, TableSchema};
 
 use super::Purpose;
-use super::bound::{Bound, Compared, Named, Side};
+use super::bound::{Bound, Compared, Named, Operator, Side};
 use super::fault::Fault;
-use super::literals::{MOST_DIGITS, value_of};
-use super::parse::{Expression, Literal, Operator};
-use super::tokens::Placed;
+use super::literals::{Literal, MOST_DIGITS, value_of};
+use super::parse::{bare, place, unknown};
+use super::sides::{SideColumns, name_side};
 
 /// The note of a column whose texts Spark pads or cuts.
 const FIXED_TEXT: &str = "__CHAR_VARCHAR_TYPE_STRING";
@@ -32,50 +34,123 @@ pub(crate) struct Scope<'a> {
     pub purpose: Purpose,
     /// True if partition columns alone may be named, as where a condition chooses whole files.
     pub of_files: bool,
+    /// The sides whose columns are named, each a struct of the schema; none where those of a table are.
+    pub sides: &'a [SideColumns],
+}
+
+/// What is compared.
+enum Operand {
+    Column(Path),
+    Literal(Literal, Location),
+}
+
+/// The names of a column, from the top.
+struct Path {
+    names: Vec<String>,
+    at: Location,
 }
 
 impl Scope<'_> {
     /// Binds a condition. The error says why an expression is none.
-    pub(super) fn condition(&self, expression: &Expression) -> Result<Bound, Fault> {
-        let each = |parts: &[Expression]| -> Result<Vec<Bound>, Fault> {
-            parts.iter().map(|part| self.condition(part)).collect()
+    pub(super) fn condition(&self, expression: &Expr) -> Result<Bound, Fault> {
+        let each = |operator: &BinaryOperator| -> Result<Vec<Bound>, Fault> {
+            let mut parts = Vec::new();
+            collect(expression, operator, &mut parts);
+            parts.into_iter().map(|part| self.condition(part)).collect()
         };
         Ok(match expression {
-            Expression::Literal(literal) => match &literal.it {
-                Literal::Boolean(value) => Bound::Constant(Some(*value)),
-                Literal::Null => Bound::Constant(None),
-                _ => return Err(Fault::at(literal.at, "it has a literal that is not compared")),
-            },
-            Expression::Column(path) => {
-                let named = self.column(path)?;
-                if named.kind != Kind::Primitive(Primitive::Boolean) {
-                    let name = shown(&named.path);
-                    let why = format!("the column {name} is no boolean, and is not compared");
-                    return Err(Fault::at(path.at, why));
-                }
-                Bound::Flag(named)
+            Expr::Nested(inner) => self.condition(inner)?,
+            Expr::UnaryOp {
+                op: UnaryOperator::Not,
+                expr,
+            } => Bound::Not(Box::new(self.condition(expr)?)),
+            Expr::BinaryOp {
+                op: op @ BinaryOperator::And,
+                ..
+            } => Bound::All(each(op)?),
+            Expr::BinaryOp {
+                op: op @ BinaryOperator::Or,
+                ..
+            } => Bound::Any(joined(each(op)?)),
+            Expr::BinaryOp { left, op, right } => {
+                let Some(operator) = Operator::of(op) else {
+                    return Err(unknown(expression));
+                };
+                self.comparison(left, operator, right)?
             }
-            Expression::Not(inner) => Bound::Not(Box::new(self.condition(inner)?)),
-            Expression::All(parts) => Bound::All(each(parts)?),
-            Expression::Any(parts) => Bound::Any(joined(each(parts)?)),
-            Expression::IsNull(inner) => match inner.as_ref() {
-                Expression::Column(path) => Bound::IsNull(self.column(path)?),
-                other => return Err(Fault::at(other.at(), "IS NULL goes with a column")),
+            Expr::IsNull(inner) => self.is_null(inner)?,
+            Expr::IsNotNull(inner) => Bound::Not(Box::new(self.is_null(inner)?)),
+            Expr::In {
+                expr,
+                target: InTarget::List(list),
+                negated,
+                ..
+            } => negated_if(*negated, self.among(expr, list)?),
+            Expr::Between {
+                expr,
+                negated,
+                low,
+                high,
+            } => {
+                let least = self.comparison(expr, Operator::GreaterOrEqual, low)?;
+                let greatest = self.comparison(expr, Operator::LessOrEqual, high)?;
+                negated_if(*negated, Bound::All(vec![least, greatest]))
+            }
+            other => match self.operand(other)? {
+                Some(Operand::Column(path)) => {
+                    let named = self.column(&path)?;
+                    if named.kind != Kind::Primitive(Primitive::Boolean) {
+                        let name = shown(&named.path);
+                        let why = format!("the column {name} is no boolean, and is not compared");
+                        return Err(Fault::at(path.at, why));
+                    }
+                    Bound::Flag(named)
+                }
+                Some(Operand::Literal(Literal::Boolean(value), _)) => Bound::Constant(Some(value)),
+                Some(Operand::Literal(Literal::Null, _)) => Bound::Constant(None),
+                Some(Operand::Literal(_, at)) => {
+                    return Err(Fault::at(at, "it has a literal that is not compared"));
+                }
+                None => return Err(unknown(other)),
             },
-            Expression::In(left, literals) => self.among(left, literals)?,
-            Expression::Compare(left, operator, right) => self.comparison(left, *operator, right)?,
         })
     }
 
+    /// The column or the literal that an expression is; none for another one.
+    fn operand(&self, expression: &Expr) -> Result<Option<Operand>, Fault> {
+        let expression = bare(expression);
+        let at = place(expression);
+        Ok(match expression {
+            Expr::CompoundIdentifier(names) => {
+                let mut path = Path {
+                    names: names.iter().map(unquoted).collect(),
+                    at,
+                };
+                if !self.sides.is_empty() {
+                    name_side(self.sides, &mut path.names).map_err(|why| Fault::at(at, why))?;
+                }
+                Some(Operand::Column(path))
+            }
+            other => Literal::of(other)?.map(|literal| Operand::Literal(literal, at)),
+        })
+    }
+
+    fn is_null(&self, inner: &Expr) -> Result<Bound, Fault> {
+        match self.operand(inner)? {
+            Some(Operand::Column(path)) => Ok(Bound::IsNull(self.column(&path)?)),
+            _ => Err(Fault::at(place(inner), "IS NULL goes with a column")),
+        }
+    }
+
     /// The column of these names.
-    fn column(&self, path: &Placed<Vec<String>>) -> Result<Named, Fault> {
+    fn column(&self, path: &Path) -> Result<Named, Fault> {
         let fault = |why| Fault::at(path.at, why);
         let mut columns = self.schema.columns.as_slice();
         let mut names: Vec<String> = Vec::new();
         let (mut kind, mut is_padded) = (None, false);
-        for name in &path.it {
+        for name in &path.names {
             let found = find(columns, name);
-            let found = found.ok_or_else(|| fault(no_column(&path.it, &names, columns)))?;
+            let found = found.ok_or_else(|| fault(no_column(&path.names, &names, columns)))?;
             if self.purpose != Purpose::Stated && found.name != *name {
                 return Err(fault(format!("the column {} is named {name}", found.name)));
             }
@@ -109,7 +184,7 @@ impl Scope<'_> {
     }
 
     /// The column of these names, whose values are compared.
-    fn compared(&self, path: &Placed<Vec<String>>) -> Result<Named, Fault> {
+    fn compared(&self, path: &Path) -> Result<Named, Fault> {
         let named = self.column(path)?;
         if named.is_padded {
             let why = format!(
@@ -121,17 +196,29 @@ impl Scope<'_> {
         Ok(named)
     }
 
-    fn comparison(&self, left: &Expression, operator: Operator, right: &Expression) -> Result<Bound, Fault> {
+    fn comparison(&self, left: &Expr, operator: Operator, right: &Expr) -> Result<Bound, Fault> {
+        let at = place(left);
+        match (self.operand(left)?, self.operand(right)?) {
+            (Some(left), Some(right)) => self.compare(left, operator, right, at),
+            _ => Err(no_operand(at)),
+        }
+    }
+
+    fn compare(
+        &self,
+        left: Operand,
+        operator: Operator,
+        right: Operand,
+        at: Location,
+    ) -> Result<Bound, Fault> {
+        use Operand::{Column, Literal as Value};
         let (left, right, data_type) = match (left, right) {
-            (Expression::Column(path), Expression::Literal(literal))
-            | (Expression::Literal(literal), Expression::Column(path))
-                if literal.it == Literal::Null =>
-            {
-                self.column(path)?;
+            (Column(path), Value(Literal::Null, _)) | (Value(Literal::Null, _), Column(path)) => {
+                self.column(&path)?;
                 return Ok(Bound::Constant(None));
             }
-            (Expression::Column(first), Expression::Column(second)) => {
-                let (left, right) = (self.compared(first)?, self.compared(second)?);
+            (Column(first), Column(second)) => {
+                let (left, right) = (self.compared(&first)?, self.compared(&second)?);
                 let data_type = common(&left.kind, &right.kind).ok_or_else(|| {
                     let why = format!(
                         "the columns {} and {} have types that cannot be compared here",
@@ -142,20 +229,17 @@ impl Scope<'_> {
                 })?;
                 (Side::Column(left), Side::Column(right), data_type)
             }
-            (Expression::Column(path), Expression::Literal(literal)) => {
-                let (column, value) = self.with_value(path, literal)?;
+            (Column(path), Value(literal, at)) => {
+                let (column, value) = self.with_value(&path, &literal, at)?;
                 let data_type = value.data_type().clone();
                 (Side::Column(column), Side::Value(value), data_type)
             }
-            (Expression::Literal(literal), Expression::Column(path)) => {
-                let (column, value) = self.with_value(path, literal)?;
+            (Value(literal, at), Column(path)) => {
+                let (column, value) = self.with_value(&path, &literal, at)?;
                 let data_type = value.data_type().clone();
                 (Side::Value(value), Side::Column(column), data_type)
             }
-            _ => {
-                let why = "a comparison is not of a column with a literal or another column";
-                return Err(Fault::at(left.at(), why));
-            }
+            (Value(..), Value(..)) => return Err(no_operand(at)),
         };
         Ok(Bound::Compare(Compared {
             left,
@@ -166,18 +250,23 @@ impl Scope<'_> {
     }
 
     /// A list, whose literals engines convert to one type before they compare.
-    fn among(&self, left: &Expression, literals: &[Placed<Literal>]) -> Result<Bound, Fault> {
-        let Expression::Column(path) = left else {
-            return Err(Fault::at(left.at(), "IN goes with a column"));
+    fn among(&self, left: &Expr, list: &[Expr]) -> Result<Bound, Fault> {
+        let Some(Operand::Column(path)) = self.operand(left)? else {
+            return Err(Fault::at(place(left), "IN goes with a column"));
         };
-        let find = |is: fn(&Literal) -> bool| literals.iter().find(|literal| is(&literal.it));
+        let literals = list.iter().map(|item| match Literal::of(item)? {
+            Some(literal) => Ok((literal, place(item))),
+            None => Err(unknown(item)),
+        });
+        let literals = literals.collect::<Result<Vec<_>, Fault>>()?;
+        let find = |is: fn(&Literal) -> bool| literals.iter().find(|(literal, _)| is(literal));
         let number = find(|literal| matches!(literal, Literal::Number(_)));
-        if let (Some(double), Some(_)) = (find(|literal| matches!(literal, Literal::Double(_))), number) {
+        if let (Some((_, at)), Some(_)) = (find(|literal| matches!(literal, Literal::Double(_))), number) {
             let why = "a list has numbers with an exponent and others, which are compared as doubles";
-            return Err(Fault::at(double.at, why));
+            return Err(Fault::at(*at, why));
         }
-        let kind = self.column(path)?.kind;
-        if let (Some(text), Kind::Primitive(time @ (Primitive::Timestamp | Primitive::TimestampNtz))) =
+        let kind = self.column(&path)?.kind;
+        if let (Some((_, at)), Kind::Primitive(time @ (Primitive::Timestamp | Primitive::TimestampNtz))) =
             (find(|literal| matches!(literal, Literal::Text(_))), &kind)
         {
             let has_literal = *time == Primitive::Timestamp || self.purpose == Purpose::Asked;
@@ -187,27 +276,56 @@ impl Scope<'_> {
                 "compare with each, joined by OR"
             };
             let why = format!("a list has the text of a time, which Spark compares as text: {instead}");
-            return Err(Fault::at(text.at, why));
+            return Err(Fault::at(*at, why));
         }
-        let equal = literals.iter().map(|literal| {
-            let literal = Expression::Literal(literal.clone());
-            self.comparison(left, Operator::Equal, &literal)
-        });
+        let equal = list
+            .iter()
+            .map(|item| self.comparison(left, Operator::Equal, item));
         Ok(Bound::Any(joined(equal.collect::<Result<_, _>>()?)))
     }
 
-    fn with_value(
-        &self,
-        path: &Placed<Vec<String>>,
-        literal: &Placed<Literal>,
-    ) -> Result<(Named, ArrayRef), Fault> {
+    fn with_value(&self, path: &Path, literal: &Literal, at: Location) -> Result<(Named, ArrayRef), Fault> {
         let column = self.compared(path)?;
-        let value = value_of(&column.kind, &literal.it, self.purpose).map_err(|why| {
-            let why = format!("the column {} cannot be compared with {why}", shown(&path.it));
-            Fault::at(literal.at, why)
+        let value = value_of(&column.kind, literal, self.purpose).map_err(|why| {
+            let why = format!("the column {} cannot be compared with {why}", shown(&path.names));
+            Fault::at(at, why)
         })?;
         Ok((column, value))
     }
+}
+
+/// The parts that `AND` or `OR` joins, from the left.
+fn collect<'a>(expression: &'a Expr, operator: &BinaryOperator, parts: &mut Vec<&'a Expr>) {
+    match expression {
+        Expr::BinaryOp { left, op, right } if op == operator => {
+            collect(left, operator, parts);
+            collect(right, operator, parts);
+        }
+        other => parts.push(other),
+    }
+}
+
+/// The name without its backquotes, which are doubled in it.
+fn unquoted(name: &Ident) -> String {
+    match name.quote_style {
+        None => name.value.clone(),
+        Some(_) => name.value.replace("``", "`"),
+    }
+}
+
+fn negated_if(is_negated: bool, bound: Bound) -> Bound {
+    if is_negated {
+        Bound::Not(Box::new(bound))
+    } else {
+        bound
+    }
+}
+
+fn no_operand(at: Location) -> Fault {
+    Fault::at(
+        at,
+        "a comparison is not of a column with a literal or another column",
+    )
 }
 
 /// The column of a name in any case.

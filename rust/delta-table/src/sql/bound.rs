@@ -11,13 +11,12 @@ use arrow_schema::{ArrowError, DataType};
 use arrow_select::nullif::nullif;
 use delta_commit::predicate::Literal;
 use parquet_writer::Batch;
+use sqlparser::ast::BinaryOperator;
 
 use crate::clustering::shown;
 use crate::mapping::Mapping;
 use crate::scan::{adapt, is_in, plain};
 use crate::schema::Kind;
-
-use super::parse::Operator;
 
 /// A column, or a field at any depth of structs, that a condition names.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,6 +44,38 @@ pub(crate) enum Bound {
     All(Vec<Bound>),
     Any(Vec<Bound>),
     Compare(Compared),
+}
+
+/// A comparison of two values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Operator {
+    /// `=`
+    Equal,
+    /// `<>`
+    NotEqual,
+    /// `<`
+    Less,
+    /// `<=`
+    LessOrEqual,
+    /// `>`
+    Greater,
+    /// `>=`
+    GreaterOrEqual,
+}
+
+impl Operator {
+    /// The operator of SQL; none for one that compares no values.
+    pub(super) fn of(operator: &BinaryOperator) -> Option<Self> {
+        Some(match operator {
+            BinaryOperator::Eq => Self::Equal,
+            BinaryOperator::NotEq => Self::NotEqual,
+            BinaryOperator::Lt => Self::Less,
+            BinaryOperator::LtEq => Self::LessOrEqual,
+            BinaryOperator::Gt => Self::Greater,
+            BinaryOperator::GtEq => Self::GreaterOrEqual,
+            _ => return None,
+        })
+    }
 }
 
 /// A comparison in one type.

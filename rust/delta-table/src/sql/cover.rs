@@ -12,8 +12,8 @@ use delta_commit::predicate::{Comparison, Literal, Predicate, Term};
 use crate::head::Head;
 use crate::schema::{Kind, Primitive};
 
-use super::bound::{Bound, Compared, Named, Side};
-use super::parse::{Operator, nearest_double};
+use super::bound::{Bound, Compared, Named, Operator, Side};
+use super::literals::nearest_double;
 
 impl Bound {
     /// A predicate that holds for every row for which the condition is true, under the names of the log.

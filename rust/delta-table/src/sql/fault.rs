@@ -1,7 +1,9 @@
 //! The reasons why texts are not understood, with their places.
 
+use sqlparser::tokenizer::Location;
+
 /// Characters of a text that an error shows from a place on.
-const MOST_SHOWN: usize = 24;
+pub(super) const MOST_SHOWN: usize = 24;
 
 /// Characters of a reason, which may have a name or a literal in it.
 const MOST_WORDS: usize = 600;
@@ -14,17 +16,28 @@ pub(super) fn cut(text: &str, most: usize) -> String {
     }
 }
 
+/// What a text has from a place on.
+pub(super) fn rest_at(text: &str, place: Location) -> &str {
+    let lines = usize::try_from(place.line).map_or(usize::MAX, |line| line.saturating_sub(1));
+    let signs = usize::try_from(place.column).map_or(usize::MAX, |column| column.saturating_sub(1));
+    let start: usize = text.split_inclusive('\n').take(lines).map(str::len).sum();
+    let line = &text[start..];
+    line.char_indices()
+        .nth(signs)
+        .map_or("", |(sign, _)| &line[sign..])
+}
+
 /// The reason why a text is not understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// The byte where it is; none where the whole text is meant.
-    at: Option<usize>,
+    /// Where it is; none where the whole text is meant.
+    at: Option<Location>,
     pub why: String,
 }
 
 impl Fault {
-    /// A fault at a byte of the text.
-    pub fn at(at: usize, why: impl Into<String>) -> Self {
+    /// A fault at a place of the text, which is its end if it is empty.
+    pub fn at(at: Location, why: impl Into<String>) -> Self {
         Self {
             at: Some(at),
             why: why.into(),
@@ -42,9 +55,15 @@ impl Fault {
     /// The place in the text, and the reason.
     pub fn words(&self, text: &str) -> String {
         let why = cut(&self.why, MOST_WORDS);
-        let Some((before, rest)) = self.at.and_then(|at| text.split_at_checked(at)) else {
+        let Some(at) = self.at else {
             return why;
         };
+        let rest = if at == Location::empty() {
+            ""
+        } else {
+            rest_at(text, at)
+        };
+        let before = &text[..text.len() - rest.len()];
         let rest = rest.trim_end();
         if rest.is_empty() {
             return format!("at its end, {why}");
@@ -60,15 +79,17 @@ mod tests {
 
     #[test]
     fn a_place_is_told_in_characters() {
-        let words = |at| Fault::at(at, "no").words("`ü` = x + 1 ");
-        assert_eq!(words(0), "at character 1, \"`ü` = x + 1\": no");
-        assert_eq!(words(9), "at character 9, \"+ 1\": no");
-        assert_eq!(words(13), "at its end, no");
+        let words = |line, column| Fault::at(Location::new(line, column), "no").words("`ü` =\n x + 1 ");
+        assert_eq!(words(1, 1), "at character 1, \"`ü` =\\n x + 1\": no");
+        assert_eq!(words(2, 4), "at character 10, \"+ 1\": no");
+        assert_eq!(words(2, 7), "at its end, no");
+        assert_eq!(words(0, 0), "at its end, no");
+        assert_eq!(words(9, 9), "at its end, no");
         assert_eq!(Fault::of_all("no").words("x"), "no");
         let long = "x".repeat(40);
         let shown = "x".repeat(24);
         assert_eq!(
-            Fault::at(0, "no").words(&long),
+            Fault::at(Location::new(1, 1), "no").words(&long),
             format!("at character 1, \"{shown}...\": no")
         );
     }

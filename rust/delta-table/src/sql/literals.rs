@@ -7,13 +7,17 @@ use arrow_array::{
     TimestampMicrosecondArray,
 };
 use arrow_schema::DataType;
-use chrono::{NaiveDate, NaiveDateTime, NaiveTime, TimeDelta};
+use chrono::{DateTime, Timelike};
+use sqlparser::ast::{
+    DataType as SqlType, Expr, TimezoneInfo, TypedString, UnaryOperator, Value, ValueWithSpan,
+};
 
 use crate::schema::{Kind, Primitive};
 
 use super::Purpose;
 use super::bind::{decimal_of, digits_of};
-use super::parse::{Literal, Number};
+use super::fault::Fault;
+use super::parse::{bare, place};
 
 /// The digits of the widest decimal.
 pub(super) const MOST_DIGITS: u8 = 38;
@@ -24,8 +28,117 @@ const MOST_FRACTIONAL: u8 = 15;
 /// Whole numbers up to this one are the same in single precision.
 const MOST_SINGLE: i128 = 1 << 24;
 
+/// The bytes of a time up to the fraction of its seconds.
+const SECONDS: usize = "2026-01-31 12:00:00.".len();
+
 /// Microseconds of a day.
 const MICROS_PER_DAY: i64 = 86_400_000_000;
+
+/// A literal.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Literal {
+    /// No value.
+    Null,
+    /// True or false.
+    Boolean(bool),
+    /// A number without an exponent, which is exact.
+    Number(Number),
+    /// A number with an exponent.
+    Double(f64),
+    /// Text.
+    Text(String),
+    /// The text of a date.
+    Date(String),
+    /// The text of a timestamp.
+    Timestamp(String),
+}
+
+/// A decimal number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Number {
+    /// Its digits as a whole number.
+    pub unscaled: i128,
+    /// The number of digits behind the point.
+    pub scale: u8,
+    /// The number of all digits.
+    pub digits: u8,
+}
+
+impl Literal {
+    /// The literal that an expression is; none for one that is something else.
+    pub fn of(expression: &Expr) -> Result<Option<Self>, Fault> {
+        let of_number = |text: &str| number(text).map_err(|why| Fault::at(place(expression), why));
+        // A quote in it is doubled.
+        let of_text = |text: &str| text.replace("''", "'");
+        Ok(match bare(expression) {
+            Expr::Value(value) => match &value.value {
+                Value::Null => Some(Self::Null),
+                Value::Boolean(value) => Some(Self::Boolean(*value)),
+                Value::Number(text, _) => Some(of_number(text)?),
+                Value::SingleQuotedString(text) => Some(Self::Text(of_text(text))),
+                _ => None,
+            },
+            Expr::UnaryOp {
+                op: UnaryOperator::Minus,
+                expr,
+            } => match expr.as_ref() {
+                Expr::Value(ValueWithSpan {
+                    value: Value::Number(text, _),
+                    ..
+                }) => Some(of_number(&format!("-{text}"))?),
+                _ => None,
+            },
+            Expr::TypedString(TypedString { data_type, value, .. }) => match (data_type, &value.value) {
+                (SqlType::Date, Value::SingleQuotedString(text)) => Some(Self::Date(of_text(text))),
+                (SqlType::Timestamp(None, TimezoneInfo::None), Value::SingleQuotedString(text)) => {
+                    Some(Self::Timestamp(of_text(text)))
+                }
+                _ => None,
+            },
+            _ => None,
+        })
+    }
+}
+
+/// The literal that a number is, perhaps with a sign.
+pub(super) fn number(text: &str) -> Result<Literal, String> {
+    let unknown = || format!("the number {text} has more than {MOST_DIGITS} digits");
+    if text.contains(['e', 'E']) {
+        let value: f64 = text.parse().map_err(|_| format!("{text} is no number"))?;
+        if !value.is_finite() {
+            return Err(format!("the number {text} is beyond the doubles"));
+        }
+        return Ok(Literal::Double(value));
+    }
+    let (is_negative, text) = text.strip_prefix('-').map_or((false, text), |text| (true, text));
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let whole = whole.trim_start_matches('0');
+    let digits = (whole.len() + fraction.len()).max(1);
+    if digits > usize::from(MOST_DIGITS) {
+        return Err(unknown());
+    }
+    let unscaled: i128 = match format!("{whole}{fraction}").as_str() {
+        "" => 0,
+        digits => digits.parse().map_err(|_| unknown())?,
+    };
+    Ok(Literal::Number(Number {
+        unscaled: if is_negative { -unscaled } else { unscaled },
+        scale: u8::try_from(fraction.len()).map_err(|_| unknown())?,
+        digits: u8::try_from(digits).map_err(|_| unknown())?,
+    }))
+}
+
+impl Number {
+    /// The nearest double.
+    pub fn to_double(self) -> Option<f64> {
+        nearest_double(self.unscaled, self.scale)
+    }
+}
+
+/// The double nearest to a decimal number.
+pub(super) fn nearest_double(unscaled: i128, scale: u8) -> Option<f64> {
+    format!("{unscaled}e-{scale}").parse().ok()
+}
 
 /// A literal as an array of one value, in the type in which it is compared with a column. The error is in words that
 /// follow "compared with".
@@ -130,80 +243,65 @@ fn exact(kind: &Kind, digits: (u8, u8), number: Number, purpose: Purpose) -> Res
     ))
 }
 
-/// The date `2026-01-31`, in no other spelling.
-fn date(text: &str) -> Option<NaiveDate> {
-    let is_plain = is_like(text, b"0000-00-00");
-    text.parse().ok().filter(|_| is_plain)
-}
-
-/// Returns true if a text has the signs of a pattern, and any digit where that has one.
-fn is_like(text: &str, pattern: &[u8]) -> bool {
-    let mut pairs = text.bytes().zip(pattern);
-    let is_one = |(byte, sign): (u8, &u8)| byte == *sign || (*sign == b'0' && byte.is_ascii_digit());
-    text.len() == pattern.len() && pairs.all(is_one)
-}
-
-/// Days since the epoch of a date.
+/// Days since the epoch of the date `2026-01-31`, in no other spelling.
 fn days(text: &str) -> Option<i32> {
-    let days = date(text)?.signed_duration_since(NaiveDate::default());
-    i32::try_from(days.num_days()).ok()
-}
-
-/// Microseconds since the epoch of a time with a zone: `Z` or an offset such as `+01:00`.
-fn moment(text: &str) -> Option<i64> {
-    let (clock, zone) = clock_and_rest(text)?;
-    Some(clock.and_utc().timestamp_micros() - offset_micros(zone)?)
+    let midnight = clock(&format!("{text} 00:00:00"))?;
+    i32::try_from(midnight / MICROS_PER_DAY).ok()
 }
 
 /// Microseconds of a clock without a zone.
 fn clock(text: &str) -> Option<i64> {
-    let (clock, rest) = clock_and_rest(text)?;
-    rest.is_empty().then(|| clock.and_utc().timestamp_micros())
+    moment(&format!("{text}Z"))
 }
 
-/// The clock that a text begins with, `2026-01-31 12:00:00.000000` with a fraction of one to six digits or none and
-/// perhaps a `T`, and what follows. All engines read it alike.
-fn clock_and_rest(text: &str) -> Option<(NaiveDateTime, &str)> {
-    let (day, rest) = text.split_at_checked(10)?;
-    let (time, rest) = rest.strip_prefix([' ', 'T'])?.split_at_checked(8)?;
-    // A leap second has no place in a table.
-    if !is_like(time, b"00:00:00") || &time[6..] > "59" {
-        return None;
-    }
-    let time: NaiveTime = time.parse().ok()?;
-    let (micros, rest) = match rest.strip_prefix('.') {
-        None => (0, rest),
-        Some(fraction) => {
-            let digits = fraction.bytes().take_while(u8::is_ascii_digit).count();
-            let (digits, rest) = fraction.split_at(digits);
-            if !(1..=6).contains(&digits.len()) {
-                return None;
-            }
-            (format!("{digits:0<6}").parse().ok()?, rest)
-        }
-    };
-    let clock = date(day)?.and_time(time) + TimeDelta::microseconds(micros);
-    Some((clock, rest))
-}
-
-/// Microseconds that a zone is ahead of UTC, 18 hours at most.
-fn offset_micros(zone: &str) -> Option<i64> {
-    if zone == "Z" {
-        return Some(0);
-    }
-    let (sign, ahead) = match zone.strip_prefix('-') {
-        Some(behind) => (-1, behind),
-        None => (1, zone.strip_prefix('+')?),
-    };
-    let (hours, minutes) = ahead.split_once(':').filter(|_| is_like(ahead, b"00:00"))?;
-    let (hours, minutes): (i64, i64) = (hours.parse().ok()?, minutes.parse().ok()?);
-    let all = hours * 60 + minutes;
-    (minutes < 60 && all <= 18 * 60).then_some(sign * all * 60_000_000)
+/// Microseconds since the epoch of `2026-01-31 12:00:00.000000Z`, with a fraction of one to six digits or none, perhaps
+/// a `T`, and `Z` or an offset of 18 hours at most, such as `+01:00`. All engines read it alike.
+fn moment(text: &str) -> Option<i64> {
+    let moment = DateTime::parse_from_rfc3339(text).ok()?;
+    let fraction = text.bytes().skip(SECONDS).take_while(u8::is_ascii_digit);
+    // RFC 3339 has small letters, too, and chrono a minus beyond ASCII. A leap second has no place in a table.
+    let is_one_spelling = text
+        .bytes()
+        .all(|byte| byte.is_ascii() && !byte.is_ascii_lowercase());
+    let is_known = is_one_spelling
+        && fraction.count() <= 6
+        && moment.nanosecond() < 1_000_000_000
+        && moment.offset().local_minus_utc().abs() <= 18 * 60 * 60;
+    is_known.then(|| moment.timestamp_micros())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_are_exact_without_an_exponent() {
+        let exact = |unscaled, scale, digits| {
+            Ok(Literal::Number(Number {
+                unscaled,
+                scale,
+                digits,
+            }))
+        };
+        assert_eq!(number("007"), exact(7, 0, 1));
+        assert_eq!(number("0"), exact(0, 0, 1));
+        assert_eq!(number("-0.50"), exact(-50, 2, 2));
+        assert_eq!(number("12.5"), exact(125, 1, 3));
+        assert_eq!(number("1e-3"), Ok(Literal::Double(1e-3)));
+        assert_eq!(number("-2E2"), Ok(Literal::Double(-200.0)));
+        assert!(number(&"9".repeat(38)).is_ok());
+        assert!(number(&"9".repeat(39)).is_err());
+    }
+
+    #[test]
+    fn the_nearest_double_is_that_of_the_digits() {
+        for text in ["0.1", "123456789.987654321", "2", "0.30000000000000001"] {
+            let Ok(Literal::Number(number)) = number(text) else {
+                panic!("{text} is no exact number");
+            };
+            assert_eq!(number.to_double(), text.parse().ok(), "{text}");
+        }
+    }
 
     #[test]
     fn times_have_one_spelling() {

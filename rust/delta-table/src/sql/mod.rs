@@ -1,6 +1,6 @@
 //! Conditions in SQL: CHECK constraints, and texts of `where`.
 //!
-//! Both are understood by one parser ([`parse`]) with the same limits, bound to the columns of a table ([`bind`]) and
+//! Both are understood by sqlparser, kept to what is accepted ([`tokens`], [`parse`]) with the same limits, bound to the columns of a table ([`bind`]) and
 //! true, false or null for its rows ([`bound`]). Those of merges are about the columns of two sides ([`sides`]).
 //! [`cover`] has them in the form in which files are left out and transactions are compared. [`Purpose`] names all that
 //! differs.
@@ -11,17 +11,14 @@ mod cover;
 mod fault;
 mod literals;
 mod parse;
-#[cfg(any(test, fuzzing))]
-mod printed;
 mod sides;
 mod tokens;
-mod words;
 
 pub(crate) use bind::{Scope, partitions_alone};
 pub(crate) use bound::{Bound, Named};
 pub(crate) use fault::Fault;
 #[cfg(any(test, fuzzing))]
-pub(crate) use printed::reprinted;
+pub(crate) use parse::reprinted;
 pub(crate) use sides::{SideColumns, over_sides};
 
 use crate::error::{Result, TableError};

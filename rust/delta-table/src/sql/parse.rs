@@ -1,564 +1,415 @@
-//! The part of SQL that is understood here.
+//! SQL by sqlparser, and the part of it that is understood here.
 //!
 //! It has comparisons of columns and literals, `AND`, `OR`, `NOT`, `IS [NOT] NULL`, `[NOT] IN`, `[NOT] BETWEEN` and
-//! parentheses. Texts that engines read differently are refused: a condition means the same to all of them.
+//! parentheses, with the precedence that Spark has. Texts that engines read differently are refused: a condition means
+//! the same to all of them.
+
+use sqlparser::ast::{BinaryOperator, Expr, Ident, InTarget, Spanned, UnaryOperator};
+use sqlparser::dialect::Dialect;
+use sqlparser::keywords::Keyword;
+use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 
 use super::Purpose;
-use super::fault::Fault;
-use super::tokens::{Placed, Token, tokens};
-use super::words::{ANSI_RESERVED, RESERVED};
+use super::bound::Operator;
+use super::fault::{Fault, MOST_SHOWN, cut};
+use super::literals::Literal;
+use super::tokens::tokens;
 
-/// The depth of parentheses and `NOT` at most. Reading goes down once for each.
-pub(super) const MOST_DEPTH: usize = 64;
+/// The depth of parentheses and `NOT` at most.
+const MOST_DEPTH: usize = 64;
+
+/// The levels of the parser that the whole takes, and a comparison with a number that has a sign.
+const OTHER_LEVELS: usize = 4;
 
 /// The bytes of an expression at most.
-pub(super) const MOST_BYTES: usize = 64 << 10;
-
-/// The digits of a number at most: those of the widest decimal.
-const MOST_DIGITS: usize = 38;
+const MOST_BYTES: usize = 64 << 10;
 
 /// The words for what may stand where a value is asked for.
-const OPERAND: &str = "give a column or a literal";
+const OPERAND: &str = "a column or a literal";
 
 /// The words for what may follow a value.
-const AFTER: &str = "give a comparison, IS NULL, IN, BETWEEN, AND or OR, or nothing more";
+const AFTER: &str = "a comparison, IS NULL, IN, BETWEEN, AND or OR, or nothing more";
 
-/// An expression as it is written.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Expression {
-    /// A value.
-    Literal(Placed<Literal>),
-    /// A column, or a field of one: names from the top.
-    Column(Placed<Vec<String>>),
-    /// The negation.
-    Not(Box<Expression>),
-    /// True if all are.
-    All(Vec<Expression>),
-    /// True if one is.
-    Any(Vec<Expression>),
-    /// True if there is no value.
-    IsNull(Box<Expression>),
-    /// True if the value is one of these.
-    In(Box<Expression>, Vec<Placed<Literal>>),
-    /// A comparison.
-    Compare(Box<Expression>, Operator, Box<Expression>),
-}
-
-/// A literal.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Literal {
-    /// No value.
-    Null,
-    /// True or false.
-    Boolean(bool),
-    /// A number without an exponent, which is exact.
-    Number(Number),
-    /// A number with an exponent.
-    Double(f64),
-    /// Text.
-    Text(String),
-    /// The text of a date.
-    Date(String),
-    /// The text of a timestamp.
-    Timestamp(String),
-}
-
-/// A decimal number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Number {
-    /// Its digits as a whole number.
-    pub unscaled: i128,
-    /// The number of digits behind the point.
-    pub scale: u8,
-    /// The number of all digits.
-    pub digits: u8,
-}
-
-/// A comparison of two values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Operator {
-    /// `=`
-    Equal,
-    /// `<>`
-    NotEqual,
-    /// `<`
-    Less,
-    /// `<=`
-    LessOrEqual,
-    /// `>`
-    Greater,
-    /// `>=`
-    GreaterOrEqual,
-}
-
-impl Expression {
-    /// The byte where it begins, but for what only opens it.
-    pub fn at(&self) -> usize {
-        match self {
-            Self::Literal(literal) => literal.at,
-            Self::Column(column) => column.at,
-            Self::Not(inner) | Self::IsNull(inner) | Self::In(inner, _) | Self::Compare(inner, ..) => {
-                inner.at()
-            }
-            Self::All(parts) | Self::Any(parts) => parts.first().map_or(0, Self::at),
-        }
-    }
-
-    /// Hands over the names of each column. Ends with the first error.
-    pub fn each_column(
-        &mut self,
-        change: &mut impl FnMut(&mut Placed<Vec<String>>) -> Result<(), Fault>,
-    ) -> Result<(), Fault> {
-        match self {
-            Self::Literal(_) => Ok(()),
-            Self::Column(path) => change(path),
-            Self::Not(inner) | Self::IsNull(inner) | Self::In(inner, _) => inner.each_column(change),
-            Self::All(parts) | Self::Any(parts) => {
-                parts.iter_mut().try_for_each(|part| part.each_column(change))
-            }
-            Self::Compare(left, _, right) => {
-                left.each_column(change)?;
-                right.each_column(change)
-            }
-        }
-    }
-}
+/// The words that have backquotes as names of columns in a constraint that is added. Spark with ANSI's reserved words,
+/// or `DataFusion`, which delta-rs checks with, takes one for something else.
+const ANSI_RESERVED: &str = "
+    all and anti any array as authorization between both by case cast check collate column connect constraint
+    convert create cross cube current current_catalog current_date current_role current_schema current_time
+    current_timestamp current_user default delete describe distinct div drop else end escape except exists explain
+    extract false fetch filter for foreign from full grant group grouping having ilike in inner insert intersect
+    interval into is join lateral leading left like limit localtime localtimestamp match minus natural not null
+    offset on only or order outer over overlaps overlay partition position primary prior qualify references regexp
+    right rlike rollup row rows select semi session_user set similar some sort sql struct substring table
+    tablesample then to trailing trim true try_cast union unique unknown unnest update user using values when where
+    window with within
+";
 
 /// Parses a condition. The error says why it is not understood.
-pub(super) fn parse(text: &str, purpose: Purpose) -> Result<Expression, Fault> {
+///
+/// Each column is an [`Expr::CompoundIdentifier`]. Names and texts have doubled quotes as they are written.
+pub(super) fn parse(text: &str, purpose: Purpose) -> Result<Expr, Fault> {
     if text.len() > MOST_BYTES {
         return Err(Fault::of_all(format!("it is longer than {MOST_BYTES} bytes")));
     }
-    let mut parser = Parser {
-        tokens: tokens(text, purpose)?,
-        end: text.len(),
-        next: 0,
-        depth: 0,
-        purpose,
-    };
-    let expression = parser.any()?;
-    if parser.next < parser.tokens.len() {
-        return Err(parser.unexpected(AFTER));
-    }
+    let grammar = Grammar { purpose };
+    let mut parser = Parser::new(&grammar)
+        .with_recursion_limit(MOST_DEPTH + OTHER_LEVELS)
+        .with_tokens_with_locations(tokens(text, &grammar)?);
+    let parsed = parser
+        .parse_expr()
+        .and_then(|expression| match parser.peek_token_ref() {
+            end if end.token == Token::EOF => Ok(expression),
+            other => Err(unexpected(other, AFTER)),
+        });
+    let expression = parsed.map_err(|error| match error {
+        ParserError::ParserError(why) | ParserError::TokenizerError(why) => placed(&why),
+        ParserError::RecursionLimitExceeded => Fault::at(
+            parser.peek_token_ref().span.start,
+            format!("it is nested deeper than {MOST_DEPTH}"),
+        ),
+    })?;
+    check(&expression)?;
     Ok(expression)
 }
 
-struct Parser {
-    tokens: Vec<Placed<Token>>,
-    /// The number of bytes.
-    end: usize,
-    next: usize,
-    depth: usize,
-    purpose: Purpose,
+/// The parser's fault, which ends with its place, if that is not the end of the text.
+fn placed(why: &str) -> Fault {
+    let place = why.rsplit_once(" at Line: ").and_then(|(why, place)| {
+        let (line, column) = place.split_once(", Column: ")?;
+        Some((why, Location::new(line.parse().ok()?, column.parse().ok()?)))
+    });
+    let (why, at) = place.unwrap_or((why, Location::empty()));
+    let expected = why.strip_prefix("Expected: ");
+    match expected.and_then(|expected| expected.rsplit_once(", found: ")) {
+        Some((expected, "EOF")) => Fault::at(at, format!("it ends too early: give {expected}")),
+        Some((expected, found)) => Fault::at(
+            at,
+            format!("{found} is not expected where it stands: give {expected}"),
+        ),
+        None => Fault::at(at, why),
+    }
 }
 
-impl Parser {
-    fn peek(&self) -> Option<&Token> {
-        self.tokens.get(self.next).map(|token| &token.it)
+/// SQL as Spark has it, with its words as names of columns wherever they can be.
+#[derive(Debug)]
+pub(super) struct Grammar {
+    pub purpose: Purpose,
+}
+
+impl Dialect for Grammar {
+    fn is_identifier_start(&self, sign: char) -> bool {
+        sign.is_ascii_alphabetic() || sign == '_'
     }
 
-    /// The byte where the next token begins.
-    fn at(&self) -> usize {
-        self.tokens.get(self.next).map_or(self.end, |token| token.at)
+    fn is_identifier_part(&self, sign: char) -> bool {
+        sign.is_ascii_alphanumeric() || sign == '_'
     }
 
-    fn fault(&self, why: impl Into<String>) -> Fault {
-        Fault::at(self.at(), why)
+    fn is_delimited_identifier_start(&self, sign: char) -> bool {
+        sign == '`'
     }
 
-    /// The fault of the next token, where something else was expected.
-    fn unexpected(&self, expected: &str) -> Fault {
-        self.fault(match self.peek() {
-            None => format!("it ends too early: {expected}"),
-            Some(token) => format!("{} is not expected where it stands: {expected}", token.shown()),
-        })
+    fn is_reserved_for_identifier(&self, _: Keyword) -> bool {
+        true
     }
 
-    /// Takes the next token if it is this one.
-    fn accept(&mut self, token: &Token) -> bool {
-        let is_next = self.peek() == Some(token);
-        self.next += usize::from(is_next);
-        is_next
-    }
-
-    fn expect(&mut self, token: &Token, expected: &str) -> Result<(), Fault> {
-        if self.accept(token) {
-            return Ok(());
-        }
-        Err(self.unexpected(expected))
-    }
-
-    /// Takes the next token if it is this word, in any case.
-    fn accept_word(&mut self, word: &str) -> bool {
-        let is_next = matches!(self.peek(), Some(Token::Word(next)) if next.eq_ignore_ascii_case(word));
-        self.next += usize::from(is_next);
-        is_next
-    }
-
-    fn expect_word(&mut self, word: &str, expected: &str) -> Result<(), Fault> {
-        if self.accept_word(word) {
-            return Ok(());
-        }
-        Err(self.unexpected(expected))
-    }
-
-    fn any(&mut self) -> Result<Expression, Fault> {
-        let mut parts = vec![self.all()?];
-        while self.accept_word("or") {
-            parts.push(self.all()?);
-        }
-        Ok(one_or(parts, Expression::Any))
-    }
-
-    fn all(&mut self) -> Result<Expression, Fault> {
-        let mut parts = vec![self.negated()?];
-        while self.accept_word("and") {
-            parts.push(self.negated()?);
-        }
-        Ok(one_or(parts, Expression::All))
-    }
-
-    fn negated(&mut self) -> Result<Expression, Fault> {
-        if self.accept_word("not") {
-            let inner = self.deeper(Self::negated)?;
-            return Ok(Expression::Not(Box::new(inner)));
-        }
-        self.predicate()
-    }
-
-    fn deeper(
-        &mut self,
-        inner: impl FnOnce(&mut Self) -> Result<Expression, Fault>,
-    ) -> Result<Expression, Fault> {
-        if self.depth == MOST_DEPTH {
-            return Err(self.fault(format!("it is nested deeper than {MOST_DEPTH}")));
-        }
-        self.depth += 1;
-        let done = inner(self);
-        self.depth -= 1;
-        done
-    }
-
-    fn predicate(&mut self) -> Result<Expression, Fault> {
-        let left = self.operand()?;
-        if let Some(Token::Compare(operator)) = self.peek() {
-            let operator = *operator;
-            self.next += 1;
-            let right = self.operand()?;
-            return Ok(compare(left, operator, right));
-        }
-        if self.accept_word("is") {
-            let is_negated = self.accept_word("not");
-            self.expect_word("null", "give IS NULL or IS NOT NULL")?;
-            return Ok(negated_if(is_negated, Expression::IsNull(Box::new(left))));
-        }
-        let is_negated = self.accept_word("not");
-        if self.accept_word("in") {
-            let among = Expression::In(Box::new(left), self.list()?);
-            return Ok(negated_if(is_negated, among));
-        }
-        if self.accept_word("between") {
-            if !matches!(left, Expression::Column(_) | Expression::Literal(_)) {
-                return Err(Fault::at(left.at(), "BETWEEN goes with a column or a literal"));
-            }
-            let least = self.operand()?;
-            self.expect_word("and", "give AND and the upper end of BETWEEN")?;
-            let greatest = self.operand()?;
-            let within = Expression::All(vec![
-                compare(left.clone(), Operator::GreaterOrEqual, least),
-                compare(left, Operator::LessOrEqual, greatest),
-            ]);
-            return Ok(negated_if(is_negated, within));
-        }
-        if is_negated {
-            return Err(self.unexpected("give IN or BETWEEN after NOT"));
-        }
-        Ok(left)
-    }
-
-    /// The list after `IN`.
-    fn list(&mut self) -> Result<Vec<Placed<Literal>>, Fault> {
-        self.expect(&Token::Open, "give a list of literals in parentheses")?;
-        let mut literals = Vec::new();
-        loop {
-            match self.operand()? {
-                Expression::Literal(literal) => literals.push(literal),
-                other => return Err(Fault::at(other.at(), "a list has something else than literals")),
-            }
-            if !self.accept(&Token::Comma) {
-                break;
-            }
-        }
-        self.expect(&Token::Close, "give a comma or the end of the list")?;
-        Ok(literals)
-    }
-
-    fn operand(&mut self) -> Result<Expression, Fault> {
-        let at = self.at();
-        let Some(token) = self.peek().cloned() else {
-            return Err(self.unexpected(OPERAND));
+    fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+        use Keyword::{AND, BETWEEN, FALSE, IN, IS, NOT, NULL, OR, TRUE};
+        let next = parser.peek_token_ref();
+        let word = match &next.token {
+            Token::Word(word) => word,
+            Token::LParen | Token::Minus | Token::Number(..) | Token::SingleQuotedString(_) => return None,
+            _ => return Some(Err(unexpected(next, OPERAND))),
         };
-        let literal = |it| Ok(Expression::Literal(Placed { it, at }));
-        let of_number = |text: &str, is_negative| number(text, is_negative).map_err(|why| Fault::at(at, why));
-        match token {
-            Token::Open => {
-                self.next += 1;
-                let inner = self.deeper(Self::any)?;
-                self.expect(&Token::Close, "give AND, OR or the end of the parentheses")?;
-                Ok(inner)
-            }
-            Token::Minus => {
-                self.next += 1;
-                let Some(Token::Number(text)) = self.peek().cloned() else {
-                    return Err(self.unexpected("give a number after the sign"));
-                };
-                self.next += 1;
-                literal(of_number(&text, true)?)
-            }
-            Token::Number(text) => {
-                self.next += 1;
-                literal(of_number(&text, false)?)
-            }
-            Token::Text(text) => {
-                self.next += 1;
-                literal(Literal::Text(text))
-            }
-            Token::Quoted(name) => {
-                self.next += 1;
-                self.column(name, at)
-            }
-            Token::Word(word) => self.word(word, at),
-            Token::Compare(_) | Token::Close | Token::Comma | Token::Dot => Err(self.unexpected(OPERAND)),
+        match (word.keyword, &parser.peek_nth_token_ref(1).token) {
+            (AND | BETWEEN | IN | IS | OR, _) => Some(Err(unexpected(next, OPERAND))),
+            // A literal may have its type before it.
+            (NOT | NULL | TRUE | FALSE, _) | (_, Token::SingleQuotedString(_)) => None,
+            _ => Some(self.column(parser)),
         }
     }
 
-    /// The operand that begins with a word.
-    fn word(&mut self, word: String, at: usize) -> Result<Expression, Fault> {
-        let lower = word.to_ascii_lowercase();
-        if RESERVED.contains(&lower.as_str()) && !["null", "true", "false"].contains(&lower.as_str()) {
-            return Err(self.unexpected(OPERAND));
+    fn parse_infix(
+        &self,
+        parser: &mut Parser,
+        left: &Expr,
+        precedence: u8,
+    ) -> Option<Result<Expr, ParserError>> {
+        let next = parser.peek_token_ref();
+        let (first, second) = (keyword(next), keyword(parser.peek_nth_token_ref(1)));
+        match (first, second) {
+            (Keyword::AND, _) => Some(self.chain(parser, left, BinaryOperator::And, precedence)),
+            (Keyword::OR, _) => Some(self.chain(parser, left, BinaryOperator::Or, precedence)),
+            // A chain of other operators would be as deep as it is long.
+            _ if !is_operand(left) || next.token == Token::Minus => Some(Err(unexpected(next, AFTER))),
+            (Keyword::NOT, Keyword::NULL) => Some(Err(unexpected(next, AFTER))),
+            (Keyword::IN, _) | (Keyword::NOT, Keyword::IN) => Some(list(parser, left)),
+            _ => None,
         }
-        self.next += 1;
-        let literal = |it| Ok(Expression::Literal(Placed { it, at }));
-        match (lower.as_str(), self.peek().cloned()) {
-            ("null", _) => literal(Literal::Null),
-            ("true" | "false", _) => literal(Literal::Boolean(lower == "true")),
-            ("date", Some(Token::Text(text))) => {
-                self.next += 1;
-                literal(Literal::Date(text))
+    }
+}
+
+impl Grammar {
+    /// The names of a column, or of a field of one.
+    fn column(&self, parser: &mut Parser) -> Result<Expr, ParserError> {
+        let mut names = Vec::new();
+        loop {
+            let next = parser.next_token();
+            let Token::Word(word) = next.token else {
+                return Err(unexpected(&next, "the name of a field"));
+            };
+            if self.purpose == Purpose::Added && word.quote_style.is_none() && is_ansi_reserved(&word.value) {
+                let why = format!("SQL reserves the word {word}: write the column as `{word}`");
+                return Err(refused(&why, next.span.start));
             }
-            ("timestamp", Some(Token::Text(text))) => {
-                self.next += 1;
-                literal(Literal::Timestamp(text))
-            }
-            (_, Some(Token::Open)) => Err(unknown_function(&word, at)),
-            _ => {
-                self.check_bare(&word, at)?;
-                self.column(word, at)
+            names.push(Ident {
+                value: word.value,
+                quote_style: word.quote_style,
+                span: next.span,
+            });
+            if !parser.consume_token(&Token::Period) {
+                return Ok(Expr::CompoundIdentifier(names));
             }
         }
     }
 
-    /// Refuses a reserved word without backquotes.
-    fn check_bare(&self, word: &str, at: usize) -> Result<(), Fault> {
-        let lower = word.to_ascii_lowercase();
-        if self.purpose == Purpose::Added && ANSI_RESERVED.binary_search(&lower.as_str()).is_ok() {
-            let why = format!("SQL reserves the word {word}: write the column as `{word}`");
-            return Err(Fault::at(at, why));
-        }
-        Ok(())
-    }
-
-    /// The rest of a column's name.
-    fn column(&mut self, first: String, at: usize) -> Result<Expression, Fault> {
-        let mut path = vec![first];
-        while self.accept(&Token::Dot) {
-            match self.peek().cloned() {
-                Some(Token::Quoted(part)) => path.push(part),
-                Some(Token::Word(part)) => {
-                    self.check_bare(&part, self.at())?;
-                    path.push(part);
+    /// The expressions that `AND` or `OR` joins, as a tree whose depth is the logarithm of their number: what goes down
+    /// thousands of them would need as much stack. They are no level of what is nested.
+    fn chain(
+        &self,
+        parser: &mut Parser,
+        first: &Expr,
+        operator: BinaryOperator,
+        precedence: u8,
+    ) -> Result<Expr, ParserError> {
+        let mut others = Vec::new();
+        while parser.get_next_precedence()? == precedence {
+            parser.next_token();
+            let mut part = parser.parse_prefix()?;
+            loop {
+                let next = parser.get_next_precedence()?;
+                if next <= precedence {
+                    break;
                 }
-                _ => return Err(self.unexpected("give the name of a field")),
+                part = match self.parse_infix(parser, &part, next) {
+                    Some(whole) => whole?,
+                    None => parser.parse_infix(part, next)?,
+                };
             }
-            self.next += 1;
+            others.push(part);
         }
-        if self.peek() == Some(&Token::Open) {
-            return Err(unknown_function(&path.join("."), at));
-        }
-        Ok(Expression::Column(Placed { it: path, at }))
+        Ok(joined(first.clone(), others, &operator))
     }
 }
 
-fn unknown_function(name: &str, at: usize) -> Fault {
-    Fault::at(at, format!("the function {name} is not known"))
-}
-
-fn one_or(mut parts: Vec<Expression>, several: impl FnOnce(Vec<Expression>) -> Expression) -> Expression {
-    match parts.pop() {
-        Some(only) if parts.is_empty() => only,
-        last => {
-            parts.extend(last);
-            several(parts)
-        }
-    }
-}
-
-fn negated_if(is_negated: bool, expression: Expression) -> Expression {
-    if is_negated {
-        Expression::Not(Box::new(expression))
-    } else {
-        expression
-    }
-}
-
-fn compare(left: Expression, operator: Operator, right: Expression) -> Expression {
-    Expression::Compare(Box::new(left), operator, Box::new(right))
-}
-
-fn number(text: &str, is_negative: bool) -> Result<Literal, String> {
-    let unknown = || format!("the number {text} has more than {MOST_DIGITS} digits");
-    if text.contains(['e', 'E']) {
-        let value: f64 = text.parse().map_err(|_| format!("{text} is no number"))?;
-        if !value.is_finite() {
-            return Err(format!("the number {text} is beyond the doubles"));
-        }
-        return Ok(Literal::Double(if is_negative { -value } else { value }));
-    }
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let whole = whole.trim_start_matches('0');
-    let digits = (whole.len() + fraction.len()).max(1);
-    if digits > MOST_DIGITS {
-        return Err(unknown());
-    }
-    let unscaled: i128 = match format!("{whole}{fraction}").as_str() {
-        "" => 0,
-        digits => digits.parse().map_err(|_| unknown())?,
+fn joined(first: Expr, mut others: Vec<Expr>, operator: &BinaryOperator) -> Expr {
+    let mut later = others.split_off(others.len() / 2).into_iter();
+    let Some(middle) = later.next() else {
+        return first;
     };
-    Ok(Literal::Number(Number {
-        unscaled: if is_negative { -unscaled } else { unscaled },
-        scale: u8::try_from(fraction.len()).map_err(|_| unknown())?,
-        digits: u8::try_from(digits).map_err(|_| unknown())?,
-    }))
-}
-
-impl Number {
-    /// The nearest double.
-    pub fn to_double(self) -> Option<f64> {
-        nearest_double(self.unscaled, self.scale)
+    Expr::BinaryOp {
+        left: Box::new(joined(first, others, operator)),
+        op: operator.clone(),
+        right: Box::new(joined(middle, later.collect(), operator)),
     }
 }
 
-/// The double nearest to a decimal number.
-pub(super) fn nearest_double(unscaled: i128, scale: u8) -> Option<f64> {
-    format!("{unscaled}e-{scale}").parse().ok()
+/// `[NOT] IN` with its list. sqlparser would look for a query in it.
+fn list(parser: &mut Parser, left: &Expr) -> Result<Expr, ParserError> {
+    let negated = parser.parse_keyword(Keyword::NOT);
+    parser.next_token();
+    parser.expect_token(&Token::LParen)?;
+    let list = parser.parse_comma_separated(Parser::parse_expr)?;
+    parser.expect_token(&Token::RParen)?;
+    Ok(Expr::In {
+        expr: Box::new(left.clone()),
+        target: InTarget::List(list),
+        negated,
+        global: false,
+    })
+}
+
+fn keyword(token: &TokenWithSpan) -> Keyword {
+    match &token.token {
+        Token::Word(word) => word.keyword,
+        _ => Keyword::NoKeyword,
+    }
+}
+
+fn is_ansi_reserved(word: &str) -> bool {
+    let mut reserved = ANSI_RESERVED.split_ascii_whitespace();
+    reserved.any(|reserved| reserved.eq_ignore_ascii_case(word))
+}
+
+/// Refuses an expression that no condition is built of, whatever the columns.
+fn check(expression: &Expr) -> Result<(), Fault> {
+    match expression {
+        Expr::CompoundIdentifier(_) => Ok(()),
+        Expr::Nested(inner) | Expr::IsNull(inner) | Expr::IsNotNull(inner) => check(inner),
+        Expr::UnaryOp {
+            op: UnaryOperator::Not,
+            expr,
+        } => check(expr),
+        Expr::BinaryOp { left, op, right }
+            if matches!(op, BinaryOperator::And | BinaryOperator::Or) || Operator::of(op).is_some() =>
+        {
+            check(left)?;
+            check(right)
+        }
+        Expr::In {
+            expr,
+            target: InTarget::List(list),
+            ..
+        } => {
+            for item in list {
+                if Literal::of(item)?.is_none() {
+                    return Err(Fault::at(place(item), "a list has something else than literals"));
+                }
+            }
+            check(expr)
+        }
+        Expr::Between { expr, low, high, .. } => {
+            // It is two comparisons of the value.
+            if !matches!(bare(expr), Expr::CompoundIdentifier(_)) && Literal::of(expr)?.is_none() {
+                return Err(Fault::at(place(expr), "BETWEEN goes with a column or a literal"));
+            }
+            check(low)?;
+            check(high)
+        }
+        other => match Literal::of(other)? {
+            Some(_) => Ok(()),
+            None => Err(unknown(other)),
+        },
+    }
+}
+
+/// The fault of an expression that is parsed, and of which no condition is built.
+pub(super) fn unknown(expression: &Expr) -> Fault {
+    let shown = cut(&expression.to_string(), MOST_SHOWN);
+    Fault::at(place(expression), format!("{shown} is not known"))
+}
+
+/// The expression inside of parentheses.
+pub(super) fn bare(mut expression: &Expr) -> &Expr {
+    while let Expr::Nested(inner) = expression {
+        expression = inner;
+    }
+    expression
+}
+
+/// The place of an expression, but for what only opens it.
+pub(super) fn place(expression: &Expr) -> Location {
+    expression.span().start
+}
+
+fn is_operand(expression: &Expr) -> bool {
+    matches!(
+        expression,
+        Expr::CompoundIdentifier(_)
+            | Expr::Nested(_)
+            | Expr::Value(_)
+            | Expr::TypedString(_)
+            | Expr::UnaryOp {
+                op: UnaryOperator::Minus,
+                ..
+            }
+    )
+}
+
+/// The error of a token where something else was expected, in the form that the parser itself gives it.
+fn unexpected(token: &TokenWithSpan, expected: &str) -> ParserError {
+    refused(&format!("Expected: {expected}, found: {token}"), token.span.start)
+}
+
+fn refused(why: &str, place: Location) -> ParserError {
+    ParserError::ParserError(format!("{why}{place}"))
+}
+
+/// The text of the expression that a text is; none for one that is not understood.
+///
+/// # Panics
+/// When the text of the expression is another expression.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn reprinted(text: &str, purpose: Purpose) -> Option<String> {
+    let expression = parse(text, purpose).ok()?;
+    let printed = expression.to_string();
+    if printed.len() > MOST_BYTES {
+        return None;
+    }
+    assert_eq!(
+        parse(&printed, purpose),
+        Ok(expression),
+        "{text} became {printed}"
+    );
+    Some(printed)
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
-    fn parse(text: &str) -> Result<Expression, String> {
-        super::parse(text, Purpose::Stated).map_err(|fault| fault.why)
+    fn parse(text: &str) -> Result<String, String> {
+        parse_for(text, Purpose::Stated)
     }
 
-    fn column(name: &str) -> Expression {
-        columns(name.split('.'))
+    /// The expression with parentheses around each that is joined.
+    fn parse_for(text: &str, purpose: Purpose) -> Result<String, String> {
+        let parsed = super::parse(text, purpose);
+        parsed.map(|parsed| grouped(&parsed)).map_err(|fault| fault.why)
     }
 
-    fn columns<'a>(names: impl IntoIterator<Item = &'a str>) -> Expression {
-        let it = names.into_iter().map(str::to_owned).collect();
-        Expression::Column(Placed { it, at: 0 })
-    }
-
-    fn literal(it: Literal) -> Expression {
-        Expression::Literal(Placed { it, at: 0 })
-    }
-
-    fn whole(value: i128) -> Expression {
-        let digits = u8::try_from(value.abs().to_string().len()).unwrap();
-        literal(Literal::Number(Number {
-            unscaled: value,
-            scale: 0,
-            digits,
-        }))
+    fn grouped(expression: &Expr) -> String {
+        match expression {
+            Expr::Nested(inner) => grouped(inner),
+            Expr::UnaryOp { op, expr } => format!("{op} {}", grouped(expr)),
+            Expr::BinaryOp { left, op, right } => format!("({} {op} {})", grouped(left), grouped(right)),
+            other => other.to_string(),
+        }
     }
 
     #[test]
     fn not_binds_closer_than_and_and_that_closer_than_or() {
-        let flag = column;
-        let parsed = parse("NOT a AND b OR NOT (c or d)").unwrap();
-        assert_eq!(
-            parsed,
-            Expression::Any(vec![
-                Expression::All(vec![Expression::Not(Box::new(flag("a"))), flag("b")]),
-                Expression::Not(Box::new(Expression::Any(vec![flag("c"), flag("d")]))),
-            ])
-        );
-    }
-
-    #[test]
-    fn lists_have_literals_and_ranges_are_comparisons() {
-        let Expression::In(left, literals) = parse("a.`b` in (1, -2)").unwrap() else {
-            panic!("no list");
-        };
-        assert_eq!(*left, column("a.b"));
-        let values: Vec<Expression> = literals.into_iter().map(Expression::Literal).collect();
-        assert_eq!(values, [whole(1), whole(-2)]);
-        assert_eq!(
-            parse("x not between 0 and 10").unwrap(),
-            Expression::Not(Box::new(Expression::All(vec![
-                compare(column("x"), Operator::GreaterOrEqual, whole(0)),
-                compare(column("x"), Operator::LessOrEqual, whole(10)),
-            ])))
-        );
-        assert_eq!(
-            parse("x IS NOT NULL").unwrap(),
-            Expression::Not(Box::new(Expression::IsNull(Box::new(column("x")))))
-        );
-    }
-
-    #[test]
-    fn numbers_are_exact_without_an_exponent() {
-        let of = |text: &str| match parse(&format!("x = {text}")) {
-            Ok(Expression::Compare(_, _, right)) => Ok(*right),
-            other => Err(other),
-        };
-        let exact = |unscaled, scale, digits| {
-            Ok(literal(Literal::Number(Number {
-                unscaled,
-                scale,
-                digits,
-            })))
-        };
-        assert_eq!(of("007"), exact(7, 0, 1));
-        assert_eq!(of("0"), exact(0, 0, 1));
-        assert_eq!(of("-0.50"), exact(-50, 2, 2));
-        assert_eq!(of("12.5"), exact(125, 1, 3));
-        assert_eq!(of("1e-3"), Ok(literal(Literal::Double(1e-3))));
-        assert_eq!(of("-2E2"), Ok(literal(Literal::Double(-200.0))));
-        assert!(of(&"9".repeat(38)).is_ok());
+        for (text, expected) in [
+            ("NOT a AND b OR NOT (c or d)", "((NOT a AND b) OR NOT (c OR d))"),
+            ("a OR b AND c", "(a OR (b AND c))"),
+            ("a = 1 AND NOT b == 2 or c", "(((a = 1) AND NOT (b = 2)) OR c)"),
+            ("not not a is null and b", "(NOT NOT a IS NULL AND b)"),
+            (
+                "a between 1 and 2 and b not between c and d or e",
+                "((a BETWEEN 1 AND 2 AND b NOT BETWEEN c AND d) OR e)",
+            ),
+            (
+                "a.`b` in (1, -2) or c NOT IN (null)",
+                "(a.`b` IN (1, -2) OR c NOT IN (NULL))",
+            ),
+            ("x IS NOT NULL", "x IS NOT NULL"),
+            ("a<>-1 and b!=.", ". is not expected"),
+        ] {
+            let parsed = parse(text).unwrap_or_else(|why| why);
+            assert!(parsed.contains(expected), "{text}: {parsed}");
+        }
     }
 
     #[test]
     fn words_may_be_columns_and_types() {
-        assert_eq!(
-            parse("date >= DATE '2026-01-31'").unwrap(),
-            compare(
-                column("date"),
-                Operator::GreaterOrEqual,
-                literal(Literal::Date("2026-01-31".to_owned()))
-            )
-        );
-        assert_eq!(
-            parse("`not` = 'x'").unwrap(),
-            compare(
-                column("not"),
-                Operator::Equal,
-                literal(Literal::Text("x".to_owned()))
-            )
-        );
-        assert_eq!(parse("`a``b.c`").unwrap(), columns(["a`b.c"]));
+        for (text, expected) in [
+            ("date >= DATE '2026-01-31'", "(date >= DATE '2026-01-31')"),
+            ("timestamp < timestamp'x'", "(timestamp < TIMESTAMP 'x')"),
+            ("`not` = 'x'", "(`not` = 'x')"),
+            ("`a``b.c` . d", "`a``b.c`.d"),
+            ("interval is null", "interval IS NULL"),
+            ("all = case or (user = `any`)", "((all = case) OR (user = `any`))"),
+            (
+                "not interval and array < struct",
+                "(NOT interval AND (array < struct))",
+            ),
+            ("_a.E5 = 1.e5", "(_a.E5 = 1.e5)"),
+        ] {
+            assert_eq!(parse(text).as_deref(), Ok(expected), "{text}");
+        }
     }
 
     #[test]
@@ -567,59 +418,104 @@ mod tests {
             ("", "ends too early"),
             ("a >", "ends too early"),
             ("a > 1 2", "2 is not expected"),
-            ("a < b < c", "a comparison is not expected"),
-            ("a <=> 1", "a comparison is not expected"),
+            ("a < b < c", "< is not expected"),
+            ("a is null is null", "is is not expected"),
+            ("a <=> 1", "'<=>' is not known"),
             ("length(a) > 1", "function length"),
             ("a.b(c)", "function a.b"),
-            ("a like 'x'", "like is not expected"),
-            ("a not like 'x'", "like is not expected"),
+            ("a like 'x'", "a LIKE 'x' is not known"),
+            ("a not like 'x'", "a NOT LIKE 'x' is not known"),
+            ("a is distinct from 1", "a IS DISTINCT FROM 1 is not known"),
+            ("interval '1' day > a", "is not expected"),
+            ("a not null", "not is not expected"),
             ("a + 1 > 2", "'+'"),
-            ("-a > 1", "a is not expected"),
+            ("-a > 1", "-a is not known"),
             ("a = \"x\"", "double quotes"),
+            ("a = \"x", "double quotes"),
             ("a = 'it''s'", "quote"),
             ("a = 'x' 'y'", "quote"),
             ("a = 'x\\n'", "backslash"),
+            ("a = 'x\\'y'", "backslash"),
             ("a = 'x", "quote at its end"),
             ("`a = 1", "backquote at its end"),
-            ("a = 10L", "10 goes on"),
+            ("a = 10L", "10L goes on"),
+            ("a = 10and b", "10 goes on"),
             ("a = 1.", "1. goes on"),
+            ("a = .5", ".5 goes on"),
+            ("a = 1.5.2", "1.5 goes on"),
             ("a = 1e", "1 goes on"),
             ("a = 1 -- no", "comments"),
+            ("a = /* no */ 1", "comments"),
+            ("a = /* no", "comment"),
             ("a = 1;", "';'"),
+            ("a = x'41'", "is not known"),
+            ("a = n'x'", "is not known"),
+            ("a = e'x'", "'x' is not expected"),
             ("a in ()", ") is not expected"),
             ("a in (1, b)", "else than literals"),
             ("(a or b) between 0 and 1", "BETWEEN goes with"),
             ("a < 1e400", "beyond the doubles"),
-            ("a is true", "true is not expected"),
+            ("a is true", "a IS TRUE is not known"),
             ("and = 1", "and is not expected"),
             ("ä = 1", "'ä'"),
             ("case when a then b end", "when is not expected"),
+            ("a.'x' = 1", "'x' is not expected"),
+            ("(a, b)", "(a, b) is not known"),
         ] {
             let refused = parse(text).unwrap_err();
             assert!(refused.contains(reason), "{text}: {refused}");
         }
         let digits = "9".repeat(39);
         assert!(parse(&format!("a = {digits}")).unwrap_err().contains("38 digits"));
-        let deep = format!("{}a{}", "(".repeat(65), ")".repeat(65));
-        assert!(parse(&deep).unwrap_err().contains("deeper than 64"));
-        assert!(parse(&format!("{} a", "not ".repeat(65))).is_err());
-        assert!(parse(&vec!["a = 1"; 5_000].join(" or ")).is_ok());
-        assert!(
-            parse(&vec!["a = 1"; 10_000].join(" or "))
-                .unwrap_err()
-                .contains("65536 bytes")
-        );
     }
 
     #[test]
-    fn nested_ranges_are_refused_before_they_multiply() {
-        let nested = format!("{}a{}", "(".repeat(64), " between 0 and 1)".repeat(64));
-        assert!(parse(&nested).unwrap_err().contains("BETWEEN goes with"));
+    fn an_expression_is_no_longer_and_no_deeper_than_the_limits() {
+        let nested = |levels: usize| format!("{}a = -1{}", "(".repeat(levels), ")".repeat(levels));
+        assert!(parse(&nested(MOST_DEPTH)).is_ok());
+        assert!(
+            parse(&nested(MOST_DEPTH + 1))
+                .unwrap_err()
+                .contains("deeper than 64")
+        );
+        assert!(parse(&format!("{} a = -1", "not ".repeat(MOST_DEPTH))).is_ok());
+        assert!(parse(&format!("{} a = -1", "not ".repeat(MOST_DEPTH + 1))).is_err());
+        let chain = |count: usize| vec!["a = 1"; count].join(" or ");
+        assert!(parse(&chain(5_000)).is_ok());
+        assert!(parse(&chain(10_000)).unwrap_err().contains("65536 bytes"));
+    }
+
+    #[test]
+    fn no_text_takes_more_stack_than_the_limits() {
+        let texts = [
+            ("(", "a"),
+            ("not ", "a"),
+            ("not (", "a"),
+            ("a or ", "a"),
+            ("a and b or ", "+"),
+            ("a or b and not (", "a"),
+            ("1=", "1"),
+            ("a.", "a"),
+            ("a is null ", ""),
+            ("a between ", "1"),
+            ("a in (", "1"),
+            ("-(", "1"),
+            ("array<", "int"),
+            ("case when ", "a"),
+            ("(select ", "a"),
+            ("date '1' ", ""),
+        ];
+        for (part, last) in texts {
+            let text = part.repeat(MOST_BYTES / part.len() - 1) + last;
+            let is_flat = matches!(part, "a or " | "a.");
+            assert_eq!(parse(&text).is_ok(), is_flat, "{part}");
+            assert!(parse(&part.repeat(100_000)).is_err(), "{part}");
+        }
     }
 
     #[test]
     fn reserved_words_have_backquotes_in_what_is_added() {
-        let strict = |text: &str| super::parse(text, Purpose::Added).map_err(|fault| fault.why);
+        let strict = |text: &str| parse_for(text, Purpose::Added);
         for text in ["end = 1", "User = 'a'", "a.table = 1", "interval is null", "case"] {
             assert!(strict(text).unwrap_err().contains("SQL reserves"), "{text}");
             assert!(parse(text).is_ok(), "{text}");
@@ -628,30 +524,10 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_double_is_that_of_the_digits() {
-        for text in ["0.1", "123456789.987654321", "2", "0.30000000000000001"] {
-            let Ok(Literal::Number(number)) = number(text, false) else {
-                panic!("{text} is no exact number");
-            };
-            assert_eq!(number.to_double(), text.parse().ok(), "{text}");
-        }
-    }
-
-    #[test]
     fn a_doubled_quote_is_one_where_no_other_engine_reads_the_text() {
-        let asked = |text: &str| super::parse(text, Purpose::Asked).map_err(|fault| fault.why);
-        for (text, value) in [
-            ("'it''s'", "it's"),
-            ("''''", "'"),
-            ("''", ""),
-            ("'a''''b'", "a''b"),
-        ] {
-            let expected = compare(
-                column("a"),
-                Operator::Equal,
-                literal(Literal::Text(value.to_owned())),
-            );
-            assert_eq!(asked(&format!("a = {text}")).unwrap(), expected, "{text}");
+        let asked = |text: &str| parse_for(text, Purpose::Asked);
+        for text in ["'it''s'", "''''", "''", "'a''''b'"] {
+            assert_eq!(asked(&format!("a = {text}")), Ok(format!("(a = {text})")));
         }
         for (text, reason) in [
             ("a = 'x' 'y'", "follows another one"),
@@ -668,16 +544,40 @@ mod tests {
     fn an_error_has_its_place() {
         for (text, place) in [
             ("a >", "at its end"),
-            ("a = 1 and b like 'x'", "at character 13, \"like 'x'\""),
+            ("a = 1 and b like 'x'", "at character 11, \"b like 'x'\""),
+            (
+                "a = 1\n and b\r\n like 'x'",
+                "at character 12, \"b\\r\\n like 'x'\"",
+            ),
             ("a = -b", "at character 6, \"b\""),
             ("a in (1, b)", "at character 10"),
             ("`ü` = 'x", "at character 7"),
             ("a = 1 or length(b) > 1", "at character 10, \"length(b) > 1\""),
             ("(a = 1", "at its end"),
             ("a = 1)", "at character 6, \")\""),
+            ("a = 1 ' at Line: 7, Column: 7'", "at character 7, "),
         ] {
             let words = super::parse(text, Purpose::Asked).unwrap_err().words(text);
             assert!(words.starts_with(place), "{text}: {words}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_tokens_are_printed_as_they_are_parsed(
+            tokens in prop::collection::vec(
+                prop::sample::select(vec![
+                    "a", "`b``c`", ".", "(", ")", ",", "-", "=", "==", "<>", "<=", "1", "0.5", "1e3", "'it''s'", "DATE",
+                    "TIMESTAMP", "NULL", "true", "and", "OR", "not", "IS", "in", "between", "case", "array", "--", "x'",
+                ]),
+                0..30,
+            ),
+            space in prop::sample::select(vec!["", " ", "\r\n"]),
+        ) {
+            let text = tokens.join(space);
+            for purpose in [Purpose::Stated, Purpose::Added, Purpose::Asked] {
+                reprinted(&text, purpose);
+            }
         }
     }
 }

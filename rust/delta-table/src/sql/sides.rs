@@ -9,9 +9,6 @@ use crate::schema::{Column, Kind, TableSchema};
 
 use super::bind::Scope;
 use super::bound::Bound;
-use super::fault::Fault;
-use super::parse;
-use super::tokens::Placed;
 use super::{Purpose, refused};
 
 /// A side of which conditions name columns.
@@ -36,58 +33,49 @@ impl SideColumns {
 /// # Errors
 /// [`TableError::Option`](crate::error::TableError::Option) names `option`, and the place in the text.
 pub(crate) fn over_sides(sides: &[SideColumns], text: &str, option: &str) -> Result<Bound> {
-    let read = || {
-        let mut expression = parse::parse(text, Purpose::Asked)?;
-        expression.each_column(&mut |path| name_side(sides, path))?;
-        let columns = sides.iter().map(|side| Column {
-            name: side.name.to_owned(),
-            kind: Kind::Struct(side.columns.clone()),
-            nullable: false,
-            metadata: serde_json::Map::new(),
-        });
-        let schema = TableSchema {
-            columns: columns.collect(),
-        };
-        let scope = Scope {
-            schema: &schema,
-            partition_columns: &[],
-            purpose: Purpose::Asked,
-            of_files: false,
-        };
-        scope.condition(&expression)
+    let columns = sides.iter().map(|side| Column {
+        name: side.name.to_owned(),
+        kind: Kind::Struct(side.columns.clone()),
+        nullable: false,
+        metadata: serde_json::Map::new(),
+    });
+    let schema = TableSchema {
+        columns: columns.collect(),
     };
-    read().map_err(|fault| refused(option, text, &fault))
+    let scope = Scope {
+        schema: &schema,
+        partition_columns: &[],
+        purpose: Purpose::Asked,
+        of_files: false,
+        sides,
+    };
+    scope.read(text).map_err(|fault| refused(option, text, &fault))
 }
 
-/// Puts the side's name before that of a column which has none.
-fn name_side(sides: &[SideColumns], path: &mut Placed<Vec<String>>) -> Result<(), Fault> {
-    let at = path.at;
-    let Some(first) = path.it.first_mut() else {
+/// Puts the side's name before that of a column which has none. The error says why there is no such column.
+pub(super) fn name_side(sides: &[SideColumns], names: &mut Vec<String>) -> Result<(), String> {
+    let Some(first) = names.first_mut() else {
         return Ok(());
     };
     if let Some(side) = sides.iter().find(|side| side.name.eq_ignore_ascii_case(first)) {
         side.name.clone_into(first);
-        let Some(name) = path.it.get(1) else {
-            let why = format!("{0} is a side: name a column of it, {0}.NAME", side.name);
-            return Err(Fault::at(at, why));
+        let Some(name) = names.get(1) else {
+            return Err(format!("{0} is a side: name a column of it, {0}.NAME", side.name));
         };
         let other = side.others.iter().find(|(other, _)| other == name);
-        return other.map_or(Ok(()), |(_, why)| Err(Fault::at(at, why.as_str())));
+        return other.map_or(Ok(()), |(_, why)| Err(why.clone()));
     }
     let mut having = sides.iter().filter(|side| side.has(first));
     match (having.next(), having.next()) {
         (Some(side), None) => {
-            path.it.insert(0, side.name.to_owned());
-            name_side(sides, path)
+            names.insert(0, side.name.to_owned());
+            name_side(sides, names)
         }
-        (Some(one), Some(two)) => {
-            let why = format!(
-                "both sides have a column {first}: write {}.{first} or {}.{first}",
-                one.name, two.name
-            );
-            Err(Fault::at(at, why))
-        }
-        (None, _) => Err(Fault::at(at, no_side(sides, first))),
+        (Some(one), Some(two)) => Err(format!(
+            "both sides have a column {first}: write {}.{first} or {}.{first}",
+            one.name, two.name
+        )),
+        (None, _) => Err(no_side(sides, first)),
     }
 }
 

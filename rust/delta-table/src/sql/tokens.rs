@@ -1,92 +1,113 @@
-//! The tokens of a condition, with their places.
+//! The tokens of a condition, as sqlparser has them, without those that are not known or that engines read differently.
+
+use sqlparser::keywords::Keyword;
+use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, TokenizerError, Whitespace, Word};
 
 use super::Purpose;
-use super::fault::Fault;
-use super::parse::Operator;
+use super::fault::{Fault, rest_at};
+use super::literals::number;
+use super::parse::Grammar;
 
-/// Something at a place of the text. Two are equal wherever they stand.
-#[derive(Debug, Clone)]
-pub(super) struct Placed<T> {
-    pub it: T,
-    /// The byte where it begins.
-    pub at: usize,
-}
+/// The words for double quotes.
+const DOUBLE_QUOTES: &str = "double quotes are those of a text for some engines, and those of a name for others: write \
+                             a text as 'x', and a name as `x`";
 
-impl<T: PartialEq> PartialEq for Placed<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.it == other.it
-    }
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Token {
-    Word(String),
-    Quoted(String),
-    Number(String),
-    Text(String),
-    Compare(Operator),
-    Open,
-    Close,
-    Comma,
-    Dot,
-    Minus,
-}
-
-impl Token {
-    /// The token in an error.
-    pub fn shown(&self) -> String {
-        match self {
-            Self::Word(word) => word.clone(),
-            Self::Quoted(name) => format!("`{name}`"),
-            Self::Number(text) => text.clone(),
-            Self::Text(text) => format!("'{text}'"),
-            Self::Compare(_) => "a comparison".to_owned(),
-            Self::Open => "(".to_owned(),
-            Self::Close => ")".to_owned(),
-            Self::Comma => ",".to_owned(),
-            Self::Dot => ".".to_owned(),
-            Self::Minus => "-".to_owned(),
-        }
-    }
-}
-
-/// The tokens of a text, in their order.
-pub(super) fn tokens(text: &str, purpose: Purpose) -> Result<Vec<Placed<Token>>, Fault> {
+/// The tokens of a text, in their order. Names and texts have doubled quotes as they are written.
+pub(super) fn tokens(text: &str, grammar: &Grammar) -> Result<Vec<TokenWithSpan>, Fault> {
     let mut tokens = Vec::new();
-    let mut rest = text.trim_start();
-    while let Some(first) = rest.chars().next() {
-        let at = text.len() - rest.len();
-        let read = match first {
-            '\'' => text_token(rest, purpose),
-            '`' => quoted_token(rest),
-            '0'..='9' => number_token(rest),
-            'a'..='z' | 'A'..='Z' | '_' => Ok(word_token(rest)),
-            _ => symbol_token(rest),
-        };
-        let (it, after) = read.map_err(|why| Fault::at(at, why))?;
-        tokens.push(Placed { it, at });
-        rest = after.trim_start();
+    let read = Tokenizer::new(grammar, text)
+        .with_unescape(false)
+        .tokenize_with_location_into_buf(&mut tokens);
+    tokens.retain(|token| {
+        !matches!(
+            token.token,
+            Token::Whitespace(Whitespace::Space | Whitespace::Tab | Whitespace::Newline)
+        )
+    });
+    // What is not known comes before the end of the text, which may be lost by it.
+    for (place, token) in tokens.iter().enumerate() {
+        check(&tokens[..place], token, grammar.purpose)?;
     }
+    read.map_err(|error| unread(text, error))?;
     Ok(tokens)
 }
 
-fn text_token(text: &str, purpose: Purpose) -> Result<(Token, &str), String> {
-    let (mut content, mut rest) = up_to_quote(&text[1..])?;
-    // Spark joins two texts or reads one quote, as its settings say.
-    while purpose == Purpose::Asked
-        && let Some(more) = rest.strip_prefix('\'')
+/// The fault of a text that has no tokens.
+fn unread(text: &str, error: TokenizerError) -> Fault {
+    let why = match rest_at(text, error.location).chars().next() {
+        Some('\'') => "a text has no quote at its end".to_owned(),
+        Some('`') => "a name has no backquote at its end".to_owned(),
+        Some('"') => DOUBLE_QUOTES.to_owned(),
+        _ => error.message,
+    };
+    Fault::at(error.location, why)
+}
+
+/// Refuses a token that follows others.
+fn check(before: &[TokenWithSpan], token: &TokenWithSpan, purpose: Purpose) -> Result<(), Fault> {
+    let fault = |why: String| Err(Fault::at(token.span.start, why));
+    if let Some(number) = before.last().filter(|last| is_number(last))
+        && number.span.end == token.span.start
+        && (is_number(token) || matches!(&token.token, Token::Word(word) if word.quote_style.is_none()))
     {
-        let (part, after) = up_to_quote(more)?;
-        content.push('\'');
-        content.push_str(&part);
-        rest = after;
+        return Err(Fault::at(number.span.start, goes_on(number)));
     }
-    if rest.trim_start().starts_with('\'') {
+    match &token.token {
+        Token::Number(text, is_long) if *is_long || text.starts_with('.') || text.ends_with('.') => {
+            fault(goes_on(token))
+        }
+        Token::Number(text, _) => match number(text) {
+            Ok(_) => Ok(()),
+            Err(why) => fault(why),
+        },
+        Token::SingleQuotedString(text) => check_text(before, text, purpose).or_else(fault),
+        Token::LParen => check_call(before),
+        Token::Word(word) if matches!(word.keyword, Keyword::SELECT | Keyword::WITH) && opens(before) => {
+            fault("a query is not known".to_owned())
+        }
+        Token::Word(_)
+        | Token::Eq
+        | Token::DoubleEq
+        | Token::Neq
+        | Token::Lt
+        | Token::LtEq
+        | Token::Gt
+        | Token::GtEq
+        | Token::RParen
+        | Token::Comma
+        | Token::Period
+        | Token::Minus => Ok(()),
+        Token::Whitespace(_) => fault("comments are not known".to_owned()),
+        Token::DoubleQuotedString(_) => fault(DOUBLE_QUOTES.to_owned()),
+        Token::Char(sign) if sign.is_alphabetic() => {
+            fault(format!("'{sign}' is not known: a name with it has backquotes"))
+        }
+        other => fault(format!("'{other}' is not known")),
+    }
+}
+
+fn opens(before: &[TokenWithSpan]) -> bool {
+    matches!(before.last(), Some(last) if last.token == Token::LParen)
+}
+
+fn is_number(token: &TokenWithSpan) -> bool {
+    matches!(token.token, Token::Number(..))
+}
+
+fn goes_on(number: &TokenWithSpan) -> String {
+    format!("{number} goes on in a way that is not known: give a number such as 7, -0.5 or 1e3")
+}
+
+/// Refuses a text that engines read differently.
+fn check_text(before: &[TokenWithSpan], text: &str, purpose: Purpose) -> Result<(), String> {
+    let follows = matches!(before.last(), Some(last) if matches!(last.token, Token::SingleQuotedString(_)));
+    // Spark joins two texts or reads one quote, as its settings say.
+    if follows || (purpose != Purpose::Asked && text.contains('\'')) {
         return Err(
             "a text has a quote in it or follows another one, which engines read differently".to_owned(),
         );
     }
-    if content.contains('\\') {
+    if text.contains('\\') {
         let instead = match purpose {
             Purpose::Asked => ": give it as a tuple of column, operator and value",
             Purpose::Added | Purpose::Stated => "",
@@ -95,95 +116,30 @@ fn text_token(text: &str, purpose: Purpose) -> Result<(Token, &str), String> {
             "a text has a backslash in it, which engines read differently{instead}"
         ));
     }
-    Ok((Token::Text(content), rest))
+    Ok(())
 }
 
-fn up_to_quote(text: &str) -> Result<(String, &str), String> {
-    let (content, rest) = text.split_once('\'').ok_or("a text has no quote at its end")?;
-    Ok((content.to_owned(), rest))
-}
-
-fn quoted_token(text: &str) -> Result<(Token, &str), String> {
-    let mut name = String::new();
-    let mut rest = &text[1..];
-    loop {
-        let (part, after) = rest.split_once('`').ok_or("a name has no backquote at its end")?;
-        name.push_str(part);
-        // A quote that is doubled is a part of the name.
-        let Some(more) = after.strip_prefix('`') else {
-            return Ok((Token::Quoted(name), after));
-        };
-        name.push('`');
-        rest = more;
-    }
-}
-
-fn word_token(text: &str) -> (Token, &str) {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let end = text.find(|c| !is_part(c)).unwrap_or(text.len());
-    let (word, rest) = text.split_at(end);
-    (Token::Word(word.to_owned()), rest)
-}
-
-fn digits_of(text: &str) -> usize {
-    text.bytes().take_while(u8::is_ascii_digit).count()
-}
-
-fn number_token(text: &str) -> Result<(Token, &str), String> {
-    let mut end = digits_of(text);
-    if text[end..].starts_with('.') {
-        end += 1 + digits_of(&text[end + 1..]);
-    }
-    if let Some(exponent) = text[end..].strip_prefix(['e', 'E']) {
-        let signed = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
-        let digits = digits_of(signed);
-        if digits > 0 {
-            end += 1 + (exponent.len() - signed.len()) + digits;
-        }
-    }
-    let (number, rest) = text.split_at(end);
-    if rest.starts_with(|c: char| c.is_alphanumeric() || c == '_') || number.ends_with('.') {
-        return Err(format!(
-            "{number} goes on in a way that is not known: give a number such as 7, -0.5 or 1e3"
-        ));
-    }
-    Ok((Token::Number(number.to_owned()), rest))
-}
-
-fn symbol_token(text: &str) -> Result<(Token, &str), String> {
-    static SYMBOLS: [(&str, Token); 13] = [
-        ("<=", Token::Compare(Operator::LessOrEqual)),
-        (">=", Token::Compare(Operator::GreaterOrEqual)),
-        ("<>", Token::Compare(Operator::NotEqual)),
-        ("!=", Token::Compare(Operator::NotEqual)),
-        ("==", Token::Compare(Operator::Equal)),
-        ("<", Token::Compare(Operator::Less)),
-        (">", Token::Compare(Operator::Greater)),
-        ("=", Token::Compare(Operator::Equal)),
-        ("(", Token::Open),
-        (")", Token::Close),
-        (",", Token::Comma),
-        (".", Token::Dot),
-        ("-", Token::Minus),
-    ];
-    if text.starts_with("--") || text.starts_with("/*") {
-        return Err("comments are not known".to_owned());
-    }
-    if text.starts_with('"') {
-        return Err(
-            "double quotes are those of a text for some engines, and those of a name for others: write a text as 'x', \
-             and a name as `x`"
-                .to_owned(),
-        );
-    }
-    let Some((symbol, token)) = SYMBOLS.iter().find(|(symbol, _)| text.starts_with(symbol)) else {
-        let sign = text.chars().next().unwrap_or_default();
-        let instead = if sign.is_alphabetic() {
-            ": a name with it has backquotes"
-        } else {
-            ""
-        };
-        return Err(format!("{sign:?} is not known{instead}"));
+/// Refuses a parenthesis after a name, which is that of a function.
+fn check_call(before: &[TokenWithSpan]) -> Result<(), Fault> {
+    let is_name = |token: &TokenWithSpan| matches!(&token.token, Token::Word(word) if !is_reserved(word));
+    let Some(mut first) = before.len().checked_sub(1).filter(|last| is_name(&before[*last])) else {
+        return Ok(());
     };
-    Ok((token.clone(), &text[symbol.len()..]))
+    while first >= 2 && before[first - 1].token == Token::Period && is_name(&before[first - 2]) {
+        first -= 2;
+    }
+    let name: String = before[first..].iter().map(ToString::to_string).collect();
+    Err(Fault::at(
+        before[first].span.start,
+        format!("the function {name} is not known"),
+    ))
+}
+
+/// Returns true for the words that conditions are made of, which are no names without backquotes.
+pub(super) fn is_reserved(word: &Word) -> bool {
+    use Keyword::{AND, BETWEEN, FALSE, IN, IS, NOT, NULL, OR, TRUE};
+    matches!(
+        word.keyword,
+        AND | BETWEEN | FALSE | IN | IS | NOT | NULL | OR | TRUE
+    )
 }
