@@ -94,7 +94,7 @@ def test_tables_of_spark_are_written(tmp_path: Path, worker: Worker, mode: str, 
     worker.sql(f"alter table {path} rename column `odd, name` to id")
     worker.sql(f"alter table {path} rename column part to day")
     worker.sql(f"alter table {path} drop column pairs")
-    table.refresh()
+    table = spillway.delta.open(tmp_path / "t")
     with table.append(schema_mode="merge") as append:
         append.write(
             pa.Table.from_pylist(
@@ -126,11 +126,11 @@ def test_spark_goes_on_with_tables_that_begin_here(tmp_path: Path, worker: Worke
     schema = pa.schema({"a b": pa.int64(), "p=": pa.string(), "s": pa.struct({"x;y": pa.int64()})})
     table = spillway.delta.create(tmp_path / "t", schema, partition_by=["p="], properties={MODE: mode})
 
-    def append(number: int, **more: Any) -> None:
+    def append(number: int, **more: int) -> None:
+        key, *_ = pa.schema(table.schema).names
+        given = {key: number, "p=": f"p{number % 2}", "s": {"x;y": number}} | more
         with table.append(schema_mode="merge" if more else None) as append:
-            kept = {field.name: None for field in pa.schema(table.schema)}
-            first = dict(zip(kept, [number, f"p{number % 2}", {"x;y": number}], strict=False))
-            append.write(pa.Table.from_pylist([kept | first | more]))
+            append.write(pa.Table.from_pylist([given]))
 
     append(1)
     append(2, new=20)
@@ -139,7 +139,7 @@ def test_spark_goes_on_with_tables_that_begin_here(tmp_path: Path, worker: Worke
     worker.sql(f"alter table {path} rename column `a b` to `b a`")
     worker.sql(f"alter table {path} add column (`of spark` string)")
     worker.sql(f"insert into {path} values (3, 'p1', named_struct('x;y', 3), 30, 'x')")
-    table.refresh()
+    table = spillway.delta.open(tmp_path / "t")
     append(4)
     append(5, newer=50)
     found = agree(worker, tmp_path / "t")
