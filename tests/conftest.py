@@ -84,6 +84,7 @@ GROUPS = {
         "delta/test_spark_changes.py",
         "delta/test_spark_clustering.py",
         "delta/test_spark_deletes.py",
+        "delta/test_spark_mapped_writes.py",
         "delta/test_spark_reading.py",
         "delta/test_spark_row_ids.py",
         "spark/test_tasks.py",

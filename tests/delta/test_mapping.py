@@ -1,4 +1,4 @@
-"""Tables with column mapping: columns are found by physical names or ids, and nothing is written."""
+"""Tables with column mapping: columns are found by physical names or ids."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from spillway.errors import CorruptLogError, UnsupportedTableError
 from ..conditions import COMPARE
 from ..counts import examples
 from .conftest import rows
-from .logs import Line, add_of, content, make_log, metadata_of, needs
+from .logs import Line, add_of, make_log, metadata_of, needs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -409,35 +409,6 @@ def test_a_file_without_ids_is_refused_where_they_are_what_columns_are_found_by(
     table = spillway.delta.open((tmp_path / "t").rename(tmp_path / "u"))
     with pytest.raises(Exception, match="no field ids"):
         pa.table(table.scan())
-
-
-@pytest.mark.parametrize("protocol", PROTOCOLS, ids=["feature", "legacy"])
-@pytest.mark.parametrize("mode", ["name", "id"])
-def test_a_mapped_table_is_not_written(tmp_path: Path, mode: str, protocol: Line) -> None:
-    table = small(tmp_path / "t", mode, protocol)
-    before = content(table.path)
-    row = pa.table({"a": [1], "b": [2], "part": ["x"]})
-    changes: list[Callable[[], Any]] = [
-        lambda: spillway.delta.write(table.path, row, mode="append"),
-        lambda: spillway.delta.write(table.path, row, mode="overwrite"),
-        lambda: spillway.delta.create(table.path, row.schema, mode="overwrite"),
-        lambda: table.delete([("a", "=", 1)]),
-        lambda: table.update([("a", "=", 1)], {"b": 3}),
-        lambda: table.merge(row, "a"),
-        table.optimize,
-        table.purge,
-        lambda: table.vacuum(dry_run=False),
-        lambda: table.delete_partition(part="x"),
-        table.truncate,
-        lambda: table.restore(0),
-        lambda: table.commit(removes=[table.files()[0].path]),
-        table.checkpoint,
-        table._native.clean_up_log,
-    ]
-    for change in changes:
-        with pytest.raises(UnsupportedTableError, match="columnMapping"):
-            change()
-    assert content(table.path) == before
 
 
 def test_a_version_with_a_mapping_is_not_restored(tmp_path: Path) -> None:

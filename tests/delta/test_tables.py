@@ -795,9 +795,12 @@ def test_what_a_table_cannot_hold_is_refused_by_name(tmp_path: Path, column: pa.
 
 
 def test_features_that_are_not_built_are_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedTableError, match=r"delta\.columnMapping\.mode"):
-        spillway.delta.create(tmp_path / "t", SCHEMA, properties={"delta.columnMapping.mode": "name"})
-    for name in ("delta.feature.rowTracking", "delta.minWriterVersion", "DELTA.ROWTRACKINGSUSPENDED"):
+    for name in (
+        "delta.columnMapping.maxColumnId",
+        "delta.feature.rowTracking",
+        "delta.minWriterVersion",
+        "DELTA.ROWTRACKINGSUSPENDED",
+    ):
         with pytest.raises(UnsupportedTableError, match=name):
             spillway.delta.create(tmp_path / "t", SCHEMA, properties={name: "supported"})
 

@@ -552,7 +552,8 @@ class Table:
                 of an added file is not a relative URI reference; or a condition of `read` is malformed.
             UnsupportedTableError: The table needs a writer feature that is not supported; or it has a
                 change data feed, and files with other rows would replace files; or it has
-                row tracking, and a file has ``data_change=False``.
+                row tracking, and a file has ``data_change=False``; or it has column mapping, and a file is
+                added.
             VersionNotFoundError: The version that was read does not exist, or no longer.
         """
         read = read or ReadSet()

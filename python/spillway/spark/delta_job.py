@@ -18,6 +18,7 @@ from spillway.errors import (
     SpillwayError,
     TableExistsError,
     TableNotFoundError,
+    UnsupportedTableError,
 )
 from spillway.spark import touched
 from spillway.spark.location import unquoted
@@ -90,7 +91,15 @@ class DeltaJob(Job):
         Raises:
             SchemaError: The table has another type for a column, which the writer converts to; or an audit
                 could not compare the column.
+            UnsupportedTableError: The table has column mapping.
         """
+        mode = table.properties.get("delta.columnMapping.mode", "none")
+        if mode.lower() != "none":
+            raise UnsupportedTableError(
+                f"the table {self.target.path} has column mapping (delta.columnMapping.mode={mode!r}): its "
+                "files have other names for the columns, and an audit would not find them. Run the pipeline "
+                'with audit="none" and no unique()'
+            )
         check_hashed(self.target.schema)
         schema: Any = table.schema  # what pa.schema takes, and its stubs do not
         types = {field.name: field.type for field in pa.schema(schema)}

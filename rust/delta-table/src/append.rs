@@ -25,6 +25,7 @@ use crate::head::Head;
 use crate::indexed::Indexed;
 use crate::kept::Kept;
 use crate::limits::Limits;
+use crate::mapping::Mapping;
 use crate::operations::remove_chosen;
 use crate::optimize::bytes_of;
 use crate::place::DataFiles;
@@ -34,7 +35,6 @@ use crate::rows::Shape;
 use crate::schema::{Column, Kind, Primitive, TableSchema};
 use crate::single_flight::Look;
 use crate::snapshot::Snapshot;
-use crate::stats::stats_json;
 use crate::table::{CommitCounter, Shared, Table, or_late, patient};
 
 mod async_commit;
@@ -256,8 +256,9 @@ impl DataWriter {
     }
 
     fn start(&self, schema: &SchemaRef) -> Result<Open> {
-        let given = TableSchema::of_rows(schema, &self.head.schema)?;
-        let (table, changes_schema) = target_schema(&self.head.schema, &given, self.options.merge_schema)
+        let given = TableSchema::of_rows(schema, &self.head)?;
+        let merge = self.options.merge_schema;
+        let (table, changes_schema) = target_schema(&self.head, &self.head.schema, &given, merge)
             .map_err(|error| self.advised(error))?;
         if changes_schema {
             change_feed::check_columns(&self.head.metadata, &table)?;
@@ -280,7 +281,9 @@ impl DataWriter {
         let prepared = Prepared::new(
             shape.schema(),
             options,
-            self.writer_options.clone(),
+            self.writer_options
+                .clone()
+                .stored_as(self.head.mapping.stored_fields(&table.columns)),
             ValuesIn::Log,
         )?;
         Ok(Open {
@@ -293,6 +296,7 @@ impl DataWriter {
             spread: Spread::new(
                 prepared,
                 DataFiles::new(Arc::clone(&self.shared.place), self.options.folder.as_deref())
+                    .beside_each_other(self.head.mapping != Mapping::None)
                     .read_back(self.writer_options.verify().is_some()),
             ),
         })
@@ -426,6 +430,11 @@ impl DataWriter {
         }
     }
 
+    /// Returns true if the rows have columns that the table lacks.
+    fn changes_schema(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.changes_schema)
+    }
+
     /// Returns true if batches are held from call to call.
     fn holds_batches(&self) -> bool {
         self.open.as_ref().is_some_and(|open| open.spread.holds_batches())
@@ -499,7 +508,7 @@ impl DataWriter {
             written.bytes += file.result.bytes;
             let values = match &self.partition {
                 Some(values) => values.clone(),
-                None => partition_of_file(&file, &open.schema)?,
+                None => self.head.stored_values(partition_of_file(&file, &open.schema)?),
             };
             written.adds.push(add_of(&file, values, open, &self.head)?);
         }
@@ -509,13 +518,14 @@ impl DataWriter {
 
 /// The table's schema with rows of `given` in it; true if it differs from the present one.
 fn target_schema(
+    head: &Head,
     table: &Arc<TableSchema>,
     given: &TableSchema,
     merge: bool,
 ) -> Result<(Arc<TableSchema>, bool)> {
-    if merge && let Some(merged) = table.merged(given)? {
+    if merge && let Some(merged) = table.merged(given, head.mapping)? {
         merged.check_rows(given)?;
-        return Ok((Arc::new(merged), true));
+        return Ok((Arc::new(head.mapping.assigned(&merged, &head.metadata)), true));
     }
     table.check_rows(given)?;
     Ok((Arc::clone(table), false))
@@ -528,10 +538,12 @@ pub(crate) fn metadata_actions(head: &Head, schema: &TableSchema) -> Result<Vec<
         actions
             .extend(crate::create::with_feature(&head.protocol, "timestampNtz", true)?.map(Action::Protocol));
     }
-    actions.push(Action::Metadata(Metadata {
+    let mut metadata = Metadata {
         schema_string: schema.to_json(),
         ..head.metadata.as_ref().clone()
-    }));
+    };
+    head.mapping.note_highest(&mut metadata, schema);
+    actions.push(Action::Metadata(metadata));
     Ok(actions)
 }
 
@@ -560,9 +572,8 @@ fn add_of(file: &SpreadFile, partition_values: PartitionValues, open: &Open, hea
         size: i64::try_from(file.result.bytes).unwrap_or(i64::MAX),
         modification_time: now(),
         data_change: true,
-        stats: Some(stats_json(
+        stats: Some(head.stored_stats(
             &row_ids::shown(&open.schema, &head.metadata),
-            &head.metadata.partition_columns,
             &open.indexed,
             &file.result.metadata,
         )),
@@ -1160,13 +1171,18 @@ impl Append {
             return Ok(false);
         }
         if let State::Written(written) = &self.state
-            && without_statistics(&written.adds, &head.clustering()?).is_some()
+            && without_statistics(&written.adds, &head.stored_clustering()?).is_some()
         {
             return Ok(false);
         }
         let all = self.written();
         let mut columns = all.iter().flat_map(|written| &written.columns);
-        if !columns.all(|column| holds_as_written(&head.schema, column)) {
+        let is_found = |column: &Column| head.mapping.finds(&head.schema.columns, column);
+        if !columns.all(|column| holds_as_written(&head.schema, column) && is_found(column)) {
+            return Ok(false);
+        }
+        // The ids of the columns that it adds are in its files.
+        if self.writer.changes_schema() && !(head.has_ids_of(before) && head.mapping == before.mapping) {
             return Ok(false);
         }
         let (schema, changes) = self.schema_with_rows(&head)?;
@@ -1201,14 +1217,19 @@ impl Append {
     fn merged_schema(&self, head: &Head) -> Result<(Arc<TableSchema>, bool)> {
         if self.attached.is_empty() {
             return Ok(match &self.writer.open {
-                Some(open) => target_schema(&head.schema, &open.written(), self.writer.options.merge_schema)?,
+                Some(open) => target_schema(
+                    head,
+                    &head.schema,
+                    &open.written(),
+                    self.writer.options.merge_schema,
+                )?,
                 None => (Arc::clone(&head.schema), false),
             });
         }
         let all = self.written();
         let mut schema = Arc::clone(&head.schema);
         for written in &all {
-            schema = target_schema(&schema, written, self.writer.options.merge_schema)?.0;
+            schema = target_schema(head, &schema, written, self.writer.options.merge_schema)?.0;
         }
         for written in &all {
             check_one_type(&schema, written)?;
@@ -1226,7 +1247,8 @@ impl Append {
             _ => self.schema_with_rows(&self.writer.head)?.0,
         };
         if let Some(written) = part.schema() {
-            schema = target_schema(&schema, written, self.writer.options.merge_schema)?.0;
+            let merge = self.writer.options.merge_schema;
+            schema = target_schema(&self.writer.head, &schema, written, merge)?.0;
             check_one_type(&schema, written)?;
         }
         Ok(Merged { schema, has_own })
@@ -1356,6 +1378,12 @@ impl Append {
             return Err(TableError::option(
                 option,
                 format!("{option} goes with the append that commits: leave it out where rows are detached"),
+            ));
+        }
+        if self.writer.changes_schema() && self.writer.head.mapping != Mapping::None {
+            return Err(TableError::refused(
+                "the rows have columns that the table lacks, and the table has column mapping: each append would give \
+                 them other ids. Add the columns first, by an append of no rows with schema_mode=\"merge\"",
             ));
         }
         if !self.attached.is_empty() {

@@ -8,7 +8,7 @@ use arrow_schema::Schema;
 use delta_commit::actions::{Action, Metadata, Protocol, Remove};
 use delta_commit::conflict::ConflictKind;
 use delta_commit::log::BEFORE_FIRST;
-use delta_commit::schema::{check_partitioning, check_schema};
+use delta_commit::schema::check_partitioning;
 use delta_commit::{CommitError, Committer, MemberId, Operation, Patience, Start, Transaction, Version};
 use serde_json::Value;
 use uuid::Uuid;
@@ -18,6 +18,7 @@ use crate::clock::now;
 use crate::clustering;
 use crate::error::{Result, TableError};
 use crate::head::Head;
+use crate::mapping::{self, Mapping};
 use crate::place::{Folder, Place};
 use crate::properties::{self, IN_COMMIT_TIMESTAMPS};
 use crate::row_ids;
@@ -51,12 +52,13 @@ pub struct CreateOptions {
 }
 
 /// The features that older writer versions stand for without naming them, each from its version on.
-const IMPLIED: [(i32, &str); 5] = [
+const IMPLIED: [(i32, &str); 6] = [
     (2, "appendOnly"),
     (2, "invariants"),
     (3, "checkConstraints"),
     (4, "changeDataFeed"),
     (4, "generatedColumns"),
+    (5, mapping::FEATURE),
 ];
 
 /// The protocol with one more feature; none when it already has it.
@@ -64,6 +66,10 @@ const IMPLIED: [(i32, &str); 5] = [
 /// # Errors
 /// When it is of a version that has no named features and is not the oldest.
 pub(crate) fn with_feature(protocol: &Protocol, feature: &str, reader: bool) -> Result<Option<Protocol>> {
+    if feature == mapping::FEATURE {
+        let next = mapping::with_mapping(protocol);
+        return Ok((next != *protocol).then_some(next));
+    }
     let mut next = protocol.clone();
     if protocol.min_writer_version < 7 {
         let version = protocol.min_writer_version.max(2);
@@ -72,7 +78,7 @@ pub(crate) fn with_feature(protocol: &Protocol, feature: &str, reader: bool) -> 
         if version == protocol.min_writer_version && implied.iter().any(|known| known == feature) {
             return Ok(None);
         }
-        if version > 4 {
+        if version > 5 {
             return Err(TableError::unsupported(format!(
                 "the table has writer version {version}, which cannot get the feature {feature}"
             )));
@@ -81,8 +87,10 @@ pub(crate) fn with_feature(protocol: &Protocol, feature: &str, reader: bool) -> 
         next.writer_features = Some(implied);
     }
     if reader && next.min_reader_version < 3 {
+        // The second version stands for the mapping of columns, and no other has a name.
+        let implied = (next.min_reader_version == 2).then(|| mapping::FEATURE.to_owned());
         next.min_reader_version = 3;
-        next.reader_features = Some(Vec::new());
+        next.reader_features = Some(implied.into_iter().collect());
     }
     let lists = [
         (true, &mut next.writer_features),
@@ -104,7 +112,10 @@ fn features(
     schema: &TableSchema,
     properties: &BTreeMap<String, String>,
 ) -> Result<Vec<(&'static str, bool)>> {
-    for (property, value) in properties {
+    for (property, value) in properties
+        .iter()
+        .filter(|(property, _)| *property != mapping::MODE)
+    {
         properties::check(property, value)?;
     }
     let mut wanted = properties::features(properties);
@@ -125,9 +136,9 @@ pub(crate) fn with_features(protocol: &Protocol, features: &[(&str, bool)]) -> R
     Ok(protocol)
 }
 
-fn metadata(schema: &TableSchema, options: CreateOptions) -> Result<Metadata> {
+fn metadata(schema: &TableSchema, mapping: Mapping, options: CreateOptions) -> Result<Metadata> {
     let text = schema.to_json();
-    check_partitioning(&check_schema(&text)?, &options.partition_by)?;
+    check_partitioning(&mapping.check_schema(&text)?, &options.partition_by)?;
     Ok(Metadata {
         id: Uuid::new_v4().to_string(),
         name: options.name,
@@ -146,25 +157,63 @@ struct First {
     metadata: Metadata,
     /// The clustering columns.
     cluster_by: Vec<Vec<String>>,
+    mapping: Mapping,
+    /// The columns as they were given.
+    schema: TableSchema,
+    /// The same with their ids and physical names.
+    mapped: TableSchema,
 }
 
 impl First {
     fn of(schema: &Schema, mut options: CreateOptions) -> Result<Self> {
-        let schema = TableSchema::of(schema)?;
+        let mapping = Mapping::asked(&options.properties)?;
+        let schema = TableSchema::of_mapped(schema, mapping)?;
         let mut features = features(&schema, &options.properties)?;
         let names = std::mem::take(&mut options.cluster_by);
-        let mut metadata = metadata(&schema, options)?;
+        let mut metadata = metadata(&schema, mapping, options)?;
         row_ids::name_columns(&mut metadata);
         change_feed::check_columns(&metadata, &schema)?;
         let cluster_by = clustering::chosen(&names, &metadata, &schema)?;
         if !cluster_by.is_empty() {
             features.extend(clustering::FEATURES);
         }
-        Ok(Self {
+        if mapping != Mapping::None {
+            // After all others, which may have to be named.
+            features.push((mapping::FEATURE, true));
+        }
+        let mut first = Self {
             features,
             metadata,
             cluster_by,
-        })
+            mapping,
+            mapped: schema.clone(),
+            schema,
+        };
+        first.assign();
+        Ok(first)
+    }
+
+    /// Gives the columns their ids and physical names where the table maps them.
+    fn assign(&mut self) {
+        if self.mapping == Mapping::None {
+            return;
+        }
+        self.mapped = self.mapping.assigned(&self.schema, &self.metadata);
+        self.metadata.schema_string = self.mapped.to_json();
+        self.mapping.note_highest(&mut self.metadata, &self.mapped);
+    }
+
+    /// Gives the columns ids that no column of the table had before.
+    fn assign_after(&mut self, before: &Head) {
+        self.mapping.keep_highest(&mut self.metadata, before);
+        self.assign();
+    }
+
+    /// The action that clusters the table by its columns.
+    fn clustering(&self) -> Action {
+        let columns = self.cluster_by.iter();
+        let stored = columns.map(|column| self.mapping.stored_path(&self.mapped.columns, column));
+        clustering::action(&stored.collect::<Vec<_>>())
     }
 
     fn operation(&self, name: &str) -> Operation {
@@ -247,6 +296,7 @@ impl Table {
         clustering::check_partitions(&snapshot, &first.metadata, "create(mode=\"overwrite\")")?;
         first.metadata.id.clone_from(&snapshot.metadata.id);
         row_ids::keep_names(&snapshot, &mut first.metadata);
+        first.assign_after(&snapshot);
         check_in_commit_timestamps(&snapshot, &first.metadata)?;
         let operation = first.operation("CREATE OR REPLACE TABLE");
         let mut actions = Vec::new();
@@ -256,7 +306,7 @@ impl Table {
         }
         // Also where they are those of before: another transaction may change them meanwhile, and has a conflict then.
         if snapshot.is_clustered() || !first.cluster_by.is_empty() {
-            actions.push(clustering::action(&first.cluster_by));
+            actions.push(first.clustering());
         }
         actions.push(Action::Metadata(first.metadata));
         let removed = snapshot
@@ -293,7 +343,7 @@ fn begin(place: &dyn Place, first: &First, patience: &mut Patience<'_>) -> Resul
         Action::Metadata(first.metadata.clone()),
     ];
     if !first.cluster_by.is_empty() {
-        actions.push(clustering::action(&first.cluster_by));
+        actions.push(first.clustering());
     }
     let mut transaction = Transaction::append(MemberId::random(), BEFORE_FIRST, actions);
     transaction.operation = first.operation("CREATE TABLE");
@@ -387,6 +437,21 @@ mod tests {
         assert_eq!(marks.writer_features.unwrap().len(), 4);
         let all = named(4, "clustering", false).writer_features.unwrap();
         assert_eq!(all[3..], ["changeDataFeed", "generatedColumns", "clustering"]);
-        assert!(with_feature(&protocol(1, 5), "clustering", false).is_err());
+        let mapped = with_feature(&protocol(2, 5), "clustering", false)
+            .unwrap()
+            .unwrap();
+        assert_eq!((mapped.min_reader_version, mapped.min_writer_version), (2, 7));
+        assert_eq!(
+            mapped.writer_features.unwrap()[5..],
+            ["columnMapping", "clustering"]
+        );
+        let marked = with_feature(&protocol(2, 5), "deletionVectors", true)
+            .unwrap()
+            .unwrap();
+        assert_eq!(
+            marked.reader_features.unwrap(),
+            ["columnMapping", "deletionVectors"]
+        );
+        assert!(with_feature(&protocol(2, 6), "clustering", false).is_err());
     }
 }

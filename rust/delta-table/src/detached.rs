@@ -36,6 +36,9 @@ pub(crate) struct Basis {
     format: Format,
     /// The columns that every file must have statistics of.
     clustering: Vec<Vec<String>>,
+    /// True if files have other names for the columns than the table.
+    #[serde(default)]
+    is_mapped: bool,
     /// The constraints that the rows were compared with: names and expressions.
     #[serde(default)]
     constraints: Vec<(String, String)>,
@@ -51,10 +54,20 @@ impl Basis {
             partition_columns: metadata.partition_columns.clone(),
             format: metadata.format.clone(),
             clustering: head.clustering()?,
+            is_mapped: head.mapping != Mapping::None,
             constraints: constraints::stated(metadata)
                 .map(|(name, expression)| (name.to_owned(), expression.to_owned()))
                 .collect(),
         })
+    }
+
+    /// The mapping that finds the columns of the part.
+    fn mapping(&self) -> Mapping {
+        if self.is_mapped {
+            Mapping::Name
+        } else {
+            Mapping::None
+        }
     }
 
     /// Returns true if files that were written for this state are valid in the present one.
@@ -63,8 +76,10 @@ impl Basis {
     }
 
     /// The conflict between this state and the present one. Rows of a merged schema may be written before or after
-    /// another append adds columns: they depend on their own columns alone.
+    /// another append adds columns: they depend on their own columns alone. Where files have names and ids that the
+    /// schema gives, they depend on all of it.
     fn conflict(&self, now: &Self, merge: bool) -> Option<ConflictKind> {
+        let merge = merge && !(self.is_mapped || now.is_mapped);
         if !merge && self.protocol != now.protocol {
             return Some(ConflictKind::ProtocolChanged);
         }
@@ -140,7 +155,7 @@ impl Part {
             .map_err(|error| refused(format!("the part is damaged ({error})")))?;
         let columns = part.columns.as_ref();
         part.schema = columns
-            .map(|columns| TableSchema::parse(&columns.to_string(), Mapping::None))
+            .map(|columns| TableSchema::parse(&columns.to_string(), part.basis.mapping()))
             .transpose()?;
         for add in &part.adds {
             path::decode_inside(&add.path)?;

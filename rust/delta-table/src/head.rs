@@ -354,13 +354,7 @@ impl Head {
 
     /// Refuses a table whose writer features are not implemented.
     pub(crate) fn check_features(&self) -> Result<()> {
-        let mode = self.metadata.configuration.get(MODE);
-        if let Some(value) = mode.filter(|value| !value.eq_ignore_ascii_case("none")) {
-            return Err(TableError::unsupported(format!(
-                "the table has the property {MODE}={value:?}, column mapping, which is read and not written: write it \
-                 with Spark"
-            )));
-        }
+        self.check_names()?;
         self.protocol.check_writable()?;
         row_ids::check(self)?;
         if let Some((column, rule)) = computed(&self.schema.columns) {
@@ -382,6 +376,29 @@ impl Head {
             ))),
             _ => Ok(()),
         }
+    }
+
+    /// Refuses files of the caller where files have other names for the columns than the table.
+    pub(crate) fn check_unmapped(&self, what: &str) -> Result<()> {
+        if self.mapping == Mapping::None {
+            return Ok(());
+        }
+        Err(TableError::unsupported(format!(
+            "the table has column mapping ({MODE}), so that its files have physical names and field ids in place of the \
+             names of its columns, and {what} takes files as they are: append their rows"
+        )))
+    }
+
+    /// Refuses to bring back a state of the table with another mapping of its columns.
+    pub(crate) fn check_mapping_of(&self, now: &Self) -> Result<()> {
+        if self.mapping == now.mapping {
+            return Ok(());
+        }
+        Err(TableError::unsupported(format!(
+            "version {} has another column mapping ({MODE}) than the table has now, and restore() does not change it: \
+             read that version, and write its rows",
+            self.version
+        )))
     }
 
     /// Returns true if the table's rows are clustered by columns.

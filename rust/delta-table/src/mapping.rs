@@ -2,12 +2,16 @@
 //!
 //! The rules are those of "Column Mapping" in Delta's PROTOCOL.md.
 
+mod assigned;
+mod written;
+
 use std::borrow::Cow;
 use std::collections::HashSet;
 
 use arrow_schema::{Field, Fields};
 use delta_commit::actions::{Add, Metadata, Protocol};
 use delta_commit::predicate::Term;
+use delta_commit::schema::{SchemaFacts, check_mapped_schema, check_schema};
 use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
 use serde_json::{Map, Value};
 
@@ -15,10 +19,12 @@ use crate::error::{Result, TableError};
 use crate::head::Head;
 use crate::schema::{Column, Kind};
 
+pub(crate) use assigned::with_mapping;
+
 /// The table property that says how columns are found.
 pub(crate) const MODE: &str = "delta.columnMapping.mode";
 
-const FEATURE: &str = "columnMapping";
+pub(crate) const FEATURE: &str = "columnMapping";
 const PHYSICAL_NAME: &str = "delta.columnMapping.physicalName";
 const ID: &str = "delta.columnMapping.id";
 
@@ -54,6 +60,17 @@ impl Mapping {
                 "the table has the feature columnMapping with {MODE}={mode:?}; known are none, name and id"
             ))),
         }
+    }
+
+    /// Checks the names and types of a schema. With a mapping its names may hold any character.
+    ///
+    /// # Errors
+    /// [`delta_commit::CommitError::Schema`] names the column.
+    pub(crate) fn check_schema(self, schema: &str) -> Result<SchemaFacts> {
+        Ok(match self {
+            Self::None => check_schema(schema)?,
+            Self::Name | Self::Id => check_mapped_schema(schema)?,
+        })
     }
 
     /// Checks that columns at all depths have what they are found by.
@@ -129,10 +146,11 @@ impl Mapping {
                 let name = self.stored_name(column);
                 fields.iter().position(|field| field.name() == name)
             }
-            Self::Id => {
-                let wanted = id(column)?;
-                fields.iter().position(|field| field_id(field) == Some(wanted))
-            }
+            Self::Id => match id(column) {
+                Some(wanted) => fields.iter().position(|field| field_id(field) == Some(wanted)),
+                // A column of files that is none of the schema's, as those of row tracking are.
+                None => fields.iter().position(|field| *field.name() == column.name),
+            },
         }
     }
 

@@ -137,7 +137,8 @@ impl Table {
         // The version may be older than what is refused above.
         target.check_writable()?;
         clustering::check_partitions(&snapshot, &target.metadata, "restore()")?;
-        let columns = target.clustering()?;
+        target.check_mapping_of(&snapshot)?;
+        let columns = target.stored_clustering()?;
         let (now, before) = (&snapshot.contents.files, &target.contents.files);
         let returning: Vec<&Arc<Add>> = before
             .iter()
@@ -220,6 +221,9 @@ impl Table {
             head.map_err(|error| or_late(error, patience))?
         };
         head.check_writable()?;
+        if !adds.is_empty() {
+            head.check_unmapped("commit(adds=...)")?;
+        }
         let data_change = adds.is_empty() || adds.iter().any(|add| add.data_change);
         if !removes.is_empty() && data_change {
             head.check_removable("commit(removes=...) that changes rows")?;
@@ -319,6 +323,8 @@ fn restoring(
         ..target.metadata.as_ref().clone()
     };
     row_ids::keep_names(snapshot, &mut metadata);
+    // An id is never given twice, also where the column that has it is gone.
+    target.mapping.keep_highest(&mut metadata, snapshot);
     if metadata != *snapshot.metadata {
         actions.push(Action::Metadata(metadata));
     }
@@ -362,7 +368,7 @@ fn check_paths(adds: &[Add]) -> Result<()> {
 /// Checks that every file has a value or null in each partition column and in no other, and statistics of the
 /// clustering columns.
 fn check_adds(adds: &[Add], head: &Head) -> Result<()> {
-    let clustering = head.clustering()?;
+    let clustering = head.stored_clustering()?;
     let wanted: BTreeSet<&str> = head
         .metadata
         .partition_columns

@@ -508,6 +508,8 @@ pub(crate) struct DataFiles {
     files: Vec<PathBuf>,
     /// True if each is read back before a version names it.
     is_read_back: bool,
+    /// True if those of all partitions lie in one folder.
+    is_flat: bool,
 }
 
 impl DataFiles {
@@ -517,7 +519,14 @@ impl DataFiles {
             folder: folder.map(PathBuf::from).unwrap_or_default(),
             files: Vec::new(),
             is_read_back: false,
+            is_flat: false,
         }
+    }
+
+    /// The same files, which lie in one folder whatever their partitions are: the names of columns may change.
+    #[must_use]
+    pub fn beside_each_other(self, is_flat: bool) -> Self {
+        Self { is_flat, ..self }
     }
 
     /// The same files, which may be read back.
@@ -538,7 +547,7 @@ impl Places for DataFiles {
     fn open(&mut self, folder: &Path) -> Result<(PathBuf, Box<dyn Sink>), WriteError> {
         let name = format!("part-{:05}-{}.c000.parquet", self.files.len(), Uuid::new_v4());
         // The log says what a file's partition values are; its folder is for people, and must only be possible.
-        let relative = if self.place.takes(folder) {
+        let relative = if !self.is_flat && self.place.takes(folder) {
             self.folder.join(folder).join(name)
         } else {
             self.folder.join(name)

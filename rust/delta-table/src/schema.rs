@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
-use delta_commit::schema::{check_mapped_schema, check_schema, json_of_schema};
+use delta_commit::schema::json_of_schema;
 use serde_json::{Map, Value, json};
 
 use crate::error::{Result, TableError};
+use crate::head::Head;
 use crate::mapping::Mapping;
 use crate::schema_evolution;
 use crate::widening::widens;
@@ -501,10 +502,18 @@ impl TableSchema {
     /// # Errors
     /// [`delta_commit::CommitError::Schema`] names the column that a table cannot hold.
     pub fn of(schema: &Schema) -> Result<Self> {
+        Self::of_mapped(schema, Mapping::None)
+    }
+
+    /// The same of a table with this mapping, whose columns may have any names.
+    ///
+    /// # Errors
+    /// As [`of`](Self::of).
+    pub(crate) fn of_mapped(schema: &Schema, mapping: Mapping) -> Result<Self> {
         let schema = Self {
             columns: columns(schema.fields(), "")?,
         };
-        check_schema(&schema.to_json())?;
+        mapping.check_schema(&schema.to_json())?;
         Ok(schema)
     }
 
@@ -513,8 +522,9 @@ impl TableSchema {
     ///
     /// # Errors
     /// As [`of`](Self::of); a column of type null that the table lacks is one that a table cannot hold.
-    pub(crate) fn of_rows(schema: &Schema, table: &Self) -> Result<Self> {
-        Self::of(&Schema::new(with_known_types(schema.fields(), &table.columns)))
+    pub(crate) fn of_rows(schema: &Schema, table: &Head) -> Result<Self> {
+        let typed = with_known_types(schema.fields(), &table.schema.columns);
+        Self::of_mapped(&Schema::new(typed), table.mapping)
     }
 
     /// The schema in `metaData.schemaString`.
@@ -528,10 +538,7 @@ impl TableSchema {
                 "the table has no schema: its metaData has no schemaString",
             ));
         }
-        match mapping {
-            Mapping::None => check_schema(text)?,
-            Mapping::Name | Mapping::Id => check_mapped_schema(text)?,
-        };
+        mapping.check_schema(text)?;
         let value = json_of_schema(text)?;
         let columns =
             columns_from_json(&value).ok_or_else(|| TableError::schema("the schema cannot be read"))?;
@@ -630,7 +637,7 @@ impl TableSchema {
     ///
     /// # Errors
     /// [`delta_commit::CommitError::Schema`] when a column has another type there.
-    pub fn merged(&self, other: &Self) -> Result<Option<Self>> {
+    pub fn merged(&self, other: &Self, mapping: Mapping) -> Result<Option<Self>> {
         let mut merged = self.clone();
         for column in &other.columns {
             let known = merged.columns.iter_mut().find(|known| known.name == column.name);
@@ -646,7 +653,7 @@ impl TableSchema {
         if merged == *self {
             return Ok(None);
         }
-        check_schema(&merged.to_json())?;
+        mapping.check_schema(&merged.to_json())?;
         Ok(Some(merged))
     }
 

@@ -184,7 +184,7 @@ pub(crate) fn dictionary_allowed(parquet: &SchemaDescriptor, rule: &DictionaryRu
 
 /// The caller's choice for each leaf column; `None` where the first page decides.
 pub(crate) fn named_choices(schema: &FileSchema, options: &WriterOptions) -> Result<Vec<Option<Choice>>> {
-    let parquet = &schema.parquet;
+    let parquet = schema.named();
     let names = match &options.encoding {
         EncodingRule::All(name) => vec![*name; parquet.num_columns()],
         EncodingRule::Columns(columns) => by_leaf(parquet, "encoding", columns, NamedEncoding::Auto)?,

@@ -550,26 +550,27 @@ impl Prepared {
     fn new(schema: &SchemaRef, options: &WriterOptions) -> Result<Self> {
         let declared = Arc::clone(schema);
         let (timestamps, compatibility) = (options.timestamps, options.compatibility);
-        let schema = FileSchema::new(declared, timestamps, compatibility, &options.field_ids)?;
+        let (ids, names) = (&options.field_ids, &options.stored_names);
+        let schema = FileSchema::new(declared, timestamps, compatibility, ids, names)?;
         if options.store_schema {
             metadata_text::check_depth(&schema.stored)?;
         }
-        let codecs = choose::codecs(&schema.parquet, &options.compression)?;
+        let codecs = choose::codecs(schema.named(), &options.compression)?;
         let options = options.for_leaves(&codecs)?;
-        let allowed = choose::dictionary_allowed(&schema.parquet, &options.dictionary)?;
+        let allowed = choose::dictionary_allowed(schema.named(), &options.dictionary)?;
         let named = choose::named_choices(&schema, &options)?;
         let dictionaries = Dictionaries::new(&schema, &allowed, &named, &options);
         let chooser = Chooser::new(&allowed, &named, &schema, &options);
         let encryption = options.encryption.as_ref();
-        let statistics = choose::with_statistics(&schema.parquet, &options.statistics)?;
+        let statistics = choose::with_statistics(schema.named(), &options.statistics)?;
         Ok(Self {
             without_statistics: (0..statistics.len()).filter(|leaf| !statistics[*leaf]).collect(),
             cipher: encryption
-                .map(|encryption| FileCipher::new(encryption, &schema.parquet))
+                .map(|encryption| FileCipher::new(encryption, schema.named()))
                 .transpose()?,
             sorting: Sorting::new(&schema, &options)?,
             codecs,
-            filters: choose::filters(&schema.parquet, &options)?,
+            filters: choose::filters(schema.named(), &options)?,
             schema,
             options,
             chooser,

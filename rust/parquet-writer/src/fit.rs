@@ -12,6 +12,7 @@ use crate::limits;
 use crate::normalize;
 use crate::options::{TimestampLoss, WriterOptions};
 use crate::schema::FileSchema;
+use crate::stored_names::StoredNames;
 use crate::truncation;
 
 /// The check of batches against one schema and its options. A caller that divides a batch among several writers makes
@@ -28,8 +29,10 @@ impl Fit {
     /// [`crate::WriteError::Schema`] names the column that Parquet cannot hold, [`crate::WriteError::Option`] says
     /// that a limit is too small for so many columns.
     pub fn new(schema: SchemaRef, options: &WriterOptions) -> Result<Self> {
-        // Field ids do not decide whether rows fit, and rows may lack columns that the option names.
-        let schema = FileSchema::new(schema, options.timestamps, options.compatibility, &[])?;
+        // Field ids and the names in files do not decide whether rows fit, and rows may lack columns that the option
+        // names.
+        let names = StoredNames::default();
+        let schema = FileSchema::new(schema, options.timestamps, options.compatibility, &[], &names)?;
         options.for_leaves(&choose::codecs(&schema.parquet, &options.compression)?)?;
         Ok(Self {
             schema,

@@ -43,6 +43,7 @@ pub mod sink;
 mod size_checks;
 mod sorting;
 mod stages;
+mod stored_names;
 mod stored_schema;
 mod thread_pool;
 pub mod thrift;

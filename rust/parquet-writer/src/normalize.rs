@@ -36,7 +36,7 @@ pub(crate) fn loosely(array: &ArrayRef, target: &DataType) -> Result<ArrayRef> {
 /// [`WriteError::Schema`] names the column with a time that its unit cannot hold.
 pub(crate) fn with_stored_times(columns: &[ArrayRef], schema: &FileSchema) -> Result<Vec<ArrayRef>> {
     let convert = |(place, column): (usize, &ArrayRef)| {
-        let (declared, stored) = (schema.declared.field(place), schema.stored.field(place));
+        let (declared, stored) = (schema.declared.field(place), schema.timed.field(place));
         if !schema.int96[place] && same_type(declared.data_type(), stored.data_type()) {
             return Ok(Arc::clone(column));
         }

@@ -13,6 +13,7 @@ use crate::field_ids;
 use crate::names::is_path;
 use crate::pages::{self, Compressor};
 use crate::shared_memory::MemoryBudget;
+use crate::stored_names::StoredNames;
 use crate::thread_pool::Threads;
 
 /// Rows of a row group unless bytes end it first.
@@ -372,6 +373,8 @@ pub struct WriterOptions {
     pub(crate) verify: Option<Verify>,
     pub(crate) metadata: Vec<(String, String)>,
     pub(crate) field_ids: Vec<(Vec<String>, i32)>,
+    /// The names of columns in files, where they are others than those of the rows.
+    pub(crate) stored_names: StoredNames,
     pub(crate) encryption: Option<Encryption>,
 }
 
@@ -450,6 +453,7 @@ impl WriterOptions {
             verify,
             metadata: metadata(input.metadata)?,
             field_ids: field_ids::checked(input.field_ids)?,
+            stored_names: StoredNames::default(),
             encryption: input.encryption,
         })
     }

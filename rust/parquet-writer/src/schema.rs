@@ -14,13 +14,16 @@ use crate::int96;
 use crate::lists::element_field;
 use crate::normalize;
 use crate::options::{Compatibility, Timestamps};
+use crate::stored_names::StoredNames;
 
 /// One schema in the forms that the writer needs.
 #[derive(Debug, Clone)]
 pub(crate) struct FileSchema {
     /// The schema as it was given. Batches are compared with it.
     pub declared: SchemaRef,
-    /// The schema that readers get back, stored as `ARROW:schema`.
+    /// The same with times in the units that are stored.
+    pub timed: SchemaRef,
+    /// The schema that readers get back, stored as `ARROW:schema`, under the names that files have.
     pub stored: SchemaRef,
     /// The schema in the form that encoders take: no dictionaries, runs or views.
     pub encoded: SchemaRef,
@@ -32,6 +35,8 @@ pub(crate) struct FileSchema {
     pub int96: Vec<bool>,
     /// As Parquet has it.
     pub parquet: SchemaDescriptor,
+    /// The same under the names of the rows, where files have others.
+    named: Option<SchemaDescriptor>,
 }
 
 impl FileSchema {
@@ -42,6 +47,7 @@ impl FileSchema {
         timestamps: Timestamps,
         compatibility: Compatibility,
         field_ids: &[(Vec<String>, i32)],
+        names: &StoredNames,
     ) -> Result<Self> {
         if declared.fields().is_empty() {
             return Err(WriteError::schema(
@@ -63,7 +69,8 @@ impl FileSchema {
         if annotates {
             variants::conform(&stored).map_err(|_| no_such_variants())?;
         }
-        let stored = field_ids::given(stored, field_ids)?;
+        let timed = field_ids::given(stored, field_ids)?;
+        let stored = names.given(&timed);
         let mut dictionaries = Vec::new();
         for field in stored.fields() {
             find_dictionaries(field, &mut dictionaries);
@@ -76,11 +83,12 @@ impl FileSchema {
             .collect();
         let encoded = with_int96(&encoded, &int96);
         let carried = map_schema(&encoded, &carried_leaf);
-        let parquet = ArrowSchemaConverter::new()
-            .with_coerce_types(true)
-            .schema_root("schema")
-            .convert(&encoded)?;
-        let parquet = with_int96_leaves(parquet, &int96)?;
+        let parquet = with_int96_leaves(in_parquet(&encoded)?, &int96)?;
+        let named = if names.is_empty() {
+            None
+        } else {
+            Some(in_parquet(&map_schema(&timed, &encoded_leaf))?)
+        };
         let parquet = if annotates {
             annotations::annotated(parquet, &encoded)?
         } else {
@@ -88,13 +96,20 @@ impl FileSchema {
         };
         Ok(Self {
             declared,
+            timed,
             stored,
             encoded,
             carried,
             dictionaries,
             int96,
             parquet,
+            named,
         })
+    }
+
+    /// The Parquet schema whose columns options name: that of files, but under the names of the rows.
+    pub fn named(&self) -> &SchemaDescriptor {
+        self.named.as_ref().unwrap_or(&self.parquet)
     }
 
     /// The encoders' types with times in the units that they came in, but for seconds.
@@ -186,6 +201,13 @@ impl FileSchema {
             .zip(columns)
             .try_for_each(|(field, column)| crate::schema::nulls::check(field, column))
     }
+}
+
+fn in_parquet(encoded: &Schema) -> Result<SchemaDescriptor> {
+    Ok(ArrowSchemaConverter::new()
+        .with_coerce_types(true)
+        .schema_root("schema")
+        .convert(encoded)?)
 }
 
 /// The refusal of a unit of times that variants do not have.
@@ -617,7 +639,7 @@ mod tests {
         fn encoded_types_have_one_layout(layouts in layouts()) {
             let encoded = |layout: &DataType| {
                 let schema = Arc::new(Schema::new(vec![Field::new("x", layout.clone(), true)]));
-                FileSchema::new(schema, Timestamps::Keep, Compatibility::Modern, &[]).unwrap()
+                FileSchema::new(schema, Timestamps::Keep, Compatibility::Modern, &[], &StoredNames::default()).unwrap()
             };
             let first = encoded(&layouts[0]);
             for layout in &layouts {
@@ -637,9 +659,15 @@ mod tests {
         ];
         let schema = Arc::new(Schema::new(fields.to_vec()));
         assert_eq!(
-            FileSchema::new(schema, Timestamps::Keep, Compatibility::Modern, &[])
-                .unwrap()
-                .row_bytes(),
+            FileSchema::new(
+                schema,
+                Timestamps::Keep,
+                Compatibility::Modern,
+                &[],
+                &StoredNames::default()
+            )
+            .unwrap()
+            .row_bytes(),
             1 + 8
         );
     }

@@ -246,8 +246,9 @@ impl Waiting {
 
 /// The field that a key names.
 fn place(schema: &FileSchema, name: &str) -> Result<usize> {
-    let fields = schema.encoded.fields();
-    let flat = |place: &usize| is_flat(fields[*place].data_type());
+    // Under the names of the rows. The types are those of the files.
+    let fields = schema.declared.fields();
+    let flat = |place: &usize| is_flat(schema.encoded.field(*place).data_type());
     let found = column_named("sorting_columns", fields, name)?;
     found.filter(flat).ok_or_else(|| {
         let names: Vec<_> = (0..fields.len())

@@ -10,7 +10,7 @@ use crate::error::{CommitError, Result};
 /// Writer features of tables that this crate may write to: see "What is written, exactly" in
 /// docs/design/commit-protocol.md. Writer version 4 asks for `generatedColumns` whether a column is generated or not:
 /// columns that are make their table unwritable.
-const WRITABLE_FEATURES: [&str; 14] = [
+const WRITABLE_FEATURES: [&str; 15] = [
     "appendOnly",
     "invariants",
     "checkConstraints",
@@ -23,6 +23,7 @@ const WRITABLE_FEATURES: [&str; 14] = [
     "clustering",
     "changeDataFeed",
     "generatedColumns",
+    "columnMapping",
     "typeWidening",
     "typeWidening-preview",
 ];
@@ -66,13 +67,14 @@ impl Protocol {
     pub fn check_writable(&self) -> Result<()> {
         let unsupported = |what: String| {
             CommitError::Unsupported(format!(
-                "the table's protocol asks for {what}; supported are writer versions 1 to 4 and 7, with \
+                "the table's protocol asks for {what}; supported are writer versions 1 to 5 and 7, with \
                  the features {}",
                 WRITABLE_FEATURES.join(", ")
             ))
         };
         match (self.min_reader_version, self.min_writer_version) {
-            (1, 1..=4) => Ok(()),
+            // The mapping of columns came with the second version for readers and the fifth for writers.
+            (1, 1..=4) | (2, 5) => Ok(()),
             (1..=3, 7) => {
                 let unknown: Vec<&str> = self
                     .writer_features

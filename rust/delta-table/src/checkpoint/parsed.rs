@@ -142,9 +142,10 @@ impl Parsed {
     pub fn of(snapshot: &Snapshot) -> Result<Self> {
         let by = &snapshot.metadata.partition_columns;
         let partitions = by.iter().filter_map(|name| snapshot.schema.column(name)).cloned();
+        let partitions: Vec<Column> = partitions.collect();
         Ok(Self {
             stats: Arc::new(stats_schema(snapshot)?),
-            partitions: partitions.collect(),
+            partitions: snapshot.mapping.stored_columns(&partitions),
         })
     }
 
@@ -304,11 +305,14 @@ fn stats_schema(snapshot: &Snapshot) -> Result<Schema> {
     let indexed = Indexed::of(snapshot, &snapshot.schema)?;
     let met = Met::of(snapshot);
     let partitions = &snapshot.metadata.partition_columns;
+    let columns = snapshot.schema.columns.iter();
+    let columns = columns.filter(|column| !partitions.contains(&column.name));
+    let columns: Vec<Column> = columns.cloned().collect();
+    let columns = snapshot.mapping.stored_columns(&columns);
     let tree = |wanted: Wanted<'_>| {
         let mut leaf = 0;
-        let columns = snapshot.schema.columns.iter();
-        let columns = columns.filter(|column| !partitions.contains(&column.name));
         let fields: Fields = columns
+            .iter()
             .filter_map(|column| stats_field(column, &mut Vec::new(), &mut leaf, wanted))
             .collect();
         fields

@@ -144,7 +144,7 @@ fn refused(message: String) -> TableError {
     TableError::option(OPTION, message)
 }
 
-/// The action that gives a table these columns.
+/// The action that gives a table these columns, each a path of the names that the log has.
 pub(crate) fn action(columns: &[Vec<String>]) -> Action {
     Action::DomainMetadata(DomainMetadata {
         domain: DOMAIN.to_owned(),
@@ -176,7 +176,10 @@ pub(crate) fn check_partitions(head: &Head, next: &Metadata, what: &str) -> Resu
 
 /// Refuses columns of which a file of the table has no statistics.
 fn check_files(snapshot: &Snapshot, columns: &[Vec<String>]) -> Result<()> {
-    match without_statistics(snapshot.files().map(AsRef::as_ref), columns) {
+    match without_statistics(
+        snapshot.files().map(AsRef::as_ref),
+        &snapshot.stored_paths(columns),
+    ) {
         None => Ok(()),
         Some((add, column)) => Err(refused(format!(
             "{OPTION} names the column {:?}, of which the file {:?} has no statistics with numRecords and nullCount: \
@@ -203,7 +206,7 @@ impl Table {
         if snapshot.is_clustered() || !columns.is_empty() {
             let protocol = with_features(&snapshot.protocol, &FEATURES)?;
             actions.extend((protocol != snapshot.protocol).then_some(Action::Protocol(protocol)));
-            actions.extend(change(&snapshot, &columns));
+            actions.extend(change(&snapshot, &snapshot.stored_paths(&columns)));
         }
         if actions.is_empty() {
             return Ok(snapshot.version);

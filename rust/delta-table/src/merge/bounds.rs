@@ -8,6 +8,7 @@ use arrow_schema::{ArrowError, DataType};
 use delta_commit::predicate::{Comparison, Literal, Term};
 
 use crate::error::{Result, TableError};
+use crate::head::Head;
 use crate::schema::{Column, Kind, Primitive};
 
 use super::source::Source;
@@ -17,7 +18,7 @@ const MOST_NAMED: usize = 256;
 
 /// The conditions, by which files are left out and concurrent transactions are checked. A column of the key for which
 /// there are no conditions has none.
-pub(super) fn terms(key: &[Column], source: &Source) -> Result<Vec<Term>> {
+pub(super) fn terms(head: &Head, key: &[Column], source: &Source) -> Result<Vec<Term>> {
     let mut terms = Vec::new();
     for column in key {
         let Some(place) = source.place(&column.name) else {
@@ -30,7 +31,7 @@ pub(super) fn terms(key: &[Column], source: &Source) -> Result<Vec<Term>> {
                 format!("the column {:?} does not fit: {error}", column.name),
             )
         })?;
-        let column = |comparison| Term::new(&column.name, comparison);
+        let column = |comparison| Term::new(head.mapping.stored_name(column), comparison);
         terms.extend(comparisons.into_iter().map(column));
     }
     Ok(terms)

@@ -127,7 +127,7 @@ fn search_of<'a>(
     let terms = if options.has(ClauseKind::NotMatchedBySource) {
         Vec::new()
     } else {
-        bounds::terms(&key, &source)?
+        bounds::terms(snapshot, &key, &source)?
     };
     let question = Question::of_terms(snapshot, terms)?;
     let columns = read_columns(snapshot, key, &clauses)?;

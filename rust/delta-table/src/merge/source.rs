@@ -55,7 +55,7 @@ impl Source {
     ) -> Result<Self> {
         let needed = Needed::of(head, schema, options, conditions)?;
         let given = wanted(schema, |name| needed.fitted.contains(name));
-        let given_schema = TableSchema::of_rows(&given.0, &head.schema)?;
+        let given_schema = TableSchema::of_rows(&given.0, head)?;
         head.schema.check_columns(&given_schema)?;
         check_whole(head, &given.0)?;
         check_inserted(head, schema, options)?;
