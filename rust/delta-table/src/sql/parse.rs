@@ -139,8 +139,8 @@ impl Dialect for Grammar {
         let next = parser.peek_token_ref();
         let (first, second) = (keyword(next), keyword(parser.peek_nth_token_ref(1)));
         match (first, second) {
-            (Keyword::AND, _) => Some(self.chain(parser, left, BinaryOperator::And, precedence)),
-            (Keyword::OR, _) => Some(self.chain(parser, left, BinaryOperator::Or, precedence)),
+            (Keyword::AND, _) => Some(self.chain(parser, left, &BinaryOperator::And, precedence)),
+            (Keyword::OR, _) => Some(self.chain(parser, left, &BinaryOperator::Or, precedence)),
             // A chain of other operators would be as deep as it is long.
             _ if !is_operand(left) || next.token == Token::Minus => Some(Err(unexpected(next, AFTER))),
             (Keyword::NOT, Keyword::NULL) => Some(Err(unexpected(next, AFTER))),
@@ -180,7 +180,7 @@ impl Grammar {
         &self,
         parser: &mut Parser,
         first: &Expr,
-        operator: BinaryOperator,
+        operator: &BinaryOperator,
         precedence: u8,
     ) -> Result<Expr, ParserError> {
         let mut others = Vec::new();
@@ -199,7 +199,7 @@ impl Grammar {
             }
             others.push(part);
         }
-        Ok(joined(first.clone(), others, &operator))
+        Ok(joined(first.clone(), others, operator))
     }
 }
 
@@ -459,6 +459,9 @@ mod tests {
             ("and = 1", "and is not expected"),
             ("ä = 1", "'ä'"),
             ("case when a then b end", "when is not expected"),
+            ("a = any", "reserves the word any here"),
+            ("not exists", "reserves the word exists here"),
+            ("a in (select b)", "reserves the word select here"),
             ("a.'x' = 1", "'x' is not expected"),
             ("(a, b)", "(a, b) is not known"),
         ] {

@@ -62,9 +62,9 @@ fn check(before: &[TokenWithSpan], token: &TokenWithSpan, purpose: Purpose) -> R
         },
         Token::SingleQuotedString(text) => check_text(before, text, purpose).or_else(fault),
         Token::LParen => check_call(before),
-        Token::Word(word) if matches!(word.keyword, Keyword::SELECT | Keyword::WITH) && opens(before) => {
-            fault("a query is not known".to_owned())
-        }
+        Token::Word(word) if is_other(before.last(), word) => fault(format!(
+            "SQL reserves the word {word} here: write a column as `{word}`"
+        )),
         Token::Word(_)
         | Token::Eq
         | Token::DoubleEq
@@ -86,8 +86,18 @@ fn check(before: &[TokenWithSpan], token: &TokenWithSpan, purpose: Purpose) -> R
     }
 }
 
-fn opens(before: &[TokenWithSpan]) -> bool {
-    matches!(before.last(), Some(last) if last.token == Token::LParen)
+/// Returns true for a word that SQL takes for something else than a column after this token.
+fn is_other(before: Option<&TokenWithSpan>, word: &Word) -> bool {
+    use Token::{DoubleEq, Eq, Gt, GtEq, LParen, Lt, LtEq, Neq};
+    let before = before.map(|before| &before.token);
+    match word.keyword {
+        Keyword::SELECT | Keyword::WITH => before == Some(&LParen),
+        Keyword::ANY | Keyword::ALL | Keyword::SOME => {
+            matches!(before, Some(Eq | DoubleEq | Neq | Lt | LtEq | Gt | GtEq))
+        }
+        Keyword::EXISTS => matches!(before, Some(Token::Word(word)) if word.keyword == Keyword::NOT),
+        _ => false,
+    }
 }
 
 fn is_number(token: &TokenWithSpan) -> bool {
