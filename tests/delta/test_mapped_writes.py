@@ -180,12 +180,15 @@ def test_the_feature_is_named_where_features_are(tmp_path: Path) -> None:
     assert pa.table(legacy.scan())["a"].to_pylist() == [1, 3]
 
 
-def test_an_unknown_mode_is_refused(tmp_path: Path) -> None:
+def test_a_mode_that_is_unknown_or_comes_later_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="give name, id or none"):
         spillway.delta.create(tmp_path / "t", NESTED, properties={MODE: "both"})
     with pytest.raises(SchemaError, match="odd, name"):
         spillway.delta.create(tmp_path / "t", NESTED, properties={MODE: "none"})
     assert not (tmp_path / "t").exists()
+    table = spillway.delta.create(tmp_path / "t", pa.schema({"a": pa.int64()}))
+    with pytest.raises(UnsupportedTableError, match=r"columnMapping\.mode.*have Spark set it"):
+        table.set_properties({MODE: "name"})
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=["feature", "legacy"])

@@ -89,7 +89,7 @@ REFUSED = {
     "delta.isolationLevel": ("odd", OptionError, "WriteSerializable"),
     "delta.appendsOnly": ("true", OptionError, r"did you mean delta\.appendOnly\?"),
     "delta.constraints.positive": ("id > 0", OptionError, "add_constraint"),
-    "delta.columnMapping.mode": ("name", UnsupportedTableError, "not built"),
+    "delta.columnMapping.maxColumnId": ("9", UnsupportedTableError, "not built"),
     "delta.rowTrackingSuspended": ("true", UnsupportedTableError, "not built"),
     "delta.checkpointPolicy": ("v2", UnsupportedTableError, "not built"),
     "delta.autoOptimize.autoCompact": ("auto", OptionError, "give false"),

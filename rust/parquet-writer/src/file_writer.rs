@@ -550,8 +550,8 @@ impl Prepared {
     fn new(schema: &SchemaRef, options: &WriterOptions) -> Result<Self> {
         let declared = Arc::clone(schema);
         let (timestamps, compatibility) = (options.timestamps, options.compatibility);
-        let (ids, names) = (&options.field_ids, &options.stored_names);
-        let schema = FileSchema::new(declared, timestamps, compatibility, ids, names)?;
+        let (ids, of_files) = (&options.field_ids, &options.stored_names);
+        let schema = FileSchema::new(declared, timestamps, compatibility, ids, of_files)?;
         if options.store_schema {
             metadata_text::check_depth(&schema.stored)?;
         }

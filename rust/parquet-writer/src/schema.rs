@@ -47,7 +47,7 @@ impl FileSchema {
         timestamps: Timestamps,
         compatibility: Compatibility,
         field_ids: &[(Vec<String>, i32)],
-        names: &StoredNames,
+        of_files: &StoredNames,
     ) -> Result<Self> {
         if declared.fields().is_empty() {
             return Err(WriteError::schema(
@@ -70,7 +70,7 @@ impl FileSchema {
             variants::conform(&stored).map_err(|_| no_such_variants())?;
         }
         let timed = field_ids::given(stored, field_ids)?;
-        let stored = names.given(&timed);
+        let stored = of_files.given(&timed);
         let mut dictionaries = Vec::new();
         for field in stored.fields() {
             find_dictionaries(field, &mut dictionaries);
@@ -84,7 +84,7 @@ impl FileSchema {
         let encoded = with_int96(&encoded, &int96);
         let carried = map_schema(&encoded, &carried_leaf);
         let parquet = with_int96_leaves(in_parquet(&encoded)?, &int96)?;
-        let named = if names.is_empty() {
+        let named = if of_files.is_empty() {
             None
         } else {
             Some(in_parquet(&map_schema(&timed, &encoded_leaf))?)
