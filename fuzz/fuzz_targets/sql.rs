@@ -1,5 +1,5 @@
-//! Arbitrary text as a condition: what is parsed is printed and parsed to the same expression, its depth is bounded,
-//! and what is bound to columns has a truth for rows, the same as the printed one.
+//! Arbitrary text as a condition: what is parsed is printed and parsed to the same expression, and what is bound to
+//! columns has a truth for rows, the same as the printed one.
 
 #![no_main]
 
