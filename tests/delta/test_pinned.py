@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -148,3 +149,21 @@ def test_a_change_of_no_row_does_not_count_as_reading(tmp_path: Path, change: st
         assert table.merge(source, "id", spillway.delta.when_matched_delete()).deleted == 0
     with pytest.raises(CommitConflict):
         table.commit(removes=files, read=ReadSet(whole_table=True))
+
+
+@pytest.mark.parametrize("reads", ["files", "scan", "nothing"])
+def test_an_append_after_a_refresh_knows_a_column_that_another_writer_added(
+    tmp_path: Path, reads: str
+) -> None:
+    table = spillway.delta.create(tmp_path / "t", pa.schema({"id": pa.int64()}))
+    table.append_rows([{"id": 1}])
+    if reads == "files":
+        table.files()
+    elif reads == "scan":
+        pa.table(table.scan())
+    wider = pa.table({"id": pa.array([2]), "name": ["b"]})
+    deltalake.write_deltalake(tmp_path / "t", wider, mode="append", schema_mode="merge")
+    table.refresh()
+    table.append_rows([{"id": 3, "name": "c"}])
+    found = pa.table(table.scan()).to_pylist()
+    assert sorted((row["id"], row["name"]) for row in found if row["id"] > 1) == [(2, "b"), (3, "c")]

@@ -188,19 +188,6 @@ fn merged(ranges: impl IntoIterator<Item = Range<u64>>) -> Vec<Range<u64>> {
     merged
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_that_lie_close_together_are_one() {
-        let near = GAP_BYTES / 2;
-        let far = 4 * GAP_BYTES;
-        let ranges = [far..far + 10, 0..10, 20 + near..30 + near, 5..20, 7..7];
-        assert_eq!(merged(ranges), [0..30 + near, far..far + 10]);
-    }
-}
-
 /// The fields, with timestamps in 96 bits read as microseconds. Spark writes them so, and nanoseconds cannot hold all
 /// years.
 pub(crate) fn with_micros(fields: &Fields, parquet: &SchemaDescriptor, leaf: &mut usize) -> Fields {
@@ -225,4 +212,17 @@ pub(crate) fn with_micros(fields: &Fields, parquet: &SchemaDescriptor, leaf: &mu
         field.as_ref().clone().with_data_type(data_type)
     });
     fields.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_that_lie_close_together_are_one() {
+        let near = GAP_BYTES / 2;
+        let far = 4 * GAP_BYTES;
+        let ranges = [far..far + 10, 0..10, 20 + near..30 + near, 5..20, 7..7];
+        assert_eq!(merged(ranges), [0..30 + near, far..far + 10]);
+    }
 }

@@ -516,7 +516,13 @@ impl Shared {
     pub fn base(&self, look: Look<'_>) -> Result<(Arc<Head>, Version)> {
         let (tip, world) = self.committer.known();
         let head = self.head();
-        if world.changed_in > head.changed_in || head.is_clustered() {
+        // Reading files takes new versions in as well, and leaves the head behind.
+        let files_changed_in = lock(&self.files)
+            .as_ref()
+            .map(|(_, snapshot)| snapshot.changed_in);
+        let newest_change =
+            files_changed_in.map_or(world.changed_in, |version| version.max(world.changed_in));
+        if newest_change > head.changed_in || head.is_clustered() {
             let head = self.refresh(look)?;
             let version = head.version;
             return Ok((head, version));
