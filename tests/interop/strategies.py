@@ -250,6 +250,14 @@ def encodings(draw: st.DrawFn, schema: pa.Schema, *, split: bool) -> dict[tuple[
 
 
 @st.composite
+def field_ids(draw: st.DrawFn, schema: pa.Schema) -> dict[tuple[str, ...], int]:
+    """Field ids, all different, for some of the top-level columns."""
+    names = [name for name in schema.names if draw(st.booleans())]
+    ids = st.lists(st.integers(0, 2**31 - 1), min_size=len(names), max_size=len(names), unique=True)
+    return dict(zip([(name,) for name in names], draw(ids), strict=True))
+
+
+@st.composite
 def options(draw: st.DrawFn, schema: pa.Schema, *, split: bool = True) -> dict[str, Any]:
     """Keyword arguments of the writer, with pages and row groups small enough to have many of each.
 
@@ -287,6 +295,7 @@ def option_choices(schema: pa.Schema, *, split: bool) -> dict[str, st.SearchStra
         "page_checksums": st.just(value=True),
         "statistics": st.one_of(st.booleans(), by_column),
         "bloom_filter": st.just(value=True),
+        "field_ids": field_ids(schema),
         "verify": st.sampled_from(("footer", "pages", "values")),
         "durable": st.just(True),  # noqa: FBT003 - a strategy's value
         "metadata": st.dictionaries(st.sampled_from(("origin", "żółć")), st.text(max_size=5)),

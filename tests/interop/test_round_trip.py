@@ -49,8 +49,6 @@ def test_every_option_of_the_writer_is_drawn() -> None:
     order = {"sorting_columns", "sorting"}
     # Other types come back, other bytes, or an error: test_stored_form.py and test_encryption.py have these.
     apart = {"store_schema", "timestamp_loss", "encryption"}
-    # The ids that readers see: tests/writer/test_field_ids.py.
-    apart |= {"field_ids"}
     assert (drawn - {"codec"}) | codec | order | apart == {
         field.name for field in fields(spillway.WriterOptions)
     }
@@ -60,7 +58,7 @@ def fitting(options: dict[str, Any], schema: pa.Schema) -> dict[str, Any]:
     """The options without rules for columns that the schema has not."""
     rules = {
         name: {path: wanted for path, wanted in rule.items() if path[0] in schema.names}
-        for name in ("compression", "dictionary", "encoding", "statistics")
+        for name in ("compression", "dictionary", "encoding", "field_ids", "statistics")
         if isinstance(rule := options.get(name), dict)
     }
     return options | rules
