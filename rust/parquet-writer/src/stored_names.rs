@@ -36,8 +36,8 @@ impl StoredNames {
 }
 
 impl WriterOptions {
-    /// The same options for files that have other names and field ids for their columns, at every depth. Each pair is the
-    /// name of a column and its field in files, of the same type. Options and errors keep the names of the rows.
+    /// The same options for files that have other names and field ids for their columns, at every depth. Each pair is
+    /// the name of a column and its field in files, of the same type. Options and errors keep the names of the rows.
     #[must_use]
     pub fn stored_as(self, fields: impl IntoIterator<Item = (String, FieldRef)>) -> Self {
         Self {

@@ -50,7 +50,8 @@ impl Mapping {
         }
     }
 
-    /// Keeps in metadata that comes after `before` the highest id that the table has given, so that none is given twice.
+    /// Keeps the highest id that the table has given in metadata that comes after `before`, so that none is given
+    /// twice.
     pub(crate) fn keep_highest(self, metadata: &mut Metadata, before: &Head) {
         let noted = metadata
             .configuration

@@ -1,9 +1,9 @@
 //! Conditions in SQL: CHECK constraints, and texts of `where`.
 //!
-//! Both are understood by sqlparser, kept to what is accepted ([`tokens`], [`parse`]) with the same limits, bound to the columns of a table ([`bind`]) and
-//! true, false or null for its rows ([`bound`]). Those of merges are about the columns of two sides ([`sides`]).
-//! [`cover`] has them in the form in which files are left out and transactions are compared. [`Purpose`] names all that
-//! differs.
+//! sqlparser parses both, within what is accepted ([`tokens`], [`parse`]) and the same limits. They are bound to the
+//! columns of a table ([`bind`]), and are true, false or null for its rows ([`bound`]). Those of merges are about the
+//! columns of two sides ([`sides`]). [`cover`] has them in the form in which files are
+//! left out and transactions are compared. [`Purpose`] names all that differs.
 
 mod bind;
 mod bound;
