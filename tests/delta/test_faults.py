@@ -89,7 +89,7 @@ def test_a_damaged_checkpoint_is_named(folder: Path) -> None:
             },
             "rowTracking without domainMetadata",
         ),
-        ({"minReaderVersion": 2, "minWriterVersion": 5}, "reader version 2"),
+        ({"minReaderVersion": 2, "minWriterVersion": 6}, "writer version 6"),
         ({"minReaderVersion": 1, "minWriterVersion": 6}, "writer version 6"),
     ],
 )
