@@ -1012,6 +1012,34 @@ def test_a_table_with_column_mapping_is_written(tmp_path: Path) -> None:
         job.begin()
 
 
+def mapped(path: Path) -> spillway.delta.Table:
+    properties = {"delta.columnMapping.mode": "name"}
+    return spillway.delta.create(path, SCHEMA, partition_by="day", properties=properties)
+
+
+def test_partitions_of_a_mapped_table_are_replaced_by_their_names(tmp_path: Path) -> None:
+    table = mapped(tmp_path / "to")
+    table.append_rows([{"id": 1, "day": "d1"}, {"id": 2, "day": "d2"}, {"id": 3, "day": None}])
+    job = begun(tmp_path / "to", table="delta", overwrite=True, partition_overwrite="dynamic")
+    new = pa.record_batch({"id": [4, 5], "day": ["d1", None]}, schema=SCHEMA)
+    job.commit([job.write([new], 0, 0)])
+    table.refresh()
+    found = pa.table(table.scan(["id", "day"])).to_pylist()
+    assert sorted(found, key=lambda row: row["id"]) == [
+        {"id": 2, "day": "d2"},
+        {"id": 4, "day": "d1"},
+        {"id": 5, "day": None},
+    ]
+
+
+def test_new_columns_of_a_mapped_table_are_refused_before_the_first_task(tmp_path: Path) -> None:
+    mapped(tmp_path / "to")
+    wider = SCHEMA.append(pa.field("new", pa.int64()))
+    target = Target.of(str(tmp_path / "to"), wider, overwrite=False, options={}, schema_mode="merge")
+    with pytest.raises(OptionError, match="Add the columns first"):
+        job_of(target).begin()
+
+
 def test_a_run_that_is_repeated_leaves_the_mark_of_another_write_alone(tmp_path: Path) -> None:
     job = begun(tmp_path / "to", run_id="run")
     job.commit([job.write(rows(1), 0, 0)])

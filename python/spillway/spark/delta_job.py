@@ -117,12 +117,19 @@ class DeltaJob(Job):
         """Let the appends of the tasks and of the commit refuse what they do not accept."""
         overwrites = self.target.overwrite and self._plan is None
         replaced = (self.target.where or ()) if overwrites else None
-        for append in (self._append(table), self._committing(table, replaced)):
-            try:
-                # Without rows it checks options and schema alone.
-                append.write(pa.Table.from_batches([], self.target.schema))
-            finally:
-                append.abort()
+        # Without rows, these check options and schema alone.
+        nothing = pa.Table.from_batches([], self.target.schema)
+        append = self._append(table)
+        try:
+            append.write(nothing)
+            append.detach()
+        finally:
+            append.abort()
+        append = self._committing(table, replaced)
+        try:
+            append.write(nothing)
+        finally:
+            append.abort()
 
     def exists(self) -> bool:
         try:
@@ -312,7 +319,7 @@ class DeltaJob(Job):
         if not self.replaces_touched(results):
             return ()
         parts = (json.loads(result.part) for result in results if result.part is not None)
-        partitions = [add["partitionValues"] for part in parts for add in part["adds"]]
+        partitions = [partition for part in parts for partition in touched.partitions(part)]
         schema: Any = table.schema  # what pa.schema takes, and its stubs do not
         return touched.condition(partitions, pa.schema(schema)) if partitions else None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spillway.errors import OptionError
 from spillway.spark.schema import quoted
@@ -15,11 +15,22 @@ if TYPE_CHECKING:
 
     from spillway.types import Condition
 
-__all__ = ["condition"]
+__all__ = ["condition", "partitions"]
 
 
 #: Bytes that the native module takes of a condition in SQL.
 _MOST_BYTES = 65_536
+
+
+def partitions(part: Mapping[str, Any]) -> list[dict[str, str | None]]:
+    """The partition values of a detached part's files, by the names that the columns have in the table."""
+    values: list[dict[str, str | None]] = [add["partitionValues"] for add in part["adds"]]
+    if not part["basis"].get("isMapped"):
+        return values
+    # The log has physical names (PROTOCOL.md, "Column Mapping").
+    fields = part["basis"]["schema"]["fields"]
+    names = {field["metadata"]["delta.columnMapping.physicalName"]: field["name"] for field in fields}
+    return [{names[name]: value for name, value in each.items()} for each in values]
 
 
 def condition(partitions: Iterable[Mapping[str, str | None]], schema: pa.Schema) -> str | Sequence[Condition]:
