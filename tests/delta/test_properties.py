@@ -223,3 +223,15 @@ def test_properties_that_are_set_at_once_are_all_there_or_refused(tmp_path: Path
     table = spillway.delta.open(path)
     assert table.properties == {f"owner.{number}": str(number) for number in range(12)}
     assert table.version == 12
+
+
+def test_values_are_stored_as_delta_spells_them(tmp_path: Path) -> None:
+    properties = {"delta.appendOnly": "TRUE", "delta.isolationLevel": "serializable", "team": "Shop"}
+    table = spillway.delta.create(tmp_path / "t", pa.schema({"id": pa.int64()}), properties=properties)
+    assert table.properties == {
+        "delta.appendOnly": "true",
+        "delta.isolationLevel": "Serializable",
+        "team": "Shop",
+    }
+    table.set_properties({"delta.appendOnly": "False"})
+    assert table.properties["delta.appendOnly"] == "false"

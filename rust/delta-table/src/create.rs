@@ -166,6 +166,9 @@ struct First {
 
 impl First {
     fn of(schema: &Schema, mut options: CreateOptions) -> Result<Self> {
+        for (property, value) in &mut options.properties {
+            *value = properties::canonical(property, value);
+        }
         let mapping = Mapping::asked(&options.properties)?;
         let schema = TableSchema::of_mapped(schema, mapping)?;
         let mut features = features(&schema, &options.properties)?;

@@ -13,6 +13,7 @@ use crate::error::{Result, TableError};
 use crate::head::Head;
 use crate::indexed;
 use crate::interval::interval_millis;
+use crate::mapping;
 use crate::near::{distance, nearest};
 use crate::optimize::bytes_of;
 use crate::row_ids;
@@ -61,6 +62,9 @@ const LEAST_BEGUN: usize = 8;
 
 /// The prefix of constraints.
 const CONSTRAINTS: &str = "delta.constraints.";
+
+/// The levels of isolation.
+const LEVELS: [&str; 2] = ["Serializable", "WriteSerializable"];
 
 /// The values that a property may have.
 #[derive(Debug, Clone, Copy)]
@@ -122,9 +126,7 @@ impl Kind {
             Self::Interval => interval_millis(value).is_some(),
             Self::Number(least) => value.parse().is_ok_and(|number: i32| number >= least),
             Self::Bytes => bytes_of(value).is_some(),
-            Self::Level => {
-                value.eq_ignore_ascii_case("Serializable") || value.eq_ignore_ascii_case("WriteSerializable")
-            }
+            Self::Level => LEVELS.iter().any(|level| level.eq_ignore_ascii_case(value)),
             Self::Columns => indexed::parse(value).is_some(),
             Self::Off => value.eq_ignore_ascii_case("false"),
             Self::Unbuilt => false,
@@ -210,6 +212,21 @@ fn refused(message: String) -> TableError {
     TableError::option("properties", message)
 }
 
+/// The value in the spelling that Delta has for it. Other readers compare some values letter by letter: of a mode
+/// `NAME`, delta-rs reads nulls.
+pub(crate) fn canonical(property: &str, value: &str) -> String {
+    let kind = KNOWN.iter().find(|(known, _)| *known == property);
+    match kind {
+        Some((_, Kind::Flag | Kind::Off)) => value.to_ascii_lowercase(),
+        Some((_, Kind::Level)) => {
+            let level = LEVELS.iter().find(|level| level.eq_ignore_ascii_case(value));
+            level.map_or(value, |level| *level).to_owned()
+        }
+        _ if property == mapping::MODE => value.to_ascii_lowercase(),
+        _ => value.to_owned(),
+    }
+}
+
 /// The known properties whose names are like this one: they differ in case or in few letters, or go on from it.
 fn near(property: &str) -> Vec<&'static str> {
     let lower = property.to_lowercase();
@@ -255,6 +272,11 @@ impl Table {
                 None => check_name(property)?,
             }
         }
+        let spelled = properties.iter().map(|(property, value)| {
+            let value = value.as_deref().map(|value| canonical(property, value));
+            (property.clone(), value)
+        });
+        let properties = &spelled.collect::<BTreeMap<_, _>>();
         let done = self.change_properties(properties, patience);
         if let Err(TableError::Commit(CommitError::Conflict(conflict))) = &done
             && !conflict.kind.is_of_files()

@@ -23,11 +23,7 @@ impl Mapping {
     /// # Errors
     /// [`TableError::Option`] when there is no such mode.
     pub(crate) fn asked(properties: &BTreeMap<String, String>) -> Result<Self> {
-        match properties
-            .get(MODE)
-            .map(|mode| mode.to_ascii_lowercase())
-            .as_deref()
-        {
+        match properties.get(MODE).map(String::as_str) {
             None | Some("none") => Ok(Self::None),
             Some("name") => Ok(Self::Name),
             Some("id") => Ok(Self::Id),
