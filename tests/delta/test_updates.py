@@ -181,21 +181,23 @@ def test_values_that_do_not_fit_are_refused(tmp_path: Path, values: dict[str, An
 
 
 def test_a_struct_that_lacks_a_field_is_refused_and_none_clears_it(tmp_path: Path) -> None:
-    inner = pa.struct(
-        {"city": pa.string(), "zip": pa.list_(pa.struct({"code": pa.int64(), "of": pa.string()}))}
-    )
+    code = pa.struct({"code": pa.int64(), "of": pa.string()})
+    inner = pa.struct({"city": pa.string(), "zip": pa.list_(code), "by": pa.map_(pa.string(), code)})
     table = spillway.delta.create(tmp_path / "t", pa.schema({"id": pa.int64(), "address": inner}))
     table.append_rows([{"id": 1, "address": {"city": "Kyiv", "zip": [{"code": 1001, "of": "centre"}]}}])
     for address, path in (
-        ({"city": "Lviv"}, "address.zip"),
-        ({"city": "Lviv", "zip": [{"code": 79000}]}, "address.zip.of"),
+        ({"city": "Lviv", "by": None}, "address.zip"),
+        ({"city": "Lviv", "zip": [{"code": 79000}], "by": None}, "address.zip.of"),
+        ({"city": "Lviv", "zip": ({"code": 79000},), "by": None}, "address.zip.of"),
+        ({"city": "Lviv", "zip": None, "by": {"a": {"of": "centre"}}}, "address.by.code"),
+        ({"city": "Lviv", "zip": None, "by": [("a", {"of": "centre"})]}, "address.by.code"),
     ):
         with pytest.raises(
             SchemaError, match=f"without the field .{path}., which would become null"
         ) as refused:
             table.update("id = 1", {"address": address})
         assert refused.value.column == path
-    whole = {"city": "Lviv", "zip": [{"code": 79000, "of": None}]}
+    whole = {"city": "Lviv", "zip": [{"code": 79000, "of": None}], "by": None}
     assert table.update("id = 1", {"address": whole}).rows == 1
     assert pa.table(table.scan()).to_pylist() == [{"id": 1, "address": whole}]
 

@@ -247,6 +247,10 @@ def test_a_key_of_another_length_is_refused_and_not_shown(fields: dict[str, Any]
         ({"footer_key": "0123456789012345"}, "footer_key must be bytes, not str"),
         ({"footer_key": KEY, "column_keys": {"a": 3}}, "must be bytes, not int"),
         ({"footer_key": KEY, "aad_prefix": "x"}, "aad_prefix must be bytes"),
+        ({"footer_key": KEY, "column_keys": KEY}, "column_keys must be a mapping.*, not bytes"),
+        ({"footer_key": KEY, "column_key_metadata": 3}, "column_key_metadata must be a mapping.*, not int"),
+        ({"footer_key": KEY, "plaintext_footer": KEY}, "plaintext_footer must be True or False, not bytes"),
+        ({"footer_key": KEY, "store_aad_prefix": "no"}, "store_aad_prefix must be True or False, not str"),
         ({"footer_key": KEY, "column_key_metadata": {"a": b"x"}}, "has no key in column_keys"),
     ],
 )

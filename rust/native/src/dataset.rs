@@ -15,7 +15,7 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 use crate::arrow::{Source, schema_from};
 use crate::errors::Failure;
 use crate::object_folder::{UploadTuple, tuple_of};
-use crate::options::{Options, attribute, describe};
+use crate::options::{FLAG, INTEGER, INTEGER_OR_NONE, Options, TEXT, attribute, describe};
 use crate::rows::{self, RowState, TakesRows};
 use crate::turn::{Takes, Turns, check_signals, detached, interruptible, watch};
 use crate::writer::result_dict;
@@ -36,16 +36,15 @@ impl<'py> FromPyObject<'_, 'py> for FolderOptions {
     type Error = PyErr;
 
     fn extract(options: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        const LIMIT: &str = "an int or None";
         Ok(Self {
             partition_by: attribute(options, "partition_by", "a column name or a list of them")?,
-            max_file_bytes: attribute(options, "max_file_bytes", LIMIT)?,
-            max_file_rows: attribute(options, "max_file_rows", LIMIT)?,
-            max_open_files: attribute(options, "max_open_files", "an int")?,
-            basename_template: attribute(options, "basename_template", "str")?,
-            mode: attribute(options, "mode", "str")?,
-            metadata_file: attribute(options, "metadata_file", "True or False")?,
-            on_schema_change: attribute(options, "on_schema_change", "str")?,
+            max_file_bytes: attribute(options, "max_file_bytes", INTEGER_OR_NONE)?,
+            max_file_rows: attribute(options, "max_file_rows", INTEGER_OR_NONE)?,
+            max_open_files: attribute(options, "max_open_files", INTEGER)?,
+            basename_template: attribute(options, "basename_template", TEXT)?,
+            mode: attribute(options, "mode", TEXT)?,
+            metadata_file: attribute(options, "metadata_file", FLAG)?,
+            on_schema_change: attribute(options, "on_schema_change", TEXT)?,
         })
     }
 }

@@ -6,10 +6,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyMapping};
 
 use crate::errors::Failure;
-use crate::options::parts;
+use crate::options::{FLAG, parts};
 
 /// The attributes of a `spillway.Encryption`.
-#[derive(FromPyObject)]
 pub(crate) struct Fields<'py> {
     footer_key: Bound<'py, PyAny>,
     column_keys: Option<Bound<'py, PyMapping>>,
@@ -18,6 +17,39 @@ pub(crate) struct Fields<'py> {
     store_aad_prefix: bool,
     footer_key_metadata: Option<Bound<'py, PyAny>>,
     column_key_metadata: Option<Bound<'py, PyMapping>>,
+}
+
+impl<'py> FromPyObject<'_, 'py> for Fields<'py> {
+    type Error = PyErr;
+
+    fn extract(fields: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let mapping = "a mapping from column paths to bytes, or None";
+        Ok(Self {
+            footer_key: fields.getattr("footer_key")?,
+            column_keys: field(fields, "column_keys", mapping)?,
+            plaintext_footer: field(fields, "plaintext_footer", FLAG)?,
+            aad_prefix: field(fields, "aad_prefix", "bytes or None")?,
+            store_aad_prefix: field(fields, "store_aad_prefix", FLAG)?,
+            footer_key_metadata: field(fields, "footer_key_metadata", "bytes or None")?,
+            column_key_metadata: field(fields, "column_key_metadata", mapping)?,
+        })
+    }
+}
+
+/// An attribute of the keys. The error of another type shows that type and no value, which may be a key.
+fn field<'py, T: for<'a> FromPyObject<'a, 'py>>(
+    fields: Borrowed<'_, 'py, PyAny>,
+    name: &str,
+    expected: &str,
+) -> PyResult<T> {
+    let value = fields.getattr(name)?;
+    let kind = value.get_type();
+    value.extract::<T>().or_else(|_| {
+        Err(PyTypeError::new_err(format!(
+            "{name} must be {expected}, not {}",
+            kind.name()?
+        )))
+    })
 }
 
 impl Fields<'_> {

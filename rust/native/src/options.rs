@@ -47,10 +47,10 @@ pub(crate) struct Options<'py> {
     encryption: Bound<'py, PyAny>,
 }
 
-const INTEGER: &str = "an int";
-const INTEGER_OR_NONE: &str = "an int or None";
-const FLAG: &str = "True or False";
-const TEXT: &str = "str";
+pub(crate) const INTEGER: &str = "an int";
+pub(crate) const INTEGER_OR_NONE: &str = "an int or None";
+pub(crate) const FLAG: &str = "True or False";
+pub(crate) const TEXT: &str = "str";
 
 /// An attribute of an object of options. A value of another type is a `TypeError` that says what is expected.
 pub(crate) fn attribute<'py, T: for<'a> FromPyObject<'a, 'py>>(

@@ -4,7 +4,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Schema, SchemaRef};
 use parquet_writer::WriteError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyDict, PyList, PyTuple};
 use rows::{Extra, Rows};
 
 use crate::errors::Failure;
@@ -70,10 +70,25 @@ fn lacked_field(value: &Bound<'_, PyAny>, kind: &DataType) -> Option<Vec<String>
             })
         }
         DataType::List(element) | DataType::LargeList(element) | DataType::FixedSizeList(element, _) => {
-            let list = value.cast::<PyList>().ok()?;
-            list.iter()
-                .find_map(|value| lacked_field(&value, element.data_type()))
+            elements(value)?.find_map(|value| lacked_field(&value, element.data_type()))
+        }
+        DataType::Map(entries, _) => {
+            let DataType::Struct(fields) = entries.data_type() else {
+                return None;
+            };
+            let kind = fields.get(1)?.data_type();
+            match value.cast::<PyDict>() {
+                Ok(dict) => dict.values().iter().find_map(|value| lacked_field(&value, kind)),
+                Err(_) => elements(value)?.find_map(|pair| lacked_field(&pair.get_item(1).ok()?, kind)),
+            }
         }
         _ => None,
     }
+}
+
+/// The elements of a list or a tuple, which are what rows take for a list; none for another value.
+fn elements<'py>(value: &Bound<'py, PyAny>) -> Option<impl Iterator<Item = Bound<'py, PyAny>>> {
+    let is_list = value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>();
+    let elements = is_list.then(|| value.try_iter().ok())??;
+    Some(elements.filter_map(PyResult::ok))
 }
