@@ -24,7 +24,7 @@ from spillway.errors import (
 
 from ..counts import examples
 from .conftest import rows
-from .logs import Line, line_of, read_version
+from .logs import Line, line_of, read_version, write_version
 from .test_mapping import PROTOCOLS, small
 from .test_v2_checkpoints import read_delta_rs
 
@@ -303,6 +303,93 @@ def test_two_appends_that_add_columns_at_once_do_not_share_an_id(tmp_path: Path)
     assert ids == [1, 2, 3]
 
 
+PAIRS = pa.schema({"a": pa.int64(), "b": pa.struct({"x": pa.int64()})})
+
+
+def changed(metadata: dict[str, Any], change: str) -> dict[str, Any]:
+    """The metadata after ALTER TABLE, as Spark leaves it."""
+    schema = json.loads(metadata["schemaString"])
+    first, second = schema["fields"]
+    match change:
+        case "rename":
+            first["name"] = "z"
+        case "rename a field":
+            second["type"]["fields"][0]["name"] = "z"
+        case "drop":
+            schema["fields"] = [second]
+        case "swap":
+            first["name"], second["name"] = second["name"], first["name"]
+    return metadata | {"schemaString": json.dumps(schema)}
+
+
+@pytest.mark.parametrize("rows_are", ["own", "attached"])
+@pytest.mark.parametrize("schema_mode", ["merge", None])
+@pytest.mark.parametrize("change", ["rename", "rename a field", "drop", "swap"])
+def test_an_append_conflicts_with_a_change_of_its_columns(
+    tmp_path: Path, change: str, schema_mode: str | None, rows_are: str
+) -> None:
+    table = spillway.delta.create(tmp_path / "t", PAIRS, properties={MODE: "name"})
+    row = pa.Table.from_pylist([{"a": 1, "b": {"x": 10}}], PAIRS)
+    with table.append() as append:
+        append.write(row)
+    append = table.append(schema_mode=schema_mode)  # type: ignore[arg-type]  # both are accepted
+    append.write(row)
+    if rows_are == "attached":
+        part = append.detach()
+        append = table.append(schema_mode=schema_mode)  # type: ignore[arg-type]  # both are accepted
+        append.attach(part)
+    write_version(table, 2, [{"metaData": changed(line_of(table, "metaData", 0), change)}])
+    with pytest.raises(CommitConflict):
+        append.commit()
+    opened = spillway.delta.open(tmp_path / "t")
+    assert opened.version == 2
+    [before] = pa.table(opened.scan()).to_pylist()
+    assert (
+        sorted(map(repr, before.values()))
+        == {
+            "rename": ["1", "{'x': 10}"],
+            "rename a field": ["1", "{'z': 10}"],
+            "drop": ["{'x': 10}"],
+            "swap": ["1", "{'x': 10}"],
+        }[change]
+    )
+
+
+@pytest.mark.parametrize(("before", "after"), [("name", None), (None, "name"), ("name", "id")])
+@pytest.mark.parametrize("columns", [["a"], ["other"]])
+def test_an_append_conflicts_with_another_mapping(
+    tmp_path: Path, before: str | None, after: str | None, columns: list[str]
+) -> None:
+    def properties(mode: str | None) -> dict[str, str]:
+        return {} if mode is None else {MODE: mode}
+
+    schema = pa.schema({"a": pa.int64()})
+    table = spillway.delta.create(tmp_path / "t", schema, properties=properties(before))
+    append = table.append(schema_mode="merge")
+    append.write(pa.table({"a": [1]}))
+    other = pa.schema({name: pa.int64() for name in columns})
+    spillway.delta.create(tmp_path / "t", other, mode="overwrite", properties=properties(after))
+    with pytest.raises(CommitConflict):
+        append.commit()
+    assert pa.table(spillway.delta.open(tmp_path / "t").scan()).num_rows == 0
+
+
+@pytest.mark.parametrize("mode", ["NAME", "Id"])
+def test_a_mode_is_stored_as_other_readers_spell_it(tmp_path: Path, mode: str) -> None:
+    table = spillway.delta.create(tmp_path / "t", pa.schema({"a b": pa.int64()}), properties={MODE: mode})
+    assert line_of(table, "metaData", 0)["configuration"][MODE] == mode.lower()
+    table.append_rows([{"a b": 1}])
+    assert read_delta_rs(tmp_path / "t").to_pylist() == [{"a b": 1}]
+
+
+def test_clustering_is_refused_by_the_name_of_the_table(tmp_path: Path) -> None:
+    table = spillway.delta.create(tmp_path / "t", PAIRS, properties={MODE: "name"})
+    with table.append(statistics={"a": False}) as append:
+        append.write(pa.Table.from_pylist([{"a": 1, "b": None}], PAIRS))
+    with pytest.raises(OptionError, match='names the column "a", of which the file'):
+        table.cluster_by("a")
+
+
 def test_rows_that_wait_share_files(tmp_path: Path) -> None:
     table = spillway.delta.create(tmp_path / "t", NESTED, properties={MODE: "id"})
     with table.append(coalesce=True) as append:
@@ -376,6 +463,20 @@ def test_options_and_errors_have_the_names_of_the_table(tmp_path: Path) -> None:
     table.add_constraint("positive", "`a b` > 0")
     with pytest.raises(SpillwayError, match="positive"), table.append() as append:
         append.write(pa.Table.from_pylist([{"a b": -1, "s": None}], schema))
+
+
+@pytest.mark.parametrize("verify", [None, "values"])
+def test_text_that_is_not_utf8_is_reported_by_the_name_of_the_table(
+    tmp_path: Path, verify: str | None
+) -> None:
+    table = spillway.delta.create(tmp_path / "t", pa.schema({"a b": pa.string()}), properties={MODE: "name"})
+    ends = pa.array([0, 1], pa.int32()).buffers()[1]
+    bad = pa.Array.from_buffers(pa.string(), 1, [None, ends, pa.py_buffer(b"\xff")])
+    with (
+        pytest.raises(SpillwayError, match=r'"a b" breaks .*not UTF-8'),
+        table.append(verify=verify) as append,  # type: ignore[arg-type]  # both are accepted
+    ):
+        append.write(pa.table({"a b": bad}))
 
 
 NAMES = st.text(st.sampled_from("ab.,;{}()= `\"'/\\%_ß語-1\n\t"), min_size=1, max_size=6)

@@ -172,9 +172,10 @@ def test_both_cluster_a_mapped_table(tmp_path: Path, worker: Worker) -> None:
     assert agree(worker, tmp_path / "t").num_rows == 200
 
 
-def test_spark_reads_the_change_feed_of_a_mapped_table(tmp_path: Path, worker: Worker) -> None:
+@pytest.mark.parametrize("mode", ["name", "id"])
+def test_spark_reads_the_change_feed_of_a_mapped_table(tmp_path: Path, worker: Worker, mode: str) -> None:
     schema = pa.schema({"a b": pa.int64(), "v": pa.int64()})
-    properties = {MODE: "name", "delta.enableChangeDataFeed": "true"}
+    properties = {MODE: mode, "delta.enableChangeDataFeed": "true"}
     table = spillway.delta.create(tmp_path / "t", schema, properties=properties)
     with table.append() as append:
         append.write(pa.table({"a b": [1, 2, 3], "v": [1, 2, 3]}))

@@ -296,7 +296,7 @@ impl DataWriter {
             spread: Spread::new(
                 prepared,
                 DataFiles::new(Arc::clone(&self.shared.place), self.options.folder.as_deref())
-                    .beside_each_other(self.head.mapping != Mapping::None)
+                    .in_one_folder(self.head.mapping != Mapping::None)
                     .read_back(self.writer_options.verify().is_some()),
             ),
         })
@@ -1181,11 +1181,15 @@ impl Append {
         if !columns.all(|column| holds_as_written(&head.schema, column) && is_found(column)) {
             return Ok(false);
         }
-        // The ids of the columns that it adds are in its files.
-        if self.writer.changes_schema() && !(head.has_ids_of(before) && head.mapping == before.mapping) {
-            return Ok(false);
-        }
         let (schema, changes) = self.schema_with_rows(&head)?;
+        if before.mapping != Mapping::None || head.mapping != Mapping::None {
+            // Its files already contain physical names and ids. A column that was renamed or dropped meanwhile would
+            // come back as a new one, and the ids of new columns may have been taken by another writer.
+            let is_same = head.mapping == before.mapping && changes == self.writer.changes_schema();
+            if !is_same || (changes && !head.has_ids_of(before)) {
+                return Ok(false);
+            }
+        }
         if let Some(open) = &mut self.writer.open {
             open.schema = schema;
             open.changes_schema = changes;

@@ -336,7 +336,7 @@ impl FileChoice {
             None => self
                 .predicate
                 .partition_matches(&by_type(head, add))
-                .ok_or_else(|| incomparable(add)),
+                .ok_or_else(|| incomparable(&head.named(add))),
         }
     }
 

@@ -366,13 +366,13 @@ impl Head {
         Ok(())
     }
 
-    /// Refuses a table of which nobody can say whether its files have its columns under other names.
+    /// Refuses a table that sets the mapping mode but whose protocol lacks `columnMapping`.
     pub(crate) fn check_names(&self) -> Result<()> {
         match self.property(MODE).filter(|_| self.mapping == Mapping::None) {
             Some(mode) if !mode.eq_ignore_ascii_case("none") => Err(TableError::unsupported(format!(
                 "the table has {MODE}={mode:?}, and its protocol does not name the feature columnMapping: some readers \
-                 would find its columns by other names than others do. Give the table the feature, or take the property \
-                 away"
+                 would find its columns by other names than others do. Give the table the feature, or unset the \
+                 property"
             ))),
             _ => Ok(()),
         }

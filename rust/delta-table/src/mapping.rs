@@ -148,7 +148,7 @@ impl Mapping {
             }
             Self::Id => match id(column) {
                 Some(wanted) => fields.iter().position(|field| field_id(field) == Some(wanted)),
-                // A column of files that is none of the schema's, as those of row tracking are.
+                // A column that files have and the schema does not, such as those of row tracking.
                 None => fields.iter().position(|field| *field.name() == column.name),
             },
         }

@@ -523,9 +523,9 @@ impl DataFiles {
         }
     }
 
-    /// The same files, which lie in one folder whatever their partitions are: the names of columns may change.
+    /// Writes the files of all partitions into one folder, since partition columns may be renamed.
     #[must_use]
-    pub fn beside_each_other(self, is_flat: bool) -> Self {
+    pub fn in_one_folder(self, is_flat: bool) -> Self {
         Self { is_flat, ..self }
     }
 

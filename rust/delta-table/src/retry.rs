@@ -34,7 +34,7 @@ impl<'a> Retry<'a> {
 
     /// Returns true if the operation must be retried after this error. Compactions wait from now on until it is done,
     /// or has taken twice as long as before, or ten seconds.
-    pub fn follows(&mut self, error: &TableError) -> bool {
+    pub fn should_retry(&mut self, error: &TableError) -> bool {
         let is_retried = error.is_of_moved_rows();
         if is_retried {
             let took = self.began.elapsed();

@@ -190,6 +190,7 @@ impl Weighed {
 /// One batch on its way to the encoders.
 pub(crate) struct Feed<'a> {
     columns: Arc<[ArrayRef]>,
+    declared: &'a SchemaRef,
     carried: &'a SchemaRef,
     weighed: Weighed,
     next: usize,
@@ -198,10 +199,16 @@ pub(crate) struct Feed<'a> {
 }
 
 impl<'a> Feed<'a> {
-    /// `pace` says where units end.
-    pub fn new(columns: &[ArrayRef], rows: usize, carried: &'a SchemaRef, pace: Pace) -> Self {
+    /// Errors name columns as `declared` does. `pace` says where units end.
+    pub fn new(
+        columns: &[ArrayRef],
+        rows: usize,
+        (declared, carried): (&'a SchemaRef, &'a SchemaRef),
+        pace: Pace,
+    ) -> Self {
         Self {
             columns: columns.into(),
+            declared,
             carried,
             weighed: Weighed::new(columns, 0..rows.min(ROWS_TOGETHER)),
             next: 0,
@@ -310,7 +317,7 @@ impl<'a> Feed<'a> {
     }
 
     fn carry_over(&mut self, rows: usize, carry: &mut Carry) -> Result<()> {
-        for (field, column) in self.carried.fields().iter().zip(self.columns.iter()) {
+        for (field, column) in self.declared.fields().iter().zip(self.columns.iter()) {
             integrity::check_run(field.name(), &column.slice(self.next, rows))?;
         }
         let taken = self.next..self.next + rows;

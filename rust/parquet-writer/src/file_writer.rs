@@ -753,8 +753,11 @@ impl OpenFile {
         options: &WriterOptions,
         patience: &mut Patience<'_>,
     ) -> Result<()> {
-        let carried = Arc::clone(&self.schema.carried);
-        let mut feed = Feed::new(columns, rows, &carried, Pace::new(options));
+        let (declared, carried) = (
+            Arc::clone(&self.schema.declared),
+            Arc::clone(&self.schema.carried),
+        );
+        let mut feed = Feed::new(columns, rows, (&declared, &carried), Pace::new(options));
         let mut named = false;
         while !feed.is_empty() {
             if !named {

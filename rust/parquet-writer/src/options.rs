@@ -373,7 +373,7 @@ pub struct WriterOptions {
     pub(crate) verify: Option<Verify>,
     pub(crate) metadata: Vec<(String, String)>,
     pub(crate) field_ids: Vec<(Vec<String>, i32)>,
-    /// The names of columns in files, where they are others than those of the rows.
+    /// The names of columns in files, where they differ from the names in the rows.
     pub(crate) stored_names: StoredNames,
     pub(crate) encryption: Option<Encryption>,
 }

@@ -176,18 +176,24 @@ pub(crate) fn check_partitions(head: &Head, next: &Metadata, what: &str) -> Resu
 
 /// Refuses columns of which a file of the table has no statistics.
 fn check_files(snapshot: &Snapshot, columns: &[Vec<String>]) -> Result<()> {
-    match without_statistics(
-        snapshot.files().map(AsRef::as_ref),
-        &snapshot.stored_paths(columns),
-    ) {
+    let stored = snapshot.stored_paths(columns);
+    match without_statistics(snapshot.files().map(AsRef::as_ref), &stored) {
         None => Ok(()),
-        Some((add, column)) => Err(refused(format!(
+        Some((add, without)) => Err(refused(format!(
             "{OPTION} names the column {:?}, of which the file {:?} has no statistics with numRecords and nullCount: \
              the protocol asks for them in all files of a clustered table. Choose another column, or write the file again",
-            shown(column),
+            shown(named(columns, &stored, without)),
             add.path
         ))),
     }
+}
+
+/// The column whose path in the log is `stored`.
+fn named<'a>(columns: &'a [Vec<String>], stored: &[Vec<String>], path: &'a [String]) -> &'a [String] {
+    let mut pairs = columns.iter().zip(stored);
+    pairs
+        .find(|(_, stored)| *stored == path)
+        .map_or(path, |(column, _)| column)
 }
 
 impl Table {

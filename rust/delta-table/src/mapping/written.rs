@@ -91,7 +91,8 @@ impl Mapping {
         }
     }
 
-    /// Returns true if files that were written with this column are found as a column of these, or it is none of them.
+    /// Returns false if the table's column of the same name has another physical name or id by now, also in a field
+    /// below it: files that were written with `written` would not be found under it.
     pub(crate) fn finds(self, columns: &[Column], written: &Column) -> bool {
         if self == Self::None {
             return true;
@@ -234,6 +235,7 @@ mod tests {
         let finds = |column: usize| Mapping::Name.finds(&known.columns, &other.columns[column]);
         assert!(finds(0));
         assert!(!finds(1));
+        // A column that the table lacks contradicts none: the schema with it differs from the table's.
         let new = parsed(&json!([field("c", &long, 2)]));
         assert!(Mapping::Name.finds(&known.columns, &new.columns[0]));
         let within = |id| json!({"type": "struct", "fields": [field("x", &long, id)]});

@@ -2,8 +2,8 @@
 //!
 //! sqlparser parses both, within what is accepted ([`tokens`], [`parse`]) and the same limits. They are bound to the
 //! columns of a table ([`bind`]), and are true, false or null for its rows ([`bound`]). Those of merges are about the
-//! columns of two sides ([`sides`]). [`cover`] has them in the form in which files are
-//! left out and transactions are compared. [`Purpose`] names all that differs.
+//! columns of two sides ([`sides`]). [`cover`] derives the predicates by which files are skipped and transactions are
+//! compared. [`Purpose`] says who reads the condition, and so how strict it is.
 
 mod bind;
 mod bound;

@@ -21,7 +21,8 @@ const ACTIONS_A_VERSION: i64 = 100;
 /// The most intervals between two checkpoints. A reader reads all versions since the last one.
 const MOST_INTERVALS: i64 = 50;
 
-/// The versions from one checkpoint to the next, where the last one has so many actions: a multiple of `interval`.
+/// The number of versions until the next checkpoint, a multiple of `interval`. It grows with `size`, the number of
+/// actions in the last checkpoint.
 ///
 /// Each checkpoint holds all files. In a table of many, to which each version adds a few, checkpoints would cost more
 /// than commits.

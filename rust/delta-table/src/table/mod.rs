@@ -78,7 +78,7 @@ impl Table {
     /// Opens the table in a folder.
     ///
     /// # Errors
-    /// [`TableError::NotFound`] when there is none; [`TableError::Malformed`] when its log has a gap or is damaged;
+    /// [`TableError::NotFound`] if there is no table; [`TableError::Malformed`] if its log has a gap or is damaged;
     /// [`CommitError::Unsupported`] when it asks its readers for what is not built.
     pub fn open(root: &Path) -> Result<Self> {
         Self::open_at(Arc::new(Folder::new(root)?))

@@ -516,7 +516,7 @@ impl Shared {
     pub fn base(&self, look: Look<'_>) -> Result<(Arc<Head>, Version)> {
         let (tip, world) = self.committer.known();
         let head = self.head();
-        // Reading files takes new versions in as well, and leaves the head behind.
+        // Reading a snapshot follows the log too, without advancing the head.
         let files_changed_in = lock(&self.files)
             .as_ref()
             .map(|(_, snapshot)| snapshot.changed_in);

@@ -50,7 +50,7 @@ fn overtaken<'a>(change: &'a Table, optimiser: &Table) -> Retry<'a> {
     let mut retry = Retry::of(change);
     let late = deletion(change);
     compaction(optimiser).commit(&mut patience()).unwrap();
-    assert!(retry.follows(&late.commit(&mut patience()).unwrap_err()));
+    assert!(retry.should_retry(&late.commit(&mut patience()).unwrap_err()));
     append_some(optimiser, 100);
     retry
 }

@@ -67,7 +67,7 @@ impl Changing {
             } = pending.counts();
             let commit = self.committer.anew();
             match commit.commit(|patience, _| pending.commit(patience)) {
-                Err(Failure::Table(error)) if retry.follows(&error) => {}
+                Err(Failure::Table(error)) if retry.should_retry(&error) => {}
                 done => return Ok((done?, inserted, updated, deleted, true)),
             }
         }

@@ -16,7 +16,7 @@ pub(super) fn retried<T>(
     let mut retry = Retry::of(table);
     loop {
         match work() {
-            Err(error) if retry.follows(&error) => {}
+            Err(error) if retry.should_retry(&error) => {}
             done => return done,
         }
     }
@@ -35,7 +35,7 @@ pub(super) fn constrain(
     loop {
         let pending = reader.wait(|_, go_on| table.prepare_constraint(name, expression, go_on))?;
         match committer.anew().commit(|patience, _| pending.commit(patience)) {
-            Err(Failure::Table(error)) if retry.follows(&error) => {}
+            Err(Failure::Table(error)) if retry.should_retry(&error) => {}
             done => return done,
         }
     }

@@ -48,7 +48,7 @@ impl Digests {
         self.open.resize_with(fields.len(), Sequence::default);
         for (index, (field, sequence)) in fields.iter().zip(&mut self.open).enumerate() {
             let column = rows.column(index);
-            integrity::check_run(field.name(), &column)?;
+            integrity::check_run(schema.declared.field(index).name(), &column)?;
             add(sequence, &readable(&column, field.data_type())?)?;
         }
         Ok(())
