@@ -9,13 +9,11 @@
 //! the same table, and so is all that was read after it. The look must come after that reading. Where several versions
 //! were read since, the one before the tip is looked up as well: a restore may have left a gap below it.
 
-use super::{Asked, Machine, Verdict, back_off};
+use super::{Asked, Machine, Step, Verdict, back_off};
 use crate::error::CommitError;
 use crate::log::{Effect, Standing, Version};
 use crate::settle::Outcome;
 use crate::winner::Winner;
-
-type Step = (Asked, Effect);
 
 impl Machine {
     /// The look before an attempt, if the last one is too old.

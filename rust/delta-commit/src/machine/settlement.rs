@@ -8,7 +8,7 @@
 //! store's clock, is past the intent's expiry. A process that lists later leaves the intent alone.
 
 use super::member::{Claim, Settlement};
-use super::{Asked, Machine, Verdict};
+use super::{Asked, Machine, Step, Verdict};
 use crate::error::{CommitError, Result};
 use crate::intent::CLOCK_MARGIN;
 use crate::log::{Effect, Version};
@@ -133,7 +133,7 @@ impl Machine {
     }
 
     /// Deletes the intents of doubts that are to be settled, once the store's time is known where they depend on it.
-    pub(super) fn withdraw(&mut self) -> Option<(Asked, Effect)> {
+    pub(super) fn withdraw(&mut self) -> Option<Step> {
         if self.rules.r2_no_zombies && self.settlements.iter().any(Settlement::needs_time) {
             return Some((Asked::Listing, Effect::ListIntents));
         }

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::member::Member;
-use super::{Asked, BatchKind, Machine};
+use super::{Asked, BatchKind, Machine, Step};
 use crate::intent::first_of_digits;
 use crate::log::{Effect, Time, Version};
 use crate::transaction::MemberId;
@@ -137,7 +137,7 @@ impl Turns {
 
 impl Machine {
     /// Asks for a turn for the transaction in flight, if others cannot carry it and it has lost races.
-    pub(super) fn ask_for_turn(&mut self, kind: BatchKind) -> Option<(Asked, Effect)> {
+    pub(super) fn ask_for_turn(&mut self, kind: BatchKind) -> Option<Step> {
         if !self.rules.leaves_to_others {
             return None;
         }
@@ -159,7 +159,7 @@ impl Machine {
 
     /// Pauses while others have asked for a turn and there is time for it. The next version is looked for after each
     /// pause.
-    pub(super) fn leave_turn(&mut self, kind: BatchKind) -> Option<(Asked, Effect)> {
+    pub(super) fn leave_turn(&mut self, kind: BatchKind) -> Option<Step> {
         let left = self.left_of_turns(kind);
         if left == 0 {
             return None;
@@ -188,7 +188,7 @@ impl Machine {
 
     /// Lists the intents for the requests among them, once in several versions. A round for blind appends always lists
     /// them.
-    pub(super) fn look_for_requests(&self) -> Option<(Asked, Effect)> {
+    pub(super) fn look_for_requests(&self) -> Option<Step> {
         let is_due = self
             .turns
             .listed

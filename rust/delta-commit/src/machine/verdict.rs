@@ -1,7 +1,7 @@
 //! The verdicts on members: found in the log, in conflict with it, or in doubt.
 
 use super::member::{Member, Settlement};
-use super::{Asked, BatchKind, Machine, Verdict, merge};
+use super::{Asked, BatchKind, Machine, Step, Verdict, merge};
 use crate::conflict;
 use crate::error::CommitError;
 use crate::log::{Effect, Version};
@@ -152,7 +152,7 @@ impl Machine {
     }
 
     /// Makes versions survive a crash, and then acknowledges their members.
-    pub(super) fn acknowledge(&mut self) -> Option<(Asked, Effect)> {
+    pub(super) fn acknowledge(&mut self) -> Option<Step> {
         let last = self.landed.iter().map(|(_, version, ..)| *version).max()?;
         if let Some(step) = self.check_after(last).or_else(|| self.sync_to(last)) {
             return Some(step);
@@ -168,7 +168,7 @@ impl Machine {
         None
     }
 
-    pub(super) fn sync_to(&self, last: Version) -> Option<(Asked, Effect)> {
+    pub(super) fn sync_to(&self, last: Version) -> Option<Step> {
         let first = (self.view.synced + 1).max(0);
         (self.rules.r8_durable_first && first <= last).then(|| {
             // A committer syncs the body of a version before it is there. Nobody knows that of other writers.

@@ -3,8 +3,6 @@
 
 use std::sync::Arc;
 
-#[cfg(doc)]
-use delta_commit::CommitError;
 use delta_commit::announced_files;
 use delta_commit::log::{LoggedSize, UnsyncedFile};
 
@@ -85,8 +83,8 @@ impl Append {
     ///
     /// # Errors
     /// [`TableError::Option`] when the bytes are not those of [`detach`](Self::detach), or of another table.
-    /// [`CommitError::Conflict`] when the table changed since they were written. [`CommitError::Schema`] when the rows
-    /// do not fit the table or the other rows of this append. [`CommitError::DuplicateFile`] when the table or this
+    /// [`CommitError`](delta_commit::CommitError): `Conflict` when the table changed since they were written, `Schema`
+    /// when the rows do not fit the table or the other rows of this append, and `DuplicateFile` when the table or this
     /// append has the files already. The append can go on without the part.
     pub fn attach(&mut self, part: &[u8]) -> Result<()> {
         self.refuse_if_closed()?;
