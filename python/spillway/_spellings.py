@@ -11,7 +11,7 @@ from spillway.types import DatasetKeywords, WriterKeywords
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-__all__ = ["ELSEWHERE", "Spelling", "option_of", "refusal"]
+__all__ = ["ELSEWHERE", "METHODS", "Spelling", "option_of", "refusal"]
 
 
 class Spelling(NamedTuple):
@@ -52,6 +52,13 @@ _FOLDERS = "basename_template"
 #: Options of folders that a table has as well.
 _OF_TABLES = ("mode", "partition_by")
 _FILTER = "bloom_filter={column: share of wrong answers}"
+
+#: Methods of pyarrow's writer, and what to call instead.
+METHODS = {
+    "write_table": "write(table)",
+    "write_batch": "write(batch)",
+    "add_key_value_metadata": "add_metadata(metadata)",
+}
 
 ELSEWHERE: dict[str, Spelling] = {
     # pyarrow.parquet

@@ -14,6 +14,7 @@ from spillway._file_metadata import file_metadata
 from spillway._inputs import write_all
 from spillway._options import checks_names, shows_options
 from spillway._result_html import result_html
+from spillway._spellings import METHODS
 from spillway.errors import ClosedError
 
 if TYPE_CHECKING:
@@ -374,6 +375,14 @@ class ParquetWriter(WithBlock):
         self._writer = _native.Writer(place, schema, self._options, storage)
         self._path = os.fspath(destination) if isinstance(destination, (str, os.PathLike)) else None
         self._result: WriteResult | None = None
+
+    if not TYPE_CHECKING:  # else every name would pass for an attribute
+
+        def __getattr__(self, name: str) -> None:
+            """Python asks for names that are not there: those of pyarrow's methods have others here."""
+            here = METHODS.get(name)
+            instead = f": call {here}, which does the same" if here else ""
+            raise AttributeError(f"ParquetWriter has no {name!r}{instead}", name=name, obj=self)
 
     @property
     def options(self) -> WriterOptions:
