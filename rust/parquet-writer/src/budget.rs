@@ -4,7 +4,7 @@
 //! must not depend on how rows were cut into batches. Only the choice between memory and disk for finished pages
 //! depends on the moment, and that changes no byte of the file.
 
-use parquet_encode::dictionary::Limits;
+use parquet_encode::dictionary::DictionaryLimits;
 
 use crate::choose::{DICTIONARY_BYTES, PAGE_ROWS};
 use crate::error::{Result, WriteError};
@@ -232,8 +232,8 @@ impl Room {
 
 impl Room {
     /// The same, as encoders take it.
-    pub fn limits(self) -> Limits {
-        Limits {
+    pub fn limits(self) -> DictionaryLimits {
+        DictionaryLimits {
             entries: self.entries,
             bytes: self.bytes,
             window: self.window,

@@ -28,7 +28,7 @@ pub(crate) use compressor::{Compressor, Window};
 pub(crate) use filter::{Filter, FilterPlan};
 pub(crate) use page_store::PageStore;
 
-use parquet_encode::page_header::{self as encode, Content};
+use parquet_encode::page_header::{self as encode, PageContent};
 
 use crate::encryption::{ChunkCipher, FileCipher, Module};
 use crate::error::{Result, WriteError};
@@ -395,21 +395,25 @@ impl ChunkPages {
 
     /// Adds a page: `fill` appends its body and returns its kind. An idle thread may compress it, unless its size must
     /// be known `at_once`.
-    pub fn add<'a>(&self, at_once: bool, fill: &mut dyn FnMut(&mut Vec<u8>) -> Content<'a>) -> Result<()> {
+    pub fn add<'a>(
+        &self,
+        at_once: bool,
+        fill: &mut dyn FnMut(&mut Vec<u8>) -> PageContent<'a>,
+    ) -> Result<()> {
         let subtasks = self
             .pages
             .subtasks()
             .filter(|subtasks| !at_once && subtasks.has_idle_thread());
-        let add = |content: Content<'a>, body: &[u8], compressor: &mut Compressor| {
+        let add = |content: PageContent<'a>, body: &[u8], compressor: &mut Compressor| {
             let stages = &self.pages.stages;
             let strategy = stages
                 .compress
                 .time(|| self.strategy(content, body, compressor))?;
             let place = self.next_place(content);
-            if let (Some(subtasks), Some(place), Content::Data { values, encoding, .. }) =
+            if let (Some(subtasks), Some(place), PageContent::Data { values, encoding, .. }) =
                 (&subtasks, place, content)
             {
-                let content = Content::Data {
+                let content = PageContent::Data {
                     values,
                     encoding,
                     statistics: None,
@@ -425,8 +429,8 @@ impl ChunkPages {
     }
 
     /// The place of the next data page.
-    fn next_place(&self, content: Content<'_>) -> Option<usize> {
-        let Content::Data { .. } = content else {
+    fn next_place(&self, content: PageContent<'_>) -> Option<usize> {
+        let PageContent::Data { .. } = content else {
             return None;
         };
         let chunk = &mut *lock(&self.state);
@@ -440,7 +444,7 @@ impl ChunkPages {
     /// Adds a page at its place, or the dictionary page.
     fn add_body(
         &self,
-        content: Content<'_>,
+        content: PageContent<'_>,
         place: Option<usize>,
         body: &[u8],
         (strategy, compressor): (MatchStrategy, &mut Compressor),
@@ -472,12 +476,12 @@ impl ChunkPages {
         let mut chunk = lock(&self.state);
         chunk.finished += u64::from(page.bytes);
         match (content, place) {
-            (Content::Dictionary { entries, .. }, _) => {
+            (PageContent::Dictionary { entries, .. }, _) => {
                 chunk.dictionary_entries = entries;
                 chunk.dictionary = Some(page);
             }
-            (Content::Data { .. }, Some(place)) => chunk.data[place] = Some(page),
-            (Content::Data { .. }, None) => chunk.data.push(Some(page)),
+            (PageContent::Data { .. }, Some(place)) => chunk.data[place] = Some(page),
+            (PageContent::Data { .. }, None) => chunk.data.push(Some(page)),
         }
         Ok(())
     }
@@ -515,14 +519,14 @@ impl ChunkPages {
     /// Chooses the match parameters of a page. For the data pages of a chunk they are chosen once, by one of the first.
     fn strategy(
         &self,
-        content: Content<'_>,
+        content: PageContent<'_>,
         body: &[u8],
         compressor: &mut Compressor,
     ) -> Result<MatchStrategy> {
         if self.pages.is_content_defined {
             return Ok(MatchStrategy::Level);
         }
-        if let Content::Dictionary { .. } = content {
+        if let PageContent::Dictionary { .. } = content {
             return if body.len() < DICTIONARY_BYTES_FOR_FINDER {
                 Ok(MatchStrategy::Level)
             } else {
@@ -564,13 +568,13 @@ fn sealed(cipher: &ChunkCipher, place: Option<usize>, part: Part, plain: &[u8]) 
 /// A data page that another thread compresses.
 struct Elsewhere {
     chunk: ChunkPages,
-    content: Content<'static>,
+    content: PageContent<'static>,
     strategy: MatchStrategy,
     place: usize,
 }
 
 impl Elsewhere {
-    fn new(chunk: &ChunkPages, content: Content<'static>, strategy: MatchStrategy, place: usize) -> Self {
+    fn new(chunk: &ChunkPages, content: PageContent<'static>, strategy: MatchStrategy, place: usize) -> Self {
         lock(&chunk.state).elsewhere += 1;
         Self {
             chunk: chunk.clone(),

@@ -29,7 +29,7 @@ use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
 use parquet::basic::{Encoding, LogicalType, Type};
 use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor};
-use parquet_encode::page_header::{Content, Encoding as PageEncoding};
+use parquet_encode::page_header::{Encoding as PageEncoding, PageContent};
 
 pub(crate) use preserved::Preserved;
 pub(super) use run::{Repetition, RunLevels};
@@ -364,7 +364,7 @@ impl FlatEncoder {
         self.pages.add(is_weighed, &mut |out| {
             levels.encode(entries, nulls, out);
             encoding = values.encode(index_width, out);
-            Content::Data {
+            PageContent::Data {
                 values: entries,
                 encoding,
                 statistics: None,
@@ -509,7 +509,7 @@ impl FieldEncoder for FlatEncoder {
         if let Some((page, entries)) = values.dictionary() {
             pages.add(true, &mut |out| {
                 out.extend_from_slice(page);
-                Content::Dictionary {
+                PageContent::Dictionary {
                     entries,
                     sorted: false,
                 }

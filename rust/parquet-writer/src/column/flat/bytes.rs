@@ -6,13 +6,13 @@ use arrow_array::ArrayRef;
 use parquet::basic::BoundaryOrder;
 use parquet::data_type::{ByteArray, FixedLenByteArray};
 use parquet::file::statistics::{Statistics, ValueStatistics};
-use parquet_encode::byte_arrays::{ByteArrays, FixedSize, Offsets, Rows, Views};
+use parquet_encode::byte_arrays::{ByteArrays, FixedSize, Offsets, RowRange, Views};
 use parquet_encode::delta_bytes::{self, LengthScratch};
-use parquet_encode::dictionary::{ByteDictionary, Limits};
+use parquet_encode::dictionary::{ByteDictionary, DictionaryLimits};
 use parquet_encode::each_width;
 use parquet_encode::page_header::Encoding;
 use parquet_encode::rle::numbers;
-use parquet_encode::stats::{self, Bound, Content, Picked};
+use parquet_encode::stats::{self, Bound, ByteContent, Picked};
 use parquet_encode::{byte_stream_split, delta, plain};
 
 use super::contest::{Neighbours, Repeats};
@@ -47,10 +47,10 @@ impl Meaning {
     }
 
     /// The content by which bounds are cut; `None` where they are stored whole.
-    fn content(self) -> Option<Content> {
+    fn content(self) -> Option<ByteContent> {
         match self {
-            Self::Text => Some(Content::Utf8),
-            Self::Binary => Some(Content::Binary),
+            Self::Text => Some(ByteContent::Utf8),
+            Self::Binary => Some(ByteContent::Binary),
             Self::Decimal | Self::HalfFloat | Self::Unordered => None,
         }
     }
@@ -121,7 +121,7 @@ impl Bytes {
     pub fn new(
         meaning: Meaning,
         width: Option<usize>,
-        limits: Option<Limits>,
+        limits: Option<DictionaryLimits>,
         (encoding, undecided): (Encoding, bool),
     ) -> Self {
         let dictionary = |limits| match width {
@@ -314,7 +314,7 @@ impl Taker for Adding<'_> {
         }) = self.indexed
         {
             let taken = dictionary.encode(values, indices);
-            let taken_values = Rows {
+            let taken_values = RowRange {
                 values,
                 start: 0,
                 count: taken,

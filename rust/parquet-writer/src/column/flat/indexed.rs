@@ -277,7 +277,7 @@ pub(super) fn index_capacity(entries: usize, page: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use parquet_encode::dictionary::Limits;
+    use parquet_encode::dictionary::DictionaryLimits;
     use proptest::prelude::*;
 
     use super::*;
@@ -295,7 +295,7 @@ mod tests {
             uneven in 1.0..6.0_f64,
             draws in prop::collection::vec(0.0..1.0_f64, 64..4096),
         ) {
-            let mut indexed = Indexed::new(NumberDictionary::new(Limits::default()));
+            let mut indexed = Indexed::new(NumberDictionary::new(DictionaryLimits::default()));
             let all: Vec<i32> = (0..values).collect();
             indexed.dictionary.encode(&all, &mut Indices::new());
             #[expect(clippy::cast_possible_truncation, reason = "below the number of values")]

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use parquet::file::statistics::{Statistics, ValueStatistics};
-use parquet_encode::dictionary::{Limits, NumberDictionary, UsedEntries, Word};
+use parquet_encode::dictionary::{DictionaryLimits, NumberDictionary, UsedEntries, Word};
 use parquet_encode::each_width;
 use parquet_encode::fixed::as_bytes;
 use parquet_encode::page_header::Encoding;
@@ -206,7 +206,7 @@ pub(super) struct Numbers<T> {
 impl<T: Number> Numbers<T> {
     /// `limits` are those of the dictionary; without them there is none. `undecided` if the first page decides about
     /// it.
-    pub fn new(order: Order, limits: Option<Limits>, encoding: Encoding, undecided: bool) -> Self {
+    pub fn new(order: Order, limits: Option<DictionaryLimits>, encoding: Encoding, undecided: bool) -> Self {
         Self {
             order,
             indexed: limits.map(|limits| Indexed::new(NumberDictionary::new(limits))),
@@ -516,7 +516,12 @@ mod tests {
     /// The range of a page that goes through a dictionary, and its values: pieces are added and the last values of some
     /// are dropped, as where a row does not fit.
     fn page(pieces: &[(Vec<f64>, usize)]) -> (Numbers<f64>, Vec<f64>) {
-        let mut numbers = Numbers::new(Order::Signed, Some(Limits::default()), Encoding::Plain, false);
+        let mut numbers = Numbers::new(
+            Order::Signed,
+            Some(DictionaryLimits::default()),
+            Encoding::Plain,
+            false,
+        );
         let mut values: Vec<f64> = Vec::new();
         for (piece, dropped) in pieces {
             let rows = Piece {

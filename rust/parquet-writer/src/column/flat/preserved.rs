@@ -5,7 +5,7 @@ use arrow_array::{Array, ArrayRef};
 use arrow_buffer::NullBuffer;
 use parquet::basic::Type;
 use parquet_encode::byte_arrays::{ByteArrays, Views};
-use parquet_encode::dictionary::{ByteDictionary, Limits};
+use parquet_encode::dictionary::{ByteDictionary, DictionaryLimits};
 
 use super::source::{self, Scratch, Values};
 use crate::budget::Room;
@@ -22,7 +22,7 @@ pub(crate) struct Preserved {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Standing {
     /// Limits for all of them together.
-    limits: Limits,
+    limits: DictionaryLimits,
     /// The values that came with them.
     entries: usize,
     /// True while it holds each of them whole and in its order, and nothing else.

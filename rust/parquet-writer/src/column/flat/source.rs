@@ -6,7 +6,7 @@ use arrow_schema::DataType;
 use parquet::basic::Type;
 use parquet_encode::bitmap::Bitmap;
 use parquet_encode::byte_arrays::{FixedSize, Offsets};
-use parquet_encode::dictionary::Key;
+use parquet_encode::dictionary::DictionaryKey;
 use parquet_encode::fixed::Fixed;
 use parquet_encode::plain;
 
@@ -86,7 +86,7 @@ impl Keys<'_> {
     clippy::cast_possible_truncation,
     reason = "an array has fewer than 2^32 distinct values in memory"
 )]
-fn named_rows<K: Key + Fixed>(keys: &[K], piece: Piece<'_>, rows: &mut Vec<u32>) {
+fn named_rows<K: DictionaryKey + Fixed>(keys: &[K], piece: Piece<'_>, rows: &mut Vec<u32>) {
     let mut valid = Vec::new();
     rows.extend(piece.numbers(keys, &mut valid).iter().map(|key| key.row() as u32));
 }
