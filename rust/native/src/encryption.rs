@@ -1,6 +1,6 @@
 //! The keys of an encrypted file, from Python. No error has a key in it.
 
-use parquet_writer::{Encryption, Key};
+use parquet_writer::{Encryption, EncryptionKey};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyMapping};
@@ -59,7 +59,7 @@ impl Fields<'_> {
             let key = (!key.is_none())
                 .then(|| bytes(&key, "a column's key"))
                 .transpose()?;
-            let key = key.map(|bytes| Key {
+            let key = key.map(|bytes| EncryptionKey {
                 bytes,
                 metadata: None,
             });
@@ -76,7 +76,7 @@ impl Fields<'_> {
             key.metadata = Some(bytes(&metadata, "a column's key metadata")?);
         }
         Ok(Encryption {
-            footer_key: Key {
+            footer_key: EncryptionKey {
                 bytes: bytes(&self.footer_key, "footer_key")?,
                 metadata: optional(self.footer_key_metadata.as_ref(), "footer_key_metadata")?,
             },

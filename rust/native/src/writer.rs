@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
 use object_sink::{ObjectSink, Target};
-use parquet_writer::sink::{self, Sink, Stream};
+use parquet_writer::sink::{self, Sink, StreamSink};
 use parquet_writer::{Batch, FileWriter, Progress, StageTimes, WriteError, WriteResult};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyMapping, PyString};
@@ -53,7 +53,7 @@ impl Place {
                 let target = Target::new(&url, &options.into_iter().collect::<Vec<_>>())?;
                 Box::new(ObjectSink::new(target, Box::new(attend))?)
             }
-            Self::Object(object) => Box::new(Stream::new(Box::new(object))),
+            Self::Object(object) => Box::new(StreamSink::new(Box::new(object))),
             Self::Destination(destination) => Box::new(destination),
         })
     }

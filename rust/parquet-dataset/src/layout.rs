@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_schema::{Schema, SchemaRef};
-use parquet_writer::sink::Stream;
+use parquet_writer::sink::StreamSink;
 use parquet_writer::{Batch, FileWriter, Fit, WriteError, WriterOptions};
 
 use crate::options::{DatasetOptions, OnSchemaChange};
@@ -72,7 +72,7 @@ impl Layout {
 }
 
 fn check(stored: &SchemaRef, writer_options: &WriterOptions) -> Result<(), WriteError> {
-    let nowhere = Box::new(Stream::new(Box::new(std::io::sink())));
+    let nowhere = Box::new(StreamSink::new(Box::new(std::io::sink())));
     FileWriter::new(
         nowhere,
         Some(Arc::clone(stored)),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use parquet_writer::{Batch, FileWriter, Weights, WriteError, WriteResult};
+use parquet_writer::{Batch, FileWriter, RowWeights, WriteError, WriteResult};
 
 use crate::rolling::{Rolling, Rows, Step};
 
@@ -62,7 +62,7 @@ impl Part {
     pub fn take(
         &mut self,
         batch: &Batch,
-        weights: Option<&Weights>,
+        weights: Option<&RowWeights>,
         start: usize,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<usize, WriteError> {
@@ -120,7 +120,7 @@ impl Part {
     }
 
     /// Returns the number of rows from `start` to `end` that the step has room for.
-    fn within_step(&mut self, weights: Option<&Weights>, start: usize, end: usize) -> usize {
+    fn within_step(&mut self, weights: Option<&RowWeights>, start: usize, end: usize) -> usize {
         let Some(weights) = weights else {
             return end - start;
         };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
 use parquet_writer::sink::Sink;
-use parquet_writer::{Batch, FileWriter, Held, Weights, WriteError, WriteResult, WriterOptions};
+use parquet_writer::{Batch, FileWriter, HeldBatches, RowWeights, WriteError, WriteResult, WriterOptions};
 
 use crate::early::{Early, Limit};
 use crate::layout::{Layout, adapted, widened};
@@ -125,7 +125,7 @@ pub struct Spread<P> {
     is_ending: bool,
     /// True if columns without a type are text in the end.
     untyped_is_text: bool,
-    held: Held,
+    held: HeldBatches,
 }
 
 impl<P: Places> Spread<P> {
@@ -144,7 +144,7 @@ impl<P: Places> Spread<P> {
             is_torn: false,
             is_ending: false,
             untyped_is_text: false,
-            held: Held::default(),
+            held: HeldBatches::default(),
         }
     }
 
@@ -448,7 +448,7 @@ impl<P: Places> Spread<P> {
     ) -> Result<(), WriteError> {
         let holds_early = !self.is_ending && self.prepared.holds_early();
         let limited = self.prepared.options.max_file_bytes.is_some();
-        let weights = (limited || holds_early).then(|| Weights::new(rows.columns()));
+        let weights = (limited || holds_early).then(|| RowWeights::new(rows.columns()));
         let layout = Arc::clone(&self.prepared.layout);
         let in_file = layout
             .lacks_types()
@@ -490,7 +490,7 @@ impl<P: Places> Spread<P> {
         &mut self,
         partition: usize,
         rows: &Batch,
-        weights: Option<&Weights>,
+        weights: Option<&RowWeights>,
         start: usize,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<bool, WriteError> {

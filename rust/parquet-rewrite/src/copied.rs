@@ -8,7 +8,7 @@ use parquet::basic::Type;
 use parquet::file::metadata::{ParquetMetaDataOptions, ParquetMetaDataReader};
 use parquet::file::page_index::index_reader::{decode_column_index, decode_offset_index};
 use parquet_writer::sink::Sink;
-use parquet_writer::thrift::{Struct, Value};
+use parquet_writer::thrift::{ThriftStruct, ThriftValue};
 use parquet_writer::{WriteError, WriteResult};
 
 use crate::common::Common;
@@ -177,7 +177,7 @@ impl<'a> CopiedFile<'a> {
                     sources[*index].reopen()?
                 }
             };
-            let mut tree = Struct::parse(&group.encoded)?;
+            let mut tree = ThriftStruct::parse(&group.encoded)?;
             let columns = tree.list(row_group::COLUMNS)?.iter_mut().zip(&group.chunks);
             for ((column, (shift, indexes)), physical_type) in columns.zip(common.physical_types()) {
                 let Some(span) = kind(indexes) else { continue };
@@ -224,7 +224,7 @@ fn end_bytes(placed: &Placed) -> u64 {
 /// A column index, in which nothing depends on a place, if another reader decodes it.
 fn checked(bytes: Vec<u8>, _: i64, physical_type: Type) -> Result<Vec<u8>, WriteError> {
     // The decoder makes room for as many pages as a list says that it has. Parsing finds them in the bytes first.
-    let mut index = Struct::parse(&bytes)?;
+    let mut index = ThriftStruct::parse(&bytes)?;
     let pages = index.list(column_index::NULL_PAGES)?.len();
     let is_whole = index.list(column_index::MIN_VALUES)?.len() == pages
         && index.list(column_index::MAX_VALUES)?.len() == pages;
@@ -237,7 +237,7 @@ fn checked(bytes: Vec<u8>, _: i64, physical_type: Type) -> Result<Vec<u8>, Write
 
 /// An offset index whose pages moved.
 fn shifted(bytes: Vec<u8>, shift: i64, _: Type) -> Result<Vec<u8>, WriteError> {
-    let mut index = Struct::parse(&bytes)?;
+    let mut index = ThriftStruct::parse(&bytes)?;
     drop(bytes);
     for location in index.list(offset_index::PAGE_LOCATIONS)? {
         let location = location.as_struct()?;
@@ -246,7 +246,7 @@ fn shifted(bytes: Vec<u8>, shift: i64, _: Type) -> Result<Vec<u8>, WriteError> {
             .and_then(|offset| offset.checked_add(shift))
             .filter(|offset| *offset >= 0);
         let moved = moved.ok_or_else(|| WriteError::Encode("a page has no place in the file".into()))?;
-        location.set(offset_index::LOCATION_OFFSET, Value::i64(moved));
+        location.set(offset_index::LOCATION_OFFSET, ThriftValue::i64(moved));
     }
     let bytes = index.bytes();
     decode_offset_index(&bytes)?;

@@ -1,7 +1,7 @@
 //! A row group of an input, and the same at its place in another file.
 
 use parquet_writer::WriteError;
-use parquet_writer::thrift::{Struct, Value};
+use parquet_writer::thrift::{ThriftStruct, ThriftValue};
 
 use crate::error::{Result, UNEXPECTED};
 use crate::ids::{chunk, column, filter, row_group, statistics};
@@ -41,7 +41,7 @@ pub(crate) struct Indexes {
 
 /// A row group of an input.
 pub(crate) struct RowGroup {
-    tree: Struct,
+    tree: ThriftStruct,
     rows: u64,
     chunks: Vec<Chunk>,
 }
@@ -60,7 +60,7 @@ pub(crate) struct Placed {
 impl RowGroup {
     /// # Errors
     /// The footer says of a chunk, a filter or an index that it is where it cannot be.
-    pub fn new(mut tree: Struct, file: &OpenSource<'_>) -> Result<Self> {
+    pub fn new(mut tree: ThriftStruct, file: &OpenSource<'_>) -> Result<Self> {
         let source = file.source;
         tree.remove_above(row_group::LAST);
         let rows = unsigned(&tree, row_group::NUM_ROWS, source)?;
@@ -162,17 +162,18 @@ impl RowGroup {
         for (column, place) in columns.iter_mut().zip(&self.chunks) {
             let Some(filter) = place.filter else { continue };
             let meta = column.as_struct()?.nested(column::META_DATA)?;
-            meta.set(chunk::BLOOM_FILTER_OFFSET, Value::i64(signed(at)?));
+            meta.set(chunk::BLOOM_FILTER_OFFSET, ThriftValue::i64(signed(at)?));
             let length = i32::try_from(filter.length).map_err(|_| too_large())?;
-            meta.set(chunk::BLOOM_FILTER_LENGTH, Value::i32(length));
+            meta.set(chunk::BLOOM_FILTER_LENGTH, ThriftValue::i32(length));
             at += filter.length;
         }
         if self.tree.get(row_group::FILE_OFFSET).is_some() {
-            self.tree.set(row_group::FILE_OFFSET, Value::i64(signed(start)?));
+            self.tree
+                .set(row_group::FILE_OFFSET, ThriftValue::i64(signed(start)?));
         }
         if self.tree.get(row_group::ORDINAL).is_some() {
             match i16::try_from(ordinal) {
-                Ok(ordinal) => self.tree.set(row_group::ORDINAL, Value::i16(ordinal)),
+                Ok(ordinal) => self.tree.set(row_group::ORDINAL, ThriftValue::i16(ordinal)),
                 // The format has 16 bits for it, and takes more row groups.
                 Err(_) => self.tree.remove(row_group::ORDINAL),
             }
@@ -187,7 +188,7 @@ impl RowGroup {
 }
 
 impl Chunk {
-    fn new(meta: &Struct, indexes: Indexes, file: &OpenSource<'_>) -> Result<Self> {
+    fn new(meta: &ThriftStruct, indexes: Indexes, file: &OpenSource<'_>) -> Result<Self> {
         let source = file.source;
         // Writers have zero for no page of a kind, or name the first data page as the dictionary.
         let data_page = Some(unsigned(meta, chunk::DATA_PAGE_OFFSET, source)?).filter(|offset| *offset > 0);
@@ -227,9 +228,9 @@ impl Chunk {
 }
 
 /// Sets place and size of an index, whose fields are neighbours.
-pub(crate) fn set_index(column: &mut Struct, offset: i16, place: i64, length: i32) {
-    column.set(offset, Value::i64(place));
-    column.set(offset + 1, Value::i32(length));
+pub(crate) fn set_index(column: &mut ThriftStruct, offset: i16, place: i64, length: i32) {
+    column.set(offset, ThriftValue::i64(place));
+    column.set(offset + 1, ThriftValue::i32(length));
 }
 
 /// A filter of a writer that does not say how long it is: its header does.
@@ -241,7 +242,7 @@ fn filter_without_length(start: u64, file: &OpenSource<'_>) -> Result<Span> {
         .min(FILTER_HEADER_BYTES);
     let mut header = vec![0; usize::try_from(room).unwrap_or_default()];
     file.read(&mut header, start)?;
-    let (parsed, length) = Struct::parse_first(&header).map_err(|_| source.damaged(UNEXPECTED))?;
+    let (parsed, length) = ThriftStruct::parse_first(&header).map_err(|_| source.damaged(UNEXPECTED))?;
     let found = Span {
         start,
         length: length as u64 + unsigned(&parsed, filter::NUM_BYTES, source)?,
@@ -251,7 +252,7 @@ fn filter_without_length(start: u64, file: &OpenSource<'_>) -> Result<Span> {
 }
 
 /// Bounds of bytes that are in the order of signed bytes or not, as their writer did it: readers go by its name.
-fn forget_old_bounds(meta: &mut Struct) -> Result<(), WriteError> {
+fn forget_old_bounds(meta: &mut ThriftStruct) -> Result<(), WriteError> {
     let kind = meta.integer(chunk::TYPE);
     if matches!(kind, Some(BYTE_ARRAY | FIXED_LEN_BYTE_ARRAY)) && meta.get(chunk::STATISTICS).is_some() {
         let bounds = meta.nested(chunk::STATISTICS)?;
@@ -262,7 +263,7 @@ fn forget_old_bounds(meta: &mut Struct) -> Result<(), WriteError> {
 }
 
 /// A part of the file that two fields name; none where there is none.
-fn span(fields: &Struct, (offset, length): (i16, i16), source: &Source) -> Result<Option<Span>> {
+fn span(fields: &ThriftStruct, (offset, length): (i16, i16), source: &Source) -> Result<Option<Span>> {
     if fields.integer(offset).is_none() || fields.integer(length).is_none() {
         return Ok(None);
     }
@@ -287,7 +288,7 @@ fn check(span: Span, source: &Source) -> Result<()> {
     )))
 }
 
-fn unsigned(fields: &Struct, id: i16, source: &Source) -> Result<u64> {
+fn unsigned(fields: &ThriftStruct, id: i16, source: &Source) -> Result<u64> {
     let number = fields.integer(id).and_then(|number| u64::try_from(number).ok());
     number.ok_or_else(|| source.damaged("a place or a size is missing or negative"))
 }

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 use parquet_dataset::{DatasetResult, FileResult, SpreadFile, Storage};
 use parquet_writer::sink::Sink;
-use parquet_writer::thrift::Value;
+use parquet_writer::thrift::ThriftValue;
 use parquet_writer::{WriteError, WriteResult};
 
 use common::Common;
@@ -184,7 +184,7 @@ fn groups_of(
     let groups = footer.tree.list(file::ROW_GROUPS).map_err(|_| unexpected())?;
     let mut bytes = 0_u64;
     for group in std::mem::take(groups) {
-        let Value::Struct(group) = group else {
+        let ThriftValue::Struct(group) = group else {
             return Err(unexpected());
         };
         let group = RowGroup::new(group, open)?;

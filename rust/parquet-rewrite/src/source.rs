@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use parquet::file::metadata::ParquetMetaData;
 use parquet_inspect::open_footer;
 use parquet_writer::WriteError;
-use parquet_writer::thrift::Struct;
+use parquet_writer::thrift::ThriftStruct;
 
 use crate::error::{Result, RewriteError, UNEXPECTED};
 use crate::ids::{column, file, row_group};
@@ -49,7 +49,7 @@ pub(crate) struct Source {
 pub(crate) struct Footer {
     pub metadata: ParquetMetaData,
     /// The same as a tree, with all that the `parquet` crate does not keep.
-    pub tree: Struct,
+    pub tree: ThriftStruct,
 }
 
 impl Source {
@@ -79,7 +79,7 @@ impl Source {
             footer_start: footer_start.ok_or_else(|| RewriteError::changed(path))?,
         };
         // A signature may follow.
-        let parsed = Struct::parse_first(&bytes);
+        let parsed = ThriftStruct::parse_first(&bytes);
         let (tree, _) = parsed.map_err(|_| RewriteError::damaged(path, UNEXPECTED))?;
         let mut footer = Footer { metadata, tree };
         source.check(&mut footer.tree)?;
@@ -111,7 +111,7 @@ impl Source {
     }
 
     /// Refuses what cannot be copied.
-    fn check(&self, tree: &mut Struct) -> Result<()> {
+    fn check(&self, tree: &mut ThriftStruct) -> Result<()> {
         if tree.get(file::ENCRYPTION_ALGORITHM).is_some() {
             return Err(RewriteError::encrypted(&self.path));
         }

@@ -24,7 +24,7 @@ use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::reader::{ChunkReader, Length};
 
-pub(crate) use compressor::{Compressor, Window};
+pub(crate) use compressor::{CompressionWindow, Compressor};
 pub(crate) use filter::{Filter, FilterPlan};
 pub(crate) use page_store::PageStore;
 
@@ -74,7 +74,7 @@ pub(crate) struct Pages {
     filter_bytes: AtomicUsize,
     /// The compressors of all chunks, and their window where memory is limited.
     compressors: Tally,
-    window: Option<Window>,
+    window: Option<CompressionWindow>,
     /// The threads that encode chunks at the moment, where there are several.
     subtasks: CurrentSubtasks,
 }
@@ -109,7 +109,7 @@ impl Pages {
     }
 
     /// The same with compressors of this window.
-    pub fn with_window(self, window: Option<Window>) -> Self {
+    pub fn with_window(self, window: Option<CompressionWindow>) -> Self {
         Self { window, ..self }
     }
 
@@ -230,20 +230,20 @@ pub(crate) struct ChunkPages {
     pages: Arc<Pages>,
     leaf: usize,
     row_group: usize,
-    state: Arc<Mutex<Chunk>>,
+    state: Arc<Mutex<ChunkState>>,
     /// Notified when a page was added by another thread.
     added: Arc<Condvar>,
 }
 
 /// The parts of a page that are encrypted by themselves.
 #[derive(Debug, Clone, Copy)]
-enum Part {
+enum PageModule {
     Header,
     Body,
 }
 
 #[derive(Debug, Default)]
-struct Chunk {
+struct ChunkState {
     dictionary: Option<Page>,
     dictionary_entries: usize,
     /// The data pages; `None` for those that other threads compress.
@@ -456,7 +456,7 @@ impl ChunkPages {
             .time(|| compressor.compress_with(strategy, body))?;
         let cipher = self.cipher()?;
         let stored = match &cipher {
-            Some(cipher) => Cow::Owned(sealed(cipher, place, Part::Body, compressed)?),
+            Some(cipher) => Cow::Owned(sealed(cipher, place, PageModule::Body, compressed)?),
             None => Cow::Borrowed(compressed),
         };
         let header = encode::PageHeader {
@@ -470,7 +470,7 @@ impl ChunkPages {
             .write(&mut header_bytes)
             .map_err(|error| WriteError::Encode(error.to_string()))?;
         if let Some(cipher) = &cipher {
-            header_bytes = sealed(cipher, place, Part::Header, &header_bytes)?;
+            header_bytes = sealed(cipher, place, PageModule::Header, &header_bytes)?;
         }
         let page = self.page(&header_bytes, &stored, body.len())?;
         let mut chunk = lock(&self.state);
@@ -556,12 +556,12 @@ impl ChunkPages {
 }
 
 /// A part of a data page at its place, or of the dictionary page, encrypted.
-fn sealed(cipher: &ChunkCipher, place: Option<usize>, part: Part, plain: &[u8]) -> Result<Vec<u8>> {
+fn sealed(cipher: &ChunkCipher, place: Option<usize>, part: PageModule, plain: &[u8]) -> Result<Vec<u8>> {
     match (place, part) {
-        (None, Part::Header) => cipher.seal(Module::DictionaryPageHeader, plain),
-        (None, Part::Body) => cipher.seal(Module::DictionaryPage, plain),
-        (Some(place), Part::Header) => cipher.seal_page(Module::DataPageHeader, place, plain),
-        (Some(place), Part::Body) => cipher.seal_page(Module::DataPage, place, plain),
+        (None, PageModule::Header) => cipher.seal(Module::DictionaryPageHeader, plain),
+        (None, PageModule::Body) => cipher.seal(Module::DictionaryPage, plain),
+        (Some(place), PageModule::Header) => cipher.seal_page(Module::DataPageHeader, place, plain),
+        (Some(place), PageModule::Body) => cipher.seal_page(Module::DataPage, place, plain),
     }
 }
 
