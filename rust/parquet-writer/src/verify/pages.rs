@@ -8,7 +8,7 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use parquet::file::page_index::offset_index::PageLocation;
 use parquet::file::reader::SerializedPageReader;
-use parquet_inspect::PageHeader;
+use parquet_inspect::DecodedPageHeader;
 
 use super::values;
 use super::window::FileWindow;
@@ -154,13 +154,13 @@ impl ChunkTotals {
     }
 
     /// Checks the header of the next page and the checksum of its bytes. Returns the header and its length.
-    fn check_header(&self, file: &FileWindow) -> Result<(PageHeader, usize)> {
+    fn check_header(&self, file: &FileWindow) -> Result<(DecodedPageHeader, usize)> {
         let at = self.at;
         let differs = |what: &str| self.differs(&format!("the page at byte {at} {what}"));
         let left = usize::try_from(self.end - at).unwrap_or(usize::MAX);
         let mut size = HEADER_BYTES.min(left);
         let (header, header_bytes) = loop {
-            if let Ok(decoded) = PageHeader::decode(&file.from(at, size)?) {
+            if let Ok(decoded) = DecodedPageHeader::decode(&file.from(at, size)?) {
                 break decoded;
             }
             // The header may be longer than the bytes so far.
@@ -189,7 +189,7 @@ impl ChunkTotals {
     }
 
     /// Adds a page that was decompressed.
-    fn add(&mut self, header: &PageHeader, header_bytes: usize, page: &Page) -> Result<()> {
+    fn add(&mut self, header: &DecodedPageHeader, header_bytes: usize, page: &Page) -> Result<()> {
         let at = self.at;
         let differs = |what: &str| self.differs(&format!("the page at byte {at} {what}"));
         let values = i64::from(page.num_values());
