@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use object_sink::DatasetObjects;
 use parquet_dataset::{LocalFolder, Storage};
-use parquet_rewrite::{Copied, Inputs, Limits, RewriteError};
+use parquet_rewrite::{Copied, FileLimits, Inputs, RewriteError};
 use parquet_writer::WriteError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -48,7 +48,7 @@ pub(crate) fn split_files(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'_, PyList>> {
     let options = options.validated(py)?;
-    let limits = Limits {
+    let limits = FileLimits {
         bytes: options.max_file_bytes(),
         row_groups: max_file_row_groups,
     };

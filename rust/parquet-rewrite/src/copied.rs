@@ -13,9 +13,9 @@ use parquet_writer::{WriteError, WriteResult};
 
 use crate::common::Common;
 use crate::error::Result;
-use crate::groups::{Indexes, Placed, RowGroup, Span, set_index, too_large};
+use crate::groups::{FileSpan, Indexes, Placed, SourceRowGroup, set_index, too_large};
 use crate::ids::{column, column_index, offset_index, row_group};
-use crate::source::{OpenSource, Source};
+use crate::source::{OpenSource, SourceFile};
 use crate::watch::Watch;
 
 const MAGIC: &[u8; 4] = b"PAR1";
@@ -61,8 +61,8 @@ impl<'a> CopiedFile<'a> {
     /// The row group as the next one of this file.
     ///
     /// # Errors
-    /// As [`RowGroup::placed`].
-    pub fn place(&self, group: &mut RowGroup) -> Result<Placed, WriteError> {
+    /// As [`SourceRowGroup::placed`].
+    pub fn place(&self, group: &mut SourceRowGroup) -> Result<Placed, WriteError> {
         group.placed(self.position, self.groups.len(), self.common.forgets_old_bounds())
     }
 
@@ -77,7 +77,7 @@ impl<'a> CopiedFile<'a> {
     /// The input was changed, the file cannot be written, or the caller asked to stop.
     pub fn copy(
         &mut self,
-        group: &RowGroup,
+        group: &SourceRowGroup,
         placed: Placed,
         (index, source): (usize, &OpenSource<'_>),
         buffer: &mut Vec<u8>,
@@ -85,7 +85,7 @@ impl<'a> CopiedFile<'a> {
     ) -> Result<()> {
         buffer.resize(BUFFER_BYTES, 0);
         for span in group.spans() {
-            let Span {
+            let FileSpan {
                 mut start,
                 mut length,
             } = span;
@@ -108,7 +108,7 @@ impl<'a> CopiedFile<'a> {
     ///
     /// # Errors
     /// An input was changed or its indexes are damaged, or the file cannot be written.
-    pub fn finish(mut self, sources: &[Source], watch: &mut Watch<'_>) -> Result<WriteResult> {
+    pub fn finish(mut self, sources: &[SourceFile], watch: &mut Watch<'_>) -> Result<WriteResult> {
         let mut groups = std::mem::take(&mut self.groups);
         self.write_indexes(
             &mut groups,
@@ -158,9 +158,9 @@ impl<'a> CopiedFile<'a> {
     fn write_indexes(
         &mut self,
         groups: &mut [(Placed, usize)],
-        sources: &[Source],
+        sources: &[SourceFile],
         watch: &mut Watch<'_>,
-        kind: fn(&Indexes) -> Option<Span>,
+        kind: fn(&Indexes) -> Option<FileSpan>,
         change: Change,
         field: i16,
     ) -> Result<()> {
@@ -215,7 +215,7 @@ impl<'a> CopiedFile<'a> {
 
 /// The most bytes that a row group adds to the end of its file. Places of pages may take more bytes than before.
 fn end_bytes(placed: &Placed) -> u64 {
-    let length = |span: Option<Span>| span.map_or(0, |span| span.length);
+    let length = |span: Option<FileSpan>| span.map_or(0, |span| span.length);
     let indexes = placed.chunks.iter();
     let indexes = indexes.map(|(_, indexes)| length(indexes.column) + 2 * length(indexes.offset));
     placed.encoded.len() as u64 + indexes.sum::<u64>()

@@ -38,7 +38,7 @@ impl Identity {
 
 /// An input file whose footer was read once.
 #[derive(Debug)]
-pub(crate) struct Source {
+pub(crate) struct SourceFile {
     path: PathBuf,
     identity: Identity,
     /// Where the footer begins: no chunk, filter or index is behind it.
@@ -52,7 +52,7 @@ pub(crate) struct Footer {
     pub tree: ThriftStruct,
 }
 
-impl Source {
+impl SourceFile {
     /// Opens an input file and reads its footer.
     ///
     /// # Errors
@@ -139,7 +139,7 @@ impl Source {
 
 /// An input file that is open.
 pub(crate) struct OpenSource<'a> {
-    pub source: &'a Source,
+    pub source: &'a SourceFile,
     file: File,
 }
 
@@ -171,9 +171,9 @@ impl OpenSource<'_> {
     /// The footer as it was read first.
     ///
     /// # Errors
-    /// As [`Source::open`].
+    /// As [`SourceFile::open`].
     pub fn footer(&self) -> Result<Footer> {
-        let (source, footer) = Source::open(&self.source.path)?;
+        let (source, footer) = SourceFile::open(&self.source.path)?;
         if source.identity == self.source.identity {
             Ok(footer)
         } else {
