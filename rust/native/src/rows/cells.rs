@@ -11,7 +11,7 @@ use pyo3::types::{
     PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMemoryView, PyString, PyTuple,
 };
 use pyo3::{ffi, intern};
-use rows::{Column, Extra, Fields, MapValues, Misfit, Scalar, Values};
+use rows::{ColumnBuilder, Extra, Fields, MapValues, Misfit, Scalar, Values};
 
 use crate::rows::classes::{Classes, is_missing};
 use crate::rows::clock::Clock;
@@ -224,7 +224,7 @@ impl<'py> Reader<'py> {
 
     /// Appends a cell that a container lent.
     #[inline]
-    fn cell(&mut self, column: &mut Column, cell: *mut ffi::PyObject) -> Done {
+    fn cell(&mut self, column: &mut ColumnBuilder, cell: *mut ffi::PyObject) -> Done {
         if self.usual_cell(column, cell)? {
             return Ok(());
         }
@@ -233,7 +233,7 @@ impl<'py> Reader<'py> {
     }
 
     /// Appends a cell of any class.
-    fn slow_cell(&mut self, column: &mut Column, cell: &Bound<'py, PyAny>) -> Done {
+    fn slow_cell(&mut self, column: &mut ColumnBuilder, cell: &Bound<'py, PyAny>) -> Done {
         if cell.is_none() || is_missing(cell) {
             return Ok(column.push_null()?);
         }
@@ -266,7 +266,7 @@ impl<'py> Reader<'py> {
     }
 
     /// Appends the elements of a list, a tuple, or anything with `tolist()`.
-    fn items(&mut self, items: &mut Column, cell: &Bound<'py, PyAny>) -> Done {
+    fn items(&mut self, items: &mut ColumnBuilder, cell: &Bound<'py, PyAny>) -> Done {
         if let Ok(list) = cell.cast::<PyList>() {
             let mut index = 0;
             // The list may change its length while elements are asked for their values.
@@ -291,7 +291,7 @@ impl<'py> Reader<'py> {
         Err(Misfit::expected("a list or a tuple", &class_of(cell)).into())
     }
 
-    fn item(&mut self, items: &mut Column, index: usize, item: &Bound<'py, PyAny>) -> Done {
+    fn item(&mut self, items: &mut ColumnBuilder, index: usize, item: &Bound<'py, PyAny>) -> Done {
         self.cell(items, item.as_ptr())
             .map_err(|fault| fault.in_item(index))
     }
@@ -334,7 +334,7 @@ impl<'py> Reader<'py> {
     }
 
     /// Appends a value that is not nested, by its class.
-    fn scalar(&mut self, column: &mut Column, cell: &Bound<'py, PyAny>) -> Done {
+    fn scalar(&mut self, column: &mut ColumnBuilder, cell: &Bound<'py, PyAny>) -> Done {
         if let Ok(text) = cell.cast::<PyString>() {
             return Ok(column.push(Scalar::Text(self.utf8(text.as_ptr())?))?);
         }
@@ -367,7 +367,7 @@ impl<'py> Reader<'py> {
         }
     }
 
-    fn integer(&self, column: &mut Column, int: &Bound<'py, PyInt>) -> Done {
+    fn integer(&self, column: &mut ColumnBuilder, int: &Bound<'py, PyInt>) -> Done {
         if let Ok(value) = int.extract::<i64>() {
             return Ok(column.push(Scalar::Int(value.into()))?);
         }
@@ -427,7 +427,7 @@ impl<'py> Reader<'py> {
     }
 
     /// Appends numbers of other libraries: numpy's through `item()`, others through `__index__` or `__float__`.
-    fn number_like(&mut self, column: &mut Column, cell: &Bound<'py, PyAny>) -> Done {
+    fn number_like(&mut self, column: &mut ColumnBuilder, cell: &Bound<'py, PyAny>) -> Done {
         let py = self.py;
         let has = |name| cell.get_type().hasattr(name).unwrap_or(false);
         let value = if has(intern!(py, "dtype")) && has(intern!(py, "item")) {

@@ -8,7 +8,7 @@ use arrow_schema::{Schema, SchemaRef};
 use parquet_writer::{Batch, WriteError};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use rows::{Conflict, Ndjson, Rows, Shape};
+use rows::{Ndjson, Rows, Shape, TypeConflict};
 
 use crate::errors::Failure;
 use crate::turn::{detached, thread_mark};
@@ -131,7 +131,7 @@ fn same(left: &Arc<Schema>, right: &Arc<Schema>) -> bool {
     Arc::ptr_eq(left, right) || left == right
 }
 
-fn conflict(row: u64, conflict: &Conflict) -> Failure {
+fn conflict(row: u64, conflict: &TypeConflict) -> Failure {
     WriteError::column(
         conflict.path(),
         format!(
