@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_schema::SchemaRef;
-use object_sink::{DatasetObjects, Detached, Folder, PendingObjects, refuse_reading_back};
+use object_sink::{DatasetObjects, Detached, PendingObjects, StoreFolder, refuse_reading_back};
 use parquet_dataset::{DatasetInput, DatasetMode, DatasetOptions, DatasetResult, OnSchemaChange};
 use parquet_writer::{Batch, WriteError};
 use pyo3::prelude::*;
@@ -136,7 +136,7 @@ impl DatasetWriter {
     /// A writer to a prefix that leaves the completions of its uploads to another process.
     pub fn detaching(
         py: Python<'_>,
-        folder: Arc<Folder>,
+        folder: Arc<StoreFolder>,
         schema: &Bound<'_, PyAny>,
         dataset: FolderOptions,
         options: Options<'_>,
