@@ -7,7 +7,7 @@ use object_sink::{ListedObject, Location, PendingUpload, RequestFailure, StoreFo
 use parquet_writer::WriteError;
 use pyo3::prelude::*;
 
-use crate::dataset::{DatasetWriter, FolderOptions};
+use crate::dataset::{FolderOptions, PyDatasetWriter};
 use crate::errors::Failure;
 use crate::options::Options;
 use crate::turn::{detached, watch};
@@ -129,8 +129,8 @@ impl ObjectFolder {
         dataset: FolderOptions,
         options: Options<'_>,
         journal: &str,
-    ) -> PyResult<DatasetWriter> {
-        DatasetWriter::detaching(py, Arc::clone(&self.folder), schema, dataset, options, journal)
+    ) -> PyResult<PyDatasetWriter> {
+        PyDatasetWriter::detaching(py, Arc::clone(&self.folder), schema, dataset, options, journal)
     }
 
     /// Makes the objects of uploads appear.

@@ -1,12 +1,12 @@
 //! Appends cells of built-in classes that are not subclasses. No Python code runs for them, so that references are
-//! borrowed and none is counted. What else there is, and every row with a fault, is read again by [`Reader::dict`].
+//! borrowed and none is counted. What else there is, and every row with a fault, is read again by [`CellReader::dict`].
 
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyType};
 use rows::{ColumnBuilder, Fields, Scalar, Values};
 
-use crate::rows::cells::{Fault, Reader};
+use crate::rows::cells::{CellReader, Fault};
 use crate::rows::classes::Classes;
 
 /// Integers up to this one are exact as doubles.
@@ -110,7 +110,7 @@ fn prefetch(object: *mut ffi::PyObject) {
 /// True if the cell was appended. Else it may be in part, and the row has to be rolled back.
 type Appended = Result<bool, Fault>;
 
-impl Reader<'_> {
+impl CellReader<'_> {
     /// Appends a row that was gathered, if all of its cells are usual ones. No Python code may run between gathering
     /// and appending, so that borrowed references stay valid.
     #[inline]
