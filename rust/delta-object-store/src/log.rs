@@ -9,7 +9,7 @@ use delta_commit::log::{
     StoreErrorKind, UnsyncedFile, Version, standing_of_missing, version_file, version_shown_by_file,
 };
 use delta_commit::{BootTime, path};
-use object_sink::{Created, Failure, FailureKind, Tagged};
+use object_sink::{Created, FailureKind, RequestFailure, Tagged};
 use per_process::PerProcess;
 use serde_json::Value;
 
@@ -102,7 +102,7 @@ struct Tag {
 }
 
 /// Converts a store's failure to the committer's error.
-pub(crate) fn error(failure: Failure) -> StoreError {
+pub(crate) fn error(failure: RequestFailure) -> StoreError {
     let (kind, errno) = match failure.kind {
         FailureKind::Missing => (StoreErrorKind::NotFound, ENOENT),
         FailureKind::Denied => (StoreErrorKind::Permanent, EACCES),
@@ -117,7 +117,7 @@ pub(crate) fn error(failure: Failure) -> StoreError {
 }
 
 /// Turns a missing bucket into a permanent error: nothing was written and nothing will be.
-fn certain(failure: Failure) -> StoreError {
+fn certain(failure: RequestFailure) -> StoreError {
     certain_error(error(failure))
 }
 

@@ -160,7 +160,7 @@ fn wider_fields(known: &Fields, given: &Fields) -> Result<Fields, Clash> {
 }
 
 /// A type of numbers, by what it holds exactly.
-enum Number {
+enum NumericType {
     Integer {
         bits: u8,
         signed: bool,
@@ -173,7 +173,7 @@ enum Number {
     },
 }
 
-impl Number {
+impl NumericType {
     fn of(data_type: &DataType) -> Option<Self> {
         use DataType as D;
         let integer = |bits, signed| Self::Integer { bits, signed };
@@ -202,8 +202,8 @@ impl Number {
 }
 
 fn wider_number(known: &DataType, given: &DataType) -> Option<DataType> {
-    use Number::{Decimal, Float, Integer};
-    match (Number::of(known)?, Number::of(given)?) {
+    use NumericType::{Decimal, Float, Integer};
+    match (NumericType::of(known)?, NumericType::of(given)?) {
         (
             Integer { bits, signed },
             Integer {

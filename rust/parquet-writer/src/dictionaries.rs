@@ -19,13 +19,13 @@ use crate::lists::{child_of_lists, element_field};
 use crate::options::WriterOptions;
 use crate::row_group::Closed;
 use crate::schema::{FileSchema, leaves};
-use crate::stored_schema::{Kept, Order};
+use crate::stored_schema::{DictionaryClaim, DictionaryOrder};
 
 /// The preserved dictionaries of all columns that readers get back as dictionaries.
 #[derive(Debug)]
 pub(crate) struct Dictionaries {
-    columns: Vec<Column>,
-    leaves: Vec<Leaf>,
+    columns: Vec<PreservedColumn>,
+    leaves: Vec<LeafDictionaries>,
     room: Room,
     /// True while row groups of every column go on with the values of those before them.
     held: bool,
@@ -33,7 +33,7 @@ pub(crate) struct Dictionaries {
 
 /// The row groups so far of a leaf.
 #[derive(Debug, Clone, Copy)]
-struct Leaf {
+struct LeafDictionaries {
     /// True if it was declared to be ordered and holds the values of all dictionaries in their order.
     ordered: bool,
     /// The most values of its dictionary in any of them.
@@ -42,15 +42,15 @@ struct Leaf {
 
 /// A column whose dictionaries are preserved.
 #[derive(Debug)]
-struct Column {
-    place: Place,
+struct PreservedColumn {
+    place: LeafPosition,
     /// The values that the next row group begins with; none while one is open.
     waiting: Option<Preserved>,
 }
 
 /// A leaf column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct LeafPosition {
     /// Among all leaves.
     pub leaf: usize,
     /// Its top-level field.
@@ -61,8 +61,8 @@ pub(crate) struct Place {
 
 /// The dictionary of one column of a batch.
 #[derive(Debug, Clone)]
-pub(crate) struct Given {
-    pub place: Place,
+pub(crate) struct BatchDictionary {
+    pub place: LeafPosition,
     pub values: ArrayRef,
 }
 
@@ -78,15 +78,15 @@ impl Dictionaries {
         for (field, stored) in schema.stored.fields().iter().enumerate() {
             let first = places.len();
             let within = 0..leaves(stored.data_type());
-            places.extend(within.map(|within| Place {
+            places.extend(within.map(|within| LeafPosition {
                 leaf: first + within,
                 field,
                 within,
             }));
         }
         let may = |leaf: usize| named[leaf].map_or(allowed[leaf], |choice| choice.dictionary);
-        let kept = |place: &Place| schema.dictionaries[place.leaf].is_some() && may(place.leaf);
-        let leaf = |place: &Place| Leaf {
+        let kept = |place: &LeafPosition| schema.dictionaries[place.leaf].is_some() && may(place.leaf);
+        let leaf = |place: &LeafPosition| LeafDictionaries {
             ordered: kept(place) && schema.dictionaries[place.leaf] == Some(true),
             values: 0,
         };
@@ -94,7 +94,7 @@ impl Dictionaries {
         let columns: Vec<_> = places
             .into_iter()
             .filter(kept)
-            .map(|place| Column { place, waiting: None })
+            .map(|place| PreservedColumn { place, waiting: None })
             .collect();
         Self {
             room: options.room_to_preserve(columns.len(), leaves.len()),
@@ -105,17 +105,17 @@ impl Dictionaries {
     }
 
     /// The dictionaries of a batch.
-    pub fn of(&self, columns: &[ArrayRef], schema: &FileSchema) -> Vec<Given> {
+    pub fn of(&self, columns: &[ArrayRef], schema: &FileSchema) -> Vec<BatchDictionary> {
         let mut given = Vec::new();
         let mut found = (usize::MAX, Vec::new());
-        for Column { place, .. } in &self.columns {
+        for PreservedColumn { place, .. } in &self.columns {
             if found.0 != place.field {
                 found = (place.field, Vec::new());
                 let stored = schema.stored.field(place.field).data_type();
                 of_leaves(&columns[place.field], stored, &mut found.1);
             }
             if let Some(Some(values)) = found.1.get(place.within) {
-                given.push(Given {
+                given.push(BatchDictionary {
                     place: *place,
                     values: values.clone(),
                 });
@@ -125,7 +125,7 @@ impl Dictionaries {
     }
 
     /// Adds the dictionary of rows that wait for a row group.
-    pub fn add(&mut self, given: &Given) {
+    pub fn add(&mut self, given: &BatchDictionary) {
         let room = self.room;
         if let Some(column) = self.columns.iter_mut().find(|column| column.place == given.place) {
             let waiting = column.waiting.get_or_insert_with(|| Preserved::new(room));
@@ -145,7 +145,7 @@ impl Dictionaries {
 
     /// Takes the outcomes of the leaves of a closed row group.
     pub fn put_back(&mut self, mut closed: Vec<Closed>) {
-        for Column { place, waiting } in &mut self.columns {
+        for PreservedColumn { place, waiting } in &mut self.columns {
             let Some(closed) = closed.get_mut(place.leaf) else {
                 continue;
             };
@@ -165,19 +165,19 @@ impl Dictionaries {
     /// Ends [`Self::hold`]: the rows that follow come with their dictionaries again.
     pub fn release(&mut self) {
         self.held = false;
-        for Column { place, waiting } in &mut self.columns {
+        for PreservedColumn { place, waiting } in &mut self.columns {
             *waiting = waiting.take().filter(|_| self.leaves[place.leaf].ordered);
         }
     }
 
     /// The claims about each leaf of a file that has all its row groups.
-    pub fn kept(&self) -> Vec<Kept> {
-        let without = |leaf: &Leaf| Kept {
-            order: leaf.ordered.then(|| Order::of(0, &[])),
+    pub fn kept(&self) -> Vec<DictionaryClaim> {
+        let without = |leaf: &LeafDictionaries| DictionaryClaim {
+            order: leaf.ordered.then(|| DictionaryOrder::of(0, &[])),
             values: leaf.values,
         };
         let mut kept: Vec<_> = self.leaves.iter().map(without).collect();
-        for Column { place, waiting } in &self.columns {
+        for PreservedColumn { place, waiting } in &self.columns {
             let kept = &mut kept[place.leaf];
             if let Some(preserved) = waiting {
                 kept.order = kept.order.map(|_| preserved.order());

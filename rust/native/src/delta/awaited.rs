@@ -27,12 +27,12 @@ static DESK: PerProcess<Desk> = PerProcess::new();
 /// The queue of the steps that can be taken.
 #[derive(Default)]
 struct Desk {
-    line: Mutex<Line>,
+    line: Mutex<StepQueue>,
     bell: Condvar,
 }
 
 #[derive(Default)]
-struct Line {
+struct StepQueue {
     steps: VecDeque<(Arc<Awaited>, Option<Answer>)>,
     /// Commits that have not ended.
     under_way: usize,
@@ -218,7 +218,7 @@ impl Awaited {
 
 impl Desk {
     /// Queues a step, and sees to a thread for it.
-    fn put(&'static self, line: &mut Line, step: (Arc<Awaited>, Option<Answer>)) -> io::Result<()> {
+    fn put(&'static self, line: &mut StepQueue, step: (Arc<Awaited>, Option<Answer>)) -> io::Result<()> {
         line.steps.push_back(step);
         if line.idle >= line.steps.len() {
             self.bell.notify_one();

@@ -23,7 +23,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList, PyString};
 
-use crate::arrow::{Batches, Source, schema_from};
+use crate::arrow::{ArrowSource, Batches, schema_from};
 use crate::errors::Failure;
 use crate::options::Options;
 use crate::rows;
@@ -45,9 +45,9 @@ use attention::{Caller, attention, watch};
 use changes::{Changed, Changing, Evaluation, GivenClause, literals_of};
 
 /// Conditions from Python: a text in SQL, or a list, each with a column, an operator and values.
-struct Given(Conditions);
+struct GivenConditions(Conditions);
 
-impl<'py> FromPyObject<'_, 'py> for Given {
+impl<'py> FromPyObject<'_, 'py> for GivenConditions {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
@@ -120,7 +120,7 @@ impl RowSource {
     /// Takes any object with the Arrow `PyCapsule` interface.
     #[new]
     fn new(data: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let source = Source::take(data)?;
+        let source = ArrowSource::take(data)?;
         let (together, is_made) = (source.arrays_together(), source.is_made());
         let (schema, batches) = detached(data.py(), || source.open())?;
         Ok(Self {
@@ -430,7 +430,7 @@ impl DeltaTable {
         &self,
         py: Python<'py>,
         columns: Option<Vec<String>>,
-        given: Given,
+        given: GivenConditions,
         version: Option<i64>,
     ) -> PyResult<Bound<'py, DeltaScan>> {
         let scan = detached(py, move || {
@@ -490,7 +490,7 @@ impl DeltaTable {
         options: Options<'_>,
         merge_schema: bool,
         app_transaction: Option<(String, i64)>,
-        replace: Option<Given>,
+        replace: Option<GivenConditions>,
         user_metadata: Option<String>,
         max_file_bytes: Option<i64>,
         max_file_rows: Option<i64>,
@@ -513,7 +513,7 @@ impl DeltaTable {
     }
 
     /// Removes the files that conditions on partition columns choose.
-    fn delete(&self, py: Python<'_>, given: Given, timeout: Option<f64>) -> PyResult<i64> {
+    fn delete(&self, py: Python<'_>, given: GivenConditions, timeout: Option<f64>) -> PyResult<i64> {
         let caller = Caller::of(py, timeout)?;
         self.committed(py, move || {
             caller
@@ -525,7 +525,7 @@ impl DeltaTable {
     fn delete_rows(
         &self,
         py: Python<'_>,
-        given: Given,
+        given: GivenConditions,
         options: Options<'_>,
         user_metadata: Option<String>,
         timeout: Option<f64>,
@@ -545,7 +545,7 @@ impl DeltaTable {
     fn update_rows(
         &self,
         py: Python<'_>,
-        given: Given,
+        given: GivenConditions,
         literals: &Bound<'_, PyDict>,
         computed: Vec<String>,
         evaluate: Vec<Py<PyAny>>,
@@ -611,7 +611,7 @@ impl DeltaTable {
     fn compact(
         &self,
         py: Python<'_>,
-        given: Given,
+        given: GivenConditions,
         target_file_bytes: Option<i64>,
         purge: bool,
         options: Options<'_>,
@@ -685,7 +685,7 @@ impl DeltaTable {
         version: Option<i64>,
         whole_table: bool,
         files: Vec<String>,
-        given: Given,
+        given: GivenConditions,
         operation: String,
         user_metadata: Option<String>,
         timeout: Option<f64>,
@@ -744,8 +744,8 @@ impl DeltaTable {
     }
 
     /// A counter of the versions that this process tries to write. Does no I/O.
-    fn commit_counter(&self) -> Option<CommitCounter> {
-        self.table.commit_counter().map(CommitCounter)
+    fn commit_counter(&self) -> Option<PyCommitCounter> {
+        self.table.commit_counter().map(PyCommitCounter)
     }
 
     /// The error of a checkpoint that was damaged when the table was opened. Does no I/O.
@@ -798,11 +798,11 @@ fn create_mode(mode: &str) -> Result<CreateMode, TableError> {
 }
 
 /// A counter of the versions that this process tries to write to a table.
-#[pyclass(module = "spillway._native", frozen)]
-pub(crate) struct CommitCounter(delta_table::CommitCounter);
+#[pyclass(module = "spillway._native", name = "CommitCounter", frozen)]
+pub(crate) struct PyCommitCounter(delta_table::CommitCounter);
 
 #[pymethods]
-impl CommitCounter {
+impl PyCommitCounter {
     /// Attempts so far.
     #[getter]
     fn attempts(&self) -> u64 {
