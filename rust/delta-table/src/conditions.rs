@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use chrono::{DateTime, NaiveDate, NaiveDateTime};
+use chrono::{DateTime, NaiveDate, NaiveDateTime, Timelike};
 use delta_commit::actions::Add;
 use delta_commit::predicate::{Comparison, Literal, Predicate, Term};
 use parquet_writer::OptionFault;
@@ -17,6 +17,9 @@ use crate::sql::{self, Bound, Purpose, Scope};
 
 /// Days from 0001-01-01 to the epoch.
 const EPOCH_FROM_CE: i32 = 719_163;
+
+/// The characters of a day.
+const DAY_LENGTH: usize = "2026-01-31".len();
 
 /// Values of a condition in the history, which each reader of the log reads.
 const MOST_SHOWN: usize = 100;
@@ -217,15 +220,17 @@ fn literal(value: &Scalar, kind: &Kind, column: &str) -> Result<Option<Literal>>
     use Primitive::{
         Boolean, Byte, Date, Double, Float, Integer, Long, Short, String, Timestamp, TimestampNtz,
     };
-    let wrong = || {
-        TableError::refused(format!(
-            "a condition compares the column {column:?} with {value:?}, which is no value of its type"
-        ))
-    };
     let Kind::Primitive(primitive) = kind else {
         return Err(TableError::refused(format!(
             "a condition names the column {column:?}, of whose type no conditions are built"
         )));
+    };
+    let wrong = || {
+        TableError::refused(format!(
+            "a condition compares the column {column:?} with {}, which is no value of its type, {}",
+            value.describe(),
+            primitive.name()
+        ))
     };
     Ok(Some(match (value, primitive) {
         (Scalar::Null, _) => return Ok(None),
@@ -245,7 +250,32 @@ fn literal(value: &Scalar, kind: &Kind, column: &str) -> Result<Option<Literal>>
         (Scalar::Date(days), Date) => Literal::Date(*days),
         (Scalar::Text(text), Date) => Literal::Date(days(text).ok_or_else(wrong)?),
         (Scalar::Timestamp(micros), Timestamp | TimestampNtz) => Literal::Timestamp(*micros),
-        (Scalar::Text(text), Timestamp | TimestampNtz) => Literal::Timestamp(micros(text).ok_or_else(wrong)?),
+        (Scalar::Text(text), Timestamp | TimestampNtz) => {
+            let (clock, offset) = time(text).ok_or_else(wrong)?;
+            let refused = |why: &str| {
+                TableError::refused(format!(
+                    "a condition compares the column {column:?} with '{text}', {why}"
+                ))
+            };
+            if offset.is_none() && *primitive == Timestamp {
+                return Err(refused(
+                    "which has no time zone, and the column has one: give a datetime with a tzinfo, or a text with Z \
+                     or an offset such as +01:00",
+                ));
+            }
+            if offset.is_some() && *primitive == TimestampNtz {
+                return Err(refused(
+                    "which has a time zone, and the column has none: leave it out",
+                ));
+            }
+            if clock.nanosecond() % 1_000 != 0 {
+                return Err(refused(
+                    "which has nanoseconds, and the column has microseconds: round it first",
+                ));
+            }
+            let micros = clock.and_utc().timestamp_micros();
+            Literal::Timestamp(micros - offset.unwrap_or_default() * 1_000_000)
+        }
         _ => return Err(wrong()),
     }))
 }
@@ -256,13 +286,37 @@ fn days(text: &str) -> Option<i64> {
     Some(i64::from(day.num_days_from_ce() - EPOCH_FROM_CE))
 }
 
-fn micros(text: &str) -> Option<i64> {
-    if let Ok(moment) = DateTime::parse_from_rfc3339(text) {
-        return Some(moment.timestamp_micros());
-    }
-    let text = text.replacen(' ', "T", 1);
-    let clock: NaiveDateTime = text.parse().ok()?;
-    Some(clock.and_utc().timestamp_micros())
+/// The clock of `2026-01-31T12:00:00.5+01:00`, and the seconds by which its zone is ahead of UTC, if it has one. Zones
+/// of before 1900 have seconds: `+00:53:28`.
+fn time(text: &str) -> Option<(NaiveDateTime, Option<i64>)> {
+    let (clock, offset) = match text.strip_suffix(['Z', 'z']) {
+        Some(clock) => (clock, Some(0)),
+        // Behind the day, which has a minus of its own.
+        None => match text
+            .char_indices()
+            .skip(DAY_LENGTH)
+            .find(|(_, sign)| ['+', '-'].contains(sign))
+        {
+            Some((at, sign)) => {
+                let (clock, zone) = text.split_at(at);
+                let mut parts = zone[1..].split(':').map(|part| {
+                    let is_number = part.len() == 2 && part.bytes().all(|digit| digit.is_ascii_digit());
+                    part.parse::<i64>().ok().filter(|_| is_number)
+                });
+                let (hours, minutes) = (parts.next()??, parts.next()??);
+                let seconds = parts.next().unwrap_or(Some(0))?;
+                if parts.next().is_some() || hours > 23 || minutes > 59 || seconds > 59 {
+                    return None;
+                }
+                let ahead = (hours * 60 + minutes) * 60 + seconds;
+                (clock, Some(if sign == '-' { -ahead } else { ahead }))
+            }
+            None => (text, None),
+        },
+    };
+    let clock: NaiveDateTime = clock.replacen(' ', "T", 1).parse().ok()?;
+    // A leap second has no place in a table.
+    (clock.nanosecond() < 1_000_000_000).then_some((clock, offset))
 }
 
 impl Scalar {

@@ -22,7 +22,7 @@ use crate::mapping::{self, Mapping};
 use crate::place::{Folder, Place};
 use crate::properties::{self, IN_COMMIT_TIMESTAMPS};
 use crate::row_ids;
-use crate::schema::TableSchema;
+use crate::schema::{Kind, Primitive, TableSchema};
 use crate::table::Table;
 
 /// The behaviour when the table exists.
@@ -139,6 +139,9 @@ pub(crate) fn with_features(protocol: &Protocol, features: &[(&str, bool)]) -> R
 fn metadata(schema: &TableSchema, mapping: Mapping, options: CreateOptions) -> Result<Metadata> {
     let text = schema.to_json();
     check_partitioning(&mapping.check_schema(&text)?, &options.partition_by)?;
+    for name in &options.partition_by {
+        check_partition_column(schema, name)?;
+    }
     Ok(Metadata {
         id: Uuid::new_v4().to_string(),
         name: options.name,
@@ -149,6 +152,24 @@ fn metadata(schema: &TableSchema, mapping: Mapping, options: CreateOptions) -> R
         created_time: Some(now()),
         ..Metadata::default()
     })
+}
+
+/// Checks that folders can have the values of a partition column in their names.
+fn check_partition_column(schema: &TableSchema, name: &str) -> Result<()> {
+    let shown = match schema.column(name).map(|column| &column.kind) {
+        Some(Kind::Struct(_)) => "a struct",
+        Some(Kind::Array(..)) => "a list",
+        Some(Kind::Map(..)) => "a map",
+        Some(Kind::Primitive(Primitive::Binary)) => "binary",
+        _ => return Ok(()),
+    };
+    Err(TableError::column(
+        name,
+        format!(
+            "the partition column {name:?} is {shown}, and folders are named after its values: partition by columns of \
+             numbers, text, dates, times or booleans"
+        ),
+    ))
 }
 
 /// The state that a table begins with.

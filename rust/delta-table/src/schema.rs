@@ -101,7 +101,7 @@ impl Primitive {
         ("timestamp_ntz", Self::TimestampNtz),
     ];
 
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         Self::ALL
             .iter()
             .find(|(_, kind)| *kind == self)
@@ -177,6 +177,32 @@ impl Kind {
             _ if self.holds(other) || widens(other, self) => self.clone(),
             _ => return None,
         })
+    }
+
+    /// This type without the fields that `other` lacks.
+    pub(crate) fn within(&self, other: &Self) -> Self {
+        match (self, other) {
+            (Self::Struct(fields), Self::Struct(others)) => {
+                let fields = fields.iter().filter_map(|field| {
+                    let other = others.iter().find(|other| other.name == field.name)?;
+                    let kind = field.kind.within(&other.kind);
+                    Some(Column {
+                        kind,
+                        ..field.clone()
+                    })
+                });
+                Self::Struct(fields.collect())
+            }
+            (Self::Array(element, nullable), Self::Array(other, _)) => {
+                Self::Array(Box::new(element.within(other)), *nullable)
+            }
+            (Self::Map(key, value, nullable), Self::Map(other_key, other_value, _)) => Self::Map(
+                Box::new(key.within(other_key)),
+                Box::new(value.within(other_value)),
+                *nullable,
+            ),
+            _ => self.clone(),
+        }
     }
 
     /// The structs in it, without those inside other structs.

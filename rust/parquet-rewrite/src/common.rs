@@ -9,7 +9,7 @@ use parquet::file::metadata::FileMetaData;
 use parquet::schema::types::SchemaDescPtr;
 use parquet_inspect::schema_difference;
 use parquet_writer::thrift::{ThriftStruct, ThriftValue};
-use parquet_writer::{CREATED_BY, STORED_SCHEMA_KEY, WriteError, common_schema};
+use parquet_writer::{CREATED_BY, STORED_SCHEMA_KEY, WriteError, common_schema, other_durations};
 
 use crate::error::{Result, RewriteError, UNEXPECTED};
 use crate::ids::{file, pair};
@@ -69,6 +69,7 @@ impl Common {
     pub fn add(&mut self, path: &Path, footer: &mut Footer) -> Result<()> {
         self.check_schema(path, footer.metadata.file_metadata())?;
         let facts = Facts::of(path, footer)?;
+        self.check_durations(path, facts.stored.as_deref())?;
         self.files += 1;
         self.version = self.version.max(facts.version);
         self.pairs.retain(|pair| facts.pairs.contains(pair));
@@ -144,6 +145,27 @@ impl Common {
                 &self.parquet,
             ),
         }
+    }
+
+    /// Refuses numbers that count other units than those of the files before.
+    fn check_durations(&self, path: &Path, stored: Option<&str>) -> Result<()> {
+        let before = self.stored.as_ref().and_then(BTreeSet::first);
+        let differing = before.zip(stored).filter(|(before, stored)| before != stored);
+        let Some((column, expected, found)) =
+            differing.and_then(|(before, stored)| other_durations(before, stored))
+        else {
+            return Ok(());
+        };
+        Err(WriteError::column(
+            column.as_str(),
+            format!(
+                "{}: column {column:?} is {found}, and {expected} in {}: Parquet holds both as numbers without a unit, \
+                 which are copied as they are; to join them, write the rows again",
+                path.display(),
+                self.first.display()
+            ),
+        )
+        .into())
     }
 
     fn check_schema(&self, path: &Path, found: &FileMetaData) -> Result<()> {

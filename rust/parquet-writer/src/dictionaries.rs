@@ -8,24 +8,29 @@
 //! The dictionary that a row came with is a part of the row: the same rows with the same dictionaries give the same
 //! bytes, however they were cut into batches.
 
+use std::sync::Arc;
+
+use arrow_array::ArrayRef;
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef};
-use arrow_schema::DataType;
+use arrow_schema::{DataType, FieldRef};
 
 use crate::budget::Room;
 use crate::choose::Choice;
 use crate::column::Preserved;
+use crate::enum_categories::EnumCategories;
 use crate::lists::{child_of_lists, element_field};
 use crate::options::WriterOptions;
 use crate::row_group::Closed;
 use crate::schema::{FileSchema, leaves};
-use crate::stored_schema::{DictionaryClaim, DictionaryOrder};
+use crate::stored_schema::{DictionaryClaim, DictionaryOrder, with_fields};
 
 /// The preserved dictionaries of all columns that readers get back as dictionaries.
 #[derive(Debug)]
 pub(crate) struct Dictionaries {
     columns: Vec<PreservedColumn>,
     leaves: Vec<LeafDictionaries>,
+    /// The leaves whose fields state the categories of an Enum.
+    enums: Vec<(LeafPosition, EnumCategories)>,
     room: Room,
     /// True while row groups of every column go on with the values of those before them.
     held: bool,
@@ -74,7 +79,7 @@ impl Dictionaries {
         named: &[Option<Choice>],
         options: &WriterOptions,
     ) -> Self {
-        let mut places = Vec::new();
+        let (mut places, mut enums) = (Vec::new(), Vec::new());
         for (field, stored) in schema.stored.fields().iter().enumerate() {
             let first = places.len();
             let within = 0..leaves(stored.data_type());
@@ -83,6 +88,11 @@ impl Dictionaries {
                 field,
                 within,
             }));
+            let stated = leaf_fields(stored)
+                .into_iter()
+                .map(|field| EnumCategories::of(&field));
+            let stated = places[first..].iter().copied().zip(stated);
+            enums.extend(stated.filter_map(|(place, stated)| Some((place, stated?))));
         }
         let may = |leaf: usize| named[leaf].map_or(allowed[leaf], |choice| choice.dictionary);
         let kept = |place: &LeafPosition| schema.dictionaries[place.leaf].is_some() && may(place.leaf);
@@ -100,6 +110,7 @@ impl Dictionaries {
             room: options.room_to_preserve(columns.len(), leaves.len()),
             columns,
             leaves,
+            enums,
             held: false,
         }
     }
@@ -112,9 +123,10 @@ impl Dictionaries {
             if found.0 != place.field {
                 found = (place.field, Vec::new());
                 let stored = schema.stored.field(place.field).data_type();
-                of_leaves(&columns[place.field], stored, &mut found.1);
+                leaf_arrays(&columns[place.field], stored, &mut found.1);
             }
-            if let Some(Some(values)) = found.1.get(place.within) {
+            let leaf = found.1.get(place.within).and_then(Option::as_ref);
+            if let Some(values) = leaf.and_then(|leaf| Some(leaf.as_any_dictionary_opt()?.values())) {
                 given.push(BatchDictionary {
                     place: *place,
                     values: values.clone(),
@@ -122,6 +134,19 @@ impl Dictionaries {
             }
         }
         given
+    }
+
+    /// Looks for values of a batch that are none of the categories which their column's field states.
+    pub fn look_for_others(&mut self, columns: &[ArrayRef], schema: &FileSchema) {
+        for (place, categories) in &mut self.enums {
+            let mut found = Vec::new();
+            let stored = schema.stored.field(place.field).data_type();
+            leaf_arrays(&columns[place.field], stored, &mut found);
+            match found.swap_remove(place.within) {
+                Some(leaf) => categories.look_at(&leaf),
+                None => categories.give_up(),
+            }
+        }
     }
 
     /// Adds the dictionary of rows that wait for a row group.
@@ -175,8 +200,12 @@ impl Dictionaries {
         let without = |leaf: &LeafDictionaries| DictionaryClaim {
             order: leaf.ordered.then(|| DictionaryOrder::of(0, &[])),
             values: leaf.values,
+            has_others: false,
         };
         let mut kept: Vec<_> = self.leaves.iter().map(without).collect();
+        for (place, categories) in &self.enums {
+            kept[place.leaf].has_others = !categories.holds();
+        }
         for PreservedColumn { place, waiting } in &self.columns {
             let kept = &mut kept[place.leaf];
             if let Some(preserved) = waiting {
@@ -192,18 +221,29 @@ impl Dictionaries {
     }
 }
 
-/// The values of the dictionary of each leaf, where the array has one.
-fn of_leaves(array: &ArrayRef, stored: &DataType, found: &mut Vec<Option<ArrayRef>>) {
+/// The fields of the leaves.
+fn leaf_fields(field: &FieldRef) -> Vec<FieldRef> {
+    let mut found = Vec::new();
+    let inner = &mut |field: &FieldRef| {
+        found.extend(leaf_fields(field));
+        Arc::clone(field)
+    };
+    match with_fields(field.data_type(), inner) {
+        Some(_) => found,
+        None => vec![Arc::clone(field)],
+    }
+}
+
+/// The array of each leaf; none where it is not to be had without a conversion.
+fn leaf_arrays(array: &ArrayRef, stored: &DataType, found: &mut Vec<Option<ArrayRef>>) {
     match (stored, array.data_type()) {
         (DataType::Struct(fields), DataType::Struct(_)) => {
             let children = fields.iter().zip(array.as_struct().columns());
-            children.for_each(|(field, child)| of_leaves(child, field.data_type(), found));
-        }
-        (DataType::Dictionary(_, _), DataType::Dictionary(_, _)) => {
-            found.push(Some(array.as_any_dictionary().values().clone()));
+            children.for_each(|(field, child)| leaf_arrays(child, field.data_type(), found));
         }
         _ => match element_field(stored).zip(child_of_lists(array)) {
-            Some((field, child)) => of_leaves(&child, field.data_type(), found),
+            Some((field, child)) => leaf_arrays(&child, field.data_type(), found),
+            None if !stored.is_nested() => found.push(Some(Arc::clone(array))),
             None => found.extend((0..leaves(stored)).map(|_| None)),
         },
     }

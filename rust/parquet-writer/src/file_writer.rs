@@ -356,6 +356,7 @@ impl FileWriter {
         } else {
             file.take(&columns, batch.rows, &given, &self.options, patience)
         };
+        file.dictionaries.look_for_others(&batch.columns, &file.schema);
         let written = match written {
             // What was converted is not the caller's, and would wait in memory of its own.
             Ok(()) if is_converted => file.encode(&self.options, patience),

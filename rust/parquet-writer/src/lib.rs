@@ -15,6 +15,7 @@ mod column;
 mod common_schema;
 mod dictionaries;
 mod encryption;
+mod enum_categories;
 mod error;
 mod feed;
 mod field_ids;
@@ -53,7 +54,7 @@ mod weight;
 
 pub use batch::Batch;
 pub use choose::Reason;
-pub use common_schema::{STORED_SCHEMA_KEY, common_schema};
+pub use common_schema::{STORED_SCHEMA_KEY, common_schema, other_durations};
 pub use encryption::{Encryption, EncryptionKey};
 pub use error::{OptionFault, Result, SchemaFault, WriteError};
 pub use file_writer::{CREATED_BY, FileWriter, Progress, Size};

@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 
+use crate::enum_categories;
+
 /// The key of the metadata by which pandas restores an index.
 const PANDAS: &str = "pandas";
 
-/// A claim of the stored schema about the dictionary of a leaf.
+/// Claims of the stored schema about the values of a leaf.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct DictionaryClaim {
     /// The values of all dictionaries in their order, if it was declared to be ordered and holds them.
@@ -17,6 +19,8 @@ pub(crate) struct DictionaryClaim {
     /// The most values that it has in any row group: readers must be able to count them. None for a leaf that may not
     /// have a dictionary.
     pub values: usize,
+    /// True if it has values that are none of the categories which its field states.
+    pub has_others: bool,
 }
 
 /// The values of an ordered dictionary in their order, as far as that is needed to compare them.
@@ -61,6 +65,7 @@ impl StoredSchema {
         for (ours, theirs) in self.leaves.iter_mut().zip(&other.leaves) {
             ours.order = ours.order.filter(|order| theirs.order == Some(*order));
             ours.values = ours.values.max(theirs.values);
+            ours.has_others |= theirs.has_others;
         }
         self
     }
@@ -146,7 +151,12 @@ fn with_kept(field: &FieldRef, kept: &mut dyn Iterator<Item = DictionaryClaim>) 
         }
         other => other.clone(),
     };
-    let field = Field::clone(field).with_data_type(leaf);
+    let mut field = Field::clone(field).with_data_type(leaf);
+    if kept.has_others {
+        field
+            .metadata_mut()
+            .retain(|key, _| !enum_categories::KEYS.contains(&key.as_str()));
+    }
     Arc::new(field.with_dict_is_ordered(kept.order.is_some()))
 }
 

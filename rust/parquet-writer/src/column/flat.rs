@@ -31,7 +31,7 @@ use parquet::basic::{Encoding, LogicalType, Type};
 use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor};
 use parquet_encode::page_header::{Encoding as PageEncoding, PageContent};
 
-pub(crate) use preserved::Preserved;
+pub(crate) use preserved::{Preserved, all_texts};
 pub(super) use run::{Repetition, RunLevels};
 pub(crate) use source::is_flat;
 

@@ -23,14 +23,19 @@ pub(super) struct Former {
 
 impl Former {
     /// The reading of rows of this state in `columns`, which are changed so that they may hold them: null where the
-    /// rows have no such column, or one whose values are none of its own.
+    /// rows have no such column or field, or one whose values are none of its own. Fields that the columns lack are left
+    /// out, as columns are.
     pub fn new(place: &Arc<dyn Place>, head: Arc<Head>, columns: &mut [Column]) -> Result<Self> {
         let mut own = Vec::new();
         let mut places = Vec::new();
         for column in columns {
             let former = head.schema.column(&column.name);
             let mut place = None;
-            if let (Some(relaxed), Some(former)) = (column.relaxed(former), former) {
+            let shown = former.map(|former| Column {
+                kind: former.kind.within(&column.kind),
+                ..former.clone()
+            });
+            if let (Some(relaxed), Some(former)) = (column.relaxed(shown.as_ref()), former) {
                 *column = relaxed;
                 place = Some(own.len());
                 own.push(former.clone());

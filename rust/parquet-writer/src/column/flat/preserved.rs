@@ -85,6 +85,33 @@ impl Preserved {
     }
 }
 
+/// Returns true if a test holds for the row and the bytes of every text that is not null; false if these are no texts.
+pub(crate) fn all_texts(values: &ArrayRef, test: &dyn Fn(usize, &[u8]) -> bool) -> bool {
+    fn all<V: ByteArrays>(
+        values: &V,
+        nulls: Option<&NullBuffer>,
+        test: &dyn Fn(usize, &[u8]) -> bool,
+    ) -> bool {
+        let mut valid = (0..values.len()).filter(|row| nulls.is_none_or(|nulls| nulls.is_valid(*row)));
+        valid.all(|row| test(row, values.value(row)))
+    }
+    let (data, mut scratch) = (values.to_data(), Scratch::default());
+    let nulls = values.nulls();
+    match source::values(&data, (Type::BYTE_ARRAY, 0), &mut scratch) {
+        _ if values.is_empty() => true,
+        Ok(RunValues::Small(values)) => all(&values, nulls, test),
+        Ok(RunValues::Large(values)) => all(&values, nulls, test),
+        Ok(RunValues::Views { views, buffers }) => {
+            let values = Views {
+                views,
+                buffers: &buffers,
+            };
+            all(&values, nulls, test)
+        }
+        _ => false,
+    }
+}
+
 impl Standing {
     /// Adds the values that `dictionary` does not have. Adds none and returns `false` if there are such values and
     /// `room` refuses so many.
