@@ -124,7 +124,7 @@ impl Backfill<'_> {
             stats: None,
             ..add.as_ref().clone()
         });
-        let rows = row_count(&self.table.place, snapshot, &uncounted)?;
+        let rows = row_count(&self.table.storage, snapshot, &uncounted)?;
         self.counts.insert(add.path.clone(), rows);
         Ok(rows)
     }
@@ -305,7 +305,7 @@ mod tests {
             }
             Ok(())
         };
-        let other = Table::open_at(Process::place(folder.path(), 0, Arc::new(before))).unwrap();
+        let other = Table::open_at(Process::storage(folder.path(), 0, Arc::new(before))).unwrap();
         assert!(other.backfill_by(3, &mut patience()).unwrap());
         check(&table);
         let expected = [0].into_iter().chain(3..12).chain(100..103).chain(200..203);
@@ -329,7 +329,7 @@ mod tests {
             }
             Ok(())
         };
-        let other = Table::open_at(Process::place(folder.path(), 0, Arc::new(before))).unwrap();
+        let other = Table::open_at(Process::storage(folder.path(), 0, Arc::new(before))).unwrap();
         assert!(other.backfill_by(4, &mut patience()).unwrap());
         check(&table);
         assert_eq!(ids(&table), (0..15).collect::<Vec<_>>());
@@ -350,7 +350,7 @@ mod tests {
                 }
                 Ok(())
             };
-            let other = Table::open_at(Process::place(folder.path(), 0, Arc::new(before))).unwrap();
+            let other = Table::open_at(Process::storage(folder.path(), 0, Arc::new(before))).unwrap();
             let version = other.set_properties(&enabled(), &mut patience()).unwrap();
             assert_eq!(version, table.version().unwrap());
             check(&table);
@@ -386,7 +386,7 @@ mod tests {
                 }
                 Ok(())
             };
-            let other = Table::open_at(Process::place(folder.path(), 0, Arc::new(before))).unwrap();
+            let other = Table::open_at(Process::storage(folder.path(), 0, Arc::new(before))).unwrap();
             match other.set_properties(&mine, &mut patience()) {
                 Ok(version) => assert!(is_there && version == table.version().unwrap(), "{mine:?}"),
                 Err(refused) => {

@@ -19,10 +19,10 @@ use crate::clustering;
 use crate::error::{Result, TableError};
 use crate::head::Head;
 use crate::mapping::{self, Mapping};
-use crate::place::{Folder, Place};
 use crate::properties::{self, IN_COMMIT_TIMESTAMPS};
 use crate::row_ids;
 use crate::schema::TableSchema;
+use crate::storage::{Folder, TableStorage};
 use crate::table::Table;
 
 /// The behaviour when the table exists.
@@ -259,15 +259,15 @@ impl Table {
     /// # Errors
     /// As [`create`](Self::create).
     pub fn create_at(
-        place: Arc<dyn Place>,
+        storage: Arc<dyn TableStorage>,
         schema: &Schema,
         options: CreateOptions,
         mode: CreateMode,
         patience: &mut Patience<'_>,
     ) -> Result<Self> {
         let first = First::of(schema, options)?;
-        match (Self::open_at(Arc::clone(&place)), mode) {
-            (Ok(_), CreateMode::Error) => return Err(TableError::Exists(place.root().to_path_buf())),
+        match (Self::open_at(Arc::clone(&storage)), mode) {
+            (Ok(_), CreateMode::Error) => return Err(TableError::Exists(storage.root().to_path_buf())),
             (Ok(table), CreateMode::Ignore) => return Ok(table),
             (Ok(table), CreateMode::Overwrite) => {
                 table.replace(first, patience)?;
@@ -276,14 +276,14 @@ impl Table {
             (Err(TableError::NotFound(_)), _) => {}
             (Err(error), _) => return Err(error),
         }
-        place.prepare()?;
-        let begun = begin(place.as_ref(), &first, patience);
+        storage.prepare()?;
+        let begun = begin(storage.as_ref(), &first, patience);
         // Somebody else may have been quicker.
         let quicker = matches!(begun, Err(TableError::Exists(_))) && mode != CreateMode::Error;
         if !quicker {
             begun?;
         }
-        let table = Self::open_at(place)?;
+        let table = Self::open_at(storage)?;
         if quicker && mode == CreateMode::Overwrite {
             table.replace(first, patience)?;
         }
@@ -339,8 +339,8 @@ pub(crate) fn check_in_commit_timestamps(before: &Head, after: &Metadata) -> Res
 }
 
 /// Writes version 0.
-fn begin(place: &dyn Place, first: &First, patience: &mut Patience<'_>) -> Result<Version> {
-    let committer = Committer::new(place.log_store(), before_first(&first.metadata));
+fn begin(storage: &dyn TableStorage, first: &First, patience: &mut Patience<'_>) -> Result<Version> {
+    let committer = Committer::new(storage.log_store(), before_first(&first.metadata));
     let mut actions = vec![
         Action::Protocol(with_features(&Protocol::default(), &first.features)?),
         Action::Metadata(first.metadata.clone()),
@@ -353,7 +353,7 @@ fn begin(place: &dyn Place, first: &First, patience: &mut Patience<'_>) -> Resul
     committer
         .commit_while(transaction, patience)
         .map_err(|error| match error {
-            error if is_quicker(&error) => TableError::Exists(place.root().to_path_buf()),
+            error if is_quicker(&error) => TableError::Exists(storage.root().to_path_buf()),
             other => other.into(),
         })
 }

@@ -31,7 +31,7 @@ impl Table {
         let mut change = RowChange::begin(self, Some("delete()"), writer_options)?;
         let question = Question::of(change.snapshot(), conditions, "where")?;
         let (shared, snapshot) = (change.shared(), change.snapshot());
-        let positions = Positions::new(&shared.place, snapshot, question.of_rows.clone())?;
+        let positions = Positions::new(&shared.storage, snapshot, question.of_rows.clone())?;
         let mut deleted = 0;
         for add in question.files(change.snapshot())? {
             if question.is_of_partitions() {

@@ -214,7 +214,7 @@ impl Table {
     /// When the log or the announcements cannot be read.
     pub fn paths_in_use(&self, folder: &str) -> Result<Vec<String>> {
         // In this order: what is announced no more may be in the table.
-        let announced = announced_files(self.shared()?.place.log_store().as_ref(), &[])?;
+        let announced = announced_files(self.shared()?.storage.log_store().as_ref(), &[])?;
         let snapshot = self.snapshot()?;
         let below = format!("{folder}/");
         let mut names = Vec::new();

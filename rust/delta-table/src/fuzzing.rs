@@ -13,9 +13,9 @@ use parquet_writer::Batch;
 use crate::checkpoint;
 use crate::error::Result;
 use crate::log_dir::LogDir;
-use crate::place::Folder;
 use crate::schema::TableSchema;
 use crate::sql::{Purpose, Scope, reprinted};
+use crate::storage::Folder;
 
 /// Files of checkpoints in the log of a table.
 pub struct Checkpoints(LogDir);

@@ -38,7 +38,6 @@ mod near;
 mod operations;
 mod optimize;
 mod pinned;
-mod place;
 mod planned;
 mod properties;
 mod retry;
@@ -54,6 +53,7 @@ mod single_flight;
 pub mod snapshot;
 mod sql;
 mod stats;
+mod storage;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -76,13 +76,13 @@ pub use mapping::Mapping;
 pub use merge::{ClauseKind, Expressions, MergeClause, MergeCondition, MergeOptions, MergeValues};
 pub use operations::ReadSet;
 pub use optimize::{CompactOptions, Compacted, Compaction, PendingCompaction};
-pub use place::{
-    Attend, Bodies, Folder, MOST_REPLACEMENTS, Names, Place, StoredFile, StoredFiles, check_clock,
-};
 pub use retry::Retry;
 pub use row_change::{Counts, PendingChange};
 pub use scan::{Changes, ChangesOptions, ChangesReader, Scan, ScanOptions, ScanReader};
 pub use snapshot::Snapshot;
+pub use storage::{
+    Attend, Bodies, Folder, MOST_REPLACEMENTS, Names, StoredFile, StoredFiles, TableStorage, check_clock,
+};
 pub use table::{CommitCounter, Table};
 pub use update::NewValues;
 pub use vacuum::{Vacuum, VacuumOptions};

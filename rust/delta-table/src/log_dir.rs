@@ -16,7 +16,7 @@ use uuid::Uuid;
 use crate::checkpoint::SIDECARS;
 use crate::data_file::DataFile;
 use crate::error::{Result, TableError};
-use crate::place::Place;
+use crate::storage::TableStorage;
 use crate::versions::Kept;
 
 /// The log's folder in a table.
@@ -39,7 +39,7 @@ const RISING_BEFORE: Version = 100;
 
 /// `_delta_log`.
 #[derive(Clone)]
-pub(crate) struct LogDir(pub Arc<dyn Place>);
+pub(crate) struct LogDir(pub Arc<dyn TableStorage>);
 
 /// A version, or a part of a checkpoint, as a file.
 pub(crate) struct LogFile {
@@ -367,7 +367,7 @@ impl LogDir {
         self.0.replace(&Self::named(name))
     }
 
-    /// Replaces a small file of the log, unless `is_late` finds something newer: see [`Place::replace_unless`].
+    /// Replaces a small file of the log, unless `is_late` finds something newer: see [`TableStorage::replace_unless`].
     pub fn replace_unless(
         &self,
         name: &str,
@@ -418,7 +418,7 @@ impl LogDir {
     /// Opens a file to be read in ranges; none when it is not there.
     ///
     /// # Errors
-    /// An error of the place is inside of the one of the file.
+    /// An error of the storage is inside of the one of the file.
     pub fn open(&self, name: &str) -> Result<Option<DataFile>, ParquetError> {
         let name = Self::named(name);
         match self.0.size(&name) {

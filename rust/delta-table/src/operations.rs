@@ -181,7 +181,7 @@ impl Table {
             let named = [("data file", Some(data)), ("deletion vector", vector.flatten())];
             for (what, file) in named {
                 if let Some(file) = file
-                    && !self.place.has(&file)?
+                    && !self.storage.has(&file)?
                 {
                     return Err(TableError::NoSuchVersion(format!(
                         "version {version} cannot be restored: its {what} {file:?} is gone"
@@ -249,7 +249,7 @@ impl Table {
         check_paths(&adds)?;
         check_adds(&adds, &head)?;
         row_ids::check_added(&head, &adds)?;
-        constraints::check_files(&shared.place, &head, &adds, &mut patient(patience))?;
+        constraints::check_files(&shared.storage, &head, &adds, &mut patient(patience))?;
         if let Some(snapshot) = snapshot {
             let files = self.files_at(&snapshot, transaction.read_version, removes)?;
             transaction.actions = removals(&files, data_change);

@@ -170,7 +170,7 @@ impl<'a> Compaction<'a> {
             self.known.get_or_insert_default().extend(new);
             files.bins.push(Arc::new(bin));
         }
-        files.moved = Arc::new(RowRemap::new(&shared.place, files.bins.clone()));
+        files.moved = Arc::new(RowRemap::new(&shared.storage, files.bins.clone()));
         let mut pending = PendingCompaction {
             table: self.table,
             head: Arc::clone(&self.snapshot.head),
@@ -227,7 +227,7 @@ impl<'a> Compaction<'a> {
             files.retain(|add| add.deletion_vector.is_some());
             files.into_iter().map(|add| vec![add]).collect()
         } else {
-            let rows = |add: &Arc<Add>| row_count(&self.table.place, &self.snapshot, add);
+            let rows = |add: &Arc<Add>| row_count(&self.table.storage, &self.snapshot, add);
             let is_wanted = |add: &Arc<Add>| {
                 Ok(is_first && add.deletion_vector.is_some() && is_mostly_deleted(add, rows(add)?))
             };
@@ -364,8 +364,8 @@ fn copy(
     let mut rows = 0;
     for add in old {
         let first = rows;
-        let deleted = deletion_vectors::read(&shared.place, &add)?;
-        for batch in CopiedRows::open(&shared.place, snapshot, &add, deleted.clone())? {
+        let deleted = deletion_vectors::read(&shared.storage, &add)?;
+        for batch in CopiedRows::open(&shared.storage, snapshot, &add, deleted.clone())? {
             if !go_on() {
                 return Err(WriteError::Interrupted.into());
             }
@@ -418,7 +418,7 @@ impl NewFiles {
         Self {
             shared: Arc::clone(shared),
             bins: Vec::new(),
-            moved: Arc::new(RowRemap::new(&shared.place, Vec::new())),
+            moved: Arc::new(RowRemap::new(&shared.storage, Vec::new())),
             stay: false,
         }
     }
@@ -426,7 +426,7 @@ impl NewFiles {
     fn remove(&self, bins: &[Arc<Bin>]) {
         let new = bins.iter().flat_map(|bin| &bin.new);
         let names = new.filter_map(|new| path::decode_inside(&new.add.path).ok());
-        self.shared.place.remove(&names.collect::<Vec<_>>());
+        self.shared.storage.remove(&names.collect::<Vec<_>>());
     }
 
     /// Removes those that the version does not name, since all of their rows were marked meanwhile. Where the log
@@ -443,7 +443,7 @@ impl NewFiles {
         }
         let new = self.bins.iter().flat_map(|bin| &bin.new);
         let left_out = stray_files(new.map(|new| &new.add), &snapshot, &[]);
-        self.shared.place.remove(&left_out);
+        self.shared.storage.remove(&left_out);
     }
 }
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::create::{CreateOptions, first_actions};
 use crate::error::{Result, TableError};
 use crate::head::HeadReplay;
-use crate::place::{Folder, Place};
+use crate::storage::{Folder, TableStorage};
 use crate::table::Table;
 
 /// The form of a plan's bytes.
@@ -61,7 +61,7 @@ impl Table {
     ///
     /// # Errors
     /// As [`planned`](Self::planned).
-    pub fn planned_at(place: Arc<dyn Place>, plan: &[u8]) -> Result<Self> {
+    pub fn planned_at(storage: Arc<dyn TableStorage>, plan: &[u8]) -> Result<Self> {
         let plan: Plan = serde_json::from_slice(plan)
             .ok()
             .filter(|plan: &Plan| plan.form == FORM)
@@ -75,6 +75,6 @@ impl Table {
         for action in [Action::Protocol(plan.protocol), Action::Metadata(plan.metadata)] {
             replay.take(action);
         }
-        Ok(Self::planned_as(place, replay.finish()?))
+        Ok(Self::planned_as(storage, replay.finish()?))
     }
 }

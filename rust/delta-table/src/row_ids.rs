@@ -22,10 +22,10 @@ use uuid::Uuid;
 
 use crate::error::{Result, TableError};
 use crate::head::Head;
-use crate::place::Place;
 use crate::scan::{FileRows, Filters, Plan, TrackedColumn};
 use crate::schema::{Column, Kind, Primitive, TableSchema};
 use crate::snapshot::Snapshot;
+use crate::storage::TableStorage;
 
 /// The properties with the names of the columns.
 const ID_COLUMN: &str = "delta.rowTracking.materializedRowIdColumnName";
@@ -364,17 +364,17 @@ pub(crate) struct CopiedRows {
 impl CopiedRows {
     /// Opens a file in all columns of the table, without the rows of these numbers.
     pub fn open(
-        place: &Arc<dyn Place>,
+        storage: &Arc<dyn TableStorage>,
         snapshot: &Arc<Snapshot>,
         add: &Arc<Add>,
         gone: RoaringTreemap,
     ) -> Result<Self> {
-        Self::in_columns(place, snapshot, snapshot.schema.columns.clone(), add, gone)
+        Self::in_columns(storage, snapshot, snapshot.schema.columns.clone(), add, gone)
     }
 
     /// Opens a file in these columns of the table, without the rows of these numbers.
     pub fn in_columns(
-        place: &Arc<dyn Place>,
+        storage: &Arc<dyn TableStorage>,
         snapshot: &Arc<Snapshot>,
         mut columns: Vec<Column>,
         add: &Arc<Add>,
@@ -394,7 +394,7 @@ impl CopiedRows {
             columns.push(column);
         }
         let keeps_ids = !tracked.is_empty();
-        let plan = Plan::new(place, snapshot, columns, Filters::default())?.tracking(tracked);
+        let plan = Plan::new(storage, snapshot, columns, Filters::default())?.tracking(tracked);
         Ok(Self {
             rows: FileRows::open(plan, add, gone)?,
             keeps_ids,

@@ -18,9 +18,9 @@ use roaring::RoaringTreemap;
 use crate::clock::now;
 use crate::deletion_vectors::{self, widened};
 use crate::error::{Result, TableError};
-use crate::place::Place;
 use crate::row_merge::{as_commit, refusal};
 use crate::snapshot::Snapshot;
+use crate::storage::TableStorage;
 use crate::table::lock;
 
 /// A file whose rows were copied.
@@ -147,7 +147,7 @@ pub(crate) struct Counts {
 ///
 /// Its lock is held for no I/O, so that no thread waits for a store to give it up.
 pub(crate) struct RowRemap {
-    place: Arc<dyn Place>,
+    storage: Arc<dyn TableStorage>,
     bins: Vec<Arc<Bin>>,
     /// The bin and the number in it of each old file, by its normal path.
     sources: HashMap<String, (usize, usize)>,
@@ -182,13 +182,13 @@ impl fmt::Debug for RowRemap {
 
 impl RowRemap {
     /// A compaction of these bins.
-    pub fn new(place: &Arc<dyn Place>, bins: Vec<Arc<Bin>>) -> Self {
+    pub fn new(storage: &Arc<dyn TableStorage>, bins: Vec<Arc<Bin>>) -> Self {
         let numbered = bins.iter().enumerate().flat_map(|(bin, files)| {
             let sources = files.sources.iter().enumerate();
             sources.map(move |(number, source)| (source.add.normal_path().into_owned(), (bin, number)))
         });
         Self {
-            place: Arc::clone(place),
+            storage: Arc::clone(storage),
             sources: numbered.collect(),
             bins,
             state: Mutex::new(State {
@@ -218,7 +218,7 @@ impl RowRemap {
                 changed.push(add);
             }
         }
-        let deleted = deletion_vectors::read_each(&self.place, &changed)?;
+        let deleted = deletion_vectors::read_each(&self.storage, &changed)?;
         let changed = changed.into_iter().zip(deleted);
         let mut marked: Entries = changed
             .map(|(add, rows)| (add.normal_path().into_owned(), Arc::new((add.clone(), rows))))
@@ -244,7 +244,7 @@ impl RowRemap {
                 dropped.push(Arc::clone(bin));
             }
         }
-        let rebased = Self::new(&self.place, kept);
+        let rebased = Self::new(&self.storage, kept);
         marked.retain(|path, _| rebased.sources.contains_key(path));
         lock(&rebased.state).marked = marked;
         Ok((rebased, dropped))
@@ -295,7 +295,7 @@ impl RowRemap {
             .flat_map(|(bin, marks)| bin.new.iter().zip(marks));
         let partly = files.filter(|(new, marks)| !marks.is_empty() && marks.len() < new.rows);
         let rows: Vec<RoaringTreemap> = partly.map(|(_, marks)| marks.clone()).collect();
-        let written = deletion_vectors::write(&self.place, &rows)?;
+        let written = deletion_vectors::write(&self.storage, &rows)?;
         let mut vectors = written.vectors.into_iter();
         let at = now();
         transaction.actions = Vec::new();
@@ -321,7 +321,7 @@ impl RowRemap {
             });
             transaction.actions.extend(adds.map(Action::Add));
         }
-        if !self.place.keeps() {
+        if !self.storage.keeps() {
             transaction.unsynced = transaction.added_paths().map(str::to_owned).collect();
             transaction.unsynced.extend(written.files.iter().cloned());
         }
@@ -332,7 +332,7 @@ impl RowRemap {
             state.counts = counts;
             state.exchange(written.files)
         };
-        self.place.remove(&gone);
+        self.storage.remove(&gone);
         Ok(transaction)
     }
 
@@ -343,7 +343,7 @@ impl RowRemap {
             state.given_up = true;
             state.exchange(Vec::new())
         };
-        self.place.remove(&gone);
+        self.storage.remove(&gone);
     }
 
     /// Takes over the deleted rows of a file's entry in another version.
@@ -374,7 +374,7 @@ impl Merge for RowRemap {
             .map(|marked| (marked.add.normal_path(), marked))
             .collect();
         let adds: Vec<&Add> = last.values().map(|marked| &marked.add).collect();
-        let deleted = deletion_vectors::read_each(&self.place, &adds).map_err(as_commit)?;
+        let deleted = deletion_vectors::read_each(&self.storage, &adds).map_err(as_commit)?;
         let mut marked = self.marked();
         for (entry, deleted) in last.values().zip(deleted) {
             self.take(transaction, &mut marked, entry, deleted)?;
@@ -446,7 +446,7 @@ mod tests {
             Arc::new(OnceLock::<Arc<RowRemap>>::new()),
             Arc::new(AtomicUsize::new(0)),
         );
-        let place = {
+        let storage = {
             let (known, steps) = (Arc::clone(&known), Arc::clone(&steps));
             let before = move |_: Step| {
                 if let Some(moved) = known.get() {
@@ -455,7 +455,7 @@ mod tests {
                 }
                 Ok(())
             };
-            Process::place(folder.path(), 0, Arc::new(before))
+            Process::storage(folder.path(), 0, Arc::new(before))
         };
         let old = Arc::new(Add::default());
         let bin = Bin {
@@ -474,14 +474,14 @@ mod tests {
             }],
             places: None,
         };
-        let moved = Arc::new(RowRemap::new(&place, vec![Arc::new(bin)]));
+        let moved = Arc::new(RowRemap::new(&storage, vec![Arc::new(bin)]));
         // Too many for a vector in the log.
         let merged = |version, from| {
             let rows: RoaringTreemap = (0..10_000)
                 .step_by(10)
                 .chain((from..10_000).step_by(10))
                 .collect();
-            let written = deletion_vectors::write(&place, &[rows]).unwrap();
+            let written = deletion_vectors::write(&storage, &[rows]).unwrap();
             let marked = Marked {
                 version,
                 operation: "DELETE".to_owned(),

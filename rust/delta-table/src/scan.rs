@@ -26,10 +26,10 @@ use delta_commit::{Version, path};
 use crate::conditions::Conditions;
 use crate::error::{Result, TableError};
 use crate::head::Head;
-use crate::place::Place;
 use crate::row_ids::{self, RowValue};
 use crate::schema::{Column, Kind, Primitive};
 use crate::snapshot::Snapshot;
+use crate::storage::TableStorage;
 use crate::table::Table;
 
 pub(crate) use adapt::adapt;
@@ -63,7 +63,7 @@ pub struct Scan {
 
 /// Everything that holds for all files of a scan.
 pub(crate) struct Plan {
-    place: Arc<dyn Place>,
+    storage: Arc<dyn TableStorage>,
     snapshot: Arc<Snapshot>,
     /// The columns of the answer, as files have them.
     columns: Vec<Column>,
@@ -78,7 +78,7 @@ pub(crate) struct Plan {
 
 impl Plan {
     pub fn new(
-        place: &Arc<dyn Place>,
+        storage: &Arc<dyn TableStorage>,
         snapshot: &Arc<Snapshot>,
         columns: Vec<Column>,
         filters: Filters,
@@ -86,7 +86,7 @@ impl Plan {
         snapshot.check_names()?;
         let fields: Vec<Field> = columns.iter().map(Column::arrow).collect();
         Ok(Self {
-            place: Arc::clone(place),
+            storage: Arc::clone(storage),
             snapshot: Arc::clone(snapshot),
             columns,
             tracked: Vec::new(),
@@ -172,7 +172,7 @@ impl Table {
             path::decode_inside(&add.path)?;
         }
         let skipped = snapshot.contents.files.len() - files.len();
-        let plan = Plan::new(&self.place, &snapshot, columns, question.of_rows)?;
+        let plan = Plan::new(&self.storage, &snapshot, columns, question.of_rows)?;
         Ok(Scan {
             plan: Arc::new(plan.tracking(tracked)),
             files,

@@ -61,7 +61,7 @@ impl Table {
         let mut assignment = Assignment::of(change.snapshot(), values)?;
         let question = Question::of(change.snapshot(), conditions, "where")?;
         let (shared, snapshot) = (change.shared(), change.snapshot());
-        let positions = Positions::new(&shared.place, snapshot, question.of_rows.clone())?;
+        let positions = Positions::new(&shared.storage, snapshot, question.of_rows.clone())?;
         let mut updated = 0;
         for add in question.files(change.snapshot())? {
             let found = positions.of(&add, go_on)?;

@@ -20,8 +20,8 @@ use crate::error::{Result, TableError};
 use crate::head::Head;
 use crate::interval::interval_millis;
 use crate::log_dir::FOLDER;
-use crate::place::{StoredFile, StoredFiles};
 use crate::snapshot::Snapshot;
+use crate::storage::{StoredFile, StoredFiles};
 use crate::table::{Shared, Table};
 
 /// The time for which files that left a table are kept, unless its properties say otherwise.
@@ -76,19 +76,19 @@ impl Table {
         head.check_writable()?;
         let retention = retention(&head, options)?;
         let partitions = partitions_of(&head.metadata.partition_columns);
-        let stored = shared.place.walk(&|folder| enters(folder, &partitions))?;
+        let stored = shared.storage.walk(&|folder| enters(folder, &partitions))?;
         let stored = stored.ok_or_else(|| {
             TableError::unsupported(
                 "the store's answers have no Date, by which the ages of files are told: nothing was removed",
             )
         })?;
-        let now = match shared.place.now_for_removal() {
+        let now = match shared.storage.now_for_removal() {
             // A dry run must work without write permission.
             Err(TableError::Commit(CommitError::Store(_))) if options.dry_run => stored.now,
             now => now?,
         };
         // In this order: a bundle that is gone from the announced ones may be in the table, which is read after them.
-        let announced = announced_files(shared.place.log_store().as_ref(), &[])?;
+        let announced = announced_files(shared.storage.log_store().as_ref(), &[])?;
         let snapshot = shared.snapshot(&mut shared.looking())?;
         snapshot.check_writable()?;
         let cut_off = now.saturating_sub(retention);
@@ -105,7 +105,7 @@ impl Table {
                 if !go_on() {
                     return Err(WriteError::Interrupted.into());
                 }
-                vacuum.removed += shared.place.remove(names);
+                vacuum.removed += shared.storage.remove(names);
             }
         }
         Ok(vacuum)
@@ -357,7 +357,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::place::{Folder, Place};
+    use crate::storage::{Folder, TableStorage};
 
     fn stored(names: &[&str]) -> StoredFiles {
         let file = |name: &&str| StoredFile {
@@ -457,8 +457,8 @@ mod tests {
             std::fs::write(file, "").unwrap();
         }
         let partitions = partitions_of(&["day".to_owned(), "_secret".to_owned()]);
-        let place = Folder::new(folder.path()).unwrap();
-        let walked = place
+        let storage = Folder::new(folder.path()).unwrap();
+        let walked = storage
             .walk(&|folder| enters(folder, &partitions))
             .unwrap()
             .unwrap();

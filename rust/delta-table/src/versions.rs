@@ -9,7 +9,7 @@ use delta_commit::log::version_file;
 
 use crate::error::Result;
 use crate::log_dir::LogDir;
-use crate::place::Bodies;
+use crate::storage::Bodies;
 
 /// The most versions that are requested where nobody knows whether they are there.
 const MOST_UNLISTED: Version = 32;
@@ -162,8 +162,8 @@ mod tests {
             for version in (0..VERSIONS).filter(is_there) {
                 fs::write(folder.path().join(FOLDER).join(version_file(version)), bytes_of(version)).unwrap();
             }
-            let (place, reads) = Process::counted_ahead(folder.path(), ahead);
-            let log = LogDir(place);
+            let (storage, reads) = Process::counted_ahead(folder.path(), ahead);
+            let log = LogDir(storage);
             let mut held = Kept::default();
             for version in &kept {
                 held.add(*version, bytes_of(*version));

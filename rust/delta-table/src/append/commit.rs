@@ -125,10 +125,10 @@ impl Append {
         Ok(())
     }
 
-    /// Makes the place of a planned table ready for its first version.
+    /// Makes the storage of a planned table ready for its first version.
     pub(super) fn prepare(&self) -> Result<()> {
         if self.shared.is_planned {
-            self.shared.place.prepare()?;
+            self.shared.storage.prepare()?;
         }
         Ok(())
     }
@@ -142,7 +142,7 @@ impl Append {
         self.in_doubt = matches!(&done, Err(TableError::Commit(CommitError::Unknown { .. })));
         let moved = matches!(&done, Err(TableError::Commit(error)) if is_quicker(error));
         if moved && self.shared.is_planned {
-            return Err(TableError::Exists(self.shared.place.root().to_path_buf()));
+            return Err(TableError::Exists(self.shared.storage.root().to_path_buf()));
         }
         if moved && self.rebase_in_time(patience)? {
             return Ok(None);
@@ -175,7 +175,7 @@ impl Append {
         let head = &self.writer.head;
         let mut transaction = Transaction::append(MemberId::random(), self.read_version, actions);
         transaction.isolation = head.isolation()?;
-        if !self.shared.place.keeps() {
+        if !self.shared.storage.keeps() {
             transaction.unsynced = written.adds.iter().map(|add| add.path.clone()).collect();
         }
         if let Some(replaced) = &self.replaced {

@@ -23,11 +23,11 @@ use crate::kept::Kept;
 use crate::limits::Limits;
 use crate::mapping::Mapping;
 use crate::optimize::bytes_of;
-use crate::place::DataFiles;
 use crate::properties::TARGET_FILE_SIZE;
 use crate::row_ids;
 use crate::rows::Shape;
 use crate::schema::{Kind, Primitive, TableSchema};
+use crate::storage::DataFiles;
 use crate::table::Shared;
 
 /// Bytes of a data file, unless the table or the caller says otherwise.
@@ -207,7 +207,7 @@ impl DataWriter {
             changes_schema,
             spread: Spread::new(
                 prepared,
-                DataFiles::new(Arc::clone(&self.shared.place), self.options.folder.as_deref())
+                DataFiles::new(Arc::clone(&self.shared.storage), self.options.folder.as_deref())
                     .in_one_folder(self.head.mapping != Mapping::None)
                     .read_back(self.writer_options.verify().is_some()),
             ),

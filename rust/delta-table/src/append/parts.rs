@@ -62,14 +62,14 @@ impl Append {
 
     fn detached(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<Vec<u8>> {
         let written = self.writer.finish(go_on)?;
-        if !self.shared.place.keeps() {
+        if !self.shared.storage.keeps() {
             let files = written.adds.iter().map(|add| UnsyncedFile {
                 path: add.path.clone(),
                 size: LoggedSize::Exactly(add.size),
             });
             let synced = self
                 .shared
-                .place
+                .storage
                 .log_store()
                 .sync_data(&files.collect::<Vec<_>>());
             synced.into_iter().collect::<Result<(), _>>()?;
@@ -123,13 +123,13 @@ impl Append {
         }
         // Where the log or the announcements cannot be read, the files stay: no reader sees them. What is announced no
         // more may be in the table, which is read afterwards.
-        let place = &self.shared.place;
-        let Ok(announced) = announced_files(place.log_store().as_ref(), &self.tried) else {
+        let storage = &self.shared.storage;
+        let Ok(announced) = announced_files(storage.log_store().as_ref(), &self.tried) else {
             return;
         };
         if let Ok(table) = self.shared.snapshot(&mut self.shared.looking()) {
             let adds = attached.iter().flat_map(|part| &part.adds);
-            place.remove(&stray_files(adds, &table, &announced));
+            storage.remove(&stray_files(adds, &table, &announced));
         }
     }
 }

@@ -120,7 +120,7 @@ impl Rewrite<'_> {
                 .new
                 .iter()
                 .filter_map(|new| path::decode_inside(&new.add.path).ok());
-            self.shared.place.remove(&names.collect::<Vec<_>>());
+            self.shared.storage.remove(&names.collect::<Vec<_>>());
         }
         Ok(Bin {
             sources: sources?,
@@ -134,7 +134,7 @@ impl Rewrite<'_> {
         let (mut bytes, mut rows) = (0_u128, 0_u128);
         for add in old {
             bytes += u128::from(add.size.unsigned_abs());
-            rows += u128::from(row_count(&self.shared.place, self.snapshot, add)?);
+            rows += u128::from(row_count(&self.shared.storage, self.snapshot, add)?);
         }
         let fitting = rows * u128::from(self.file_bytes) / bytes.max(1);
         Ok(u64::try_from(fitting)
@@ -240,8 +240,8 @@ impl Cube<'_> {
         let mut rows = 0;
         for add in old {
             let first = rows;
-            let deleted = deletion_vectors::read(&shared.place, &add)?;
-            for batch in CopiedRows::open(&shared.place, snapshot, &add, deleted.clone())? {
+            let deleted = deletion_vectors::read(&shared.storage, &add)?;
+            for batch in CopiedRows::open(&shared.storage, snapshot, &add, deleted.clone())? {
                 if !go_on() {
                     return Err(WriteError::Interrupted.into());
                 }

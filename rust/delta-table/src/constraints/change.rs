@@ -64,7 +64,7 @@ impl Table {
         let constraint = Constraint::of(&name, expression, scope);
         let constraint = constraint.map_err(|fault| sql::refused("expression", expression, &fault))?;
         let shared = self.shared()?;
-        check_table(&shared.place, &snapshot, &constraint, go_on)?;
+        check_table(&shared.storage, &snapshot, &constraint, go_on)?;
         let mut metadata = snapshot.metadata.as_ref().clone();
         metadata
             .configuration

@@ -8,11 +8,11 @@ use parquet_writer::{Batch, WriteError};
 use crate::deletion_vectors;
 use crate::error::Result;
 use crate::head::Head;
-use crate::place::Place;
 use crate::scan::{FileRows, chosen};
 use crate::schema::Column;
 use crate::single_flight::Look;
 use crate::snapshot::Snapshot;
+use crate::storage::TableStorage;
 
 use super::{Constraint, Constraints};
 
@@ -21,7 +21,7 @@ use super::{Constraint, Constraints};
 /// # Errors
 /// [`TableError::Constraint`] names the first such file; as `look`.
 pub(crate) fn check_files(
-    place: &Arc<dyn Place>,
+    storage: &Arc<dyn TableStorage>,
     head: &Arc<Head>,
     adds: &[Add],
     look: Look<'_>,
@@ -36,7 +36,7 @@ pub(crate) fn check_files(
     for add in adds {
         let add = Arc::new(add.clone());
         let mut before = 0;
-        for rows in rows_of(place, &snapshot, &columns, &add)? {
+        for rows in rows_of(storage, &snapshot, &columns, &add)? {
             look()?;
             let rows = Batch::from(rows?);
             constraints.check(&rows, |row| format!("row {} of {}", before + row, add.path))?;
@@ -51,7 +51,7 @@ pub(crate) fn check_files(
 /// # Errors
 /// [`TableError::Constraint`] with the number of such rows; [`WriteError::Interrupted`] when `go_on` said no.
 pub(super) fn check_table(
-    place: &Arc<dyn Place>,
+    storage: &Arc<dyn TableStorage>,
     snapshot: &Arc<Snapshot>,
     constraint: &Constraint,
     go_on: &mut dyn FnMut() -> bool,
@@ -60,7 +60,7 @@ pub(super) fn check_table(
     let mut broken = 0;
     let mut example = None;
     for add in snapshot.files() {
-        for rows in rows_of(place, snapshot, &columns, add)? {
+        for rows in rows_of(storage, snapshot, &columns, add)? {
             if !go_on() {
                 return Err(WriteError::Interrupted.into());
             }
@@ -97,11 +97,11 @@ fn columns(constraints: &[Constraint], head: &Head) -> Result<Vec<Column>> {
 
 /// The rows of a file that are not deleted.
 fn rows_of(
-    place: &Arc<dyn Place>,
+    storage: &Arc<dyn TableStorage>,
     snapshot: &Arc<Snapshot>,
     columns: &[Column],
     add: &Arc<Add>,
 ) -> Result<FileRows> {
-    let deleted = deletion_vectors::read(place, add)?;
-    FileRows::in_columns(place, snapshot, columns.to_vec(), add, deleted)
+    let deleted = deletion_vectors::read(storage, add)?;
+    FileRows::in_columns(storage, snapshot, columns.to_vec(), add, deleted)
 }

@@ -134,7 +134,7 @@ fn search_of<'a>(
     let search = Search {
         on: &options.on,
         clauses,
-        rows: NumberedRows::new(&shared.place, snapshot, columns, question.of_rows.cover.clone())?,
+        rows: NumberedRows::new(&shared.storage, snapshot, columns, question.of_rows.cover.clone())?,
         keys,
         source,
         groups,

@@ -63,7 +63,7 @@ impl Drop for Files {
         match &self.merge {
             Some(merge) => merge.remove(),
             None => {
-                self.shared.place.remove(&self.vectors.files);
+                self.shared.storage.remove(&self.vectors.files);
             }
         }
     }
@@ -151,7 +151,7 @@ impl Files {
         let marked: Vec<RoaringTreemap> = marked
             .map(|touched| &touched.found.deleted | &touched.found.matching)
             .collect();
-        self.vectors = deletion_vectors::write(&self.shared.place, &marked)?;
+        self.vectors = deletion_vectors::write(&self.shared.storage, &marked)?;
         Ok(())
     }
 
@@ -164,7 +164,7 @@ impl Files {
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
         let gone = &touched.found.deleted | &touched.found.matching;
-        for batch in CopiedRows::open(&self.shared.place, snapshot, &touched.add, gone)? {
+        for batch in CopiedRows::open(&self.shared.storage, snapshot, &touched.add, gone)? {
             let batch = Batch::from(batch?);
             self.copied += batch.rows() as u64;
             let writer = self.writer(to, go_on)?;
@@ -188,7 +188,7 @@ impl Files {
         }
         let others = deletion_vectors::others(touched.found.rows, &deleted);
         let columns = snapshot.schema.columns.clone();
-        for rows in FileRows::in_columns(&self.shared.place, snapshot, columns, &touched.add, others)? {
+        for rows in FileRows::in_columns(&self.shared.storage, snapshot, columns, &touched.add, others)? {
             self.note(to, &Batch::from(rows?), ChangeType::Delete, go_on)?;
         }
         Ok(())
@@ -212,9 +212,9 @@ impl Files {
         let columns = snapshot.schema.columns.iter();
         let columns = columns.filter(|column| from.changes.is_some() || new.reads(column));
         let columns = columns.cloned().collect();
-        let place = Arc::clone(&self.shared.place);
+        let storage = Arc::clone(&self.shared.storage);
         let hidden = RowColumns::of(snapshot)?;
-        let mut old = CopiedRows::in_columns(&place, snapshot, columns, &touched.add, others)?;
+        let mut old = CopiedRows::in_columns(&storage, snapshot, columns, &touched.add, others)?;
         while let Some(batch) = old.next() {
             let (batch, ids) = old.apart(batch?)?;
             let mut done = 0;

@@ -149,7 +149,7 @@ impl<'a> RowChange<'a> {
     pub fn remove(&mut self, add: Arc<Add>) -> Result<u64> {
         let marked = add.deletion_vector.as_ref();
         let marked = marked.map_or(0, |vector| u64::try_from(vector.cardinality).unwrap_or(0));
-        let rows = row_count(&self.shared.place, &self.snapshot, &add)?;
+        let rows = row_count(&self.shared.storage, &self.snapshot, &add)?;
         self.touched.push(Touched {
             add,
             fate: FileAction::Removed,
@@ -224,11 +224,11 @@ impl<'a> RowChange<'a> {
             .map(|touched| touched.add.normal_path().into_owned());
         transaction.reads.files.extend(touched);
         note_files(&mut transaction);
-        if !self.shared.place.keeps() {
+        if !self.shared.storage.keeps() {
             transaction.unsynced = files.unsynced();
         }
         let merge = RowMerge::new(
-            &self.shared.place,
+            &self.shared.storage,
             marked(self.touched),
             files.vectors.files.clone(),
         );

@@ -241,7 +241,7 @@ impl Group<'_> {
             (only.transaction().clone(), None)
         } else {
             let changes: Vec<&Joined> = members.iter().map(|member| &member.change).collect();
-            match united(&self.shared.place, &changes) {
+            match united(&self.shared.storage, &changes) {
                 Ok((transaction, merge)) => (transaction, Some(merge)),
                 Err(_) => return send_back(members),
             }

@@ -20,7 +20,7 @@ use delta_commit::actions::Add;
 use crate::commit_waiter::serve_until;
 use crate::deletion_vectors;
 use crate::error::{Result, TableError};
-use crate::place::Attend;
+use crate::storage::Attend;
 use crate::table::lock;
 
 use super::Plan;
@@ -109,7 +109,7 @@ struct Done {
 }
 
 fn open(plan: &Plan, add: Arc<Add>) -> Result<FileReader> {
-    let deleted = deletion_vectors::read(&plan.place, &add)?;
+    let deleted = deletion_vectors::read(&plan.storage, &add)?;
     FileReader::open(plan, add, deleted)
 }
 
@@ -162,9 +162,9 @@ impl ScanReader {
             return Ok(());
         }
         self.looked = Instant::now();
-        let place = self.plan.place.as_ref();
-        let attend = self.attend.get_or_insert_with(|| place.attend());
-        attend().map_err(|error| TableError::io(place.root().display(), &error))
+        let storage = self.plan.storage.as_ref();
+        let attend = self.attend.get_or_insert_with(|| storage.attend());
+        attend().map_err(|error| TableError::io(storage.root().display(), &error))
     }
 
     /// Returns true if conditions are asked of many rows that are not in the first file.

@@ -21,8 +21,8 @@ use crate::change_feed::{
 use crate::data_file::table_error;
 use crate::deletion_vectors;
 use crate::error::{Result, TableError};
-use crate::place::Place;
 use crate::snapshot::Snapshot;
+use crate::storage::TableStorage;
 use crate::table::Table;
 use crate::vacuum::RETENTION_PROPERTY;
 
@@ -111,7 +111,7 @@ impl Table {
             let mut found = find(&shared, first, &end, go_on)?;
             let parts = std::mem::take(&mut found.parts);
             Ok(Changes {
-                plans: Arc::new(Plans::new(&shared.place, found, &names, first)?),
+                plans: Arc::new(Plans::new(&shared.storage, found, &names, first)?),
                 last,
                 parts,
             })
@@ -165,13 +165,13 @@ fn check_range(first: Version, last: Version, newest: Version) -> Result<()> {
 }
 
 impl Plans {
-    fn new(place: &Arc<dyn Place>, found: Found, names: &[String], first: Version) -> Result<Self> {
+    fn new(storage: &Arc<dyn TableStorage>, found: Found, names: &[String], first: Version) -> Result<Self> {
         let mut columns = chosen(&found.end, Some(names))?;
-        let of_former = found.former.map(|head| Former::new(place, head, &mut columns));
+        let of_former = found.former.map(|head| Former::new(storage, head, &mut columns));
         let of_former = of_former.transpose()?;
         let snapshot = Arc::new(Snapshot::empty(found.end));
         let plan = |columns| {
-            Ok::<_, TableError>(Plan::new(place, &snapshot, columns, Filters::default())?.unadvised())
+            Ok::<_, TableError>(Plan::new(storage, &snapshot, columns, Filters::default())?.unadvised())
         };
         let of_data = plan(columns.clone())?;
         columns.push(change_type());
@@ -219,10 +219,10 @@ impl Plans {
             Rows::Noted(file) => (file, None),
             Rows::Of { file, among, .. } => (file, among.as_ref()),
         };
-        let gone = deletion_vectors::read(&plan.place, file)?;
+        let gone = deletion_vectors::read(&plan.storage, file)?;
         let mut reader = FileReader::open(plan, Arc::clone(file), gone)?;
         if let Some(among) = among {
-            let among = deletion_vectors::read(&plan.place, among)?;
+            let among = deletion_vectors::read(&plan.storage, among)?;
             reader.deleted |= deletion_vectors::others(row_count_of(&reader), &among);
         }
         Ok(reader)

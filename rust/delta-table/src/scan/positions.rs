@@ -16,9 +16,9 @@ use roaring::RoaringTreemap;
 use crate::data_file::table_error;
 use crate::deletion_vectors;
 use crate::error::Result;
-use crate::place::Place;
 use crate::schema::Column;
 use crate::snapshot::Snapshot;
+use crate::storage::TableStorage;
 
 use super::reader::{FileReader, RowsInOrder};
 use super::{Filters, Plan};
@@ -32,13 +32,13 @@ impl NumberedRows {
     /// A reading of these columns. Row groups and pages in which no row can satisfy the predicate, by their statistics,
     /// are passed over; of the others every row comes.
     pub fn new(
-        place: &Arc<dyn Place>,
+        storage: &Arc<dyn TableStorage>,
         snapshot: &Arc<Snapshot>,
         columns: Vec<Column>,
         wanted: Predicate,
     ) -> Result<Self> {
         Ok(Self {
-            plan: Plan::new(place, snapshot, columns, Filters::covered_by(wanted))?,
+            plan: Plan::new(storage, snapshot, columns, Filters::covered_by(wanted))?,
         })
     }
 
@@ -51,7 +51,7 @@ impl NumberedRows {
         go_on: &mut dyn FnMut() -> bool,
         take: &mut dyn FnMut(u64, &RecordBatch, &RoaringTreemap) -> Result<()>,
     ) -> Result<(u64, RoaringTreemap)> {
-        let deleted = deletion_vectors::read(&self.plan.place, add)?;
+        let deleted = deletion_vectors::read(&self.plan.storage, add)?;
         let mut reader = FileReader::open(&self.plan, Arc::clone(add), deleted)?;
         while let Some(group) = reader.groups.pop_front() {
             let (first, rows) = reader.rows_of(group);
@@ -108,7 +108,7 @@ pub(crate) struct Found {
 }
 
 impl Positions {
-    pub fn new(place: &Arc<dyn Place>, snapshot: &Arc<Snapshot>, filters: Filters) -> Result<Self> {
+    pub fn new(storage: &Arc<dyn TableStorage>, snapshot: &Arc<Snapshot>, filters: Filters) -> Result<Self> {
         let mut columns: Vec<Column> = Vec::new();
         for column in filters.each.iter().flat_map(|filter| filter.columns(snapshot)) {
             if columns.iter().all(|known| known.name != column.name) {
@@ -116,7 +116,7 @@ impl Positions {
             }
         }
         Ok(Self {
-            rows: NumberedRows::new(place, snapshot, columns, filters.cover.clone())?,
+            rows: NumberedRows::new(storage, snapshot, columns, filters.cover.clone())?,
             filters,
         })
     }
@@ -163,13 +163,13 @@ impl FileRows {
 
     /// Opens a file in these columns, without the rows of these numbers.
     pub fn in_columns(
-        place: &Arc<dyn Place>,
+        storage: &Arc<dyn TableStorage>,
         snapshot: &Arc<Snapshot>,
         columns: Vec<Column>,
         add: &Arc<Add>,
         gone: RoaringTreemap,
     ) -> Result<Self> {
-        let plan = Plan::new(place, snapshot, columns, Filters::default())?;
+        let plan = Plan::new(storage, snapshot, columns, Filters::default())?;
         Self::open(plan, add, gone)
     }
 }
@@ -187,11 +187,15 @@ pub(super) fn row_count_of(reader: &FileReader) -> u64 {
 }
 
 /// The number of rows in a file, deleted ones too: that of its statistics, or that of its footer.
-pub(crate) fn row_count(place: &Arc<dyn Place>, snapshot: &Arc<Snapshot>, add: &Arc<Add>) -> Result<u64> {
+pub(crate) fn row_count(
+    storage: &Arc<dyn TableStorage>,
+    snapshot: &Arc<Snapshot>,
+    add: &Arc<Add>,
+) -> Result<u64> {
     if let Some(rows) = add.stats.as_deref().and_then(record_count) {
         return Ok(rows);
     }
-    let plan = Plan::new(place, snapshot, Vec::new(), Filters::default())?;
+    let plan = Plan::new(storage, snapshot, Vec::new(), Filters::default())?;
     let reader = FileReader::open(&plan, Arc::clone(add), RoaringTreemap::new())?;
     Ok(row_count_of(&reader))
 }

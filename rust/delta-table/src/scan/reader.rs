@@ -73,7 +73,7 @@ impl FileReader {
         let name = path::decode_inside(&add.path)?;
         let size = u64::try_from(add.size).unwrap_or(0);
         let opened = || {
-            let file = DataFile::open(&plan.place, &name, size)?;
+            let file = DataFile::open(&plan.storage, &name, size)?;
             let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
             let loaded = load_footer(&file, options.clone())?;
             let fields = with_micros(loaded.schema().fields(), loaded.parquet_schema(), &mut 0);

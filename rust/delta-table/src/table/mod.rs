@@ -15,14 +15,14 @@ use serde_json::Value;
 use crate::error::{Result, TableError};
 use crate::head::Head;
 use crate::pinned::Pinned;
-use crate::place::{Folder, Place};
 use crate::snapshot::Snapshot;
+use crate::storage::{Folder, TableStorage};
 
 pub(crate) use shared::Shared;
 
 /// A table that is open. Any thread may use it, and so may forked children.
 pub struct Table {
-    pub(crate) place: Arc<dyn Place>,
+    pub(crate) storage: Arc<dyn TableStorage>,
     shared: PerProcess<Mutex<Arc<Shared>>>,
     /// The version that the caller reads.
     pub(crate) pinned: PerProcess<Mutex<Pinned>>,
@@ -47,12 +47,12 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// The check of a thread without a deadline of its own that waits for another one.
-pub(crate) fn looking(place: &dyn Place) -> impl FnMut() -> Result<()> + '_ {
+pub(crate) fn looking(storage: &dyn TableStorage) -> impl FnMut() -> Result<()> + '_ {
     let mut attend = None;
     // Most waits end before anybody has to look.
     move || {
-        let attend = attend.get_or_insert_with(|| place.attend());
-        attend().map_err(|error| TableError::io(place.root().display(), &error))
+        let attend = attend.get_or_insert_with(|| storage.attend());
+        attend().map_err(|error| TableError::io(storage.root().display(), &error))
     }
 }
 
@@ -88,15 +88,15 @@ impl Table {
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub fn open_at(place: Arc<dyn Place>) -> Result<Self> {
-        let shared = Shared::open(&place, &mut looking(place.as_ref()))?;
+    pub fn open_at(storage: Arc<dyn TableStorage>) -> Result<Self> {
+        let shared = Shared::open(&storage, &mut looking(storage.as_ref()))?;
         let (own, pinned) = (PerProcess::new(), PerProcess::new());
         let head = shared.head();
         let seen = AtomicI64::new(head.version);
         own.get_or_init(|| Mutex::new(Arc::clone(&shared)));
         pinned.get_or_init(|| Mutex::new(Pinned::to(head)));
         Ok(Self {
-            place,
+            storage,
             shared: own,
             pinned,
             seen,
@@ -104,12 +104,12 @@ impl Table {
     }
 
     /// A table that is not there yet, by its protocol and metadata.
-    pub(crate) fn planned_as(place: Arc<dyn Place>, head: Head) -> Self {
-        let shared = Arc::new(Shared::planned(&place, head));
+    pub(crate) fn planned_as(storage: Arc<dyn TableStorage>, head: Head) -> Self {
+        let shared = Arc::new(Shared::planned(&storage, head));
         let own = PerProcess::new();
         own.get_or_init(|| Mutex::new(Arc::clone(&shared)));
         Self {
-            place,
+            storage,
             shared: own,
             pinned: PerProcess::new(),
             seen: AtomicI64::new(BEFORE_FIRST),
@@ -119,7 +119,7 @@ impl Table {
     /// The table's folder, or its URL.
     #[must_use]
     pub fn root(&self) -> &Path {
-        self.place.root()
+        self.storage.root()
     }
 
     pub(crate) fn shared(&self) -> Result<Arc<Shared>> {
@@ -129,12 +129,12 @@ impl Table {
             if !known.is_outdated() && !known.is_doubtful()? {
                 return Ok(known);
             }
-            let found = Shared::open(&self.place, &mut known.looking())?;
+            let found = Shared::open(&self.storage, &mut known.looking())?;
             known.check_same(&found.head().metadata)?;
             *lock(own) = Arc::clone(&found);
             return Ok(found);
         }
-        let shared = Shared::open(&self.place, &mut looking(self.place.as_ref()))?;
+        let shared = Shared::open(&self.storage, &mut looking(self.storage.as_ref()))?;
         let own = self.shared.get_or_init(|| Mutex::new(Arc::clone(&shared)));
         Ok(Arc::clone(&lock(own)))
     }

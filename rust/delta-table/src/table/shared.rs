@@ -19,11 +19,11 @@ use crate::create::before_first;
 use crate::error::{Result, TableError};
 use crate::head::{Head, Known, KnownReplay, but_files, in_commit_timestamp};
 use crate::log_dir::{Damaged, Incarnation, Loaded, LogDir};
-use crate::place::Place;
 use crate::row_change::Waiting;
 use crate::row_ids;
 use crate::single_flight::{Look, SingleFlight};
 use crate::snapshot::{Replay, Snapshot};
+use crate::storage::TableStorage;
 use crate::versions::{Kept, Versions};
 
 use super::{lock, looking, or_late, patient};
@@ -46,7 +46,7 @@ struct Opened {
 
 /// The state of a table that all handles in one process share.
 pub(crate) struct Shared {
-    pub(crate) place: Arc<dyn Place>,
+    pub(crate) storage: Arc<dyn TableStorage>,
     pub(crate) log: LogDir,
     /// The queue of appends that share files.
     pub(crate) pool: Pool,
@@ -101,9 +101,9 @@ fn opened(key: &OsStr) -> Option<Arc<Shared>> {
 }
 
 impl Shared {
-    /// Opens the table in a place once for the whole process.
-    pub(super) fn open(place: &Arc<dyn Place>, look: Look<'_>) -> Result<Arc<Self>> {
-        let key = place.key();
+    /// Opens the table in a storage once for the whole process.
+    pub(super) fn open(storage: &Arc<dyn TableStorage>, look: Look<'_>) -> Result<Arc<Self>> {
+        let key = storage.key();
         let asked = Instant::now();
         if let Some(known) = opened(&key)
             && known.catch_up(look)?
@@ -135,7 +135,7 @@ impl Shared {
             return Err(error.into());
         }
         let began = Instant::now();
-        let loaded = Self::load(place);
+        let loaded = Self::load(storage);
         let mut open = lock(OPEN.get_or_init(Mutex::default));
         let opened = open.entry(key).or_default();
         opened.failed = match &loaded {
@@ -149,9 +149,9 @@ impl Shared {
         Ok(loaded)
     }
 
-    fn load(place: &Arc<dyn Place>) -> Result<Self> {
+    fn load(storage: &Arc<dyn TableStorage>) -> Result<Self> {
         let confirmed = BootTime::now();
-        let log = LogDir(Arc::clone(place));
+        let log = LogDir(Arc::clone(storage));
         let Loaded {
             state: known,
             checkpoint,
@@ -180,23 +180,23 @@ impl Shared {
             checkpointed: AtomicI64::new(checkpoint.unwrap_or(0)),
             damaged: Mutex::new(damaged),
             opened_with: Mutex::new(read),
-            ..Self::new(place, start, known, incarnation, confirmed)
+            ..Self::new(storage, start, known, incarnation, confirmed)
         })
     }
 
     fn new(
-        place: &Arc<dyn Place>,
+        storage: &Arc<dyn TableStorage>,
         start: Start,
         known: Known,
         incarnation: Incarnation,
         confirmed: BootTime,
     ) -> Self {
         Self {
-            place: Arc::clone(place),
-            log: LogDir(Arc::clone(place)),
+            storage: Arc::clone(storage),
+            log: LogDir(Arc::clone(storage)),
             pool: Pool::default(),
             changes: Waiting::default(),
-            committer: Committer::new(place.log_store(), start),
+            committer: Committer::new(storage.log_store(), start),
             known: Mutex::new(known),
             reading: SingleFlight::default(),
             read: Mutex::new(None),
@@ -215,12 +215,12 @@ impl Shared {
     }
 
     /// The state of a table that is not there yet. Nothing of it is read from the log.
-    pub(super) fn planned(place: &Arc<dyn Place>, head: Head) -> Self {
+    pub(super) fn planned(storage: &Arc<dyn TableStorage>, head: Head) -> Self {
         let start = before_first(&head.metadata);
         Self {
             is_planned: true,
             ..Self::new(
-                place,
+                storage,
                 start,
                 Known::new(head),
                 Incarnation::none(),
@@ -236,7 +236,7 @@ impl Shared {
 
     /// The check of a thread that waits for another one here.
     pub fn looking(&self) -> impl FnMut() -> Result<()> + '_ {
-        looking(self.place.as_ref())
+        looking(self.storage.as_ref())
     }
 
     pub(super) fn is_outdated(&self) -> bool {
@@ -255,7 +255,7 @@ impl Shared {
         }
         let before = {
             let mut confirmed = lock(&self.confirmed);
-            if confirmed.elapsed() < self.place.believes_marks_for() {
+            if confirmed.elapsed() < self.storage.believes_marks_for() {
                 return Ok(false);
             }
             // Whoever comes meanwhile need not ask too.
@@ -279,7 +279,7 @@ impl Shared {
     }
 
     fn replaced(&self) -> TableError {
-        TableError::Replaced(self.place.root().to_path_buf())
+        TableError::Replaced(self.storage.root().to_path_buf())
     }
 
     /// Refuses another table in the place of the one that was opened.
@@ -295,7 +295,7 @@ impl Shared {
     fn reopened(&self, look: Look<'_>) -> Result<Arc<Self>> {
         // Before it is read: others go on committing.
         let least = self.committer.known().0.max(self.head().version);
-        let found = match Self::open(&self.place, look) {
+        let found = match Self::open(&self.storage, look) {
             Err(TableError::NotFound(_)) => return Err(self.replaced()),
             found => found?,
         };
@@ -600,7 +600,7 @@ impl Shared {
 
     /// Makes the versions up to this one survive a crash, whoever wrote them.
     pub fn sync_log(&self, version: Version) -> Result<()> {
-        match self.place.log_store().sync_log(version, version) {
+        match self.storage.log_store().sync_log(version, version) {
             // Cleaned up: a checkpoint stands for it.
             Err(error) if error.kind == StoreErrorKind::NotFound => Ok(()),
             done => Ok(done?),

@@ -43,7 +43,7 @@ fn columns_do_not_follow_a_file_without_statistics_of_them() {
                 }
                 Ok(())
             };
-            let other = Table::open_at(Process::place(folder.path(), 0, Arc::new(before))).unwrap();
+            let other = Table::open_at(Process::storage(folder.path(), 0, Arc::new(before))).unwrap();
             let done = other.cluster_by(&named(&["id", "value"]), &mut patience());
             let columns = table.head().unwrap().clustering_columns().unwrap();
             match done {

@@ -15,7 +15,7 @@ use crate::{CompactOptions, PendingChange, PendingCompaction, Retry, Table};
 
 /// The table in a process of its own.
 fn opened(root: &Path, process: usize) -> Table {
-    Table::open_at(Process::place(root, process, Arc::new(|_| Ok(())))).unwrap()
+    Table::open_at(Process::storage(root, process, Arc::new(|_| Ok(())))).unwrap()
 }
 
 /// A table with deletion vectors and several files.

@@ -171,7 +171,7 @@ fn die_after(root: &Path, changes: usize, operation: &Operation) -> bool {
         }
         Err(io::Error::from(io::ErrorKind::BrokenPipe))
     };
-    let table = Table::open_at(Process::place(root, 0, Arc::new(before))).unwrap();
+    let table = Table::open_at(Process::storage(root, 0, Arc::new(before))).unwrap();
     let done = operation.run(&table);
     let died = made.load(Ordering::Relaxed) > changes;
     assert!(died || done.is_ok(), "{done:?}");

@@ -17,7 +17,7 @@ use super::model::{Change, Merging, Model, Wanted};
 use super::process::{Process, Step};
 use super::{Has, Rows, append, appended, changes, options, patience, row_ids, rows, rows_at, stray, table};
 use crate::append::Append;
-use crate::place::Place;
+use crate::storage::TableStorage;
 use crate::table::lock;
 use crate::{CompactOptions, Compaction, Counts, PendingChange, PendingCompaction, Table, TableError};
 
@@ -126,14 +126,14 @@ impl Worker {
                 gate.pass(step);
                 Ok(())
             });
-            Process::place(root, number, before)
+            Process::storage(root, number, before)
         })
     }
 
-    /// The process that has the table open in a place with this gate.
-    pub fn at(place: impl FnOnce(Arc<Gate>) -> Arc<dyn Place>) -> Self {
+    /// The process that has the table open in a storage with this gate.
+    pub fn at(storage: impl FnOnce(Arc<Gate>) -> Arc<dyn TableStorage>) -> Self {
         let gate = Arc::new(Gate::default());
-        let table = Table::open_at(place(Arc::clone(&gate))).unwrap();
+        let table = Table::open_at(storage(Arc::clone(&gate))).unwrap();
         Self { table, gate }
     }
 }
@@ -336,8 +336,8 @@ fn check_feed(table: &Table, counts: &BTreeMap<Version, Counts>) {
         assert_eq!(before.len(), after.len());
         assert!(counts.get(&version).is_none_or(|found| *found == noted));
         for row in before.into_iter().chain(deleted) {
-            let place = expected.iter().position(|there| *there == row);
-            expected.remove(place.expect("a changed row was there"));
+            let storage = expected.iter().position(|there| *there == row);
+            expected.remove(storage.expect("a changed row was there"));
         }
         expected.extend(inserted.into_iter().chain(after));
         expected.sort_unstable();

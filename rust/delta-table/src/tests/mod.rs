@@ -27,7 +27,7 @@ use parquet_writer::{OptionInput, WriterOptions};
 use crate::append::{Append, AppendOptions};
 use crate::change_feed::{CHANGE_FEED, CHANGE_TYPE, FOLDER};
 use crate::deletion_vectors;
-use crate::place::Folder;
+use crate::storage::Folder;
 use crate::{ChangesOptions, CreateMode, CreateOptions, ScanOptions, Table};
 
 pub(crate) fn patience() -> Patience<'static> {

@@ -32,8 +32,8 @@ fn paged(root: &Path, rows: &[(i64, i64)], row_group_rows: Option<i64>) -> (Tabl
         None => writer,
     };
     table(root, "Serializable", has);
-    let (place, reads) = Process::counted(root);
-    let table = Table::open_at(place).unwrap();
+    let (storage, reads) = Process::counted(root);
+    let table = Table::open_at(storage).unwrap();
     let writer = WriterOptions::new(writer).unwrap();
     let mut append = table.append(AppendOptions::default(), writer).unwrap();
     append.write(&batch(rows).into(), &mut || true).unwrap();

@@ -16,7 +16,7 @@ use delta_commit::log::{Digest, Listing, PutOutcome, Standing, StoreError, Unsyn
 use parquet_writer::WriteError;
 use parquet_writer::sink::Sink;
 
-use crate::{Bodies, Folder, Names, Place, Result, StoredFiles, TableError};
+use crate::{Bodies, Folder, Names, Result, StoredFiles, TableError, TableStorage};
 
 /// A change of the folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,8 +44,8 @@ pub(crate) struct Process {
 pub(crate) type Reads = Arc<Mutex<Vec<(String, Range<u64>)>>>;
 
 impl Process {
-    /// The table's place for the process of this number. Processes of one number share a committer.
-    pub fn place(root: &Path, number: usize, before: Arc<Before>) -> Arc<dyn Place> {
+    /// The table's storage for the process of this number. Processes of one number share a committer.
+    pub fn storage(root: &Path, number: usize, before: Arc<Before>) -> Arc<dyn TableStorage> {
         let folder = Arc::new(Folder::new(root).unwrap());
         let mut key = folder.key();
         key.push(format!(" of process {number}"));
@@ -58,23 +58,23 @@ impl Process {
         })
     }
 
-    /// The table's place, and what is read of it from now on.
-    pub fn counted(root: &Path) -> (Arc<dyn Place>, Reads) {
+    /// The table's storage, and what is read of it from now on.
+    pub fn counted(root: &Path) -> (Arc<dyn TableStorage>, Reads) {
         Self::counted_ahead(root, 0)
     }
 
-    /// A place that reads `ahead` files ahead.
-    pub fn counted_ahead(root: &Path, ahead: usize) -> (Arc<dyn Place>, Reads) {
+    /// A storage that reads `ahead` files ahead.
+    pub fn counted_ahead(root: &Path, ahead: usize) -> (Arc<dyn TableStorage>, Reads) {
         let folder = Arc::new(Folder::new(root).unwrap());
-        let place = Self {
+        let storage = Self {
             key: folder.key(),
             folder,
             before: Arc::new(|_| Ok(())),
             reads: Reads::default(),
             ahead,
         };
-        let reads = Arc::clone(&place.reads);
-        (Arc::new(place), reads)
+        let reads = Arc::clone(&storage.reads);
+        (Arc::new(storage), reads)
     }
 
     fn ask(&self, name: &str) -> Result<()> {
@@ -82,7 +82,7 @@ impl Process {
     }
 }
 
-impl Place for Process {
+impl TableStorage for Process {
     fn root(&self) -> &Path {
         self.folder.root()
     }

@@ -20,8 +20,8 @@ fn tracked(table: &Table, version: Version) -> Tracked {
     let snapshot = Arc::new(table.snapshot_at(version).unwrap());
     let mut found = Tracked::new();
     for add in snapshot.files() {
-        let deleted = deletion_vectors::read(&table.place, add).unwrap();
-        for batch in CopiedRows::open(&table.place, &snapshot, add, deleted).unwrap() {
+        let deleted = deletion_vectors::read(&table.storage, add).unwrap();
+        for batch in CopiedRows::open(&table.storage, &snapshot, add, deleted).unwrap() {
             let batch = batch.unwrap();
             let column = |place: usize| batch.column(place).as_primitive::<Int64Type>().values().to_vec();
             let [ids, values, rows, versions] = [0, 1, 2, 3].map(column);

@@ -203,7 +203,7 @@ fn asking(root: &Path, before: impl Fn() -> io::Result<()> + Send + Sync + 'stat
             gate.pass(step);
             if step == Step::Version { before() } else { Ok(()) }
         };
-        Process::place(root, 0, Arc::new(passing))
+        Process::storage(root, 0, Arc::new(passing))
     })
 }
 

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use delta_commit::log::{Digest, Listing, PutOutcome, Standing, StoreError, UnsyncedFile};
 use delta_commit::{LogStore, Patience};
 use delta_table::{
-    Append, AppendOptions, CreateMode, CreateOptions, Folder, Place, Result, StoredFiles, Table,
+    Append, AppendOptions, CreateMode, CreateOptions, Folder, Result, StoredFiles, Table, TableStorage,
 };
 use parquet_writer::sink::Sink;
 use parquet_writer::{OptionInput, WriteError, WriterOptions};
@@ -103,7 +103,7 @@ impl Counted {
     }
 }
 
-impl Place for Counted {
+impl TableStorage for Counted {
     fn root(&self) -> &Path {
         self.folder.root()
     }
@@ -358,6 +358,6 @@ pub fn loader(version: i64) -> AppendOptions {
     }
 }
 
-pub fn open(place: &Arc<Counted>) -> Table {
-    Table::open_at(Arc::clone(place) as Arc<dyn Place>).unwrap()
+pub fn open(storage: &Arc<Counted>) -> Table {
+    Table::open_at(Arc::clone(storage) as Arc<dyn TableStorage>).unwrap()
 }

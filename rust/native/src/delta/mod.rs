@@ -15,7 +15,7 @@ use delta_object_store::Objects;
 use delta_table::schema::TableSchema;
 use delta_table::{
     AppendOptions, ChangesOptions, CompactOptions, Condition, Conditions, CreateMode, CreateOptions, Folder,
-    MergeOptions, NewValues, Place, ReadSet, Scalar, ScanOptions, Table, TableError, VacuumOptions,
+    MergeOptions, NewValues, TableStorage, ReadSet, Scalar, ScanOptions, Table, TableError, VacuumOptions,
 };
 use parquet_writer::{OptionFault, WriteError};
 use pyo3::Borrowed;
@@ -161,8 +161,8 @@ fn schema_capsule<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, 
 
 type StorageOptions = BTreeMap<String, String>;
 
-/// The place of a folder, or with storage options, of a URL.
-fn place_of(root: &Path, options: Option<StorageOptions>) -> Result<Arc<dyn Place>, TableError> {
+/// The storage of a folder, or with storage options, of a URL.
+fn storage_of(root: &Path, options: Option<StorageOptions>) -> Result<Arc<dyn TableStorage>, TableError> {
     Ok(match options {
         None => Arc::new(Folder::attended(root, watch)?),
         Some(options) => Arc::new(store_of(root, options)?),
@@ -243,7 +243,7 @@ impl DeltaTable {
     #[staticmethod]
     fn open(py: Python<'_>, root: PathBuf, storage_options: Option<StorageOptions>) -> PyResult<Self> {
         detached(py, move || {
-            let table = Table::open_at(place_of(&root, storage_options)?)?;
+            let table = Table::open_at(storage_of(&root, storage_options)?)?;
             Ok(Self { table })
         })
     }
@@ -273,7 +273,7 @@ impl DeltaTable {
         storage_options: Option<StorageOptions>,
     ) -> PyResult<Self> {
         detached(py, move || {
-            let table = Table::planned_at(place_of(&root, storage_options)?, &plan)?;
+            let table = Table::planned_at(storage_of(&root, storage_options)?, &plan)?;
             Ok(Self { table })
         })
     }
@@ -306,8 +306,8 @@ impl DeltaTable {
         let caller = Caller::of(py, timeout)?;
         detached(py, move || {
             caller.wait(|patience, _| {
-                let place = place_of(&root, storage_options)?;
-                let table = Table::create_at(place, &schema, options, mode, patience)?;
+                let storage = storage_of(&root, storage_options)?;
+                let table = Table::create_at(storage, &schema, options, mode, patience)?;
                 Ok(Self { table })
             })
         })

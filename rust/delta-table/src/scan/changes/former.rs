@@ -8,10 +8,10 @@ use arrow_schema::ArrowError;
 use crate::error::Result;
 use crate::head::Head;
 use crate::mapping::Mapping;
-use crate::place::Place;
 use crate::scan::{Filters, Plan, adapt};
 use crate::schema::Column;
 use crate::snapshot::Snapshot;
+use crate::storage::TableStorage;
 
 /// The reading of rows in a schema that is no more, in the columns of another one.
 pub(super) struct Former {
@@ -24,7 +24,7 @@ pub(super) struct Former {
 impl Former {
     /// The reading of rows of this state in `columns`, which are changed so that they may hold them: null where the
     /// rows have no such column, or one whose values are none of its own.
-    pub fn new(place: &Arc<dyn Place>, head: Arc<Head>, columns: &mut [Column]) -> Result<Self> {
+    pub fn new(storage: &Arc<dyn TableStorage>, head: Arc<Head>, columns: &mut [Column]) -> Result<Self> {
         let mut own = Vec::new();
         let mut places = Vec::new();
         for column in columns {
@@ -41,7 +41,7 @@ impl Former {
         }
         let snapshot = Arc::new(Snapshot::empty(head));
         Ok(Self {
-            plan: Plan::new(place, &snapshot, own, Filters::default())?.unadvised(),
+            plan: Plan::new(storage, &snapshot, own, Filters::default())?.unadvised(),
             places,
         })
     }

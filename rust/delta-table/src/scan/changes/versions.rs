@@ -11,8 +11,8 @@ use crate::change_feed::{CHANGE_FEED, ChangeType};
 use crate::error::{Result, TableError};
 use crate::head::{Head, KnownReplay};
 use crate::mapping::Mapping;
-use crate::place::Place;
 use crate::properties::IN_COMMIT_TIMESTAMPS;
+use crate::storage::TableStorage;
 use crate::table::Shared;
 use crate::versions::Kept;
 
@@ -79,7 +79,7 @@ pub(super) fn find(
         let in_commit = head.in_commit_timestamp;
         let in_commit = in_commit.filter(|_| head.metadata.is_enabled(IN_COMMIT_TIMESTAMPS));
         let written = in_commit.or(times.get(&version).copied()).or(noted).unwrap_or(0);
-        let rows = changed_rows(&shared.place, &head, rest)?.into_iter();
+        let rows = changed_rows(&shared.storage, &head, rest)?.into_iter();
         parts.extend(rows.map(|rows| Part {
             version,
             written,
@@ -198,7 +198,7 @@ fn replaces_schema(actions: &[Action]) -> bool {
 ///
 /// The rules are those of "Add CDC File" in Delta's PROTOCOL.md. A file that leaves with one deletion vector and comes
 /// with another is a change of the rows that one of both deletes.
-fn changed_rows(place: &Arc<dyn Place>, head: &Head, actions: Vec<Action>) -> Result<Vec<Rows>> {
+fn changed_rows(storage: &Arc<dyn TableStorage>, head: &Head, actions: Vec<Action>) -> Result<Vec<Rows>> {
     let mut noted = Vec::new();
     let mut files: BTreeMap<String, [Option<Arc<Add>>; 2]> = BTreeMap::new();
     for action in actions {
@@ -214,7 +214,7 @@ fn changed_rows(place: &Arc<dyn Place>, head: &Head, actions: Vec<Action>) -> Re
                 ));
             }
             Action::Remove(remove) if remove.data_change => {
-                let removed = removed(place, head, remove)?;
+                let removed = removed(storage, head, remove)?;
                 let [leaves, _] = files.entry(removed.normal_path().into_owned()).or_default();
                 *leaves = Some(removed);
             }
@@ -261,7 +261,7 @@ fn file(
 }
 
 /// A file that left the table, as it was in it.
-fn removed(place: &Arc<dyn Place>, head: &Head, remove: Remove) -> Result<Arc<Add>> {
+fn removed(storage: &Arc<dyn TableStorage>, head: &Head, remove: Remove) -> Result<Arc<Add>> {
     let lost = |what: &str| {
         TableError::Malformed(format!(
             "{}: the removal of the file in version {} does not say {what}, so that its rows cannot be read",
@@ -276,7 +276,7 @@ fn removed(place: &Arc<dyn Place>, head: &Head, remove: Remove) -> Result<Arc<Ad
     let size = if let Some(size) = remove.size {
         size
     } else {
-        let size = place.size(&path::decode_inside(&remove.path)?)?;
+        let size = storage.size(&path::decode_inside(&remove.path)?)?;
         let size = size.ok_or_else(|| lost("its size, and it is gone"))?;
         i64::try_from(size).unwrap_or(i64::MAX)
     };

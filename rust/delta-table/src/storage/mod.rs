@@ -1,4 +1,4 @@
-//! The storage of a table: a local folder, or another implementation of [`Place`].
+//! The storage of a table: a local folder, or another implementation of [`TableStorage`].
 
 use std::ffi::OsString;
 use std::io;
@@ -61,7 +61,7 @@ pub type Names<'a> = Box<dyn Iterator<Item = String> + 'a>;
 pub type Bodies<'a> = Box<dyn Iterator<Item = Result<Option<Bytes>>> + 'a>;
 
 /// The storage of a table. Names are relative to the table, with `/` between their parts.
-pub trait Place: Send + Sync {
+pub trait TableStorage: Send + Sync {
     /// The table's path or URL, for people.
     fn root(&self) -> &Path;
 

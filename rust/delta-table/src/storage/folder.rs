@@ -20,9 +20,9 @@ use parquet_writer::WriteError;
 use parquet_writer::sink::Sink;
 
 use super::Attend;
-use super::Place;
 use super::StoredFile;
 use super::StoredFiles;
+use super::TableStorage;
 use super::check_clock;
 use crate::clock::{millis, now};
 use crate::error::{Result, TableError};
@@ -111,7 +111,7 @@ impl Folder {
     }
 }
 
-impl Place for Folder {
+impl TableStorage for Folder {
     fn root(&self) -> &Path {
         &self.root
     }
