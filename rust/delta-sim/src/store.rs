@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use delta_commit::log::{
-    BEFORE_FIRST, Bundles, Digest, Effect, Event, IntentEntry, Listing, PutOutcome, Standing, StoreError,
-    StoreErrorKind, UnsyncedFile,
+    BEFORE_FIRST, BodyDigest, Bundles, Effect, Event, IntentEntry, Listing, PutOutcome, StoreError,
+    StoreErrorKind, UnsyncedFile, VersionPresence,
 };
 
 use delta_commit::{MemberId, Version};
@@ -278,18 +278,20 @@ impl Store {
         PutOutcome::Won
     }
 
-    fn standing(&self, version: Version, digest: Option<Digest>) -> Standing {
+    fn standing(&self, version: Version, digest: Option<BodyDigest>) -> VersionPresence {
         match self.log.get(&version) {
-            Some(stored) if digest.is_none_or(|digest| digest == Digest::of(&stored.body)) => Standing::Same,
-            Some(_) => Standing::Other,
-            None if self.checkpoint == Some(version) => Standing::Checkpoint,
-            None if version <= self.cleaned_up => Standing::CleanedUp,
-            None => Standing::Missing,
+            Some(stored) if digest.is_none_or(|digest| digest == BodyDigest::of(&stored.body)) => {
+                VersionPresence::Same
+            }
+            Some(_) => VersionPresence::Other,
+            None if self.checkpoint == Some(version) => VersionPresence::Checkpoint,
+            None if version <= self.cleaned_up => VersionPresence::CleanedUp,
+            None => VersionPresence::Missing,
         }
     }
 
-    fn retract(&mut self, version: Version, digests: &[Digest]) -> bool {
-        let is_ours = |stored: &Stored| digests.contains(&Digest::of(&stored.body));
+    fn retract(&mut self, version: Version, digests: &[BodyDigest]) -> bool {
+        let is_ours = |stored: &Stored| digests.contains(&BodyDigest::of(&stored.body));
         let is_last = !self.log.contains_key(&(version + 1));
         if !is_last || !self.log.get(&version).is_some_and(is_ours) {
             return false;

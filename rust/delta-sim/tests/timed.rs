@@ -1,7 +1,7 @@
 //! The timed mode: the same committer, whose promises hold, in a time that follows from the scenario.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use delta_commit::rules::Rules;
+use delta_commit::rules::ProtocolRules;
 use delta_sim::timed::{
     Disk, Latency, Load, ObjectStore, Pauses, Report, Scenario, Store, Synced, Work, run, run_with,
 };
@@ -122,9 +122,9 @@ fn nothing_is_lost_and_nothing_is_doubled() {
 
 #[test]
 fn a_committer_that_doubles_is_found() {
-    let mutant = Rules {
+    let mutant = ProtocolRules {
         r4_no_doubles: false,
-        ..Rules::default()
+        ..ProtocolRules::default()
     };
     let broken = (0..40).find_map(|seed| run_with(&drawn(seed), mutant).err());
     assert!(broken.is_some_and(|promise| promise.contains("is added in version")));

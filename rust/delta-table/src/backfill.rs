@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use delta_commit::actions::{Action, Add};
 use delta_commit::row_ids::{ENABLED, rows_of};
-use delta_commit::{CommitError, Operation, Patience, Transaction};
+use delta_commit::{CommitError, Operation, Transaction, WaitLimit};
 use serde_json::{Map, Value};
 
 use crate::create::with_features;
@@ -33,11 +33,11 @@ impl Table {
     /// # Errors
     /// As a commit; [`CommitError::Unsupported`] when row tracking is suspended meanwhile. Files of versions that were
     /// written before keep their ids, and another call goes on from there.
-    pub(crate) fn backfill(&self, patience: &mut Patience<'_>) -> Result<bool> {
+    pub(crate) fn backfill(&self, patience: &mut WaitLimit<'_>) -> Result<bool> {
         self.backfill_by(AT_ONCE, patience)
     }
 
-    fn backfill_by(&self, at_once: usize, patience: &mut Patience<'_>) -> Result<bool> {
+    fn backfill_by(&self, at_once: usize, patience: &mut WaitLimit<'_>) -> Result<bool> {
         let mut backfill = Backfill {
             table: self,
             at_once,
@@ -62,7 +62,7 @@ struct Backfill<'a> {
 
 impl Backfill<'_> {
     /// Commits the next version. Returns false if all rows have ids.
-    fn step(&mut self, patience: &mut Patience<'_>) -> Result<bool> {
+    fn step(&mut self, patience: &mut WaitLimit<'_>) -> Result<bool> {
         let snapshot = self.table.snapshot_in_time(patience)?;
         let files: Vec<&Arc<Add>> = row_ids::without_ids(&snapshot).take(self.at_once).collect();
         if files.is_empty() {
@@ -93,7 +93,7 @@ impl Backfill<'_> {
         &mut self,
         snapshot: &Arc<Snapshot>,
         files: &[&Arc<Add>],
-        patience: &mut Patience<'_>,
+        patience: &mut WaitLimit<'_>,
     ) -> Result<Transaction> {
         let mut operation = Operation::new("ROW TRACKING BACKFILL");
         operation.changes_data = false;
@@ -175,8 +175,8 @@ mod tests {
     use crate::tests::process::{Process, Step};
     use crate::{AppendOptions, Condition, CreateMode, CreateOptions, Scalar, ScanOptions};
 
-    fn patience() -> Patience<'static> {
-        Patience::until(Instant::now() + Duration::from_secs(60))
+    fn patience() -> WaitLimit<'static> {
+        WaitLimit::until(Instant::now() + Duration::from_secs(60))
     }
 
     fn options() -> WriterOptions {

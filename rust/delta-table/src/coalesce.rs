@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Instant;
 
 use arrow_schema::SchemaRef;
-use delta_commit::{CommitError, Patience, Version};
+use delta_commit::{CommitError, Version, WaitLimit};
 use parquet_writer::WriterOptions;
 
 use crate::append::{Append, AppendOptions, Basis};
@@ -101,7 +101,7 @@ pub(crate) fn commit(
     shared: &Arc<Shared>,
     terms: Terms,
     kept: Kept,
-    patience: &mut Patience<'_>,
+    patience: &mut WaitLimit<'_>,
 ) -> Result<Result<Version>, Kept> {
     if patience.left().is_none() {
         return Ok(Err(CommitError::DeadlinePassed.into()));
@@ -284,7 +284,7 @@ impl Bundle<'_> {
         }
         let deadline = Instant::now() + LONG;
         let (mut to_wait, mut to_write) = (&all_stay, &all_stay);
-        let mut patience = Patience::while_asked(deadline, &mut to_wait);
+        let mut patience = WaitLimit::while_asked(deadline, &mut to_wait);
         match append.commit_noted(&mut patience, &mut to_write, &|| self.is_tried.set(true)) {
             Ok(version) => self.all(|| Ok(version)),
             Err(TableError::Commit(CommitError::Unknown { token, reason })) => {

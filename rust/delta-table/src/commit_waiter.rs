@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use delta_commit::{CommitError, Outcome, Patience, Token, Version};
+use delta_commit::{CommitError, Outcome, Token, Version, WaitLimit};
 
 use crate::error::Result;
 use crate::table::{Shared, lock};
@@ -92,7 +92,7 @@ impl CommitWaiter {
     }
 
     /// Waits for the answer as long as the caller does; none when it stops waiting.
-    pub fn wait(&self, patience: &mut Patience<'_>) -> Option<Result<Version>> {
+    pub fn wait(&self, patience: &mut WaitLimit<'_>) -> Option<Result<Version>> {
         loop {
             if let Some(result) = self.wait_until(Some(patience.next_look())) {
                 return Some(result);
@@ -225,7 +225,7 @@ pub(crate) fn settle<M: Deref<Target = CommitWaiter> + 'static>(
     let mut pause = PAUSE;
     while some_stay() && Instant::now() < deadline {
         let mut to_wait = &some_stay;
-        match shared.outcome(token, &mut Patience::while_asked(deadline, &mut to_wait)) {
+        match shared.outcome(token, &mut WaitLimit::while_asked(deadline, &mut to_wait)) {
             Ok(Outcome::Committed(version)) => {
                 answer_all(members, || Ok(version));
                 return false;
@@ -278,7 +278,7 @@ mod tests {
     fn who_stops_waiting_for_the_end_of_a_doubt_hears_at_once() {
         let folder = tempfile::tempdir().unwrap();
         let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, true)]));
-        let mut patience = Patience::until(Instant::now() + Duration::from_secs(60));
+        let mut patience = WaitLimit::until(Instant::now() + Duration::from_secs(60));
         let options = CreateOptions::default();
         Table::create(folder.path(), &schema, options, CreateMode::Error, &mut patience).unwrap();
         let table = Table::open(folder.path()).unwrap();

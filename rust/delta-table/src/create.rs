@@ -9,7 +9,7 @@ use delta_commit::actions::{Action, Metadata, Protocol, Remove};
 use delta_commit::conflict::ConflictKind;
 use delta_commit::log::BEFORE_FIRST;
 use delta_commit::schema::check_partitioning;
-use delta_commit::{CommitError, Committer, MemberId, Operation, Patience, Start, Transaction, Version};
+use delta_commit::{CommitError, Committer, MemberId, Operation, Start, Transaction, Version, WaitLimit};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -249,7 +249,7 @@ impl Table {
         schema: &Schema,
         options: CreateOptions,
         mode: CreateMode,
-        patience: &mut Patience<'_>,
+        patience: &mut WaitLimit<'_>,
     ) -> Result<Self> {
         Self::create_at(Arc::new(Folder::new(root)?), schema, options, mode, patience)
     }
@@ -263,7 +263,7 @@ impl Table {
         schema: &Schema,
         options: CreateOptions,
         mode: CreateMode,
-        patience: &mut Patience<'_>,
+        patience: &mut WaitLimit<'_>,
     ) -> Result<Self> {
         let first = First::of(schema, options)?;
         match (Self::open_at(Arc::clone(&storage)), mode) {
@@ -291,7 +291,7 @@ impl Table {
     }
 
     /// Gives a table another schema and no rows, as one version.
-    fn replace(&self, mut first: First, patience: &mut Patience<'_>) -> Result<Version> {
+    fn replace(&self, mut first: First, patience: &mut WaitLimit<'_>) -> Result<Version> {
         let shared = self.shared()?;
         let snapshot = self.snapshot_in_time(patience)?;
         snapshot.check_writable()?;
@@ -339,7 +339,7 @@ pub(crate) fn check_in_commit_timestamps(before: &Head, after: &Metadata) -> Res
 }
 
 /// Writes version 0.
-fn begin(storage: &dyn TableStorage, first: &First, patience: &mut Patience<'_>) -> Result<Version> {
+fn begin(storage: &dyn TableStorage, first: &First, patience: &mut WaitLimit<'_>) -> Result<Version> {
     let committer = Committer::new(storage.log_store(), before_first(&first.metadata));
     let mut actions = vec![
         Action::Protocol(with_features(&Protocol::default(), &first.features)?),

@@ -75,7 +75,7 @@ mod tests {
     use arrow_schema::{DataType, Field, Schema};
     use delta_commit::actions::Action;
     use delta_commit::conflict::{Conflict, ConflictKind};
-    use delta_commit::{CommitError, Marked, Patience};
+    use delta_commit::{CommitError, Marked, WaitLimit};
     use parquet_writer::OptionInput;
     use proptest::prelude::*;
 
@@ -89,8 +89,8 @@ mod tests {
     /// Rows of a file. A deletion that takes at most half of them marks them.
     const FILE_ROWS: i64 = 12;
 
-    fn patience() -> Patience<'static> {
-        Patience::until(Instant::now() + Duration::from_secs(60))
+    fn patience() -> WaitLimit<'static> {
+        WaitLimit::until(Instant::now() + Duration::from_secs(60))
     }
 
     fn options() -> WriterOptions {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use delta_commit::actions::{Action, actions_of};
-use delta_commit::log::{BEFORE_FIRST, Digest, version_file, version_of_file};
+use delta_commit::log::{BEFORE_FIRST, BodyDigest, version_file, version_of_file};
 use delta_commit::{CommitError, Version};
 use parquet::errors::ParquetError;
 use parquet_writer::sink::Sink;
@@ -185,7 +185,7 @@ pub(crate) struct Loaded<T> {
     /// A version of the table that existed before any of it was read.
     pub incarnation: Incarnation,
     /// The digest of the last version, where its file is there.
-    pub digest: Option<Digest>,
+    pub digest: Option<BodyDigest>,
     /// The versions that will be read again.
     pub read: Kept,
 }
@@ -514,7 +514,7 @@ impl LogDir {
                 checkpoint,
                 damaged,
                 incarnation,
-                digest: last.map(|body| Digest::of(&body)),
+                digest: last.map(|body| BodyDigest::of(&body)),
                 read,
             })),
         }

@@ -8,7 +8,7 @@ use delta_commit::actions::{Action, Add, Metadata, Remove};
 use delta_commit::clustering::without_statistics;
 use delta_commit::log::BEFORE_FIRST;
 use delta_commit::predicate::Predicate;
-use delta_commit::{MemberId, Operation, Patience, Transaction, Version, path};
+use delta_commit::{MemberId, Operation, Transaction, Version, WaitLimit, path};
 
 use crate::clock::now;
 use crate::clustering;
@@ -67,7 +67,7 @@ impl Table {
     /// # Errors
     /// [`TableError::Option`] when whole files cannot answer the conditions; a conflict when a concurrent transaction
     /// added or removed files that they choose.
-    pub fn delete(&self, conditions: &Conditions, patience: &mut Patience<'_>) -> Result<Version> {
+    pub fn delete(&self, conditions: &Conditions, patience: &mut WaitLimit<'_>) -> Result<Version> {
         let snapshot = self
             .removable("delete_partition()")
             .map_err(|error| or_late(error, patience))?;
@@ -83,7 +83,7 @@ impl Table {
     ///
     /// # Errors
     /// As [`delete`](Self::delete).
-    pub fn truncate(&self, patience: &mut Patience<'_>) -> Result<Version> {
+    pub fn truncate(&self, patience: &mut WaitLimit<'_>) -> Result<Version> {
         let snapshot = self
             .removable("truncate()")
             .map_err(|error| or_late(error, patience))?;
@@ -114,7 +114,7 @@ impl Table {
         snapshot: &Snapshot,
         choice: FileChoice,
         mut operation: Operation,
-        patience: &mut Patience<'_>,
+        patience: &mut WaitLimit<'_>,
     ) -> Result<Version> {
         let files = choice.files(snapshot)?;
         operation
@@ -129,7 +129,7 @@ impl Table {
     ///
     /// # Errors
     /// [`TableError::NoSuchVersion`] when the version, a data file of it or a deletion vector is gone.
-    pub fn restore(&self, version: Version, patience: &mut Patience<'_>) -> Result<Version> {
+    pub fn restore(&self, version: Version, patience: &mut WaitLimit<'_>) -> Result<Version> {
         let snapshot = self
             .removable("restore()")
             .map_err(|error| or_late(error, patience))?;
@@ -205,7 +205,7 @@ impl Table {
         removes: &[String],
         read: &ReadSet,
         operation: Operation,
-        patience: &mut Patience<'_>,
+        patience: &mut WaitLimit<'_>,
     ) -> Result<Version> {
         let shared = self.shared()?;
         // Without removals no file of the table has to be known.
@@ -263,7 +263,7 @@ impl Table {
         &self,
         version: Version,
         newest: Option<&Arc<Snapshot>>,
-        patience: &mut Patience<'_>,
+        patience: &mut WaitLimit<'_>,
     ) -> Result<Arc<Snapshot>> {
         let newest = match newest {
             Some(newest) => Arc::clone(newest),

@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use delta_commit::actions::{Add, PartitionValues};
-use delta_commit::{CommitError, Operation, Patience, Transaction, Version, path};
+use delta_commit::{CommitError, Operation, Transaction, Version, WaitLimit, path};
 use parquet_writer::{Batch, OptionFault, WriteError, WriterOptions};
 
 use crate::append::{AppendOptions, DataWriter};
@@ -481,7 +481,7 @@ impl PendingCompaction<'_> {
     /// [`CommitError::DeadlinePassed`] when the time was up and the files are certainly as they were;
     /// [`CommitError::Unknown`] when nobody knows, which [`Table::outcome`] finds out by its token. Unless it is not
     /// known, the new files are removed.
-    pub fn commit(mut self, patience: &mut Patience<'_>) -> Result<Compacted> {
+    pub fn commit(mut self, patience: &mut WaitLimit<'_>) -> Result<Compacted> {
         loop {
             let shared = Arc::clone(&self.files.shared);
             // Changes of rows that compactions got ahead of would find their rows moved once more.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use delta_commit::actions::{Action, Metadata, Protocol};
 use delta_commit::row_ids::{ENABLED, FEATURE};
-use delta_commit::{CommitError, MemberId, Operation, Patience, Transaction, Version};
+use delta_commit::{CommitError, MemberId, Operation, Transaction, Version, WaitLimit};
 use serde_json::json;
 
 use crate::change_feed::{self, CHANGE_FEED};
@@ -264,7 +264,7 @@ impl Table {
     pub fn set_properties(
         &self,
         properties: &BTreeMap<String, Option<String>>,
-        patience: &mut Patience<'_>,
+        patience: &mut WaitLimit<'_>,
     ) -> Result<Version> {
         for (property, value) in properties {
             match value {
@@ -293,7 +293,7 @@ impl Table {
     fn change_properties(
         &self,
         properties: &BTreeMap<String, Option<String>>,
-        patience: &mut Patience<'_>,
+        patience: &mut WaitLimit<'_>,
     ) -> Result<Version> {
         let shared = self.shared()?;
         let head = shared.refresh(&mut patient(patience));

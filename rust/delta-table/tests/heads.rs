@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use delta_commit::actions::Action;
-use delta_commit::{CommitError, Patience};
+use delta_commit::{CommitError, WaitLimit};
 use delta_table::{Append, AppendOptions, Attend, Folder, Table, TableError, TableStorage};
 use parquet_writer::{OptionInput, WriterOptions};
 
@@ -150,14 +150,14 @@ fn who_waits_for_anothers_reading_keeps_its_own_deadline() {
         }
         let asked = Instant::now();
         let deadline = asked + Duration::from_millis(100);
-        let done = second.commit(&mut Patience::until(deadline), &mut || true);
+        let done = second.commit(&mut WaitLimit::until(deadline), &mut || true);
         assert!(matches!(
             done,
             Err(TableError::Commit(CommitError::DeadlinePassed))
         ));
         let mut interrupted = || false;
         // Longer than the reading is held: who waits for that comes too late.
-        let mut patience = Patience::while_asked(asked + Duration::from_secs(120), &mut interrupted);
+        let mut patience = WaitLimit::while_asked(asked + Duration::from_secs(120), &mut interrupted);
         let done = third.commit(&mut patience, &mut || true);
         assert!(matches!(
             done,

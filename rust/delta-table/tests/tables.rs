@@ -15,14 +15,14 @@ use arrow_array::{Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use delta_commit::actions::{Action, Add};
 use delta_commit::store::LocalLogStore;
-use delta_commit::{Committer, MemberId, Patience, Start, Transaction};
+use delta_commit::{Committer, MemberId, Start, Transaction, WaitLimit};
 use delta_table::{
     Append, AppendOptions, Condition, CreateMode, CreateOptions, Scalar, Snapshot, Table, TableError,
 };
 use parquet_writer::{OptionInput, WriterOptions};
 
-fn patience() -> Patience<'static> {
-    Patience::until(Instant::now() + Duration::from_secs(30))
+fn patience() -> WaitLimit<'static> {
+    WaitLimit::until(Instant::now() + Duration::from_secs(30))
 }
 
 fn schema() -> SchemaRef {

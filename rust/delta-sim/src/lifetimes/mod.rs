@@ -10,9 +10,9 @@ mod place;
 use std::collections::BTreeMap;
 
 use delta_commit::actions::{Action, Add};
-use delta_commit::log::{Digest, Effect, Event, Time};
+use delta_commit::log::{BodyDigest, Effect, Event, Time};
 use delta_commit::predicate::Predicate;
-use delta_commit::rules::Rules;
+use delta_commit::rules::ProtocolRules;
 use delta_commit::winner::Winner;
 use delta_commit::{CommitError, Machine, MemberId, Operation, Start, Submission, Transaction, Verdict};
 
@@ -87,7 +87,7 @@ enum Flight {
 struct Process {
     machine: Machine,
     /// The digest of the version with which it opened the table.
-    opened: Digest,
+    opened: BodyDigest,
     flight: Option<Flight>,
     /// The time until which it is suspended.
     asleep_until: i64,
@@ -97,7 +97,7 @@ struct Process {
 
 struct Simulation {
     rng: Rng,
-    rules: Rules,
+    rules: ProtocolRules,
     /// True if processes have a clock that counts the time for which they were suspended.
     boot_clock: bool,
     place: Place,
@@ -114,7 +114,7 @@ struct Simulation {
 ///
 /// # Errors
 /// The first promise that was broken, in words.
-pub fn run(seed: u64, rules: Rules, boot_clock: bool) -> Result<Coverage, String> {
+pub fn run(seed: u64, rules: ProtocolRules, boot_clock: bool) -> Result<Coverage, String> {
     let mut simulation = Simulation::new(seed, rules, boot_clock);
     let steps = 400 + simulation.rng.below(800);
     for _ in 0..steps {
@@ -133,14 +133,14 @@ pub fn run(seed: u64, rules: Rules, boot_clock: bool) -> Result<Coverage, String
 }
 
 impl Simulation {
-    fn new(seed: u64, rules: Rules, boot_clock: bool) -> Self {
+    fn new(seed: u64, rules: ProtocolRules, boot_clock: bool) -> Self {
         let mut rng = Rng::new(seed ^ 0xA5A5_0000);
         let mut place = Place::new(if seed.is_multiple_of(2) { 60 } else { 0 });
         place.create("table-0", 1 + rng.below(6));
         let count = 1 + rng.below(4);
         let mut simulation = Self {
             rng,
-            rules: Rules {
+            rules: ProtocolRules {
                 leaves_to_others: (seed / 2).is_multiple_of(2),
                 ..rules
             },

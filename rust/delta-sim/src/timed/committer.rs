@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use delta_commit::log::{Effect, Event};
-use delta_commit::rules::Rules;
+use delta_commit::rules::ProtocolRules;
 use delta_commit::{CommitError, EffectKind, Machine, MemberId, Timings, Verdict, Version};
 
 use super::appends::Owner;
@@ -41,7 +41,7 @@ pub(super) struct Flight {
 
 impl Committer {
     /// The committer of this number, where each process has so many.
-    pub(super) fn new(number: usize, tables: usize, rules: Rules) -> Self {
+    pub(super) fn new(number: usize, tables: usize, rules: ProtocolRules) -> Self {
         Self {
             process: number / tables,
             table: number % tables,

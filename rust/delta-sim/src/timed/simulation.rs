@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use delta_commit::MemberId;
 use delta_commit::log::Time;
-use delta_commit::rules::Rules;
+use delta_commit::rules::ProtocolRules;
 
 use super::appends::{Owner, Writer};
 use super::committer::{Committer, Flight};
@@ -97,7 +97,7 @@ pub(super) struct Simulation<'a> {
 }
 
 impl<'a> Simulation<'a> {
-    pub(super) fn new(scenario: &'a Scenario, rules: Rules) -> Self {
+    pub(super) fn new(scenario: &'a Scenario, rules: ProtocolRules) -> Self {
         let mut rng = Rng::new(scenario.seed);
         let times = StoreTimes::new(scenario.store, scenario.work, scenario.tables);
         let most = i64::from(scenario.skew_ms);

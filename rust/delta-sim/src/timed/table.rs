@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use delta_commit::actions::{Action, Metadata, Protocol};
-use delta_commit::log::{Effect, Event, IntentEntry, Listing, PutOutcome, Standing};
+use delta_commit::log::{Effect, Event, IntentEntry, Listing, PutOutcome, VersionPresence};
 use delta_commit::winner::Winner;
 use delta_commit::{ParsedIntent, Start, Version};
 
@@ -120,7 +120,7 @@ impl Table {
             }
             Effect::PutVersion(version, body) => Event::Put(self.put(*version, body)),
             // Nobody deletes it.
-            Effect::CheckVersion(..) => Event::Standing(Standing::Same),
+            Effect::CheckVersion(..) => Event::Standing(VersionPresence::Same),
             Effect::RetractVersion(..) => Event::Retracted(false),
             Effect::ListIntents => Event::Listing(self.listing(now)),
             Effect::ReadIntents(unread, known) => self.read(unread, known),

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use delta_commit::{AsyncCommit, CommitError, Patience, Version};
+use delta_commit::{AsyncCommit, CommitError, Version, WaitLimit};
 
 use super::Append;
 use crate::coalesce::{self, Queued};
@@ -66,7 +66,7 @@ impl Append {
     /// No deadline ends a wait: that is for [`Wait::end`].
     pub fn post(
         &mut self,
-        patience: &mut Patience<'_>,
+        patience: &mut WaitLimit<'_>,
         go_on: &mut dyn FnMut() -> bool,
         reply: &Reply,
     ) -> Step {
@@ -81,7 +81,7 @@ impl Append {
     }
 
     /// Goes on with the answer.
-    pub fn resume(&mut self, answer: Answer, patience: &mut Patience<'_>, reply: &Reply) -> Step {
+    pub fn resume(&mut self, answer: Answer, patience: &mut WaitLimit<'_>, reply: &Reply) -> Step {
         self.is_posted = false;
         let next = match answer.0 {
             Said::Queue(Some(done)) => done.map(Next::Committed),
@@ -103,7 +103,7 @@ impl Append {
 
     fn first(
         &mut self,
-        patience: &mut Patience<'_>,
+        patience: &mut WaitLimit<'_>,
         go_on: &mut dyn FnMut() -> bool,
         reply: &Reply,
     ) -> Result<Next> {
@@ -120,7 +120,7 @@ impl Append {
         self.submit(patience, reply)
     }
 
-    fn submit(&mut self, patience: &mut Patience<'_>, reply: &Reply) -> Result<Next> {
+    fn submit(&mut self, patience: &mut WaitLimit<'_>, reply: &Reply) -> Result<Next> {
         let transaction = self.transaction()?;
         if !transaction.is_skippable() && patience.left().is_none() {
             return Err(CommitError::DeadlinePassed.into());

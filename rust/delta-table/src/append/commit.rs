@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use delta_commit::actions::{Action, Metadata, Txn};
-use delta_commit::{CommitError, MemberId, Operation, Patience, Transaction, Version};
+use delta_commit::{CommitError, MemberId, Operation, Transaction, Version, WaitLimit};
 use parquet_writer::WriteError;
 
 use crate::append::data_writer::Written;
@@ -28,7 +28,7 @@ impl Append {
     /// other error they certainly are not, and their files are gone.
     pub fn commit(
         &mut self,
-        patience: &mut Patience<'_>,
+        patience: &mut WaitLimit<'_>,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<Version> {
         self.commit_noted(patience, go_on, &|| {})
@@ -37,7 +37,7 @@ impl Append {
     /// Commits likewise, and calls back when the files are complete and may be in the table from then on.
     pub(crate) fn commit_noted(
         &mut self,
-        patience: &mut Patience<'_>,
+        patience: &mut WaitLimit<'_>,
         go_on: &mut dyn FnMut() -> bool,
         tries: &dyn Fn(),
     ) -> Result<Version> {
@@ -77,7 +77,7 @@ impl Append {
 
     pub(super) fn commit_rows(
         &mut self,
-        patience: &mut Patience<'_>,
+        patience: &mut WaitLimit<'_>,
         go_on: &mut dyn FnMut() -> bool,
         tries: &dyn Fn(),
     ) -> Result<Version> {
@@ -137,7 +137,7 @@ impl Append {
     pub(super) fn judge(
         &mut self,
         done: Result<Version>,
-        patience: &mut Patience<'_>,
+        patience: &mut WaitLimit<'_>,
     ) -> Result<Option<Version>> {
         self.in_doubt = matches!(&done, Err(TableError::Commit(CommitError::Unknown { .. })));
         let moved = matches!(&done, Err(TableError::Commit(error)) if is_quicker(error));

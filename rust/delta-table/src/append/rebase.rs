@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use delta_commit::Patience;
+use delta_commit::WaitLimit;
 use delta_commit::clustering::without_statistics;
 
 use crate::append::data_writer::target_schema;
@@ -20,7 +20,7 @@ use crate::single_flight::Look;
 use crate::table::{or_late, patient};
 
 impl Append {
-    pub(super) fn rebase_in_time(&mut self, patience: &mut Patience<'_>) -> Result<bool> {
+    pub(super) fn rebase_in_time(&mut self, patience: &mut WaitLimit<'_>) -> Result<bool> {
         let done = self.rebase(&mut patient(patience));
         done.map_err(|error| or_late(error, patience))
     }

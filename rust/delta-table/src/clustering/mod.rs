@@ -10,7 +10,7 @@ mod rewrite;
 
 use delta_commit::actions::{Action, DomainMetadata, Metadata};
 use delta_commit::clustering::without_statistics;
-use delta_commit::{Operation, Patience, Version};
+use delta_commit::{Operation, Version, WaitLimit};
 use serde_json::{Value, json};
 
 use crate::create::with_features;
@@ -204,7 +204,7 @@ impl Table {
     /// [`TableError::Option`] when rows cannot be clustered by them, or a file has no statistics of one; a conflict
     /// when a concurrent transaction added such a file, or changed the columns, the schema, the properties or the
     /// protocol.
-    pub fn cluster_by(&self, names: &[String], patience: &mut Patience<'_>) -> Result<Version> {
+    pub fn cluster_by(&self, names: &[String], patience: &mut WaitLimit<'_>) -> Result<Version> {
         let snapshot = self.writable().map_err(|error| or_late(error, patience))?;
         let columns = chosen(names, &snapshot.metadata, &snapshot.schema)?;
         check_files(&snapshot, &columns)?;

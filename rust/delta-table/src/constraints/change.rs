@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use delta_commit::actions::{Action, Metadata};
-use delta_commit::{Operation, Patience, Transaction, Version};
+use delta_commit::{Operation, Transaction, Version, WaitLimit};
 
 use crate::create::with_feature;
 use crate::error::{Result, TableError};
@@ -33,7 +33,7 @@ impl PendingConstraint {
     /// # Errors
     /// A conflict when a concurrent transaction added rows, which nobody has compared with the constraint, removed
     /// rows, or changed the schema, the properties or the protocol.
-    pub fn commit(self, patience: &mut Patience<'_>) -> Result<Version> {
+    pub fn commit(self, patience: &mut WaitLimit<'_>) -> Result<Version> {
         self.shared.commit(self.transaction, patience)
     }
 }
@@ -83,7 +83,7 @@ impl Table {
     /// # Errors
     /// [`TableError::Option`] when the table has none of this name; a conflict when a concurrent transaction changed
     /// the schema, the properties or the protocol.
-    pub fn drop_constraint(&self, name: &str, patience: &mut Patience<'_>) -> Result<Version> {
+    pub fn drop_constraint(&self, name: &str, patience: &mut WaitLimit<'_>) -> Result<Version> {
         let shared = self.shared()?;
         let head = shared.refresh(&mut patient(patience));
         let head = head.map_err(|error| or_late(error, patience))?;
@@ -161,8 +161,8 @@ mod tests {
     use super::*;
     use crate::{AppendOptions, CompactOptions, CreateMode, CreateOptions};
 
-    fn patience() -> Patience<'static> {
-        Patience::until(Instant::now() + Duration::from_secs(60))
+    fn patience() -> WaitLimit<'static> {
+        WaitLimit::until(Instant::now() + Duration::from_secs(60))
     }
 
     fn options() -> WriterOptions {

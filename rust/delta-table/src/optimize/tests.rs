@@ -15,8 +15,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::{Condition, CreateMode, CreateOptions, PendingChange, Scalar, ScanOptions, VacuumOptions};
 
-fn patience() -> Patience<'static> {
-    Patience::until(Instant::now() + Duration::from_secs(60))
+fn patience() -> WaitLimit<'static> {
+    WaitLimit::until(Instant::now() + Duration::from_secs(60))
 }
 
 fn options() -> WriterOptions {

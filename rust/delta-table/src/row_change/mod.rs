@@ -18,7 +18,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use delta_commit::actions::{Action, Add, Cdc, Remove};
 use delta_commit::predicate::Predicate;
-use delta_commit::{CommitError, Operation, Patience, Transaction, Version};
+use delta_commit::{CommitError, Operation, Transaction, Version, WaitLimit};
 use parquet_writer::{Batch, WriterOptions};
 use roaring::RoaringTreemap;
 
@@ -326,7 +326,7 @@ impl PendingChange {
     /// of its file, or changed a file with such rows in another way; [`CommitError::DeadlinePassed`] when the time was
     /// up and the table is certainly without the change; [`CommitError::Unknown`] when nobody knows, which
     /// [`Table::outcome`] finds out by its token. Unless it is not known, the files are removed.
-    pub fn commit(self, patience: &mut Patience<'_>) -> Result<Version> {
+    pub fn commit(self, patience: &mut WaitLimit<'_>) -> Result<Version> {
         let Self {
             transaction,
             mut files,

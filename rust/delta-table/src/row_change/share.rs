@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Instant;
 
-use delta_commit::{CommitError, Patience, Transaction, Version};
+use delta_commit::{CommitError, Transaction, Version, WaitLimit};
 
 use crate::commit_waiter::{CommitWaiter, LONG, answer_all, part_with, serve_until, settle};
 use crate::error::{Result, TableError};
@@ -160,7 +160,7 @@ pub(super) fn commit(
     shared: &Arc<Shared>,
     transaction: Transaction,
     merge: &Arc<RowMerge>,
-    patience: &mut Patience<'_>,
+    patience: &mut WaitLimit<'_>,
 ) -> Result<Version> {
     if let Some(_turn) = Leading::take(shared, None) {
         return shared.commit(transaction, patience);
@@ -248,7 +248,7 @@ impl Group<'_> {
         };
         let all_stay = || !someone_leaves();
         let mut to_wait = &all_stay;
-        let mut patience = Patience::while_asked(Instant::now() + LONG, &mut to_wait);
+        let mut patience = WaitLimit::while_asked(Instant::now() + LONG, &mut to_wait);
         match self.shared.commit(transaction, &mut patience) {
             Ok(version) => {
                 if merge.is_some() {

@@ -19,8 +19,8 @@ use crate::{
 /// The rows of both files. Identifiers beyond are free.
 const ROWS: i64 = 24;
 
-fn patience() -> Patience<'static> {
-    Patience::until(Instant::now() + Duration::from_secs(60))
+fn patience() -> WaitLimit<'static> {
+    WaitLimit::until(Instant::now() + Duration::from_secs(60))
 }
 
 fn options() -> WriterOptions {

@@ -324,7 +324,7 @@ impl RecordBatchReader for ChangesReader {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use delta_commit::Patience;
+    use delta_commit::WaitLimit;
     use parquet_writer::{OptionInput, WriterOptions};
 
     use super::*;
@@ -334,7 +334,7 @@ mod tests {
     #[test]
     fn the_plan_of_a_feed_keeps_no_statistics_of_files() {
         let folder = tempfile::tempdir().unwrap();
-        let mut patience = Patience::until(Instant::now() + Duration::from_secs(60));
+        let mut patience = WaitLimit::until(Instant::now() + Duration::from_secs(60));
         let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, true)]));
         let create = CreateOptions {
             properties: [(CHANGE_FEED.to_owned(), "true".to_owned())].into(),

@@ -229,7 +229,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use arrow_schema::{Field, Schema};
-    use delta_commit::Patience;
+    use delta_commit::WaitLimit;
 
     use super::*;
     use crate::conditions::bound;
@@ -242,7 +242,7 @@ mod tests {
             Field::new("single", DataType::Float32, true),
             Field::new("flag", DataType::Boolean, true),
         ]));
-        let mut patience = Patience::until(Instant::now() + Duration::from_secs(60));
+        let mut patience = WaitLimit::until(Instant::now() + Duration::from_secs(60));
         let options = CreateOptions::default();
         let table = Table::create(root, &schema, options, CreateMode::Error, &mut patience).unwrap();
         table.head().unwrap()

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use delta_commit::log::BEFORE_FIRST;
-use delta_commit::{CommitError, CommitStats, Outcome, Patience, Token, Version};
+use delta_commit::{CommitError, CommitStats, Outcome, Token, Version, WaitLimit};
 use per_process::PerProcess;
 use serde_json::Value;
 
@@ -57,7 +57,7 @@ pub(crate) fn looking(storage: &dyn TableStorage) -> impl FnMut() -> Result<()> 
 }
 
 /// The check of a thread that waits for another one in a commit.
-pub(crate) fn patient<'a>(patience: &'a mut Patience<'_>) -> impl FnMut() -> Result<()> + 'a {
+pub(crate) fn patient<'a>(patience: &'a mut WaitLimit<'_>) -> impl FnMut() -> Result<()> + 'a {
     move || match patience.left() {
         Some(_) => Ok(()),
         None => Err(CommitError::DeadlinePassed.into()),
@@ -65,7 +65,7 @@ pub(crate) fn patient<'a>(patience: &'a mut Patience<'_>) -> impl FnMut() -> Res
 }
 
 /// Replaces an error that the end of the time may have caused. A request that it has cut short says so in its own way.
-pub(crate) fn or_late(error: TableError, patience: &mut Patience<'_>) -> TableError {
+pub(crate) fn or_late(error: TableError, patience: &mut WaitLimit<'_>) -> TableError {
     match &error {
         TableError::Commit(CommitError::Store(_)) if patience.left().is_none() => {
             CommitError::DeadlinePassed.into()
@@ -158,7 +158,7 @@ impl Table {
     }
 
     /// The table with its files, for a commit that waits no longer than its caller.
-    pub(crate) fn snapshot_in_time(&self, patience: &mut Patience<'_>) -> Result<Arc<Snapshot>> {
+    pub(crate) fn snapshot_in_time(&self, patience: &mut WaitLimit<'_>) -> Result<Arc<Snapshot>> {
         let snapshot = self.shared()?.snapshot(&mut patient(patience));
         snapshot.map_err(|error| or_late(error, patience))
     }
@@ -202,7 +202,7 @@ impl Table {
     ///
     /// # Errors
     /// When the token is not one of this table's.
-    pub fn outcome(&self, token: &Token, patience: &mut Patience<'_>) -> Result<Outcome> {
+    pub fn outcome(&self, token: &Token, patience: &mut WaitLimit<'_>) -> Result<Outcome> {
         self.shared()?.outcome(token, patience)
     }
 

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use delta_commit::actions::Metadata;
 use delta_commit::log::{StoreError, StoreErrorKind};
 use delta_commit::{
-    AsyncCommit, BootTime, CommitError, Committer, CompactionBackoff, Outcome, Patience, Start, Token,
-    Transaction, Version,
+    AsyncCommit, BootTime, CommitError, Committer, CompactionBackoff, Outcome, Start, Token, Transaction,
+    Version, WaitLimit,
 };
 use per_process::PerProcess;
 
@@ -536,7 +536,7 @@ impl Shared {
         Ok((head, version))
     }
 
-    pub fn commit(&self, transaction: Transaction, patience: &mut Patience<'_>) -> Result<Version> {
+    pub fn commit(&self, transaction: Transaction, patience: &mut WaitLimit<'_>) -> Result<Version> {
         self.check_committer(patience)
             .map_err(|error| or_late(error, patience))?;
         self.answered(self.committer.commit_while(transaction, patience))
@@ -548,7 +548,7 @@ impl Shared {
     }
 
     /// Waits for those that asked compactions to. Returns true if it did.
-    pub fn back_off(&self, patience: &mut Patience<'_>) -> bool {
+    pub fn back_off(&self, patience: &mut WaitLimit<'_>) -> bool {
         self.committer.back_off(patience)
     }
 
@@ -557,8 +557,8 @@ impl Shared {
     pub fn post(
         &self,
         transaction: Transaction,
-        patience: &mut Patience<'_>,
-        reply: delta_commit::Reply,
+        patience: &mut WaitLimit<'_>,
+        reply: delta_commit::CommitCallback,
     ) -> Result<AsyncCommit> {
         self.check_committer(patience)
             .map_err(|error| or_late(error, patience))?;
@@ -577,7 +577,7 @@ impl Shared {
     }
 
     /// Refuses a table whose versions are not those that the committer knows.
-    fn check_committer(&self, patience: &mut Patience<'_>) -> Result<()> {
+    fn check_committer(&self, patience: &mut WaitLimit<'_>) -> Result<()> {
         if self.is_doubtful()? {
             self.reopened(&mut patient(patience))?;
         }
@@ -607,7 +607,7 @@ impl Shared {
         }
     }
 
-    pub fn outcome(&self, token: &Token, patience: &mut Patience<'_>) -> Result<Outcome> {
+    pub fn outcome(&self, token: &Token, patience: &mut WaitLimit<'_>) -> Result<Outcome> {
         Ok(self.committer.outcome(token, patience)?)
     }
 }

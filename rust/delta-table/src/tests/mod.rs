@@ -21,7 +21,7 @@ use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use delta_commit::actions::{Action, Add};
-use delta_commit::{Patience, Version, path};
+use delta_commit::{Version, WaitLimit, path};
 use parquet_writer::{OptionInput, WriterOptions};
 
 use crate::append::{Append, AppendOptions};
@@ -30,8 +30,8 @@ use crate::deletion_vectors;
 use crate::storage::Folder;
 use crate::{ChangesOptions, CreateMode, CreateOptions, ScanOptions, Table};
 
-pub(crate) fn patience() -> Patience<'static> {
-    Patience::until(Instant::now() + Duration::from_secs(60))
+pub(crate) fn patience() -> WaitLimit<'static> {
+    WaitLimit::until(Instant::now() + Duration::from_secs(60))
 }
 
 fn options() -> WriterOptions {

@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use delta_commit::LogStore;
-use delta_commit::log::{Digest, Listing, PutOutcome, Standing, StoreError, UnsyncedFile, Version};
+use delta_commit::log::{
+    BodyDigest, Listing, PutOutcome, StoreError, UnsyncedFile, Version, VersionPresence,
+};
 use parquet_writer::WriteError;
 use parquet_writer::sink::Sink;
 
@@ -255,7 +257,11 @@ impl LogStore for Log {
         self.log.put_version(version, body)
     }
 
-    fn check_version(&self, version: Version, digest: Option<Digest>) -> Result<Standing, StoreError> {
+    fn check_version(
+        &self,
+        version: Version,
+        digest: Option<BodyDigest>,
+    ) -> Result<VersionPresence, StoreError> {
         self.log.check_version(version, digest)
     }
 

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use delta_commit::conflict::ConflictKind;
-use delta_commit::{CommitError, Patience, Version};
+use delta_commit::{CommitError, Version, WaitLimit};
 use serde_json::Value;
 
 use super::histories::{Worker, conflict, held};
@@ -214,7 +214,7 @@ fn one_leaves(worker: &Worker, after: Duration, leaves: impl Fn() + Sync) {
         if id < 3 {
             return pending.commit(&mut patience());
         }
-        let done = pending.commit(&mut Patience::until(Instant::now() + after));
+        let done = pending.commit(&mut WaitLimit::until(Instant::now() + after));
         leaves();
         done
     });

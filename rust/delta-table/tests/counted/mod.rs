@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use arrow_array::{Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use bytes::Bytes;
-use delta_commit::log::{Digest, Listing, PutOutcome, Standing, StoreError, UnsyncedFile};
-use delta_commit::{LogStore, Patience};
+use delta_commit::log::{BodyDigest, Listing, PutOutcome, StoreError, UnsyncedFile, VersionPresence};
+use delta_commit::{LogStore, WaitLimit};
 use delta_table::{
     Append, AppendOptions, CreateMode, CreateOptions, Folder, Result, StoredFiles, Table, TableStorage,
 };
@@ -270,7 +270,7 @@ impl LogStore for Syncing {
         self.inner.put_version(version, body)
     }
 
-    fn check_version(&self, version: i64, digest: Option<Digest>) -> Result<Standing, StoreError> {
+    fn check_version(&self, version: i64, digest: Option<BodyDigest>) -> Result<VersionPresence, StoreError> {
         self.inner.check_version(version, digest)
     }
 
@@ -305,8 +305,8 @@ impl LogStore for Syncing {
     }
 }
 
-pub fn patience() -> Patience<'static> {
-    Patience::until(Instant::now() + Duration::from_secs(30))
+pub fn patience() -> WaitLimit<'static> {
+    WaitLimit::until(Instant::now() + Duration::from_secs(30))
 }
 
 pub fn schema() -> SchemaRef {

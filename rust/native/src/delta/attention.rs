@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::time::{Duration, Instant};
 
-use delta_commit::{Patience, Version};
+use delta_commit::{Version, WaitLimit};
 use delta_table::TableError;
 use object_sink::Attend;
 use pyo3::prelude::*;
@@ -141,15 +141,15 @@ impl Caller {
     /// Runs a wait that a signal can end. The handler's exception is raised, with the outcome of the work as its cause.
     pub fn wait<T>(
         self,
-        work: impl FnOnce(&mut Patience<'_>, &mut dyn FnMut() -> bool) -> Result<T, TableError>,
+        work: impl FnOnce(&mut WaitLimit<'_>, &mut dyn FnMut() -> bool) -> Result<T, TableError>,
     ) -> Result<T, Failure> {
         let raised = RefCell::new(None);
         let mut go_on = || self.go_on(&raised);
         // Thousands of threads that looked up twenty times a second would leave the processor no time for work.
         let mut patience = if self.is_main {
-            Patience::while_asked(self.deadline, &mut go_on)
+            WaitLimit::while_asked(self.deadline, &mut go_on)
         } else {
-            Patience::until(self.deadline)
+            WaitLimit::until(self.deadline)
         };
         let limited = limited(self.deadline);
         let done = work(&mut patience, &mut || self.go_on(&raised));
@@ -170,7 +170,7 @@ impl Caller {
     /// Runs a commit. If it succeeds although a signal handler raised, the exception carries the version.
     pub fn commit(
         self,
-        work: impl FnOnce(&mut Patience<'_>, &mut dyn FnMut() -> bool) -> Result<Version, TableError>,
+        work: impl FnOnce(&mut WaitLimit<'_>, &mut dyn FnMut() -> bool) -> Result<Version, TableError>,
     ) -> Result<Version, Failure> {
         let mut committed = None;
         let done = self.wait(|patience, go_on| {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use delta_commit::{Patience, Version};
+use delta_commit::{Version, WaitLimit};
 use delta_table::{Answer, Reply, Step, TableError, Wait};
 use parquet_writer::WriteError;
 use per_process::PerProcess;
@@ -140,7 +140,7 @@ impl Awaited {
         delta_table::serve_until(move || is_left.load(Ordering::Acquire));
         let _limited = limited(self.deadline);
         let (mut stays, mut goes_on) = (|| self.stays(), || self.stays());
-        let mut patience = Patience::while_asked(self.deadline, &mut stays);
+        let mut patience = WaitLimit::while_asked(self.deadline, &mut stays);
         self.append.get().append.take(|append| {
             let reply = self.reply();
             let step = match answer {

@@ -15,7 +15,7 @@ use delta_object_store::Objects;
 use delta_table::schema::TableSchema;
 use delta_table::{
     AppendOptions, ChangesOptions, CompactOptions, Condition, Conditions, CreateMode, CreateOptions, Folder,
-    MergeOptions, NewValues, TableStorage, ReadSet, Scalar, ScanOptions, Table, TableError, VacuumOptions,
+    MergeOptions, NewValues, ReadSet, Scalar, ScanOptions, Table, TableError, TableStorage, VacuumOptions,
 };
 use parquet_writer::{OptionFault, WriteError};
 use pyo3::Borrowed;
