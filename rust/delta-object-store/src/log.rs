@@ -43,14 +43,14 @@ pub(crate) struct ObjectLog {
     clients: Arc<Clients>,
     /// The entity tags of the last versions that were read or created. While a version has the same tag, it has the
     /// same body, which need not be read again. A forked child may not wait for a lock of its parent.
-    tags: PerProcess<Mutex<VecDeque<Tag>>>,
+    tags: PerProcess<Mutex<VecDeque<VersionTag>>>,
     /// What was requested before the committer asked for it.
-    ahead: PerProcess<Mutex<Ahead>>,
+    ahead: PerProcess<Mutex<PrefetchedVersions>>,
 }
 
 /// Versions after those that the committer has read one after the other.
 #[derive(Default)]
-struct Ahead {
+struct PrefetchedVersions {
     /// The next version, if the committer goes on.
     next: Version,
     /// The number of versions in a row that were requested and are there; 0 once one is missing.
@@ -61,7 +61,7 @@ struct Ahead {
     changes: u64,
 }
 
-impl Ahead {
+impl PrefetchedVersions {
     /// The body of this version, if it was found a moment ago. Otherwise the number of versions to request.
     ///
     /// A committer that reads a version or two requests no others. The table may be replaced, so entries expire and
@@ -96,7 +96,7 @@ impl Ahead {
 }
 
 /// The entity tag of a version with a body of this digest.
-struct Tag {
+struct VersionTag {
     version: Version,
     digest: BodyDigest,
     text: String,
@@ -149,12 +149,12 @@ impl ObjectLog {
         }
     }
 
-    fn ahead(&self) -> MutexGuard<'_, Ahead> {
+    fn ahead(&self) -> MutexGuard<'_, PrefetchedVersions> {
         let ahead = self.ahead.get_or_init(Mutex::default);
         ahead.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tags(&self) -> MutexGuard<'_, VecDeque<Tag>> {
+    fn tags(&self) -> MutexGuard<'_, VecDeque<VersionTag>> {
         let tags = self.tags.get_or_init(Mutex::default);
         tags.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -176,7 +176,7 @@ impl ObjectLog {
         if tags.len() == MOST_TAGS {
             tags.pop_front();
         }
-        tags.push_back(Tag {
+        tags.push_back(VersionTag {
             version,
             digest,
             text: tag,
