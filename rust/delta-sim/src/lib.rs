@@ -25,7 +25,7 @@ use delta_commit::{
     Transaction, Verdict, Version, WINDOW,
 };
 
-use client::{Client, Told};
+use client::{SimulatedClient, Told};
 use rng::Rng;
 use store::{Faults, SKEW, Store, around};
 
@@ -128,7 +128,7 @@ struct Simulation {
     isolation: Isolation,
     store: Store,
     processes: Vec<Process>,
-    clients: BTreeMap<MemberId, Client>,
+    clients: BTreeMap<MemberId, SimulatedClient>,
     numbers: u128,
     calm: bool,
     authors: BTreeMap<Version, usize>,
@@ -316,7 +316,7 @@ impl Simulation {
             return;
         };
         self.processes[at].machine.submit(submission);
-        let client = Client {
+        let client = SimulatedClient {
             transaction,
             process: at,
             told: Told::Nothing,

@@ -95,7 +95,7 @@ const NOT_NOTICED: [u64; 3] = [4257, 6163, 8383];
 
 #[test]
 fn whatever_becomes_of_the_table_nothing_is_acknowledged_in_another_one() {
-    let mut total = lifetimes::Coverage::default();
+    let mut total = lifetimes::LifetimeCoverage::default();
     let mut broken = Vec::new();
     for seed in 0..seeds() {
         match lifetimes::run(seed, ProtocolRules::default(), true) {

@@ -17,14 +17,14 @@ use delta_commit::winner::Winner;
 use delta_commit::{CommitError, Machine, MemberId, Operation, Start, Submission, Transaction, Verdict};
 
 use crate::rng::Rng;
-use place::Place;
+use place::TableLocation;
 
 /// Steps, with nothing else going on, after which a process that still works counts as blocked.
 const PATIENCE: usize = 100_000;
 
 /// Counts of the events of a schedule.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Coverage {
+pub struct LifetimeCoverage {
     /// Tables that were deleted at once.
     pub deleted: usize,
     /// Tables that were deleted object by object.
@@ -47,7 +47,7 @@ pub struct Coverage {
     pub doubts: usize,
 }
 
-impl Coverage {
+impl LifetimeCoverage {
     fn counts(&mut self) -> [&mut usize; 10] {
         [
             &mut self.deleted,
@@ -70,7 +70,7 @@ impl Coverage {
     }
 }
 
-impl std::ops::AddAssign for Coverage {
+impl std::ops::AddAssign for LifetimeCoverage {
     fn add_assign(&mut self, mut other: Self) {
         for (sum, count) in self.counts().into_iter().zip(other.counts()) {
             *sum += *count;
@@ -79,43 +79,43 @@ impl std::ops::AddAssign for Coverage {
 }
 
 /// The state of an effect that is under way.
-enum Flight {
+enum LifetimeFlight {
     Issued(Effect, i64),
     Answered(Event),
 }
 
-struct Process {
+struct LifetimeProcess {
     machine: Machine,
     /// The digest of the version with which it opened the table.
     opened: BodyDigest,
-    flight: Option<Flight>,
+    flight: Option<LifetimeFlight>,
     /// The time until which it is suspended.
     asleep_until: i64,
     /// The time for which it was suspended so far.
     slept: i64,
 }
 
-struct Simulation {
+struct LifetimeSimulation {
     rng: Rng,
     rules: ProtocolRules,
     /// True if processes have a clock that counts the time for which they were suspended.
     boot_clock: bool,
-    place: Place,
-    processes: Vec<Option<Process>>,
+    place: TableLocation,
+    processes: Vec<Option<LifetimeProcess>>,
     /// The process of each transaction that waits.
     waiting: BTreeMap<MemberId, usize>,
     rejected: Vec<MemberId>,
     numbers: u128,
     violation: Option<String>,
-    coverage: Coverage,
+    coverage: LifetimeCoverage,
 }
 
 /// Runs the schedule of a seed. Without `boot_clock`, the clock of a process stands still while it is suspended.
 ///
 /// # Errors
 /// The first promise that was broken, in words.
-pub fn run(seed: u64, rules: ProtocolRules, boot_clock: bool) -> Result<Coverage, String> {
-    let mut simulation = Simulation::new(seed, rules, boot_clock);
+pub fn run(seed: u64, rules: ProtocolRules, boot_clock: bool) -> Result<LifetimeCoverage, String> {
+    let mut simulation = LifetimeSimulation::new(seed, rules, boot_clock);
     let steps = 400 + simulation.rng.below(800);
     for _ in 0..steps {
         simulation.step();
@@ -132,10 +132,10 @@ pub fn run(seed: u64, rules: ProtocolRules, boot_clock: bool) -> Result<Coverage
     Ok(simulation.coverage)
 }
 
-impl Simulation {
+impl LifetimeSimulation {
     fn new(seed: u64, rules: ProtocolRules, boot_clock: bool) -> Self {
         let mut rng = Rng::new(seed ^ 0xA5A5_0000);
-        let mut place = Place::new(if seed.is_multiple_of(2) { 60 } else { 0 });
+        let mut place = TableLocation::new(if seed.is_multiple_of(2) { 60 } else { 0 });
         place.create("table-0", 1 + rng.below(6));
         let count = 1 + rng.below(4);
         let mut simulation = Self {
@@ -151,7 +151,7 @@ impl Simulation {
             rejected: Vec::new(),
             numbers: 1,
             violation: None,
-            coverage: Coverage::default(),
+            coverage: LifetimeCoverage::default(),
         };
         for at in 0..count {
             simulation.open(at);
@@ -183,7 +183,7 @@ impl Simulation {
             known: protocol.zip(metadata),
         };
         let id = MemberId::from_number(self.number());
-        self.processes[at] = Some(Process {
+        self.processes[at] = Some(LifetimeProcess {
             machine: Machine::with_rules(id, start, self.rules),
             opened,
             flight: None,
@@ -192,7 +192,7 @@ impl Simulation {
         });
     }
 
-    fn time_of(&self, process: &Process) -> Time {
+    fn time_of(&self, process: &LifetimeProcess) -> Time {
         let slept = if self.boot_clock { 0 } else { process.slept };
         Time {
             monotonic: u64::try_from(self.place.now - slept).unwrap_or(0),
@@ -306,14 +306,14 @@ impl Simulation {
             None => {
                 let effect = process.machine.next(time);
                 is_busy = effect.is_some();
-                process.flight = effect.map(|effect| Flight::Issued(effect, self.place.now));
+                process.flight = effect.map(|effect| LifetimeFlight::Issued(effect, self.place.now));
             }
-            Some(Flight::Issued(effect, issued)) => {
+            Some(LifetimeFlight::Issued(effect, issued)) => {
                 self.judge_attempt(&process, &effect, issued);
                 let event = self.place.apply(at, process.opened, &effect, &mut self.rng);
-                process.flight = Some(Flight::Answered(event));
+                process.flight = Some(LifetimeFlight::Answered(event));
             }
-            Some(Flight::Answered(event)) => process.machine.complete(time, event),
+            Some(LifetimeFlight::Answered(event)) => process.machine.complete(time, event),
         }
         let is_lost = self.deliver(at, &mut process) || process.machine.is_outdated();
         let garbage = process.machine.take_garbage();
@@ -329,7 +329,7 @@ impl Simulation {
     }
 
     /// Gives members their verdicts. Returns true if the table has to be opened again.
-    fn deliver(&mut self, at: usize, process: &mut Process) -> bool {
+    fn deliver(&mut self, at: usize, process: &mut LifetimeProcess) -> bool {
         let mut is_lost = false;
         for (id, verdict) in process.machine.take_verdicts() {
             if self.waiting.remove(&id) != Some(at) {

@@ -2,14 +2,14 @@
 
 use delta_commit::log::Effect;
 
-use super::{Process, Simulation, parsed};
+use super::{LifetimeProcess, LifetimeSimulation, parsed};
 
 /// The milliseconds for which a process may believe that its table is there.
 const BELIEVED: i64 = 1_000;
 
-impl Simulation {
+impl LifetimeSimulation {
     /// Checks that a version is attempted only where the table was there a moment before.
-    pub(super) fn judge_attempt(&mut self, process: &Process, effect: &Effect, issued: i64) {
+    pub(super) fn judge_attempt(&mut self, process: &LifetimeProcess, effect: &Effect, issued: i64) {
         let Effect::PutVersion(version, _) = effect else {
             return;
         };

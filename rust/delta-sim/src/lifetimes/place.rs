@@ -19,7 +19,7 @@ type Log = BTreeMap<Version, Vec<u8>>;
 const BIRTH: i64 = 1_700_000_000_000;
 
 /// A version that was written once.
-struct Written {
+struct WrittenVersion {
     version: Version,
     /// The body of the version before it, at that moment.
     before: Option<BodyDigest>,
@@ -36,7 +36,7 @@ struct Written {
 }
 
 /// A version that may still be created, although no process waits for it.
-struct Late {
+struct LateVersion {
     process: usize,
     opened: BodyDigest,
     version: Version,
@@ -44,14 +44,14 @@ struct Late {
 }
 
 #[derive(Default)]
-pub(super) struct Place {
+pub(super) struct TableLocation {
     pub(super) now: i64,
     /// The odds of a lost answer, out of a thousand.
     pub(super) lost: usize,
     pub(super) retracted: usize,
     log: Log,
     intents: BTreeMap<String, (i64, Vec<u8>)>,
-    written: HashMap<BodyDigest, Written>,
+    written: HashMap<BodyDigest, WrittenVersion>,
     /// The last time at which others removed or replaced a version.
     changed: BTreeMap<Version, i64>,
     /// Versions that are still to be deleted.
@@ -59,11 +59,11 @@ pub(super) struct Place {
     copies: Vec<Log>,
     /// The last time at which a copy was put back.
     restored: i64,
-    late: Vec<Late>,
+    late: Vec<LateVersion>,
     numbers: u64,
 }
 
-impl Place {
+impl TableLocation {
     pub(super) fn new(lost: usize) -> Self {
         Self {
             now: BIRTH,
@@ -225,7 +225,7 @@ impl Place {
         if self.log.contains_key(&version) {
             return PutOutcome::Exists;
         }
-        let written = Written {
+        let written = WrittenVersion {
             version,
             before: self.log.get(&(version - 1)).map(|body| BodyDigest::of(body)),
             before_later: None,
@@ -284,7 +284,7 @@ impl Place {
         held.any(|(digest, written)| written.at <= self.restored || self.follows(*digest, opened))
     }
 
-    fn is_misplaced(&self, digest: BodyDigest, written: &Written) -> bool {
+    fn is_misplaced(&self, digest: BodyDigest, written: &WrittenVersion) -> bool {
         written
             .by
             .is_some_and(|(_, opened)| !self.follows(digest, opened))
@@ -366,7 +366,7 @@ impl Place {
                     // Its owner reads it, and removes it if it has to.
                     self.write(*version, body.clone(), Some((process, opened)));
                 }
-                _ => self.late.push(Late {
+                _ => self.late.push(LateVersion {
                     process,
                     opened,
                     version: *version,

@@ -20,8 +20,8 @@ mod times;
 use delta_commit::rules::ProtocolRules;
 
 pub use latency::Latency;
-pub use report::{EffectTimes, Report, Waits};
-pub use scenario::{Disk, Load, ObjectStore, Pauses, Scenario, Store, Synced, Work};
+pub use report::{EffectReport, Report, Waits};
+pub use scenario::{Disk, Load, ObjectStore, Pauses, ProcessorTimes, Scenario, StoreModel, Synced};
 pub use times::Requests;
 
 /// Runs a scenario.
@@ -39,5 +39,5 @@ pub fn run(scenario: &Scenario) -> Result<Report, String> {
 #[doc(hidden)]
 pub fn run_with(scenario: &Scenario, rules: ProtocolRules) -> Result<Report, String> {
     scenario.check()?;
-    simulation::Simulation::new(scenario, rules).run()
+    simulation::TimedSimulation::new(scenario, rules).run()
 }

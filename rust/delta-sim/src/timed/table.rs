@@ -20,15 +20,15 @@ struct Announced {
 
 /// A version, and the bytes of its body.
 #[derive(Debug)]
-struct Stored {
+struct LogEntry {
     winner: Arc<Winner>,
     bytes: u64,
 }
 
 /// The log of a table and its intents.
 #[derive(Debug)]
-pub(crate) struct Table {
-    log: Vec<Stored>,
+pub(crate) struct SimulatedTable {
+    log: Vec<LogEntry>,
     intents: BTreeMap<String, Announced>,
     /// The newest version that survives a crash.
     pub(crate) synced: Version,
@@ -36,13 +36,13 @@ pub(crate) struct Table {
     pub(crate) violation: Option<String>,
 }
 
-impl Table {
+impl SimulatedTable {
     /// A table without rows.
     pub(crate) fn new() -> Self {
         let (protocol, metadata) = world();
         let winner = Winner::of(0, vec![Action::Protocol(protocol), Action::Metadata(metadata)]);
         Self {
-            log: vec![Stored {
+            log: vec![LogEntry {
                 winner: Arc::new(winner),
                 bytes: 0,
             }],
@@ -75,7 +75,7 @@ impl Table {
         self.log.iter().map(|stored| Arc::clone(&stored.winner)).collect()
     }
 
-    fn get(&self, version: Version) -> Option<&Stored> {
+    fn get(&self, version: Version) -> Option<&LogEntry> {
         self.log.get(usize::try_from(version).ok()?)
     }
 
@@ -155,7 +155,7 @@ impl Table {
             ));
         }
         match Winner::parse(version, body) {
-            Ok(winner) => self.log.push(Stored {
+            Ok(winner) => self.log.push(LogEntry {
                 winner: Arc::new(winner),
                 bytes: body.len() as u64,
             }),
