@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use crate::create::with_features;
 use crate::error::{Result, TableError};
-use crate::head::Head;
+use crate::head::TableHead;
 use crate::operations::begin;
 use crate::properties::features;
 use crate::row_ids;
@@ -131,7 +131,7 @@ impl Backfill<'_> {
 }
 
 /// The transaction that gives a table the feature.
-fn with_feature(head: &Head) -> Result<Transaction> {
+fn with_feature(head: &TableHead) -> Result<Transaction> {
     let enabled = BTreeMap::from([(ENABLED.to_owned(), "true".to_owned())]);
     let protocol = with_features(&head.protocol, &features(&enabled))?;
     let mut operation = Operation::new("UPGRADE PROTOCOL");
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
     use crate::row_change::PendingChange;
     use crate::tests::process::{Process, Step};
-    use crate::{AppendOptions, Condition, CreateMode, CreateOptions, Scalar, ScanOptions};
+    use crate::{AppendOptions, Condition, ConditionValue, CreateMode, CreateOptions, ScanOptions};
 
     fn patience() -> WaitLimit<'static> {
         WaitLimit::until(Instant::now() + Duration::from_secs(60))
@@ -210,7 +210,7 @@ mod tests {
         let condition = Condition {
             column: "id".to_owned(),
             operator: "=".to_owned(),
-            values: vec![Scalar::Long(id)],
+            values: vec![ConditionValue::Long(id)],
         };
         let prepared = table.prepare_delete(&[condition].into(), None, &options(), &mut || true);
         prepared.unwrap().1.unwrap()

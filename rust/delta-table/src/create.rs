@@ -17,12 +17,12 @@ use crate::change_feed;
 use crate::clock::now;
 use crate::clustering;
 use crate::error::{Result, TableError};
-use crate::head::Head;
+use crate::head::TableHead;
 use crate::mapping::{self, Mapping};
 use crate::properties::{self, IN_COMMIT_TIMESTAMPS};
 use crate::row_ids;
 use crate::schema::TableSchema;
-use crate::storage::{Folder, TableStorage};
+use crate::storage::{LocalStorage, TableStorage};
 use crate::table::Table;
 
 /// The behaviour when the table exists.
@@ -207,7 +207,7 @@ impl First {
     }
 
     /// Gives the columns ids that no column of the table had before.
-    fn assign_after(&mut self, before: &Head) {
+    fn assign_after(&mut self, before: &TableHead) {
         self.mapping.keep_highest(&mut self.metadata, before);
         self.assign();
     }
@@ -251,7 +251,13 @@ impl Table {
         mode: CreateMode,
         patience: &mut WaitLimit<'_>,
     ) -> Result<Self> {
-        Self::create_at(Arc::new(Folder::new(root)?), schema, options, mode, patience)
+        Self::create_at(
+            Arc::new(LocalStorage::new(root)?),
+            schema,
+            options,
+            mode,
+            patience,
+        )
     }
 
     /// Creates a table in any storage.
@@ -328,7 +334,7 @@ impl Table {
 }
 
 /// Refuses to enable in-commit timestamps on an existing table, whose history would then mix two clocks.
-pub(crate) fn check_in_commit_timestamps(before: &Head, after: &Metadata) -> Result<()> {
+pub(crate) fn check_in_commit_timestamps(before: &TableHead, after: &Metadata) -> Result<()> {
     if after.is_enabled(IN_COMMIT_TIMESTAMPS) && !before.metadata.is_enabled(IN_COMMIT_TIMESTAMPS) {
         return Err(TableError::unsupported(format!(
             "{IN_COMMIT_TIMESTAMPS} would begin in the middle of the table, which is not built: leave it out, or make \

@@ -7,7 +7,7 @@ use roaring::RoaringTreemap;
 use crate::conditions::Conditions;
 use crate::error::Result;
 use crate::row_change::{Counts, Dependence, PendingChange, RowChange};
-use crate::scan::{Positions, Question};
+use crate::scan::{Question, RowSearch};
 use crate::table::Table;
 
 impl Table {
@@ -31,7 +31,7 @@ impl Table {
         let mut change = RowChange::begin(self, Some("delete()"), writer_options)?;
         let question = Question::of(change.snapshot(), conditions, "where")?;
         let (shared, snapshot) = (change.shared(), change.snapshot());
-        let positions = Positions::new(&shared.storage, snapshot, question.of_rows.clone())?;
+        let positions = RowSearch::new(&shared.storage, snapshot, question.of_rows.clone())?;
         let mut deleted = 0;
         for add in question.files(change.snapshot())? {
             if question.is_of_partitions() {
@@ -83,7 +83,7 @@ mod tests {
     use crate::append::AppendOptions;
     use crate::change_feed::CHANGE_FEED;
     use crate::deletion_vectors;
-    use crate::{Condition, CreateMode, CreateOptions, Scalar, ScanOptions, TableError};
+    use crate::{Condition, ConditionValue, CreateMode, CreateOptions, ScanOptions, TableError};
 
     const ROWS: i64 = 24;
     /// Rows of a file. A deletion that takes at most half of them marks them.
@@ -129,7 +129,7 @@ mod tests {
         let condition = Condition {
             column: "id".to_owned(),
             operator: "in".to_owned(),
-            values: ids.iter().copied().map(Scalar::Long).collect(),
+            values: ids.iter().copied().map(ConditionValue::Long).collect(),
         };
         table
             .prepare_delete(&[condition].into(), None, &options(), &mut || true)
@@ -179,14 +179,14 @@ mod tests {
     }
 
     #[derive(Debug, Clone)]
-    enum Step {
+    enum CommitStep {
         Begin(BTreeSet<i64>),
         Commit(prop::sample::Index),
     }
 
-    fn steps() -> impl Strategy<Value = Vec<Step>> {
-        let begin = prop::collection::btree_set(0..ROWS, 1..6).prop_map(Step::Begin);
-        let commit = any::<prop::sample::Index>().prop_map(Step::Commit);
+    fn steps() -> impl Strategy<Value = Vec<CommitStep>> {
+        let begin = prop::collection::btree_set(0..ROWS, 1..6).prop_map(CommitStep::Begin);
+        let commit = any::<prop::sample::Index>().prop_map(CommitStep::Commit);
         prop::collection::vec(prop_oneof![begin, commit], 1..16)
     }
 
@@ -204,14 +204,14 @@ mod tests {
             let mut pending = Vec::new();
             for step in steps {
                 match step {
-                    Step::Begin(ids) => {
+                    CommitStep::Begin(ids) => {
                         let mine: BTreeSet<i64> = here.intersection(&ids).copied().collect();
                         let begun = prepared(&table, &ids);
                         prop_assert_eq!(begun.is_some(), !mine.is_empty());
                         pending.extend(begun.map(|begun| (mine, begun)));
                     }
-                    Step::Commit(_) if pending.is_empty() => {}
-                    Step::Commit(at) => {
+                    CommitStep::Commit(_) if pending.is_empty() => {}
+                    CommitStep::Commit(at) => {
                         let (mine, begun) = pending.remove(at.index(pending.len()));
                         prop_assert_eq!(begun.counts().deleted, mine.len() as u64);
                         let done = begun.commit(&mut patience());

@@ -17,7 +17,7 @@ use crate::checkpoint::SIDECARS;
 use crate::data_file::DataFile;
 use crate::error::{Result, TableError};
 use crate::storage::TableStorage;
-use crate::versions::Kept;
+use crate::versions::VersionCache;
 
 /// The log's folder in a table.
 pub(crate) const FOLDER: &str = "_delta_log";
@@ -187,11 +187,11 @@ pub(crate) struct Loaded<T> {
     /// The digest of the last version, where its file is there.
     pub digest: Option<BodyDigest>,
     /// The versions that will be read again.
-    pub read: Kept,
+    pub read: VersionCache,
 }
 
 /// The result of a reading.
-enum Read<T> {
+enum LogRead<T> {
     Whole(Loaded<T>),
     /// This version is not there, and a later one was listed.
     UpTo(Version),
@@ -430,7 +430,7 @@ impl LogDir {
     /// Reads the table at version `at`, or at its newest version, without requests for what was kept of it.
     ///
     /// A log that is cleaned up meanwhile is read from the checkpoint that stands for what is gone.
-    pub fn load<R: Replaying>(&self, at: Option<Version>, kept: Kept) -> Result<Loaded<R::Done>> {
+    pub fn load<R: Replaying>(&self, at: Option<Version>, kept: VersionCache) -> Result<Loaded<R::Done>> {
         let target = at.unwrap_or(Version::MAX);
         let (mut hint, mut kept) = (self.hint()?, kept);
         let mut listing = self.list_for(target, hint.as_ref())?;
@@ -445,8 +445,8 @@ impl LogDir {
                     is_listed_again = true;
                     None
                 }
-                Ok(Read::UpTo(missing)) => Some(missing),
-                Ok(Read::Whole(loaded)) => return Ok(loaded),
+                Ok(LogRead::UpTo(missing)) => Some(missing),
+                Ok(LogRead::Whole(loaded)) => return Ok(loaded),
                 Err(error) => return Err(error),
             };
             listing = self.list(None)?;
@@ -469,9 +469,9 @@ impl LogDir {
         at: Option<Version>,
         listing: &LogListing,
         hint: Option<&Value>,
-        kept: Kept,
+        kept: VersionCache,
         is_lost: bool,
-    ) -> Result<Read<R::Done>> {
+    ) -> Result<LogRead<R::Done>> {
         let target = at.unwrap_or(Version::MAX);
         let checkpoint = listing.checkpoint(target);
         // Before it is read: what replaces it meanwhile has another mark.
@@ -488,7 +488,7 @@ impl LogDir {
         }
         let (mut replay, checkpoint, damaged) = self.begin::<R>(checkpoint, hint, is_lost)?;
         let mut last = None;
-        let mut read = Kept::default();
+        let mut read = VersionCache::default();
         for next in self.versions(replay.version() + 1..=target, listing.tip, kept) {
             let (version, body) = next?;
             replay.commit(self, version, &body)?;
@@ -498,7 +498,7 @@ impl LogDir {
             last = Some(body);
         }
         if replay.version() < listing.tip.min(target) {
-            return Ok(Read::UpTo(replay.version() + 1));
+            return Ok(LogRead::UpTo(replay.version() + 1));
         }
         if at.is_none() && last.is_none() {
             // Another table's checkpoint may have the same number.
@@ -509,7 +509,7 @@ impl LogDir {
                 "the table has no version {at}: its newest is {}",
                 replay.version()
             ))),
-            _ => Ok(Read::Whole(Loaded {
+            _ => Ok(LogRead::Whole(Loaded {
                 state: replay.finish()?,
                 checkpoint,
                 damaged,

@@ -17,7 +17,7 @@ use crate::constraints;
 use crate::create::check_in_commit_timestamps;
 use crate::deletion_vectors;
 use crate::error::{Result, TableError};
-use crate::head::Head;
+use crate::head::TableHead;
 use crate::row_ids;
 use crate::scan::Question;
 use crate::snapshot::Snapshot;
@@ -25,7 +25,7 @@ use crate::table::{Table, or_late, patient};
 
 /// The part of the table that a transaction read.
 #[derive(Debug, Clone, Default)]
-pub struct ReadSet {
+pub struct DeclaredReads {
     /// The version that was read. The default is the last version that the handle was pinned to.
     pub version: Option<Version>,
     /// Everything.
@@ -36,7 +36,7 @@ pub struct ReadSet {
     pub conditions: Conditions,
 }
 
-impl ReadSet {
+impl DeclaredReads {
     fn is_nothing(&self) -> bool {
         self.version.is_none() && !self.whole_table && self.files.is_empty() && self.conditions.is_empty()
     }
@@ -54,7 +54,7 @@ pub(crate) fn remove_chosen(transaction: &mut Transaction, predicate: Predicate,
     transaction.actions.extend(removals);
 }
 
-pub(crate) fn begin(head: &Head, operation: Operation) -> Result<Transaction> {
+pub(crate) fn begin(head: &TableHead, operation: Operation) -> Result<Transaction> {
     let mut transaction = Transaction::append(MemberId::random(), head.version, Vec::new());
     transaction.isolation = head.isolation()?;
     transaction.operation = operation;
@@ -194,7 +194,7 @@ impl Table {
 
     /// Commits files that the caller wrote, and removals of files, as one transaction.
     ///
-    /// A transaction that read or removes something is checked against every version after [`ReadSet::version`].
+    /// A transaction that read or removes something is checked against every version after [`DeclaredReads::version`].
     ///
     /// # Errors
     /// [`TableError::Option`] when a removed file is not in the table; [`TableError::NoSuchVersion`] when the version
@@ -203,7 +203,7 @@ impl Table {
         &self,
         adds: Vec<Add>,
         removes: &[String],
-        read: &ReadSet,
+        read: &DeclaredReads,
         operation: Operation,
         patience: &mut WaitLimit<'_>,
     ) -> Result<Version> {
@@ -275,7 +275,7 @@ impl Table {
         Ok(Arc::new(self.snapshot_at(version)?))
     }
 
-    fn read_version(&self, read: &ReadSet, newest: &Head) -> Result<Version> {
+    fn read_version(&self, read: &DeclaredReads, newest: &TableHead) -> Result<Version> {
         let version = read.version.unwrap_or_else(|| self.seen());
         if version <= BEFORE_FIRST || version > newest.version {
             return Err(TableError::NoSuchVersion(format!(
@@ -299,7 +299,7 @@ impl Table {
 }
 
 /// Paths of the files of a snapshot that may hold rows for which the conditions hold.
-fn candidates(question: &Question, head: &Head, read: &Snapshot) -> Result<BTreeSet<String>> {
+fn candidates(question: &Question, head: &TableHead, read: &Snapshot) -> Result<BTreeSet<String>> {
     // The conditions are bound to the newest metadata. With another one any file may match; the committer finds the
     // version that changed it.
     let files = if read.metadata == head.metadata {
@@ -367,7 +367,7 @@ fn check_paths(adds: &[Add]) -> Result<()> {
 
 /// Checks that every file has a value or null in each partition column and in no other, and statistics of the
 /// clustering columns.
-fn check_adds(adds: &[Add], head: &Head) -> Result<()> {
+fn check_adds(adds: &[Add], head: &TableHead) -> Result<()> {
     let clustering = head.stored_clustering()?;
     let wanted: BTreeSet<&str> = head
         .metadata

@@ -14,19 +14,19 @@ use delta_commit::{CommitError, Operation, Transaction, Version, WaitLimit, path
 use parquet_writer::{Batch, OptionFault, WriteError, WriterOptions};
 
 use crate::append::{AppendOptions, DataWriter};
-use crate::clustering::{self, Limits, Packing, Rewrite};
+use crate::clustering::{self, GroupLimits, Packing, Rewrite};
 use crate::conditions::{Conditions, FileChoice};
 use crate::deletion_vectors;
 use crate::detached::stray_files;
 use crate::error::{Result, TableError};
-use crate::head::Head;
+use crate::head::TableHead;
 use crate::operations::begin;
 use crate::properties::TARGET_FILE_SIZE;
 use crate::row_ids::{CopiedRows, head_of_copies};
-use crate::row_remap::{Bin, NewFile, RowRemap, Source};
+use crate::row_remap::{Bin, CopiedSource, NewFile, RowRemap};
 use crate::scan::row_count;
 use crate::snapshot::Snapshot;
-use crate::table::{Shared, Table};
+use crate::table::{SharedTable, Table};
 
 /// Bytes of a new file, unless the table or the caller says otherwise.
 const TARGET: u64 = 128 << 20;
@@ -88,7 +88,7 @@ pub struct Compaction<'a> {
     snapshot: Arc<Snapshot>,
     /// The columns that rows are ordered by; none where they stay in their order.
     cluster_by: Vec<Vec<String>>,
-    limits: Limits,
+    limits: GroupLimits,
     /// Files that are to be one, each with others of its partition.
     bins: VecDeque<Vec<Arc<Add>>>,
     /// The files that were there at first, and the own ones. Those that come meanwhile are left for the next time, so
@@ -117,7 +117,7 @@ impl Table {
             table: self,
             snapshot: self.snapshot()?,
             cluster_by: Vec::new(),
-            limits: Limits::default(),
+            limits: GroupLimits::default(),
             options,
             writer_options,
             bins: VecDeque::new(),
@@ -296,7 +296,7 @@ impl<'a> Compaction<'a> {
     /// Writes the rows of files that belong together.
     fn written(
         &self,
-        shared: &Arc<Shared>,
+        shared: &Arc<SharedTable>,
         old: Vec<Arc<Add>>,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<Bin> {
@@ -318,7 +318,7 @@ impl<'a> Compaction<'a> {
     /// reader and the writer of one file need.
     fn copied(
         &self,
-        shared: &Arc<Shared>,
+        shared: &Arc<SharedTable>,
         old: Vec<Arc<Add>>,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<Bin> {
@@ -355,7 +355,7 @@ impl fmt::Debug for Compaction<'_> {
 
 fn copy(
     writer: &mut DataWriter,
-    shared: &Shared,
+    shared: &SharedTable,
     snapshot: &Arc<Snapshot>,
     old: Vec<Arc<Add>>,
     go_on: &mut dyn FnMut() -> bool,
@@ -374,7 +374,7 @@ fn copy(
             writer.take_known(&batch, go_on)?;
             writer.encode(go_on)?;
         }
-        sources.push(Source {
+        sources.push(CopiedSource {
             rows: rows - first + deleted.len(),
             add,
             deleted,
@@ -406,7 +406,7 @@ fn copy(
 
 /// The new files of a version. If they are dropped before a version may name them, they are removed.
 struct NewFiles {
-    shared: Arc<Shared>,
+    shared: Arc<SharedTable>,
     bins: Vec<Arc<Bin>>,
     moved: Arc<RowRemap>,
     /// True if a version names them, or may yet.
@@ -414,7 +414,7 @@ struct NewFiles {
 }
 
 impl NewFiles {
-    fn of(shared: &Arc<Shared>) -> Self {
+    fn of(shared: &Arc<SharedTable>) -> Self {
         Self {
             shared: Arc::clone(shared),
             bins: Vec::new(),
@@ -461,7 +461,7 @@ impl Drop for NewFiles {
 pub struct PendingCompaction<'a> {
     table: &'a Table,
     /// The table that the files were written for.
-    head: Arc<Head>,
+    head: Arc<TableHead>,
     operation: Operation,
     files: NewFiles,
 }
@@ -576,7 +576,7 @@ fn small(
     let mut bins = VecDeque::new();
     for mut files in partitions.into_values() {
         files.sort_by(|a, b| (a.modification_time, &a.path).cmp(&(b.modification_time, &b.path)));
-        let mut open = Open::default();
+        let mut open = OpenGroup::default();
         for add in files {
             let is_wanted = wanted(&add)?;
             if size(&add) >= target && !is_wanted {
@@ -596,13 +596,13 @@ fn small(
 
 /// A group that takes more files.
 #[derive(Default)]
-struct Open {
+struct OpenGroup {
     files: Vec<Arc<Add>>,
     bytes: u64,
     is_wanted: bool,
 }
 
-impl Open {
+impl OpenGroup {
     /// The files, if something is gained by writing them again.
     fn closed(self) -> Option<Vec<Arc<Add>>> {
         (self.files.len() > 1 || self.is_wanted).then_some(self.files)

@@ -20,14 +20,14 @@ use roaring::RoaringTreemap;
 use crate::deletion_vectors::{self, widened};
 use crate::error::TableError;
 use crate::row_change::note_files;
-use crate::scan::Found;
+use crate::scan::FoundRows;
 use crate::storage::TableStorage;
 use crate::table::lock;
 
 /// The rows that a change marks, and the files of its vectors.
 pub(crate) struct RowMerge {
     storage: Arc<dyn TableStorage>,
-    files: BTreeMap<String, Found>,
+    files: BTreeMap<String, FoundRows>,
     written: Mutex<Vectors>,
 }
 
@@ -49,7 +49,7 @@ impl RowMerge {
     /// The merge of a change that marks these rows, by the normal paths of their files, in vectors of these files.
     pub fn new(
         storage: &Arc<dyn TableStorage>,
-        files: BTreeMap<String, Found>,
+        files: BTreeMap<String, FoundRows>,
         written: Vec<String>,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -63,7 +63,7 @@ impl RowMerge {
     }
 
     /// The rows that are marked, by the normal paths of their files.
-    pub fn files(&self) -> &BTreeMap<String, Found> {
+    pub fn files(&self) -> &BTreeMap<String, FoundRows> {
         &self.files
     }
 
@@ -106,7 +106,7 @@ impl RowMerge {
         theirs: &[Marked],
     ) -> Result<RoaringTreemap, CommitError> {
         let path = last.add.normal_path();
-        let Some(Found {
+        let Some(FoundRows {
             deleted: base,
             matching: mine,
             ..

@@ -24,7 +24,7 @@ use crate::storage::TableStorage;
 use crate::table::lock;
 
 /// A file whose rows were copied.
-pub(crate) struct Source {
+pub(crate) struct CopiedSource {
     pub add: Arc<Add>,
     /// Its rows, deleted ones too.
     pub rows: u64,
@@ -34,7 +34,7 @@ pub(crate) struct Source {
     pub first: u64,
 }
 
-impl Source {
+impl CopiedSource {
     /// The numbers among the copied rows of these, as far as they were copied.
     fn moved(&self, rows: &RoaringTreemap) -> RoaringTreemap {
         let mut deleted = self.deleted.iter().peekable();
@@ -84,7 +84,7 @@ impl NewFile {
 
 /// Files whose rows were copied together.
 pub(crate) struct Bin {
-    pub sources: Vec<Source>,
+    pub sources: Vec<CopiedSource>,
     /// The new files; none where no row is left.
     pub new: Vec<NewFile>,
     /// The place of each copied row among the rows of all new files; none where they are in their order.
@@ -96,7 +96,7 @@ impl Bin {
     ///
     /// # Errors
     /// [`TableError::Malformed`] for a row that was not copied.
-    fn marked(&self, entries: &Entries) -> Result<Vec<RoaringTreemap>> {
+    fn marked(&self, entries: &MarkedFiles) -> Result<Vec<RoaringTreemap>> {
         let marked = self.sources.iter().filter_map(|source| {
             let entry = entries.get(source.add.normal_path().as_ref())?;
             Some(source.moved(&entry.1))
@@ -132,11 +132,11 @@ fn place_of(places: &[u32], row: u64) -> Result<u64> {
 
 /// The newest entries of files of which rows were marked since they were copied, by their normal paths, and all their
 /// deleted rows.
-type Entries = BTreeMap<String, Arc<(Add, RoaringTreemap)>>;
+type MarkedFiles = BTreeMap<String, Arc<(Add, RoaringTreemap)>>;
 
 /// Files and bytes that a compaction takes out of a table and brings into it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub(crate) struct RewriteCounts {
     pub removed_files: u64,
     pub removed_bytes: u64,
     pub added_files: u64,
@@ -151,19 +151,19 @@ pub(crate) struct RowRemap {
     bins: Vec<Arc<Bin>>,
     /// The bin and the number in it of each old file, by its normal path.
     sources: HashMap<String, (usize, usize)>,
-    state: Mutex<State>,
+    state: Mutex<RemapState>,
 }
 
-struct State {
-    marked: Entries,
+struct RemapState {
+    marked: MarkedFiles,
     /// Files of vectors that were written for it and are still there.
     vectors: Vec<String>,
     /// True if the compaction was given up. A merge that another thread still does for it leaves no file then.
     given_up: bool,
-    counts: Counts,
+    counts: RewriteCounts,
 }
 
-impl State {
+impl RemapState {
     /// Notes new files of vectors. Returns those that are of no more use.
     fn exchange(&mut self, new: Vec<String>) -> Vec<String> {
         let mut gone = std::mem::replace(&mut self.vectors, new);
@@ -191,11 +191,11 @@ impl RowRemap {
             storage: Arc::clone(storage),
             sources: numbered.collect(),
             bins,
-            state: Mutex::new(State {
-                marked: Entries::new(),
+            state: Mutex::new(RemapState {
+                marked: MarkedFiles::new(),
                 vectors: Vec::new(),
                 given_up: false,
-                counts: Counts::default(),
+                counts: RewriteCounts::default(),
             }),
         }
     }
@@ -220,7 +220,7 @@ impl RowRemap {
         }
         let deleted = deletion_vectors::read_each(&self.storage, &changed)?;
         let changed = changed.into_iter().zip(deleted);
-        let mut marked: Entries = changed
+        let mut marked: MarkedFiles = changed
             .map(|(add, rows)| (add.normal_path().into_owned(), Arc::new((add.clone(), rows))))
             .collect();
         let mut kept = Vec::new();
@@ -268,7 +268,7 @@ impl RowRemap {
     }
 
     /// The counts of the transaction that was filled last.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> RewriteCounts {
         lock(&self.state).counts
     }
 
@@ -281,11 +281,11 @@ impl RowRemap {
     }
 
     /// The marks of others that are known.
-    fn marked(&self) -> Entries {
+    fn marked(&self) -> MarkedFiles {
         lock(&self.state).marked.clone()
     }
 
-    fn filled(&self, mut transaction: Transaction, marked: Entries) -> Result<Transaction> {
+    fn filled(&self, mut transaction: Transaction, marked: MarkedFiles) -> Result<Transaction> {
         let marks = self.bins.iter().map(|bin| bin.marked(&marked));
         let marks = marks.collect::<Result<Vec<_>>>()?;
         let files = self
@@ -350,7 +350,7 @@ impl RowRemap {
     fn take(
         &self,
         transaction: &Transaction,
-        marked: &mut Entries,
+        marked: &mut MarkedFiles,
         theirs: &Marked,
         deleted: RoaringTreemap,
     ) -> Result<(), CommitError> {
@@ -389,8 +389,8 @@ fn vector_id(add: &Add) -> Option<String> {
 }
 
 /// Counts files and bytes, and notes them by delta-spark's names.
-fn count(transaction: &mut Transaction) -> Counts {
-    let mut counts = Counts::default();
+fn count(transaction: &mut Transaction) -> RewriteCounts {
+    let mut counts = RewriteCounts::default();
     let mut sizes = Vec::new();
     let mut vectors = 0_u64;
     for action in &transaction.actions {
@@ -459,7 +459,7 @@ mod tests {
         };
         let old = Arc::new(Add::default());
         let bin = Bin {
-            sources: vec![Source {
+            sources: vec![CopiedSource {
                 add: Arc::clone(&old),
                 rows: 10_000,
                 deleted: RoaringTreemap::new(),
@@ -522,7 +522,7 @@ mod tests {
             gone in prop::collection::btree_set(0_u64..60, 0..60),
         ) {
             let add = Add { path: "old".to_owned(), ..Add::default() };
-            let source = Source {
+            let source = CopiedSource {
                 add: Arc::new(add.clone()),
                 rows: 60,
                 deleted: RoaringTreemap::new(),
@@ -553,7 +553,7 @@ mod tests {
             after in prop::collection::btree_set(0_u64..60, 0..60),
             first in 0_u64..1_000,
         ) {
-            let source = Source {
+            let source = CopiedSource {
                 add: Arc::new(Add::default()),
                 rows: 60,
                 deleted: before.iter().copied().collect(),

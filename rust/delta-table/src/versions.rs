@@ -19,12 +19,12 @@ const MOST_KEPT: usize = 4 << 20;
 
 /// The newest versions that were read and will be read again, within [`MOST_KEPT`].
 #[derive(Default)]
-pub(crate) struct Kept {
+pub(crate) struct VersionCache {
     bodies: BTreeMap<Version, Bytes>,
     bytes: usize,
 }
 
-impl Kept {
+impl VersionCache {
     /// Adds a version that comes after all others.
     pub fn add(&mut self, version: Version, body: Bytes) {
         self.bytes += body.len();
@@ -54,7 +54,12 @@ impl LogDir {
     /// Reads the versions of a range, up to the first one that is not there. Those up to `listed` are known to be
     /// there. After it a single one is requested, then twice as many each time, so that at most half of the requests
     /// miss. What was kept of an earlier reading of the same table is not requested.
-    pub fn versions(&self, range: RangeInclusive<Version>, listed: Version, kept: Kept) -> Versions<'_> {
+    pub fn versions(
+        &self,
+        range: RangeInclusive<Version>,
+        listed: Version,
+        kept: VersionCache,
+    ) -> Versions<'_> {
         let (next, last) = range.into_inner();
         let mut versions = Versions {
             log: self,
@@ -164,7 +169,7 @@ mod tests {
             }
             let (storage, reads) = Process::counted_ahead(folder.path(), ahead);
             let log = LogDir(storage);
-            let mut held = Kept::default();
+            let mut held = VersionCache::default();
             for version in &kept {
                 held.add(*version, bytes_of(*version));
             }
@@ -184,7 +189,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_bounded() {
-        let mut kept = Kept::default();
+        let mut kept = VersionCache::default();
         for version in 0..100 {
             kept.add(version, Bytes::from(vec![0; 100_000]));
         }

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use delta_commit::actions::Action;
 use delta_commit::{CommitError, WaitLimit};
-use delta_table::{Append, AppendOptions, Attend, Folder, Table, TableError, TableStorage};
+use delta_table::{Append, AppendOptions, LocalStorage, Table, TableError, TableStorage, WaitCheck};
 use parquet_writer::{OptionInput, WriterOptions};
 
 use counted::{
@@ -173,7 +173,7 @@ fn who_waits_for_anothers_reading_keeps_its_own_deadline() {
 #[test]
 fn who_waits_without_a_deadline_looks_up() {
     static IS_ENOUGH: AtomicBool = AtomicBool::new(false);
-    fn attend() -> Attend {
+    fn attend() -> WaitCheck {
         Box::new(|| {
             if IS_ENOUGH.load(Ordering::Acquire) {
                 return Err(std::io::ErrorKind::Interrupted.into());
@@ -191,7 +191,7 @@ fn who_waits_without_a_deadline_looks_up() {
             thread::sleep(Duration::from_millis(1));
         }
         IS_ENOUGH.store(true, Ordering::Release);
-        let other = Folder::attended(folder.path(), attend).unwrap();
+        let other = LocalStorage::attended(folder.path(), attend).unwrap();
         assert!(Table::open_at(Arc::new(other)).is_err());
         assert!(!reader.is_finished());
         storage.hold(false);

@@ -17,7 +17,7 @@ use delta_commit::actions::{Action, Add};
 use delta_commit::store::LocalLogStore;
 use delta_commit::{Committer, MemberId, Start, Transaction, WaitLimit};
 use delta_table::{
-    Append, AppendOptions, Condition, CreateMode, CreateOptions, Scalar, Snapshot, Table, TableError,
+    Append, AppendOptions, Condition, ConditionValue, CreateMode, CreateOptions, Snapshot, Table, TableError,
 };
 use parquet_writer::{OptionInput, WriterOptions};
 
@@ -103,7 +103,7 @@ fn reading_on_is_reading_anew() {
     let condition = Condition {
         column: "day".to_owned(),
         operator: "=".to_owned(),
-        values: vec![Scalar::Null],
+        values: vec![ConditionValue::Null],
     };
     assert_eq!(table.delete(&[condition].into(), &mut patience()).unwrap(), 6);
     assert_eq!(table.snapshot().unwrap().files().count(), 3);

@@ -6,17 +6,17 @@ use delta_commit::actions::{Action, Metadata, Txn};
 use delta_commit::{CommitError, MemberId, Operation, Transaction, Version, WaitLimit};
 use parquet_writer::WriteError;
 
-use crate::append::data_writer::Written;
-use crate::append::{Append, Replaced, State};
+use crate::append::data_writer::WrittenFiles;
+use crate::append::{Append, AppendState, Replaced};
+use crate::buffered_rows::BufferedRows;
 use crate::clock::now;
 use crate::coalesce::{self, Terms};
 use crate::create::is_quicker;
 use crate::error::{Result, TableError};
-use crate::head::Head;
-use crate::kept::Kept;
+use crate::head::TableHead;
 use crate::operations::remove_chosen;
 use crate::schema::TableSchema;
-use crate::table::Shared;
+use crate::table::SharedTable;
 
 impl Append {
     /// Completes the files and commits them.
@@ -54,22 +54,22 @@ impl Append {
         // Its writer may have died before the version survived a crash.
         self.shared.sync_log(self.read_version)?;
         self.remove_attached();
-        self.state = State::Committed(self.read_version);
+        self.state = AppendState::Committed(self.read_version);
         Ok(self.read_version)
     }
 
     /// Closes the append with the result of its commit.
     pub(super) fn end(&mut self, done: Result<Version>) -> Result<Version> {
         self.state = match &done {
-            Ok(version) => State::Committed(*version),
-            Err(TableError::Commit(CommitError::Unknown { .. })) => State::Closed("is in doubt"),
+            Ok(version) => AppendState::Committed(*version),
+            Err(TableError::Commit(CommitError::Unknown { .. })) => AppendState::Closed("is in doubt"),
             Err(error) => {
                 if matches!(error, TableError::Exists(_)) {
                     // An append to the table that is there takes them.
                     self.attached.clear();
                 }
                 self.abort();
-                State::Closed("failed before")
+                AppendState::Closed("failed before")
             }
         };
         done.map_err(|error| self.shared.or_replaced(error))
@@ -103,8 +103,8 @@ impl Append {
     /// Hands kept rows in to share files with those of others. Returns those that cannot.
     pub(super) fn share<T>(
         &mut self,
-        hand_in: impl FnOnce(&Arc<Shared>, Terms, Kept) -> Result<T, Kept>,
-    ) -> Result<T, Option<Kept>> {
+        hand_in: impl FnOnce(&Arc<SharedTable>, Terms, BufferedRows) -> Result<T, BufferedRows>,
+    ) -> Result<T, Option<BufferedRows>> {
         let Some(rows) = self.kept.take().filter(|kept| !kept.is_empty()) else {
             return Err(None);
         };
@@ -115,13 +115,17 @@ impl Append {
     }
 
     /// Completes the files.
-    pub(super) fn complete(&mut self, kept: Option<Kept>, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+    pub(super) fn complete(
+        &mut self,
+        kept: Option<BufferedRows>,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<()> {
         self.writer.take_kept(kept, go_on)?;
         let mut written = self.writer.finish(go_on)?;
         for part in &self.attached {
             written.extend(part);
         }
-        self.state = State::Written(written);
+        self.state = AppendState::Written(written);
         Ok(())
     }
 
@@ -151,7 +155,7 @@ impl Append {
     }
 
     pub(super) fn transaction(&self) -> Result<Transaction> {
-        let State::Written(written) = &self.state else {
+        let AppendState::Written(written) = &self.state else {
             return Err(WriteError::Closed("the append has no files yet".into()).into());
         };
         let (schema, changes) = self.schema_with_rows(&self.writer.head)?;
@@ -192,7 +196,7 @@ impl Append {
 }
 
 /// The actions that give the table another schema.
-fn metadata_actions(head: &Head, schema: &TableSchema) -> Result<Vec<Action>> {
+fn metadata_actions(head: &TableHead, schema: &TableSchema) -> Result<Vec<Action>> {
     let mut actions = Vec::new();
     if schema.has_ntz() && !head.schema.has_ntz() {
         actions
@@ -208,7 +212,7 @@ fn metadata_actions(head: &Head, schema: &TableSchema) -> Result<Vec<Action>> {
 }
 
 /// The actions that a planned table begins with.
-fn first_actions(head: &Head, changes: bool) -> Result<Vec<Action>> {
+fn first_actions(head: &TableHead, changes: bool) -> Result<Vec<Action>> {
     if changes {
         return Err(TableError::refused(
             "the rows have columns that the planned table lacks: plan it with all of them",
@@ -221,7 +225,12 @@ fn first_actions(head: &Head, changes: bool) -> Result<Vec<Action>> {
 }
 
 /// Turns an append into the replacement of the rows that the conditions choose.
-fn replace(transaction: &mut Transaction, head: &Head, replaced: &Replaced, written: &Written) -> Result<()> {
+fn replace(
+    transaction: &mut Transaction,
+    head: &TableHead,
+    replaced: &Replaced,
+    written: &WrittenFiles,
+) -> Result<()> {
     let (conditions, choice) = (&replaced.conditions, &replaced.choice);
     for add in &written.adds {
         if choice.has(head, add)? {
@@ -246,7 +255,7 @@ fn replace(transaction: &mut Transaction, head: &Head, replaced: &Replaced, writ
 }
 
 /// Adds parameters and counts of the written files to the operation, for the history.
-fn describe(operation: &mut Operation, head: &Head, written: &Written) {
+fn describe(operation: &mut Operation, head: &TableHead, written: &WrittenFiles) {
     let columns = serde_json::Value::from(head.metadata.partition_columns.clone());
     operation
         .parameters

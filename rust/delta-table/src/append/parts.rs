@@ -6,9 +6,9 @@ use std::sync::Arc;
 use delta_commit::announced_files;
 use delta_commit::log::{LoggedSize, UnsyncedFile};
 
-use crate::append::data_writer::Open;
-use crate::append::{Append, State};
-use crate::detached::{Part, check_new, is_known, stray_files};
+use crate::append::data_writer::OpenWriter;
+use crate::append::{Append, AppendState};
+use crate::detached::{StagedAppend, check_new, is_known, stray_files};
 use crate::error::{Result, TableError};
 use crate::mapping::Mapping;
 
@@ -25,7 +25,7 @@ impl Append {
         self.check_detachable()?;
         let done = self.detached(go_on);
         if done.is_ok() {
-            self.state = State::Closed("was detached");
+            self.state = AppendState::Closed("was detached");
         } else {
             self.fail();
         }
@@ -74,8 +74,8 @@ impl Append {
                 .sync_data(&files.collect::<Vec<_>>());
             synced.into_iter().collect::<Result<(), _>>()?;
         }
-        let columns = self.writer.open.as_ref().map(Open::written);
-        Part::new(&self.writer.head, columns.as_ref(), written)?.to_bytes()
+        let columns = self.writer.open.as_ref().map(OpenWriter::written);
+        StagedAppend::new(&self.writer.head, columns.as_ref(), written)?.to_bytes()
     }
 
     /// Takes over files that another process wrote for this table, as if this append had written them: its commit adds
@@ -94,7 +94,7 @@ impl Append {
                 "coalesce goes with rows that this process writes: leave it out where parts are attached",
             ));
         }
-        let mut part = Part::parse(part)?;
+        let mut part = StagedAppend::parse(part)?;
         part.check(&self.writer.head, self.writer.options.merge_schema)
             .map_err(|error| self.shared.or_replaced(error))?;
         let known = match &self.known {

@@ -10,14 +10,14 @@ use crate::create::with_feature;
 use crate::error::{Result, TableError};
 use crate::operations::begin;
 use crate::sql::{self, Purpose, Scope};
-use crate::table::{Shared, Table, or_late, patient};
+use crate::table::{SharedTable, Table, or_late, patient};
 
 use super::files::check_table;
 use super::{Constraint, FEATURE, PREFIX, name_of, stated};
 
 /// A constraint that all rows of the table satisfy, and that is not committed yet.
 pub struct PendingConstraint {
-    shared: Arc<Shared>,
+    shared: Arc<SharedTable>,
     transaction: Transaction,
 }
 

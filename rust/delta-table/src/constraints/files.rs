@@ -7,10 +7,10 @@ use parquet_writer::{Batch, WriteError};
 
 use crate::deletion_vectors;
 use crate::error::Result;
-use crate::head::Head;
+use crate::head::TableHead;
 use crate::scan::{FileRows, chosen};
-use crate::schema::Column;
-use crate::single_flight::Look;
+use crate::schema::TableColumn;
+use crate::single_flight::WaitProbe;
 use crate::snapshot::Snapshot;
 use crate::storage::TableStorage;
 
@@ -22,9 +22,9 @@ use super::{Constraint, Constraints};
 /// [`TableError::Constraint`] names the first such file; as `look`.
 pub(crate) fn check_files(
     storage: &Arc<dyn TableStorage>,
-    head: &Arc<Head>,
+    head: &Arc<TableHead>,
     adds: &[Add],
-    look: Look<'_>,
+    look: WaitProbe<'_>,
 ) -> Result<()> {
     let constraints = Constraints::of(&head.metadata, &head.schema)?;
     if constraints.0.is_empty() {
@@ -85,7 +85,7 @@ pub(super) fn check_table(
 }
 
 /// The columns that constraints name.
-fn columns(constraints: &[Constraint], head: &Head) -> Result<Vec<Column>> {
+fn columns(constraints: &[Constraint], head: &TableHead) -> Result<Vec<TableColumn>> {
     let mut names: Vec<String> = Vec::new();
     for column in constraints.iter().flat_map(Constraint::columns) {
         if !names.contains(&column.path[0]) {
@@ -99,7 +99,7 @@ fn columns(constraints: &[Constraint], head: &Head) -> Result<Vec<Column>> {
 fn rows_of(
     storage: &Arc<dyn TableStorage>,
     snapshot: &Arc<Snapshot>,
-    columns: &[Column],
+    columns: &[TableColumn],
     add: &Arc<Add>,
 ) -> Result<FileRows> {
     let deleted = deletion_vectors::read(storage, add)?;

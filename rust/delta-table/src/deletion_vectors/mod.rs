@@ -49,11 +49,11 @@ pub(crate) fn read_each(storage: &Arc<dyn TableStorage>, adds: &[&Add]) -> Resul
             continue;
         };
         match place_of(storage, vector).map_err(|error| named(add, error))? {
-            Stored::InLog(rows) => {
+            VectorLocation::InLog(rows) => {
                 check_cardinality(add, vector, &rows)?;
                 each[number] = rows;
             }
-            Stored::InFile { file, part, size } => stored.push((file, part, size, number)),
+            VectorLocation::InFile { file, part, size } => stored.push((file, part, size, number)),
         }
     }
     stored.sort_by(|a, b| (&a.0, a.1.start).cmp(&(&b.0, b.1.start)));
@@ -105,7 +105,7 @@ fn cut<'a>(bytes: &'a [u8], from: u64, part: &Range<u64>) -> Result<&'a [u8]> {
     }
 }
 
-enum Stored {
+enum VectorLocation {
     InLog(RoaringTreemap),
     InFile {
         file: String,
@@ -114,10 +114,10 @@ enum Stored {
     },
 }
 
-fn place_of(storage: &Arc<dyn TableStorage>, vector: &DeletionVector) -> Result<Stored> {
+fn place_of(storage: &Arc<dyn TableStorage>, vector: &DeletionVector) -> Result<VectorLocation> {
     // delta-spark's vector of no rows has no bytes either.
     if (vector.size_in_bytes, vector.cardinality) == (0, 0) {
-        return Ok(Stored::InLog(RoaringTreemap::new()));
+        return Ok(VectorLocation::InLog(RoaringTreemap::new()));
     }
     let size = usize::try_from(vector.size_in_bytes).map_err(|_| {
         TableError::Malformed(format!(
@@ -126,7 +126,7 @@ fn place_of(storage: &Arc<dyn TableStorage>, vector: &DeletionVector) -> Result<
         ))
     })?;
     let Some(file) = file_of(storage.root(), vector)? else {
-        return format::from_text(&vector.path_or_inline_dv, size).map(Stored::InLog);
+        return format::from_text(&vector.path_or_inline_dv, size).map(VectorLocation::InLog);
     };
     let offset = u64::try_from(vector.offset.unwrap_or(0)).map_err(|_| {
         TableError::Malformed(format!(
@@ -135,7 +135,7 @@ fn place_of(storage: &Arc<dyn TableStorage>, vector: &DeletionVector) -> Result<
         ))
     })?;
     let part = offset..offset + format::in_file(size);
-    Ok(Stored::InFile { file, part, size })
+    Ok(VectorLocation::InFile { file, part, size })
 }
 
 fn named(add: &Add, error: TableError) -> TableError {

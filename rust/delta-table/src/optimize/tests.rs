@@ -13,7 +13,9 @@ use parquet_writer::OptionInput;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Condition, CreateMode, CreateOptions, PendingChange, Scalar, ScanOptions, VacuumOptions};
+use crate::{
+    Condition, ConditionValue, CreateMode, CreateOptions, PendingChange, ScanOptions, VacuumOptions,
+};
 
 fn patience() -> WaitLimit<'static> {
     WaitLimit::until(Instant::now() + Duration::from_secs(60))
@@ -70,7 +72,7 @@ fn compaction(table: &Table, purge: bool) -> Compaction<'_> {
 }
 
 /// A compaction with limits that small files exceed.
-fn limited(table: &Table, purge: bool, limits: Limits) -> Compaction<'_> {
+fn limited(table: &Table, purge: bool, limits: GroupLimits) -> Compaction<'_> {
     let mut compaction = compaction(table, purge);
     // As many rows as a new file has at least.
     compaction.options.target_file_bytes = (!compaction.cluster_by.is_empty()).then_some(1);
@@ -82,9 +84,9 @@ fn limited(table: &Table, purge: bool, limits: Limits) -> Compaction<'_> {
 
 /// Limits of a table with two columns of numbers: rows of a group, a part of a file or a whole group in memory, and
 /// rows of a new file.
-fn limits() -> impl Strategy<Value = Limits> {
+fn limits() -> impl Strategy<Value = GroupLimits> {
     let held = prop::sample::select(&[1, 1 << 20]);
-    (12_u64..60, held, 1_u64..30).prop_map(|(rows, held_bytes, file_rows)| Limits {
+    (12_u64..60, held, 1_u64..30).prop_map(|(rows, held_bytes, file_rows)| GroupLimits {
         group_bytes: rows * 64,
         held_bytes,
         file_rows,
@@ -99,7 +101,7 @@ fn delete(table: &Table, ids: &BTreeSet<i64>) -> Option<PendingChange> {
     let condition = Condition {
         column: "id".to_owned(),
         operator: "in".to_owned(),
-        values: ids.iter().copied().map(Scalar::Long).collect(),
+        values: ids.iter().copied().map(ConditionValue::Long).collect(),
     };
     let pending = table.prepare_delete(&[condition].into(), None, &options(), &mut || true);
     pending.unwrap().1
@@ -243,9 +245,9 @@ fn what_is_marked_meanwhile_is_marked_in_the_new_file() {
 fn rows_come_into_the_order_of_the_clustering_columns() {
     let folder = tempfile::tempdir().unwrap();
     let table = table_by(folder.path(), "Serializable", &["mixed"]);
-    let limits = Limits {
+    let limits = GroupLimits {
         file_rows: 16,
-        ..Limits::default()
+        ..GroupLimits::default()
     };
     let mut compaction = limited(&table, false, limits);
     let pending = compaction.rewrite(&mut || true).unwrap().unwrap();

@@ -7,16 +7,16 @@ use delta_commit::actions::PartitionValues;
 use parquet_writer::{Batch, WriteError, WriterOptions};
 use roaring::RoaringTreemap;
 
-use crate::append::{AppendOptions, DataWriter, Written};
+use crate::append::{AppendOptions, DataWriter, WrittenFiles};
 use crate::change_feed::{self, ChangeType};
 use crate::deletion_vectors::{self, WrittenVectors};
 use crate::error::Result;
-use crate::head::Head;
+use crate::head::TableHead;
 use crate::row_ids::{self, CopiedRows, RowColumns};
 use crate::row_merge::RowMerge;
 use crate::scan::FileRows;
 use crate::snapshot::Snapshot;
-use crate::table::Shared;
+use crate::table::SharedTable;
 
 use super::{Changed, FileAction, NewRows, Touched};
 
@@ -38,11 +38,11 @@ fn needs_change_data(snapshot: &Snapshot, touched: &[Touched]) -> bool {
 
 /// Files of a change. If they are dropped before a version may name them, they are removed.
 pub(super) struct Files {
-    pub shared: Arc<Shared>,
+    pub shared: Arc<SharedTable>,
     writers: Vec<DataWriter>,
-    pub written: Written,
+    pub written: WrittenFiles,
     /// Change data files.
-    pub changes: Written,
+    pub changes: WrittenFiles,
     /// Rows that were copied as they are.
     pub copied: u64,
     pub vectors: WrittenVectors,
@@ -70,12 +70,12 @@ impl Drop for Files {
 }
 
 impl Files {
-    pub fn of(shared: &Arc<Shared>) -> Self {
+    pub fn of(shared: &Arc<SharedTable>) -> Self {
         Self {
             shared: Arc::clone(shared),
             writers: Vec::new(),
-            written: Written::default(),
-            changes: Written::default(),
+            written: WrittenFiles::default(),
+            changes: WrittenFiles::default(),
             copied: 0,
             vectors: WrittenVectors::default(),
             merge: None,
@@ -247,7 +247,7 @@ impl Files {
     fn begin(
         &mut self,
         snapshot: &Arc<Snapshot>,
-        feed: Option<&Arc<Head>>,
+        feed: Option<&Arc<TableHead>>,
         partition: Option<&PartitionValues>,
         options: &WriterOptions,
     ) -> Result<Outputs> {
@@ -268,7 +268,7 @@ impl Files {
     /// Opens a writer; returns its number.
     fn open(
         &mut self,
-        head: &Arc<Head>,
+        head: &Arc<TableHead>,
         to: AppendOptions,
         partition: Option<&PartitionValues>,
         options: WriterOptions,

@@ -12,8 +12,8 @@ use parquet_writer::OptionInput;
 use super::*;
 use crate::append::AppendOptions;
 use crate::{
-    ClauseKind, Condition, Conditions, CreateMode, CreateOptions, Expressions, MergeClause, MergeOptions,
-    MergeValues, NewValues, Scalar, ScanOptions,
+    ClauseKind, Condition, ConditionValue, Conditions, CreateMode, CreateOptions, Expressions, MergeClause,
+    MergeOptions, MergeValues, NewValues, ScanOptions,
 };
 
 /// The rows of both files. Identifiers beyond are free.
@@ -144,7 +144,7 @@ impl Change {
         let conditions = Conditions::from([Condition {
             column: "id".to_owned(),
             operator: "in".to_owned(),
-            values: ids.iter().copied().map(Scalar::Long).collect(),
+            values: ids.iter().copied().map(ConditionValue::Long).collect(),
         }]);
         let merge = |clauses: &[MergeClause], value| prepare_merge(table, clauses, &ids, value);
         let update_matched = clause(ClauseKind::Matched, false);
@@ -299,7 +299,7 @@ fn a_row_that_another_updates_so_that_it_is_not_looked_for_is_named() {
     let seven = Conditions::from([Condition {
         column: "id".to_owned(),
         operator: "=".to_owned(),
-        values: vec![Scalar::Long(7)],
+        values: vec![ConditionValue::Long(7)],
     }]);
     let late = Change::new(Kind::Update(1), &[7]).prepare(&table).unwrap();
     let away = update(&table, &seven, "id", 1000).unwrap().1.unwrap();

@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::deletion_vectors;
 use crate::error::Result;
 use crate::row_merge::RowMerge;
-use crate::scan::Found;
+use crate::scan::FoundRows;
 use crate::storage::TableStorage;
 
 use super::note_files;
@@ -147,8 +147,8 @@ pub(super) fn united(
 
 /// The rows of each file that one of the changes marks, and the number of the change that read the newest version of
 /// these.
-fn marked(changes: &[&Joined]) -> BTreeMap<String, (usize, Found)> {
-    let mut files = BTreeMap::<String, (usize, Found)>::new();
+fn marked(changes: &[&Joined]) -> BTreeMap<String, (usize, FoundRows)> {
+    let mut files = BTreeMap::<String, (usize, FoundRows)>::new();
     let read = |number: usize| changes[number].transaction.read_version;
     for (number, change) in changes.iter().enumerate() {
         for (path, found) in change.merge.files() {

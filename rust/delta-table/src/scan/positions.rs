@@ -16,16 +16,16 @@ use roaring::RoaringTreemap;
 use crate::data_file::table_error;
 use crate::deletion_vectors;
 use crate::error::Result;
-use crate::schema::Column;
+use crate::schema::TableColumn;
 use crate::snapshot::Snapshot;
 use crate::storage::TableStorage;
 
 use super::reader::{FileReader, RowsInOrder};
-use super::{Filters, Plan};
+use super::{Filters, ScanPlan};
 
 /// A reading of some columns with the numbers of rows.
 pub(crate) struct NumberedRows {
-    plan: Plan,
+    plan: ScanPlan,
 }
 
 impl NumberedRows {
@@ -34,11 +34,11 @@ impl NumberedRows {
     pub fn new(
         storage: &Arc<dyn TableStorage>,
         snapshot: &Arc<Snapshot>,
-        columns: Vec<Column>,
+        columns: Vec<TableColumn>,
         wanted: Predicate,
     ) -> Result<Self> {
         Ok(Self {
-            plan: Plan::new(storage, snapshot, columns, Filters::covered_by(wanted))?,
+            plan: ScanPlan::new(storage, snapshot, columns, Filters::covered_by(wanted))?,
         })
     }
 
@@ -91,14 +91,14 @@ impl NumberedRows {
 }
 
 /// A search for rows for which conditions hold.
-pub(crate) struct Positions {
+pub(crate) struct RowSearch {
     rows: NumberedRows,
     filters: Filters,
 }
 
 /// The rows of a file, by their numbers from 0 on.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Found {
+pub(crate) struct FoundRows {
     /// The number of rows in the file, deleted ones too.
     pub rows: u64,
     /// The rows that are deleted already.
@@ -107,9 +107,9 @@ pub(crate) struct Found {
     pub matching: RoaringTreemap,
 }
 
-impl Positions {
+impl RowSearch {
     pub fn new(storage: &Arc<dyn TableStorage>, snapshot: &Arc<Snapshot>, filters: Filters) -> Result<Self> {
-        let mut columns: Vec<Column> = Vec::new();
+        let mut columns: Vec<TableColumn> = Vec::new();
         for column in filters.each.iter().flat_map(|filter| filter.columns(snapshot)) {
             if columns.iter().all(|known| known.name != column.name) {
                 columns.push(column.clone());
@@ -122,7 +122,7 @@ impl Positions {
     }
 
     /// Searches a file for the rows for which all conditions hold.
-    pub fn of(&self, add: &Arc<Add>, go_on: &mut dyn FnMut() -> bool) -> Result<Found> {
+    pub fn of(&self, add: &Arc<Add>, go_on: &mut dyn FnMut() -> bool) -> Result<FoundRows> {
         let mut matching = RoaringTreemap::new();
         let (rows, deleted) = self.rows.each(add, go_on, &mut |first, batch, _| {
             let held = self.hold(batch);
@@ -131,7 +131,7 @@ impl Positions {
             Ok(())
         })?;
         matching -= &deleted;
-        Ok(Found {
+        Ok(FoundRows {
             rows,
             deleted,
             matching,
@@ -150,13 +150,13 @@ impl Positions {
 
 /// The rows of one file, in some columns of the table, without some rows.
 pub(crate) struct FileRows {
-    plan: Plan,
+    plan: ScanPlan,
     rows: RowsInOrder,
 }
 
 impl FileRows {
     /// Opens a file by a plan, without the rows of these numbers.
-    pub fn open(plan: Plan, add: &Arc<Add>, gone: RoaringTreemap) -> Result<Self> {
+    pub fn open(plan: ScanPlan, add: &Arc<Add>, gone: RoaringTreemap) -> Result<Self> {
         let rows = RowsInOrder::new(FileReader::open(&plan, Arc::clone(add), gone)?);
         Ok(Self { plan, rows })
     }
@@ -165,11 +165,11 @@ impl FileRows {
     pub fn in_columns(
         storage: &Arc<dyn TableStorage>,
         snapshot: &Arc<Snapshot>,
-        columns: Vec<Column>,
+        columns: Vec<TableColumn>,
         add: &Arc<Add>,
         gone: RoaringTreemap,
     ) -> Result<Self> {
-        let plan = Plan::new(storage, snapshot, columns, Filters::default())?;
+        let plan = ScanPlan::new(storage, snapshot, columns, Filters::default())?;
         Self::open(plan, add, gone)
     }
 }
@@ -195,7 +195,7 @@ pub(crate) fn row_count(
     if let Some(rows) = add.stats.as_deref().and_then(record_count) {
         return Ok(rows);
     }
-    let plan = Plan::new(storage, snapshot, Vec::new(), Filters::default())?;
+    let plan = ScanPlan::new(storage, snapshot, Vec::new(), Filters::default())?;
     let reader = FileReader::open(&plan, Arc::clone(add), RoaringTreemap::new())?;
     Ok(row_count_of(&reader))
 }

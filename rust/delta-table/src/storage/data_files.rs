@@ -137,7 +137,7 @@ impl Sink for Readable {
 
     fn read_back(&mut self) -> io::Result<Arc<dyn ReadBack>> {
         self.commit()?;
-        Ok(Arc::new(Placed {
+        Ok(Arc::new(WrittenDataFile {
             storage: Arc::clone(&self.storage),
             name: self.name.clone(),
         }))
@@ -145,12 +145,12 @@ impl Sink for Readable {
 }
 
 /// A file at its place.
-struct Placed {
+struct WrittenDataFile {
     storage: Arc<dyn TableStorage>,
     name: String,
 }
 
-impl ReadBack for Placed {
+impl ReadBack for WrittenDataFile {
     fn size(&self) -> io::Result<u64> {
         let size = self.storage.size(&self.name).map_err(io::Error::other)?;
         size.ok_or_else(|| io::ErrorKind::NotFound.into())

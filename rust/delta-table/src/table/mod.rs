@@ -13,17 +13,17 @@ use per_process::PerProcess;
 use serde_json::Value;
 
 use crate::error::{Result, TableError};
-use crate::head::Head;
+use crate::head::TableHead;
 use crate::pinned::Pinned;
 use crate::snapshot::Snapshot;
-use crate::storage::{Folder, TableStorage};
+use crate::storage::{LocalStorage, TableStorage};
 
-pub(crate) use shared::Shared;
+pub(crate) use shared::SharedTable;
 
 /// A table that is open. Any thread may use it, and so may forked children.
 pub struct Table {
     pub(crate) storage: Arc<dyn TableStorage>,
-    shared: PerProcess<Mutex<Arc<Shared>>>,
+    shared: PerProcess<Mutex<Arc<SharedTable>>>,
     /// The version that the caller reads.
     pub(crate) pinned: PerProcess<Mutex<Pinned>>,
     /// The last version that the handle was pinned to.
@@ -32,7 +32,7 @@ pub struct Table {
 
 /// A counter of the versions that all threads of this process try to write to a table.
 #[derive(Clone)]
-pub struct CommitCounter(pub(crate) Arc<Shared>);
+pub struct CommitCounter(pub(crate) Arc<SharedTable>);
 
 impl CommitCounter {
     /// The number of attempts so far. Does no I/O.
@@ -81,7 +81,7 @@ impl Table {
     /// [`TableError::NotFound`] if there is no table; [`TableError::Malformed`] if its log has a gap or is damaged;
     /// [`CommitError::Unsupported`] when it asks its readers for what is not built.
     pub fn open(root: &Path) -> Result<Self> {
-        Self::open_at(Arc::new(Folder::new(root)?))
+        Self::open_at(Arc::new(LocalStorage::new(root)?))
     }
 
     /// Opens the table wherever it is.
@@ -89,7 +89,7 @@ impl Table {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_at(storage: Arc<dyn TableStorage>) -> Result<Self> {
-        let shared = Shared::open(&storage, &mut looking(storage.as_ref()))?;
+        let shared = SharedTable::open(&storage, &mut looking(storage.as_ref()))?;
         let (own, pinned) = (PerProcess::new(), PerProcess::new());
         let head = shared.head();
         let seen = AtomicI64::new(head.version);
@@ -104,8 +104,8 @@ impl Table {
     }
 
     /// A table that is not there yet, by its protocol and metadata.
-    pub(crate) fn planned_as(storage: Arc<dyn TableStorage>, head: Head) -> Self {
-        let shared = Arc::new(Shared::planned(&storage, head));
+    pub(crate) fn planned_as(storage: Arc<dyn TableStorage>, head: TableHead) -> Self {
+        let shared = Arc::new(SharedTable::planned(&storage, head));
         let own = PerProcess::new();
         own.get_or_init(|| Mutex::new(Arc::clone(&shared)));
         Self {
@@ -122,19 +122,19 @@ impl Table {
         self.storage.root()
     }
 
-    pub(crate) fn shared(&self) -> Result<Arc<Shared>> {
+    pub(crate) fn shared(&self) -> Result<Arc<SharedTable>> {
         if let Some(own) = self.shared.get() {
             // Stores are asked without the lock: others must not wait for an answer behind it.
             let known = Arc::clone(&lock(own));
             if !known.is_outdated() && !known.is_doubtful()? {
                 return Ok(known);
             }
-            let found = Shared::open(&self.storage, &mut known.looking())?;
+            let found = SharedTable::open(&self.storage, &mut known.looking())?;
             known.check_same(&found.head().metadata)?;
             *lock(own) = Arc::clone(&found);
             return Ok(found);
         }
-        let shared = Shared::open(&self.storage, &mut looking(self.storage.as_ref()))?;
+        let shared = SharedTable::open(&self.storage, &mut looking(self.storage.as_ref()))?;
         let own = self.shared.get_or_init(|| Mutex::new(Arc::clone(&shared)));
         Ok(Arc::clone(&lock(own)))
     }
@@ -143,7 +143,7 @@ impl Table {
     ///
     /// # Errors
     /// When its log cannot be read; [`TableError::Replaced`] when it is another table's by now.
-    pub fn head(&self) -> Result<Arc<Head>> {
+    pub fn head(&self) -> Result<Arc<TableHead>> {
         let shared = self.shared()?;
         shared.refresh(&mut shared.looking())
     }
@@ -223,7 +223,7 @@ impl Table {
     }
 
     /// The state that this handle holds, be it up to date or not.
-    fn held(&self) -> Option<Arc<Shared>> {
+    fn held(&self) -> Option<Arc<SharedTable>> {
         self.shared.get().map(|own| Arc::clone(&lock(own)))
     }
 

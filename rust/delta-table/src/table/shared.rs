@@ -14,17 +14,17 @@ use delta_commit::{
 };
 use per_process::PerProcess;
 
-use crate::coalesce::Pool;
+use crate::coalesce::AppendQueue;
 use crate::create::before_first;
 use crate::error::{Result, TableError};
-use crate::head::{Head, Known, KnownReplay, but_files, in_commit_timestamp};
+use crate::head::{KnownHead, KnownReplay, TableHead, but_files, in_commit_timestamp};
 use crate::log_dir::{Damaged, Incarnation, Loaded, LogDir};
-use crate::row_change::Waiting;
+use crate::row_change::ChangeQueue;
 use crate::row_ids;
-use crate::single_flight::{Look, SingleFlight};
+use crate::single_flight::{SingleFlight, WaitProbe};
 use crate::snapshot::{Replay, Snapshot};
 use crate::storage::TableStorage;
-use crate::versions::{Kept, Versions};
+use crate::versions::{VersionCache, Versions};
 
 use super::{lock, looking, or_late, patient};
 
@@ -37,7 +37,7 @@ static OPEN: PerProcess<Mutex<HashMap<OsString, Opened>>> = PerProcess::new();
 /// A table of this process.
 #[derive(Default)]
 struct Opened {
-    shared: Weak<Shared>,
+    shared: Weak<SharedTable>,
     /// One thread reads the table again for all that wait.
     loading: Arc<SingleFlight>,
     /// The start of the last reading, and its error, if the store did not answer.
@@ -45,21 +45,21 @@ struct Opened {
 }
 
 /// The state of a table that all handles in one process share.
-pub(crate) struct Shared {
+pub(crate) struct SharedTable {
     pub(crate) storage: Arc<dyn TableStorage>,
     pub(crate) log: LogDir,
     /// The queue of appends that share files.
-    pub(crate) pool: Pool,
+    pub(crate) pool: AppendQueue,
     /// The queue of changes of rows that share versions.
-    pub(crate) changes: Waiting,
+    pub(crate) changes: ChangeQueue,
     pub(super) committer: Committer,
-    pub(super) known: Mutex<Known>,
+    pub(super) known: Mutex<KnownHead>,
     /// One thread reads the versions that were added since.
     pub(super) reading: SingleFlight,
     /// The start of the newest reading of the log. One thread reads for all that wait.
     pub(super) read: Mutex<Option<Instant>>,
     /// The versions that the head was read from, until the files are.
-    pub(super) opened_with: Mutex<Kept>,
+    pub(super) opened_with: Mutex<VersionCache>,
     /// The table with its files, as they were when an operation last asked for them, and the start of that reading.
     pub(super) files: Mutex<Option<(Instant, Arc<Snapshot>)>>,
     /// One thread reads the files.
@@ -83,7 +83,7 @@ pub(crate) struct Shared {
 }
 
 /// The in-commit timestamp of a version, which checkpoints do not hold. Those of later versions rise above it.
-fn newest_in_commit_timestamp(log: &LogDir, head: &Head) -> Result<Option<i64>> {
+fn newest_in_commit_timestamp(log: &LogDir, head: &TableHead) -> Result<Option<i64>> {
     if head.in_commit_timestamp.is_some() {
         return Ok(head.in_commit_timestamp);
     }
@@ -94,15 +94,15 @@ fn newest_in_commit_timestamp(log: &LogDir, head: &Head) -> Result<Option<i64>> 
 }
 
 /// The state of this table that all handles share, if it is up to date.
-fn opened(key: &OsStr) -> Option<Arc<Shared>> {
+fn opened(key: &OsStr) -> Option<Arc<SharedTable>> {
     let open = lock(OPEN.get_or_init(Mutex::default));
     let known = open.get(key).and_then(|opened| opened.shared.upgrade());
     known.filter(|known| !known.is_outdated())
 }
 
-impl Shared {
+impl SharedTable {
     /// Opens the table in a storage once for the whole process.
-    pub(super) fn open(storage: &Arc<dyn TableStorage>, look: Look<'_>) -> Result<Arc<Self>> {
+    pub(super) fn open(storage: &Arc<dyn TableStorage>, look: WaitProbe<'_>) -> Result<Arc<Self>> {
         let key = storage.key();
         let asked = Instant::now();
         if let Some(known) = opened(&key)
@@ -159,7 +159,7 @@ impl Shared {
             incarnation,
             digest,
             read,
-        } = log.load::<KnownReplay>(None, Kept::default())?;
+        } = log.load::<KnownReplay>(None, VersionCache::default())?;
         let head = &known.head;
         let in_commit_timestamp = if head.metadata.is_enabled("delta.enableInCommitTimestamps") {
             // Without a time that is known, the clock alone says how they rise.
@@ -187,15 +187,15 @@ impl Shared {
     fn new(
         storage: &Arc<dyn TableStorage>,
         start: Start,
-        known: Known,
+        known: KnownHead,
         incarnation: Incarnation,
         confirmed: BootTime,
     ) -> Self {
         Self {
             storage: Arc::clone(storage),
             log: LogDir(Arc::clone(storage)),
-            pool: Pool::default(),
-            changes: Waiting::default(),
+            pool: AppendQueue::default(),
+            changes: ChangeQueue::default(),
             committer: Committer::new(storage.log_store(), start),
             known: Mutex::new(known),
             reading: SingleFlight::default(),
@@ -215,14 +215,14 @@ impl Shared {
     }
 
     /// The state of a table that is not there yet. Nothing of it is read from the log.
-    pub(super) fn planned(storage: &Arc<dyn TableStorage>, head: Head) -> Self {
+    pub(super) fn planned(storage: &Arc<dyn TableStorage>, head: TableHead) -> Self {
         let start = before_first(&head.metadata);
         Self {
             is_planned: true,
             ..Self::new(
                 storage,
                 start,
-                Known::new(head),
+                KnownHead::new(head),
                 Incarnation::none(),
                 BootTime::now(),
             )
@@ -230,7 +230,7 @@ impl Shared {
     }
 
     /// The newest version that this process has read, without files. Does no I/O.
-    pub fn head(&self) -> Arc<Head> {
+    pub fn head(&self) -> Arc<TableHead> {
         Arc::clone(&lock(&self.known).head)
     }
 
@@ -292,7 +292,7 @@ impl Shared {
 
     /// The same table as it is in its place now. Refuses a table whose versions are not those that the committer knows.
     /// The committer knows versions by number, and another table has the same numbers.
-    fn reopened(&self, look: Look<'_>) -> Result<Arc<Self>> {
+    fn reopened(&self, look: WaitProbe<'_>) -> Result<Arc<Self>> {
         // Before it is read: others go on committing.
         let least = self.committer.known().0.max(self.head().version);
         let found = match Self::open(&self.storage, look) {
@@ -322,7 +322,7 @@ impl Shared {
     }
 
     /// Reads the versions that were added since. Returns false when the table has to be opened anew.
-    fn catch_up(&self, look: Look<'_>) -> Result<bool> {
+    fn catch_up(&self, look: WaitProbe<'_>) -> Result<bool> {
         if self.is_planned {
             return Ok(true);
         }
@@ -368,7 +368,7 @@ impl Shared {
     /// The versions that came after this one.
     fn versions_after(&self, newest: Version) -> Versions<'_> {
         self.log
-            .versions(newest + 1..=Version::MAX, newest, Kept::default())
+            .versions(newest + 1..=Version::MAX, newest, VersionCache::default())
     }
 
     /// Parses the next [`READ_AT_ONCE`] versions, or as many as there are.
@@ -385,7 +385,7 @@ impl Shared {
     }
 
     /// The table at its newest version, without files.
-    pub fn refresh(&self, look: Look<'_>) -> Result<Arc<Head>> {
+    pub fn refresh(&self, look: WaitProbe<'_>) -> Result<Arc<TableHead>> {
         if self.catch_up(look)? {
             return Ok(self.head());
         }
@@ -393,7 +393,7 @@ impl Shared {
     }
 
     /// The table at its newest version, without files, and the last transaction version of an application there.
-    pub fn progress(&self, app_id: &str, look: Look<'_>) -> Result<(Arc<Head>, Option<i64>)> {
+    pub fn progress(&self, app_id: &str, look: WaitProbe<'_>) -> Result<(Arc<TableHead>, Option<i64>)> {
         let of = |shared: &Self| {
             let known = lock(&shared.known);
             (Arc::clone(&known.head), known.transaction_version(app_id))
@@ -405,16 +405,16 @@ impl Shared {
     }
 
     /// The table at its newest version, with its files. They are kept for the next one to ask.
-    pub fn snapshot(&self, look: Look<'_>) -> Result<Arc<Snapshot>> {
+    pub fn snapshot(&self, look: WaitProbe<'_>) -> Result<Arc<Snapshot>> {
         self.with_files(true, look)
     }
 
     /// The same for one operation alone. What was not kept before is not kept.
-    pub fn snapshot_once(&self, look: Look<'_>) -> Result<Arc<Snapshot>> {
+    pub fn snapshot_once(&self, look: WaitProbe<'_>) -> Result<Arc<Snapshot>> {
         self.with_files(false, look)
     }
 
-    fn with_files(&self, keep: bool, look: Look<'_>) -> Result<Arc<Snapshot>> {
+    fn with_files(&self, keep: bool, look: WaitProbe<'_>) -> Result<Arc<Snapshot>> {
         if self.is_planned {
             return Ok(Arc::new(Snapshot::empty(self.head())));
         }
@@ -428,7 +428,10 @@ impl Shared {
         }
         // Where marks do not last, no other reading would be believed any more than this one.
         let least = reopened_as.head().version;
-        let snapshot = reopened_as.log.load::<Replay>(None, Kept::default())?.state;
+        let snapshot = reopened_as
+            .log
+            .load::<Replay>(None, VersionCache::default())?
+            .state;
         reopened_as.check_same(&snapshot.metadata)?;
         if snapshot.version < least {
             return Err(self.replaced());
@@ -437,7 +440,7 @@ impl Shared {
     }
 
     /// The table with its files, read by one thread for all that wait. None when the table has to be opened anew.
-    fn own_files(&self, keep: bool, look: Look<'_>) -> Result<Option<Arc<Snapshot>>> {
+    fn own_files(&self, keep: bool, look: WaitProbe<'_>) -> Result<Option<Arc<Snapshot>>> {
         let asked = Instant::now();
         let _turn = self.reading_files.take(look)?;
         if let Some((began, snapshot)) = lock(&self.files).as_ref()
@@ -502,18 +505,21 @@ impl Shared {
     }
 
     /// The table at an older version, with its files.
-    pub(super) fn snapshot_at(&self, version: Version, look: Look<'_>) -> Result<Snapshot> {
-        let loaded = self.log.load::<Replay>(Some(version), Kept::default());
+    pub(super) fn snapshot_at(&self, version: Version, look: WaitProbe<'_>) -> Result<Snapshot> {
+        let loaded = self.log.load::<Replay>(Some(version), VersionCache::default());
         if !self.is_planned && !self.is_confirmed()? {
             let same = self.reopened(look)?;
-            return Ok(same.log.load::<Replay>(Some(version), Kept::default())?.state);
+            return Ok(same
+                .log
+                .load::<Replay>(Some(version), VersionCache::default())?
+                .state);
         }
         Ok(loaded?.state)
     }
 
     /// A head with the newest known protocol and metadata, and the newest version that they are valid for. By which
     /// columns the rows are clustered is read from the log.
-    pub fn base(&self, look: Look<'_>) -> Result<(Arc<Head>, Version)> {
+    pub fn base(&self, look: WaitProbe<'_>) -> Result<(Arc<TableHead>, Version)> {
         let (tip, world) = self.committer.known();
         let head = self.head();
         // Reading a snapshot follows the log too, without advancing the head.

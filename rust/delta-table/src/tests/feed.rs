@@ -8,7 +8,7 @@ use parquet_writer::WriteError;
 
 use super::{Has, append, changes, options, patience, table};
 use crate::change_feed::CHANGE_FEED;
-use crate::{ChangesOptions, Condition, Scalar, Table, TableError};
+use crate::{ChangesOptions, Condition, ConditionValue, Table, TableError};
 
 fn enable(table: &Table) {
     let properties = BTreeMap::from([(CHANGE_FEED.to_owned(), Some("true".to_owned()))]);
@@ -19,7 +19,7 @@ fn with_id(id: i64) -> Vec<Condition> {
     vec![Condition {
         column: "id".to_owned(),
         operator: "=".to_owned(),
-        values: vec![Scalar::Long(id)],
+        values: vec![ConditionValue::Long(id)],
     }]
 }
 

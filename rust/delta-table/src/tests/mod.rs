@@ -27,7 +27,7 @@ use parquet_writer::{OptionInput, WriterOptions};
 use crate::append::{Append, AppendOptions};
 use crate::change_feed::{CHANGE_FEED, CHANGE_TYPE, FOLDER};
 use crate::deletion_vectors;
-use crate::storage::Folder;
+use crate::storage::LocalStorage;
 use crate::{ChangesOptions, CreateMode, CreateOptions, ScanOptions, Table};
 
 pub(crate) fn patience() -> WaitLimit<'static> {
@@ -185,5 +185,5 @@ fn stray(table: &Table) -> Vec<String> {
 
 /// The table in a folder, opened by another process than any that a test kills.
 fn opened(root: &Path) -> Table {
-    Table::open_at(Arc::new(Folder::new(root).unwrap())).unwrap()
+    Table::open_at(Arc::new(LocalStorage::new(root).unwrap())).unwrap()
 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::process::{Process, Reads};
 use super::*;
-use crate::{Condition, Scalar};
+use crate::{Condition, ConditionValue};
 
 /// Rows of a page. A page of a column has 8 bytes for each, so that 64 KiB, what lies between two requests at least,
 /// are eight pages.
@@ -45,7 +45,7 @@ fn equals(column: &str, value: i64) -> Condition {
     Condition {
         column: column.to_owned(),
         operator: "=".to_owned(),
-        values: vec![Scalar::Long(value)],
+        values: vec![ConditionValue::Long(value)],
     }
 }
 

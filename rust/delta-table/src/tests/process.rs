@@ -18,7 +18,7 @@ use delta_commit::log::{
 use parquet_writer::WriteError;
 use parquet_writer::sink::Sink;
 
-use crate::{Bodies, Folder, Names, Result, StoredFiles, TableError, TableStorage};
+use crate::{Bodies, LocalStorage, Names, Result, StoredFiles, TableError, TableStorage};
 
 /// A change of the folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub(crate) type Before = dyn Fn(Step) -> io::Result<()> + Send + Sync;
 
 /// The process.
 pub(crate) struct Process {
-    folder: Arc<Folder>,
+    folder: Arc<LocalStorage>,
     key: OsString,
     before: Arc<Before>,
     reads: Reads,
@@ -48,7 +48,7 @@ pub(crate) type Reads = Arc<Mutex<Vec<(String, Range<u64>)>>>;
 impl Process {
     /// The table's storage for the process of this number. Processes of one number share a committer.
     pub fn storage(root: &Path, number: usize, before: Arc<Before>) -> Arc<dyn TableStorage> {
-        let folder = Arc::new(Folder::new(root).unwrap());
+        let folder = Arc::new(LocalStorage::new(root).unwrap());
         let mut key = folder.key();
         key.push(format!(" of process {number}"));
         Arc::new(Self {
@@ -67,7 +67,7 @@ impl Process {
 
     /// A storage that reads `ahead` files ahead.
     pub fn counted_ahead(root: &Path, ahead: usize) -> (Arc<dyn TableStorage>, Reads) {
-        let folder = Arc::new(Folder::new(root).unwrap());
+        let folder = Arc::new(LocalStorage::new(root).unwrap());
         let storage = Self {
             key: folder.key(),
             folder,

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use delta_commit::log::{BodyDigest, Listing, PutOutcome, StoreError, UnsyncedFile, VersionPresence};
 use delta_commit::{LogStore, WaitLimit};
 use delta_table::{
-    Append, AppendOptions, CreateMode, CreateOptions, Folder, Result, StoredFiles, Table, TableStorage,
+    Append, AppendOptions, CreateMode, CreateOptions, LocalStorage, Result, StoredFiles, Table, TableStorage,
 };
 use parquet_writer::sink::Sink;
 use parquet_writer::{OptionInput, WriteError, WriterOptions};
@@ -38,7 +38,7 @@ fn call(hook: &Mutex<Option<Hook>>) {
 
 /// A folder that counts reads, and can block the opening of tables.
 pub struct Counted {
-    folder: Folder,
+    folder: LocalStorage,
     pub read: Mutex<Vec<(String, usize)>>,
     /// The files that were read as a whole.
     pub whole: Mutex<Vec<String>>,
@@ -64,7 +64,7 @@ pub struct Counted {
 impl Counted {
     pub fn new(root: &Path) -> Arc<Self> {
         Arc::new(Self {
-            folder: Folder::new(root).unwrap(),
+            folder: LocalStorage::new(root).unwrap(),
             read: Mutex::default(),
             whole: Mutex::default(),
             is_held: Mutex::default(),

@@ -14,8 +14,9 @@ use delta_commit::{Operation, Outcome, Token};
 use delta_object_store::Objects;
 use delta_table::schema::TableSchema;
 use delta_table::{
-    AppendOptions, ChangesOptions, CompactOptions, Condition, Conditions, CreateMode, CreateOptions, Folder,
-    MergeOptions, NewValues, ReadSet, Scalar, ScanOptions, Table, TableError, TableStorage, VacuumOptions,
+    AppendOptions, ChangesOptions, CompactOptions, Condition, ConditionValue, Conditions, CreateMode,
+    CreateOptions, DeclaredReads, LocalStorage, MergeOptions, NewValues, ScanOptions, Table, TableError,
+    TableStorage, VacuumOptions,
 };
 use parquet_writer::{OptionFault, WriteError};
 use pyo3::Borrowed;
@@ -164,7 +165,7 @@ type StorageOptions = BTreeMap<String, String>;
 /// The storage of a folder, or with storage options, of a URL.
 fn storage_of(root: &Path, options: Option<StorageOptions>) -> Result<Arc<dyn TableStorage>, TableError> {
     Ok(match options {
-        None => Arc::new(Folder::attended(root, watch)?),
+        None => Arc::new(LocalStorage::attended(root, watch)?),
         Some(options) => Arc::new(store_of(root, options)?),
     })
 }
@@ -690,7 +691,7 @@ impl DeltaTable {
         user_metadata: Option<String>,
         timeout: Option<f64>,
     ) -> PyResult<i64> {
-        let read = ReadSet {
+        let read = DeclaredReads {
             version,
             whole_table,
             files,
@@ -857,23 +858,23 @@ fn file_dict<'py>(py: Python<'py>, add: &Add) -> PyResult<Bound<'py, PyDict>> {
 }
 
 /// Converts a Python value. Dates and times come as ISO text with their type.
-fn scalar(value: &Bound<'_, PyAny>) -> PyResult<Scalar> {
+fn scalar(value: &Bound<'_, PyAny>) -> PyResult<ConditionValue> {
     if value.is_none() {
-        return Ok(Scalar::Null);
+        return Ok(ConditionValue::Null);
     }
     if value.is_instance_of::<PyString>() {
-        return Ok(Scalar::Text(value.extract()?));
+        return Ok(ConditionValue::Text(value.extract()?));
     }
     if let Some(iso) = value.getattr_opt("isoformat")? {
-        return Ok(Scalar::Text(iso.call0()?.extract()?));
+        return Ok(ConditionValue::Text(iso.call0()?.extract()?));
     }
     if let Ok(value) = value.extract::<bool>() {
-        return Ok(Scalar::Boolean(value));
+        return Ok(ConditionValue::Boolean(value));
     }
     if let Ok(value) = value.extract::<i64>() {
-        return Ok(Scalar::Long(value));
+        return Ok(ConditionValue::Long(value));
     }
-    value.extract::<f64>().map(Scalar::Double).map_err(|_| {
+    value.extract::<f64>().map(ConditionValue::Double).map_err(|_| {
         PyTypeError::new_err(format!(
             "a condition's value is None, a bool, an int, a float, a str, a date or a datetime, not {}",
             value.get_type()
