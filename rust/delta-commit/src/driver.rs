@@ -185,10 +185,10 @@ impl Committer {
     ///
     /// # Errors
     /// As [`commit`](Self::commit).
-    pub fn commit_while(&self, transaction: Transaction, patience: &mut WaitLimit<'_>) -> Result<Version> {
+    pub fn commit_while(&self, transaction: Transaction, wait: &mut WaitLimit<'_>) -> Result<Version> {
         let submission = Submission::new(transaction)?;
         let id = submission.id();
-        let verdict = self.ask(id, patience, |machine| {
+        let verdict = self.ask(id, wait, |machine| {
             machine.submit(submission);
             Ok(())
         })?;
@@ -201,15 +201,15 @@ impl Committer {
     ///
     /// # Errors
     /// [`CommitError::Invalid`] or [`CommitError::Malformed`] when the token is not one of this table's.
-    pub fn outcome(&self, token: &Token, patience: &mut WaitLimit<'_>) -> Result<Outcome> {
+    pub fn outcome(&self, token: &Token, wait: &mut WaitLimit<'_>) -> Result<Outcome> {
         let id = token.id.parse()?;
         loop {
-            match self.ask(id, patience, |machine| machine.settle(token).map(drop))? {
+            match self.ask(id, wait, |machine| machine.settle(token).map(drop))? {
                 Some(Verdict::Settled(outcome)) => return Ok(outcome),
                 Some(Verdict::Commit(_)) => {
                     return Err(CommitError::Invalid(format!("the id {id} is in use")));
                 }
-                None => match patience.left() {
+                None => match wait.left() {
                     Some(left) => thread::sleep(left.min(LOOK_EVERY)),
                     None => return Ok(Outcome::Pending),
                 },
@@ -245,7 +245,7 @@ impl Committer {
     fn ask(
         &self,
         id: MemberId,
-        patience: &mut WaitLimit<'_>,
+        wait: &mut WaitLimit<'_>,
         hand_in: impl FnOnce(&mut Machine) -> Result<()>,
     ) -> Result<Option<Verdict>> {
         let core = self.core();
@@ -263,10 +263,10 @@ impl Committer {
             }
         }
         loop {
-            match slot.wait(patience.next_look()) {
+            match slot.wait(wait.next_look()) {
                 News::Verdict(verdict) => return Ok(Some(verdict)),
-                News::Lead => return Ok(Some(core.lead(id, &slot, patience))),
-                News::None if patience.left().is_some() => {}
+                News::Lead => return Ok(Some(core.lead(id, &slot, wait))),
+                News::None if wait.left().is_some() => {}
                 News::None => {
                     let mut state = core.lock();
                     // Between the bell and this lock the news may have come after all.
@@ -381,11 +381,11 @@ impl CommitterCore {
     }
 
     /// Runs the machine until the verdict on this thread's transaction is there.
-    fn lead(self: &Arc<Self>, id: MemberId, slot: &VerdictSlot, patience: &mut WaitLimit<'_>) -> Verdict {
+    fn lead(self: &Arc<Self>, id: MemberId, slot: &VerdictSlot, wait: &mut WaitLimit<'_>) -> Verdict {
         let _lead = Lead { core: self, id };
         loop {
             // Asked with the state unlocked: the answer may want a lock of the caller's own.
-            let left = patience.left();
+            let left = wait.left();
             let mut state = self.lock();
             state.deliver();
             if let News::Verdict(verdict) = slot.take() {

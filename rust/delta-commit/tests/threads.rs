@@ -26,7 +26,7 @@ use delta_commit::{
 
 use disk::{Failing, Put, add, adds, append, failing, local, soon, start, table};
 
-/// Commits, and calls `queued` once the transaction is in the queue: its patience is not asked before.
+/// Commits, and calls `queued` once the transaction is in the queue: its wait limit is not asked before.
 fn commit_queued(
     committer: &Committer,
     transaction: Transaction,
@@ -214,13 +214,13 @@ fn a_doubt_is_settled_either_way_and_by_anyone() {
                 store.put_version(version, body)?;
             }
             tried.store(true, Ordering::Release);
-            // Longer than a commit goes without a look at its patience.
+            // Longer than a commit goes without a look at its wait limit.
             thread::sleep(Duration::from_millis(120));
             Ok(PutOutcome::Unknown(StoreError::transient("lost")))
         });
         let mut until_tried = || !is_tried.load(Ordering::Acquire);
-        let mut patience = WaitLimit::while_asked(soon(), &mut until_tried);
-        let doubt = token(committer.commit_while(append("a"), &mut patience));
+        let mut wait = WaitLimit::while_asked(soon(), &mut until_tried);
+        let doubt = token(committer.commit_while(append("a"), &mut wait));
         let doubt = Token::from_text(&doubt.to_text().unwrap()).unwrap();
         let expected = if arrives {
             Outcome::Committed(1)

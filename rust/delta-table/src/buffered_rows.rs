@@ -66,14 +66,14 @@ impl BufferedRows {
 pub(crate) fn joined<'a>(all: impl Iterator<Item = &'a BufferedRows>) -> Result<Vec<Batch>> {
     let mut groups: Vec<Vec<&Batch>> = Vec::new();
     let mut bytes = usize::MAX;
-    for kept in all {
-        bytes = bytes.saturating_add(kept.bytes);
+    for buffered in all {
+        bytes = bytes.saturating_add(buffered.bytes);
         if bytes > KEPT_BYTES {
             groups.push(Vec::new());
-            bytes = kept.bytes;
+            bytes = buffered.bytes;
         }
         if let Some(group) = groups.last_mut() {
-            group.extend(&kept.batches);
+            group.extend(&buffered.batches);
         }
     }
     groups.iter().filter_map(|group| one_of(group)).collect()

@@ -95,30 +95,30 @@ struct AppendQueueState {
     is_served: bool,
 }
 
-/// Commits kept rows together with those of other appends that come meanwhile. Returns the rows if no thread can be
+/// Commits buffered rows together with those of other appends that come meanwhile. Returns the rows if no thread can be
 /// started for that; the append then writes files of its own.
 pub(crate) fn commit(
     shared: &Arc<SharedTable>,
     terms: Terms,
-    kept: BufferedRows,
-    patience: &mut WaitLimit<'_>,
+    buffered: BufferedRows,
+    wait: &mut WaitLimit<'_>,
 ) -> Result<Result<Version>, BufferedRows> {
-    if patience.left().is_none() {
+    if wait.left().is_none() {
         return Ok(Err(CommitError::DeadlinePassed.into()));
     }
-    let member = hand_in(shared, terms, kept, None)?;
-    Ok(member.wait(patience).unwrap_or_else(|| leave(shared, &member)))
+    let member = hand_in(shared, terms, buffered, None)?;
+    Ok(member.wait(wait).unwrap_or_else(|| leave(shared, &member)))
 }
 
-/// Commits kept rows likewise, without a thread that waits: the result is for `reply`. Returns the rows if no thread
-/// can be started.
+/// Commits buffered rows likewise, without a thread that waits: the result is for `reply`. Returns the rows if no
+/// thread can be started.
 pub(crate) fn post(
     shared: &Arc<SharedTable>,
     terms: Terms,
-    kept: BufferedRows,
+    buffered: BufferedRows,
     reply: WaiterCallback,
 ) -> Result<Queued, BufferedRows> {
-    let member = hand_in(shared, terms, kept, Some(reply))?;
+    let member = hand_in(shared, terms, buffered, Some(reply))?;
     Ok(Queued {
         shared: Arc::clone(shared),
         member,
@@ -146,7 +146,7 @@ impl Queued {
 fn hand_in(
     shared: &Arc<SharedTable>,
     terms: Terms,
-    kept: BufferedRows,
+    buffered: BufferedRows,
     reply: Option<WaiterCallback>,
 ) -> Result<Arc<WaitingAppend>, BufferedRows> {
     let mut queue = lock(&shared.pool.0);
@@ -156,13 +156,13 @@ fn hand_in(
             .name("spillway-coalesce".to_owned())
             .spawn(move || serve(&served));
         if begun.is_err() {
-            return Err(kept);
+            return Err(buffered);
         }
         queue.is_served = true;
     }
     let member = Arc::new(WaitingAppend {
         terms,
-        rows: kept,
+        rows: buffered,
         is_alone: AtomicBool::new(false),
         waiter: CommitWaiter::new(reply),
     });
@@ -289,8 +289,8 @@ impl Bundle<'_> {
         }
         let deadline = Instant::now() + LONG;
         let (mut to_wait, mut to_write) = (&all_stay, &all_stay);
-        let mut patience = WaitLimit::while_asked(deadline, &mut to_wait);
-        match append.commit_noted(&mut patience, &mut to_write, &|| self.is_tried.set(true)) {
+        let mut wait = WaitLimit::while_asked(deadline, &mut to_wait);
+        match append.commit_noted(&mut wait, &mut to_write, &|| self.is_tried.set(true)) {
             Ok(version) => self.all(|| Ok(version)),
             Err(TableError::Commit(CommitError::Unknown { token, reason })) => {
                 if commit_waiter::settle(self.shared, &self.members, &token, &reason) {

@@ -92,12 +92,12 @@ impl CommitWaiter {
     }
 
     /// Waits for the answer as long as the caller does; none when it stops waiting.
-    pub fn wait(&self, patience: &mut WaitLimit<'_>) -> Option<Result<Version>> {
+    pub fn wait(&self, wait: &mut WaitLimit<'_>) -> Option<Result<Version>> {
         loop {
-            if let Some(result) = self.wait_until(Some(patience.next_look())) {
+            if let Some(result) = self.wait_until(Some(wait.next_look())) {
                 return Some(result);
             }
-            patience.left()?;
+            wait.left()?;
         }
     }
 
@@ -280,9 +280,9 @@ mod tests {
     fn who_stops_waiting_for_the_end_of_a_doubt_hears_at_once() {
         let folder = tempfile::tempdir().unwrap();
         let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, true)]));
-        let mut patience = WaitLimit::until(Instant::now() + Duration::from_secs(60));
+        let mut wait = WaitLimit::until(Instant::now() + Duration::from_secs(60));
         let options = CreateOptions::default();
-        Table::create(folder.path(), &schema, options, CreateMode::Error, &mut patience).unwrap();
+        Table::create(folder.path(), &schema, options, CreateMode::Error, &mut wait).unwrap();
         let table = Table::open(folder.path()).unwrap();
         let shared = table.shared().unwrap();
         let members: Vec<_> = (0..3)

@@ -249,15 +249,9 @@ impl Table {
         schema: &Schema,
         options: CreateOptions,
         mode: CreateMode,
-        patience: &mut WaitLimit<'_>,
+        wait: &mut WaitLimit<'_>,
     ) -> Result<Self> {
-        Self::create_at(
-            Arc::new(LocalStorage::new(root)?),
-            schema,
-            options,
-            mode,
-            patience,
-        )
+        Self::create_at(Arc::new(LocalStorage::new(root)?), schema, options, mode, wait)
     }
 
     /// Creates a table in any storage.
@@ -269,21 +263,21 @@ impl Table {
         schema: &Schema,
         options: CreateOptions,
         mode: CreateMode,
-        patience: &mut WaitLimit<'_>,
+        wait: &mut WaitLimit<'_>,
     ) -> Result<Self> {
         let first = First::of(schema, options)?;
         match (Self::open_at(Arc::clone(&storage)), mode) {
             (Ok(_), CreateMode::Error) => return Err(TableError::Exists(storage.root().to_path_buf())),
             (Ok(table), CreateMode::Ignore) => return Ok(table),
             (Ok(table), CreateMode::Overwrite) => {
-                table.replace(first, patience)?;
+                table.replace(first, wait)?;
                 return Ok(table);
             }
             (Err(TableError::NotFound(_)), _) => {}
             (Err(error), _) => return Err(error),
         }
         storage.prepare()?;
-        let begun = begin(storage.as_ref(), &first, patience);
+        let begun = begin(storage.as_ref(), &first, wait);
         // Somebody else may have been quicker.
         let quicker = matches!(begun, Err(TableError::Exists(_))) && mode != CreateMode::Error;
         if !quicker {
@@ -291,15 +285,15 @@ impl Table {
         }
         let table = Self::open_at(storage)?;
         if quicker && mode == CreateMode::Overwrite {
-            table.replace(first, patience)?;
+            table.replace(first, wait)?;
         }
         Ok(table)
     }
 
     /// Gives a table another schema and no rows, as one version.
-    fn replace(&self, mut first: First, patience: &mut WaitLimit<'_>) -> Result<Version> {
+    fn replace(&self, mut first: First, wait: &mut WaitLimit<'_>) -> Result<Version> {
         let shared = self.shared()?;
-        let snapshot = self.snapshot_in_time(patience)?;
+        let snapshot = self.snapshot_in_time(wait)?;
         snapshot.check_writable()?;
         snapshot.check_removable("create(mode=\"overwrite\")")?;
         clustering::check_partitions(&snapshot, &first.metadata, "create(mode=\"overwrite\")")?;
@@ -326,7 +320,7 @@ impl Table {
         transaction.reads.whole_table = true;
         transaction.isolation = snapshot.isolation()?;
         transaction.operation = operation;
-        let version = shared.commit(transaction, patience)?;
+        let version = shared.commit(transaction, wait)?;
         // The handle is pinned to what is replaced.
         self.unpin();
         Ok(version)
@@ -345,7 +339,7 @@ pub(crate) fn check_in_commit_timestamps(before: &TableHead, after: &Metadata) -
 }
 
 /// Writes version 0.
-fn begin(storage: &dyn TableStorage, first: &First, patience: &mut WaitLimit<'_>) -> Result<Version> {
+fn begin(storage: &dyn TableStorage, first: &First, wait: &mut WaitLimit<'_>) -> Result<Version> {
     let committer = Committer::new(storage.log_store(), before_first(&first.metadata));
     let mut actions = vec![
         Action::Protocol(with_features(&Protocol::default(), &first.features)?),
@@ -357,7 +351,7 @@ fn begin(storage: &dyn TableStorage, first: &First, patience: &mut WaitLimit<'_>
     let mut transaction = Transaction::append(MemberId::random(), BEFORE_FIRST, actions);
     transaction.operation = first.operation("CREATE TABLE");
     committer
-        .commit_while(transaction, patience)
+        .commit_while(transaction, wait)
         .map_err(|error| match error {
             error if is_quicker(&error) => TableError::Exists(storage.root().to_path_buf()),
             other => other.into(),

@@ -95,7 +95,7 @@ impl Basis {
 /// The files of a finished append that has no commit of its own.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct StagedAppend {
+pub(crate) struct DetachedFiles {
     /// The form of these fields.
     #[serde(rename = "deltaAppendPart")]
     form: u32,
@@ -111,7 +111,7 @@ pub(crate) struct StagedAppend {
     pub bytes: u64,
 }
 
-impl StagedAppend {
+impl DetachedFiles {
     pub fn new(head: &TableHead, columns: Option<&TableSchema>, written: WrittenFiles) -> Result<Self> {
         Ok(Self {
             form: FORM,
@@ -253,7 +253,7 @@ pub(crate) fn is_known(add: &Add, table: &Snapshot) -> bool {
 
 /// Refuses a part whose files are in the table, in another part, or in this one twice. `taken` has the normal paths of
 /// the other parts' files.
-pub(crate) fn check_new(part: &StagedAppend, taken: &HashSet<String>, table: &Snapshot) -> Result<()> {
+pub(crate) fn check_new(part: &DetachedFiles, taken: &HashSet<String>, table: &Snapshot) -> Result<()> {
     let mut own = HashSet::new();
     for add in &part.adds {
         let path = add.normal_path();

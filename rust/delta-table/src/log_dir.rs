@@ -430,17 +430,17 @@ impl LogDir {
     /// Reads the table at version `at`, or at its newest version, without requests for what was kept of it.
     ///
     /// A log that is cleaned up meanwhile is read from the checkpoint that stands for what is gone.
-    pub fn load<R: Replaying>(&self, at: Option<Version>, kept: VersionCache) -> Result<Loaded<R::Done>> {
+    pub fn load<R: Replaying>(&self, at: Option<Version>, cache: VersionCache) -> Result<Loaded<R::Done>> {
         let target = at.unwrap_or(Version::MAX);
-        let (mut hint, mut kept) = (self.hint()?, kept);
+        let (mut hint, mut cache) = (self.hint()?, cache);
         let mut listing = self.list_for(target, hint.as_ref())?;
         // A file may be cleaned up between the listing and the read. If a file of the next listing is missing too, it
         // is lost.
         let mut is_listed_again = false;
         loop {
             let began = listing.checkpoint(target).map(|(version, _)| version);
-            let kept = std::mem::take(&mut kept);
-            let missing = match self.load_listed::<R>(at, &listing, hint.as_ref(), kept, is_listed_again) {
+            let cache = std::mem::take(&mut cache);
+            let missing = match self.load_listed::<R>(at, &listing, hint.as_ref(), cache, is_listed_again) {
                 Err(TableError::CheckpointGone(_)) if !is_listed_again => {
                     is_listed_again = true;
                     None
@@ -469,7 +469,7 @@ impl LogDir {
         at: Option<Version>,
         listing: &LogListing,
         hint: Option<&Value>,
-        kept: VersionCache,
+        cache: VersionCache,
         is_lost: bool,
     ) -> Result<LogRead<R::Done>> {
         let target = at.unwrap_or(Version::MAX);
@@ -489,7 +489,7 @@ impl LogDir {
         let (mut replay, checkpoint, damaged) = self.begin::<R>(checkpoint, hint, is_lost)?;
         let mut last = None;
         let mut read = VersionCache::default();
-        for next in self.versions(replay.version() + 1..=target, listing.tip, kept) {
+        for next in self.versions(replay.version() + 1..=target, listing.tip, cache) {
             let (version, body) = next?;
             replay.commit(self, version, &body)?;
             if at.is_none() && R::READ_AGAIN {

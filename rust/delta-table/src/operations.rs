@@ -67,32 +67,27 @@ impl Table {
     /// # Errors
     /// [`TableError::Option`] when whole files cannot answer the conditions; a conflict when a concurrent transaction
     /// added or removed files that they choose.
-    pub fn delete(&self, conditions: &Conditions, patience: &mut WaitLimit<'_>) -> Result<Version> {
+    pub fn delete(&self, conditions: &Conditions, wait: &mut WaitLimit<'_>) -> Result<Version> {
         let snapshot = self
             .removable("delete_partition()")
-            .map_err(|error| or_late(error, patience))?;
+            .map_err(|error| or_late(error, wait))?;
         let choice = FileChoice::of(&snapshot, conditions, "where")?;
         let mut operation = Operation::new("DELETE");
         operation
             .parameters
             .insert("predicate".to_owned(), conditions.describe());
-        self.remove(&snapshot, choice, operation, patience)
+        self.remove(&snapshot, choice, operation, wait)
     }
 
     /// Removes all rows.
     ///
     /// # Errors
     /// As [`delete`](Self::delete).
-    pub fn truncate(&self, patience: &mut WaitLimit<'_>) -> Result<Version> {
+    pub fn truncate(&self, wait: &mut WaitLimit<'_>) -> Result<Version> {
         let snapshot = self
             .removable("truncate()")
-            .map_err(|error| or_late(error, patience))?;
-        self.remove(
-            &snapshot,
-            FileChoice::default(),
-            Operation::new("TRUNCATE"),
-            patience,
-        )
+            .map_err(|error| or_late(error, wait))?;
+        self.remove(&snapshot, FileChoice::default(), Operation::new("TRUNCATE"), wait)
     }
 
     /// The newest version with its files, for an operation that changes rows.
@@ -114,7 +109,7 @@ impl Table {
         snapshot: &Snapshot,
         choice: FileChoice,
         mut operation: Operation,
-        patience: &mut WaitLimit<'_>,
+        wait: &mut WaitLimit<'_>,
     ) -> Result<Version> {
         let files = choice.files(snapshot)?;
         operation
@@ -122,17 +117,17 @@ impl Table {
             .insert("numRemovedFiles".to_owned(), files.len().to_string());
         let mut transaction = begin(snapshot, operation)?;
         remove_chosen(&mut transaction, choice.predicate, &files);
-        self.shared()?.commit(transaction, patience)
+        self.shared()?.commit(transaction, wait)
     }
 
     /// Restores the state of an older version, as a new version.
     ///
     /// # Errors
     /// [`TableError::NoSuchVersion`] when the version, a data file of it or a deletion vector is gone.
-    pub fn restore(&self, version: Version, patience: &mut WaitLimit<'_>) -> Result<Version> {
+    pub fn restore(&self, version: Version, wait: &mut WaitLimit<'_>) -> Result<Version> {
         let snapshot = self
             .removable("restore()")
-            .map_err(|error| or_late(error, patience))?;
+            .map_err(|error| or_late(error, wait))?;
         let target = self.snapshot_at(version)?;
         // The version may be older than what is refused above.
         target.check_writable()?;
@@ -168,7 +163,7 @@ impl Table {
             // Also where they are those of before, so that a concurrent change of them is a conflict.
             transaction.actions.push(clustering::action(&columns));
         }
-        self.shared()?.commit(transaction, patience)
+        self.shared()?.commit(transaction, wait)
     }
 
     fn check_there(&self, version: Version, files: &[&Arc<Add>]) -> Result<()> {
@@ -205,20 +200,20 @@ impl Table {
         removes: &[String],
         read: &DeclaredReads,
         operation: Operation,
-        patience: &mut WaitLimit<'_>,
+        wait: &mut WaitLimit<'_>,
     ) -> Result<Version> {
         let shared = self.shared()?;
         // Without removals no file of the table has to be known.
         let snapshot = if removes.is_empty() {
             None
         } else {
-            Some(self.snapshot_in_time(patience)?)
+            Some(self.snapshot_in_time(wait)?)
         };
         let head = if let Some(snapshot) = &snapshot {
             Arc::clone(&snapshot.head)
         } else {
-            let head = shared.refresh(&mut patient(patience));
-            head.map_err(|error| or_late(error, patience))?
+            let head = shared.refresh(&mut patient(wait));
+            head.map_err(|error| or_late(error, wait))?
         };
         head.check_writable()?;
         if !adds.is_empty() {
@@ -242,20 +237,20 @@ impl Table {
         if !read.conditions.is_empty() {
             let question = Question::of(&head, &read.conditions, "where")?;
             transaction.reads.predicates.push(question.predicate());
-            let read = self.snapshot_read(transaction.read_version, snapshot.as_ref(), patience)?;
+            let read = self.snapshot_read(transaction.read_version, snapshot.as_ref(), wait)?;
             transaction.reads.candidates = Some(candidates(&question, &head, &read)?);
         }
         transaction.unsynced = adds.iter().map(|add| add.path.clone()).collect();
         check_paths(&adds)?;
         check_adds(&adds, &head)?;
         row_ids::check_added(&head, &adds)?;
-        constraints::check_files(&shared.storage, &head, &adds, &mut patient(patience))?;
+        constraints::check_files(&shared.storage, &head, &adds, &mut patient(wait))?;
         if let Some(snapshot) = snapshot {
             let files = self.files_at(&snapshot, transaction.read_version, removes)?;
             transaction.actions = removals(&files, data_change);
         }
         transaction.actions.extend(adds.into_iter().map(Action::Add));
-        shared.commit(transaction, patience)
+        shared.commit(transaction, wait)
     }
 
     /// The version that a transaction read, with its files. `newest` is the newest one, if that is loaded.
@@ -263,11 +258,11 @@ impl Table {
         &self,
         version: Version,
         newest: Option<&Arc<Snapshot>>,
-        patience: &mut WaitLimit<'_>,
+        wait: &mut WaitLimit<'_>,
     ) -> Result<Arc<Snapshot>> {
         let newest = match newest {
             Some(newest) => Arc::clone(newest),
-            None => self.snapshot_in_time(patience)?,
+            None => self.snapshot_in_time(wait)?,
         };
         if newest.version == version {
             return Ok(newest);

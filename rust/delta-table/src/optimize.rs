@@ -481,12 +481,12 @@ impl PendingCompaction<'_> {
     /// [`CommitError::DeadlinePassed`] when the time was up and the files are certainly as they were;
     /// [`CommitError::Unknown`] when nobody knows, which [`Table::outcome`] finds out by its token. Unless it is not
     /// known, the new files are removed.
-    pub fn commit(mut self, patience: &mut WaitLimit<'_>) -> Result<Compacted> {
+    pub fn commit(mut self, wait: &mut WaitLimit<'_>) -> Result<Compacted> {
         loop {
             let shared = Arc::clone(&self.files.shared);
             // Changes of rows that compactions got ahead of would find their rows moved once more.
-            if shared.back_off(patience) {
-                let newest = self.table.snapshot_in_time(patience)?;
+            if shared.back_off(wait) {
+                let newest = self.table.snapshot_in_time(wait)?;
                 self.rebase(&newest)?;
             }
             if self.files.bins.is_empty() {
@@ -498,7 +498,7 @@ impl PendingCompaction<'_> {
             }
             let transaction = self.transaction()?;
             self.files.stay = true;
-            let done = shared.commit(transaction, patience);
+            let done = shared.commit(transaction, wait);
             self.files.stay = matches!(done, Ok(_) | Err(TableError::Commit(CommitError::Unknown { .. })));
             match done {
                 Ok(version) => {
@@ -514,7 +514,7 @@ impl PendingCompaction<'_> {
                     });
                 }
                 Err(TableError::Commit(CommitError::Conflict(conflict))) if conflict.kind.is_of_files() => {
-                    let snapshot = self.table.snapshot_in_time(patience)?;
+                    let snapshot = self.table.snapshot_in_time(wait)?;
                     if !self.rebase(&snapshot)? {
                         return Err(CommitError::Conflict(conflict).into());
                     }

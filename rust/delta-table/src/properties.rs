@@ -11,12 +11,12 @@ use crate::change_feed::{self, CHANGE_FEED};
 use crate::create::{check_in_commit_timestamps, with_features};
 use crate::error::{Result, TableError};
 use crate::head::TableHead;
-use crate::stats_columns;
 use crate::interval::interval_millis;
 use crate::mapping;
 use crate::near::{distance, nearest};
 use crate::optimize::bytes_of;
 use crate::row_ids;
+use crate::stats_columns;
 use crate::table::{Table, or_late, patient};
 
 /// The time for which checkpoints keep the progress of applications.
@@ -265,7 +265,7 @@ impl Table {
     pub fn set_properties(
         &self,
         properties: &BTreeMap<String, Option<String>>,
-        patience: &mut WaitLimit<'_>,
+        wait: &mut WaitLimit<'_>,
     ) -> Result<Version> {
         for (property, value) in properties {
             match value {
@@ -278,12 +278,12 @@ impl Table {
             (property.clone(), value)
         });
         let properties = &spelled.collect::<BTreeMap<_, _>>();
-        let done = self.change_properties(properties, patience);
+        let done = self.change_properties(properties, wait);
         if let Err(TableError::Commit(CommitError::Conflict(conflict))) = &done
             && !conflict.kind.is_of_files()
         {
-            let head = self.shared()?.refresh(&mut patient(patience));
-            let head = head.map_err(|error| or_late(error, patience))?;
+            let head = self.shared()?.refresh(&mut patient(wait));
+            let head = head.map_err(|error| or_late(error, wait))?;
             if are_set(&head, properties)? {
                 return Ok(head.version);
             }
@@ -294,16 +294,16 @@ impl Table {
     fn change_properties(
         &self,
         properties: &BTreeMap<String, Option<String>>,
-        patience: &mut WaitLimit<'_>,
+        wait: &mut WaitLimit<'_>,
     ) -> Result<Version> {
         let shared = self.shared()?;
-        let head = shared.refresh(&mut patient(patience));
-        let mut head = head.map_err(|error| or_late(error, patience))?;
+        let head = shared.refresh(&mut patient(wait));
+        let mut head = head.map_err(|error| or_late(error, wait))?;
         let mut metadata = with_properties(&head, properties)?;
         let enables_row_ids = metadata.is_enabled(ENABLED) && !row_ids::is_enabled(&head);
         if enables_row_ids {
-            if self.backfill(patience)? {
-                head = shared.refresh(&mut patient(patience))?;
+            if self.backfill(wait)? {
+                head = shared.refresh(&mut patient(wait))?;
                 metadata = with_properties(&head, properties)?;
             }
             row_ids::name_columns(&mut metadata);
@@ -323,13 +323,13 @@ impl Table {
         let mut transaction = Transaction::append(MemberId::random(), head.version, actions);
         transaction.operation = operation(properties);
         if enables_row_ids {
-            let snapshot = self.snapshot_in_time(patience)?;
+            let snapshot = self.snapshot_in_time(wait)?;
             row_ids::check_files(&snapshot)?;
             transaction.read_version = snapshot.version.min(transaction.read_version);
             // A file that comes first may have no ids, where the feature is not there yet.
             transaction.reads.whole_table = !row_ids::gives_ids(&head);
         }
-        shared.commit(transaction, patience)
+        shared.commit(transaction, wait)
     }
 }
 

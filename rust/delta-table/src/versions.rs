@@ -58,14 +58,14 @@ impl LogDir {
         &self,
         range: RangeInclusive<Version>,
         listed: Version,
-        kept: VersionCache,
+        cache: VersionCache,
     ) -> Versions<'_> {
         let (next, last) = range.into_inner();
         let mut versions = Versions {
             log: self,
             next,
             last,
-            kept: kept.bodies,
+            kept: cache.bodies,
             requested: Box::new(std::iter::empty()),
             requested_to: next - 1,
             ahead: 1,
@@ -189,13 +189,13 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_bounded() {
-        let mut kept = VersionCache::default();
+        let mut cache = VersionCache::default();
         for version in 0..100 {
-            kept.add(version, Bytes::from(vec![0; 100_000]));
+            cache.add(version, Bytes::from(vec![0; 100_000]));
         }
-        let held: Vec<_> = kept.bodies.keys().copied().collect();
+        let held: Vec<_> = cache.bodies.keys().copied().collect();
         assert_eq!(held, (100 - 41..100).collect::<Vec<_>>());
-        kept.add(100, Bytes::from(vec![0; MOST_KEPT + 1]));
-        assert!(kept.bodies.is_empty() && kept.bytes == 0);
+        cache.add(100, Bytes::from(vec![0; MOST_KEPT + 1]));
+        assert!(cache.bodies.is_empty() && cache.bytes == 0);
     }
 }

@@ -21,7 +21,7 @@ use delta_table::{Append, AppendOptions, LocalStorage, Table, TableError, TableS
 use parquet_writer::{OptionInput, WriterOptions};
 
 use counted::{
-    Counted, HINT, add_files, append, commit, create, loader, open, patience, version_path, written,
+    Counted, HINT, add_files, append, commit, create, loader, open, version_path, wait_limit, written,
 };
 
 /// The files and bytes that the second append of an application reads.
@@ -144,7 +144,7 @@ fn who_waits_for_anothers_reading_keeps_its_own_deadline() {
     let (mut first, mut second, mut third) = (open.remove(0), open.remove(0), open.remove(0));
     storage.hold(true);
     thread::scope(|scope| {
-        let reader = scope.spawn(move || first.commit(&mut patience(), &mut || true));
+        let reader = scope.spawn(move || first.commit(&mut wait_limit(), &mut || true));
         while storage.loads() == 0 {
             thread::sleep(Duration::from_millis(1));
         }
@@ -157,8 +157,8 @@ fn who_waits_for_anothers_reading_keeps_its_own_deadline() {
         ));
         let mut interrupted = || false;
         // Longer than the reading is held: who waits for that comes too late.
-        let mut patience = WaitLimit::while_asked(asked + Duration::from_secs(120), &mut interrupted);
-        let done = third.commit(&mut patience, &mut || true);
+        let mut wait = WaitLimit::while_asked(asked + Duration::from_secs(120), &mut interrupted);
+        let done = third.commit(&mut wait, &mut || true);
         assert!(matches!(
             done,
             Err(TableError::Commit(CommitError::DeadlinePassed))

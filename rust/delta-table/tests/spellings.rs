@@ -33,8 +33,8 @@ fn create(root: &Path) -> Table {
         partition_by: vec!["day".to_owned()],
         ..CreateOptions::default()
     };
-    let mut patience = WaitLimit::until(Instant::now() + Duration::from_secs(30));
-    Table::create(root, &schema(), options, CreateMode::Error, &mut patience).unwrap()
+    let mut wait = WaitLimit::until(Instant::now() + Duration::from_secs(30));
+    Table::create(root, &schema(), options, CreateMode::Error, &mut wait).unwrap()
 }
 
 fn append(table: &Table) -> Append {

@@ -65,13 +65,13 @@ impl Committer {
 
     /// Waits for changes that have requested a backoff: half of the time that the caller has left, and 10 s at most.
     /// Afterwards this process waits for nobody for as long as it has waited. Returns true if it waited.
-    pub fn back_off(&self, patience: &mut WaitLimit<'_>) -> bool {
+    pub fn back_off(&self, wait: &mut WaitLimit<'_>) -> bool {
         let core = self.core();
         if core.millis() < core.rests_until.load(Ordering::Acquire) {
             return false;
         }
         let began = Instant::now();
-        let end = began + LONGEST.min(patience.left().unwrap_or_default() / 2);
+        let end = began + LONGEST.min(wait.left().unwrap_or_default() / 2);
         let mut pause = FIRST_PAUSE;
         let mut looks_again = true;
         let mut waited = false;
@@ -84,7 +84,7 @@ impl Committer {
             // A store that takes long to answer is asked as much less often.
             let next = Instant::now() + pause.max(looked.elapsed()).min(SLOW_PAUSE);
             pause = (2 * pause).min(QUICK_PAUSE);
-            looks_again = sleep_until(next.min(end), patience) && next < end;
+            looks_again = sleep_until(next.min(end), wait) && next < end;
         }
         let rest = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let rests_until = core.millis().saturating_add(rest);
@@ -94,9 +94,9 @@ impl Committer {
 }
 
 /// Returns false if the caller stopped waiting before.
-fn sleep_until(moment: Instant, patience: &mut WaitLimit<'_>) -> bool {
+fn sleep_until(moment: Instant, wait: &mut WaitLimit<'_>) -> bool {
     loop {
-        let Some(left) = patience.left() else {
+        let Some(left) = wait.left() else {
             return false;
         };
         let pause = moment.saturating_duration_since(Instant::now());
@@ -164,7 +164,7 @@ mod tests {
     use crate::machine::Start;
     use crate::store::LocalLogStore;
 
-    fn patience() -> WaitLimit<'static> {
+    fn wait_limit() -> WaitLimit<'static> {
         WaitLimit::until(Instant::now() + Duration::from_secs(60))
     }
 
@@ -191,7 +191,7 @@ mod tests {
         let (change, compaction) = (process(table.path()), process(table.path()));
         let asked = change.request_backoff(LONGEST).unwrap();
         thread::scope(|scope| {
-            let waits = scope.spawn(|| compaction.back_off(&mut patience()));
+            let waits = scope.spawn(|| compaction.back_off(&mut wait_limit()));
             while looks(&compaction) < 3 {
                 assert!(!waits.is_finished(), "it waited for nobody");
                 thread::yield_now();
@@ -207,10 +207,10 @@ mod tests {
         let table = tempfile::tempdir().unwrap();
         let (change, compaction) = (process(table.path()), process(table.path()));
         let dead = change.request_backoff(Duration::ZERO).unwrap();
-        assert!(compaction.back_off(&mut patience()), "it waited for nobody");
+        assert!(compaction.back_off(&mut wait_limit()), "it waited for nobody");
         let before = looks(&compaction);
         let alive = change.request_backoff(LONGEST).unwrap();
-        assert!(!compaction.back_off(&mut patience()));
+        assert!(!compaction.back_off(&mut wait_limit()));
         assert_eq!(looks(&compaction), before);
         drop((dead, alive));
     }
@@ -229,9 +229,9 @@ mod tests {
         let table = tempfile::tempdir().unwrap();
         let (change, compaction) = (process(table.path()), process(table.path()));
         let _asked = change.request_backoff(LONGEST).unwrap();
-        let mut patience = WaitLimit::until(Instant::now() + Duration::from_millis(400));
-        assert!(compaction.back_off(&mut patience));
-        assert!(patience.left().is_some());
+        let mut wait = WaitLimit::until(Instant::now() + Duration::from_millis(400));
+        assert!(compaction.back_off(&mut wait));
+        assert!(wait.left().is_some());
     }
 
     #[test]

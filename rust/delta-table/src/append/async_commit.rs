@@ -66,7 +66,7 @@ impl Append {
     /// No deadline ends a wait: that is for [`CommitWait::end`].
     pub fn post(
         &mut self,
-        patience: &mut WaitLimit<'_>,
+        wait: &mut WaitLimit<'_>,
         go_on: &mut dyn FnMut() -> bool,
         reply: &AnswerCallback,
     ) -> CommitStep {
@@ -76,7 +76,7 @@ impl Append {
         if self.is_repeated {
             return CommitStep::Ended(self.commit_nothing());
         }
-        let next = self.first(patience, go_on, reply);
+        let next = self.first(wait, go_on, reply);
         self.after(next)
     }
 
@@ -84,7 +84,7 @@ impl Append {
     pub fn resume(
         &mut self,
         answer: CommitAnswer,
-        patience: &mut WaitLimit<'_>,
+        wait: &mut WaitLimit<'_>,
         reply: &AnswerCallback,
     ) -> CommitStep {
         self.is_posted = false;
@@ -96,9 +96,9 @@ impl Append {
             }
             Said::Committer(done) => {
                 let done = self.shared.answered(done);
-                match self.judge(done, patience) {
+                match self.judge(done, wait) {
                     Ok(Some(version)) => Ok(StepResult::Committed(version)),
-                    Ok(None) => self.submit(patience, reply),
+                    Ok(None) => self.submit(wait, reply),
                     Err(error) => Err(error),
                 }
             }
@@ -108,26 +108,31 @@ impl Append {
 
     fn first(
         &mut self,
-        patience: &mut WaitLimit<'_>,
+        wait: &mut WaitLimit<'_>,
         go_on: &mut dyn FnMut() -> bool,
         reply: &AnswerCallback,
     ) -> Result<StepResult> {
-        if self.kept.as_ref().is_some_and(|kept| !kept.is_empty()) && patience.left().is_none() {
+        if self
+            .buffered
+            .as_ref()
+            .is_some_and(|buffered| !buffered.is_empty())
+            && wait.left().is_none()
+        {
             return Err(CommitError::DeadlinePassed.into());
         }
         let told = Arc::clone(reply);
         let told: commit_waiter::WaiterCallback = Box::new(move |done| told(CommitAnswer(Said::Queue(done))));
         match self.share(|table, terms, rows| coalesce::post(table, terms, rows, told)) {
             Ok(queued) => return Ok(StepResult::Waits(WaitingCommit::Queue(queued))),
-            Err(kept) => self.complete(kept, go_on)?,
+            Err(buffered) => self.complete(buffered, go_on)?,
         }
         self.prepare()?;
-        self.submit(patience, reply)
+        self.submit(wait, reply)
     }
 
-    fn submit(&mut self, patience: &mut WaitLimit<'_>, reply: &AnswerCallback) -> Result<StepResult> {
+    fn submit(&mut self, wait: &mut WaitLimit<'_>, reply: &AnswerCallback) -> Result<StepResult> {
         let transaction = self.transaction()?;
-        if !transaction.is_skippable() && patience.left().is_none() {
+        if !transaction.is_skippable() && wait.left().is_none() {
             return Err(CommitError::DeadlinePassed.into());
         }
         self.tried.push(transaction.id);
@@ -135,7 +140,7 @@ impl Append {
         self.in_doubt = true;
         let told = Arc::clone(reply);
         let told = Box::new(move |done| told(CommitAnswer(Said::Committer(done))));
-        let posted = self.shared.post(transaction, patience, told);
+        let posted = self.shared.post(transaction, wait, told);
         self.in_doubt = posted.is_ok();
         Ok(StepResult::Waits(WaitingCommit::Committer(posted?)))
     }

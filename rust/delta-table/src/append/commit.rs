@@ -26,18 +26,14 @@ impl Append {
     /// # Errors
     /// [`CommitError::Unknown`] when it is not known yet whether they are in the table: their files stay. After every
     /// other error they certainly are not, and their files are gone.
-    pub fn commit(
-        &mut self,
-        patience: &mut WaitLimit<'_>,
-        go_on: &mut dyn FnMut() -> bool,
-    ) -> Result<Version> {
-        self.commit_noted(patience, go_on, &|| {})
+    pub fn commit(&mut self, wait: &mut WaitLimit<'_>, go_on: &mut dyn FnMut() -> bool) -> Result<Version> {
+        self.commit_noted(wait, go_on, &|| {})
     }
 
     /// Commits likewise, and calls back when the files are complete and may be in the table from then on.
     pub(crate) fn commit_noted(
         &mut self,
-        patience: &mut WaitLimit<'_>,
+        wait: &mut WaitLimit<'_>,
         go_on: &mut dyn FnMut() -> bool,
         tries: &dyn Fn(),
     ) -> Result<Version> {
@@ -45,7 +41,7 @@ impl Append {
         if self.is_repeated {
             return self.commit_nothing();
         }
-        let done = self.commit_rows(patience, go_on, tries);
+        let done = self.commit_rows(wait, go_on, tries);
         self.end(done)
     }
 
@@ -77,14 +73,14 @@ impl Append {
 
     pub(super) fn commit_rows(
         &mut self,
-        patience: &mut WaitLimit<'_>,
+        wait: &mut WaitLimit<'_>,
         go_on: &mut dyn FnMut() -> bool,
         tries: &dyn Fn(),
     ) -> Result<Version> {
-        let shared = self.share(|table, terms, rows| coalesce::commit(table, terms, rows, &mut *patience));
+        let shared = self.share(|table, terms, rows| coalesce::commit(table, terms, rows, &mut *wait));
         match shared {
             Ok(done) => return done,
-            Err(kept) => self.complete(kept, go_on)?,
+            Err(buffered) => self.complete(buffered, go_on)?,
         }
         tries();
         self.prepare()?;
@@ -93,19 +89,19 @@ impl Append {
             self.tried.push(transaction.id);
             // Should it panic, nobody knows.
             self.in_doubt = true;
-            let done = self.shared.commit(transaction, patience);
-            if let Some(version) = self.judge(done, patience)? {
+            let done = self.shared.commit(transaction, wait);
+            if let Some(version) = self.judge(done, wait)? {
                 return Ok(version);
             }
         }
     }
 
-    /// Hands kept rows in to share files with those of others. Returns those that cannot.
+    /// Hands buffered rows in to share files with those of others. Returns those that cannot.
     pub(super) fn share<T>(
         &mut self,
         hand_in: impl FnOnce(&Arc<SharedTable>, Terms, BufferedRows) -> Result<T, BufferedRows>,
     ) -> Result<T, Option<BufferedRows>> {
-        let Some(rows) = self.kept.take().filter(|kept| !kept.is_empty()) else {
+        let Some(rows) = self.buffered.take().filter(|buffered| !buffered.is_empty()) else {
             return Err(None);
         };
         match self.writer.terms(self.read_version) {
@@ -117,10 +113,10 @@ impl Append {
     /// Completes the files.
     pub(super) fn complete(
         &mut self,
-        kept: Option<BufferedRows>,
+        buffered: Option<BufferedRows>,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
-        self.writer.take_kept(kept, go_on)?;
+        self.writer.take_buffered(buffered, go_on)?;
         let mut written = self.writer.finish(go_on)?;
         for part in &self.attached {
             written.extend(part);
@@ -141,14 +137,14 @@ impl Append {
     pub(super) fn judge(
         &mut self,
         done: Result<Version>,
-        patience: &mut WaitLimit<'_>,
+        wait: &mut WaitLimit<'_>,
     ) -> Result<Option<Version>> {
         self.in_doubt = matches!(&done, Err(TableError::Commit(CommitError::Unknown { .. })));
         let moved = matches!(&done, Err(TableError::Commit(error)) if is_quicker(error));
         if moved && self.shared.is_planned {
             return Err(TableError::Exists(self.shared.storage.root().to_path_buf()));
         }
-        if moved && self.rebase_in_time(patience)? {
+        if moved && self.rebase_in_time(wait)? {
             return Ok(None);
         }
         done.map(Some)

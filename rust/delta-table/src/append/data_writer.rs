@@ -16,7 +16,7 @@ use crate::clock::now;
 use crate::coalesce::Terms;
 use crate::conditions::Conditions;
 use crate::constraints::Constraints;
-use crate::detached::StagedAppend;
+use crate::detached::DetachedFiles;
 use crate::error::{Result, TableError};
 use crate::head::TableHead;
 use crate::limits::LengthLimits;
@@ -42,7 +42,7 @@ pub(crate) struct WrittenFiles {
 }
 
 impl WrittenFiles {
-    pub(super) fn extend(&mut self, part: &StagedAppend) {
+    pub(super) fn extend(&mut self, part: &DetachedFiles) {
         self.adds.extend(part.adds.iter().cloned());
         self.rows += part.rows;
         self.bytes += part.bytes;
@@ -238,18 +238,18 @@ impl DataWriter {
         }
     }
 
-    /// Takes a batch, or puts it into `kept` while there is room. Its rows may wait for [`Self::encode`].
+    /// Takes a batch, or puts it into `buffered` while there is room. Its rows may wait for [`Self::encode`].
     pub fn take(
         &mut self,
         batch: &Batch,
-        kept: &mut Option<BufferedRows>,
+        buffered: &mut Option<BufferedRows>,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
         let check = |constraints: &Constraints, rows: &Batch| {
             constraints.check(rows, |row| format!("row {row} of a batch"))
         };
-        let fitted = self.fit(batch, RowsFrom::Caller, kept.is_some(), &check)?;
-        self.take_fitted(fitted, kept, go_on)
+        let fitted = self.fit(batch, RowsFrom::Caller, buffered.is_some(), &check)?;
+        self.take_fitted(fitted, buffered, go_on)
     }
 
     /// Checks all batches before any is taken. Their rows are numbered as those of one call.
@@ -307,7 +307,7 @@ impl DataWriter {
         let is_converted = !batch.columns().iter().all(is_given);
         open.spread.check(&batch)?;
         if is_kept {
-            // Rows that are kept go into files with those of others.
+            // Rows that are buffered go into files with those of others.
             batch.check_text()?;
         }
         check(&open.constraints, &batch)?;
@@ -322,15 +322,15 @@ impl DataWriter {
     pub(super) fn take_fitted(
         &mut self,
         fitted: Fitted,
-        kept: &mut Option<BufferedRows>,
+        buffered: &mut Option<BufferedRows>,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
-        if let (Some(kept), Some(open)) = (kept.as_mut(), &self.open)
-            && kept.keep(&fitted.batch, open.shape.schema())?
+        if let (Some(buffered), Some(open)) = (buffered.as_mut(), &self.open)
+            && buffered.keep(&fitted.batch, open.shape.schema())?
         {
             return Ok(());
         }
-        self.take_kept(kept.take(), go_on)?;
+        self.take_buffered(buffered.take(), go_on)?;
         self.take_planned(&fitted.batch, fitted.plan, go_on)?;
         // What was converted is not the caller's, and would wait in memory of its own.
         if fitted.is_converted {
@@ -371,9 +371,13 @@ impl DataWriter {
         self.open.as_ref().is_some_and(|open| open.spread.is_torn())
     }
 
-    /// Takes rows that were kept.
-    pub fn take_kept(&mut self, kept: Option<BufferedRows>, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
-        for batch in kept.map(BufferedRows::into_batches).unwrap_or_default() {
+    /// Takes rows that were buffered.
+    pub fn take_buffered(
+        &mut self,
+        buffered: Option<BufferedRows>,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<()> {
+        for batch in buffered.map(BufferedRows::into_batches).unwrap_or_default() {
             let Some(open) = &mut self.open else {
                 return Ok(());
             };

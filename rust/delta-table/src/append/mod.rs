@@ -11,7 +11,7 @@ use parquet_writer::{Batch, WriteError, WriterOptions};
 use crate::buffered_rows::BufferedRows;
 use crate::coalesce;
 use crate::conditions::{Conditions, FileChoice};
-use crate::detached::StagedAppend;
+use crate::detached::DetachedFiles;
 use crate::error::{Result, TableError};
 use crate::head::TableHead;
 use crate::schema::TableSchema;
@@ -40,11 +40,11 @@ pub struct Append {
     replaced: Option<Replaced>,
     writer: DataWriter,
     /// Rows that are to share files with other appends; none when the append has files of its own.
-    kept: Option<BufferedRows>,
+    buffered: Option<BufferedRows>,
     /// Measures of the caller for the history.
     metrics: BTreeMap<String, String>,
     /// Files that other processes wrote.
-    attached: Vec<StagedAppend>,
+    attached: Vec<DetachedFiles>,
     /// The paths of these files.
     taken: HashSet<String>,
     /// The table's schema with the attached rows in it; none before the first part.
@@ -172,7 +172,7 @@ impl Append {
             .app_transaction
             .as_ref()
             .is_some_and(|(_, version)| app_version.is_some_and(|known| known >= *version));
-        let kept = (options.coalesce && !shared.is_planned).then(BufferedRows::default);
+        let buffered = (options.coalesce && !shared.is_planned).then(BufferedRows::default);
         let writer = DataWriter::new(Arc::clone(&shared), head, options, writer_options)?;
         Ok(Self {
             shared,
@@ -180,7 +180,7 @@ impl Append {
             app_version,
             replaced,
             writer,
-            kept,
+            buffered,
             metrics: BTreeMap::new(),
             attached: Vec::new(),
             taken: HashSet::new(),
@@ -325,16 +325,16 @@ impl Append {
             return Ok(());
         }
         let was_open = self.writer.open.is_some();
-        let fitted = self.writer.fit_all(batches, self.kept.is_some());
+        let fitted = self.writer.fit_all(batches, self.buffered.is_some());
         if fitted.is_err() && !was_open {
             // Rows of which nothing is kept say nothing of the columns either.
             self.writer.open = None;
         }
         let fitted = fitted.map_err(|error| self.shared.or_replaced(error))?;
         for (number, fitted) in fitted.into_iter().enumerate() {
-            let kept = self.kept.is_some();
-            let done = self.writer.take_fitted(fitted, &mut self.kept, go_on);
-            let taken = self.after_take(done, kept);
+            let buffered = self.buffered.is_some();
+            let done = self.writer.take_fitted(fitted, &mut self.buffered, go_on);
+            let taken = self.after_take(done, buffered);
             if taken.is_err() && number > 0 && !self.is_closed() {
                 self.fail();
             }
@@ -375,15 +375,15 @@ impl Append {
         if self.is_repeated {
             return Ok(());
         }
-        let kept = self.kept.is_some();
-        let done = self.writer.take(batch, &mut self.kept, go_on);
-        self.after_take(done, kept)
+        let buffered = self.buffered.is_some();
+        let done = self.writer.take(batch, &mut self.buffered, go_on);
+        self.after_take(done, buffered)
     }
 
-    /// Closes the append after an error, unless nothing of the batch was written. Rows were kept before it, or not.
-    fn after_take(&mut self, done: Result<()>, kept: bool) -> Result<()> {
-        // Rows that were kept may be half written by then, and so may be those of some partitions.
-        let refused = kept == self.kept.is_some()
+    /// Closes the append after an error, unless nothing of the batch was written. Rows were buffered before it, or not.
+    fn after_take(&mut self, done: Result<()>, buffered: bool) -> Result<()> {
+        // Rows that were buffered may be half written by then, and so may be those of some partitions.
+        let refused = buffered == self.buffered.is_some()
             && !self.writer.is_torn()
             && matches!(
                 &done,

@@ -8,7 +8,7 @@ use delta_commit::log::{LoggedSize, UnsyncedFile};
 
 use crate::append::data_writer::OpenWriter;
 use crate::append::{Append, AppendState};
-use crate::detached::{StagedAppend, check_new, is_known, stray_files};
+use crate::detached::{DetachedFiles, check_new, is_known, stray_files};
 use crate::error::{Result, TableError};
 use crate::mapping::Mapping;
 
@@ -75,7 +75,7 @@ impl Append {
             synced.into_iter().collect::<Result<(), _>>()?;
         }
         let columns = self.writer.open.as_ref().map(OpenWriter::written);
-        StagedAppend::new(&self.writer.head, columns.as_ref(), written)?.to_bytes()
+        DetachedFiles::new(&self.writer.head, columns.as_ref(), written)?.to_bytes()
     }
 
     /// Takes over files that another process wrote for this table, as if this append had written them: its commit adds
@@ -94,7 +94,7 @@ impl Append {
                 "coalesce goes with rows that this process writes: leave it out where parts are attached",
             ));
         }
-        let mut part = StagedAppend::parse(part)?;
+        let mut part = DetachedFiles::parse(part)?;
         part.check(&self.writer.head, self.writer.options.merge_schema)
             .map_err(|error| self.shared.or_replaced(error))?;
         let known = match &self.known {

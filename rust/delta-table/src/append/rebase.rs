@@ -11,7 +11,7 @@ use crate::append::data_writer::target_schema;
 use crate::append::{Append, AppendState, Merged};
 use crate::change_feed;
 use crate::constraints;
-use crate::detached::{self, StagedAppend, check_new};
+use crate::detached::{self, DetachedFiles, check_new};
 use crate::error::{Result, TableError};
 use crate::head::TableHead;
 use crate::mapping::Mapping;
@@ -20,9 +20,9 @@ use crate::single_flight::WaitProbe;
 use crate::table::{or_late, patient};
 
 impl Append {
-    pub(super) fn rebase_in_time(&mut self, patience: &mut WaitLimit<'_>) -> Result<bool> {
-        let done = self.rebase(&mut patient(patience));
-        done.map_err(|error| or_late(error, patience))
+    pub(super) fn rebase_in_time(&mut self, wait: &mut WaitLimit<'_>) -> Result<bool> {
+        let done = self.rebase(&mut patient(wait));
+        done.map_err(|error| or_late(error, wait))
     }
 
     /// Rebases the append on the table's present state, if the rows fit it as they were written.
@@ -106,7 +106,7 @@ impl Append {
         let attached = self
             .attached
             .iter()
-            .filter_map(StagedAppend::schema)
+            .filter_map(DetachedFiles::schema)
             .map(Cow::Borrowed);
         own.into_iter().chain(attached).collect()
     }
@@ -149,7 +149,7 @@ impl Append {
 
     /// The table's schema with one more part in it. Parts that are attached already are not checked again: a merge only
     /// adds columns and fields, which their files may lack.
-    pub(super) fn merged_with(&self, part: &StagedAppend) -> Result<Merged> {
+    pub(super) fn merged_with(&self, part: &DetachedFiles) -> Result<Merged> {
         let has_own = self.writer.open.is_some();
         let mut schema = match &self.merged {
             Some(merged) if merged.has_own == has_own => Arc::clone(&merged.schema),

@@ -204,8 +204,8 @@ impl Table {
     /// [`TableError::Option`] when rows cannot be clustered by them, or a file has no statistics of one; a conflict
     /// when a concurrent transaction added such a file, or changed the columns, the schema, the properties or the
     /// protocol.
-    pub fn cluster_by(&self, names: &[String], patience: &mut WaitLimit<'_>) -> Result<Version> {
-        let snapshot = self.writable().map_err(|error| or_late(error, patience))?;
+    pub fn cluster_by(&self, names: &[String], wait: &mut WaitLimit<'_>) -> Result<Version> {
+        let snapshot = self.writable().map_err(|error| or_late(error, wait))?;
         let columns = chosen(names, &snapshot.metadata, &snapshot.schema)?;
         check_files(&snapshot, &columns)?;
         let mut actions = Vec::new();
@@ -228,7 +228,7 @@ impl Table {
         operation.changes_data = false;
         let mut transaction = begin(&snapshot, operation)?;
         transaction.actions = actions;
-        self.shared()?.commit(transaction, patience)
+        self.shared()?.commit(transaction, wait)
     }
 }
 

@@ -17,7 +17,7 @@ use crate::{
     Condition, ConditionValue, CreateMode, CreateOptions, PendingChange, ScanOptions, VacuumOptions,
 };
 
-fn patience() -> WaitLimit<'static> {
+fn wait_limit() -> WaitLimit<'static> {
     WaitLimit::until(Instant::now() + Duration::from_secs(60))
 }
 
@@ -46,7 +46,7 @@ fn table_by(root: &Path, isolation: &str, cluster_by: &[&str]) -> Table {
         cluster_by: cluster_by.iter().map(|&name| name.to_owned()).collect(),
         ..CreateOptions::default()
     };
-    let table = Table::create(root, &schema, create, CreateMode::Error, &mut patience()).unwrap();
+    let table = Table::create(root, &schema, create, CreateMode::Error, &mut wait_limit()).unwrap();
     for file in 0..FILES {
         append(&table, file * FILE_ROWS..(file + 1) * FILE_ROWS);
     }
@@ -60,7 +60,7 @@ fn append(table: &Table, ids: std::ops::Range<i64>) {
     let rows = RecordBatch::try_new(schema, vec![Arc::new(ids), Arc::new(mixed)]).unwrap();
     let mut append = table.append(AppendOptions::default(), options()).unwrap();
     append.write(&rows.into(), &mut || true).unwrap();
-    append.commit(&mut patience(), &mut || true).unwrap();
+    append.commit(&mut wait_limit(), &mut || true).unwrap();
 }
 
 fn compaction(table: &Table, purge: bool) -> Compaction<'_> {
@@ -108,7 +108,7 @@ fn delete(table: &Table, ids: &BTreeSet<i64>) -> Option<PendingChange> {
 }
 
 fn commit(pending: Option<PendingChange>) {
-    pending.unwrap().commit(&mut patience()).unwrap();
+    pending.unwrap().commit(&mut wait_limit()).unwrap();
 }
 
 /// Removes all files that the newest version does not need; returns their number.
@@ -189,7 +189,7 @@ proptest! {
             Step::Commit(_) if deletes.is_empty() => {}
             Step::Commit(at) => {
                 let (ids, pending) = deletes.remove(at.index(deletes.len()));
-                if pending.commit(&mut patience()).is_ok() {
+                if pending.commit(&mut wait_limit()).is_ok() {
                     here.retain(|id| !ids.contains(id));
                 }
             }
@@ -204,10 +204,10 @@ proptest! {
         let pending = compaction.rewrite(&mut || true).unwrap();
         meanwhile.iter().for_each(&mut step);
         if let Some(pending) = pending {
-            pending.commit(&mut patience()).unwrap();
+            pending.commit(&mut wait_limit()).unwrap();
         }
         while let Some(more) = compaction.rewrite(&mut || true).unwrap() {
-            more.commit(&mut patience()).unwrap();
+            more.commit(&mut wait_limit()).unwrap();
         }
         prop_assert_eq!(&left(&table), &here);
         drop(deletes);
@@ -222,14 +222,14 @@ fn what_is_marked_meanwhile_is_marked_in_the_new_file() {
     let table = table(folder.path(), "Serializable");
     delete(&table, &[0, 13].into())
         .unwrap()
-        .commit(&mut patience())
+        .commit(&mut wait_limit())
         .unwrap();
     let pending = pending(&table);
     for ids in [[1, 14], [2, 47]] {
         let delete = delete(&table, &ids.into()).unwrap();
-        delete.commit(&mut patience()).unwrap();
+        delete.commit(&mut wait_limit()).unwrap();
     }
-    let done = pending.commit(&mut patience()).unwrap();
+    let done = pending.commit(&mut wait_limit()).unwrap();
     assert_eq!((done.removed_files, done.added_files), (4, 1));
     let snapshot = table.snapshot().unwrap();
     let [add] = snapshot.files().collect::<Vec<_>>()[..] else {
@@ -251,7 +251,7 @@ fn rows_come_into_the_order_of_the_clustering_columns() {
     };
     let mut compaction = limited(&table, false, limits);
     let pending = compaction.rewrite(&mut || true).unwrap().unwrap();
-    let done = pending.commit(&mut patience()).unwrap();
+    let done = pending.commit(&mut wait_limit()).unwrap();
     assert_eq!((done.removed_files, done.added_files), (4, 3));
     let snapshot = table.snapshot().unwrap();
     let mut ends: Vec<(i64, i64)> = snapshot
@@ -273,10 +273,10 @@ fn a_file_that_left_the_table_takes_its_bin_with_it() {
     let pending = pending(&table);
     delete(&table, &(0..12).collect())
         .unwrap()
-        .commit(&mut patience())
+        .commit(&mut wait_limit())
         .unwrap();
     let version = table.version().unwrap();
-    let done = pending.commit(&mut patience()).unwrap();
+    let done = pending.commit(&mut wait_limit()).unwrap();
     assert_eq!(
         done,
         Compacted {
@@ -295,11 +295,11 @@ fn a_file_that_left_the_table_and_its_folder_is_left_out() {
     let mut begun = compaction(&table, false);
     delete(&table, &(0..12).collect())
         .unwrap()
-        .commit(&mut patience())
+        .commit(&mut wait_limit())
         .unwrap();
     assert_eq!(vacuumed(&table), 1);
     while let Some(pending) = begun.rewrite(&mut || true).unwrap() {
-        pending.commit(&mut patience()).unwrap();
+        pending.commit(&mut wait_limit()).unwrap();
     }
     assert_eq!(table.snapshot().unwrap().files().count(), 1);
     assert_eq!(left(&table), (12..48).collect());
@@ -338,7 +338,7 @@ fn a_file_whose_vector_was_replaced_and_left_its_folder_is_left_out() {
         commit(delete(&table, &every(51)));
         assert_eq!(vacuumed(&table), 1);
         while let Some(pending) = begun.rewrite(&mut || true).unwrap() {
-            pending.commit(&mut patience()).unwrap();
+            pending.commit(&mut wait_limit()).unwrap();
         }
         let gone = &every(50) | &every(51);
         assert_eq!(left(&table), (0..2_048).filter(|id| !gone.contains(id)).collect());
@@ -352,15 +352,15 @@ fn a_delete_that_comes_after_a_compaction_is_told_that_rows_only_moved() {
     let folder = tempfile::tempdir().unwrap();
     let table = table(folder.path(), "Serializable");
     let late = delete(&table, &[1].into()).unwrap();
-    pending(&table).commit(&mut patience()).unwrap();
-    let refused = late.commit(&mut patience()).unwrap_err();
+    pending(&table).commit(&mut wait_limit()).unwrap();
+    let refused = late.commit(&mut wait_limit()).unwrap_err();
     assert!(refused.is_of_moved_rows(), "{refused}");
     let late = delete(&table, &[1].into()).unwrap();
     delete(&table, &[1].into())
         .unwrap()
-        .commit(&mut patience())
+        .commit(&mut wait_limit())
         .unwrap();
-    let refused = late.commit(&mut patience()).unwrap_err();
+    let refused = late.commit(&mut wait_limit()).unwrap_err();
     assert!(!refused.is_of_moved_rows(), "{refused}");
 }
 
@@ -371,7 +371,7 @@ fn a_change_of_the_table_is_a_conflict() {
     let pending = pending(&table);
     delete(&table, &(0..12).collect())
         .unwrap()
-        .commit(&mut patience())
+        .commit(&mut wait_limit())
         .unwrap();
     let merging = AppendOptions {
         merge_schema: true,
@@ -385,8 +385,8 @@ fn a_change_of_the_table_is_a_conflict() {
     let rows = RecordBatch::try_new(more, vec![ids(), ids()]).unwrap();
     let mut append = table.append(merging, options()).unwrap();
     append.write(&rows.into(), &mut || true).unwrap();
-    append.commit(&mut patience(), &mut || true).unwrap();
-    let refused = pending.commit(&mut patience()).unwrap_err();
+    append.commit(&mut wait_limit(), &mut || true).unwrap();
+    let refused = pending.commit(&mut wait_limit()).unwrap_err();
     let TableError::Commit(CommitError::Conflict(conflict)) = refused else {
         panic!("{refused}");
     };
@@ -404,14 +404,14 @@ fn much_to_do_makes_several_versions() {
     for id in [1, 13, 25, 37] {
         delete(&table, &[id].into())
             .unwrap()
-            .commit(&mut patience())
+            .commit(&mut wait_limit())
             .unwrap();
     }
     let before = table.version().unwrap();
     let mut compaction = compaction(&table, true);
     compaction.at_once = 1;
     while let Some(pending) = compaction.rewrite(&mut || true).unwrap() {
-        let done = pending.commit(&mut patience()).unwrap();
+        let done = pending.commit(&mut wait_limit()).unwrap();
         assert_eq!((done.removed_files, done.added_files), (1, 1));
     }
     assert_eq!(table.version().unwrap(), before + 4);

@@ -326,7 +326,7 @@ impl PendingChange {
     /// of its file, or changed a file with such rows in another way; [`CommitError::DeadlinePassed`] when the time was
     /// up and the table is certainly without the change; [`CommitError::Unknown`] when nobody knows, which
     /// [`Table::outcome`] finds out by its token. Unless it is not known, the files are removed.
-    pub fn commit(self, patience: &mut WaitLimit<'_>) -> Result<Version> {
+    pub fn commit(self, wait: &mut WaitLimit<'_>) -> Result<Version> {
         let Self {
             transaction,
             mut files,
@@ -334,8 +334,8 @@ impl PendingChange {
         } = self;
         files.stay = true;
         let done = match &files.merge {
-            Some(merge) => share::commit(&files.shared, transaction, merge, patience),
-            None => files.shared.commit(transaction, patience),
+            Some(merge) => share::commit(&files.shared, transaction, merge, wait),
+            None => files.shared.commit(transaction, wait),
         };
         files.stay = matches!(done, Ok(_) | Err(TableError::Commit(CommitError::Unknown { .. })));
         done.map_err(|error| files.shared.or_replaced(error))

@@ -160,18 +160,18 @@ pub(super) fn commit(
     shared: &Arc<SharedTable>,
     transaction: Transaction,
     merge: &Arc<RowMerge>,
-    patience: &mut WaitLimit<'_>,
+    wait: &mut WaitLimit<'_>,
 ) -> Result<Version> {
     if let Some(_turn) = Leading::take(shared, None) {
-        return shared.commit(transaction, patience);
+        return shared.commit(transaction, wait);
     }
     let member = WaitingChange::new(transaction, merge);
     if let Some(_turn) = Leading::take(shared, Some(&member)) {
-        return shared.commit(member.transaction().clone(), patience);
+        return shared.commit(member.transaction().clone(), wait);
     }
-    let done = member.wait(patience).unwrap_or_else(|| leave(shared, &member));
+    let done = member.wait(wait).unwrap_or_else(|| leave(shared, &member));
     if member.is_alone.load(Ordering::Acquire) {
-        return shared.commit(member.transaction().clone(), patience);
+        return shared.commit(member.transaction().clone(), wait);
     }
     done
 }
@@ -248,8 +248,8 @@ impl ChangeGroup<'_> {
         };
         let all_stay = || !someone_leaves();
         let mut to_wait = &all_stay;
-        let mut patience = WaitLimit::while_asked(Instant::now() + LONG, &mut to_wait);
-        match self.shared.commit(transaction, &mut patience) {
+        let mut wait = WaitLimit::while_asked(Instant::now() + LONG, &mut to_wait);
+        match self.shared.commit(transaction, &mut wait) {
             Ok(version) => {
                 if merge.is_some() {
                     // The version has vectors of all of them.

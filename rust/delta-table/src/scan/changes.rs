@@ -339,19 +339,19 @@ mod tests {
     #[test]
     fn the_plan_of_a_feed_keeps_no_statistics_of_files() {
         let folder = tempfile::tempdir().unwrap();
-        let mut patience = WaitLimit::until(Instant::now() + Duration::from_secs(60));
+        let mut wait = WaitLimit::until(Instant::now() + Duration::from_secs(60));
         let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, true)]));
         let create = CreateOptions {
             properties: [(CHANGE_FEED.to_owned(), "true".to_owned())].into(),
             ..CreateOptions::default()
         };
-        let table = Table::create(folder.path(), &schema, create, CreateMode::Error, &mut patience).unwrap();
+        let table = Table::create(folder.path(), &schema, create, CreateMode::Error, &mut wait).unwrap();
         let rows = RecordBatch::try_new(schema, vec![Arc::new(Int64Array::from(vec![1, 2]))]).unwrap();
         let options = WriterOptions::new(OptionInput::default()).unwrap();
         let mut append = table.append(AppendOptions::default(), options).unwrap();
         append.write(&rows.into(), &mut || true).unwrap();
-        append.commit(&mut patience, &mut || true).unwrap();
-        table.truncate(&mut patience).unwrap();
+        append.commit(&mut wait, &mut || true).unwrap();
+        table.truncate(&mut wait).unwrap();
         let changes = table.changes(&ChangesOptions::default(), &mut || true).unwrap();
         assert_eq!(changes.parts.len(), 2);
         for part in &changes.parts {

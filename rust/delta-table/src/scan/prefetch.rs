@@ -501,7 +501,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::tests::{Has, batch, patience, table as created};
+    use crate::tests::{Has, batch, table as created, wait_limit};
     use crate::{AppendOptions, Conditions, ScanOptions, Table};
 
     /// A table with a file for each of these ranges of numbers, in row groups of so many rows.
@@ -516,7 +516,7 @@ mod tests {
             let rows: Vec<(i64, i64)> = file.clone().map(|number| (number, number % 7)).collect();
             let mut append = table.append(AppendOptions::default(), options.clone()).unwrap();
             append.write(&batch(&rows).into(), &mut || true).unwrap();
-            append.commit(&mut patience(), &mut || true).unwrap();
+            append.commit(&mut wait_limit(), &mut || true).unwrap();
         }
         table
     }

@@ -242,9 +242,9 @@ mod tests {
             Field::new("single", DataType::Float32, true),
             Field::new("flag", DataType::Boolean, true),
         ]));
-        let mut patience = WaitLimit::until(Instant::now() + Duration::from_secs(60));
+        let mut wait = WaitLimit::until(Instant::now() + Duration::from_secs(60));
         let options = CreateOptions::default();
-        let table = Table::create(root, &schema, options, CreateMode::Error, &mut patience).unwrap();
+        let table = Table::create(root, &schema, options, CreateMode::Error, &mut wait).unwrap();
         table.head().unwrap()
     }
 

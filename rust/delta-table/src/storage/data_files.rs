@@ -76,8 +76,8 @@ impl Places for DataFiles {
     }
 }
 
-/// A data file that is read back from the storage, where no version names it yet: it is complete there before it is read,
-/// as an upload has to be.
+/// A data file that is read back from the storage, where no version names it yet: it is complete there before it is
+/// read, as an upload has to be.
 struct Readable {
     file: Box<dyn Sink>,
     storage: Arc<dyn TableStorage>,

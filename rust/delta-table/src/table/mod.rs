@@ -57,17 +57,17 @@ pub(crate) fn looking(storage: &dyn TableStorage) -> impl FnMut() -> Result<()> 
 }
 
 /// The check of a thread that waits for another one in a commit.
-pub(crate) fn patient<'a>(patience: &'a mut WaitLimit<'_>) -> impl FnMut() -> Result<()> + 'a {
-    move || match patience.left() {
+pub(crate) fn patient<'a>(wait: &'a mut WaitLimit<'_>) -> impl FnMut() -> Result<()> + 'a {
+    move || match wait.left() {
         Some(_) => Ok(()),
         None => Err(CommitError::DeadlinePassed.into()),
     }
 }
 
 /// Replaces an error that the end of the time may have caused. A request that it has cut short says so in its own way.
-pub(crate) fn or_late(error: TableError, patience: &mut WaitLimit<'_>) -> TableError {
+pub(crate) fn or_late(error: TableError, wait: &mut WaitLimit<'_>) -> TableError {
     match &error {
-        TableError::Commit(CommitError::Store(_)) if patience.left().is_none() => {
+        TableError::Commit(CommitError::Store(_)) if wait.left().is_none() => {
             CommitError::DeadlinePassed.into()
         }
         _ => error,
@@ -158,9 +158,9 @@ impl Table {
     }
 
     /// The table with its files, for a commit that waits no longer than its caller.
-    pub(crate) fn snapshot_in_time(&self, patience: &mut WaitLimit<'_>) -> Result<Arc<Snapshot>> {
-        let snapshot = self.shared()?.snapshot(&mut patient(patience));
-        snapshot.map_err(|error| or_late(error, patience))
+    pub(crate) fn snapshot_in_time(&self, wait: &mut WaitLimit<'_>) -> Result<Arc<Snapshot>> {
+        let snapshot = self.shared()?.snapshot(&mut patient(wait));
+        snapshot.map_err(|error| or_late(error, wait))
     }
 
     /// The newest version.
@@ -202,8 +202,8 @@ impl Table {
     ///
     /// # Errors
     /// When the token is not one of this table's.
-    pub fn outcome(&self, token: &Token, patience: &mut WaitLimit<'_>) -> Result<Outcome> {
-        self.shared()?.outcome(token, patience)
+    pub fn outcome(&self, token: &Token, wait: &mut WaitLimit<'_>) -> Result<Outcome> {
+        self.shared()?.outcome(token, wait)
     }
 
     /// The error of the newest checkpoint, if that was damaged when the table was opened and an older one, or versions,

@@ -542,10 +542,9 @@ impl SharedTable {
         Ok((head, version))
     }
 
-    pub fn commit(&self, transaction: Transaction, patience: &mut WaitLimit<'_>) -> Result<Version> {
-        self.check_committer(patience)
-            .map_err(|error| or_late(error, patience))?;
-        self.answered(self.committer.commit_while(transaction, patience))
+    pub fn commit(&self, transaction: Transaction, wait: &mut WaitLimit<'_>) -> Result<Version> {
+        self.check_committer(wait).map_err(|error| or_late(error, wait))?;
+        self.answered(self.committer.commit_while(transaction, wait))
     }
 
     /// Asks compactions, of all processes, to wait for so long; see [`CompactionBackoff`].
@@ -554,8 +553,8 @@ impl SharedTable {
     }
 
     /// Waits for those that asked compactions to. Returns true if it did.
-    pub fn back_off(&self, patience: &mut WaitLimit<'_>) -> bool {
-        self.committer.back_off(patience)
+    pub fn back_off(&self, wait: &mut WaitLimit<'_>) -> bool {
+        self.committer.back_off(wait)
     }
 
     /// Commits likewise for a caller that does not wait: the committer's answer is for `reply`, and then for
@@ -563,11 +562,10 @@ impl SharedTable {
     pub fn post(
         &self,
         transaction: Transaction,
-        patience: &mut WaitLimit<'_>,
+        wait: &mut WaitLimit<'_>,
         reply: delta_commit::CommitCallback,
     ) -> Result<AsyncCommit> {
-        self.check_committer(patience)
-            .map_err(|error| or_late(error, patience))?;
+        self.check_committer(wait).map_err(|error| or_late(error, wait))?;
         Ok(self.committer.post(transaction, reply)?)
     }
 
@@ -583,9 +581,9 @@ impl SharedTable {
     }
 
     /// Refuses a table whose versions are not those that the committer knows.
-    fn check_committer(&self, patience: &mut WaitLimit<'_>) -> Result<()> {
+    fn check_committer(&self, wait: &mut WaitLimit<'_>) -> Result<()> {
         if self.is_doubtful()? {
-            self.reopened(&mut patient(patience))?;
+            self.reopened(&mut patient(wait))?;
         }
         Ok(())
     }
@@ -613,7 +611,7 @@ impl SharedTable {
         }
     }
 
-    pub fn outcome(&self, token: &Token, patience: &mut WaitLimit<'_>) -> Result<Outcome> {
-        Ok(self.committer.outcome(token, patience)?)
+    pub fn outcome(&self, token: &Token, wait: &mut WaitLimit<'_>) -> Result<Outcome> {
+        Ok(self.committer.outcome(token, wait)?)
     }
 }

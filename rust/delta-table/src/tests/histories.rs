@@ -15,7 +15,9 @@ use proptest::sample::Index;
 
 use super::model::{Change, Merging, Model, Wanted};
 use super::process::{Process, Step};
-use super::{Has, Rows, append, appended, changes, options, patience, row_ids, rows, rows_at, stray, table};
+use super::{
+    Has, Rows, append, appended, changes, options, row_ids, rows, rows_at, stray, table, wait_limit,
+};
 use crate::append::Append;
 use crate::storage::TableStorage;
 use crate::table::lock;
@@ -221,10 +223,10 @@ impl<'a> Begun<'a> {
 
     fn commit(self) -> Done {
         let version = match self.pending {
-            Pending::Append(mut append) => append.commit(&mut patience(), &mut || true),
-            Pending::Change(change) => change.commit(&mut patience()),
+            Pending::Append(mut append) => append.commit(&mut wait_limit(), &mut || true),
+            Pending::Change(change) => change.commit(&mut wait_limit()),
             Pending::Compaction(compaction) => {
-                let done = compaction.commit(&mut patience());
+                let done = compaction.commit(&mut wait_limit());
                 done.map(|done| done.version)
             }
         };
@@ -484,11 +486,11 @@ fn an_append_that_counts_as_later_has_not_been_read_before() {
         model.append(1, &first);
         let pending = prepared(&table, &late);
         let mut more = appended(&table, &appended_rows, Some(2));
-        more.commit(&mut patience(), &mut || true).unwrap();
+        more.commit(&mut wait_limit(), &mut || true).unwrap();
         model.append(2, &appended_rows);
-        let version = prepared(&table, &other).commit(&mut patience()).unwrap();
+        let version = prepared(&table, &other).commit(&mut wait_limit()).unwrap();
         model.change(2, &other);
-        let done = pending.commit(&mut patience());
+        let done = pending.commit(&mut wait_limit());
         assert_eq!(done.is_err(), is_refused, "{appended_rows:?} {other:?}");
         if let Err(error) = done {
             let refused = conflict(error);

@@ -30,7 +30,7 @@ use crate::deletion_vectors;
 use crate::storage::LocalStorage;
 use crate::{ChangesOptions, CreateMode, CreateOptions, ScanOptions, Table};
 
-pub(crate) fn patience() -> WaitLimit<'static> {
+pub(crate) fn wait_limit() -> WaitLimit<'static> {
     WaitLimit::until(Instant::now() + Duration::from_secs(60))
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn table(root: &Path, isolation: &str, has: Has) -> Table {
         properties: properties.map(|(name, value)| (name.to_owned(), value)).into(),
         ..CreateOptions::default()
     };
-    Table::create(root, &schema(), create, CreateMode::Error, &mut patience()).unwrap()
+    Table::create(root, &schema(), create, CreateMode::Error, &mut wait_limit()).unwrap()
 }
 
 /// An append whose files are written, and that is not committed yet. Each has so many rows at most; none for one file.
@@ -89,7 +89,7 @@ fn appended(table: &Table, rows: &[(i64, i64)], file_rows: Option<i64>) -> Appen
 
 fn append(table: &Table, rows: &[(i64, i64)]) {
     appended(table, rows, None)
-        .commit(&mut patience(), &mut || true)
+        .commit(&mut wait_limit(), &mut || true)
         .unwrap();
 }
 

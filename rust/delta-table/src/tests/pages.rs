@@ -37,7 +37,7 @@ fn paged(root: &Path, rows: &[(i64, i64)], row_group_rows: Option<i64>) -> (Tabl
     let writer = WriterOptions::new(writer).unwrap();
     let mut append = table.append(AppendOptions::default(), writer).unwrap();
     append.write(&batch(rows).into(), &mut || true).unwrap();
-    append.commit(&mut patience(), &mut || true).unwrap();
+    append.commit(&mut wait_limit(), &mut || true).unwrap();
     (table, reads)
 }
 
@@ -99,7 +99,7 @@ fn pages_of_a_search_that_lie_close_together_are_one_request() {
     let (table, reads) = paged(folder.path(), &rows, None);
     requests(&reads);
     let change = table.prepare_delete(&vec![equals("id", 1)].into(), None, &options(), &mut || true);
-    change.unwrap().1.unwrap().commit(&mut patience()).unwrap();
+    change.unwrap().1.unwrap().commit(&mut wait_limit()).unwrap();
     let requests = requests(&reads);
     assert_eq!(
         requests.len(),

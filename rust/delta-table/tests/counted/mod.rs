@@ -305,7 +305,7 @@ impl LogStore for Syncing {
     }
 }
 
-pub fn patience() -> WaitLimit<'static> {
+pub fn wait_limit() -> WaitLimit<'static> {
     WaitLimit::until(Instant::now() + Duration::from_secs(30))
 }
 
@@ -315,7 +315,7 @@ pub fn schema() -> SchemaRef {
 
 pub fn create(root: &Path) {
     let options = CreateOptions::default();
-    Table::create(root, &schema(), options, CreateMode::Error, &mut patience()).unwrap();
+    Table::create(root, &schema(), options, CreateMode::Error, &mut wait_limit()).unwrap();
 }
 
 pub fn version_path(root: &Path, version: i64) -> PathBuf {
@@ -344,7 +344,7 @@ pub fn written(table: &Table, options: AppendOptions) -> Append {
 }
 
 pub fn commit(mut append: Append) -> Result<i64> {
-    append.commit(&mut patience(), &mut || true)
+    append.commit(&mut wait_limit(), &mut || true)
 }
 
 pub fn append(table: &Table) -> i64 {

@@ -140,12 +140,12 @@ impl Awaited {
         delta_table::serve_until(move || is_left.load(Ordering::Acquire));
         let _limited = limited(self.deadline);
         let (mut stays, mut goes_on) = (|| self.stays(), || self.stays());
-        let mut patience = WaitLimit::while_asked(self.deadline, &mut stays);
+        let mut wait = WaitLimit::while_asked(self.deadline, &mut stays);
         self.append.get().append.take(|append| {
             let reply = self.reply();
             let step = match answer {
-                None => append.post(&mut patience, &mut goes_on, &reply),
-                Some(answer) => append.resume(answer, &mut patience, &reply),
+                None => append.post(&mut wait, &mut goes_on, &reply),
+                Some(answer) => append.resume(answer, &mut wait, &reply),
             };
             match step {
                 CommitStep::Waits(wait) => {

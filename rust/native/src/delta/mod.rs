@@ -213,8 +213,8 @@ pub(crate) fn unfit_columns(
 /// before.
 #[pyfunction]
 pub(crate) fn await_intent_gc(py: Python<'_>, seconds: f64) -> bool {
-    let patience = Duration::try_from_secs_f64(seconds).unwrap_or_default();
-    py.detach(|| delta_commit::await_intent_gc(patience))
+    let wait = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    py.detach(|| delta_commit::await_intent_gc(wait))
 }
 
 /// Creates an object below a URL, if there is none of its name; returns false if there is another one. Nobody else
@@ -306,9 +306,9 @@ impl DeltaTable {
         let mode = create_mode(mode).map_err(|error| Failure::from(error).into_py(py))?;
         let caller = Caller::of(py, timeout)?;
         detached(py, move || {
-            caller.wait(|patience, _| {
+            caller.wait(|wait, _| {
                 let storage = storage_of(&root, storage_options)?;
-                let table = Table::create_at(storage, &schema, options, mode, patience)?;
+                let table = Table::create_at(storage, &schema, options, mode, wait)?;
                 Ok(Self { table })
             })
         })
@@ -368,7 +368,7 @@ impl DeltaTable {
     fn cluster_by(&self, py: Python<'_>, columns: Vec<String>, timeout: Option<f64>) -> PyResult<i64> {
         let caller = Caller::of(py, timeout)?;
         self.committed(py, move || {
-            caller.commit(|patience, _| self.table.cluster_by(&columns, patience))
+            caller.commit(|wait, _| self.table.cluster_by(&columns, wait))
         })
     }
 
@@ -381,7 +381,7 @@ impl DeltaTable {
     ) -> PyResult<i64> {
         let caller = Caller::of(py, timeout)?;
         self.committed(py, move || {
-            caller.commit(|patience, _| self.table.set_properties(&properties, patience))
+            caller.commit(|wait, _| self.table.set_properties(&properties, wait))
         })
     }
 
@@ -405,7 +405,7 @@ impl DeltaTable {
         let caller = Caller::of(py, timeout)?;
         let name = name.to_owned();
         self.committed(py, move || {
-            caller.commit(|patience, _| self.table.drop_constraint(&name, patience))
+            caller.commit(|wait, _| self.table.drop_constraint(&name, wait))
         })
     }
 
@@ -517,8 +517,7 @@ impl DeltaTable {
     fn delete(&self, py: Python<'_>, given: Given, timeout: Option<f64>) -> PyResult<i64> {
         let caller = Caller::of(py, timeout)?;
         self.committed(py, move || {
-            caller
-                .commit(|patience, _| upkeep::retried(&self.table, || self.table.delete(&given.0, patience)))
+            caller.commit(|wait, _| upkeep::retried(&self.table, || self.table.delete(&given.0, wait)))
         })
     }
 
@@ -664,7 +663,7 @@ impl DeltaTable {
     fn truncate(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<i64> {
         let caller = Caller::of(py, timeout)?;
         self.committed(py, move || {
-            caller.commit(|patience, _| upkeep::retried(&self.table, || self.table.truncate(patience)))
+            caller.commit(|wait, _| upkeep::retried(&self.table, || self.table.truncate(wait)))
         })
     }
 
@@ -672,7 +671,7 @@ impl DeltaTable {
     fn restore(&self, py: Python<'_>, version: i64, timeout: Option<f64>) -> PyResult<i64> {
         let caller = Caller::of(py, timeout)?;
         self.committed(py, move || {
-            caller.commit(|patience, _| self.table.restore(version, patience))
+            caller.commit(|wait, _| self.table.restore(version, wait))
         })
     }
 
@@ -704,7 +703,7 @@ impl DeltaTable {
         };
         let caller = Caller::of(py, timeout)?;
         self.committed(py, move || {
-            caller.commit(|patience, _| self.table.commit(adds, &removes, &read, operation, patience))
+            caller.commit(|wait, _| self.table.commit(adds, &removes, &read, operation, wait))
         })
     }
 
@@ -719,7 +718,7 @@ impl DeltaTable {
             Token::from_text(token).map_err(|error| Failure::from(TableError::from(error)).into_py(py))?;
         let caller = Caller::of(py, timeout)?;
         let outcome = self.committed(py, move || {
-            caller.wait(|patience, _| self.table.outcome(&token, patience))
+            caller.wait(|wait, _| self.table.outcome(&token, wait))
         })?;
         Ok(match outcome {
             Outcome::Committed(version) => ("committed", Some(version)),
