@@ -316,8 +316,8 @@ class Table:
         Args:
             first_version: The first version whose changes are read.
             last_version: The last version; by default, the newest.
-            columns: The table's column to read, or several, in this order; by default all. The columns of the feed
-                follow them.
+            columns: The table's column to read, or several, in this order; by default all. The columns of the
+                feed follow them.
 
         Raises:
             OptionError: The table had no change data feed in one of the versions, which the message names; or

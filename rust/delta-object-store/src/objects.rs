@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use delta_commit::log::{StoreError, StoreErrorKind};
 use delta_commit::{CommitError, LogStore};
-use delta_table::{Bodies, MOST_REPLACEMENTS, Names, Place, Result, StoredFile, StoredFiles, check_clock};
+use delta_table::{
+    Bodies, MOST_REPLACEMENTS, Names, Result, StoredFile, StoredFiles, TableStorage, check_clock,
+};
 use object_sink::{Attend, Created, Location, ObjectSink, RequestFailure, StoreFolder};
 use parquet_writer::sink::Sink;
 use parquet_writer::{OptionFault, WriteError};
@@ -256,7 +258,7 @@ impl Objects {
     }
 }
 
-impl Place for Objects {
+impl TableStorage for Objects {
     fn root(&self) -> &Path {
         &self.root
     }

@@ -9,11 +9,11 @@ use delta_commit::predicate::{Comparison, Literal, Predicate, Term};
 use parquet_writer::OptionFault;
 
 use crate::error::{Result, TableError};
-use crate::head::Head;
-use crate::scan::{Filter, PartitionFilter};
-use crate::schema::{Kind, Primitive};
+use crate::head::TableHead;
+use crate::scan::{PartitionFilter, RowCondition};
+use crate::schema::{ColumnType, Primitive};
 use crate::snapshot::Snapshot;
-use crate::sql::{self, Bound, Purpose, Scope};
+use crate::sql::{self, BoundCondition, Purpose, Scope};
 
 /// Days from 0001-01-01 to the epoch.
 const EPOCH_FROM_CE: i32 = 719_163;
@@ -29,7 +29,7 @@ const MOST_TEXT: usize = 2_000;
 
 /// A value to compare with, as a caller gives it.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Scalar {
+pub enum ConditionValue {
     /// No value.
     Null,
     /// True or false.
@@ -54,7 +54,7 @@ pub struct Condition {
     /// `=`, `!=`, `<`, `<=`, `>`, `>=` or `in`.
     pub operator: String,
     /// One value, or for `in` any number.
-    pub values: Vec<Scalar>,
+    pub values: Vec<ConditionValue>,
 }
 
 /// Conditions on rows.
@@ -122,11 +122,11 @@ pub fn check_condition(text: &str, option: &str) -> Result<()> {
 ///
 /// # Errors
 /// [`TableError::Option`] names `option`, and the place in the text.
-pub(crate) fn bound(head: &Head, text: &str, option: &str) -> Result<Bound> {
+pub(crate) fn bound(head: &TableHead, text: &str, option: &str) -> Result<BoundCondition> {
     bound_in(scope(head), text, option)
 }
 
-fn scope(head: &Head) -> Scope<'_> {
+fn scope(head: &TableHead) -> Scope<'_> {
     Scope {
         schema: &head.schema,
         partition_columns: &head.metadata.partition_columns,
@@ -136,7 +136,7 @@ fn scope(head: &Head) -> Scope<'_> {
     }
 }
 
-fn bound_in(scope: Scope<'_>, text: &str, option: &str) -> Result<Bound> {
+fn bound_in(scope: Scope<'_>, text: &str, option: &str) -> Result<BoundCondition> {
     scope
         .read(text)
         .map_err(|fault| sql::refused(option, text, &fault))
@@ -146,7 +146,7 @@ const OPERATORS: [&str; 7] = ["=", "!=", "<", "<=", ">", ">=", "in"];
 
 impl Condition {
     /// The condition on a table's column.
-    pub(crate) fn term(&self, head: &Head) -> Result<Term> {
+    pub(crate) fn term(&self, head: &TableHead) -> Result<Term> {
         let Some(column) = head.schema.column(&self.column) else {
             return Err(TableError::refused(format!(
                 "a condition names the column {:?}, which the table does not have",
@@ -154,8 +154,8 @@ impl Condition {
             )));
         };
         // An empty text of a partition column is written as null; a file's rows have it.
-        let is_empty = |value: &Scalar| {
-            matches!(value, Scalar::Text(text) if text.is_empty())
+        let is_empty = |value: &ConditionValue| {
+            matches!(value, ConditionValue::Text(text) if text.is_empty())
                 && head.metadata.partition_columns.contains(&self.column)
         };
         let literals = self
@@ -203,7 +203,7 @@ impl Condition {
     /// The condition as the history shows it.
     fn describe(&self) -> String {
         let values = self.values.iter().take(MOST_SHOWN);
-        let mut values: Vec<String> = values.map(Scalar::describe).collect();
+        let mut values: Vec<String> = values.map(ConditionValue::describe).collect();
         let others = self.values.len() - values.len();
         if others > 0 {
             values.push(format!("... {others} more"));
@@ -216,11 +216,11 @@ impl Condition {
 }
 
 /// Converts a value to the column's type; none for null.
-fn literal(value: &Scalar, kind: &Kind, column: &str) -> Result<Option<Literal>> {
+fn literal(value: &ConditionValue, kind: &ColumnType, column: &str) -> Result<Option<Literal>> {
     use Primitive::{
         Boolean, Byte, Date, Double, Float, Integer, Long, Short, String, Timestamp, TimestampNtz,
     };
-    let Kind::Primitive(primitive) = kind else {
+    let ColumnType::Primitive(primitive) = kind else {
         return Err(TableError::refused(format!(
             "a condition names the column {column:?}, of whose type no conditions are built"
         )));
@@ -233,24 +233,24 @@ fn literal(value: &Scalar, kind: &Kind, column: &str) -> Result<Option<Literal>>
         ))
     };
     Ok(Some(match (value, primitive) {
-        (Scalar::Null, _) => return Ok(None),
-        (Scalar::Boolean(value), Boolean) => Literal::Boolean(*value),
-        (Scalar::Long(value), Byte | Short | Integer | Long) => Literal::Long(*value),
+        (ConditionValue::Null, _) => return Ok(None),
+        (ConditionValue::Boolean(value), Boolean) => Literal::Boolean(*value),
+        (ConditionValue::Long(value), Byte | Short | Integer | Long) => Literal::Long(*value),
         #[expect(clippy::cast_precision_loss, reason = "the column is a float")]
-        (Scalar::Long(value), Float) => Literal::Float(*value as f32),
+        (ConditionValue::Long(value), Float) => Literal::Float(*value as f32),
         #[expect(clippy::cast_precision_loss, reason = "the column is a double")]
-        (Scalar::Long(value), Double) => Literal::Double(*value as f64),
+        (ConditionValue::Long(value), Double) => Literal::Double(*value as f64),
         #[expect(clippy::cast_possible_truncation, reason = "the column has no more digits")]
-        (Scalar::Double(value), Float) => match *value as f32 {
+        (ConditionValue::Double(value), Float) => match *value as f32 {
             single if single.is_infinite() && value.is_finite() => return Err(wrong()),
             single => Literal::Float(single),
         },
-        (Scalar::Double(value), Double) => Literal::Double(*value),
-        (Scalar::Text(text), String) => Literal::String(text.clone()),
-        (Scalar::Date(days), Date) => Literal::Date(*days),
-        (Scalar::Text(text), Date) => Literal::Date(days(text).ok_or_else(wrong)?),
-        (Scalar::Timestamp(micros), Timestamp | TimestampNtz) => Literal::Timestamp(*micros),
-        (Scalar::Text(text), Timestamp | TimestampNtz) => {
+        (ConditionValue::Double(value), Double) => Literal::Double(*value),
+        (ConditionValue::Text(text), String) => Literal::String(text.clone()),
+        (ConditionValue::Date(days), Date) => Literal::Date(*days),
+        (ConditionValue::Text(text), Date) => Literal::Date(days(text).ok_or_else(wrong)?),
+        (ConditionValue::Timestamp(micros), Timestamp | TimestampNtz) => Literal::Timestamp(*micros),
+        (ConditionValue::Text(text), Timestamp | TimestampNtz) => {
             let (clock, offset) = time(text).ok_or_else(wrong)?;
             let refused = |why: &str| {
                 TableError::refused(format!(
@@ -319,7 +319,7 @@ fn time(text: &str) -> Option<(NaiveDateTime, Option<i64>)> {
     (clock.nanosecond() < 1_000_000_000).then_some((clock, offset))
 }
 
-impl Scalar {
+impl ConditionValue {
     fn describe(&self) -> String {
         match self {
             Self::Null => "NULL".to_owned(),
@@ -346,7 +346,7 @@ pub(crate) struct FileChoice {
     /// The predicate of all rows that are meant. Of a text it may hold for others, too.
     pub predicate: Predicate,
     /// The text's condition; none where the predicate tells exactly which files are meant.
-    text: Option<Filter>,
+    text: Option<RowCondition>,
 }
 
 impl FileChoice {
@@ -354,7 +354,7 @@ impl FileChoice {
     ///
     /// # Errors
     /// [`TableError::Option`] when they are none, or name other columns.
-    pub fn of(head: &Head, conditions: &Conditions, option: &str) -> Result<Self> {
+    pub fn of(head: &TableHead, conditions: &Conditions, option: &str) -> Result<Self> {
         match conditions {
             Conditions::All(conditions) => {
                 let terms = conditions.iter().map(|condition| {
@@ -374,7 +374,7 @@ impl FileChoice {
                 let condition = bound_in(scope, text, option)?;
                 Ok(Self {
                     predicate: condition.cover(head),
-                    text: Some(Filter::Sql(Arc::new(condition))),
+                    text: Some(RowCondition::Sql(Arc::new(condition))),
                 })
             }
         }
@@ -384,7 +384,7 @@ impl FileChoice {
     ///
     /// # Errors
     /// An error when it cannot be said of the file: nothing is removed on a guess.
-    pub fn has(&self, head: &Head, add: &Add) -> Result<bool> {
+    pub fn has(&self, head: &TableHead, add: &Add) -> Result<bool> {
         match &self.text {
             Some(filter) => PartitionFilter::of(head, filter).holds(add),
             None => self
@@ -415,7 +415,7 @@ impl FileChoice {
 }
 
 /// The file with null for the empty texts of columns that have no such value.
-fn by_type<'a>(head: &Head, add: &'a Add) -> Cow<'a, Add> {
+fn by_type<'a>(head: &TableHead, add: &'a Add) -> Cow<'a, Add> {
     let columns = head.schema.columns.iter();
     let nulls: Vec<&str> = columns
         .filter(|column| !column.kind.has_empty())
@@ -433,7 +433,7 @@ fn by_type<'a>(head: &Head, add: &'a Add) -> Cow<'a, Add> {
 }
 
 /// Refuses a condition that whole files do not answer.
-fn check_partition_column(head: &Head, column: &str) -> Result<()> {
+fn check_partition_column(head: &TableHead, column: &str) -> Result<()> {
     let columns = &head.metadata.partition_columns;
     if columns.iter().any(|known| known == column) {
         return Ok(());

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::known::MOST_KEPT;
 use super::turn::Request;
-use super::{Asked, Gathered, Machine, Step, Unread};
+use super::{Asked, AskedEffect, Gathered, Machine, UnreadIntent};
 use crate::batch::{MAX_ACTIONS, MAX_BYTES};
-use crate::intent::{self, Intent, LIFETIME, MAX_AGE, MAX_BODY, ParsedIntent, Prepared};
+use crate::intent::{self, Intent, LIFETIME, MAX_AGE, MAX_BODY, ParsedIntent, PreparedAppend};
 use crate::log::{Bundles, Effect, IntentEntry, Listing, Version};
 use crate::transaction::MemberId;
 use crate::winner::Winner;
@@ -23,7 +23,7 @@ const MAX_UNSEEN: u32 = 2;
 
 impl Machine {
     /// Pauses while the members are left to other processes. The next version is looked for after each pause.
-    pub(super) fn leave_to_others(&mut self) -> Option<Step> {
+    pub(super) fn leave_to_others(&mut self) -> Option<AskedEffect> {
         let left = self.left_to_others();
         if left == 0 {
             return None;
@@ -64,7 +64,7 @@ impl Machine {
     }
 
     /// R7: lists the intents after the tip was read, and reads what carrying them needs.
-    pub(super) fn gather(&mut self) -> Option<Step> {
+    pub(super) fn gather(&mut self) -> Option<AskedEffect> {
         let Some(gathered) = &self.gathered else {
             return Some((Asked::Listing, Effect::ListIntents));
         };
@@ -80,7 +80,7 @@ impl Machine {
     }
 
     /// R1: reads the versions in which members of intents that were read may be.
-    fn read_since(&self, gathered: &Gathered) -> Option<Step> {
+    fn read_since(&self, gathered: &Gathered) -> Option<AskedEffect> {
         if !self.rules.r1_window {
             return None;
         }
@@ -178,7 +178,7 @@ impl Machine {
             Some(intent) if !self.rules.r2_read_anew => {
                 gathered.read.push((entry.name, entry.created, intent));
             }
-            known => gathered.unread.push_back(Unread { entry, known }),
+            known => gathered.unread.push_back(UnreadIntent { entry, known }),
         }
     }
 
@@ -294,7 +294,7 @@ impl Machine {
             .map(|(name, intent, bytes)| (name, (intent, bytes)))
             .collect();
         let there: HashSet<String> = there.into_iter().collect();
-        for Unread { entry, known } in std::mem::take(&mut gathered.reading) {
+        for UnreadIntent { entry, known } in std::mem::take(&mut gathered.reading) {
             let intent = match (known, parsed.remove(&entry.name)) {
                 (Some(intent), _) if there.contains(&entry.name) => Some(intent),
                 (None, Some((intent, bytes))) => self.keep_parsed(&entry.name, intent, bytes),
@@ -334,7 +334,7 @@ impl Machine {
         let Some(gathered) = &self.gathered else {
             return;
         };
-        let has_landed = |member: &Prepared, first| {
+        let has_landed = |member: &PreparedAppend, first| {
             winner.members.contains(&member.id()) || self.has_landed(member, first)
         };
         let carried = gathered.read.iter().filter(|(.., intent)| {
@@ -355,7 +355,7 @@ impl Gathered {
     }
 
     /// Reads the next intents, and looks those up whose content is known. At least one is read, whatever its size.
-    fn read_more(&mut self) -> Option<Step> {
+    fn read_more(&mut self) -> Option<AskedEffect> {
         if self.reading.is_empty() {
             let mut bytes = 0;
             while let Some(next) = self.unread.front() {
@@ -367,12 +367,12 @@ impl Gathered {
             }
         }
         let (known, unread): (Vec<_>, Vec<_>) = self.reading.iter().partition(|one| one.known.is_some());
-        let names = |these: Vec<&Unread>| these.iter().map(|one| one.entry.name.clone()).collect();
+        let names = |these: Vec<&UnreadIntent>| these.iter().map(|one| one.entry.name.clone()).collect();
         let effect = Effect::ReadIntents(names(unread), names(known));
         (!self.reading.is_empty()).then_some((Asked::Intents, effect))
     }
 }
 
 pub(super) fn members_of(intent: &Intent) -> Vec<MemberId> {
-    intent.members.iter().map(Prepared::id).collect()
+    intent.members.iter().map(PreparedAppend::id).collect()
 }

@@ -31,8 +31,10 @@ use std::sync::Arc;
 use crate::actions::CommitInfo;
 use crate::error::{CommitError, Result};
 use crate::intent::{Intent, World};
-use crate::log::{Digest, Effect, Event, IntentEntry, PutOutcome, StoreError, StoreErrorKind, Time, Version};
-use crate::rules::Rules;
+use crate::log::{
+    BodyDigest, Effect, Event, IntentEntry, PutOutcome, StoreError, StoreErrorKind, Time, Version,
+};
+use crate::rules::ProtocolRules;
 use crate::settle::Token;
 use crate::transaction::MemberId;
 use crate::winner::Winner;
@@ -42,9 +44,9 @@ pub use submission::{CommitStats, Start, Submission, Verdict};
 use clock::StoreClock;
 use known::KnownIntents;
 use member::{Claim, Member, Settlement};
-use names::Names;
-use pace::Pace;
-use turn::Turns;
+use names::IntentNames;
+use pace::AttemptPace;
+use turn::TurnRequests;
 use view::View;
 
 /// Attempts in a row that won, after which a process counts as alone.
@@ -97,11 +99,11 @@ enum Asked {
 }
 
 /// An effect, and what is remembered of it until it is completed.
-type Step = (Asked, Effect);
+type AskedEffect = (Asked, Effect);
 
 /// An intent that a listing showed, and that is still to be read or looked up.
 #[derive(Debug, Clone)]
-struct Unread {
+struct UnreadIntent {
     entry: IntentEntry,
     /// Its content, if it is known.
     known: Option<Arc<Intent>>,
@@ -113,9 +115,9 @@ struct Gathered {
     /// The store's clock at the listing.
     now: i64,
     /// Those of which it is not known yet whether they are there, oldest first.
-    unread: VecDeque<Unread>,
+    unread: VecDeque<UnreadIntent>,
     /// Those that an effect is reading.
-    reading: Vec<Unread>,
+    reading: Vec<UnreadIntent>,
     read: Vec<(String, i64, Arc<Intent>)>,
 }
 
@@ -123,7 +125,7 @@ struct Gathered {
 #[derive(Debug, Clone)]
 pub struct Machine {
     process: MemberId,
-    rules: Rules,
+    rules: ProtocolRules,
     now: Time,
     view: View,
     waiting_blind: VecDeque<Member>,
@@ -144,15 +146,15 @@ pub struct Machine {
     /// younger.
     ahead: Option<u64>,
     clock: StoreClock,
-    pace: Pace,
-    turns: Turns,
+    pace: AttemptPace,
+    turns: TurnRequests,
     last_kind: BatchKind,
     /// Attempts in a row that won, with no version of another process between them.
     alone: u32,
     /// The last version that this process knows to have written.
     last_won: Option<Version>,
     announcements: u64,
-    names: Names,
+    names: IntentNames,
     /// True if the last announcement was refused for now: the next attempt is made without one.
     must_not_announce: bool,
     /// Names of intents that are of no more use.
@@ -177,7 +179,7 @@ pub struct Machine {
     unfounded: bool,
     /// R13: the version of the last attempts of which it is not certain that they were made in the log of this table,
     /// and the digests of their bodies.
-    unproven: Option<(Version, Vec<Digest>)>,
+    unproven: Option<(Version, Vec<BodyDigest>)>,
     /// R13: the reason why this process can commit nothing any more: its table is gone.
     replaced: Option<CommitError>,
     /// The version that was removed then, if it is certain that it stays so.
@@ -195,8 +197,8 @@ impl Machine {
     #[must_use]
     pub fn new(process: MemberId, start: Start) -> Self {
         Self {
-            names: Names::random(),
-            ..Self::with_rules(process, start, Rules::default())
+            names: IntentNames::random(),
+            ..Self::with_rules(process, start, ProtocolRules::default())
         }
     }
 
@@ -213,7 +215,7 @@ impl Machine {
     /// The same with some rules switched off.
     #[doc(hidden)]
     #[must_use]
-    pub fn with_rules(process: MemberId, start: Start, rules: Rules) -> Self {
+    pub fn with_rules(process: MemberId, start: Start, rules: ProtocolRules) -> Self {
         Self {
             process,
             rules,
@@ -230,13 +232,13 @@ impl Machine {
             passed_by: HashSet::new(),
             ahead: None,
             clock: StoreClock::default(),
-            pace: Pace::default(),
-            turns: Turns::default(),
+            pace: AttemptPace::default(),
+            turns: TurnRequests::default(),
             last_kind: BatchKind::Other,
             alone: 0,
             last_won: None,
             announcements: 0,
-            names: Names::counted(process),
+            names: IntentNames::counted(process),
             must_not_announce: false,
             garbage: BTreeSet::new(),
             deleting: HashSet::new(),
@@ -398,7 +400,7 @@ impl Machine {
         self.other.is_some() || !self.waiting_other.is_empty()
     }
 
-    fn decide(&mut self) -> Option<Step> {
+    fn decide(&mut self) -> Option<AskedEffect> {
         if let Some(milliseconds) = self.pause.take() {
             return Some((Asked::Pause, Effect::Pause(milliseconds)));
         }
@@ -445,7 +447,7 @@ impl Machine {
     }
 
     /// Reads the versions that the own members were not checked against yet.
-    fn catch_up(&mut self) -> Option<Step> {
+    fn catch_up(&mut self) -> Option<AskedEffect> {
         if self.view.must_list(self.now) {
             return Some((Asked::Tip, Effect::FindTip));
         }
@@ -460,7 +462,7 @@ impl Machine {
 
     /// Looks for the version after the tip. A process that was alone for a while does not: the look at its own last
     /// version takes the place of that, and if another process came first, the attempt tells.
-    fn look_ahead(&mut self, kind: BatchKind) -> Option<Step> {
+    fn look_ahead(&mut self, kind: BatchKind) -> Option<AskedEffect> {
         let is_alone = self.alone >= ALONE && !self.pace.has_met(self.now) && !self.view.is_passed();
         let is_certain = self.settlements.is_empty() && self.unseen_attempt.is_none();
         if kind == BatchKind::Other || !is_alone || !is_certain || !self.rules.r13_checked_before {

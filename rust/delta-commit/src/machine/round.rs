@@ -4,11 +4,11 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::gathering::members_of;
 use super::member::Member;
-use super::{Asked, BatchKind, MAX_FAILURES, Machine, Step, back_off};
-use crate::batch::{Batch, MAX_ACTIONS, MAX_BYTES};
+use super::{Asked, AskedEffect, BatchKind, MAX_FAILURES, Machine, back_off};
+use crate::batch::{CommitBatch, MAX_ACTIONS, MAX_BYTES};
 use crate::conflict;
 use crate::error::CommitError;
-use crate::intent::{Intent, LIFETIME, Prepared};
+use crate::intent::{Intent, LIFETIME, PreparedAppend};
 use crate::log::{Effect, StoreError, StoreErrorKind, UnsyncedFile, Version};
 use crate::transaction::MemberId;
 
@@ -75,7 +75,7 @@ impl Machine {
     }
 
     /// The next step towards an attempt. None where a member was refused.
-    pub(super) fn round(&mut self, kind: BatchKind) -> Option<Step> {
+    pub(super) fn round(&mut self, kind: BatchKind) -> Option<AskedEffect> {
         // The tip was just read, so all versions that came first count.
         if kind == BatchKind::Other {
             self.check_order();
@@ -134,14 +134,14 @@ impl Machine {
     }
 
     /// The next pause, when all in flight are put off.
-    pub(super) fn await_data(&self) -> Option<Step> {
+    pub(super) fn await_data(&self) -> Option<AskedEffect> {
         let put_off = self.bundle.iter().chain(&self.other).map(|m| m.put_off_until);
         let left = put_off.min()?.checked_sub(self.now.monotonic)?;
         Some((Asked::Pause, Effect::Pause(left.min(MAX_DATA_PAUSE))))
     }
 
     /// R8: syncs data files before the intent and before the log.
-    fn sync_data(&self, kind: BatchKind) -> Option<Step> {
+    fn sync_data(&self, kind: BatchKind) -> Option<AskedEffect> {
         if !self.rules.r8_durable_first {
             return None;
         }
@@ -203,7 +203,7 @@ impl Machine {
 
     /// Announces the members that are in no open window, or are about to expire: those that lost a race or were
     /// announced before, and all while other processes commit too.
-    pub(super) fn announce(&mut self) -> Option<Step> {
+    pub(super) fn announce(&mut self) -> Option<AskedEffect> {
         if self.must_not_announce {
             return None;
         }
@@ -217,7 +217,7 @@ impl Machine {
                 && (!member.claim.is_open(first) || member.must_announce)
                 && member.prepared.fits_a_batch()
         };
-        let members: Vec<Prepared> = self
+        let members: Vec<PreparedAppend> = self
             .bundle
             .iter()
             .filter(|member| needs(member))
@@ -285,12 +285,12 @@ impl Machine {
         }
     }
 
-    fn attempt(&mut self, kind: BatchKind) -> Option<Step> {
+    fn attempt(&mut self, kind: BatchKind) -> Option<AskedEffect> {
         let version = self.view.tip + 1;
         let batch = match kind {
             BatchKind::Blind => self.blind_batch(),
             BatchKind::Other => {
-                let mut batch = Batch::new(true);
+                let mut batch = CommitBatch::new(true);
                 if let Some(other) = &self.other {
                     batch.take(&other.prepared);
                 }
@@ -335,8 +335,8 @@ impl Machine {
 
     /// The batch of the own members and all eligible intents that no version holds, oldest first. A member that is too
     /// large to be announced would always be the youngest, so once it was left out it comes first.
-    fn blind_batch(&mut self) -> Batch {
-        let mut candidates: Vec<(i64, Prepared)> = self
+    fn blind_batch(&mut self) -> CommitBatch {
+        let mut candidates: Vec<(i64, PreparedAppend)> = self
             .bundle
             .iter()
             .filter(|member| member.synced || !self.rules.r8_durable_first)
@@ -347,7 +347,7 @@ impl Machine {
             candidates.extend(self.other.iter().map(|other| (YOUNGEST, other.prepared.clone())));
         }
         candidates.sort_by_key(|(created, _)| *created);
-        let mut batch = Batch::new(self.rules.r4_no_doubles);
+        let mut batch = CommitBatch::new(self.rules.r4_no_doubles);
         for (_, member) in candidates {
             if batch.has_room_for(&member) {
                 batch.take(&member);
@@ -357,7 +357,7 @@ impl Machine {
     }
 
     /// Members of others' intents that may land in the next version. Intents of which none may are dropped.
-    pub(super) fn helped(&mut self) -> Vec<(i64, Prepared)> {
+    pub(super) fn helped(&mut self) -> Vec<(i64, PreparedAppend)> {
         let Some(mut gathered) = self.gathered.take() else {
             return Vec::new();
         };
@@ -391,7 +391,7 @@ impl Machine {
     }
 
     /// Checks R4: whether a version that was read holds the member.
-    pub(super) fn has_landed(&self, member: &Prepared, first: Version) -> bool {
+    pub(super) fn has_landed(&self, member: &PreparedAppend, first: Version) -> bool {
         self.rules.r4_no_doubles
             && (first.max(0)..=self.view.tip)
                 .filter_map(|version| self.view.get(version))
@@ -399,7 +399,7 @@ impl Machine {
     }
 
     /// Checks the member against the versions since its announcement. Its owner has checked those before.
-    fn may_land(&self, member: &Prepared, first: Version) -> bool {
+    fn may_land(&self, member: &PreparedAppend, first: Version) -> bool {
         if !self.rules.r1_window {
             return true;
         }

@@ -2,8 +2,8 @@
 
 use crate::actions::{Metadata, Protocol};
 use crate::error::Result;
-use crate::intent::Prepared;
-use crate::log::{Digest, Version};
+use crate::intent::PreparedAppend;
+use crate::log::{BodyDigest, Version};
 use crate::settle::Outcome;
 use crate::timings::Timings;
 use crate::transaction::{MemberId, Transaction};
@@ -23,7 +23,7 @@ pub struct Start {
     pub high_water_mark: Option<i64>,
     /// The digest of that version's body. Without it, another table with a version of the same number is taken for this
     /// one until the next version is read or created.
-    pub digest: Option<Digest>,
+    pub digest: Option<BodyDigest>,
     /// The protocol and the metadata at that version. Without them, every action that repeats them counts as a change,
     /// and files get no row ids.
     pub known: Option<(Protocol, Metadata)>,
@@ -53,7 +53,7 @@ pub struct CommitStats {
 
 /// A serialised transaction.
 #[derive(Debug, Clone)]
-pub struct Submission(pub(super) Prepared);
+pub struct Submission(pub(super) PreparedAppend);
 
 impl Submission {
     /// Checks and serialises a transaction. This needs no lock.
@@ -66,7 +66,7 @@ impl Submission {
         for action in &transaction.actions {
             crate::intent::check_carried(action)?;
         }
-        Ok(Self(Prepared::new(transaction)?))
+        Ok(Self(PreparedAppend::new(transaction)?))
     }
 
     /// The transaction's id.

@@ -3,20 +3,20 @@
 use std::sync::Arc;
 
 use delta_commit::actions::{Action, Metadata, Txn};
-use delta_commit::{CommitError, MemberId, Operation, Patience, Transaction, Version};
+use delta_commit::{CommitError, MemberId, Operation, Transaction, Version, WaitLimit};
 use parquet_writer::WriteError;
 
-use crate::append::data_writer::Written;
-use crate::append::{Append, Replaced, State};
+use crate::append::data_writer::WrittenFiles;
+use crate::append::{Append, AppendState, Replaced};
+use crate::buffered_rows::BufferedRows;
 use crate::clock::now;
 use crate::coalesce::{self, Terms};
 use crate::create::is_quicker;
 use crate::error::{Result, TableError};
-use crate::head::Head;
-use crate::kept::Kept;
+use crate::head::TableHead;
 use crate::operations::remove_chosen;
 use crate::schema::TableSchema;
-use crate::table::Shared;
+use crate::table::SharedTable;
 
 impl Append {
     /// Completes the files and commits them.
@@ -26,18 +26,14 @@ impl Append {
     /// # Errors
     /// [`CommitError::Unknown`] when it is not known yet whether they are in the table: their files stay. After every
     /// other error they certainly are not, and their files are gone.
-    pub fn commit(
-        &mut self,
-        patience: &mut Patience<'_>,
-        go_on: &mut dyn FnMut() -> bool,
-    ) -> Result<Version> {
-        self.commit_noted(patience, go_on, &|| {})
+    pub fn commit(&mut self, wait: &mut WaitLimit<'_>, go_on: &mut dyn FnMut() -> bool) -> Result<Version> {
+        self.commit_noted(wait, go_on, &|| {})
     }
 
     /// Commits likewise, and calls back when the files are complete and may be in the table from then on.
     pub(crate) fn commit_noted(
         &mut self,
-        patience: &mut Patience<'_>,
+        wait: &mut WaitLimit<'_>,
         go_on: &mut dyn FnMut() -> bool,
         tries: &dyn Fn(),
     ) -> Result<Version> {
@@ -45,7 +41,7 @@ impl Append {
         if self.is_repeated {
             return self.commit_nothing();
         }
-        let done = self.commit_rows(patience, go_on, tries);
+        let done = self.commit_rows(wait, go_on, tries);
         self.end(done)
     }
 
@@ -54,22 +50,22 @@ impl Append {
         // Its writer may have died before the version survived a crash.
         self.shared.sync_log(self.read_version)?;
         self.remove_attached();
-        self.state = State::Committed(self.read_version);
+        self.state = AppendState::Committed(self.read_version);
         Ok(self.read_version)
     }
 
     /// Closes the append with the result of its commit.
     pub(super) fn end(&mut self, done: Result<Version>) -> Result<Version> {
         self.state = match &done {
-            Ok(version) => State::Committed(*version),
-            Err(TableError::Commit(CommitError::Unknown { .. })) => State::Closed("is in doubt"),
+            Ok(version) => AppendState::Committed(*version),
+            Err(TableError::Commit(CommitError::Unknown { .. })) => AppendState::Closed("is in doubt"),
             Err(error) => {
                 if matches!(error, TableError::Exists(_)) {
                     // An append to the table that is there takes them.
                     self.attached.clear();
                 }
                 self.abort();
-                State::Closed("failed before")
+                AppendState::Closed("failed before")
             }
         };
         done.map_err(|error| self.shared.or_replaced(error))
@@ -77,14 +73,14 @@ impl Append {
 
     pub(super) fn commit_rows(
         &mut self,
-        patience: &mut Patience<'_>,
+        wait: &mut WaitLimit<'_>,
         go_on: &mut dyn FnMut() -> bool,
         tries: &dyn Fn(),
     ) -> Result<Version> {
-        let shared = self.share(|table, terms, rows| coalesce::commit(table, terms, rows, &mut *patience));
+        let shared = self.share(|table, terms, rows| coalesce::commit(table, terms, rows, &mut *wait));
         match shared {
             Ok(done) => return done,
-            Err(kept) => self.complete(kept, go_on)?,
+            Err(buffered) => self.complete(buffered, go_on)?,
         }
         tries();
         self.prepare()?;
@@ -93,19 +89,19 @@ impl Append {
             self.tried.push(transaction.id);
             // Should it panic, nobody knows.
             self.in_doubt = true;
-            let done = self.shared.commit(transaction, patience);
-            if let Some(version) = self.judge(done, patience)? {
+            let done = self.shared.commit(transaction, wait);
+            if let Some(version) = self.judge(done, wait)? {
                 return Ok(version);
             }
         }
     }
 
-    /// Hands kept rows in to share files with those of others. Returns those that cannot.
+    /// Hands buffered rows in to share files with those of others. Returns those that cannot.
     pub(super) fn share<T>(
         &mut self,
-        hand_in: impl FnOnce(&Arc<Shared>, Terms, Kept) -> Result<T, Kept>,
-    ) -> Result<T, Option<Kept>> {
-        let Some(rows) = self.kept.take().filter(|kept| !kept.is_empty()) else {
+        hand_in: impl FnOnce(&Arc<SharedTable>, Terms, BufferedRows) -> Result<T, BufferedRows>,
+    ) -> Result<T, Option<BufferedRows>> {
+        let Some(rows) = self.buffered.take().filter(|buffered| !buffered.is_empty()) else {
             return Err(None);
         };
         match self.writer.terms(self.read_version) {
@@ -115,20 +111,24 @@ impl Append {
     }
 
     /// Completes the files.
-    pub(super) fn complete(&mut self, kept: Option<Kept>, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
-        self.writer.take_kept(kept, go_on)?;
+    pub(super) fn complete(
+        &mut self,
+        buffered: Option<BufferedRows>,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<()> {
+        self.writer.take_buffered(buffered, go_on)?;
         let mut written = self.writer.finish(go_on)?;
         for part in &self.attached {
             written.extend(part);
         }
-        self.state = State::Written(written);
+        self.state = AppendState::Written(written);
         Ok(())
     }
 
-    /// Makes the place of a planned table ready for its first version.
+    /// Makes the storage of a planned table ready for its first version.
     pub(super) fn prepare(&self) -> Result<()> {
         if self.shared.is_planned {
-            self.shared.place.prepare()?;
+            self.shared.storage.prepare()?;
         }
         Ok(())
     }
@@ -137,21 +137,21 @@ impl Append {
     pub(super) fn judge(
         &mut self,
         done: Result<Version>,
-        patience: &mut Patience<'_>,
+        wait: &mut WaitLimit<'_>,
     ) -> Result<Option<Version>> {
         self.in_doubt = matches!(&done, Err(TableError::Commit(CommitError::Unknown { .. })));
         let moved = matches!(&done, Err(TableError::Commit(error)) if is_quicker(error));
         if moved && self.shared.is_planned {
-            return Err(TableError::Exists(self.shared.place.root().to_path_buf()));
+            return Err(TableError::Exists(self.shared.storage.root().to_path_buf()));
         }
-        if moved && self.rebase_in_time(patience)? {
+        if moved && self.rebase_in_time(wait)? {
             return Ok(None);
         }
         done.map(Some)
     }
 
     pub(super) fn transaction(&self) -> Result<Transaction> {
-        let State::Written(written) = &self.state else {
+        let AppendState::Written(written) = &self.state else {
             return Err(WriteError::Closed("the append has no files yet".into()).into());
         };
         let (schema, changes) = self.schema_with_rows(&self.writer.head)?;
@@ -175,7 +175,7 @@ impl Append {
         let head = &self.writer.head;
         let mut transaction = Transaction::append(MemberId::random(), self.read_version, actions);
         transaction.isolation = head.isolation()?;
-        if !self.shared.place.keeps() {
+        if !self.shared.storage.keeps() {
             transaction.unsynced = written.adds.iter().map(|add| add.path.clone()).collect();
         }
         if let Some(replaced) = &self.replaced {
@@ -192,7 +192,7 @@ impl Append {
 }
 
 /// The actions that give the table another schema.
-fn metadata_actions(head: &Head, schema: &TableSchema) -> Result<Vec<Action>> {
+fn metadata_actions(head: &TableHead, schema: &TableSchema) -> Result<Vec<Action>> {
     let mut actions = Vec::new();
     if schema.has_ntz() && !head.schema.has_ntz() {
         actions
@@ -208,7 +208,7 @@ fn metadata_actions(head: &Head, schema: &TableSchema) -> Result<Vec<Action>> {
 }
 
 /// The actions that a planned table begins with.
-fn first_actions(head: &Head, changes: bool) -> Result<Vec<Action>> {
+fn first_actions(head: &TableHead, changes: bool) -> Result<Vec<Action>> {
     if changes {
         return Err(TableError::refused(
             "the rows have columns that the planned table lacks: plan it with all of them",
@@ -221,7 +221,12 @@ fn first_actions(head: &Head, changes: bool) -> Result<Vec<Action>> {
 }
 
 /// Turns an append into the replacement of the rows that the conditions choose.
-fn replace(transaction: &mut Transaction, head: &Head, replaced: &Replaced, written: &Written) -> Result<()> {
+fn replace(
+    transaction: &mut Transaction,
+    head: &TableHead,
+    replaced: &Replaced,
+    written: &WrittenFiles,
+) -> Result<()> {
     let (conditions, choice) = (&replaced.conditions, &replaced.choice);
     for add in &written.adds {
         if choice.has(head, add)? {
@@ -246,7 +251,7 @@ fn replace(transaction: &mut Transaction, head: &Head, replaced: &Replaced, writ
 }
 
 /// Adds parameters and counts of the written files to the operation, for the history.
-fn describe(operation: &mut Operation, head: &Head, written: &Written) {
+fn describe(operation: &mut Operation, head: &TableHead, written: &WrittenFiles) {
     let columns = serde_json::Value::from(head.metadata.partition_columns.clone());
     operation
         .parameters

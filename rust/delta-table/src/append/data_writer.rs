@@ -10,39 +10,39 @@ use parquet_dataset::{DatasetInput, DatasetOptions, Prepared, Spread, SpreadFile
 use parquet_writer::{Batch, OptionFault, WriterOptions};
 
 use crate::append::options::{AppendOptions, check_options};
+use crate::buffered_rows::BufferedRows;
 use crate::change_feed;
 use crate::clock::now;
 use crate::coalesce::Terms;
 use crate::conditions::Conditions;
 use crate::constraints::Constraints;
-use crate::detached::Part;
+use crate::detached::DetachedFiles;
 use crate::error::{Result, TableError};
-use crate::head::Head;
-use crate::indexed::Indexed;
-use crate::kept::Kept;
-use crate::limits::Limits;
+use crate::head::TableHead;
+use crate::limits::LengthLimits;
 use crate::mapping::Mapping;
 use crate::optimize::bytes_of;
-use crate::place::DataFiles;
 use crate::properties::TARGET_FILE_SIZE;
 use crate::row_ids;
-use crate::rows::Shape;
-use crate::schema::{Kind, Primitive, TableSchema};
-use crate::table::Shared;
+use crate::rows::RowConversion;
+use crate::schema::{ColumnType, Primitive, TableSchema};
+use crate::stats_columns::StatsColumns;
+use crate::storage::DataFiles;
+use crate::table::SharedTable;
 
 /// Bytes of a data file, unless the table or the caller says otherwise.
 const FILE_BYTES: i64 = 1 << 30;
 
 /// The files of a finished writer, for one commit.
 #[derive(Debug, Default)]
-pub(crate) struct Written {
+pub(crate) struct WrittenFiles {
     pub adds: Vec<Add>,
     pub rows: u64,
     pub bytes: u64,
 }
 
-impl Written {
-    pub(super) fn extend(&mut self, part: &Part) {
+impl WrittenFiles {
+    pub(super) fn extend(&mut self, part: &DetachedFiles) {
         self.adds.extend(part.adds.iter().cloned());
         self.rows += part.rows;
         self.bytes += part.bytes;
@@ -51,18 +51,18 @@ impl Written {
 
 /// Data files being written for one transaction.
 pub(crate) struct DataWriter {
-    shared: Arc<Shared>,
+    shared: Arc<SharedTable>,
     pub(super) options: AppendOptions,
     writer_options: WriterOptions,
     /// The table when the first rows came, which rows are checked against.
-    pub(super) head: Arc<Head>,
+    pub(super) head: Arc<TableHead>,
     /// The partition values of all rows as the log has them; none if they follow from the rows.
     partition: Option<PartitionValues>,
-    pub(super) open: Option<Open>,
+    pub(super) open: Option<OpenWriter>,
 }
 
 /// A comparison of rows with the table's constraints.
-type Check<'a> = dyn Fn(&Constraints, &Batch) -> Result<()> + 'a;
+type ConstraintCheck<'a> = dyn Fn(&Constraints, &Batch) -> Result<()> + 'a;
 
 /// The origin of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,18 +83,18 @@ pub(super) struct Fitted {
     is_converted: bool,
 }
 
-pub(super) struct Open {
-    shape: Shape,
+pub(super) struct OpenWriter {
+    shape: RowConversion,
     /// The table's schema once these rows are in it.
     pub(super) schema: Arc<TableSchema>,
     pub(super) changes_schema: bool,
-    indexed: Indexed,
-    limits: Limits,
+    indexed: StatsColumns,
+    limits: LengthLimits,
     constraints: Constraints,
     pub(super) spread: Spread<DataFiles>,
 }
 
-impl Open {
+impl OpenWriter {
     /// The columns of the files, and the partition columns.
     pub(super) fn written(&self) -> TableSchema {
         let written = |name: &str| self.shape.schema().column_with_name(name).is_some();
@@ -107,8 +107,8 @@ impl Open {
 
 impl DataWriter {
     pub fn new(
-        shared: Arc<Shared>,
-        head: Arc<Head>,
+        shared: Arc<SharedTable>,
+        head: Arc<TableHead>,
         options: AppendOptions,
         writer_options: WriterOptions,
     ) -> Result<Self> {
@@ -151,7 +151,7 @@ impl DataWriter {
         self.opened(schema).map(drop)
     }
 
-    fn opened(&mut self, schema: &SchemaRef) -> Result<&mut Open> {
+    fn opened(&mut self, schema: &SchemaRef) -> Result<&mut OpenWriter> {
         let open = match self.open.take() {
             Some(open) => open,
             None => self.start(schema)?,
@@ -167,7 +167,7 @@ impl DataWriter {
         }
     }
 
-    fn start(&self, schema: &SchemaRef) -> Result<Open> {
+    fn start(&self, schema: &SchemaRef) -> Result<OpenWriter> {
         let given = TableSchema::of_rows(schema, &self.head)?;
         let merge = self.options.merge_schema;
         let (table, changes_schema) = target_schema(&self.head, &self.head.schema, &given, merge)
@@ -183,7 +183,7 @@ impl DataWriter {
                 ));
             }
         }
-        let shape = Shape::new(&table, &given);
+        let shape = RowConversion::new(&table, &given);
         let options = DatasetOptions::new(DatasetInput {
             partition_by: self.head.metadata.partition_columns.clone(),
             max_file_bytes: Some(self.file_bytes()),
@@ -198,16 +198,16 @@ impl DataWriter {
                 .stored_as(self.head.mapping.stored_fields(&table.columns)),
             ValuesIn::Log,
         )?;
-        Ok(Open {
+        Ok(OpenWriter {
             shape,
-            indexed: Indexed::of(&self.head, &table)?,
-            limits: Limits::of(&table)?,
+            indexed: StatsColumns::of(&self.head, &table)?,
+            limits: LengthLimits::of(&table)?,
             constraints: Constraints::of(&self.head.metadata, &table)?,
             schema: table,
             changes_schema,
             spread: Spread::new(
                 prepared,
-                DataFiles::new(Arc::clone(&self.shared.place), self.options.folder.as_deref())
+                DataFiles::new(Arc::clone(&self.shared.storage), self.options.folder.as_deref())
                     .in_one_folder(self.head.mapping != Mapping::None)
                     .read_back(self.writer_options.verify().is_some()),
             ),
@@ -238,18 +238,18 @@ impl DataWriter {
         }
     }
 
-    /// Takes a batch, or puts it into `kept` while there is room. Its rows may wait for [`Self::encode`].
+    /// Takes a batch, or puts it into `buffered` while there is room. Its rows may wait for [`Self::encode`].
     pub fn take(
         &mut self,
         batch: &Batch,
-        kept: &mut Option<Kept>,
+        buffered: &mut Option<BufferedRows>,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
         let check = |constraints: &Constraints, rows: &Batch| {
             constraints.check(rows, |row| format!("row {row} of a batch"))
         };
-        let fitted = self.fit(batch, RowsFrom::Caller, kept.is_some(), &check)?;
-        self.take_fitted(fitted, kept, go_on)
+        let fitted = self.fit(batch, RowsFrom::Caller, buffered.is_some(), &check)?;
+        self.take_fitted(fitted, buffered, go_on)
     }
 
     /// Checks all batches before any is taken. Their rows are numbered as those of one call.
@@ -282,7 +282,7 @@ impl DataWriter {
     fn take_of_table(
         &mut self,
         batch: &Batch,
-        check: &Check<'_>,
+        check: &ConstraintCheck<'_>,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
         let fitted = self.fit(batch, RowsFrom::Table, false, check)?;
@@ -290,7 +290,13 @@ impl DataWriter {
     }
 
     /// Checks a batch, and converts it to rows of the table.
-    fn fit(&mut self, batch: &Batch, from: RowsFrom, is_kept: bool, check: &Check<'_>) -> Result<Fitted> {
+    fn fit(
+        &mut self,
+        batch: &Batch,
+        from: RowsFrom,
+        is_kept: bool,
+        check: &ConstraintCheck<'_>,
+    ) -> Result<Fitted> {
         let open = self.opened(batch.schema())?;
         let given = batch.columns();
         let batch = open.shape.fit(batch)?;
@@ -301,7 +307,7 @@ impl DataWriter {
         let is_converted = !batch.columns().iter().all(is_given);
         open.spread.check(&batch)?;
         if is_kept {
-            // Rows that are kept go into files with those of others.
+            // Rows that are buffered go into files with those of others.
             batch.check_text()?;
         }
         check(&open.constraints, &batch)?;
@@ -316,15 +322,15 @@ impl DataWriter {
     pub(super) fn take_fitted(
         &mut self,
         fitted: Fitted,
-        kept: &mut Option<Kept>,
+        buffered: &mut Option<BufferedRows>,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
-        if let (Some(kept), Some(open)) = (kept.as_mut(), &self.open)
-            && kept.keep(&fitted.batch, open.shape.schema())?
+        if let (Some(buffered), Some(open)) = (buffered.as_mut(), &self.open)
+            && buffered.keep(&fitted.batch, open.shape.schema())?
         {
             return Ok(());
         }
-        self.take_kept(kept.take(), go_on)?;
+        self.take_buffered(buffered.take(), go_on)?;
         self.take_planned(&fitted.batch, fitted.plan, go_on)?;
         // What was converted is not the caller's, and would wait in memory of its own.
         if fitted.is_converted {
@@ -365,9 +371,13 @@ impl DataWriter {
         self.open.as_ref().is_some_and(|open| open.spread.is_torn())
     }
 
-    /// Takes rows that were kept.
-    pub fn take_kept(&mut self, kept: Option<Kept>, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
-        for batch in kept.map(Kept::into_batches).unwrap_or_default() {
+    /// Takes rows that were buffered.
+    pub fn take_buffered(
+        &mut self,
+        buffered: Option<BufferedRows>,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<()> {
+        for batch in buffered.map(BufferedRows::into_batches).unwrap_or_default() {
             let Some(open) = &mut self.open else {
                 return Ok(());
             };
@@ -409,12 +419,12 @@ impl DataWriter {
     }
 
     /// Completes all files.
-    pub fn finish(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<Written> {
+    pub fn finish(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<WrittenFiles> {
         let Some(open) = &mut self.open else {
-            return Ok(Written::default());
+            return Ok(WrittenFiles::default());
         };
         let files = open.spread.finish(go_on)?;
-        let mut written = Written::default();
+        let mut written = WrittenFiles::default();
         for file in files {
             written.rows += file.result.rows;
             written.bytes += file.result.bytes;
@@ -430,7 +440,7 @@ impl DataWriter {
 
 /// The table's schema with rows of `given` in it; true if it differs from the present one.
 pub(super) fn target_schema(
-    head: &Head,
+    head: &TableHead,
     table: &Arc<TableSchema>,
     given: &TableSchema,
     merge: bool,
@@ -444,7 +454,12 @@ pub(super) fn target_schema(
 }
 
 /// The action that brings a file into the table.
-fn add_of(file: &SpreadFile, partition_values: PartitionValues, open: &Open, head: &Head) -> Result<Add> {
+fn add_of(
+    file: &SpreadFile,
+    partition_values: PartitionValues,
+    open: &OpenWriter,
+    head: &TableHead,
+) -> Result<Add> {
     let relative = file
         .path
         .to_str()
@@ -492,7 +507,7 @@ fn partition_values(values: &[(String, Option<String>)], schema: &TableSchema) -
         .map(|(name, value)| {
             let moment = schema
                 .column(name)
-                .is_some_and(|column| column.kind == Kind::Primitive(Primitive::Timestamp));
+                .is_some_and(|column| column.kind == ColumnType::Primitive(Primitive::Timestamp));
             let value = value
                 .as_deref()
                 .map(|text| if moment { utc(text) } else { text.to_owned() });

@@ -8,16 +8,16 @@ use delta_commit::actions::Add;
 use delta_commit::{CommitError, MemberId, Version};
 use parquet_writer::{Batch, WriteError, WriterOptions};
 
+use crate::buffered_rows::BufferedRows;
 use crate::coalesce;
 use crate::conditions::{Conditions, FileChoice};
-use crate::detached::Part;
+use crate::detached::DetachedFiles;
 use crate::error::{Result, TableError};
-use crate::head::Head;
-use crate::kept::Kept;
+use crate::head::TableHead;
 use crate::schema::TableSchema;
-use crate::single_flight::Look;
+use crate::single_flight::WaitProbe;
 use crate::snapshot::Snapshot;
-use crate::table::{CommitCounter, Shared, Table};
+use crate::table::{CommitCounter, SharedTable, Table};
 
 mod async_commit;
 mod commit;
@@ -26,13 +26,13 @@ mod options;
 mod parts;
 mod rebase;
 
-pub use async_commit::{Answer, Reply, Step, Wait};
-pub(crate) use data_writer::{DataWriter, Written};
+pub use async_commit::{AnswerCallback, CommitAnswer, CommitStep, CommitWait};
+pub(crate) use data_writer::{DataWriter, WrittenFiles};
 pub use options::{AppendOptions, check_options};
 
 /// An append that is under way. If it is dropped before its commit, its files are removed.
 pub struct Append {
-    shared: Arc<Shared>,
+    shared: Arc<SharedTable>,
     read_version: Version,
     /// The transaction version of the append's application in that version.
     app_version: Option<i64>,
@@ -40,11 +40,11 @@ pub struct Append {
     replaced: Option<Replaced>,
     writer: DataWriter,
     /// Rows that are to share files with other appends; none when the append has files of its own.
-    kept: Option<Kept>,
+    buffered: Option<BufferedRows>,
     /// Measures of the caller for the history.
     metrics: BTreeMap<String, String>,
     /// Files that other processes wrote.
-    attached: Vec<Part>,
+    attached: Vec<DetachedFiles>,
     /// The paths of these files.
     taken: HashSet<String>,
     /// The table's schema with the attached rows in it; none before the first part.
@@ -55,7 +55,7 @@ pub struct Append {
     tried: Vec<MemberId>,
     /// True if the table already has these rows.
     is_repeated: bool,
-    state: State,
+    state: AppendState,
     /// True while a commit waits for an answer without a thread.
     is_posted: bool,
     /// True if the committer got the files and did not say that they are in no version.
@@ -65,8 +65,8 @@ pub struct Append {
 }
 
 /// The state of the table that an append begins with.
-pub(crate) struct Basis {
-    head: Arc<Head>,
+pub(crate) struct AppendBasis {
+    head: Arc<TableHead>,
     read_version: Version,
     /// The transaction version of the append's application.
     app_version: Option<i64>,
@@ -80,9 +80,9 @@ struct Replaced {
     files: Vec<Arc<Add>>,
 }
 
-impl Basis {
+impl AppendBasis {
     /// That of an append that depends on no file and no application.
-    pub fn blind(head: Arc<Head>, read_version: Version) -> Self {
+    pub fn blind(head: Arc<TableHead>, read_version: Version) -> Self {
         Self {
             head,
             read_version,
@@ -92,7 +92,7 @@ impl Basis {
     }
 
     /// That of an append with these options, as far as it has to be read from the log.
-    fn of(shared: &Shared, options: &AppendOptions, look: Look<'_>) -> Result<Self> {
+    fn of(shared: &SharedTable, options: &AppendOptions, look: WaitProbe<'_>) -> Result<Self> {
         if let Some(conditions) = &options.replace {
             let table = shared.snapshot(look)?;
             table.check_removable("overwriting")?;
@@ -120,7 +120,7 @@ impl Basis {
         Ok(Self::blind(head, version))
     }
 
-    fn at(head: Arc<Head>) -> Self {
+    fn at(head: Arc<TableHead>) -> Self {
         let version = head.version;
         Self::blind(head, version)
     }
@@ -133,10 +133,10 @@ struct Merged {
     has_own: bool,
 }
 
-enum State {
+enum AppendState {
     Writing,
     /// The files are complete, and their commit may be in doubt.
-    Written(Written),
+    Written(WrittenFiles),
     Committed(Version),
     Closed(&'static str),
 }
@@ -149,7 +149,7 @@ impl Table {
     pub fn append(&self, options: AppendOptions, writer_options: WriterOptions) -> Result<Append> {
         coalesce::check(&options)?;
         let shared = self.shared()?;
-        let basis = Basis::of(&shared, &options, &mut shared.looking())?;
+        let basis = AppendBasis::of(&shared, &options, &mut shared.looking())?;
         Append::begin(shared, basis, options, writer_options)
     }
 }
@@ -157,12 +157,12 @@ impl Table {
 impl Append {
     /// Begins an append to the table as it is in `basis`.
     pub(crate) fn begin(
-        shared: Arc<Shared>,
-        basis: Basis,
+        shared: Arc<SharedTable>,
+        basis: AppendBasis,
         options: AppendOptions,
         writer_options: WriterOptions,
     ) -> Result<Self> {
-        let Basis {
+        let AppendBasis {
             head,
             read_version,
             app_version,
@@ -172,7 +172,7 @@ impl Append {
             .app_transaction
             .as_ref()
             .is_some_and(|(_, version)| app_version.is_some_and(|known| known >= *version));
-        let kept = (options.coalesce && !shared.is_planned).then(Kept::default);
+        let buffered = (options.coalesce && !shared.is_planned).then(BufferedRows::default);
         let writer = DataWriter::new(Arc::clone(&shared), head, options, writer_options)?;
         Ok(Self {
             shared,
@@ -180,7 +180,7 @@ impl Append {
             app_version,
             replaced,
             writer,
-            kept,
+            buffered,
             metrics: BTreeMap::new(),
             attached: Vec::new(),
             taken: HashSet::new(),
@@ -188,7 +188,7 @@ impl Append {
             known: None,
             tried: Vec::new(),
             is_repeated,
-            state: State::Writing,
+            state: AppendState::Writing,
             is_posted: false,
             in_doubt: false,
             process: std::process::id(),
@@ -204,7 +204,7 @@ impl Append {
     /// Returns true if it takes no more rows.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.is_posted || !matches!(self.state, State::Writing)
+        self.is_posted || !matches!(self.state, AppendState::Writing)
     }
 
     /// Returns true if the table already has these rows by their application's transaction version. They are not
@@ -218,19 +218,19 @@ impl Append {
     #[must_use]
     pub fn version(&self) -> Option<Version> {
         match self.state {
-            State::Committed(version) => Some(version),
+            AppendState::Committed(version) => Some(version),
             _ => None,
         }
     }
 
     fn refuse_if_closed(&self) -> Result<()> {
         let why = match self.state {
-            State::Writing if !self.is_posted => return Ok(()),
-            State::Writing | State::Written(_) => {
+            AppendState::Writing if !self.is_posted => return Ok(()),
+            AppendState::Writing | AppendState::Written(_) => {
                 return Err(WriteError::Closed("the append is being committed".into()).into());
             }
-            State::Committed(_) => "is committed",
-            State::Closed(why) => why,
+            AppendState::Committed(_) => "is committed",
+            AppendState::Closed(why) => why,
         };
         Err(WriteError::Closed(format!("the append {why}: begin another one")).into())
     }
@@ -325,16 +325,16 @@ impl Append {
             return Ok(());
         }
         let was_open = self.writer.open.is_some();
-        let fitted = self.writer.fit_all(batches, self.kept.is_some());
+        let fitted = self.writer.fit_all(batches, self.buffered.is_some());
         if fitted.is_err() && !was_open {
             // Rows of which nothing is kept say nothing of the columns either.
             self.writer.open = None;
         }
         let fitted = fitted.map_err(|error| self.shared.or_replaced(error))?;
         for (number, fitted) in fitted.into_iter().enumerate() {
-            let kept = self.kept.is_some();
-            let done = self.writer.take_fitted(fitted, &mut self.kept, go_on);
-            let taken = self.after_take(done, kept);
+            let buffered = self.buffered.is_some();
+            let done = self.writer.take_fitted(fitted, &mut self.buffered, go_on);
+            let taken = self.after_take(done, buffered);
             if taken.is_err() && number > 0 && !self.is_closed() {
                 self.fail();
             }
@@ -366,7 +366,7 @@ impl Append {
     /// Closes the append after an error, and removes its files.
     fn fail(&mut self) {
         self.abort();
-        self.state = State::Closed("failed before");
+        self.state = AppendState::Closed("failed before");
     }
 
     /// Takes a batch, whose rows may wait for the end of the call.
@@ -375,15 +375,15 @@ impl Append {
         if self.is_repeated {
             return Ok(());
         }
-        let kept = self.kept.is_some();
-        let done = self.writer.take(batch, &mut self.kept, go_on);
-        self.after_take(done, kept)
+        let buffered = self.buffered.is_some();
+        let done = self.writer.take(batch, &mut self.buffered, go_on);
+        self.after_take(done, buffered)
     }
 
-    /// Closes the append after an error, unless nothing of the batch was written. Rows were kept before it, or not.
-    fn after_take(&mut self, done: Result<()>, kept: bool) -> Result<()> {
-        // Rows that were kept may be half written by then, and so may be those of some partitions.
-        let refused = kept == self.kept.is_some()
+    /// Closes the append after an error, unless nothing of the batch was written. Rows were buffered before it, or not.
+    fn after_take(&mut self, done: Result<()>, buffered: bool) -> Result<()> {
+        // Rows that were buffered may be half written by then, and so may be those of some partitions.
+        let refused = buffered == self.buffered.is_some()
             && !self.writer.is_torn()
             && matches!(
                 &done,
@@ -404,10 +404,10 @@ impl Append {
         }
         // Files that are open go with their writers, before those that are complete.
         let files = self.writer.open.take().map(|open| open.spread.into_places());
-        if matches!(self.state, State::Committed(_) | State::Closed(_)) {
+        if matches!(self.state, AppendState::Committed(_) | AppendState::Closed(_)) {
             return;
         }
-        self.state = State::Closed("was aborted");
+        self.state = AppendState::Closed("was aborted");
         if self.in_doubt {
             return;
         }

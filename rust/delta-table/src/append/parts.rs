@@ -6,9 +6,9 @@ use std::sync::Arc;
 use delta_commit::announced_files;
 use delta_commit::log::{LoggedSize, UnsyncedFile};
 
-use crate::append::data_writer::Open;
-use crate::append::{Append, State};
-use crate::detached::{Part, check_new, is_known, stray_files};
+use crate::append::data_writer::OpenWriter;
+use crate::append::{Append, AppendState};
+use crate::detached::{DetachedFiles, check_new, is_known, stray_files};
 use crate::error::{Result, TableError};
 use crate::mapping::Mapping;
 
@@ -25,7 +25,7 @@ impl Append {
         self.check_detachable()?;
         let done = self.detached(go_on);
         if done.is_ok() {
-            self.state = State::Closed("was detached");
+            self.state = AppendState::Closed("was detached");
         } else {
             self.fail();
         }
@@ -62,20 +62,20 @@ impl Append {
 
     fn detached(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<Vec<u8>> {
         let written = self.writer.finish(go_on)?;
-        if !self.shared.place.keeps() {
+        if !self.shared.storage.keeps() {
             let files = written.adds.iter().map(|add| UnsyncedFile {
                 path: add.path.clone(),
                 size: LoggedSize::Exactly(add.size),
             });
             let synced = self
                 .shared
-                .place
+                .storage
                 .log_store()
                 .sync_data(&files.collect::<Vec<_>>());
             synced.into_iter().collect::<Result<(), _>>()?;
         }
-        let columns = self.writer.open.as_ref().map(Open::written);
-        Part::new(&self.writer.head, columns.as_ref(), written)?.to_bytes()
+        let columns = self.writer.open.as_ref().map(OpenWriter::written);
+        DetachedFiles::new(&self.writer.head, columns.as_ref(), written)?.to_bytes()
     }
 
     /// Takes over files that another process wrote for this table, as if this append had written them: its commit adds
@@ -94,7 +94,7 @@ impl Append {
                 "coalesce goes with rows that this process writes: leave it out where parts are attached",
             ));
         }
-        let mut part = Part::parse(part)?;
+        let mut part = DetachedFiles::parse(part)?;
         part.check(&self.writer.head, self.writer.options.merge_schema)
             .map_err(|error| self.shared.or_replaced(error))?;
         let known = match &self.known {
@@ -123,13 +123,13 @@ impl Append {
         }
         // Where the log or the announcements cannot be read, the files stay: no reader sees them. What is announced no
         // more may be in the table, which is read afterwards.
-        let place = &self.shared.place;
-        let Ok(announced) = announced_files(place.log_store().as_ref(), &self.tried) else {
+        let storage = &self.shared.storage;
+        let Ok(announced) = announced_files(storage.log_store().as_ref(), &self.tried) else {
             return;
         };
         if let Ok(table) = self.shared.snapshot(&mut self.shared.looking()) {
             let adds = attached.iter().flat_map(|part| &part.adds);
-            place.remove(&stray_files(adds, &table, &announced));
+            storage.remove(&stray_files(adds, &table, &announced));
         }
     }
 }

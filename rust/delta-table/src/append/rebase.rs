@@ -4,32 +4,32 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use delta_commit::Patience;
+use delta_commit::WaitLimit;
 use delta_commit::clustering::without_statistics;
 
 use crate::append::data_writer::target_schema;
-use crate::append::{Append, Merged, State};
+use crate::append::{Append, AppendState, Merged};
 use crate::change_feed;
 use crate::constraints;
-use crate::detached::{self, Part, check_new};
+use crate::detached::{self, DetachedFiles, check_new};
 use crate::error::{Result, TableError};
-use crate::head::Head;
+use crate::head::TableHead;
 use crate::mapping::Mapping;
-use crate::schema::{Column, TableSchema};
-use crate::single_flight::Look;
+use crate::schema::{TableColumn, TableSchema};
+use crate::single_flight::WaitProbe;
 use crate::table::{or_late, patient};
 
 impl Append {
-    pub(super) fn rebase_in_time(&mut self, patience: &mut Patience<'_>) -> Result<bool> {
-        let done = self.rebase(&mut patient(patience));
-        done.map_err(|error| or_late(error, patience))
+    pub(super) fn rebase_in_time(&mut self, wait: &mut WaitLimit<'_>) -> Result<bool> {
+        let done = self.rebase(&mut patient(wait));
+        done.map_err(|error| or_late(error, wait))
     }
 
     /// Rebases the append on the table's present state, if the rows fit it as they were written.
     ///
     /// An append that merges schemas accepts any present schema, since two appends may add the same column at once.
     /// Other appends go on only if nothing but properties changed.
-    pub(super) fn rebase(&mut self, look: Look<'_>) -> Result<bool> {
+    pub(super) fn rebase(&mut self, look: WaitProbe<'_>) -> Result<bool> {
         // What is replaced was chosen in the version that was read.
         if self.writer.options.replace.is_some() {
             return Ok(false);
@@ -71,14 +71,14 @@ impl Append {
         if app_version != self.app_version {
             return Ok(false);
         }
-        if let State::Written(written) = &self.state
+        if let AppendState::Written(written) = &self.state
             && without_statistics(&written.adds, &head.stored_clustering()?).is_some()
         {
             return Ok(false);
         }
         let all = self.written();
         let mut columns = all.iter().flat_map(|written| &written.columns);
-        let is_found = |column: &Column| head.mapping.finds(&head.schema.columns, column);
+        let is_found = |column: &TableColumn| head.mapping.finds(&head.schema.columns, column);
         if !columns.all(|column| holds_as_written(&head.schema, column) && is_found(column)) {
             return Ok(false);
         }
@@ -103,7 +103,11 @@ impl Append {
     /// The columns of all files: those of this process, and those of each attached part.
     pub(super) fn written(&self) -> Vec<Cow<'_, TableSchema>> {
         let own = self.writer.open.as_ref().map(|open| Cow::Owned(open.written()));
-        let attached = self.attached.iter().filter_map(Part::schema).map(Cow::Borrowed);
+        let attached = self
+            .attached
+            .iter()
+            .filter_map(DetachedFiles::schema)
+            .map(Cow::Borrowed);
         own.into_iter().chain(attached).collect()
     }
 
@@ -111,7 +115,7 @@ impl Append {
     ///
     /// # Errors
     /// An error if the table cannot hold them. It may have got a change data feed since they were written.
-    pub(super) fn schema_with_rows(&self, head: &Head) -> Result<(Arc<TableSchema>, bool)> {
+    pub(super) fn schema_with_rows(&self, head: &TableHead) -> Result<(Arc<TableSchema>, bool)> {
         let (schema, changes) = self.merged_schema(head)?;
         if changes {
             change_feed::check_columns(&head.metadata, &schema)?;
@@ -119,7 +123,7 @@ impl Append {
         Ok((schema, changes))
     }
 
-    fn merged_schema(&self, head: &Head) -> Result<(Arc<TableSchema>, bool)> {
+    fn merged_schema(&self, head: &TableHead) -> Result<(Arc<TableSchema>, bool)> {
         if self.attached.is_empty() {
             return Ok(match &self.writer.open {
                 Some(open) => target_schema(
@@ -145,7 +149,7 @@ impl Append {
 
     /// The table's schema with one more part in it. Parts that are attached already are not checked again: a merge only
     /// adds columns and fields, which their files may lack.
-    pub(super) fn merged_with(&self, part: &Part) -> Result<Merged> {
+    pub(super) fn merged_with(&self, part: &DetachedFiles) -> Result<Merged> {
         let has_own = self.writer.open.is_some();
         let mut schema = match &self.merged {
             Some(merged) if merged.has_own == has_own => Arc::clone(&merged.schema),
@@ -162,13 +166,13 @@ impl Append {
 
 /// Returns true if files written for `before` are valid in `after`: the same table, protocol, schema and clustering,
 /// and no further constraint. Clustering columns decide which statistics a file must have.
-fn is_same_but_for_properties(before: &Head, after: &Head) -> Result<bool> {
+fn is_same_but_for_properties(before: &TableHead, after: &TableHead) -> Result<bool> {
     Ok(detached::Basis::of(before)?.is_valid_in(&detached::Basis::of(after)?))
 }
 
 /// Returns true if the files' column can be read as the table's column once that has the new fields. Files are not
 /// rewritten.
-fn holds_as_written(schema: &TableSchema, column: &Column) -> bool {
+fn holds_as_written(schema: &TableSchema, column: &TableColumn) -> bool {
     schema.column(&column.name).is_none_or(|now| {
         let merged = now.kind.merged(&column.kind);
         (now.nullable || !column.nullable)

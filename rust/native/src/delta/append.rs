@@ -148,7 +148,7 @@ impl DeltaAppend {
             rows::write_tail(&call)?;
             let caller = caller.anew();
             self.append
-                .take(|append| caller.commit(|patience, go_on| append.commit(patience, go_on)))
+                .take(|append| caller.commit(|wait, go_on| append.commit(wait, go_on)))
         })
     }
 

@@ -66,7 +66,7 @@ impl Changing {
                 deleted,
             } = pending.counts();
             let commit = self.committer.anew();
-            match commit.commit(|patience, _| pending.commit(patience)) {
+            match commit.commit(|wait, _| pending.commit(wait)) {
                 Err(Failure::Table(error)) if retry.should_retry(&error) => {}
                 done => return Ok((done?, inserted, updated, deleted, true)),
             }

@@ -19,10 +19,10 @@ use delta_commit::store::LocalLogStore;
 use parquet_writer::WriteError;
 use parquet_writer::sink::Sink;
 
-use super::Attend;
-use super::Place;
 use super::StoredFile;
 use super::StoredFiles;
+use super::TableStorage;
+use super::WaitCheck;
 use super::check_clock;
 use crate::clock::{millis, now};
 use crate::error::{Result, TableError};
@@ -36,12 +36,12 @@ const BUFFER_BYTES: usize = 64 << 10;
 const MOST_NAME: usize = 255;
 
 /// A folder of this machine.
-pub struct Folder {
+pub struct LocalStorage {
     root: PathBuf,
-    attend: fn() -> Attend,
+    attend: fn() -> WaitCheck,
 }
 
-impl Folder {
+impl LocalStorage {
     /// Resolves the folder's path, so that all its names mean one table.
     ///
     /// # Errors
@@ -54,7 +54,7 @@ impl Folder {
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn attended(root: &Path, attend: fn() -> Attend) -> Result<Self> {
+    pub fn attended(root: &Path, attend: fn() -> WaitCheck) -> Result<Self> {
         let path = match fs::canonicalize(root) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => std::path::absolute(root),
             path => path,
@@ -64,7 +64,7 @@ impl Folder {
     }
 }
 
-impl Folder {
+impl LocalStorage {
     /// Adds what is in a folder. What goes meanwhile is left out, and so are names that no log can hold, and links to
     /// folders: nobody can say whose the files behind them are.
     fn walk_folder(
@@ -111,7 +111,7 @@ impl Folder {
     }
 }
 
-impl Place for Folder {
+impl TableStorage for LocalStorage {
     fn root(&self) -> &Path {
         &self.root
     }
@@ -243,7 +243,7 @@ impl Place for Folder {
     }
 
     fn create(&self, name: &Path) -> Result<Box<dyn Sink>, WriteError> {
-        Ok(Box::new(DataFile::new(&self.root, name)))
+        Ok(Box::new(DataFileSink::new(&self.root, name)))
     }
 
     fn takes(&self, folder: &Path) -> bool {
@@ -275,7 +275,7 @@ impl Place for Folder {
         names.iter().filter(went).count()
     }
 
-    fn attend(&self) -> Attend {
+    fn attend(&self) -> WaitCheck {
         (self.attend)()
     }
 }
@@ -360,7 +360,7 @@ impl Drop for Replacement {
     }
 }
 
-struct DataFile {
+struct DataFileSink {
     root: PathBuf,
     /// Its name in the table.
     name: PathBuf,
@@ -371,7 +371,7 @@ struct DataFile {
     process: u32,
 }
 
-impl DataFile {
+impl DataFileSink {
     fn new(root: &Path, name: &Path) -> Self {
         Self {
             root: root.to_path_buf(),
@@ -401,7 +401,7 @@ impl DataFile {
     }
 }
 
-impl Write for DataFile {
+impl Write for DataFileSink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.buffer.len() + bytes.len() > BUFFER_BYTES {
             self.write_out()?;
@@ -418,7 +418,7 @@ impl Write for DataFile {
     }
 }
 
-impl Sink for DataFile {
+impl Sink for DataFileSink {
     /// Closes the file. The committer makes it survive a crash, together with those of other appends.
     fn commit(&mut self) -> io::Result<()> {
         self.write_out()?;
@@ -449,7 +449,7 @@ impl Sink for DataFile {
     }
 }
 
-impl Drop for DataFile {
+impl Drop for DataFileSink {
     fn drop(&mut self) {
         self.discard();
     }

@@ -1,4 +1,4 @@
-//! The storage of a table: a local folder, or another implementation of [`Place`].
+//! The storage of a table: a local folder, or another implementation of [`TableStorage`].
 
 use std::ffi::OsString;
 use std::io;
@@ -16,10 +16,10 @@ use crate::clock::now;
 use crate::error::{Result, TableError};
 
 mod data_files;
-mod folder;
+mod local;
 
 pub(crate) use data_files::DataFiles;
-pub use folder::Folder;
+pub use local::LocalStorage;
 
 /// Maximum difference between the local clock and the storage's, in milliseconds. Beyond it nothing is removed by age.
 const MOST_CLOCK_SKEW: i64 = 3_600_000;
@@ -52,7 +52,7 @@ pub struct StoredFiles {
 }
 
 /// A check that a thread makes while it waits for another one. Its error ends the wait.
-pub type Attend = Box<dyn Fn() -> io::Result<()> + Send>;
+pub type WaitCheck = Box<dyn Fn() -> io::Result<()> + Send>;
 
 /// The names of files in the order in which they are read.
 pub type Names<'a> = Box<dyn Iterator<Item = String> + 'a>;
@@ -61,7 +61,7 @@ pub type Names<'a> = Box<dyn Iterator<Item = String> + 'a>;
 pub type Bodies<'a> = Box<dyn Iterator<Item = Result<Option<Bytes>>> + 'a>;
 
 /// The storage of a table. Names are relative to the table, with `/` between their parts.
-pub trait Place: Send + Sync {
+pub trait TableStorage: Send + Sync {
     /// The table's path or URL, for people.
     fn root(&self) -> &Path;
 
@@ -208,7 +208,7 @@ pub trait Place: Send + Sync {
     fn remove(&self, names: &[String]) -> usize;
 
     /// The check of the calling thread while it waits for another thread that reads the table.
-    fn attend(&self) -> Attend {
+    fn attend(&self) -> WaitCheck {
         Box::new(|| Ok(()))
     }
 }

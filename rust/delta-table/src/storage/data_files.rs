@@ -10,12 +10,12 @@ use parquet_writer::WriteError;
 use parquet_writer::sink::{ReadBack, Sink};
 use uuid::Uuid;
 
-use super::Place;
+use super::TableStorage;
 use crate::error::Result;
 
 /// The data files of one writer, each with a name of its own.
 pub(crate) struct DataFiles {
-    place: Arc<dyn Place>,
+    storage: Arc<dyn TableStorage>,
     /// The folder in the table that all of them are in.
     folder: PathBuf,
     /// All that were begun.
@@ -27,9 +27,9 @@ pub(crate) struct DataFiles {
 }
 
 impl DataFiles {
-    pub fn new(place: Arc<dyn Place>, folder: Option<&str>) -> Self {
+    pub fn new(storage: Arc<dyn TableStorage>, folder: Option<&str>) -> Self {
         Self {
-            place,
+            storage,
             folder: folder.map(PathBuf::from).unwrap_or_default(),
             files: Vec::new(),
             is_read_back: false,
@@ -53,7 +53,7 @@ impl DataFiles {
     pub fn remove(&self) {
         let names = self.files.iter().filter_map(|file| file.to_str());
         let names: Vec<String> = names.map(str::to_owned).collect();
-        self.place.remove(&names);
+        self.storage.remove(&names);
     }
 }
 
@@ -61,35 +61,35 @@ impl Places for DataFiles {
     fn open(&mut self, folder: &Path) -> Result<(PathBuf, Box<dyn Sink>), WriteError> {
         let name = format!("part-{:05}-{}.c000.parquet", self.files.len(), Uuid::new_v4());
         // The log says what a file's partition values are; its folder is for people, and must only be possible.
-        let relative = if !self.is_flat && self.place.takes(folder) {
+        let relative = if !self.is_flat && self.storage.takes(folder) {
             self.folder.join(folder).join(name)
         } else {
             self.folder.join(name)
         };
-        let file = self.place.create(&relative)?;
+        let file = self.storage.create(&relative)?;
         self.files.push(relative.clone());
         let file = match relative.to_str().filter(|_| self.is_read_back) {
-            Some(name) => Box::new(Readable::new(file, &self.place, name)),
+            Some(name) => Box::new(Readable::new(file, &self.storage, name)),
             None => file,
         };
         Ok((relative, file))
     }
 }
 
-/// A data file that is read back from its place, where no version names it yet: it is complete there before it is read,
-/// as an upload has to be.
+/// A data file that is read back from the storage, where no version names it yet: it is complete there before it is
+/// read, as an upload has to be.
 struct Readable {
     file: Box<dyn Sink>,
-    place: Arc<dyn Place>,
+    storage: Arc<dyn TableStorage>,
     name: String,
     is_complete: bool,
 }
 
 impl Readable {
-    fn new(file: Box<dyn Sink>, place: &Arc<dyn Place>, name: &str) -> Self {
+    fn new(file: Box<dyn Sink>, storage: &Arc<dyn TableStorage>, name: &str) -> Self {
         Self {
             file,
-            place: Arc::clone(place),
+            storage: Arc::clone(storage),
             name: name.to_owned(),
             is_complete: false,
         }
@@ -117,7 +117,7 @@ impl Sink for Readable {
 
     fn discard(&mut self) {
         if std::mem::take(&mut self.is_complete) {
-            self.place.remove(std::slice::from_ref(&self.name));
+            self.storage.remove(std::slice::from_ref(&self.name));
         } else {
             self.file.discard();
         }
@@ -137,29 +137,29 @@ impl Sink for Readable {
 
     fn read_back(&mut self) -> io::Result<Arc<dyn ReadBack>> {
         self.commit()?;
-        Ok(Arc::new(Placed {
-            place: Arc::clone(&self.place),
+        Ok(Arc::new(WrittenDataFile {
+            storage: Arc::clone(&self.storage),
             name: self.name.clone(),
         }))
     }
 }
 
 /// A file at its place.
-struct Placed {
-    place: Arc<dyn Place>,
+struct WrittenDataFile {
+    storage: Arc<dyn TableStorage>,
     name: String,
 }
 
-impl ReadBack for Placed {
+impl ReadBack for WrittenDataFile {
     fn size(&self) -> io::Result<u64> {
-        let size = self.place.size(&self.name).map_err(io::Error::other)?;
+        let size = self.storage.size(&self.name).map_err(io::Error::other)?;
         size.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     fn read_at(&self, start: u64, length: usize) -> io::Result<Bytes> {
         let range = start..start.saturating_add(length as u64);
         let bytes = self
-            .place
+            .storage
             .read_range(&self.name, range)
             .map_err(io::Error::other)?;
         if bytes.len() == length {
