@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -9,6 +10,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import spillway
 
@@ -39,6 +42,46 @@ def test_pages_of_a_handful_of_values_decide_together(tmp_path: Path) -> None:
     result = spillway.write_parquet(words, path, content_defined_chunking=(64, 128))
     assert result.columns[0].reason == "repeats"
     assert pq.read_table(path).equals(words)
+
+
+def test_documents_that_fill_their_dictionary_in_pages_of_a_few_are_read_back(tmp_path: Path) -> None:
+    """The page with the 1,024th value had the layout of one encoding and the name of another."""
+    documents = pa.table({"text": [f"{row:>6}" * 100 for row in range(1_500)]})
+    path = tmp_path / "rows.parquet"
+    result = spillway.write_parquet(
+        documents, path, content_defined_chunking=(2_000, 8_000), dictionary_page_bytes=20_000
+    )
+    assert pq.read_table(path).equals(documents)
+    assert result.columns[0].encodings["PLAIN"] > 0
+
+
+@given(
+    values=st.integers(1_000, 1_300),
+    distinct=st.integers(1, 1_300),
+    length=st.integers(0, 60),
+    options=st.tuples(
+        st.integers(1, 3_000).map(lambda most: {"dictionary_page_bytes": most}),
+        st.one_of(
+            st.integers(1, 30).map(lambda rows: {"page_rows": rows}),
+            st.integers(1, 200).map(lambda least: {"content_defined_chunking": (least, least + 50)}),
+        ),
+    ),
+    kind=st.sampled_from(["text", "ordered", "numbers", "fixed"]),
+)
+def test_short_pages_are_read_back_wherever_their_dictionary_ends(
+    values: int, distinct: int, length: int, options: tuple[dict[str, Any], ...], kind: str
+) -> None:
+    numbers = [row * 7_919 % distinct for row in range(values)]
+    column: Any = {
+        "text": lambda: pa.array([f"{number:0{length}}" for number in numbers]),
+        "ordered": lambda: pa.array([f"{number:0{length}}" for number in numbers]).dictionary_encode(),
+        "numbers": lambda: pa.array([number << (length % 50) for number in numbers], pa.int64()),
+        "fixed": lambda: pa.array([number.to_bytes(4) for number in numbers], pa.binary(4)),
+    }[kind]()
+    file, table = io.BytesIO(), pa.table({"a": column})
+    spillway.write_parquet(table, file, row_group_bytes=1_000_000, **options[0], **options[1])
+    file.seek(0)
+    assert pq.read_table(file)["a"].to_pylist() == column.to_pylist()
 
 
 @pytest.mark.parametrize("chunks", [(0, 10), (10, 10), (65_536, 32_768), (-1, 5), (1, 1 << 40)])

@@ -640,6 +640,10 @@ impl PageValues for ByteValues {
     }
 
     fn settle_with_dictionary(&mut self, encoding: Encoding) {
+        debug_assert!(
+            self.data.is_empty(),
+            "values without a dictionary are in the layout of the open decision"
+        );
         self.undecided = false;
         self.encoding = encoding;
     }

@@ -120,8 +120,9 @@ impl FlatEncoder {
             Some(false) => None,
             _ => self.values.repeats(),
         };
-        if known.flatten() == Some(true) || repeats.is_some_and(|repeats| self.is_plain_to_see(repeats, end))
-        {
+        // A dictionary that was full before the decision is left, however much the values repeat.
+        let repeats_show = known.flatten() == Some(true) && self.values.index_width().is_some();
+        if repeats_show || repeats.is_some_and(|repeats| self.is_plain_to_see(repeats, end)) {
             self.values.settle_with_dictionary(PageEncoding::Plain);
             self.choice.reason = Some(Reason::Repeats);
             return Ok(true);
