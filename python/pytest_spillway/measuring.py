@@ -24,8 +24,7 @@ from spillway.bench.plan import Cell
 from spillway.bench.sample import OutputFiles, SampleTaker, limits_of
 from spillway.errors import OptionError, SpillwayError
 from spillway.harness.environment import refuse_debug_build, require_disk
-from spillway.harness.limits import Unlimited, choose_limiter
-from spillway.harness.limits.detect import choose_cores
+from spillway.harness.limits import Unlimited, choose_cores, choose_limiter
 from spillway.harness.limits.proof import proved
 from spillway.harness.plan import Slot, parse_bytes
 

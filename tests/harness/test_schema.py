@@ -14,7 +14,7 @@ from spillway.bench import record as bench
 from spillway.cli import inspect_json
 from spillway.cli.inspect import JSON_VERSION
 from spillway.harness import records
-from spillway.harness.schema import Keywords, Positive, Signed, schema_of
+from spillway.harness.records import Keywords, Positive, Signed, schema_of
 from spillway.race import record as race
 from spillway.spark.pipeline import record as pipeline
 

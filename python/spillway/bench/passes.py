@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from spillway.bench.sample import SampleTaker
     from spillway.harness.limits import Limiter
     from spillway.harness.probes.curve import AllocationCurve
-    from spillway.harness.spawn import ProcessResult
+    from spillway.harness.processes import ProcessResult
     from spillway.validation import Verdict
 
 Item = TypeVar("Item")

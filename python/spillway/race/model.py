@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, TypedDict, cast
 
 from spillway._wording import counted
-from spillway.harness.schema import LATER, Keywords, Positive
+from spillway.harness.records import LATER, Keywords, Positive
 from spillway.race import committers
 
 if TYPE_CHECKING:

@@ -3,8 +3,7 @@
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from spillway.harness.environment import HostReading
-from spillway.harness.records import RecordSchema
-from spillway.harness.schema import Instant, Keywords
+from spillway.harness.records import Instant, Keywords, RecordSchema
 from spillway.race.check import Verdict
 from spillway.race.model import Cell, EffectTimes
 from spillway.race.open_loop import OpenLoop

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from spillway._wording import counted
 from spillway.errors import OptionError
-from spillway.harness.spawn import run_limited
+from spillway.harness.processes import run_limited
 
 if TYPE_CHECKING:
     from spillway.harness.limits.cgroup import Limiter

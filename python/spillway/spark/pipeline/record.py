@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDic
 
 from spillway.harness.environment import HostReading, HostWatch
 from spillway.harness.probes.rss import read_memory, reset_high_water
-from spillway.harness.records import Failure, RecordSchema
-from spillway.harness.schema import Keywords, Signed
+from spillway.harness.records import Failure, Keywords, RecordSchema, Signed
 from spillway.spark.master import kind_of
 from spillway.spark.pipeline.checks import AuditKind, BadRows, PipelineResult
 from spillway.spark.schema import quoted
