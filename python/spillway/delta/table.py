@@ -13,17 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from spillway import _native
 from spillway._destination import OBJECT_STORES, local_path
+from spillway._inputs import opened
 from spillway._options import checks_arguments, shows_options
 from spillway.delta._commit_logging import CommitTimer
 from spillway.delta._expressions import Expressions, check_text, is_expression
-from spillway.delta._input import opened
-from spillway.delta._merging import check_clauses, prepared
-from spillway.delta._polars import lazy_frame
 from spillway.delta._pyarrow_dataset import dataset_of
 from spillway.delta._versions import number_of
 from spillway.delta.append import Append, _checkpoint_when_due
 from spillway.delta.changes import Changes
-from spillway.delta.clauses import when_matched_update, when_not_matched_insert
+from spillway.delta.clauses import _check_clauses, _prepared, when_matched_update, when_not_matched_insert
 from spillway.delta.scan import Scan
 from spillway.delta.types import (
     CommitStats,
@@ -37,7 +35,7 @@ from spillway.delta.types import (
     Update,
     Vacuum,
 )
-from spillway.errors import OptionError, TableExistsError, TableNotFoundError
+from spillway.errors import MissingExtraError, OptionError, TableExistsError, TableNotFoundError
 from spillway.writer import WriterOptions
 
 if TYPE_CHECKING:
@@ -256,6 +254,10 @@ class Table:
             [(2,)]
         """
         number = self._number(version)
+        try:
+            from spillway.delta._polars import lazy_frame  # noqa: PLC0415 - loaded only if asked for
+        except ImportError as error:
+            raise MissingExtraError("polars", "bench", "make a LazyFrame") from error
         return lazy_frame(self._native, self.version if number is None else number)
 
     @checks_arguments
@@ -810,14 +812,14 @@ class Table:
         """
         keys = [on] if isinstance(on, str) else list(on)
         chosen = clauses or (when_matched_update(), when_not_matched_insert())
-        check_clauses(chosen)
+        _check_clauses(chosen)
         writer_options = WriterOptions(**options) if options else _DEFAULTS
         _native.check_delta_options(writer_options)
         # A DataFrame of Spark: its own stream refuses timestamps (PySpark 4.2), and takes partitions in turn.
         collect = getattr(source, "toArrow", None)
         rows = _native.RowSource(source if collect is None else collect())
         # The merge is of the newest version.
-        given, evaluate = prepared(chosen, keys, self._native.newest_schema(), rows)
+        given, evaluate = _prepared(chosen, keys, self._native.newest_schema(), rows)
         timer = self._timer()
         done = self._native.merge_rows(rows, keys, given, evaluate, writer_options, user_metadata, timeout)
         return Merge(*self._changed("MERGE", timer, done))

@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from spillway._spellings import ELSEWHERE, refusal
+from spillway._options import ELSEWHERE, refusal
 from spillway.errors import OptionError, UnknownOptionError
 from spillway.writer import WriterOptions
 
