@@ -176,7 +176,7 @@ def missing(name: str) -> str | None:
 
 def _without_java() -> str | None:
     """Say why no JVM would start here, or None if one would."""
-    from spillway.spark.java import find_java
+    from spillway.spark.session import find_java
 
     try:
         find_java()

@@ -220,7 +220,7 @@ def _spark() -> Finding:
         require_engines(["spark"])
     except SpillwayError as error:
         return Finding(subject, "not here", f"{error}", without)
-    from spillway.spark.java import find_java
+    from spillway.spark.session import find_java
 
     java = find_java()
     return Finding(

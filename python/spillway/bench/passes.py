@@ -516,7 +516,7 @@ def require_engines(engines: Sequence[str]) -> None:
         if find_spec(package) is None:
             raise MissingExtraError(package, extra, f"validate with {engine}")
     if "spark" in engines:
-        from spillway.spark.java import find_java
+        from spillway.spark.session import find_java
 
         find_java()
 

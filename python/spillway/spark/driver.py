@@ -14,8 +14,7 @@ import uuid
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from spillway.errors import SpillwayError
-from spillway.spark.batches import cut_by_rows
-from spillway.spark.settings import is_connect
+from spillway.spark.settings import cut_by_rows, is_connect
 from spillway.spark.workers import missing_on_workers
 
 if TYPE_CHECKING:

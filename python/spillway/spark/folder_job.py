@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import spillway.delta
 from spillway.errors import OptionError, TableNotFoundError
-from spillway.spark.folder_contents import check_listed_elsewhere, replaced_files
-from spillway.spark.folder_partitions import in_folders_of, partition_of, where_holds
+from spillway.spark.folder_contents import (
+    check_listed_elsewhere,
+    in_folders_of,
+    partition_of,
+    replaced_files,
+    where_holds,
+)
 from spillway.spark.folder_storage import FolderStorage
 from spillway.spark.location import scheme_of, unquoted
 from spillway.spark.row_sums import check_hashed
-from spillway.spark.scratch import choose_scratch
 from spillway.spark.uploads import JOURNAL, Upload, UploadingWriter, abort_noted, is_note
 from spillway.spark.write_job import (
     Clock,
@@ -24,6 +28,7 @@ from spillway.spark.write_job import (
     SparkWriteResult,
     StagedFile,
     TaskResult,
+    choose_scratch,
     claimed,
     peeked,
 )

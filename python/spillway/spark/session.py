@@ -1,4 +1,4 @@
-"""A local Spark session with fixed settings, in a separate process group."""
+"""Local Spark sessions with fixed settings: the Java that they run on, and the data source in any session."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import logging
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,11 +15,11 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import spillway
 from spillway.errors import JavaError, MissingExtraError, SpillwayError
-from spillway.spark.java import find_java
+from spillway.spark.workers import check_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -26,7 +27,62 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-__all__ = ["delta_release", "local_session", "quiet_log", "start_session", "stop_session"]
+__all__ = [
+    "delta_release",
+    "find_java",
+    "local_session",
+    "quiet_log",
+    "register",
+    "start_session",
+    "stop_session",
+]
+
+OLDEST = 17
+"""The oldest Java that all supported versions of Spark run on."""
+
+_REMEDY = f"Spark needs Java {OLDEST} or newer: install one, and put it on PATH or set JAVA_HOME"
+
+
+class Java(NamedTuple):
+    """A Java that is new enough.
+
+    Attributes:
+        program: Its ``java``.
+        version: Its major version.
+    """
+
+    program: Path
+    version: int
+
+
+def find_java() -> Java:
+    """Find the ``java`` program that Spark would start, and check its version.
+
+    Raises:
+        JavaError: Java was not found, does not run, or is too old.
+    """
+    home = os.environ.get("JAVA_HOME")
+    found = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if found is None or not Path(found).is_file():
+        where = f"JAVA_HOME is {home!r}, which holds no bin/java" if home else "there is no java on PATH"
+        raise JavaError(f"{where}. {_REMEDY}.")
+    version = _version(found)
+    if version < OLDEST:
+        raise JavaError(f"{found} is Java {version}. {_REMEDY}.")
+    return Java(Path(found), version)
+
+
+def _version(java: str) -> int:
+    try:
+        answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise JavaError(f"{java} does not run: {error}. {_REMEDY}.") from error
+    # `openjdk version "17.0.15" 2025-04-15`; up to Java 8 the major number came second, as in "1.8.0".
+    number = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
+    if number is None:
+        raise JavaError(f"{java} does not print its version: {answer.stderr.strip()!r}. {_REMEDY}.")
+    return int(number[1])
+
 
 _log = logging.getLogger(__name__)
 
@@ -313,3 +369,43 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)  # a group of its own, where it has one
         process.wait(_STOP_SECONDS)
+
+
+def register(session: SparkSession) -> None:
+    """Register ``format("spillway")`` with a session.
+
+    Spark 4 finds the format by itself if this package is installed in the driver's Python. Use this function
+    if the look-up is switched off or happened too early, for example because the package was installed while
+    Spark was running. The function also says why Spark does not find the format: with a local master, it
+    checks the workers' Python.
+
+    Raises:
+        MissingExtraError: PySpark is not installed.
+        SpillwayError: PySpark is older than 4.0, the first with data sources that take Arrow batches; or the
+            Python that a local master starts for workers has a different minor version than the driver's, or
+            lacks Spillway or pyarrow.
+
+    Example:
+        >>> spillway.spark.register(session)  # doctest: +SKIP
+        >>> df.write.format("spillway").mode("append").save("rows")  # doctest: +SKIP
+    """
+    try:
+        import pyspark
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("pyspark", "spark", "write from Spark") from error
+    import pyspark_spillway
+
+    if not hasattr(pyspark_spillway, "DefaultSource"):
+        raise SpillwayError(
+            f"PySpark {pyspark.__version__} has no data sources that take Arrow batches, and 4.0 is the "
+            "oldest that has them: write with spillway.spark.write, or update Spark"
+        )
+    check_workers(session)
+    from pyspark.errors import AnalysisException
+
+    try:
+        session.dataSource.register(pyspark_spillway.DefaultSource)
+    except AnalysisException as error:
+        # Spark 4.0 takes no source whose name its look-up has found.
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise

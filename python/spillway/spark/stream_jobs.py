@@ -19,9 +19,8 @@ from urllib.parse import unquote
 import spillway.delta
 from spillway.errors import TableNotFoundError
 from spillway.spark.delta_job import DeltaJob, nullable
-from spillway.spark.folder_contents import has_data
+from spillway.spark.folder_contents import has_data, in_folders_of
 from spillway.spark.folder_job import SUCCESS, FolderJob, Staged, staged_files
-from spillway.spark.folder_partitions import in_folders_of
 from spillway.spark.uploads import Upload
 from spillway.spark.write_job import SparkWriteResult, TaskResult
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from spillway._native import Digest
-from spillway.spark.batches import NARROW_ROW_BYTES, without_limit
 from spillway.spark.schema import exchanged_schema, quoted
+from spillway.spark.settings import NARROW_ROW_BYTES, without_limit
 from spillway.validation.compare import Finding, describe, lossy, schema_differs, unreadable
 from spillway.validation.normalize import LossyValueError, SchemaDiffersError, plan_reader
 from spillway.validation.source import empty_digest
