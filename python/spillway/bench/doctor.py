@@ -25,8 +25,7 @@ from spillway.harness.environment import (
     read_settings,
     refuse_debug_build,
 )
-from spillway.harness.limits import LIMIT_KINDS, detect_limiters
-from spillway.harness.limits.proof import prove
+from spillway.harness.limits import LIMIT_KINDS, detect_limiters, prove
 from spillway.harness.probes import rss
 
 if TYPE_CHECKING:

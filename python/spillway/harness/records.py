@@ -1,4 +1,4 @@
-"""Records of runs: lines of JSON, appended and read, and the JSON Schemas that they are checked against.
+"""Records of runs: lines of JSON, appended, read and grouped, and the JSON Schemas that they are checked by.
 
 A schema is made from the type that the code is checked with: a `TypedDict` or a dataclass. Its docstring
 describes it: the first line the whole, the section ``Attributes`` its fields, also in records that inherit
@@ -19,6 +19,9 @@ import secrets
 import sys
 import textwrap
 import types
+from abc import ABC, abstractmethod
+from collections import Counter, defaultdict
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -26,9 +29,11 @@ from typing import (
     TYPE_CHECKING,
     Annotated,
     Any,
+    Generic,
     Literal,
     NotRequired,
     TypedDict,
+    TypeVar,
     Union,
     get_args,
     get_origin,
@@ -39,7 +44,7 @@ from typing import (
 from spillway.errors import CorruptFileError, MissingExtraError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 
 class Keywords:
@@ -342,3 +347,66 @@ def write_json(path: Path, record: dict[str, Any]) -> None:
     A kill or a power cut leaves the old or the new one.
     """
     _replace(path, (json.dumps(record, indent=2, allow_nan=False) + "\n").encode())
+
+
+Cell = TypeVar("Cell")
+Setting = TypeVar("Setting")
+Summary = TypeVar("Summary", bound="CellOfRun[Any]")
+
+
+class CellOfRun(ABC, Generic[Setting]):
+    """One cell of a run, summed up."""
+
+    @property
+    @abstractmethod
+    def setting(self) -> Setting:
+        """The part that it has in common with the cells of its table."""
+
+
+@dataclass(frozen=True)
+class RunOfCells(Generic[Summary, Setting]):
+    """One run's folder.
+
+    Attributes:
+        folder: The folder.
+        environment: What it was measured on and with.
+        cells: The cells, in the order of the plan.
+    """
+
+    folder: Path
+    environment: dict[str, Any]
+    cells: Sequence[Summary]
+
+    @property
+    def run_id(self) -> str:
+        """The run's name."""
+        return str(self.environment["run_id"])
+
+    @cached_property
+    def settings(self) -> list[Setting]:
+        """The settings of the run; each has a separate table."""
+        return list(dict.fromkeys(each.setting for each in self.cells))
+
+    def of(self, setting: Setting) -> list[Summary]:
+        """The cells of one setting."""
+        return [each for each in self.cells if each.setting == setting]
+
+
+def records_by_cell(path: Path, make: Callable[..., Cell]) -> dict[Cell, list[dict[str, Any]]]:
+    """The records of a file by the cell that they are of, as `make` makes it of the record's fields.
+
+    Raises:
+        CorruptFileError: A line is damaged.
+    """
+    grouped: dict[Cell, list[dict[str, Any]]] = defaultdict(list)
+    for record in read_lines(path):
+        grouped[make(**record["cell"])].append(record)
+    return grouped
+
+
+def outcomes(records: Sequence[dict[str, Any]]) -> str:
+    """The outcome that all of them had, or each with its count."""
+    counts = Counter(record["outcome"] for record in records)
+    if len(counts) == 1:
+        return str(next(iter(counts)))
+    return ", ".join(f"{name} x{count}" for name, count in counts.most_common())

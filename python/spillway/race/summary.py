@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from spillway._wording import counted
 from spillway.harness import records
 from spillway.harness.environment import noise_warnings
-from spillway.harness.summary import CellOfRun, RunOfCells, estimate_of, outcomes, records_by_cell
+from spillway.harness.records import CellOfRun, RunOfCells, outcomes, records_by_cell
+from spillway.harness.statistics import estimate_of
 from spillway.race import committers
 from spillway.race.model import WORKS, Cell, Work
 from spillway.race.record import RACES
