@@ -178,9 +178,8 @@ def race(  # noqa: PLR0913 - one argument per option of the command
     from spillway.errors import OptionError, SpillwayError
     from spillway.race.cell import Progress
     from spillway.race.committers import usual
-    from spillway.race.plan import Options, plan_cells
     from spillway.race.real_s3 import CELLS, RealS3
-    from spillway.race.run import hold_races
+    from spillway.race.run import Options, hold_races, plan_cells
     from spillway.race.tables import target_cells
 
     signal.signal(signal.SIGTERM, interrupt)

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from spillway.harness.report import Table
-    from spillway.spark.left_uploads import JobUploads
     from spillway.spark.pipeline.command import Finished
+    from spillway.spark.uploads import JobUploads
 
 _SHOWN_ROWS = 12
 
@@ -323,7 +323,7 @@ def uploads(
     aborted.
     """
     from spillway.errors import SpillwayError
-    from spillway.spark.left_uploads import abort_uploads, find_uploads
+    from spillway.spark.uploads import abort_uploads, find_uploads
 
     try:
         options = pairs("--storage-option", storage_option or [])

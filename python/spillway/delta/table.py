@@ -15,11 +15,10 @@ from spillway import _native
 from spillway._destination import OBJECT_STORES, local_path
 from spillway._inputs import opened
 from spillway._options import checks_arguments, shows_options
-from spillway.delta._commit_logging import CommitTimer
 from spillway.delta._expressions import Expressions, check_text, is_expression
 from spillway.delta._pyarrow_dataset import dataset_of
 from spillway.delta._versions import number_of
-from spillway.delta.append import Append, _checkpoint_when_due
+from spillway.delta.append import Append, _checkpoint_when_due, _CommitTimer
 from spillway.delta.changes import Changes
 from spillway.delta.clauses import _check_clauses, _prepared, when_matched_update, when_not_matched_insert
 from spillway.delta.scan import Scan
@@ -825,7 +824,7 @@ class Table:
         return Merge(*self._changed("MERGE", timer, done))
 
     def _changed(
-        self, operation: str, timer: CommitTimer, done: tuple[int, int, int, int, bool]
+        self, operation: str, timer: _CommitTimer, done: tuple[int, int, int, int, bool]
     ) -> tuple[int, int, int, int]:
         """The version of a change, and the rows that it inserted, updated and deleted."""
         version, inserted, updated, deleted, is_new = done
@@ -1198,10 +1197,10 @@ class Table:
         """
         return self._native.checkpoint()
 
-    def _timer(self) -> CommitTimer:
-        return CommitTimer(self._native, self._native.root)
+    def _timer(self) -> _CommitTimer:
+        return _CommitTimer(self._native, self._native.root)
 
-    def _committed(self, operation: str, timer: CommitTimer, version: int) -> int:
+    def _committed(self, operation: str, timer: _CommitTimer, version: int) -> int:
         """Log a commit, which began before `version` was there, and write a checkpoint where one is due."""
         timer.log(operation, version)
         _checkpoint_when_due(self._native, version)
