@@ -32,9 +32,8 @@ from typing import TYPE_CHECKING, Any, Self
 from spillway.harness.processes import Lines, feed, kill_group, read_tail, redact, start
 from spillway.race.check import check
 from spillway.race.location import Location
-from spillway.race.model import FILE_ROWS, Cell, load
+from spillway.race.model import FILE_ROWS, OPERATIONS, Cell, Compaction, load
 from spillway.race.open_loop import arrivals
-from spillway.race.operations import OPERATIONS, Compaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
