@@ -1,4 +1,4 @@
-"""One run from its options to its folder: cells are planned, each race that fits this machine is held and kept."""
+"""One run from its options to its folder: cells are planned, and each race that fits this machine is held."""
 
 from __future__ import annotations
 
