@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict
 
 from spillway.harness.environment import HostReading, HostWatch
-from spillway.harness.probes.rss import read_memory, reset_high_water
+from spillway.harness.probes.process import read_memory, reset_high_water
 from spillway.harness.records import Failure, Keywords, RecordSchema, Signed
 from spillway.spark.pipeline.checks import AuditKind, BadRows, PipelineResult
 from spillway.spark.schema import quoted
