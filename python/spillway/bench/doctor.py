@@ -26,7 +26,7 @@ from spillway.harness.environment import (
     refuse_debug_build,
 )
 from spillway.harness.limits import LIMIT_KINDS, detect_limiters, prove
-from spillway.harness.probes import rss
+from spillway.harness.probes import process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -84,14 +84,14 @@ def _peak_memory() -> Finding:
     """Plant 200 MiB, free it, and ask the high-water mark."""
     subject = "exact peak RSS"
     try:
-        rss.reset_high_water()
+        process.reset_high_water()
     except OSError as error:
         return Finding(subject, "missing", f"clear_refs cannot be written ({error.strerror}): no exact peak")
-    before = rss.read_memory().rss
+    before = process.read_memory().rss
     with mmap.mmap(-1, _PLANTED, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as planted:
         for page in range(0, _PLANTED, mmap.PAGESIZE):
             planted[page] = 1
-    seen = rss.read_memory().high_water - before
+    seen = process.read_memory().high_water - before
     detail = f"200 MiB allocated and freed were seen as {seen / 2**20:.1f} MiB"
     return Finding(subject, "ok" if abs(seen / _PLANTED - 1) <= _WITHIN else "warning", detail)
 

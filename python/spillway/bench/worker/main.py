@@ -202,7 +202,7 @@ def _write_and_measure(
     warmed: WarmUp | None,
 ) -> Result:
     """The timed write. Nothing works beside it: all counters are the kernel's and the libraries' own."""
-    from spillway.harness.probes import process, rss
+    from spillway.harness.probes import process
     from spillway.harness.probes.process import GroupProbe
 
     data = _data(source, request)
@@ -212,17 +212,17 @@ def _write_and_measure(
     pool = process.PoolTotals()
     jvm = None if warmed is None else _jvm_phase(backend, warmed)
     group.start()
-    rss.reset_high_water()
-    before = rss.read_memory()
+    process.reset_high_water()
+    before = process.read_memory()
     channel.mark("write")
     begin = process.read_usage()
     sink = _write(backend, Path(request["output"]), source, data, request)
     end = process.read_usage()
     if jvm is not None:
         jvm.end()
-    after = rss.read_memory()
+    after = process.read_memory()
     of_group = group.stop()
-    rollup = rss.read_rollup()
+    rollup = process.read_rollup()
     channel.mark("after")
     account: dict[str, int] = getattr(backend, "peak_account", dict)()
     del sink
