@@ -249,8 +249,8 @@ def _chosen(given: str | None, default: tuple[str, ...]) -> tuple[str, ...]:
 
 def _report(console: Console, finished: Finished) -> list[str]:
     """Write the report from what is on disk, and print its tables; what is wrong with tables."""
+    from spillway.race.record import read_run
     from spillway.race.report import all_tables, draw_figures, write_report
-    from spillway.race.summary import read_run
 
     run = read_run(finished.folder)
     report = write_report(run, draw_figures(run))
