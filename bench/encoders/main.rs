@@ -26,7 +26,7 @@ use parquet_encode::bitmap::Bitmap;
 use parquet_encode::bloom::{BloomFilter, hash_bytes, hash_fixed};
 use parquet_encode::byte_arrays::{ByteArrays, Offsets};
 use parquet_encode::delta_bytes::{LengthScratch, encode_delta_byte_array};
-use parquet_encode::dictionary::{ByteDictionary, KeyMap, Limits, NumberDictionary, UsedEntries};
+use parquet_encode::dictionary::{ByteDictionary, DictionaryLimits, KeyMap, NumberDictionary, UsedEntries};
 use parquet_encode::fixed::as_bytes;
 use parquet_encode::levels::encode_validity;
 use parquet_encode::{byte_stream_split, compact, delta, plain, rle, stats};
@@ -37,7 +37,7 @@ fn main() {
 
 /// Values of one iteration.
 const N: usize = 1 << 17;
-const NO_LIMITS: Limits = Limits {
+const NO_LIMITS: DictionaryLimits = DictionaryLimits {
     entries: usize::MAX,
     bytes: usize::MAX,
     window: 1 << 16,

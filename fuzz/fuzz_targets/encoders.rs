@@ -21,7 +21,7 @@ use parquet_encode::byte_arrays::{ByteArrays, FixedSize, Offsets};
 use parquet_encode::compact::compact;
 use parquet_encode::delta::{self, Delta};
 use parquet_encode::delta_bytes::{self, LengthScratch};
-use parquet_encode::dictionary::{ByteDictionary, Limits, NumberDictionary};
+use parquet_encode::dictionary::{ByteDictionary, DictionaryLimits, NumberDictionary};
 use parquet_encode::fixed::as_bytes;
 use parquet_encode::levels::{encode_levels, encode_validity};
 use parquet_encode::{byte_stream_split, plain, rle, stats};
@@ -115,7 +115,7 @@ fn narrow(values: &[i32]) {
 
 fn wide(values: &[i64]) {
     delta_comes_back::<_, Int64Type>(values);
-    let mut dictionary = NumberDictionary::new(Limits::default());
+    let mut dictionary = NumberDictionary::new(DictionaryLimits::default());
     let mut found = Vec::new();
     assert_eq!(dictionary.encode(values, &mut found), values.len());
     let entries = decoded::<Int64Type>(Encoding::PLAIN, 0, dictionary.page(), dictionary.len());
@@ -147,7 +147,7 @@ fn floats(values: &[f64]) {
     let split = body(|out| byte_stream_split::encode(as_bytes(values), 8, out));
     let back = decoded::<DoubleType>(Encoding::BYTE_STREAM_SPLIT, 0, &split, values.len());
     assert_eq!(bits(&back), bits(values));
-    let mut dictionary = NumberDictionary::new(Limits::default());
+    let mut dictionary = NumberDictionary::new(DictionaryLimits::default());
     let mut found = Vec::new();
     assert_eq!(dictionary.encode(values, &mut found), values.len());
     let looked_up: Vec<f64> = found
@@ -211,10 +211,10 @@ fn byte_arrays(values: &[Vec<u8>], limit: usize) {
 /// As far as the dictionary takes the values, which a small limit ends early.
 fn dictionary_of_byte_arrays(source: &Offsets<'_, i32>, expected: &[ByteArray]) {
     for bytes in [usize::MAX, 64] {
-        let mut dictionary = ByteDictionary::new(Limits {
+        let mut dictionary = ByteDictionary::new(DictionaryLimits {
             entries: usize::MAX,
             bytes,
-            ..Limits::default()
+            ..DictionaryLimits::default()
         });
         let mut found = Vec::new();
         let taken = dictionary.encode(source, &mut found);

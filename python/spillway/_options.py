@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ELSEWHERE",
+    "METHODS",
     "checks_arguments",
     "checks_names",
     "option_of",
@@ -156,6 +157,13 @@ _FOLDERS = "basename_template"
 #: Options of folders that a table has as well.
 _OF_TABLES = ("mode", "partition_by")
 _FILTER = "bloom_filter={column: share of wrong answers}"
+
+#: Methods of pyarrow's writer, and what to call instead.
+METHODS = {
+    "write_table": "write(table)",
+    "write_batch": "write(batch)",
+    "add_key_value_metadata": "add_metadata(metadata)",
+}
 
 ELSEWHERE: dict[str, Spelling] = {
     # pyarrow.parquet

@@ -11,7 +11,7 @@ from spillway import _native
 from spillway._context import WithBlock
 from spillway._destination import resolve
 from spillway._inputs import write_all
-from spillway._options import checks_names, shows_options
+from spillway._options import METHODS, checks_names, shows_options
 from spillway._results import file_metadata, result_html
 from spillway.errors import ClosedError
 
@@ -373,6 +373,14 @@ class ParquetWriter(WithBlock):
         self._writer = _native.Writer(place, schema, self._options, storage)
         self._path = os.fspath(destination) if isinstance(destination, (str, os.PathLike)) else None
         self._result: WriteResult | None = None
+
+    if not TYPE_CHECKING:  # else every name would pass for an attribute
+
+        def __getattr__(self, name: str) -> None:
+            """Python asks for names that are not there: those of pyarrow's methods have others here."""
+            here = METHODS.get(name)
+            instead = f": call {here}, which does the same" if here else ""
+            raise AttributeError(f"ParquetWriter has no {name!r}{instead}", name=name, obj=self)
 
     @property
     def options(self) -> WriterOptions:

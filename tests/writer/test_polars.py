@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 from polars.testing.parametric import dataframes
 
@@ -106,6 +107,44 @@ def test_any_frame_comes_back_equal(frame: pl.DataFrame) -> None:
     table = pq.read_table(file)
     rows = pa.array(range(frame.height), pa.int64())
     assert table.take(rows).num_rows == frame.height
+
+
+CATEGORIES = st.lists(
+    st.sampled_from(["x", "y", "a;b", "", "ü", "3;zz"]), min_size=1, max_size=4, unique=True
+)
+
+
+@given(enums=st.lists(CATEGORIES, min_size=1, max_size=4), nested=st.booleans(), as_text=st.booleans())
+def test_no_value_of_an_enum_is_lost_where_later_frames_have_others(
+    *, enums: list[list[str]], nested: bool, as_text: bool
+) -> None:
+    frames = []
+    for categories in enums:
+        values = pl.Series(categories, dtype=pl.Enum(categories))
+        frames.append(pl.DataFrame({"a": [values] if nested else values}))
+    if as_text:
+        text = pl.List(pl.String) if nested else pl.String
+        frames[1:] = [frame.cast({"a": text}) for frame in frames[1:]]
+    file = io.BytesIO()
+    with spillway.ParquetWriter(file, row_group_rows=3) as writer:
+        for frame in frames:
+            writer.write(frame)
+    file.seek(0)
+    found = pl.read_parquet(file)["a"]
+    assert found.to_list() == [value for frame in frames for value in frame["a"].to_list()]
+    dtype = found.dtype.inner if isinstance(found.dtype, pl.List) else found.dtype
+    others = {value for categories in enums for value in categories} - set(enums[0])
+    assert isinstance(dtype, pl.Enum) == (not others)
+
+
+def test_a_dictionary_without_other_values_keeps_the_enum() -> None:
+    """Rows of Python, whose dictionary has the values that they have."""
+    file = io.BytesIO()
+    schema = pl.DataFrame(schema={"a": pl.Enum(["x", "y"])}).to_arrow().schema
+    with spillway.ParquetWriter(file, schema) as writer:
+        writer.write_rows([{"a": "y"}, {"a": None}])
+    file.seek(0)
+    assert pl.read_parquet(file).schema == {"a": pl.Enum(["x", "y"])}
 
 
 NULLS = {

@@ -318,6 +318,22 @@ def test_files_of_other_schemas_are_refused_before_anything_is_written(
     assert names(tmp_path) == {"first.parquet", "other.parquet"}
 
 
+@pytest.mark.parametrize("nested", [False, True])
+def test_durations_of_other_units_are_refused_since_parquet_has_no_unit(
+    tmp_path: Path, *, nested: bool
+) -> None:
+    files = []
+    for unit in ("s", "ms"):
+        files.append(tmp_path / f"{unit}.parquet")
+        kind = pa.list_(pa.duration(unit)) if nested else pa.duration(unit)
+        pq.write_table(pa.table({"d": pa.array([[1] if nested else 1], kind)}), files[-1])
+    with pytest.raises(spillway.SchemaError, match=r"Duration\(ms\), and Duration\(s\) in .*s\.parquet"):
+        spillway.rewrite(files, tmp_path / "out.parquet")
+    assert not (tmp_path / "out.parquet").exists()
+    assert spillway.rewrite([files[0], files[0]], tmp_path / "out.parquet").rows == 2
+    assert pq.read_schema(tmp_path / "out.parquet") == pq.read_schema(files[0])
+
+
 def test_files_of_two_writers_with_one_schema_are_joined(tmp_path: Path) -> None:
     table = ids(0, 100)
     by_pyarrow, by_us, out = (tmp_path / f"{name}.parquet" for name in ("pyarrow", "us", "out"))

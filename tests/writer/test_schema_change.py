@@ -146,6 +146,32 @@ def test_a_type_that_fits_nowhere_is_refused_and_the_writer_goes_on(
     assert pq.read_table(file.path).to_pylist() == 2 * table.to_pylist()
 
 
+BOOLS = pa.ExtensionArray.from_storage(pa.bool8(), pa.array([1, 0], pa.int8()))
+
+
+@pytest.mark.parametrize("mode", BOTH)
+@pytest.mark.parametrize("within", [None, "list", "struct"])
+def test_an_extension_type_ends_with_its_storage_type_and_comes_with_it(
+    tmp_path: Path, mode: str, within: str | None
+) -> None:
+    def table(values: pa.Array) -> pa.Table:
+        match within:
+            case "list":
+                values = pa.ListArray.from_arrays(pa.array(range(len(values) + 1), pa.int32()), values)
+            case "struct":
+                values = pa.StructArray.from_arrays([values], ["x"])
+        return pa.table({"a": values})
+
+    ends = written(tmp_path / "ends", [table(BOOLS), table(pa.array([5000]))], on_schema_change=mode)
+    uuids = pa.array([b"a" * 16], pa.uuid())
+    comes = written(tmp_path / "comes", [table(pa.nulls(1)), table(uuids)], on_schema_change=mode)
+    for files, last in ((ends, pa.int64()), (comes, pa.uuid())):
+        tables = [pq.read_table(path) for path in files]
+        assert sum(found.num_rows for found in tables) == (3 if files is ends else 2)
+        kind = tables[-1].schema.field("a").type
+        assert last == (kind if within is None else kind.field(0).type)
+
+
 @pytest.mark.parametrize("mode", BOTH)
 def test_dates_become_no_timestamps(tmp_path: Path, mode: str) -> None:
     with spillway.DatasetWriter(tmp_path / "f", on_schema_change=mode) as writer:

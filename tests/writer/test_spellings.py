@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 import spillway
 import spillway.spark
-from spillway._options import ELSEWHERE, option_of
+from spillway._options import ELSEWHERE, METHODS, option_of
 from spillway.cli.common import meant
 from spillway.types import DatasetKeywords, WriterKeywords
 
@@ -110,6 +110,18 @@ def test_each_setting_of_sparks_writer_is_mapped_or_refused_with_a_reason(name: 
 
 def test_settings_of_hadoop_were_found() -> None:
     assert {"parquet.block.size", "parquet.page.size", "parquet.enable.dictionary"} <= settings_of_hadoop()
+
+
+def test_methods_of_pyarrows_writer_are_there_or_lead_to_ours() -> None:
+    theirs = {name for name in vars(pq.ParquetWriter) if not name.startswith("_")}
+    assert theirs - vars(spillway.ParquetWriter).keys() == METHODS.keys()
+    writer = spillway.ParquetWriter(io.BytesIO(), pa.schema({"a": pa.int64()}))
+    for name, here in METHODS.items():
+        assert hasattr(writer, here.partition("(")[0])
+        with pytest.raises(AttributeError, match=re.escape(f"has no '{name}': call {here}")):
+            getattr(writer, name)
+    assert not hasattr(writer, "nothing_like_it")
+    writer.abort()
 
 
 @pytest.mark.parametrize("name", ELSEWHERE)

@@ -181,7 +181,7 @@ class Table:
     @checks_arguments
     def scan(
         self,
-        columns: Sequence[str] | None = None,
+        columns: str | Sequence[str] | None = None,
         *,
         where: str | Sequence[Condition] = (),
         version: Version | None = None,
@@ -194,7 +194,7 @@ class Table:
         precision, as Spark does.
 
         Args:
-            columns: The columns to read, in this order; by default all. In a table with
+            columns: The column to read, or several, in this order; by default all. In a table with
                 ``delta.enableRowTracking``, they may include ``"_metadata.row_id"``, the id of each row, and
                 ``"_metadata.row_commit_version"``, the version that last changed it, as in Spark.
             where: A condition in SQL that is true for every returned row; the guide describes the supported
@@ -224,7 +224,7 @@ class Table:
             >>> pa.table(table.scan(["id"], where="shop = 'y' OR shop IS NULL"))["id"].to_pylist()
             [2, 3]
         """
-        names = None if columns is None else list(columns)
+        names = None if columns is None else _names(columns)
         return Scan(self._native.scan(names, _conditions(where, "where"), self._number(version)))
 
     @checks_arguments
@@ -302,7 +302,7 @@ class Table:
         self,
         first_version: int,
         last_version: int | None = None,
-        columns: Sequence[str] | None = None,
+        columns: str | Sequence[str] | None = None,
     ) -> Changes:
         """Plan a scan of the rows that versions changed: ``pyarrow.table(table.changes(3))``.
 
@@ -317,8 +317,8 @@ class Table:
         Args:
             first_version: The first version whose changes are read.
             last_version: The last version; by default, the newest.
-            columns: The table's columns to read, in this order; by default all. The columns of the feed
-                follow them.
+            columns: The table's column to read, or several, in this order; by default all. The columns of the
+                feed follow them.
 
         Raises:
             OptionError: The table had no change data feed in one of the versions, which the message names; or
@@ -341,7 +341,7 @@ class Table:
             >>> sorted(zip(changes["id"].to_pylist(), changes["_change_type"].to_pylist()))
             [(2, 'update_preimage'), (3, 'update_postimage')]
         """
-        names = None if columns is None else list(columns)
+        names = None if columns is None else _names(columns)
         return Changes(self._native.changes(first_version, last_version, names))
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:

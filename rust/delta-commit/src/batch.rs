@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 
 use crate::actions::{Action, CommitInfo};
 use crate::error::Result;
-use crate::intent::Prepared;
-use crate::log::{Digest, Time, Version};
+use crate::intent::PreparedAppend;
+use crate::log::{BodyDigest, Time, Version};
 use crate::row_ids::{PRESERVED_TAG, RowIds, RowTracking};
 use crate::transaction::Operation;
 use crate::winner::{MEMBERS_TAG, Winner};
@@ -18,15 +18,15 @@ pub const MAX_BYTES: usize = 4 << 20;
 
 /// Members of one version, none twice.
 #[derive(Debug, Default)]
-pub(crate) struct Batch {
-    members: Vec<Prepared>,
+pub(crate) struct CommitBatch {
+    members: Vec<PreparedAppend>,
     actions: usize,
     bytes: usize,
     taken: HashSet<String>,
     dedupe: bool,
 }
 
-impl Batch {
+impl CommitBatch {
     pub(crate) fn new(dedupe: bool) -> Self {
         Self {
             dedupe,
@@ -35,14 +35,14 @@ impl Batch {
     }
 
     /// Returns true if the member fits into the batch by its actions and bytes. An empty batch takes any member.
-    pub(crate) fn has_room_for(&self, member: &Prepared) -> bool {
+    pub(crate) fn has_room_for(&self, member: &PreparedAppend) -> bool {
         self.members.is_empty()
             || (self.actions + member.transaction.actions.len() <= MAX_ACTIONS
                 && self.bytes + member.lines.len() <= MAX_BYTES)
     }
 
     /// Takes a member, unless its id, one of its paths or one of its applications is in the batch.
-    pub(crate) fn take(&mut self, member: &Prepared) -> bool {
+    pub(crate) fn take(&mut self, member: &PreparedAppend) -> bool {
         let keys = keys(member);
         if self.dedupe && keys.iter().any(|key| self.taken.contains(key)) {
             return false;
@@ -151,7 +151,7 @@ impl Batch {
         }
         let body = body.into_bytes();
         let winner = Winner {
-            digest: Some(Digest::of(&body)),
+            digest: Some(BodyDigest::of(&body)),
             ..Winner::of(version, actions)
         };
         Ok((body, winner))
@@ -175,7 +175,7 @@ impl Batch {
     }
 }
 
-fn keys(member: &Prepared) -> Vec<String> {
+fn keys(member: &PreparedAppend) -> Vec<String> {
     let transaction = &member.transaction;
     let paths = transaction
         .added_normal_paths()

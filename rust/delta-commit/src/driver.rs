@@ -25,7 +25,7 @@ use per_process::PerProcess;
 mod async_commit;
 mod compaction_backoff;
 
-pub use async_commit::{AsyncCommit, Reply};
+pub use async_commit::{AsyncCommit, CommitCallback};
 pub use compaction_backoff::CompactionBackoff;
 
 /// The time between two checks whether the caller still waits.
@@ -67,18 +67,18 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 pub struct Committer {
     store: Arc<dyn LogStore>,
     start: Start,
-    desks: PerProcess<Arc<Desk>>,
+    cores: PerProcess<Arc<CommitterCore>>,
 }
 
 /// The limit of a caller's wait: a deadline, and a callback that may end the wait earlier.
-pub struct Patience<'a> {
+pub struct WaitLimit<'a> {
     deadline: Instant,
     go_on: Option<&'a mut dyn FnMut() -> bool>,
     looked: Instant,
     lost: bool,
 }
 
-impl<'a> Patience<'a> {
+impl<'a> WaitLimit<'a> {
     /// Until a moment, whatever happens.
     #[must_use]
     pub fn until(deadline: Instant) -> Self {
@@ -123,20 +123,20 @@ impl<'a> Patience<'a> {
     }
 }
 
-struct Desk {
+struct CommitterCore {
     store: Arc<dyn LogStore>,
-    state: Mutex<State>,
+    state: Mutex<CommitterState>,
     born: BootTime,
     /// The time until which compactions wait for nobody: milliseconds since it was born.
     rests_until: AtomicU64,
 }
 
-struct State {
+struct CommitterState {
     machine: Machine,
     timings: Timings,
-    waiting: BTreeMap<MemberId, Arc<Slot>>,
+    waiting: BTreeMap<MemberId, Arc<VerdictSlot>>,
     /// The replies to commits that no thread waits for.
-    async_commits: BTreeMap<MemberId, Reply>,
+    async_commits: BTreeMap<MemberId, CommitCallback>,
     led: bool,
     /// True if a thread leads for asynchronous commits whenever no other does.
     is_served: bool,
@@ -146,7 +146,7 @@ struct State {
 
 /// The slot in which a thread waits for its verdict, or for its turn to lead.
 #[derive(Default)]
-struct Slot {
+struct VerdictSlot {
     news: Mutex<News>,
     bell: Condvar,
 }
@@ -166,7 +166,7 @@ impl Committer {
         Self {
             store,
             start,
-            desks: PerProcess::new(),
+            cores: PerProcess::new(),
         }
     }
 
@@ -178,17 +178,17 @@ impl Committer {
     /// [`CommitError::Unknown`] when the deadline passed while it may already be in the table. After every other error
     /// it certainly is not and will not be.
     pub fn commit(&self, transaction: Transaction, deadline: Instant) -> Result<Version> {
-        self.commit_while(transaction, &mut Patience::until(deadline))
+        self.commit_while(transaction, &mut WaitLimit::until(deadline))
     }
 
     /// Commits like [`commit`](Self::commit), for a caller that may stop waiting before the deadline.
     ///
     /// # Errors
     /// As [`commit`](Self::commit).
-    pub fn commit_while(&self, transaction: Transaction, patience: &mut Patience<'_>) -> Result<Version> {
+    pub fn commit_while(&self, transaction: Transaction, wait: &mut WaitLimit<'_>) -> Result<Version> {
         let submission = Submission::new(transaction)?;
         let id = submission.id();
-        let verdict = self.ask(id, patience, |machine| {
+        let verdict = self.ask(id, wait, |machine| {
             machine.submit(submission);
             Ok(())
         })?;
@@ -201,15 +201,15 @@ impl Committer {
     ///
     /// # Errors
     /// [`CommitError::Invalid`] or [`CommitError::Malformed`] when the token is not one of this table's.
-    pub fn outcome(&self, token: &Token, patience: &mut Patience<'_>) -> Result<Outcome> {
+    pub fn outcome(&self, token: &Token, wait: &mut WaitLimit<'_>) -> Result<Outcome> {
         let id = token.id.parse()?;
         loop {
-            match self.ask(id, patience, |machine| machine.settle(token).map(drop))? {
+            match self.ask(id, wait, |machine| machine.settle(token).map(drop))? {
                 Some(Verdict::Settled(outcome)) => return Ok(outcome),
                 Some(Verdict::Commit(_)) => {
                     return Err(CommitError::Invalid(format!("the id {id} is in use")));
                 }
-                None => match patience.left() {
+                None => match wait.left() {
                     Some(left) => thread::sleep(left.min(LOOK_EVERY)),
                     None => return Ok(Outcome::Pending),
                 },
@@ -220,21 +220,21 @@ impl Committer {
     /// The newest version that this process has seen, and the table's identity there. Does no I/O.
     #[must_use]
     pub fn known(&self) -> (Version, World) {
-        let state = self.desk().lock();
+        let state = self.core().lock();
         (state.machine.tip(), state.machine.world().clone())
     }
 
     /// Returns true if this process is known to have written a version from `first` on. Does no I/O.
     #[must_use]
     pub fn has_written_since(&self, first: Version) -> bool {
-        self.desk().lock().machine.has_written_since(first)
+        self.core().lock().machine.has_written_since(first)
     }
 
     /// Counts of the races for versions that this process took part in so far, and the times of its effects. Does no
     /// I/O.
     #[must_use]
     pub fn commit_stats(&self) -> CommitStats {
-        let state = self.desk().lock();
+        let state = self.core().lock();
         CommitStats {
             timings: state.timings,
             ..state.machine.commit_stats()
@@ -245,13 +245,13 @@ impl Committer {
     fn ask(
         &self,
         id: MemberId,
-        patience: &mut Patience<'_>,
+        wait: &mut WaitLimit<'_>,
         hand_in: impl FnOnce(&mut Machine) -> Result<()>,
     ) -> Result<Option<Verdict>> {
-        let desk = self.desk();
-        let slot = Arc::new(Slot::default());
+        let core = self.core();
+        let slot = Arc::new(VerdictSlot::default());
         {
-            let mut state = desk.lock();
+            let mut state = core.lock();
             if state.is_asked(id) {
                 return Ok(None);
             }
@@ -263,12 +263,12 @@ impl Committer {
             }
         }
         loop {
-            match slot.wait(patience.next_look()) {
+            match slot.wait(wait.next_look()) {
                 News::Verdict(verdict) => return Ok(Some(verdict)),
-                News::Lead => return Ok(Some(desk.lead(id, &slot, patience))),
-                News::None if patience.left().is_some() => {}
+                News::Lead => return Ok(Some(core.lead(id, &slot, wait))),
+                News::None if wait.left().is_some() => {}
                 News::None => {
-                    let mut state = desk.lock();
+                    let mut state = core.lock();
                     // Between the bell and this lock the news may have come after all.
                     if matches!(*lock(&slot.news), News::None) {
                         return Ok(Some(state.give_up(id)));
@@ -278,10 +278,10 @@ impl Committer {
         }
     }
 
-    fn desk(&self) -> &Arc<Desk> {
-        self.desks.get_or_init(|| {
+    fn core(&self) -> &Arc<CommitterCore> {
+        self.cores.get_or_init(|| {
             let machine = Machine::new(MemberId::random(), self.start.clone());
-            Arc::new(Desk::new(Arc::clone(&self.store), machine))
+            Arc::new(CommitterCore::new(Arc::clone(&self.store), machine))
         })
     }
 }
@@ -301,21 +301,21 @@ fn in_use(id: MemberId) -> CommitError {
 }
 
 /// Completes the effect in the machine, even when the store panicked.
-struct Answer<'a> {
-    desk: &'a Desk,
+struct EffectCompletion<'a> {
+    core: &'a CommitterCore,
     effect: &'a Effect,
     began: Instant,
     event: Option<Event>,
 }
 
-impl Drop for Answer<'_> {
+impl Drop for EffectCompletion<'_> {
     fn drop(&mut self) {
         let event = self
             .event
             .take()
             .unwrap_or_else(|| lost(self.effect, StoreError::transient("the store panicked")));
-        let (now, took) = (self.desk.now(), self.began.elapsed());
-        let mut state = self.desk.lock();
+        let (now, took) = (self.core.now(), self.began.elapsed());
+        let mut state = self.core.lock();
         state.timings.note(EffectKind::of(self.effect), took);
         state.machine.complete(now, event);
     }
@@ -330,7 +330,7 @@ fn lost(effect: &Effect, error: StoreError) -> Event {
 }
 
 /// The deletion of intents by a thread of its own. Another thread can follow if the store panics under it.
-struct Tidied<'a>(&'a Desk);
+struct Tidied<'a>(&'a CommitterCore);
 
 impl Drop for Tidied<'_> {
     fn drop(&mut self) {
@@ -342,19 +342,19 @@ impl Drop for Tidied<'_> {
 
 /// The lead. When it is dropped, it passes to a waiting thread, or to none.
 struct Lead<'a> {
-    desk: &'a Arc<Desk>,
+    core: &'a Arc<CommitterCore>,
     id: MemberId,
 }
 
 impl Drop for Lead<'_> {
     fn drop(&mut self) {
-        let mut state = self.desk.lock();
+        let mut state = self.core.lock();
         state.deliver();
         // Still there only if the store panicked under this leader, who hears nothing more.
         if state.waiting.contains_key(&self.id) {
             state.give_up(self.id);
         }
-        self.desk.tidy(&mut state);
+        self.core.tidy(&mut state);
         match state.waiting.first_key_value() {
             Some((_, next)) => next.tell(News::Lead),
             None => state.led = false,
@@ -362,11 +362,11 @@ impl Drop for Lead<'_> {
     }
 }
 
-impl Desk {
+impl CommitterCore {
     fn new(store: Arc<dyn LogStore>, machine: Machine) -> Self {
         Self {
             store,
-            state: Mutex::new(State {
+            state: Mutex::new(CommitterState {
                 machine,
                 timings: Timings::default(),
                 waiting: BTreeMap::new(),
@@ -381,11 +381,11 @@ impl Desk {
     }
 
     /// Runs the machine until the verdict on this thread's transaction is there.
-    fn lead(self: &Arc<Self>, id: MemberId, slot: &Slot, patience: &mut Patience<'_>) -> Verdict {
-        let _lead = Lead { desk: self, id };
+    fn lead(self: &Arc<Self>, id: MemberId, slot: &VerdictSlot, wait: &mut WaitLimit<'_>) -> Verdict {
+        let _lead = Lead { core: self, id };
         loop {
-            // Asked with the desk unlocked: the answer may want a lock of the caller's own.
-            let left = patience.left();
+            // Asked with the state unlocked: the answer may want a lock of the caller's own.
+            let left = wait.left();
             let mut state = self.lock();
             state.deliver();
             if let News::Verdict(verdict) = slot.take() {
@@ -410,8 +410,8 @@ impl Desk {
     }
 
     fn perform(&self, effect: &Effect, left: Duration) {
-        let mut answer = Answer {
-            desk: self,
+        let mut answer = EffectCompletion {
+            core: self,
             effect,
             began: Instant::now(),
             event: None,
@@ -427,10 +427,10 @@ impl Desk {
 
     /// Has intents deleted that are of no more use, beside the next attempt. Where no thread can be had they stay until
     /// the next time.
-    fn tidy(self: &Arc<Self>, state: &mut State) {
+    fn tidy(self: &Arc<Self>, state: &mut CommitterState) {
         if !state.is_tidied && state.machine.has_garbage() {
-            let desk = Arc::clone(self);
-            state.is_tidied = intent_gc::spawn(move || desk.delete_garbage());
+            let core = Arc::clone(self);
+            state.is_tidied = intent_gc::spawn(move || core.delete_garbage());
         }
     }
 
@@ -453,7 +453,7 @@ impl Desk {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, CommitterState> {
         lock(&self.state)
     }
 
@@ -475,7 +475,7 @@ impl Desk {
     }
 }
 
-impl State {
+impl CommitterState {
     fn deliver(&mut self) {
         for (id, verdict) in self.machine.take_verdicts() {
             if let Some(slot) = self.waiting.remove(&id) {
@@ -499,7 +499,7 @@ impl State {
     }
 }
 
-impl Slot {
+impl VerdictSlot {
     fn tell(&self, news: News) {
         *lock(&self.news) = news;
         self.bell.notify_one();

@@ -37,7 +37,7 @@ impl FileStats {
 
 /// A key of a JSON object, borrowed unless it has escapes.
 #[derive(Deserialize)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+struct StatsKey<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// The sections of the statistics: numbers, and objects with a value for each column.
 struct Sections<'a>(&'a dyn Fn(&str) -> bool);
@@ -59,10 +59,10 @@ impl<'de> Visitor<'de> for Sections<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut sections: A) -> Result<Self::Value, A::Error> {
         let mut kept = Map::new();
-        while let Some(Key(name)) = sections.next_key()? {
+        while let Some(StatsKey(name)) = sections.next_key()? {
             let value = match name.as_ref() {
                 "numRecords" => sections.next_value()?,
-                "minValues" | "maxValues" | "nullCount" => sections.next_value_seed(Columns(self.0))?,
+                "minValues" | "maxValues" | "nullCount" => sections.next_value_seed(StatsSection(self.0))?,
                 _ => {
                     sections.next_value::<IgnoredAny>()?;
                     continue;
@@ -75,9 +75,9 @@ impl<'de> Visitor<'de> for Sections<'_> {
 }
 
 /// One section: a value for each column.
-struct Columns<'a>(&'a dyn Fn(&str) -> bool);
+struct StatsSection<'a>(&'a dyn Fn(&str) -> bool);
 
-impl<'de> DeserializeSeed<'de> for Columns<'_> {
+impl<'de> DeserializeSeed<'de> for StatsSection<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -85,7 +85,7 @@ impl<'de> DeserializeSeed<'de> for Columns<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Columns<'_> {
+impl<'de> Visitor<'de> for StatsSection<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -98,7 +98,7 @@ impl<'de> Visitor<'de> for Columns<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut columns: A) -> Result<Value, A::Error> {
         let mut kept = Map::new();
-        while let Some(Key(name)) = columns.next_key()? {
+        while let Some(StatsKey(name)) = columns.next_key()? {
             if (self.0)(&name) {
                 kept.insert(name.into_owned(), columns.next_value()?);
             } else {

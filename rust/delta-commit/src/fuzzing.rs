@@ -15,14 +15,14 @@ pub struct ReadIntent {
     /// Its expiry, milliseconds since the epoch.
     pub expires: Option<i64>,
     /// Its members.
-    pub members: Vec<Member>,
+    pub members: Vec<BundleMember>,
     /// Its body when it is written again.
     pub written: Vec<u8>,
 }
 
 /// A transaction of a bundle.
 #[derive(Debug, PartialEq)]
-pub struct Member {
+pub struct BundleMember {
     /// Its id.
     pub id: String,
     /// The version that it read.
@@ -39,7 +39,7 @@ pub struct Member {
 /// Those of a body that nobody carries.
 pub fn read_intent(body: &[u8]) -> Result<ReadIntent> {
     let intent = Intent::decode(body)?;
-    let members = intent.members.iter().map(|member| Member {
+    let members = intent.members.iter().map(|member| BundleMember {
         id: member.id().to_string(),
         read_version: member.transaction.read_version,
         app_ids: member.transaction.reads.app_ids.iter().cloned().collect(),

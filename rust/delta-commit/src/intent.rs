@@ -80,7 +80,7 @@ struct MemberLine {
 
 /// A blind append, ready to be written.
 #[derive(Debug, Clone)]
-pub(crate) struct Prepared {
+pub(crate) struct PreparedAppend {
     pub(crate) transaction: Arc<Transaction>,
     /// One action a line, each line ended.
     pub(crate) lines: Arc<str>,
@@ -88,7 +88,7 @@ pub(crate) struct Prepared {
     uncounted: Arc<OnceLock<Option<CommitError>>>,
 }
 
-impl Prepared {
+impl PreparedAppend {
     /// Serialises a transaction's actions once, outside of any lock.
     pub(crate) fn new(transaction: Transaction) -> Result<Self> {
         let mut lines = String::new();
@@ -131,7 +131,7 @@ pub(crate) struct Intent {
     /// The last moment at which a listing may show it to a carrier: milliseconds since the epoch, by the store's clock.
     /// Intents of the first format have none.
     pub(crate) expires: Option<i64>,
-    pub(crate) members: Vec<Prepared>,
+    pub(crate) members: Vec<PreparedAppend>,
 }
 
 impl Intent {
@@ -295,7 +295,7 @@ pub(crate) fn first_of_digits(digits: &str) -> Option<Version> {
     if is_one { digits.parse().ok() } else { None }
 }
 
-fn decode_member(line: &str) -> Result<Prepared> {
+fn decode_member(line: &str) -> Result<PreparedAppend> {
     let member: MemberLine = serde_json::from_str(line)
         .map_err(|e| CommitError::Malformed(format!("a member of an intent is not whole: {e}")))?;
     let mut actions = Vec::with_capacity(member.actions.len());
@@ -314,7 +314,7 @@ fn decode_member(line: &str) -> Result<Prepared> {
             "a member of an intent is no blind append".to_owned(),
         ));
     }
-    let member = Prepared::new(transaction)?;
+    let member = PreparedAppend::new(transaction)?;
     if member.fits_a_batch() {
         Ok(member)
     } else {
@@ -381,7 +381,7 @@ mod tests {
             .map(|(actions, number)| {
                 let mut transaction = Transaction::append(MemberId::from_number(number), 4, actions);
                 transaction.reads.app_ids.insert("app \"1\"".to_owned());
-                Prepared::new(transaction).unwrap()
+                PreparedAppend::new(transaction).unwrap()
             })
             .collect();
         Intent {

@@ -45,14 +45,12 @@ pub(crate) fn own_this_thread() {
 }
 
 /// Waits until no thread of this process deletes intents. Returns false if the time was up before.
-pub fn await_intent_gc(patience: Duration) -> bool {
+pub fn await_intent_gc(wait: Duration) -> bool {
     let Some(under_way) = UNDER_WAY.get() else {
         return true;
     };
     let count = under_way.count.lock().unwrap_or_else(PoisonError::into_inner);
-    let waited = under_way
-        .bell
-        .wait_timeout_while(count, patience, |count| *count > 0);
+    let waited = under_way.bell.wait_timeout_while(count, wait, |count| *count > 0);
     let (count, _) = waited.unwrap_or_else(PoisonError::into_inner);
     *count == 0
 }

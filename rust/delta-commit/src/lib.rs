@@ -41,7 +41,7 @@ pub mod winner;
 pub mod z85;
 
 pub use boot_time::BootTime;
-pub use driver::{AsyncCommit, Committer, CompactionBackoff, Patience, Reply};
+pub use driver::{AsyncCommit, CommitCallback, Committer, CompactionBackoff, WaitLimit};
 pub use error::{CommitError, Result};
 #[doc(hidden)]
 pub use intent::ParsedIntent;

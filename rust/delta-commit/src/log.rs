@@ -51,7 +51,10 @@ pub fn version_shown_by_file(name: &str) -> Option<Version> {
 }
 
 /// Says what the log's files of these names have in the place of a version of which the own file is not there.
-pub fn standing_of_missing<'a>(names: impl IntoIterator<Item = &'a str>, version: Version) -> Standing {
+pub fn standing_of_missing<'a>(
+    names: impl IntoIterator<Item = &'a str>,
+    version: Version,
+) -> VersionPresence {
     let (mut has_next, mut newest) = (false, BEFORE_FIRST);
     let (mut has_checkpoint, mut has_later) = (false, false);
     for name in names {
@@ -62,11 +65,11 @@ pub fn standing_of_missing<'a>(names: impl IntoIterator<Item = &'a str>, version
         newest = newest.max(version_shown_by_file(name).unwrap_or(BEFORE_FIRST));
     }
     if has_checkpoint && (has_next || newest <= version) {
-        Standing::Checkpoint
+        VersionPresence::Checkpoint
     } else if has_later {
-        Standing::CleanedUp
+        VersionPresence::CleanedUp
     } else {
-        Standing::Missing
+        VersionPresence::Missing
     }
 }
 
@@ -199,12 +202,12 @@ pub enum PutOutcome {
 /// A version never changes, and its body has ids that no other one has: those of its members, of its data files, or of
 /// the table. So whoever finds a body again finds the same table, with the same versions before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Digest {
+pub struct BodyDigest {
     hash: u64,
     bytes: u64,
 }
 
-impl Digest {
+impl BodyDigest {
     /// The digest of a body. It is good for one process: another one may have another hash.
     #[must_use]
     pub fn of(body: &[u8]) -> Self {
@@ -219,7 +222,7 @@ impl Digest {
 
 /// The contents of the place of a version that was read or written before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum VersionPresence {
     /// The same version.
     Same,
     /// No version, but a checkpoint of it, after which nothing is missing: clean-up has removed the version.
@@ -296,11 +299,17 @@ pub trait LogStore: Send + Sync {
     ///
     /// # Errors
     /// A store that does not answer.
-    fn check_version(&self, version: Version, digest: Option<Digest>) -> Result<Standing, StoreError> {
+    fn check_version(
+        &self,
+        version: Version,
+        digest: Option<BodyDigest>,
+    ) -> Result<VersionPresence, StoreError> {
         Ok(match self.read_version(version)? {
-            None => Standing::Missing,
-            Some(body) if digest.is_none_or(|digest| digest == Digest::of(&body)) => Standing::Same,
-            Some(_) => Standing::Other,
+            None => VersionPresence::Missing,
+            Some(body) if digest.is_none_or(|digest| digest == BodyDigest::of(&body)) => {
+                VersionPresence::Same
+            }
+            Some(_) => VersionPresence::Other,
         })
     }
 
@@ -406,9 +415,9 @@ pub enum Effect {
     /// [`LogStore::put_version`]
     PutVersion(Version, Vec<u8>),
     /// [`LogStore::check_version`]
-    CheckVersion(Version, Option<Digest>),
+    CheckVersion(Version, Option<BodyDigest>),
     /// [`retract_version`]
-    RetractVersion(Version, Vec<Digest>),
+    RetractVersion(Version, Vec<BodyDigest>),
     /// [`LogStore::list_intents`]
     ListIntents,
     /// [`LogStore::read_intents`]: those to be read, and those to be looked up.
@@ -442,7 +451,7 @@ pub enum Event {
     /// Of [`Effect::PutVersion`].
     Put(PutOutcome),
     /// Of [`Effect::CheckVersion`].
-    Standing(Standing),
+    Standing(VersionPresence),
     /// Of [`Effect::RetractVersion`]: whether the version was there and was removed.
     Retracted(bool),
     /// Of [`Effect::ListIntents`].
@@ -501,12 +510,12 @@ pub fn perform(store: &dyn LogStore, effect: &Effect) -> Event {
 pub fn retract_version(
     store: &dyn LogStore,
     version: Version,
-    digests: &[Digest],
+    digests: &[BodyDigest],
 ) -> Result<bool, StoreError> {
     let Some(body) = store.read_version(version)? else {
         return Ok(false);
     };
-    if !digests.contains(&Digest::of(&body)) || store.read_version(version + 1)?.is_some() {
+    if !digests.contains(&BodyDigest::of(&body)) || store.read_version(version + 1)?.is_some() {
         return Ok(false);
     }
     store.remove_version(version)?;

@@ -4,7 +4,7 @@
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "one switch a mechanism")]
-pub struct Rules {
+pub struct ProtocolRules {
     /// An intent is carried only inside its window, and only after every body since its first version was read.
     pub r1_window: bool,
     /// Old intents are left alone; a doubt is settled by deletion and the version after the tip read after it.
@@ -64,7 +64,7 @@ pub struct Rules {
     pub r2_own_names: bool,
 }
 
-impl Default for Rules {
+impl Default for ProtocolRules {
     fn default() -> Self {
         Self {
             r1_window: true,

@@ -39,7 +39,7 @@ pub struct SchemaFacts {
 /// # Errors
 /// [`CommitError::Schema`] names the column and what is wrong with it.
 pub fn check_schema(schema: &str) -> Result<SchemaFacts> {
-    Check::default().run(schema)
+    SchemaCheck::default().run(schema)
 }
 
 /// Checks likewise the schema of a table whose files have other names for its columns. Its names may hold any
@@ -48,9 +48,9 @@ pub fn check_schema(schema: &str) -> Result<SchemaFacts> {
 /// # Errors
 /// As [`check_schema`].
 pub fn check_mapped_schema(schema: &str) -> Result<SchemaFacts> {
-    let check = Check {
+    let check = SchemaCheck {
         is_mapped: true,
-        ..Check::default()
+        ..SchemaCheck::default()
     };
     check.run(schema)
 }
@@ -123,14 +123,14 @@ pub fn json_of_schema(schema: &str) -> Result<Value> {
 
 /// The check of one schema.
 #[derive(Default)]
-struct Check {
+struct SchemaCheck {
     /// True if files have other names for the columns.
     is_mapped: bool,
     /// True once a timestamp without time zone was met.
     has_timestamp_ntz: bool,
 }
 
-impl Check {
+impl SchemaCheck {
     fn run(mut self, schema: &str) -> Result<SchemaFacts> {
         let value = json_of_schema(schema)?;
         Ok(SchemaFacts {

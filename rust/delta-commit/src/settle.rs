@@ -63,7 +63,7 @@ pub enum Outcome {
 
 /// The next step of a settlement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum SettleStep {
     /// The intents must be deleted.
     Delete,
     /// The tip must be read after the deletion.

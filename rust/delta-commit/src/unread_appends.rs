@@ -22,7 +22,7 @@ use crate::winner::Winner;
 /// applications.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UnreadAppends {
-    appends: Vec<Append>,
+    appends: Vec<BlindAppend>,
     /// The newest append of each application: an index of `appends`.
     newest: BTreeMap<String, usize>,
     /// The files in the table in which rows of the appends may be, by their normal paths.
@@ -33,7 +33,7 @@ pub struct UnreadAppends {
 
 /// A blind append.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Append {
+struct BlindAppend {
     version: Version,
     /// The append before it of each of its applications: an index of `appends`.
     follows: Vec<(usize, String)>,
@@ -52,14 +52,14 @@ struct Pin {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct File {
-    place: Arc<Place>,
+    place: Arc<RowOrigin>,
     /// True if the transaction looked for it and did not read it.
     is_missed: bool,
 }
 
 /// The place of files: their partition, and the appends of which rows may be in them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct RowOrigin {
     partition: PartitionValues,
     appends: BTreeSet<usize>,
 }
@@ -150,7 +150,7 @@ impl UnreadAppends {
         let index = self.appends.len();
         let newest = winner.app_ids.iter().map(|app_id| (app_id.clone(), index));
         self.newest.extend(newest);
-        self.appends.push(Append {
+        self.appends.push(BlindAppend {
             version: winner.version,
             follows,
             pin: None,
@@ -172,7 +172,7 @@ impl UnreadAppends {
         let removed = removed.filter_map(|path| self.files.get(path));
         let removed: Vec<&File> = removed.collect();
         let misses = removed.iter().any(|file| file.is_missed);
-        let left: BTreeSet<Arc<Place>> = removed.iter().map(|file| Arc::clone(&file.place)).collect();
+        let left: BTreeSet<Arc<RowOrigin>> = removed.iter().map(|file| Arc::clone(&file.place)).collect();
         if winner.changes_rows {
             for index in left.iter().flat_map(|place| &place.appends) {
                 self.pin(*index, Bond::Rows, winner);
@@ -191,7 +191,7 @@ impl UnreadAppends {
     /// way, so they may be in any where none has the same.
     fn follow_rows(
         &mut self,
-        left: &BTreeSet<Arc<Place>>,
+        left: &BTreeSet<Arc<RowOrigin>>,
         winner: &Winner,
         is_missed: impl Fn(&Add) -> bool,
     ) {
@@ -212,7 +212,7 @@ impl UnreadAppends {
     }
 
     /// Puts a file at the place of its partition. It stays where it was, too.
-    fn put(&mut self, add: &Add, places: &BTreeMap<&PartitionValues, Arc<Place>>, is_missed: bool) {
+    fn put(&mut self, add: &Add, places: &BTreeMap<&PartitionValues, Arc<RowOrigin>>, is_missed: bool) {
         let Some(place) = places.get(&add.partition_values) else {
             return;
         };
@@ -225,7 +225,7 @@ impl UnreadAppends {
             });
         file.is_missed |= is_missed;
         if !place.appends.is_subset(&file.place.appends) {
-            file.place = Arc::new(Place {
+            file.place = Arc::new(RowOrigin {
                 partition: place.partition.clone(),
                 appends: &place.appends | &file.place.appends,
             });
@@ -269,9 +269,11 @@ fn may_pass_over(transaction: &Transaction) -> bool {
         && (!reads.whole_table || transaction.marks.is_some())
 }
 
-fn places(appends: BTreeMap<&PartitionValues, BTreeSet<usize>>) -> BTreeMap<&PartitionValues, Arc<Place>> {
+fn places(
+    appends: BTreeMap<&PartitionValues, BTreeSet<usize>>,
+) -> BTreeMap<&PartitionValues, Arc<RowOrigin>> {
     let places = appends.into_iter().map(|(partition, appends)| {
-        let place = Place {
+        let place = RowOrigin {
             partition: partition.clone(),
             appends,
         };

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use crate::actions::{Action, Add, CommitInfo, Metadata, Protocol, parse_commit};
 use crate::clustering;
 use crate::error::Result;
-use crate::log::{Digest, Version};
+use crate::log::{BodyDigest, Version};
 use crate::row_ids;
 use crate::transaction::MemberId;
 
@@ -21,7 +21,7 @@ pub struct Winner {
     /// The version.
     pub version: Version,
     /// The digest of its body, where that was read or written.
-    pub digest: Option<Digest>,
+    pub digest: Option<BodyDigest>,
     /// Its provenance, if it has a `commitInfo`.
     pub commit_info: Option<CommitInfo>,
     /// Ids of the transactions in it, if a committer of ours wrote it.
@@ -65,7 +65,7 @@ impl Winner {
             }
         }
         Ok(Self {
-            digest: Some(Digest::of(body)),
+            digest: Some(BodyDigest::of(body)),
             ..Self::of(version, actions)
         })
     }

@@ -19,7 +19,7 @@ use std::time::Duration;
 use delta_commit::log::LogStore;
 use delta_commit::store::LocalLogStore;
 use delta_commit::{
-    AsyncCommit, CommitError, Committer, MemberId, Outcome, Patience, Reply, Transaction, Version,
+    AsyncCommit, CommitCallback, CommitError, Committer, MemberId, Outcome, Transaction, Version, WaitLimit,
 };
 
 use disk::{adds, append, failing, local, soon, table};
@@ -45,7 +45,7 @@ type Told = (String, Result<Version, CommitError>);
 /// Posts an append of a file, whose name comes with the result.
 fn post(committer: &Committer, path: &str, told: &Sender<Told>) -> AsyncCommit {
     let (name, told) = (path.to_owned(), told.clone());
-    let reply: Reply = Box::new(move |result| told.send((name, result)).unwrap());
+    let reply: CommitCallback = Box::new(move |result| told.send((name, result)).unwrap());
     committer.post(append(path), reply).unwrap()
 }
 
@@ -128,7 +128,7 @@ fn who_gives_up_is_told_at_once_and_the_others_commit() {
     };
     both.wait();
     assert_eq!(next(&replies).1.unwrap(), 2);
-    let outcome = committer.outcome(&token, &mut Patience::until(soon())).unwrap();
+    let outcome = committer.outcome(&token, &mut WaitLimit::until(soon())).unwrap();
     assert_eq!(outcome, Outcome::Committed(1));
     // Once is enough.
     tried.give_up();
@@ -162,12 +162,12 @@ fn what_no_version_may_hold_is_refused_and_not_posted() {
     let table = table();
     let committer = local(table.path());
     let (told, replies) = channel::<Told>();
-    let reply: Reply = Box::new(move |result| told.send((String::new(), result)).unwrap());
+    let reply: CommitCallback = Box::new(move |result| told.send((String::new(), result)).unwrap());
     assert!(committer.post(append("../outside"), reply).is_err());
     assert!(replies.recv_timeout(SOON).is_err());
     let (told, replies) = channel();
     let nothing = Transaction::append(MemberId::random(), 0, Vec::new());
-    let reply: Reply = Box::new(move |result| told.send(result).unwrap());
+    let reply: CommitCallback = Box::new(move |result| told.send(result).unwrap());
     committer.post(nothing, reply).unwrap();
     assert_eq!(replies.recv_timeout(SOON).unwrap().unwrap(), 0);
 }

@@ -11,7 +11,7 @@
 mod memory;
 
 use delta_commit::log::{BEFORE_FIRST, Effect, Event, StoreError, StoreErrorKind};
-use delta_commit::rules::Rules;
+use delta_commit::rules::ProtocolRules;
 use delta_commit::winner::Winner;
 use delta_commit::{
     CLOCK_MARGIN, CommitError, EffectKind, Machine, MemberId, Outcome, Submission, Token, Transaction,
@@ -35,9 +35,9 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(rules: Rules) -> Self {
+    fn new(rules: ProtocolRules) -> Self {
         let machine = |number, rules| Machine::with_rules(MemberId::from_number(number), new_table(), rules);
-        let hasty = Rules {
+        let hasty = ProtocolRules {
             leaves_to_others: false,
             ..rules
         };
@@ -132,7 +132,7 @@ fn milliseconds(time: i64) -> u64 {
 }
 
 /// An announcement arrives after the doubt about it was settled. Returns the outcome, and whether the member landed.
-fn late(rules: Rules, settled: i64, settlers_clock: i64, carriers_clock: i64) -> (Outcome, bool) {
+fn late(rules: ProtocolRules, settled: i64, settlers_clock: i64, carriers_clock: i64) -> (Outcome, bool) {
     let mut scene = Scene::new(rules);
     scene.store.holds_back = true;
     let token = scene.doubt();
@@ -150,7 +150,7 @@ fn late(rules: Rules, settled: i64, settlers_clock: i64, carriers_clock: i64) ->
 
 #[test]
 fn who_stops_waiting_is_told_of_a_doubt_that_nobody_has_taken_yet() {
-    let mut scene = Scene::new(Rules::default());
+    let mut scene = Scene::new(ProtocolRules::default());
     scene.store.fate = Some(Fate::Unanswered);
     scene.owner.submit(append(DOUBTED));
     scene.perform(|scene| &mut scene.owner, Some(EffectKind::PutVersion));
@@ -173,10 +173,10 @@ fn who_stops_waiting_is_told_of_a_doubt_that_nobody_has_taken_yet() {
 #[test]
 fn what_arrives_after_its_expiry_is_left_alone() {
     let after = |rules| late(rules, CLOCK_MARGIN + 1, 0, 0);
-    assert_eq!(after(Rules::default()), (Outcome::Rejected, false));
-    let mutant = Rules {
+    assert_eq!(after(ProtocolRules::default()), (Outcome::Rejected, false));
+    let mutant = ProtocolRules {
         r2_expiry: false,
-        ..Rules::default()
+        ..ProtocolRules::default()
     };
     assert_eq!(after(mutant), (Outcome::Rejected, true));
 }
@@ -185,10 +185,10 @@ fn what_arrives_after_its_expiry_is_left_alone() {
 fn a_doubt_is_pending_while_a_slow_clock_may_carry_it() {
     // The servers of the store differ by eight seconds.
     let about = |rules| late(rules, -1_000, 4_000, -4_000);
-    assert_eq!(about(Rules::default()), (Outcome::Pending, true));
-    let mutant = Rules {
+    assert_eq!(about(ProtocolRules::default()), (Outcome::Pending, true));
+    let mutant = ProtocolRules {
         r2_clock_margin: false,
-        ..Rules::default()
+        ..ProtocolRules::default()
     };
     assert_eq!(about(mutant), (Outcome::Rejected, true));
 }
@@ -207,17 +207,17 @@ fn what_a_listing_still_shows_is_read_again() {
         scene.perform(|scene| &mut scene.carrier, None);
         (outcome, scene.has_landed())
     };
-    assert_eq!(withdrawn(Rules::default()), (Outcome::Rejected, false));
-    let mutant = Rules {
+    assert_eq!(withdrawn(ProtocolRules::default()), (Outcome::Rejected, false));
+    let mutant = ProtocolRules {
         r2_read_anew: false,
-        ..Rules::default()
+        ..ProtocolRules::default()
     };
     assert_eq!(withdrawn(mutant), (Outcome::Rejected, true));
 }
 
 #[test]
 fn a_member_that_has_landed_is_not_pending() {
-    let mut scene = Scene::new(Rules::default());
+    let mut scene = Scene::new(ProtocolRules::default());
     // The settler opened the table before.
     scene.settler.submit(append(MemberId::from_number(6)));
     scene.perform(|scene| &mut scene.settler, None);
@@ -233,7 +233,7 @@ fn a_member_that_has_landed_is_not_pending() {
 
 #[test]
 fn an_announcement_that_a_listing_shows_is_in_doubt_no_more() {
-    let mut scene = Scene::new(Rules::default());
+    let mut scene = Scene::new(ProtocolRules::default());
     scene.store.holds_back = true;
     let token = scene.doubt_after(EffectKind::ListIntents);
     assert!(!token.announcement_in_doubt);
@@ -246,7 +246,7 @@ fn an_announcement_that_a_listing_shows_is_in_doubt_no_more() {
 
 #[test]
 fn a_doubt_is_settled_at_once_by_a_listing_that_shows_the_announcement() {
-    let mut scene = Scene::new(Rules::default());
+    let mut scene = Scene::new(ProtocolRules::default());
     scene.store.holds_back = true;
     let token = scene.doubt();
     assert!(token.announcement_in_doubt);
@@ -272,10 +272,10 @@ fn what_no_listing_shows_is_in_doubt() {
         scene.carry(None);
         (outcome, scene.has_landed())
     };
-    assert_eq!(unseen(Rules::default()), (Outcome::Pending, true));
-    let mutant = Rules {
+    assert_eq!(unseen(ProtocolRules::default()), (Outcome::Pending, true));
+    let mutant = ProtocolRules {
         r2_doubt_until_seen: false,
-        ..Rules::default()
+        ..ProtocolRules::default()
     };
     assert_eq!(unseen(mutant), (Outcome::Rejected, true));
 }
@@ -295,17 +295,17 @@ fn silence_is_no_refusal() {
         scene.carry(None);
         (is_certain, scene.has_landed())
     };
-    assert_eq!(silent(Rules::default()), (false, true));
-    let mutant = Rules {
+    assert_eq!(silent(ProtocolRules::default()), (false, true));
+    let mutant = ProtocolRules {
         r3_unheard_is_doubt: false,
-        ..Rules::default()
+        ..ProtocolRules::default()
     };
     assert_eq!(silent(mutant), (true, true));
 }
 
 #[test]
 fn the_token_of_a_version_that_a_crash_may_take_names_the_intent_that_stays() {
-    let mut scene = Scene::new(Rules::default());
+    let mut scene = Scene::new(ProtocolRules::default());
     scene.owner.submit(append(DOUBTED));
     scene.perform(|scene| &mut scene.owner, Some(EffectKind::PutVersion));
     let sync = scene.owner.next(time_at(scene.now));
@@ -320,7 +320,7 @@ fn the_token_of_a_version_that_a_crash_may_take_names_the_intent_that_stays() {
 
 /// A process was cloned. Both announce a member before the same version, and that of the first one is given up. Returns
 /// the outcome, and whether that member landed.
-fn cloned(rules: Rules) -> (Outcome, bool) {
+fn cloned(rules: ProtocolRules) -> (Outcome, bool) {
     let mut scene = Scene::new(rules);
     let token = scene.doubt();
     // The carrier knows the content of the first announcement now.
@@ -342,10 +342,10 @@ fn cloned(rules: Rules) -> (Outcome, bool) {
 
 #[test]
 fn a_clone_does_not_bring_back_what_was_taken_back() {
-    assert_eq!(cloned(Rules::default()), (Outcome::Rejected, false));
-    let shared = Rules {
+    assert_eq!(cloned(ProtocolRules::default()), (Outcome::Rejected, false));
+    let shared = ProtocolRules {
         r2_own_names: false,
-        ..Rules::default()
+        ..ProtocolRules::default()
     };
     assert_eq!(cloned(shared), (Outcome::Rejected, true));
 }

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 
 use delta_commit::actions::{Action, Add, Remove, Txn};
 use delta_commit::log::{BEFORE_FIRST, Effect, Event, StoreError, StoreErrorKind};
-use delta_commit::rules::Rules;
+use delta_commit::rules::ProtocolRules;
 use delta_commit::winner::Winner;
 use delta_commit::{
     CommitError, EffectKind, LIFETIME, Machine, MemberId, Submission, Transaction, Verdict, Version,
@@ -73,7 +73,7 @@ struct Fleet {
 
 impl Fleet {
     /// Processes of which each appends so many times in sequence.
-    fn new(processes: u32, appends: u32, rules: Rules) -> Self {
+    fn new(processes: u32, appends: u32, rules: ProtocolRules) -> Self {
         let process = |number: u32| Process {
             machine: Machine::with_rules(MemberId::from_number(number.into()), new_table(), rules),
             flight: None,
@@ -96,7 +96,7 @@ impl Fleet {
     }
 
     /// One process, which does what it is told.
-    fn of_one(rules: Rules) -> Self {
+    fn of_one(rules: ProtocolRules) -> Self {
         Self::new(1, 0, rules)
     }
 
@@ -254,15 +254,15 @@ fn kinds(effects: &[Effect]) -> Vec<EffectKind> {
     effects.iter().map(EffectKind::of).collect()
 }
 
-fn hasty() -> Rules {
-    Rules {
+fn hasty() -> ProtocolRules {
+    ProtocolRules {
         leaves_to_others: false,
-        ..Rules::default()
+        ..ProtocolRules::default()
     }
 }
 
 /// The attempts and the versions of processes that each append 20 times.
-fn race(processes: u32, rules: Rules) -> (u64, u64) {
+fn race(processes: u32, rules: ProtocolRules) -> (u64, u64) {
     let mut fleet = Fleet::new(processes, 20, rules);
     fleet.run();
     assert_eq!(fleet.appended as u64, u64::from(20 * processes));
@@ -276,7 +276,7 @@ fn race(processes: u32, rules: Rules) -> (u64, u64) {
 #[test]
 fn processes_leave_most_attempts_to_one_another() {
     for processes in [8, 64] {
-        let (attempts, versions) = race(processes, Rules::default());
+        let (attempts, versions) = race(processes, ProtocolRules::default());
         let (most, more) = race(processes, hasty());
         let told = format!("{attempts} attempts for {versions} versions, else {most} for {more}");
         // The first attempts of all are made before they have met.
@@ -298,14 +298,14 @@ fn a_process_that_is_alone_announces_nothing_and_waits_for_nobody() {
         assert_eq!((stats.attempts, stats.won, stats.most_lost), (20, 20, 0));
         kinds
     };
-    let kinds = alone(Rules::default());
+    let kinds = alone(ProtocolRules::default());
     assert_eq!(kinds, alone(hasty()));
     assert!(!kinds.contains(&EffectKind::PutIntent) && !kinds.contains(&EffectKind::Pause));
 }
 
 #[test]
 fn an_append_that_is_too_large_to_be_announced_lands_beside_steady_announcers() {
-    let mut fleet = Fleet::new(24, 30, Rules::default());
+    let mut fleet = Fleet::new(24, 30, ProtocolRules::default());
     let process = &mut fleet.processes[0];
     (process.begins, process.left, process.files) = (Some(300), 1, 6_000);
     fleet.run();
@@ -324,7 +324,7 @@ fn an_append_that_is_too_large_to_be_announced_lands_beside_steady_announcers() 
 
 /// The races that slow transactions of one process lose before each commits, beside processes that write version after
 /// version; none where they did not commit while those went on.
-fn lost_beside(removes: bool, files: u32, rules: Rules) -> Option<u32> {
+fn lost_beside(removes: bool, files: u32, rules: ProtocolRules) -> Option<u32> {
     let mut fleet = Fleet::new(3, 200, rules);
     for process in &mut fleet.processes {
         process.rest = 0;
@@ -344,7 +344,7 @@ fn lost_beside(removes: bool, files: u32, rules: Rules) -> Option<u32> {
 fn a_slow_transaction_that_nobody_carries_gets_its_turn() {
     for (removes, files) in [(true, 1), (false, 6_000)] {
         let without = lost_beside(removes, files, hasty());
-        let lost = lost_beside(removes, files, Rules::default());
+        let lost = lost_beside(removes, files, ProtocolRules::default());
         let told = format!("{files} files: {lost:?} lost races, {without:?} where nobody waits");
         assert!(lost.is_some_and(|lost| lost <= 4), "{told}");
         assert!(without.is_none_or(|without| without > 12), "{told}");
@@ -353,7 +353,7 @@ fn a_slow_transaction_that_nobody_carries_gets_its_turn() {
 
 #[test]
 fn a_request_is_waited_for_once_and_goes_with_its_owner() {
-    let mut fleet = Fleet::of_one(Rules::default());
+    let mut fleet = Fleet::of_one(ProtocolRules::default());
     // Nobody will ever take this turn.
     let theirs = format!("{:020}-{}-40.turn", 0, MemberId::from_number(ELSEWHERE));
     let at = i64::try_from(fleet.now).unwrap();
@@ -376,7 +376,7 @@ fn a_request_is_waited_for_once_and_goes_with_its_owner() {
 
 #[test]
 fn what_is_no_append_needs_no_listing_of_intents() {
-    let mut fleet = Fleet::of_one(Rules::default());
+    let mut fleet = Fleet::of_one(ProtocolRules::default());
     fleet.processes[0].removes = true;
     for _ in 0..8 {
         let removal = fleet.transaction(0);
@@ -404,7 +404,7 @@ fn what_is_no_append_needs_no_listing_of_intents() {
 
 #[test]
 fn steady_arrivals_keep_no_process_from_attempting() {
-    let mut fleet = Fleet::of_one(Rules::default());
+    let mut fleet = Fleet::of_one(ProtocolRules::default());
     fleet.store.announce(fleet.now, ELSEWHERE, UNREADABLE);
     for effect in 0..180 {
         // One is synced and announced until the next comes.
@@ -419,7 +419,7 @@ fn steady_arrivals_keep_no_process_from_attempting() {
 
 #[test]
 fn what_comes_once_an_attempt_is_due_joins_the_next() {
-    let mut fleet = Fleet::of_one(Rules::default());
+    let mut fleet = Fleet::of_one(ProtocolRules::default());
     fleet.store.announce(fleet.now, ELSEWHERE, UNREADABLE);
     fleet.hand_in();
     // They are read just before the attempt.
@@ -439,7 +439,7 @@ fn what_comes_once_an_attempt_is_due_joins_the_next() {
 
 #[test]
 fn failures_between_commits_do_not_add_up_where_others_make_every_attempt() {
-    let mut fleet = Fleet::of_one(Rules::default());
+    let mut fleet = Fleet::of_one(ProtocolRules::default());
     for _ in 0..12 {
         let append = fleet.hand_in();
         fleet.store.is_busy = true;
@@ -454,7 +454,7 @@ fn failures_between_commits_do_not_add_up_where_others_make_every_attempt() {
 
 #[test]
 fn an_intent_is_renewed_before_it_expires_though_the_others_have_gone() {
-    let mut fleet = Fleet::of_one(Rules::default());
+    let mut fleet = Fleet::of_one(ProtocolRules::default());
     let theirs = fleet.store.announce(fleet.now, ELSEWHERE, UNREADABLE);
     fleet.hand_in();
     fleet.perform_to(EffectKind::PutIntent);
@@ -466,7 +466,7 @@ fn an_intent_is_renewed_before_it_expires_though_the_others_have_gone() {
 
 #[test]
 fn the_intent_of_a_refused_member_goes_at_once_though_the_others_have_gone() {
-    let mut fleet = Fleet::of_one(Rules::default());
+    let mut fleet = Fleet::of_one(ProtocolRules::default());
     let theirs = fleet.store.announce(fleet.now, ELSEWHERE, UNREADABLE);
     let mut loading = fleet.append(1);
     loading.actions.push(progress(1));
@@ -489,7 +489,7 @@ fn the_intent_of_a_refused_member_goes_at_once_though_the_others_have_gone() {
 
 #[test]
 fn a_version_counts_as_ones_own_though_nobody_said_that_it_was_won() {
-    let mut fleet = Fleet::of_one(Rules::default());
+    let mut fleet = Fleet::of_one(ProtocolRules::default());
     for fate in [Some(Fate::Unanswered), Some(Fate::Doubled), None] {
         fleet.store.fate = fate;
         fleet.hand_in();
@@ -512,7 +512,7 @@ fn a_version_counts_as_ones_own_though_nobody_said_that_it_was_won() {
 
 #[test]
 fn intents_that_cannot_be_carried_are_waited_for_once() {
-    let mut fleet = Fleet::of_one(Rules::default());
+    let mut fleet = Fleet::of_one(ProtocolRules::default());
     fleet.now = 1_000;
     fleet.store.commit(&version(&[], &[added("taken")]));
     let (of_another_world, expired) = (intent(0, i64::MAX, "a"), intent(BEFORE_FIRST, 1, "b"));
@@ -531,7 +531,7 @@ fn intents_that_cannot_be_carried_are_waited_for_once() {
 
 #[test]
 fn an_intent_for_a_later_version_is_one_to_wait_for() {
-    let mut fleet = Fleet::of_one(Rules::default());
+    let mut fleet = Fleet::of_one(ProtocolRules::default());
     let theirs = fleet.store.announce(fleet.now, ELSEWHERE, UNREADABLE);
     let append = fleet.hand_in();
     fleet.perform_to(EffectKind::PutIntent);
@@ -566,7 +566,7 @@ fn an_intent_for_a_later_version_is_one_to_wait_for() {
 
 #[test]
 fn an_announcement_that_is_refused_for_now_is_none() {
-    let mut fleet = Fleet::of_one(Rules::default());
+    let mut fleet = Fleet::of_one(ProtocolRules::default());
     fleet.store.announce(fleet.now, ELSEWHERE, UNREADABLE);
     fleet.store.throttles = true;
     let append = fleet.hand_in();
@@ -590,7 +590,7 @@ fn an_announcement_that_is_refused_for_now_is_none() {
 #[test]
 fn an_announcement_without_an_answer_is_waited_for_once_a_listing_shows_it() {
     let waited = |arrives: bool| {
-        let mut fleet = Fleet::of_one(Rules::default());
+        let mut fleet = Fleet::of_one(ProtocolRules::default());
         fleet.store.announce(fleet.now, ELSEWHERE, UNREADABLE);
         fleet.store.holds_back = true;
         fleet.hand_in();
@@ -669,7 +669,7 @@ fn no_more_is_read_than_a_version_takes() {
 
 #[test]
 fn a_member_that_joins_makes_no_other_listing() {
-    let mut fleet = Fleet::of_one(Rules::default());
+    let mut fleet = Fleet::of_one(ProtocolRules::default());
     for number in 1..=3 {
         let theirs = intent_of(
             number * ELSEWHERE,

@@ -10,7 +10,7 @@ mod memory;
 
 use std::collections::BTreeMap;
 
-use delta_commit::log::{Digest, Effect, Standing, Version, standing_of_missing};
+use delta_commit::log::{BodyDigest, Effect, Version, VersionPresence, standing_of_missing};
 use delta_commit::{CommitError, Machine, MemberId, Start, Submission, Transaction, Verdict};
 
 use memory::{Store, added, new_table, time_at, version};
@@ -40,7 +40,7 @@ impl Scene {
         };
         let start = Start {
             version: TIP,
-            digest: store.log.get(&TIP).map(|body| Digest::of(body)),
+            digest: store.log.get(&TIP).map(|body| BodyDigest::of(body)),
             ..new_table()
         };
         Self {
@@ -221,11 +221,14 @@ fn a_checkpoint_stands_for_a_version_only_where_nothing_after_it_is_missing() {
     let checkpoint = |of: Version| format!("{of:020}.checkpoint.parquet");
     let json = |of: Version| format!("{of:020}.json");
     let standing = |names: &[String]| standing_of_missing(names.iter().map(String::as_str), 5);
-    assert_eq!(standing(&[]), Standing::Missing);
-    assert_eq!(standing(&[json(4), json(6)]), Standing::Missing);
-    assert_eq!(standing(&[checkpoint(4), json(4)]), Standing::Missing);
-    assert_eq!(standing(&[checkpoint(5)]), Standing::Checkpoint);
-    assert_eq!(standing(&[checkpoint(5), json(6), json(7)]), Standing::Checkpoint);
-    assert_eq!(standing(&[checkpoint(5), json(7)]), Standing::Missing);
-    assert_eq!(standing(&[checkpoint(8), json(8)]), Standing::CleanedUp);
+    assert_eq!(standing(&[]), VersionPresence::Missing);
+    assert_eq!(standing(&[json(4), json(6)]), VersionPresence::Missing);
+    assert_eq!(standing(&[checkpoint(4), json(4)]), VersionPresence::Missing);
+    assert_eq!(standing(&[checkpoint(5)]), VersionPresence::Checkpoint);
+    assert_eq!(
+        standing(&[checkpoint(5), json(6), json(7)]),
+        VersionPresence::Checkpoint
+    );
+    assert_eq!(standing(&[checkpoint(5), json(7)]), VersionPresence::Missing);
+    assert_eq!(standing(&[checkpoint(8), json(8)]), VersionPresence::CleanedUp);
 }

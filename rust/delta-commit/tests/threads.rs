@@ -20,13 +20,13 @@ use delta_commit::conflict::ConflictKind;
 use delta_commit::log::{BEFORE_FIRST, LogStore, PutOutcome, StoreError, StoreErrorKind, version_file};
 use delta_commit::store::LocalLogStore;
 use delta_commit::{
-    CommitError, Committer, EffectKind, Marked, Marks, MemberId, Merge, Operation, Outcome, Patience, Start,
-    Token, Transaction, Version, await_intent_gc,
+    CommitError, Committer, EffectKind, Marked, Marks, MemberId, Merge, Operation, Outcome, Start, Token,
+    Transaction, Version, WaitLimit, await_intent_gc,
 };
 
 use disk::{Failing, Put, add, adds, append, failing, local, soon, start, table};
 
-/// Commits, and calls `queued` once the transaction is in the queue: its patience is not asked before.
+/// Commits, and calls `queued` once the transaction is in the queue: its wait limit is not asked before.
 fn commit_queued(
     committer: &Committer,
     transaction: Transaction,
@@ -39,7 +39,7 @@ fn commit_queued(
         }
         true
     };
-    committer.commit_while(transaction, &mut Patience::while_asked(soon(), &mut go_on))
+    committer.commit_while(transaction, &mut WaitLimit::while_asked(soon(), &mut go_on))
 }
 
 #[test]
@@ -214,13 +214,13 @@ fn a_doubt_is_settled_either_way_and_by_anyone() {
                 store.put_version(version, body)?;
             }
             tried.store(true, Ordering::Release);
-            // Longer than a commit goes without a look at its patience.
+            // Longer than a commit goes without a look at its wait limit.
             thread::sleep(Duration::from_millis(120));
             Ok(PutOutcome::Unknown(StoreError::transient("lost")))
         });
         let mut until_tried = || !is_tried.load(Ordering::Acquire);
-        let mut patience = Patience::while_asked(soon(), &mut until_tried);
-        let doubt = token(committer.commit_while(append("a"), &mut patience));
+        let mut wait = WaitLimit::while_asked(soon(), &mut until_tried);
+        let doubt = token(committer.commit_while(append("a"), &mut wait));
         let doubt = Token::from_text(&doubt.to_text().unwrap()).unwrap();
         let expected = if arrives {
             Outcome::Committed(1)
@@ -229,7 +229,7 @@ fn a_doubt_is_settled_either_way_and_by_anyone() {
         };
         let other = local(table.path());
         assert_eq!(
-            other.outcome(&doubt, &mut Patience::until(soon())).unwrap(),
+            other.outcome(&doubt, &mut WaitLimit::until(soon())).unwrap(),
             expected
         );
         assert_eq!(adds(table.path()).len(), usize::from(arrives));
@@ -251,7 +251,7 @@ fn a_token_of_another_table_is_refused() {
         expires: None,
     };
     let error = local(table.path())
-        .outcome(&token, &mut Patience::until(soon()))
+        .outcome(&token, &mut WaitLimit::until(soon()))
         .unwrap_err();
     assert!(error.to_string().contains("other"), "{error}");
 }
@@ -268,7 +268,7 @@ fn a_doubt_that_never_expires_is_pending() {
         announcement_in_doubt: true,
         expires: Some(i64::MAX),
     };
-    let outcome = local(table.path()).outcome(&token, &mut Patience::until(soon()));
+    let outcome = local(table.path()).outcome(&token, &mut WaitLimit::until(soon()));
     assert_eq!(outcome.unwrap(), Outcome::Pending);
 }
 
@@ -639,11 +639,11 @@ fn a_log_whose_sync_failed_is_believed_no_more() {
         Err(CommitError::Store(error)) => assert_eq!(error.errno, Some(EIO)),
         other => panic!("{other:?}"),
     }
-    let outcome = committer.outcome(&doubt, &mut Patience::until(soon())).unwrap();
+    let outcome = committer.outcome(&doubt, &mut WaitLimit::until(soon())).unwrap();
     assert_eq!(outcome, Outcome::Pending);
     // Another process was told of no error.
     let other = local(table.path());
-    let outcome = other.outcome(&doubt, &mut Patience::until(soon())).unwrap();
+    let outcome = other.outcome(&doubt, &mut WaitLimit::until(soon())).unwrap();
     assert_eq!(outcome, Outcome::Committed(1));
     assert_eq!(other.commit(append("c"), soon()).unwrap(), 2);
 }

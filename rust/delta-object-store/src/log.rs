@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use delta_commit::log::{
-    BEFORE_FIRST, Bundles, Digest, IntentEntry, Listing, LogStore, PutOutcome, Standing, StoreError,
-    StoreErrorKind, UnsyncedFile, Version, standing_of_missing, version_file, version_shown_by_file,
+    BEFORE_FIRST, BodyDigest, Bundles, IntentEntry, Listing, LogStore, PutOutcome, StoreError,
+    StoreErrorKind, UnsyncedFile, Version, VersionPresence, standing_of_missing, version_file,
+    version_shown_by_file,
 };
 use delta_commit::{BootTime, path};
-use object_sink::{Created, Failure, FailureKind, Tagged};
+use object_sink::{Created, FailureKind, RequestFailure, Tagged};
 use per_process::PerProcess;
 use serde_json::Value;
 
@@ -42,14 +43,14 @@ pub(crate) struct ObjectLog {
     clients: Arc<Clients>,
     /// The entity tags of the last versions that were read or created. While a version has the same tag, it has the
     /// same body, which need not be read again. A forked child may not wait for a lock of its parent.
-    tags: PerProcess<Mutex<VecDeque<Tag>>>,
+    tags: PerProcess<Mutex<VecDeque<VersionTag>>>,
     /// What was requested before the committer asked for it.
-    ahead: PerProcess<Mutex<Ahead>>,
+    ahead: PerProcess<Mutex<PrefetchedVersions>>,
 }
 
 /// Versions after those that the committer has read one after the other.
 #[derive(Default)]
-struct Ahead {
+struct PrefetchedVersions {
     /// The next version, if the committer goes on.
     next: Version,
     /// The number of versions in a row that were requested and are there; 0 once one is missing.
@@ -60,7 +61,7 @@ struct Ahead {
     changes: u64,
 }
 
-impl Ahead {
+impl PrefetchedVersions {
     /// The body of this version, if it was found a moment ago. Otherwise the number of versions to request.
     ///
     /// A committer that reads a version or two requests no others. The table may be replaced, so entries expire and
@@ -95,14 +96,14 @@ impl Ahead {
 }
 
 /// The entity tag of a version with a body of this digest.
-struct Tag {
+struct VersionTag {
     version: Version,
-    digest: Digest,
+    digest: BodyDigest,
     text: String,
 }
 
 /// Converts a store's failure to the committer's error.
-pub(crate) fn error(failure: Failure) -> StoreError {
+pub(crate) fn error(failure: RequestFailure) -> StoreError {
     let (kind, errno) = match failure.kind {
         FailureKind::Missing => (StoreErrorKind::NotFound, ENOENT),
         FailureKind::Denied => (StoreErrorKind::Permanent, EACCES),
@@ -117,7 +118,7 @@ pub(crate) fn error(failure: Failure) -> StoreError {
 }
 
 /// Turns a missing bucket into a permanent error: nothing was written and nothing will be.
-fn certain(failure: Failure) -> StoreError {
+fn certain(failure: RequestFailure) -> StoreError {
     certain_error(error(failure))
 }
 
@@ -148,17 +149,17 @@ impl ObjectLog {
         }
     }
 
-    fn ahead(&self) -> MutexGuard<'_, Ahead> {
+    fn ahead(&self) -> MutexGuard<'_, PrefetchedVersions> {
         let ahead = self.ahead.get_or_init(Mutex::default);
         ahead.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tags(&self) -> MutexGuard<'_, VecDeque<Tag>> {
+    fn tags(&self) -> MutexGuard<'_, VecDeque<VersionTag>> {
         let tags = self.tags.get_or_init(Mutex::default);
         tags.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tag_of(&self, version: Version, digest: Digest) -> Option<String> {
+    fn tag_of(&self, version: Version, digest: BodyDigest) -> Option<String> {
         let tags = self.tags();
         let known = tags
             .iter()
@@ -166,7 +167,7 @@ impl ObjectLog {
         known.map(|known| known.text.clone())
     }
 
-    fn keep_tag(&self, version: Version, digest: Digest, tag: Option<String>) {
+    fn keep_tag(&self, version: Version, digest: BodyDigest, tag: Option<String>) {
         let Some(tag) = tag else {
             return;
         };
@@ -175,7 +176,7 @@ impl ObjectLog {
         if tags.len() == MOST_TAGS {
             tags.pop_front();
         }
-        tags.push_back(Tag {
+        tags.push_back(VersionTag {
             version,
             digest,
             text: tag,
@@ -188,12 +189,12 @@ impl ObjectLog {
         let Some((body, tag)) = found.map_err(error)? else {
             return Ok(None);
         };
-        self.keep_tag(version, Digest::of(&body), tag);
+        self.keep_tag(version, BodyDigest::of(&body), tag);
         Ok(Some(body))
     }
 
     /// Says what is in the place of a version that is not there.
-    fn standing_of_missing(&self, version: Version) -> Result<Standing, StoreError> {
+    fn standing_of_missing(&self, version: Version) -> Result<VersionPresence, StoreError> {
         let after = format!("{version:020}");
         let listed = self.clients.folder()?.list(LOG, Some(&after)).map_err(error)?;
         let names = listed.found.iter().map(|found| found.name.as_str());
@@ -276,7 +277,7 @@ impl LogStore for ObjectLog {
                 first
             }
         };
-        self.keep_tag(version, Digest::of(&body), tag);
+        self.keep_tag(version, BodyDigest::of(&body), tag);
         Ok(Some(body))
     }
 
@@ -289,7 +290,7 @@ impl LogStore for ObjectLog {
         let created = self.clients.folder()?.create(&version_name(version), body);
         Ok(match created.map_err(certain)? {
             Created::Won(tag) => {
-                self.keep_tag(version, Digest::of(body), tag);
+                self.keep_tag(version, BodyDigest::of(body), tag);
                 PutOutcome::Won
             }
             Created::Exists => PutOutcome::Exists,
@@ -298,7 +299,11 @@ impl LogStore for ObjectLog {
     }
 
     /// Takes one request as a rule. A version without a tag that is known is read.
-    fn check_version(&self, version: Version, digest: Option<Digest>) -> Result<Standing, StoreError> {
+    fn check_version(
+        &self,
+        version: Version,
+        digest: Option<BodyDigest>,
+    ) -> Result<VersionPresence, StoreError> {
         if let Some(known) = digest.and_then(|digest| self.tag_of(version, digest))
             && self
                 .clients
@@ -307,11 +312,13 @@ impl LogStore for ObjectLog {
                 .map_err(error)?
                 == Some(known)
         {
-            return Ok(Standing::Same);
+            return Ok(VersionPresence::Same);
         }
         Ok(match self.body(version)? {
-            Some(body) if digest.is_none_or(|digest| digest == Digest::of(&body)) => Standing::Same,
-            Some(_) => Standing::Other,
+            Some(body) if digest.is_none_or(|digest| digest == BodyDigest::of(&body)) => {
+                VersionPresence::Same
+            }
+            Some(_) => VersionPresence::Other,
             None => self.standing_of_missing(version)?,
         })
     }

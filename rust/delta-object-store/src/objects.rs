@@ -11,8 +11,10 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use delta_commit::log::{StoreError, StoreErrorKind};
 use delta_commit::{CommitError, LogStore};
-use delta_table::{Bodies, MOST_REPLACEMENTS, Names, Place, Result, StoredFile, StoredFiles, check_clock};
-use object_sink::{Attend, Created, Failure, Folder, Location, ObjectSink};
+use delta_table::{
+    Bodies, MOST_REPLACEMENTS, Names, Result, StoredFile, StoredFiles, TableStorage, check_clock,
+};
+use object_sink::{Attend, Created, Location, ObjectSink, RequestFailure, StoreFolder};
 use parquet_writer::sink::Sink;
 use parquet_writer::{OptionFault, WriteError};
 use per_process::PerProcess;
@@ -52,15 +54,15 @@ const MOST_NAME: usize = 255;
 /// The clients of a folder. A forked child makes its own.
 pub(crate) struct Clients {
     location: Location,
-    folder: PerProcess<Folder>,
+    folder: PerProcess<StoreFolder>,
     attend: fn() -> Attend,
     /// True once the store has shown that it creates an object only once.
     creates_once: AtomicBool,
 }
 
 impl Clients {
-    pub fn folder(&self) -> Result<&Folder, StoreError> {
-        let open = || Folder::open(&self.location, self.attend);
+    pub fn folder(&self) -> Result<&StoreFolder, StoreError> {
+        let open = || StoreFolder::open(&self.location, self.attend);
         self.folder.get_or_try_init(open).map_err(|error| match error {
             // For example, no thread could be started.
             WriteError::Io { source, .. } => StoreError::io(self.url(), &source),
@@ -96,7 +98,7 @@ impl Clients {
     }
 
     /// Repeats a conditional PUT to a unique key until the store rejects it.
-    fn refuses_second(&self, folder: &Folder, name: &str) -> Result<(), StoreError> {
+    fn refuses_second(&self, folder: &StoreFolder, name: &str) -> Result<(), StoreError> {
         let mut was_created = false;
         let mut waits = CREATE_AGAIN_AFTER
             .iter()
@@ -149,7 +151,7 @@ impl Clients {
         }
     }
 
-    fn not_proven(&self, failure: &Failure) -> StoreError {
+    fn not_proven(&self, failure: &RequestFailure) -> StoreError {
         StoreError {
             errno: Some(EIO),
             ..StoreError::transient(format!(
@@ -256,7 +258,7 @@ impl Objects {
     }
 }
 
-impl Place for Objects {
+impl TableStorage for Objects {
     fn root(&self) -> &Path {
         &self.root
     }

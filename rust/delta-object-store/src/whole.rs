@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use delta_commit::log::StoreError;
-use object_sink::{Attend, Created, Failure, FailureKind, ObjectSink};
+use object_sink::{Attend, Created, FailureKind, ObjectSink, RequestFailure};
 use parquet_writer::sink::Sink;
 
 use crate::objects::Clients;
@@ -66,7 +66,7 @@ fn unopened(error: StoreError) -> io::Error {
     io::Error::other(error.message)
 }
 
-fn failed(failure: Failure) -> io::Error {
+fn failed(failure: RequestFailure) -> io::Error {
     let kind = match failure.kind {
         FailureKind::Missing => io::ErrorKind::NotFound,
         FailureKind::Denied => io::ErrorKind::PermissionDenied,

@@ -13,7 +13,7 @@ use std::io::stdin;
 use std::time::{Duration, Instant};
 
 use delta_commit::actions::{Action, Add};
-use delta_commit::log::{Effect, Event, Listing, PutOutcome, Standing, Time};
+use delta_commit::log::{Effect, Event, Listing, PutOutcome, Time, VersionPresence};
 use delta_commit::winner::Winner;
 use delta_commit::{Machine, MemberId, Start, Submission, Transaction};
 use delta_sim::timed::{Scenario, run};
@@ -96,7 +96,7 @@ fn commit() -> Result<(Vec<u8>, Duration), Box<dyn Error>> {
         let event = match effect {
             Effect::FindTip => Event::Tip(0),
             Effect::ReadVersion(_) => Event::Body(None),
-            Effect::CheckVersion(..) => Event::Standing(Standing::Same),
+            Effect::CheckVersion(..) => Event::Standing(VersionPresence::Same),
             Effect::ListIntents => Event::Listing(Listing::default()),
             Effect::PutVersion(_, written) => {
                 body = written;

@@ -8,9 +8,9 @@ use delta_commit::conflict;
 use delta_commit::winner::Winner;
 use delta_commit::{MemberId, Version};
 
-use crate::client::{Client, Told};
+use crate::client::{SimulatedClient, Told};
 use crate::marks;
-use crate::moves::{self, Rows};
+use crate::moves::{self, RowHistory};
 use crate::order::Appends;
 use crate::store::Store;
 
@@ -21,7 +21,7 @@ const MOST_LOST_RACES: u32 = 2;
 /// The first promise that is broken.
 pub(crate) fn broken_promise(
     store: &Store,
-    clients: &BTreeMap<MemberId, Client>,
+    clients: &BTreeMap<MemberId, SimulatedClient>,
     calm: bool,
 ) -> Option<String> {
     if let Some(violation) = &store.violation {
@@ -89,7 +89,7 @@ fn added_once<W: Borrow<Winner>>(winners: &[W]) -> Option<String> {
     None
 }
 
-fn alone_or_blind(winners: &[Winner], clients: &BTreeMap<MemberId, Client>) -> Option<String> {
+fn alone_or_blind(winners: &[Winner], clients: &BTreeMap<MemberId, SimulatedClient>) -> Option<String> {
     winners
         .iter()
         .filter(|winner| winner.members.len() > 1)
@@ -107,7 +107,7 @@ fn alone_or_blind(winners: &[Winner], clients: &BTreeMap<MemberId, Client>) -> O
 
 /// Checks that each version removes entries that the table has, and that marks of rows are those of the version before
 /// and the client's own, which nobody marked before.
-fn marks_add_up(store: &Store, clients: &BTreeMap<MemberId, Client>) -> Option<String> {
+fn marks_add_up(store: &Store, clients: &BTreeMap<MemberId, SimulatedClient>) -> Option<String> {
     let mut entries = BTreeMap::new();
     for (version, body) in &store.history {
         let winner = Winner::parse(*version, body).ok()?;
@@ -146,8 +146,8 @@ fn marks_add_up(store: &Store, clients: &BTreeMap<MemberId, Client>) -> Option<S
 
 /// Checks that a compaction leaves the table's rows as they were before it, and that an order holds each transaction
 /// and the appends that it missed.
-fn rows_add_up(store: &Store, clients: &BTreeMap<MemberId, Client>) -> Option<String> {
-    let mut rows = Rows::default();
+fn rows_add_up(store: &Store, clients: &BTreeMap<MemberId, SimulatedClient>) -> Option<String> {
+    let mut rows = RowHistory::default();
     let mut appends = Appends::default();
     let mut before = rows.left();
     for (version, body) in &store.history {
@@ -234,7 +234,7 @@ fn told_the_truth<'a, W: Borrow<Winner>>(
 }
 
 /// Checks that no member followed a version that conflicts with it. The conflict rules are the oracle.
-fn serial(winners: &[Winner], clients: &BTreeMap<MemberId, Client>) -> Option<String> {
+fn serial(winners: &[Winner], clients: &BTreeMap<MemberId, SimulatedClient>) -> Option<String> {
     for winner in winners {
         for client in winner.members.iter().filter_map(|id| clients.get(id)) {
             let transaction = &client.transaction;
@@ -262,7 +262,7 @@ fn no_dangling_add(winners: &[Winner], store: &Store) -> Option<String> {
         .map(|(version, path)| format!("version {version} adds {path}, which does not exist"))
 }
 
-fn bounded(clients: &BTreeMap<MemberId, Client>) -> Option<String> {
+fn bounded(clients: &BTreeMap<MemberId, SimulatedClient>) -> Option<String> {
     clients
         .iter()
         .find(|(_, client)| client.lost_races > MOST_LOST_RACES)

@@ -29,7 +29,7 @@ pub(crate) enum Told {
 
 /// A transaction, from its client's side.
 #[derive(Debug)]
-pub(crate) struct Client {
+pub(crate) struct SimulatedClient {
     pub(crate) transaction: Transaction,
     pub(crate) process: usize,
     pub(crate) told: Told,

@@ -18,14 +18,14 @@ use std::collections::BTreeMap;
 
 use delta_commit::actions::{Action, Metadata, Protocol};
 use delta_commit::log::{BEFORE_FIRST, Effect, Event, PutOutcome, Time};
-use delta_commit::rules::Rules;
+use delta_commit::rules::ProtocolRules;
 use delta_commit::winner::Winner;
 use delta_commit::{
     CLOCK_MARGIN, CommitError, Isolation, LIFETIME, Machine, MemberId, Outcome, Start, Submission,
     Transaction, Verdict, Version, WINDOW,
 };
 
-use client::{Client, Told};
+use client::{SimulatedClient, Told};
 use rng::Rng;
 use store::{Faults, SKEW, Store, around};
 
@@ -121,14 +121,14 @@ struct Process {
 
 struct Simulation {
     rng: Rng,
-    rules: Rules,
+    rules: ProtocolRules,
     /// True if some processes are of the former version.
     mixed: bool,
     /// The level of the table.
     isolation: Isolation,
     store: Store,
     processes: Vec<Process>,
-    clients: BTreeMap<MemberId, Client>,
+    clients: BTreeMap<MemberId, SimulatedClient>,
     numbers: u128,
     calm: bool,
     authors: BTreeMap<Version, usize>,
@@ -139,7 +139,7 @@ struct Simulation {
 ///
 /// # Errors
 /// The first promise that was broken, in words.
-pub fn run(seed: u64, rules: Rules) -> Result<Coverage, String> {
+pub fn run(seed: u64, rules: ProtocolRules) -> Result<Coverage, String> {
     let mut simulation = Simulation::new(seed, rules);
     let steps = 300 + simulation.rng.below(700);
     for _ in 0..steps {
@@ -188,7 +188,7 @@ fn faults(kind: u64, rng: &mut Rng) -> Faults {
 }
 
 impl Simulation {
-    fn new(seed: u64, rules: Rules) -> Self {
+    fn new(seed: u64, rules: ProtocolRules) -> Self {
         let mut rng = Rng::new(seed);
         let kind = seed % 4;
         let mut store = Store::new(faults(kind, &mut rng));
@@ -202,7 +202,7 @@ impl Simulation {
         let mut simulation = Self {
             rng,
             // In half of the schedules nobody waits for others, so that there are more races.
-            rules: Rules {
+            rules: ProtocolRules {
                 leaves_to_others: (seed / 4).is_multiple_of(2),
                 ..rules
             },
@@ -258,11 +258,11 @@ impl Simulation {
     }
 
     /// The rules of a new process. One of the former version waits for nobody, and its intents have no expiry.
-    fn rules_of_one(&mut self) -> Rules {
+    fn rules_of_one(&mut self) -> ProtocolRules {
         if !self.mixed || self.rng.permille(500) {
             return self.rules;
         }
-        Rules {
+        ProtocolRules {
             leaves_to_others: false,
             expiring_intents: false,
             ..self.rules
@@ -316,7 +316,7 @@ impl Simulation {
             return;
         };
         self.processes[at].machine.submit(submission);
-        let client = Client {
+        let client = SimulatedClient {
             transaction,
             process: at,
             told: Told::Nothing,

@@ -53,7 +53,7 @@ pub(crate) fn transaction(
     moves.reads.files.clone_from(&paths);
     moves.marks = Some(Marks {
         paths,
-        merge: Arc::new(Moves { sources }),
+        merge: Arc::new(MoveMerge { sources }),
     });
     Some(moves)
 }
@@ -66,11 +66,11 @@ fn kept(file: &Add) -> Vec<char> {
 
 /// The merge of one client.
 #[derive(Debug)]
-struct Moves {
+struct MoveMerge {
     sources: Vec<Add>,
 }
 
-impl Moves {
+impl MoveMerge {
     /// The rows of the new file that stand for these of an old one.
     fn moved(&self, path: &str, deleted: &BTreeSet<char>, new: &Add) -> BTreeSet<char> {
         let mut places = named(new);
@@ -86,7 +86,7 @@ impl Moves {
     }
 }
 
-impl Merge for Moves {
+impl Merge for MoveMerge {
     fn merge(&self, transaction: &Transaction, theirs: &[Marked]) -> Result<Transaction, CommitError> {
         let last: BTreeMap<&str, &Marked> = theirs
             .iter()
@@ -128,14 +128,14 @@ pub(crate) type Row = (String, char);
 
 /// The table's rows after each version, by where they were first.
 #[derive(Default)]
-pub(crate) struct Rows {
+pub(crate) struct RowHistory {
     /// The rows of each file that there ever was.
     files: BTreeMap<String, Vec<Row>>,
     /// The rows that are deleted from each file in the table.
     entries: BTreeMap<String, BTreeSet<char>>,
 }
 
-impl Rows {
+impl RowHistory {
     /// Takes a version in. `compaction` is the transaction in it as its client gave it, if it is one.
     pub fn take(&mut self, actions: &[Action], compaction: Option<&Transaction>) {
         let copied = compaction.map(|transaction| self.copied(transaction));

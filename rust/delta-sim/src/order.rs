@@ -9,7 +9,7 @@ use delta_commit::{Isolation, Transaction, Version};
 use crate::moves::Row;
 
 /// A blind append.
-struct Append {
+struct OrderedAppend {
     files: Vec<Add>,
     app_ids: BTreeSet<String>,
     /// True if a version follows it that cannot be moved behind it: one that changed a row of it, or has later progress
@@ -17,7 +17,7 @@ struct Append {
     is_first: bool,
 }
 
-impl Append {
+impl OrderedAppend {
     fn has(&self, (path, _): &Row) -> bool {
         self.files.iter().any(|file| file.path == *path)
     }
@@ -25,7 +25,7 @@ impl Append {
 
 /// The blind appends of a log, by their versions.
 #[derive(Default)]
-pub(crate) struct Appends(BTreeMap<Version, Append>);
+pub(crate) struct Appends(BTreeMap<Version, OrderedAppend>);
 
 impl Appends {
     /// Takes a version in that deleted these rows.
@@ -43,7 +43,7 @@ impl Appends {
             }
         }
         if is_blind {
-            let append = Append {
+            let append = OrderedAppend {
                 files: winner.adds.clone(),
                 app_ids: winner.app_ids.clone(),
                 is_first: false,

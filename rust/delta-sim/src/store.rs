@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use delta_commit::log::{
-    BEFORE_FIRST, Bundles, Digest, Effect, Event, IntentEntry, Listing, PutOutcome, Standing, StoreError,
-    StoreErrorKind, UnsyncedFile,
+    BEFORE_FIRST, BodyDigest, Bundles, Effect, Event, IntentEntry, Listing, PutOutcome, StoreError,
+    StoreErrorKind, UnsyncedFile, VersionPresence,
 };
 
 use delta_commit::{MemberId, Version};
@@ -42,7 +42,7 @@ pub(crate) struct Faults {
 }
 
 #[derive(Debug, Clone)]
-struct Stored {
+struct StoredVersion {
     body: Vec<u8>,
     durable: bool,
     created: i64,
@@ -62,7 +62,7 @@ enum Data {
 
 /// A write that may still arrive, although no process waits for it.
 #[derive(Debug)]
-enum Late {
+enum LateWrite {
     Version(Version, Vec<u8>),
     Intent(String, Vec<u8>),
 }
@@ -72,21 +72,21 @@ enum Late {
 pub(crate) struct Store {
     pub(crate) now: i64,
     pub(crate) faults: Faults,
-    log: BTreeMap<Version, Stored>,
+    log: BTreeMap<Version, StoredVersion>,
     /// The version of a checkpoint that stands alone: all versions up to it were cleaned up.
     checkpoint: Option<Version>,
     /// The newest version that was cleaned up.
     cleaned_up: Version,
     /// Versions that were created right after such a checkpoint.
     pub(crate) after_checkpoint: usize,
-    intents: BTreeMap<String, Stored>,
+    intents: BTreeMap<String, StoredVersion>,
     data: BTreeMap<String, Data>,
     /// Intents that were deleted, and may come back in a power cut.
-    deleted: BTreeMap<String, Stored>,
+    deleted: BTreeMap<String, StoredVersion>,
     /// Names and times as listings saw them before each change.
     past_intents: Vec<Vec<IntentEntry>>,
     past_tips: Vec<Version>,
-    late: Vec<Late>,
+    late: Vec<LateWrite>,
     /// Every version that ever existed and was not lost to a power cut, even if it was cleaned up.
     pub(crate) history: BTreeMap<Version, Vec<u8>>,
     /// Data files and versions that never reached the disk.
@@ -173,7 +173,7 @@ impl Store {
             }
             Effect::ListIntents => Event::Listing(self.listing(rng)),
             Effect::PutIntent(name, body) if rng.permille(self.faults.slow) => {
-                self.late.push(Late::Intent(name.clone(), body.clone()));
+                self.late.push(LateWrite::Intent(name.clone(), body.clone()));
                 Event::Failed(StoreError::transient("no answer in time"))
             }
             effect => self.apply_truly(effect),
@@ -204,10 +204,10 @@ impl Store {
         match effect {
             _ if done => drop(self.apply_truly(effect)),
             Effect::PutVersion(version, body) if late => {
-                self.late.push(Late::Version(*version, body.clone()));
+                self.late.push(LateWrite::Version(*version, body.clone()));
             }
             Effect::PutIntent(name, body) if late => {
-                self.late.push(Late::Intent(name.clone(), body.clone()));
+                self.late.push(LateWrite::Intent(name.clone(), body.clone()));
             }
             _ => {}
         }
@@ -267,7 +267,7 @@ impl Store {
         }
         self.past_tips.push(self.tip());
         trim(&mut self.past_tips);
-        let stored = Stored {
+        let stored = StoredVersion {
             body: body.to_vec(),
             durable: !self.faults.volatile,
             created: self.now,
@@ -278,18 +278,20 @@ impl Store {
         PutOutcome::Won
     }
 
-    fn standing(&self, version: Version, digest: Option<Digest>) -> Standing {
+    fn standing(&self, version: Version, digest: Option<BodyDigest>) -> VersionPresence {
         match self.log.get(&version) {
-            Some(stored) if digest.is_none_or(|digest| digest == Digest::of(&stored.body)) => Standing::Same,
-            Some(_) => Standing::Other,
-            None if self.checkpoint == Some(version) => Standing::Checkpoint,
-            None if version <= self.cleaned_up => Standing::CleanedUp,
-            None => Standing::Missing,
+            Some(stored) if digest.is_none_or(|digest| digest == BodyDigest::of(&stored.body)) => {
+                VersionPresence::Same
+            }
+            Some(_) => VersionPresence::Other,
+            None if self.checkpoint == Some(version) => VersionPresence::Checkpoint,
+            None if version <= self.cleaned_up => VersionPresence::CleanedUp,
+            None => VersionPresence::Missing,
         }
     }
 
-    fn retract(&mut self, version: Version, digests: &[Digest]) -> bool {
-        let is_ours = |stored: &Stored| digests.contains(&Digest::of(&stored.body));
+    fn retract(&mut self, version: Version, digests: &[BodyDigest]) -> bool {
+        let is_ours = |stored: &StoredVersion| digests.contains(&BodyDigest::of(&stored.body));
         let is_last = !self.log.contains_key(&(version + 1));
         if !is_last || !self.log.get(&version).is_some_and(is_ours) {
             return false;
@@ -310,7 +312,7 @@ impl Store {
 
     fn put_intent(&mut self, name: &str, body: &[u8]) {
         self.remember();
-        let stored = Stored {
+        let stored = StoredVersion {
             body: body.to_vec(),
             durable: true,
             created: self.now,
@@ -377,7 +379,7 @@ impl Store {
     }
 
     fn entries(&self) -> Vec<IntentEntry> {
-        let entry = |(name, stored): (&String, &Stored)| IntentEntry {
+        let entry = |(name, stored): (&String, &StoredVersion)| IntentEntry {
             name: name.clone(),
             created: stored.created,
             bytes: stored.body.len() as u64,
@@ -401,12 +403,12 @@ impl Store {
         }
         let at = rng.below(self.late.len());
         // An intent that takes its time may arrive after its doubt was settled.
-        if matches!(self.late[at], Late::Intent(..)) && rng.permille(800) {
+        if matches!(self.late[at], LateWrite::Intent(..)) && rng.permille(800) {
             return;
         }
         match self.late.swap_remove(at) {
-            Late::Version(version, body) if rng.permille(800) => drop(self.put_version(version, &body)),
-            Late::Intent(name, body) if rng.permille(800) => self.put_intent(&name, &body),
+            LateWrite::Version(version, body) if rng.permille(800) => drop(self.put_version(version, &body)),
+            LateWrite::Intent(name, body) if rng.permille(800) => self.put_intent(&name, &body),
             _ => {}
         }
     }
@@ -419,7 +421,7 @@ impl Store {
     pub(crate) fn arrive_announced(&mut self, rng: &mut Rng) {
         for late in std::mem::take(&mut self.late) {
             match late {
-                Late::Intent(name, body) if rng.permille(500) => self.put_intent(&name, &body),
+                LateWrite::Intent(name, body) if rng.permille(500) => self.put_intent(&name, &body),
                 late => self.late.push(late),
             }
         }
@@ -442,8 +444,8 @@ impl Store {
     pub(crate) fn has_announced(&self, member: MemberId) -> bool {
         let id = member.to_string();
         let late = self.late.iter().filter_map(|late| match late {
-            Late::Intent(_, body) => Some(body),
-            Late::Version(..) => None,
+            LateWrite::Intent(_, body) => Some(body),
+            LateWrite::Version(..) => None,
         });
         let mut bodies = self.intents.values().map(|stored| &stored.body).chain(late);
         bodies.any(|body| String::from_utf8_lossy(body).contains(&id))

@@ -1,6 +1,6 @@
 //! Whatever the store and the schedule do, the committer keeps its promises; and without one of its rules it does not.
 
-use delta_commit::rules::Rules;
+use delta_commit::rules::ProtocolRules;
 use delta_sim::{Coverage, lifetimes, run};
 
 /// A mutant must be found within so many seeds.
@@ -23,7 +23,7 @@ fn every_schedule_keeps_every_promise() {
     let mut total = Coverage::default();
     let mut broken = Vec::new();
     for seed in (0..seeds()).chain(BROKE_ONCE) {
-        match run(seed, Rules::default()) {
+        match run(seed, ProtocolRules::default()) {
             Ok(coverage) => total += coverage,
             Err(promise) => broken.push(format!("seed {seed}: {promise}")),
         }
@@ -42,8 +42,8 @@ fn every_schedule_keeps_every_promise() {
 fn a_schedule_repeats_itself() {
     for seed in 0..8 {
         assert_eq!(
-            run(seed, Rules::default()),
-            run(seed, Rules::default()),
+            run(seed, ProtocolRules::default()),
+            run(seed, ProtocolRules::default()),
             "seed {seed}"
         );
     }
@@ -60,7 +60,7 @@ macro_rules! mutants {
     ($($name:ident: $rule:ident breaks $promise:literal at $known:literal),* $(,)?) => {$(
         #[test]
         fn $name() {
-            let mutant = Rules { $rule: false, ..Rules::default() };
+            let mutant = ProtocolRules { $rule: false, ..ProtocolRules::default() };
             let found = seed_that_breaks($promise, $known, |seed| run(seed, mutant));
             assert_eq!(found, Some($known), "another seed needs the rule, or none does");
         }
@@ -95,10 +95,10 @@ const NOT_NOTICED: [u64; 3] = [4257, 6163, 8383];
 
 #[test]
 fn whatever_becomes_of_the_table_nothing_is_acknowledged_in_another_one() {
-    let mut total = lifetimes::Coverage::default();
+    let mut total = lifetimes::LifetimeCoverage::default();
     let mut broken = Vec::new();
     for seed in 0..seeds() {
-        match lifetimes::run(seed, Rules::default(), true) {
+        match lifetimes::run(seed, ProtocolRules::default(), true) {
             Ok(coverage) => total += coverage,
             Err(promise) if NOT_NOTICED.contains(&seed) => {
                 assert!(promise.contains("was acknowledged in version"), "{promise}");
@@ -118,7 +118,7 @@ fn whatever_becomes_of_the_table_nothing_is_acknowledged_in_another_one() {
 #[test]
 fn a_schedule_of_lifetimes_repeats_itself() {
     for seed in 0..8 {
-        let run = || lifetimes::run(seed, Rules::default(), true);
+        let run = || lifetimes::run(seed, ProtocolRules::default(), true);
         assert_eq!(run(), run(), "seed {seed}");
     }
 }
@@ -127,7 +127,7 @@ macro_rules! mutants_of_lifetimes {
     ($($name:ident: $rule:ident breaks $promise:literal at $known:literal),* $(,)?) => {$(
         #[test]
         fn $name() {
-            let mutant = Rules { $rule: false, ..Rules::default() };
+            let mutant = ProtocolRules { $rule: false, ..ProtocolRules::default() };
             let found = seed_that_breaks($promise, $known, |seed| lifetimes::run(seed, mutant, true));
             assert_eq!(found, Some($known), "another seed needs the rule, or none does");
         }
@@ -142,6 +142,6 @@ mutants_of_lifetimes! {
 
 #[test]
 fn with_a_clock_that_stands_still_while_suspended_a_look_is_believed_for_too_long() {
-    let run = |seed| lifetimes::run(seed, Rules::default(), false);
+    let run = |seed| lifetimes::run(seed, ProtocolRules::default(), false);
     assert_eq!(seed_that_breaks("its table was gone for", 12, run), Some(12));
 }

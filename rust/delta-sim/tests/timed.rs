@@ -1,9 +1,10 @@
 //! The timed mode: the same committer, whose promises hold, in a time that follows from the scenario.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use delta_commit::rules::Rules;
+use delta_commit::rules::ProtocolRules;
 use delta_sim::timed::{
-    Disk, Latency, Load, ObjectStore, Pauses, Report, Scenario, Store, Synced, Work, run, run_with,
+    Disk, Latency, Load, ObjectStore, Pauses, ProcessorTimes, Report, Scenario, StoreModel, Synced, run,
+    run_with,
 };
 
 fn seeds() -> u64 {
@@ -86,7 +87,7 @@ fn drawn(seed: u64) -> Scenario {
             },
             _ => endless(10.0),
         },
-        work: Work {
+        work: ProcessorTimes {
             prepare_us: 200,
             write_us: 700,
             request_us: 100,
@@ -96,9 +97,9 @@ fn drawn(seed: u64) -> Scenario {
             cold_us: 50,
         },
         store: if seed.is_multiple_of(2) {
-            Store::Disk(disk())
+            StoreModel::Disk(disk())
         } else {
-            Store::ObjectStore(ObjectStore::default())
+            StoreModel::ObjectStore(ObjectStore::default())
         },
     }
 }
@@ -122,9 +123,9 @@ fn nothing_is_lost_and_nothing_is_doubled() {
 
 #[test]
 fn a_committer_that_doubles_is_found() {
-    let mutant = Rules {
+    let mutant = ProtocolRules {
         r4_no_doubles: false,
-        ..Rules::default()
+        ..ProtocolRules::default()
     };
     let broken = (0..40).find_map(|seed| run_with(&drawn(seed), mutant).err());
     assert!(broken.is_some_and(|promise| promise.contains("is added in version")));
@@ -136,7 +137,7 @@ fn the_same_seed_gives_the_same_answer() {
         let (one, other) = (run(&drawn(seed)), run(&drawn(seed)));
         assert_eq!(one, other, "seed {seed}");
         // A disk takes the same time for the same effect, whatever is drawn.
-        if matches!(drawn(seed).store, Store::Disk(_)) {
+        if matches!(drawn(seed).store, StoreModel::Disk(_)) {
             continue;
         }
         let next = Scenario {
@@ -162,7 +163,7 @@ fn steady(conditional_put: f64) -> ObjectStore {
     }
 }
 
-fn on(store: Store) -> Scenario {
+fn on(store: StoreModel) -> Scenario {
     Scenario {
         load: endless(60.0),
         store,
@@ -181,21 +182,21 @@ fn assert_near(found: f64, expected: f64) {
 #[test]
 fn a_lone_writer_takes_the_time_of_its_effects() {
     // A data file, a listing, the attempt, and a look at the version before it.
-    let report = run(&on(Store::ObjectStore(steady(50.0)))).unwrap();
+    let report = run(&on(StoreModel::ObjectStore(steady(50.0)))).unwrap();
     assert_near(report.appends_per_second, 1e3 / (40.0 + 20.0 + 30.0 + 50.0));
     assert_near(report.wait_seconds.median, 0.14);
     // The run ends between an attempt and its answer.
     assert!(report.attempts.abs_diff(report.versions) <= 1);
 
     let disk = disk();
-    let work = Work {
+    let work = ProcessorTimes {
         prepare_us: 300,
         write_us: 900,
-        ..Work::default()
+        ..ProcessorTimes::default()
     };
     let report = run(&Scenario {
         work,
-        ..on(Store::Disk(disk))
+        ..on(StoreModel::Disk(disk))
     })
     .unwrap();
     let synced = [disk.put_version, disk.sync_data, disk.sync_log];
@@ -214,7 +215,7 @@ fn a_slower_conditional_put_lowers_the_throughput() {
             let scenario = Scenario {
                 processes,
                 writers: 4 * processes,
-                ..on(Store::ObjectStore(steady(milliseconds)))
+                ..on(StoreModel::ObjectStore(steady(milliseconds)))
             };
             run(&scenario).unwrap().appends_per_second
         };
@@ -230,12 +231,12 @@ fn fewer_cores_lower_the_throughput() {
             cores,
             processes: 8,
             writers: 64,
-            work: Work {
+            work: ProcessorTimes {
                 write_us: 2_000,
-                ..Work::default()
+                ..ProcessorTimes::default()
             },
             load: endless(5.0),
-            ..on(Store::Disk(disk()))
+            ..on(StoreModel::Disk(disk()))
         };
         run(&scenario).unwrap()
     };
@@ -272,7 +273,7 @@ fn narrow(coalesce: bool) -> Report {
         processes: 2,
         writers: 100,
         coalesce,
-        ..on(Store::ObjectStore(store))
+        ..on(StoreModel::ObjectStore(store))
     };
     run(&scenario).unwrap()
 }
@@ -296,7 +297,7 @@ fn each_table_has_a_log_of_its_own() {
             files: 1_000,
             tables,
             load: endless(10.0),
-            store: Store::ObjectStore(ObjectStore {
+            store: StoreModel::ObjectStore(ObjectStore {
                 writes_per_second: 0.0,
                 put: Latency::exactly(0.0),
                 ..steady(3_000.0)
@@ -312,7 +313,7 @@ fn each_table_has_a_log_of_its_own() {
 
 #[test]
 fn requests_cost_what_the_store_asks_for_them() {
-    let report = run(&on(Store::ObjectStore(ObjectStore::default()))).unwrap();
+    let report = run(&on(StoreModel::ObjectStore(ObjectStore::default()))).unwrap();
     let requests = report.requests;
     // Each append writes a file, lists, creates a version, and looks for the one before it. Only the first ones look
     // for the next version: nobody else comes. The run ends within one.

@@ -11,12 +11,12 @@ use std::sync::Arc;
 
 use delta_commit::actions::{Action, Add};
 use delta_commit::row_ids::{ENABLED, rows_of};
-use delta_commit::{CommitError, Operation, Patience, Transaction};
+use delta_commit::{CommitError, Operation, Transaction, WaitLimit};
 use serde_json::{Map, Value};
 
 use crate::create::with_features;
 use crate::error::{Result, TableError};
-use crate::head::Head;
+use crate::head::TableHead;
 use crate::operations::begin;
 use crate::properties::features;
 use crate::row_ids;
@@ -33,18 +33,18 @@ impl Table {
     /// # Errors
     /// As a commit; [`CommitError::Unsupported`] when row tracking is suspended meanwhile. Files of versions that were
     /// written before keep their ids, and another call goes on from there.
-    pub(crate) fn backfill(&self, patience: &mut Patience<'_>) -> Result<bool> {
-        self.backfill_by(AT_ONCE, patience)
+    pub(crate) fn backfill(&self, wait: &mut WaitLimit<'_>) -> Result<bool> {
+        self.backfill_by(AT_ONCE, wait)
     }
 
-    fn backfill_by(&self, at_once: usize, patience: &mut Patience<'_>) -> Result<bool> {
+    fn backfill_by(&self, at_once: usize, wait: &mut WaitLimit<'_>) -> Result<bool> {
         let mut backfill = Backfill {
             table: self,
             at_once,
             counts: HashMap::new(),
         };
         let mut is_needed = false;
-        while backfill.step(patience)? {
+        while backfill.step(wait)? {
             is_needed = true;
         }
         Ok(is_needed)
@@ -62,19 +62,19 @@ struct Backfill<'a> {
 
 impl Backfill<'_> {
     /// Commits the next version. Returns false if all rows have ids.
-    fn step(&mut self, patience: &mut Patience<'_>) -> Result<bool> {
-        let snapshot = self.table.snapshot_in_time(patience)?;
+    fn step(&mut self, wait: &mut WaitLimit<'_>) -> Result<bool> {
+        let snapshot = self.table.snapshot_in_time(wait)?;
         let files: Vec<&Arc<Add>> = row_ids::without_ids(&snapshot).take(self.at_once).collect();
         if files.is_empty() {
             return Ok(false);
         }
         row_ids::check_unsuspended(&snapshot)?;
         let transaction = if row_ids::gives_ids(&snapshot) {
-            self.with_ids(&snapshot, &files, patience)?
+            self.with_ids(&snapshot, &files, wait)?
         } else {
             with_feature(&snapshot)?
         };
-        match self.table.shared()?.commit(transaction, patience) {
+        match self.table.shared()?.commit(transaction, wait) {
             // The table is looked at again, and what is left is done.
             Err(TableError::Commit(CommitError::Conflict(conflict))) => {
                 if conflict.kind.is_of_files() {
@@ -93,13 +93,13 @@ impl Backfill<'_> {
         &mut self,
         snapshot: &Arc<Snapshot>,
         files: &[&Arc<Add>],
-        patience: &mut Patience<'_>,
+        wait: &mut WaitLimit<'_>,
     ) -> Result<Transaction> {
         let mut operation = Operation::new("ROW TRACKING BACKFILL");
         operation.changes_data = false;
         let mut transaction = begin(snapshot, operation)?;
         for add in files {
-            patient(patience)()?;
+            patient(wait)()?;
             // Whoever marks rows of the file, removes it, or gives it ids, changes its entry.
             transaction.reads.files.insert(add.normal_path().into_owned());
             let mut entry = Add {
@@ -124,14 +124,14 @@ impl Backfill<'_> {
             stats: None,
             ..add.as_ref().clone()
         });
-        let rows = row_count(&self.table.place, snapshot, &uncounted)?;
+        let rows = row_count(&self.table.storage, snapshot, &uncounted)?;
         self.counts.insert(add.path.clone(), rows);
         Ok(rows)
     }
 }
 
 /// The transaction that gives a table the feature.
-fn with_feature(head: &Head) -> Result<Transaction> {
+fn with_feature(head: &TableHead) -> Result<Transaction> {
     let enabled = BTreeMap::from([(ENABLED.to_owned(), "true".to_owned())]);
     let protocol = with_features(&head.protocol, &features(&enabled))?;
     let mut operation = Operation::new("UPGRADE PROTOCOL");
@@ -173,10 +173,10 @@ mod tests {
     use super::*;
     use crate::row_change::PendingChange;
     use crate::tests::process::{Process, Step};
-    use crate::{AppendOptions, Condition, CreateMode, CreateOptions, Scalar, ScanOptions};
+    use crate::{AppendOptions, Condition, ConditionValue, CreateMode, CreateOptions, ScanOptions};
 
-    fn patience() -> Patience<'static> {
-        Patience::until(Instant::now() + Duration::from_secs(60))
+    fn wait_limit() -> WaitLimit<'static> {
+        WaitLimit::until(Instant::now() + Duration::from_secs(60))
     }
 
     fn options() -> WriterOptions {
@@ -190,7 +190,7 @@ mod tests {
             properties: [("delta.enableDeletionVectors".to_owned(), "true".to_owned())].into(),
             ..CreateOptions::default()
         };
-        let table = Table::create(root, &schema, create, CreateMode::Error, &mut patience()).unwrap();
+        let table = Table::create(root, &schema, create, CreateMode::Error, &mut wait_limit()).unwrap();
         for file in 0..files {
             append(&table, file * 3);
         }
@@ -203,14 +203,14 @@ mod tests {
         let rows = RecordBatch::try_new(schema, vec![Arc::new(ids)]).unwrap();
         let mut append = table.append(AppendOptions::default(), options()).unwrap();
         append.write(&rows.into(), &mut || true).unwrap();
-        append.commit(&mut patience(), &mut || true).unwrap();
+        append.commit(&mut wait_limit(), &mut || true).unwrap();
     }
 
     fn deletion(table: &Table, id: i64) -> PendingChange {
         let condition = Condition {
             column: "id".to_owned(),
             operator: "=".to_owned(),
-            values: vec![Scalar::Long(id)],
+            values: vec![ConditionValue::Long(id)],
         };
         let prepared = table.prepare_delete(&[condition].into(), None, &options(), &mut || true);
         prepared.unwrap().1.unwrap()
@@ -258,14 +258,14 @@ mod tests {
     fn files_get_ids_in_versions_of_so_many_at_most() {
         let folder = tempfile::tempdir().unwrap();
         let table = table(folder.path(), 5);
-        assert!(table.backfill_by(2, &mut patience()).unwrap());
+        assert!(table.backfill_by(2, &mut wait_limit()).unwrap());
         check(&table);
         let operations = table.history(None).unwrap().into_iter().map(|(_, info)| info);
         let operations: Vec<Value> = operations.map(|info| info["operation"].clone()).collect();
         assert_eq!(operations[..3], ["ROW TRACKING BACKFILL"; 3]);
         assert_eq!(operations[3], "UPGRADE PROTOCOL");
         assert_eq!((operations.len(), ids(&table)), (10, (0..15).collect()));
-        assert!(!table.backfill_by(2, &mut patience()).unwrap());
+        assert!(!table.backfill_by(2, &mut wait_limit()).unwrap());
     }
 
     #[test]
@@ -277,12 +277,12 @@ mod tests {
             at_once: 10,
             counts: HashMap::new(),
         };
-        assert!(backfill.step(&mut patience()).unwrap());
+        assert!(backfill.step(&mut wait_limit()).unwrap());
         let late = deletion(&table, 4);
-        assert!(backfill.step(&mut patience()).unwrap());
-        assert!(!backfill.step(&mut patience()).unwrap());
-        assert!(late.commit(&mut patience()).unwrap_err().is_of_moved_rows());
-        deletion(&table, 4).commit(&mut patience()).unwrap();
+        assert!(backfill.step(&mut wait_limit()).unwrap());
+        assert!(!backfill.step(&mut wait_limit()).unwrap());
+        assert!(late.commit(&mut wait_limit()).unwrap_err().is_of_moved_rows());
+        deletion(&table, 4).commit(&mut wait_limit()).unwrap();
         check(&table);
         assert_eq!(ids(&table), [0, 1, 2, 3, 5]);
     }
@@ -300,13 +300,13 @@ mod tests {
             // The first version is that of the feature.
             let at = versions.fetch_add(1, Ordering::Relaxed);
             if (1..=2).contains(&at) {
-                deletion(&beside, at).commit(&mut patience()).unwrap();
+                deletion(&beside, at).commit(&mut wait_limit()).unwrap();
                 append(&beside, 100 * at);
             }
             Ok(())
         };
-        let other = Table::open_at(Process::place(folder.path(), 0, Arc::new(before))).unwrap();
-        assert!(other.backfill_by(3, &mut patience()).unwrap());
+        let other = Table::open_at(Process::storage(folder.path(), 0, Arc::new(before))).unwrap();
+        assert!(other.backfill_by(3, &mut wait_limit()).unwrap());
         check(&table);
         let expected = [0].into_iter().chain(3..12).chain(100..103).chain(200..203);
         assert_eq!(ids(&table), expected.collect::<Vec<_>>());
@@ -325,12 +325,12 @@ mod tests {
                     at_once: 2,
                     counts: HashMap::new(),
                 };
-                backfill.step(&mut patience()).unwrap();
+                backfill.step(&mut wait_limit()).unwrap();
             }
             Ok(())
         };
-        let other = Table::open_at(Process::place(folder.path(), 0, Arc::new(before))).unwrap();
-        assert!(other.backfill_by(4, &mut patience()).unwrap());
+        let other = Table::open_at(Process::storage(folder.path(), 0, Arc::new(before))).unwrap();
+        assert!(other.backfill_by(4, &mut wait_limit()).unwrap());
         check(&table);
         assert_eq!(ids(&table), (0..15).collect::<Vec<_>>());
     }
@@ -346,12 +346,12 @@ mod tests {
             let beside = Arc::clone(&table);
             let before = move |step| -> io::Result<()> {
                 if step == Step::Version && versions.fetch_add(1, Ordering::Relaxed) == at {
-                    beside.set_properties(&enabled(), &mut patience()).unwrap();
+                    beside.set_properties(&enabled(), &mut wait_limit()).unwrap();
                 }
                 Ok(())
             };
-            let other = Table::open_at(Process::place(folder.path(), 0, Arc::new(before))).unwrap();
-            let version = other.set_properties(&enabled(), &mut patience()).unwrap();
+            let other = Table::open_at(Process::storage(folder.path(), 0, Arc::new(before))).unwrap();
+            let version = other.set_properties(&enabled(), &mut wait_limit()).unwrap();
             assert_eq!(version, table.version().unwrap());
             check(&table);
             // One version with the feature, one with ids, and one with the property, whoever wrote them.
@@ -376,18 +376,18 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let table = Arc::new(table(folder.path(), 0));
             table
-                .set_properties(&set("gone", "soon"), &mut patience())
+                .set_properties(&set("gone", "soon"), &mut wait_limit())
                 .unwrap();
             let beside = Arc::clone(&table);
             let versions = AtomicUsize::new(0);
             let before = move |step| -> io::Result<()> {
                 if step == Step::Version && versions.fetch_add(1, Ordering::Relaxed) == 0 {
-                    beside.set_properties(&theirs, &mut patience()).unwrap();
+                    beside.set_properties(&theirs, &mut wait_limit()).unwrap();
                 }
                 Ok(())
             };
-            let other = Table::open_at(Process::place(folder.path(), 0, Arc::new(before))).unwrap();
-            match other.set_properties(&mine, &mut patience()) {
+            let other = Table::open_at(Process::storage(folder.path(), 0, Arc::new(before))).unwrap();
+            match other.set_properties(&mine, &mut wait_limit()) {
                 Ok(version) => assert!(is_there && version == table.version().unwrap(), "{mine:?}"),
                 Err(refused) => {
                     assert!(!is_there, "{mine:?}: {refused}");
@@ -406,7 +406,7 @@ mod tests {
             at_once: 1,
             counts: HashMap::new(),
         };
-        assert!(backfill.step(&mut patience()).unwrap());
+        assert!(backfill.step(&mut wait_limit()).unwrap());
         let snapshot = table.snapshot().unwrap();
         let mut metadata = snapshot.metadata.as_ref().clone();
         let suspended = ("delta.rowTrackingSuspended".to_owned(), "true".to_owned());
@@ -416,9 +416,9 @@ mod tests {
         let version = table
             .shared()
             .unwrap()
-            .commit(transaction, &mut patience())
+            .commit(transaction, &mut wait_limit())
             .unwrap();
-        let refused = backfill.step(&mut patience()).unwrap_err();
+        let refused = backfill.step(&mut wait_limit()).unwrap_err();
         assert!(refused.to_string().contains("rowTrackingSuspended"), "{refused}");
         assert_eq!(table.version().unwrap(), version);
     }

@@ -14,8 +14,8 @@ use parquet_writer::Batch;
 use serde_json::Map;
 
 use crate::error::{Result, TableError};
-use crate::head::Head;
-use crate::schema::{Column, Kind, Primitive, TableSchema};
+use crate::head::TableHead;
+use crate::schema::{ColumnType, Primitive, TableColumn, TableSchema};
 
 /// The property of tables that have one.
 pub(crate) const CHANGE_FEED: &str = "delta.enableChangeDataFeed";
@@ -53,10 +53,10 @@ impl fmt::Display for ChangeType {
 }
 
 /// The column `_change_type` of change data files.
-pub(crate) fn change_type() -> Column {
-    Column {
+pub(crate) fn change_type() -> TableColumn {
+    TableColumn {
         name: CHANGE_TYPE.to_owned(),
-        kind: Kind::Primitive(Primitive::String),
+        kind: ColumnType::Primitive(Primitive::String),
         nullable: true,
         metadata: Map::new(),
     }
@@ -90,10 +90,10 @@ pub(crate) fn check_columns(metadata: &Metadata, schema: &TableSchema) -> Result
 }
 
 /// The table as writers of change data files have it: with the column `_change_type`.
-pub(crate) fn with_change_type(head: &Head) -> Head {
+pub(crate) fn with_change_type(head: &TableHead) -> TableHead {
     let mut columns = head.schema.columns.clone();
     columns.push(change_type());
-    Head {
+    TableHead {
         schema: Arc::new(TableSchema { columns }),
         ..head.clone()
     }

@@ -11,7 +11,7 @@ use delta_commit::Version;
 
 use crate::checkpoint::{is_whole, sidecars_of};
 use crate::error::Result;
-use crate::head::Head;
+use crate::head::TableHead;
 use crate::interval::interval_millis;
 use crate::log_dir::{LogDir, LogFile, LogFiles, LogListing};
 
@@ -31,7 +31,7 @@ const YOUNGEST: i64 = 3_600_000;
 ///
 /// # Errors
 /// When the folder cannot be read; when the clock of this machine is far off that of the storage.
-pub(crate) fn clean_up(log: &LogDir, head: &Head) -> Result<usize> {
+pub(crate) fn clean_up(log: &LogDir, head: &TableHead) -> Result<usize> {
     let Some(retention) = retention(head) else {
         return Ok(0);
     };
@@ -67,7 +67,7 @@ pub(crate) fn clean_up(log: &LogDir, head: &Head) -> Result<usize> {
     Ok(removed + remove_sidecars(log, now)?)
 }
 
-fn has_v2_checkpoints(head: &Head) -> bool {
+fn has_v2_checkpoints(head: &TableHead) -> bool {
     let mut features = head.protocol.writer_features.iter().flatten();
     features.any(|feature| feature == V2_CHECKPOINT)
 }
@@ -93,7 +93,7 @@ fn remove_sidecars(log: &LogDir, now: i64) -> Result<usize> {
 }
 
 /// The time for which files of the log are kept, in milliseconds; none when they are kept for ever.
-fn retention(head: &Head) -> Option<i64> {
+fn retention(head: &TableHead) -> Option<i64> {
     let enabled = head.property("delta.enableExpiredLogCleanup");
     if enabled.is_some_and(|text| !text.eq_ignore_ascii_case("true")) {
         return None;

@@ -14,19 +14,19 @@ use std::thread;
 use std::time::Instant;
 
 use arrow_schema::SchemaRef;
-use delta_commit::{CommitError, Patience, Version};
+use delta_commit::{CommitError, Version, WaitLimit};
 use parquet_writer::WriterOptions;
 
-use crate::append::{Append, AppendOptions, Basis};
-use crate::commit_waiter::{self, CommitWaiter, LONG, Reply, answer_all, part_with, serve_until};
+use crate::append::{Append, AppendBasis, AppendOptions};
+use crate::buffered_rows::{BufferedRows, joined};
+use crate::commit_waiter::{self, CommitWaiter, LONG, WaiterCallback, answer_all, part_with, serve_until};
 use crate::error::{Result, TableError};
-use crate::head::Head;
-use crate::kept::{Kept, joined};
-use crate::table::{Shared, lock};
+use crate::head::TableHead;
+use crate::table::{SharedTable, lock};
 
 /// The properties that appends must have in common to share files.
 pub(crate) struct Terms {
-    pub head: Arc<Head>,
+    pub head: Arc<TableHead>,
     pub read_version: Version,
     pub schema: SchemaRef,
     pub options: AppendOptions,
@@ -43,7 +43,7 @@ impl Terms {
     }
 
     /// The append of the shared files.
-    fn begin(&self, shared: &Arc<Shared>) -> Result<Append> {
+    fn begin(&self, shared: &Arc<SharedTable>) -> Result<Append> {
         let (head, version) = shared.base(&mut shared.looking())?;
         let is_same = head.metadata.id == self.head.metadata.id && head.changed_in == self.head.changed_in;
         // Where the table was changed meanwhile, the commit finds that out.
@@ -56,21 +56,21 @@ impl Terms {
             coalesce: false,
             ..self.options.clone()
         };
-        let basis = Basis::blind(head, version);
+        let basis = AppendBasis::blind(head, version);
         Append::begin(Arc::clone(shared), basis, options, self.writer_options.clone())
     }
 }
 
 /// An append that has handed in its rows.
-struct Member {
+struct WaitingAppend {
     terms: Terms,
-    rows: Kept,
+    rows: BufferedRows,
     /// True if it must be written by itself, because a member of its last bundle could not be written.
     is_alone: AtomicBool,
     waiter: CommitWaiter,
 }
 
-impl Deref for Member {
+impl Deref for WaitingAppend {
     type Target = CommitWaiter;
 
     fn deref(&self) -> &CommitWaiter {
@@ -78,7 +78,7 @@ impl Deref for Member {
     }
 }
 
-impl Member {
+impl WaitingAppend {
     fn shares_with(&self, other: &Self) -> bool {
         let is_alone = |member: &Self| member.is_alone.load(Ordering::Acquire);
         !is_alone(self) && !is_alone(other) && self.terms.are_those_of(&other.terms)
@@ -87,33 +87,38 @@ impl Member {
 
 /// The queue of a table's coalescing appends.
 #[derive(Default)]
-pub(crate) struct Pool(Mutex<Queue>);
+pub(crate) struct AppendQueue(Mutex<AppendQueueState>);
 
 #[derive(Default)]
-struct Queue {
-    waiting: Vec<Arc<Member>>,
+struct AppendQueueState {
+    waiting: Vec<Arc<WaitingAppend>>,
     is_served: bool,
 }
 
-/// Commits kept rows together with those of other appends that come meanwhile. Returns the rows if no thread can be
+/// Commits buffered rows together with those of other appends that come meanwhile. Returns the rows if no thread can be
 /// started for that; the append then writes files of its own.
 pub(crate) fn commit(
-    shared: &Arc<Shared>,
+    shared: &Arc<SharedTable>,
     terms: Terms,
-    kept: Kept,
-    patience: &mut Patience<'_>,
-) -> Result<Result<Version>, Kept> {
-    if patience.left().is_none() {
+    buffered: BufferedRows,
+    wait: &mut WaitLimit<'_>,
+) -> Result<Result<Version>, BufferedRows> {
+    if wait.left().is_none() {
         return Ok(Err(CommitError::DeadlinePassed.into()));
     }
-    let member = hand_in(shared, terms, kept, None)?;
-    Ok(member.wait(patience).unwrap_or_else(|| leave(shared, &member)))
+    let member = hand_in(shared, terms, buffered, None)?;
+    Ok(member.wait(wait).unwrap_or_else(|| leave(shared, &member)))
 }
 
-/// Commits kept rows likewise, without a thread that waits: the result is for `reply`. Returns the rows if no thread
-/// can be started.
-pub(crate) fn post(shared: &Arc<Shared>, terms: Terms, kept: Kept, reply: Reply) -> Result<Queued, Kept> {
-    let member = hand_in(shared, terms, kept, Some(reply))?;
+/// Commits buffered rows likewise, without a thread that waits: the result is for `reply`. Returns the rows if no
+/// thread can be started.
+pub(crate) fn post(
+    shared: &Arc<SharedTable>,
+    terms: Terms,
+    buffered: BufferedRows,
+    reply: WaiterCallback,
+) -> Result<Queued, BufferedRows> {
+    let member = hand_in(shared, terms, buffered, Some(reply))?;
     Ok(Queued {
         shared: Arc::clone(shared),
         member,
@@ -122,8 +127,8 @@ pub(crate) fn post(shared: &Arc<Shared>, terms: Terms, kept: Kept, reply: Reply)
 
 /// An append that no thread waits for.
 pub(crate) struct Queued {
-    shared: Arc<Shared>,
-    member: Arc<Member>,
+    shared: Arc<SharedTable>,
+    member: Arc<WaitingAppend>,
 }
 
 impl Queued {
@@ -139,11 +144,11 @@ impl Queued {
 
 /// Queues an append, and starts a thread for the queue if there is none.
 fn hand_in(
-    shared: &Arc<Shared>,
+    shared: &Arc<SharedTable>,
     terms: Terms,
-    kept: Kept,
-    reply: Option<Reply>,
-) -> Result<Arc<Member>, Kept> {
+    buffered: BufferedRows,
+    reply: Option<WaiterCallback>,
+) -> Result<Arc<WaitingAppend>, BufferedRows> {
     let mut queue = lock(&shared.pool.0);
     if !queue.is_served {
         let served = Arc::clone(shared);
@@ -151,13 +156,13 @@ fn hand_in(
             .name("spillway-coalesce".to_owned())
             .spawn(move || serve(&served));
         if begun.is_err() {
-            return Err(kept);
+            return Err(buffered);
         }
         queue.is_served = true;
     }
-    let member = Arc::new(Member {
+    let member = Arc::new(WaitingAppend {
         terms,
-        rows: kept,
+        rows: buffered,
         is_alone: AtomicBool::new(false),
         waiter: CommitWaiter::new(reply),
     });
@@ -166,14 +171,14 @@ fn hand_in(
 }
 
 /// Takes an append out of the queue. Returns false if its rows were taken before.
-fn withdraw(shared: &Shared, member: &Arc<Member>) -> bool {
+fn withdraw(shared: &SharedTable, member: &Arc<WaitingAppend>) -> bool {
     let mut queue = lock(&shared.pool.0);
     let before = queue.waiting.len();
     queue.waiting.retain(|other| !Arc::ptr_eq(other, member));
     queue.waiting.len() < before
 }
 
-fn leave(shared: &Shared, member: &Arc<Member>) -> Result<Version> {
+fn leave(shared: &SharedTable, member: &Arc<WaitingAppend>) -> Result<Version> {
     if withdraw(shared, member) {
         return Err(CommitError::DeadlinePassed.into());
     }
@@ -181,7 +186,7 @@ fn leave(shared: &Shared, member: &Arc<Member>) -> Result<Version> {
 }
 
 /// Commits what waits until nothing does.
-fn serve(shared: &Arc<Shared>) {
+fn serve(shared: &Arc<SharedTable>) {
     while let Some(members) = shared.pool.next() {
         let mut bundle = Bundle {
             shared,
@@ -196,10 +201,10 @@ fn serve(shared: &Arc<Shared>) {
     }
 }
 
-impl Pool {
+impl AppendQueue {
     /// Takes the first waiting append and all that can share files with it. None when the queue is empty; the thread
     /// ends then.
-    fn next(&self) -> Option<Vec<Arc<Member>>> {
+    fn next(&self) -> Option<Vec<Arc<WaitingAppend>>> {
         let mut queue = lock(&self.0);
         let waiting = std::mem::take(&mut queue.waiting);
         let Some(first) = waiting.first().cloned() else {
@@ -216,15 +221,15 @@ impl Pool {
 
 /// Appends that are written together.
 struct Bundle<'a> {
-    shared: &'a Arc<Shared>,
+    shared: &'a Arc<SharedTable>,
     /// Those without an answer.
-    members: Vec<Arc<Member>>,
+    members: Vec<Arc<WaitingAppend>>,
     /// True if their transaction may be in the table.
     is_tried: Cell<bool>,
 }
 
 /// The next step after an attempt.
-enum Next {
+enum BundleOutcome {
     /// No row is in the table. The members without an answer must be tried again.
     Again,
     /// One member makes the others fail.
@@ -240,8 +245,8 @@ impl Bundle<'_> {
             let next = self.attempt();
             self.members.retain(|member| !member.is_answered());
             match (next, self.members.as_slice()) {
-                (Next::Alone(error), [only]) => only.answer(Err(error)),
-                (Next::Alone(_), _) => self.separate(),
+                (BundleOutcome::Alone(error), [only]) => only.answer(Err(error)),
+                (BundleOutcome::Alone(_), _) => self.separate(),
                 _ => {}
             }
             self.members.retain(|member| !member.is_answered());
@@ -261,9 +266,9 @@ impl Bundle<'_> {
         queue.waiting = members;
     }
 
-    fn attempt(&self) -> Next {
+    fn attempt(&self) -> BundleOutcome {
         let Some(first) = self.members.first() else {
-            return Next::Nothing;
+            return BundleOutcome::Nothing;
         };
         let someone_leaves = {
             let members = self.members.clone();
@@ -274,24 +279,24 @@ impl Bundle<'_> {
         let rows = joined(self.members.iter().map(|member| &member.rows));
         let (mut append, batches) = match begun.and_then(|append| Ok((append, rows?))) {
             Ok(begun) => begun,
-            Err(error) => return self.without_leaving().unwrap_or(Next::Alone(error)),
+            Err(error) => return self.without_leaving().unwrap_or(BundleOutcome::Alone(error)),
         };
         let all_stay = || !someone_leaves();
         for batch in &batches {
             if let Err(error) = append.write(batch, &mut { &all_stay }) {
-                return self.without_leaving().unwrap_or(Next::Alone(error));
+                return self.without_leaving().unwrap_or(BundleOutcome::Alone(error));
             }
         }
         let deadline = Instant::now() + LONG;
         let (mut to_wait, mut to_write) = (&all_stay, &all_stay);
-        let mut patience = Patience::while_asked(deadline, &mut to_wait);
-        match append.commit_noted(&mut patience, &mut to_write, &|| self.is_tried.set(true)) {
+        let mut wait = WaitLimit::while_asked(deadline, &mut to_wait);
+        match append.commit_noted(&mut wait, &mut to_write, &|| self.is_tried.set(true)) {
             Ok(version) => self.all(|| Ok(version)),
             Err(TableError::Commit(CommitError::Unknown { token, reason })) => {
                 if commit_waiter::settle(self.shared, &self.members, &token, &reason) {
-                    Next::Again
+                    BundleOutcome::Again
                 } else {
-                    Next::Nothing
+                    BundleOutcome::Nothing
                 }
             }
             Err(error) => self.without_leaving().unwrap_or_else(|| self.refused(error)),
@@ -299,22 +304,22 @@ impl Bundle<'_> {
     }
 
     /// Handles an error after which no row is in the table. An error of the commit is every member's.
-    fn refused(&self, error: TableError) -> Next {
+    fn refused(&self, error: TableError) -> BundleOutcome {
         match error {
             TableError::Commit(error) => self.all(|| Err(error.clone().into())),
-            error => Next::Alone(error),
+            error => BundleOutcome::Alone(error),
         }
     }
 
     /// Gives everybody the same answer.
-    fn all(&self, result: impl Fn() -> Result<Version>) -> Next {
+    fn all(&self, result: impl Fn() -> Result<Version>) -> BundleOutcome {
         answer_all(&self.members, result);
-        Next::Nothing
+        BundleOutcome::Nothing
     }
 
     /// Answers the members that no longer wait; none of their rows are in the table. Returns none when all still wait.
-    fn without_leaving(&self) -> Option<Next> {
-        part_with(&self.members, || CommitError::DeadlinePassed).then_some(Next::Again)
+    fn without_leaving(&self) -> Option<BundleOutcome> {
+        part_with(&self.members, || CommitError::DeadlinePassed).then_some(BundleOutcome::Again)
     }
 }
 

@@ -9,10 +9,10 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use delta_commit::{CommitError, Outcome, Patience, Token, Version};
+use delta_commit::{CommitError, Outcome, Token, Version, WaitLimit};
 
 use crate::error::Result;
-use crate::table::{Shared, lock};
+use crate::table::{SharedTable, lock};
 
 /// The longest time for which a commit in doubt is queried while callers wait. After a minute no process carries an
 /// announcement any more.
@@ -30,17 +30,17 @@ pub(crate) const LONG: Duration = Duration::from_secs(24 * 60 * 60);
 /// One caller that is blocked until its commit is decided.
 #[derive(Default)]
 pub(crate) struct CommitWaiter {
-    stage: Mutex<Stage>,
+    stage: Mutex<WaiterStage>,
     bell: Condvar,
     /// The function that takes the answer, where no thread waits for it.
-    reply: Mutex<Option<Reply>>,
+    reply: Mutex<Option<WaiterCallback>>,
 }
 
 /// The function that takes the answer; none when the thread that commits panicked.
-pub(crate) type Reply = Box<dyn FnOnce(Option<Result<Version>>) + Send>;
+pub(crate) type WaiterCallback = Box<dyn FnOnce(Option<Result<Version>>) + Send>;
 
 #[derive(Default)]
-enum Stage {
+enum WaiterStage {
     #[default]
     Waiting,
     /// The caller stops waiting once it is safe to.
@@ -54,7 +54,7 @@ enum Stage {
 
 impl CommitWaiter {
     /// A waiter that gets its answer by a callback, if there is one.
-    pub fn new(reply: Option<Reply>) -> Self {
+    pub fn new(reply: Option<WaiterCallback>) -> Self {
         Self {
             reply: Mutex::new(reply),
             ..Self::default()
@@ -62,19 +62,19 @@ impl CommitWaiter {
     }
 
     pub fn answer(&self, result: Result<Version>) {
-        self.set(Stage::Done(result));
+        self.set(WaiterStage::Done(result));
     }
 
     /// Says that the thread panicked.
     pub fn lose(&self) {
-        self.set(Stage::Lost);
+        self.set(WaiterStage::Lost);
     }
 
-    fn set(&self, stage: Stage) {
+    fn set(&self, stage: WaiterStage) {
         if let Some(reply) = lock(&self.reply).take() {
-            *lock(&self.stage) = Stage::Answered;
+            *lock(&self.stage) = WaiterStage::Answered;
             reply(match stage {
-                Stage::Done(result) => Some(result),
+                WaiterStage::Done(result) => Some(result),
                 _ => None,
             });
             return;
@@ -84,28 +84,28 @@ impl CommitWaiter {
     }
 
     pub fn is_leaving(&self) -> bool {
-        matches!(*lock(&self.stage), Stage::Leaving)
+        matches!(*lock(&self.stage), WaiterStage::Leaving)
     }
 
     pub fn is_answered(&self) -> bool {
-        !matches!(*lock(&self.stage), Stage::Waiting | Stage::Leaving)
+        !matches!(*lock(&self.stage), WaiterStage::Waiting | WaiterStage::Leaving)
     }
 
     /// Waits for the answer as long as the caller does; none when it stops waiting.
-    pub fn wait(&self, patience: &mut Patience<'_>) -> Option<Result<Version>> {
+    pub fn wait(&self, wait: &mut WaitLimit<'_>) -> Option<Result<Version>> {
         loop {
-            if let Some(result) = self.wait_until(Some(patience.next_look())) {
+            if let Some(result) = self.wait_until(Some(wait.next_look())) {
                 return Some(result);
             }
-            patience.left()?;
+            wait.left()?;
         }
     }
 
     /// Says that the caller waits no longer than it must.
     pub fn begin_to_leave(&self) {
         let mut stage = lock(&self.stage);
-        if matches!(*stage, Stage::Waiting) {
-            *stage = Stage::Leaving;
+        if matches!(*stage, WaiterStage::Waiting) {
+            *stage = WaiterStage::Leaving;
         }
     }
 
@@ -120,10 +120,12 @@ impl CommitWaiter {
     pub fn wait_until(&self, deadline: Option<Instant>) -> Option<Result<Version>> {
         let mut stage = lock(&self.stage);
         loop {
-            match std::mem::replace(&mut *stage, Stage::Answered) {
-                Stage::Done(result) => return Some(result),
+            match std::mem::replace(&mut *stage, WaiterStage::Answered) {
+                WaiterStage::Done(result) => return Some(result),
                 // As if the thread that waits had done the work itself; the panic was reported where it happened.
-                Stage::Lost => std::panic::resume_unwind(Box::new("the thread that committed panicked")),
+                WaiterStage::Lost => {
+                    std::panic::resume_unwind(Box::new("the thread that committed panicked"))
+                }
                 other => *stage = other,
             }
             stage = match deadline {
@@ -192,7 +194,7 @@ pub(crate) fn answer_all<M: Deref<Target = CommitWaiter>>(
 /// Answers the members that no longer wait with the doubt about the transaction of all, and settles it for the others.
 /// Returns true if nothing of them is in the table, so that those without an answer must be tried again.
 pub(crate) fn settle<M: Deref<Target = CommitWaiter> + 'static>(
-    shared: &Shared,
+    shared: &SharedTable,
     members: &[Arc<M>],
     token: &Token,
     reason: &str,
@@ -225,7 +227,7 @@ pub(crate) fn settle<M: Deref<Target = CommitWaiter> + 'static>(
     let mut pause = PAUSE;
     while some_stay() && Instant::now() < deadline {
         let mut to_wait = &some_stay;
-        match shared.outcome(token, &mut Patience::while_asked(deadline, &mut to_wait)) {
+        match shared.outcome(token, &mut WaitLimit::while_asked(deadline, &mut to_wait)) {
             Ok(Outcome::Committed(version)) => {
                 answer_all(members, || Ok(version));
                 return false;
@@ -278,9 +280,9 @@ mod tests {
     fn who_stops_waiting_for_the_end_of_a_doubt_hears_at_once() {
         let folder = tempfile::tempdir().unwrap();
         let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, true)]));
-        let mut patience = Patience::until(Instant::now() + Duration::from_secs(60));
+        let mut wait = WaitLimit::until(Instant::now() + Duration::from_secs(60));
         let options = CreateOptions::default();
-        Table::create(folder.path(), &schema, options, CreateMode::Error, &mut patience).unwrap();
+        Table::create(folder.path(), &schema, options, CreateMode::Error, &mut wait).unwrap();
         let table = Table::open(folder.path()).unwrap();
         let shared = table.shared().unwrap();
         let members: Vec<_> = (0..3)
@@ -296,7 +298,7 @@ mod tests {
             announcement_in_doubt: false,
             expires: None,
         };
-        members[0].set(Stage::Leaving);
+        members[0].set(WaiterStage::Leaving);
         thread::scope(|scope| {
             let begun = Instant::now();
             let settling = scope.spawn(|| settle(&shared, &members, &token, "no answer"));

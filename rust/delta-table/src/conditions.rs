@@ -3,20 +3,23 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use chrono::{DateTime, NaiveDate, NaiveDateTime};
+use chrono::{DateTime, NaiveDate, NaiveDateTime, Timelike};
 use delta_commit::actions::Add;
 use delta_commit::predicate::{Comparison, Literal, Predicate, Term};
 use parquet_writer::OptionFault;
 
 use crate::error::{Result, TableError};
-use crate::head::Head;
-use crate::scan::{Filter, PartitionFilter};
-use crate::schema::{Kind, Primitive};
+use crate::head::TableHead;
+use crate::scan::{PartitionFilter, RowCondition};
+use crate::schema::{ColumnType, Primitive};
 use crate::snapshot::Snapshot;
-use crate::sql::{self, Bound, Purpose, Scope};
+use crate::sql::{self, BoundCondition, Purpose, Scope};
 
 /// Days from 0001-01-01 to the epoch.
 const EPOCH_FROM_CE: i32 = 719_163;
+
+/// The characters of a day.
+const DAY_LENGTH: usize = "2026-01-31".len();
 
 /// Values of a condition in the history, which each reader of the log reads.
 const MOST_SHOWN: usize = 100;
@@ -26,7 +29,7 @@ const MOST_TEXT: usize = 2_000;
 
 /// A value to compare with, as a caller gives it.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Scalar {
+pub enum ConditionValue {
     /// No value.
     Null,
     /// True or false.
@@ -51,7 +54,7 @@ pub struct Condition {
     /// `=`, `!=`, `<`, `<=`, `>`, `>=` or `in`.
     pub operator: String,
     /// One value, or for `in` any number.
-    pub values: Vec<Scalar>,
+    pub values: Vec<ConditionValue>,
 }
 
 /// Conditions on rows.
@@ -119,11 +122,11 @@ pub fn check_condition(text: &str, option: &str) -> Result<()> {
 ///
 /// # Errors
 /// [`TableError::Option`] names `option`, and the place in the text.
-pub(crate) fn bound(head: &Head, text: &str, option: &str) -> Result<Bound> {
+pub(crate) fn bound(head: &TableHead, text: &str, option: &str) -> Result<BoundCondition> {
     bound_in(scope(head), text, option)
 }
 
-fn scope(head: &Head) -> Scope<'_> {
+fn scope(head: &TableHead) -> Scope<'_> {
     Scope {
         schema: &head.schema,
         partition_columns: &head.metadata.partition_columns,
@@ -133,7 +136,7 @@ fn scope(head: &Head) -> Scope<'_> {
     }
 }
 
-fn bound_in(scope: Scope<'_>, text: &str, option: &str) -> Result<Bound> {
+fn bound_in(scope: Scope<'_>, text: &str, option: &str) -> Result<BoundCondition> {
     scope
         .read(text)
         .map_err(|fault| sql::refused(option, text, &fault))
@@ -143,7 +146,7 @@ const OPERATORS: [&str; 7] = ["=", "!=", "<", "<=", ">", ">=", "in"];
 
 impl Condition {
     /// The condition on a table's column.
-    pub(crate) fn term(&self, head: &Head) -> Result<Term> {
+    pub(crate) fn term(&self, head: &TableHead) -> Result<Term> {
         let Some(column) = head.schema.column(&self.column) else {
             return Err(TableError::refused(format!(
                 "a condition names the column {:?}, which the table does not have",
@@ -151,8 +154,8 @@ impl Condition {
             )));
         };
         // An empty text of a partition column is written as null; a file's rows have it.
-        let is_empty = |value: &Scalar| {
-            matches!(value, Scalar::Text(text) if text.is_empty())
+        let is_empty = |value: &ConditionValue| {
+            matches!(value, ConditionValue::Text(text) if text.is_empty())
                 && head.metadata.partition_columns.contains(&self.column)
         };
         let literals = self
@@ -200,7 +203,7 @@ impl Condition {
     /// The condition as the history shows it.
     fn describe(&self) -> String {
         let values = self.values.iter().take(MOST_SHOWN);
-        let mut values: Vec<String> = values.map(Scalar::describe).collect();
+        let mut values: Vec<String> = values.map(ConditionValue::describe).collect();
         let others = self.values.len() - values.len();
         if others > 0 {
             values.push(format!("... {others} more"));
@@ -213,39 +216,66 @@ impl Condition {
 }
 
 /// Converts a value to the column's type; none for null.
-fn literal(value: &Scalar, kind: &Kind, column: &str) -> Result<Option<Literal>> {
+fn literal(value: &ConditionValue, kind: &ColumnType, column: &str) -> Result<Option<Literal>> {
     use Primitive::{
         Boolean, Byte, Date, Double, Float, Integer, Long, Short, String, Timestamp, TimestampNtz,
     };
-    let wrong = || {
-        TableError::refused(format!(
-            "a condition compares the column {column:?} with {value:?}, which is no value of its type"
-        ))
-    };
-    let Kind::Primitive(primitive) = kind else {
+    let ColumnType::Primitive(primitive) = kind else {
         return Err(TableError::refused(format!(
             "a condition names the column {column:?}, of whose type no conditions are built"
         )));
     };
+    let wrong = || {
+        TableError::refused(format!(
+            "a condition compares the column {column:?} with {}, which is no value of its type, {}",
+            value.describe(),
+            primitive.name()
+        ))
+    };
     Ok(Some(match (value, primitive) {
-        (Scalar::Null, _) => return Ok(None),
-        (Scalar::Boolean(value), Boolean) => Literal::Boolean(*value),
-        (Scalar::Long(value), Byte | Short | Integer | Long) => Literal::Long(*value),
+        (ConditionValue::Null, _) => return Ok(None),
+        (ConditionValue::Boolean(value), Boolean) => Literal::Boolean(*value),
+        (ConditionValue::Long(value), Byte | Short | Integer | Long) => Literal::Long(*value),
         #[expect(clippy::cast_precision_loss, reason = "the column is a float")]
-        (Scalar::Long(value), Float) => Literal::Float(*value as f32),
+        (ConditionValue::Long(value), Float) => Literal::Float(*value as f32),
         #[expect(clippy::cast_precision_loss, reason = "the column is a double")]
-        (Scalar::Long(value), Double) => Literal::Double(*value as f64),
+        (ConditionValue::Long(value), Double) => Literal::Double(*value as f64),
         #[expect(clippy::cast_possible_truncation, reason = "the column has no more digits")]
-        (Scalar::Double(value), Float) => match *value as f32 {
+        (ConditionValue::Double(value), Float) => match *value as f32 {
             single if single.is_infinite() && value.is_finite() => return Err(wrong()),
             single => Literal::Float(single),
         },
-        (Scalar::Double(value), Double) => Literal::Double(*value),
-        (Scalar::Text(text), String) => Literal::String(text.clone()),
-        (Scalar::Date(days), Date) => Literal::Date(*days),
-        (Scalar::Text(text), Date) => Literal::Date(days(text).ok_or_else(wrong)?),
-        (Scalar::Timestamp(micros), Timestamp | TimestampNtz) => Literal::Timestamp(*micros),
-        (Scalar::Text(text), Timestamp | TimestampNtz) => Literal::Timestamp(micros(text).ok_or_else(wrong)?),
+        (ConditionValue::Double(value), Double) => Literal::Double(*value),
+        (ConditionValue::Text(text), String) => Literal::String(text.clone()),
+        (ConditionValue::Date(days), Date) => Literal::Date(*days),
+        (ConditionValue::Text(text), Date) => Literal::Date(days(text).ok_or_else(wrong)?),
+        (ConditionValue::Timestamp(micros), Timestamp | TimestampNtz) => Literal::Timestamp(*micros),
+        (ConditionValue::Text(text), Timestamp | TimestampNtz) => {
+            let (clock, offset) = time(text).ok_or_else(wrong)?;
+            let refused = |why: &str| {
+                TableError::refused(format!(
+                    "a condition compares the column {column:?} with '{text}', {why}"
+                ))
+            };
+            if offset.is_none() && *primitive == Timestamp {
+                return Err(refused(
+                    "which has no time zone, and the column has one: give a datetime with a tzinfo, or a text with Z \
+                     or an offset such as +01:00",
+                ));
+            }
+            if offset.is_some() && *primitive == TimestampNtz {
+                return Err(refused(
+                    "which has a time zone, and the column has none: leave it out",
+                ));
+            }
+            if clock.nanosecond() % 1_000 != 0 {
+                return Err(refused(
+                    "which has nanoseconds, and the column has microseconds: round it first",
+                ));
+            }
+            let micros = clock.and_utc().timestamp_micros();
+            Literal::Timestamp(micros - offset.unwrap_or_default() * 1_000_000)
+        }
         _ => return Err(wrong()),
     }))
 }
@@ -256,16 +286,40 @@ fn days(text: &str) -> Option<i64> {
     Some(i64::from(day.num_days_from_ce() - EPOCH_FROM_CE))
 }
 
-fn micros(text: &str) -> Option<i64> {
-    if let Ok(moment) = DateTime::parse_from_rfc3339(text) {
-        return Some(moment.timestamp_micros());
-    }
-    let text = text.replacen(' ', "T", 1);
-    let clock: NaiveDateTime = text.parse().ok()?;
-    Some(clock.and_utc().timestamp_micros())
+/// The clock of `2026-01-31T12:00:00.5+01:00`, and the seconds by which its zone is ahead of UTC, if it has one. Zones
+/// of before 1900 have seconds: `+00:53:28`.
+fn time(text: &str) -> Option<(NaiveDateTime, Option<i64>)> {
+    let (clock, offset) = match text.strip_suffix(['Z', 'z']) {
+        Some(clock) => (clock, Some(0)),
+        // Behind the day, which has a minus of its own.
+        None => match text
+            .char_indices()
+            .skip(DAY_LENGTH)
+            .find(|(_, sign)| ['+', '-'].contains(sign))
+        {
+            Some((at, sign)) => {
+                let (clock, zone) = text.split_at(at);
+                let mut parts = zone[1..].split(':').map(|part| {
+                    let is_number = part.len() == 2 && part.bytes().all(|digit| digit.is_ascii_digit());
+                    part.parse::<i64>().ok().filter(|_| is_number)
+                });
+                let (hours, minutes) = (parts.next()??, parts.next()??);
+                let seconds = parts.next().unwrap_or(Some(0))?;
+                if parts.next().is_some() || hours > 23 || minutes > 59 || seconds > 59 {
+                    return None;
+                }
+                let ahead = (hours * 60 + minutes) * 60 + seconds;
+                (clock, Some(if sign == '-' { -ahead } else { ahead }))
+            }
+            None => (text, None),
+        },
+    };
+    let clock: NaiveDateTime = clock.replacen(' ', "T", 1).parse().ok()?;
+    // A leap second has no place in a table.
+    (clock.nanosecond() < 1_000_000_000).then_some((clock, offset))
 }
 
-impl Scalar {
+impl ConditionValue {
     fn describe(&self) -> String {
         match self {
             Self::Null => "NULL".to_owned(),
@@ -292,7 +346,7 @@ pub(crate) struct FileChoice {
     /// The predicate of all rows that are meant. Of a text it may hold for others, too.
     pub predicate: Predicate,
     /// The text's condition; none where the predicate tells exactly which files are meant.
-    text: Option<Filter>,
+    text: Option<RowCondition>,
 }
 
 impl FileChoice {
@@ -300,7 +354,7 @@ impl FileChoice {
     ///
     /// # Errors
     /// [`TableError::Option`] when they are none, or name other columns.
-    pub fn of(head: &Head, conditions: &Conditions, option: &str) -> Result<Self> {
+    pub fn of(head: &TableHead, conditions: &Conditions, option: &str) -> Result<Self> {
         match conditions {
             Conditions::All(conditions) => {
                 let terms = conditions.iter().map(|condition| {
@@ -320,7 +374,7 @@ impl FileChoice {
                 let condition = bound_in(scope, text, option)?;
                 Ok(Self {
                     predicate: condition.cover(head),
-                    text: Some(Filter::Sql(Arc::new(condition))),
+                    text: Some(RowCondition::Sql(Arc::new(condition))),
                 })
             }
         }
@@ -330,7 +384,7 @@ impl FileChoice {
     ///
     /// # Errors
     /// An error when it cannot be said of the file: nothing is removed on a guess.
-    pub fn has(&self, head: &Head, add: &Add) -> Result<bool> {
+    pub fn has(&self, head: &TableHead, add: &Add) -> Result<bool> {
         match &self.text {
             Some(filter) => PartitionFilter::of(head, filter).holds(add),
             None => self
@@ -361,7 +415,7 @@ impl FileChoice {
 }
 
 /// The file with null for the empty texts of columns that have no such value.
-fn by_type<'a>(head: &Head, add: &'a Add) -> Cow<'a, Add> {
+fn by_type<'a>(head: &TableHead, add: &'a Add) -> Cow<'a, Add> {
     let columns = head.schema.columns.iter();
     let nulls: Vec<&str> = columns
         .filter(|column| !column.kind.has_empty())
@@ -379,7 +433,7 @@ fn by_type<'a>(head: &Head, add: &'a Add) -> Cow<'a, Add> {
 }
 
 /// Refuses a condition that whole files do not answer.
-fn check_partition_column(head: &Head, column: &str) -> Result<()> {
+fn check_partition_column(head: &TableHead, column: &str) -> Result<()> {
     let columns = &head.metadata.partition_columns;
     if columns.iter().any(|known| known == column) {
         return Ok(());

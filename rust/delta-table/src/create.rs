@@ -9,7 +9,7 @@ use delta_commit::actions::{Action, Metadata, Protocol, Remove};
 use delta_commit::conflict::ConflictKind;
 use delta_commit::log::BEFORE_FIRST;
 use delta_commit::schema::check_partitioning;
-use delta_commit::{CommitError, Committer, MemberId, Operation, Patience, Start, Transaction, Version};
+use delta_commit::{CommitError, Committer, MemberId, Operation, Start, Transaction, Version, WaitLimit};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -17,12 +17,12 @@ use crate::change_feed;
 use crate::clock::now;
 use crate::clustering;
 use crate::error::{Result, TableError};
-use crate::head::Head;
+use crate::head::TableHead;
 use crate::mapping::{self, Mapping};
-use crate::place::{Folder, Place};
 use crate::properties::{self, IN_COMMIT_TIMESTAMPS};
 use crate::row_ids;
-use crate::schema::TableSchema;
+use crate::schema::{ColumnType, Primitive, TableSchema};
+use crate::storage::{LocalStorage, TableStorage};
 use crate::table::Table;
 
 /// The behaviour when the table exists.
@@ -139,6 +139,9 @@ pub(crate) fn with_features(protocol: &Protocol, features: &[(&str, bool)]) -> R
 fn metadata(schema: &TableSchema, mapping: Mapping, options: CreateOptions) -> Result<Metadata> {
     let text = schema.to_json();
     check_partitioning(&mapping.check_schema(&text)?, &options.partition_by)?;
+    for name in &options.partition_by {
+        check_partition_column(schema, name)?;
+    }
     Ok(Metadata {
         id: Uuid::new_v4().to_string(),
         name: options.name,
@@ -149,6 +152,24 @@ fn metadata(schema: &TableSchema, mapping: Mapping, options: CreateOptions) -> R
         created_time: Some(now()),
         ..Metadata::default()
     })
+}
+
+/// Checks that folders can have the values of a partition column in their names.
+fn check_partition_column(schema: &TableSchema, name: &str) -> Result<()> {
+    let shown = match schema.column(name).map(|column| &column.kind) {
+        Some(ColumnType::Struct(_)) => "a struct",
+        Some(ColumnType::Array(..)) => "a list",
+        Some(ColumnType::Map(..)) => "a map",
+        Some(ColumnType::Primitive(Primitive::Binary)) => "binary",
+        _ => return Ok(()),
+    };
+    Err(TableError::column(
+        name,
+        format!(
+            "the partition column {name:?} is {shown}, and folders are named after its values: partition by columns of \
+             numbers, text, dates, times or booleans"
+        ),
+    ))
 }
 
 /// The state that a table begins with.
@@ -207,7 +228,7 @@ impl First {
     }
 
     /// Gives the columns ids that no column of the table had before.
-    fn assign_after(&mut self, before: &Head) {
+    fn assign_after(&mut self, before: &TableHead) {
         self.mapping.keep_highest(&mut self.metadata, before);
         self.assign();
     }
@@ -249,9 +270,9 @@ impl Table {
         schema: &Schema,
         options: CreateOptions,
         mode: CreateMode,
-        patience: &mut Patience<'_>,
+        wait: &mut WaitLimit<'_>,
     ) -> Result<Self> {
-        Self::create_at(Arc::new(Folder::new(root)?), schema, options, mode, patience)
+        Self::create_at(Arc::new(LocalStorage::new(root)?), schema, options, mode, wait)
     }
 
     /// Creates a table in any storage.
@@ -259,41 +280,41 @@ impl Table {
     /// # Errors
     /// As [`create`](Self::create).
     pub fn create_at(
-        place: Arc<dyn Place>,
+        storage: Arc<dyn TableStorage>,
         schema: &Schema,
         options: CreateOptions,
         mode: CreateMode,
-        patience: &mut Patience<'_>,
+        wait: &mut WaitLimit<'_>,
     ) -> Result<Self> {
         let first = First::of(schema, options)?;
-        match (Self::open_at(Arc::clone(&place)), mode) {
-            (Ok(_), CreateMode::Error) => return Err(TableError::Exists(place.root().to_path_buf())),
+        match (Self::open_at(Arc::clone(&storage)), mode) {
+            (Ok(_), CreateMode::Error) => return Err(TableError::Exists(storage.root().to_path_buf())),
             (Ok(table), CreateMode::Ignore) => return Ok(table),
             (Ok(table), CreateMode::Overwrite) => {
-                table.replace(first, patience)?;
+                table.replace(first, wait)?;
                 return Ok(table);
             }
             (Err(TableError::NotFound(_)), _) => {}
             (Err(error), _) => return Err(error),
         }
-        place.prepare()?;
-        let begun = begin(place.as_ref(), &first, patience);
+        storage.prepare()?;
+        let begun = begin(storage.as_ref(), &first, wait);
         // Somebody else may have been quicker.
         let quicker = matches!(begun, Err(TableError::Exists(_))) && mode != CreateMode::Error;
         if !quicker {
             begun?;
         }
-        let table = Self::open_at(place)?;
+        let table = Self::open_at(storage)?;
         if quicker && mode == CreateMode::Overwrite {
-            table.replace(first, patience)?;
+            table.replace(first, wait)?;
         }
         Ok(table)
     }
 
     /// Gives a table another schema and no rows, as one version.
-    fn replace(&self, mut first: First, patience: &mut Patience<'_>) -> Result<Version> {
+    fn replace(&self, mut first: First, wait: &mut WaitLimit<'_>) -> Result<Version> {
         let shared = self.shared()?;
-        let snapshot = self.snapshot_in_time(patience)?;
+        let snapshot = self.snapshot_in_time(wait)?;
         snapshot.check_writable()?;
         snapshot.check_removable("create(mode=\"overwrite\")")?;
         clustering::check_partitions(&snapshot, &first.metadata, "create(mode=\"overwrite\")")?;
@@ -320,7 +341,7 @@ impl Table {
         transaction.reads.whole_table = true;
         transaction.isolation = snapshot.isolation()?;
         transaction.operation = operation;
-        let version = shared.commit(transaction, patience)?;
+        let version = shared.commit(transaction, wait)?;
         // The handle is pinned to what is replaced.
         self.unpin();
         Ok(version)
@@ -328,7 +349,7 @@ impl Table {
 }
 
 /// Refuses to enable in-commit timestamps on an existing table, whose history would then mix two clocks.
-pub(crate) fn check_in_commit_timestamps(before: &Head, after: &Metadata) -> Result<()> {
+pub(crate) fn check_in_commit_timestamps(before: &TableHead, after: &Metadata) -> Result<()> {
     if after.is_enabled(IN_COMMIT_TIMESTAMPS) && !before.metadata.is_enabled(IN_COMMIT_TIMESTAMPS) {
         return Err(TableError::unsupported(format!(
             "{IN_COMMIT_TIMESTAMPS} would begin in the middle of the table, which is not built: leave it out, or make \
@@ -339,8 +360,8 @@ pub(crate) fn check_in_commit_timestamps(before: &Head, after: &Metadata) -> Res
 }
 
 /// Writes version 0.
-fn begin(place: &dyn Place, first: &First, patience: &mut Patience<'_>) -> Result<Version> {
-    let committer = Committer::new(place.log_store(), before_first(&first.metadata));
+fn begin(storage: &dyn TableStorage, first: &First, wait: &mut WaitLimit<'_>) -> Result<Version> {
+    let committer = Committer::new(storage.log_store(), before_first(&first.metadata));
     let mut actions = vec![
         Action::Protocol(with_features(&Protocol::default(), &first.features)?),
         Action::Metadata(first.metadata.clone()),
@@ -351,9 +372,9 @@ fn begin(place: &dyn Place, first: &First, patience: &mut Patience<'_>) -> Resul
     let mut transaction = Transaction::append(MemberId::random(), BEFORE_FIRST, actions);
     transaction.operation = first.operation("CREATE TABLE");
     committer
-        .commit_while(transaction, patience)
+        .commit_while(transaction, wait)
         .map_err(|error| match error {
-            error if is_quicker(&error) => TableError::Exists(place.root().to_path_buf()),
+            error if is_quicker(&error) => TableError::Exists(storage.root().to_path_buf()),
             other => other.into(),
         })
 }

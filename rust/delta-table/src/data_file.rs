@@ -14,7 +14,7 @@ use parquet::file::reader::{ChunkReader, Length};
 use parquet::schema::types::SchemaDescriptor;
 
 use crate::error::TableError;
-use crate::place::Place;
+use crate::storage::TableStorage;
 
 /// Bytes at the end of a file that are read at once: most footers are shorter.
 const TAIL_BYTES: u64 = 64 << 10;
@@ -25,7 +25,7 @@ const GAP_BYTES: u64 = 64 << 10;
 /// A file, and the ranges of it that are in memory.
 #[derive(Clone)]
 pub(crate) struct DataFile {
-    place: Arc<dyn Place>,
+    storage: Arc<dyn TableStorage>,
     name: String,
     size: u64,
     held: Vec<(u64, Bytes)>,
@@ -33,9 +33,9 @@ pub(crate) struct DataFile {
 
 impl DataFile {
     /// A file of `size` bytes, of which only the end is in memory.
-    pub fn open(place: &Arc<dyn Place>, name: &str, size: u64) -> Result<Self, ParquetError> {
+    pub fn open(storage: &Arc<dyn TableStorage>, name: &str, size: u64) -> Result<Self, ParquetError> {
         let mut file = Self {
-            place: Arc::clone(place),
+            storage: Arc::clone(storage),
             name: name.to_owned(),
             size,
             held: Vec::new(),
@@ -65,7 +65,7 @@ impl DataFile {
     fn fetch(&self, range: Range<u64>) -> Result<Bytes, ParquetError> {
         let wanted = range.end - range.start;
         let bytes = self
-            .place
+            .storage
             .read_range(&self.name, range)
             .map_err(|error| ParquetError::External(Box::new(error)))?;
         if bytes.len() as u64 != wanted {
@@ -157,7 +157,7 @@ pub(crate) fn ranges_of(
     ranges.collect()
 }
 
-/// The error of a file of this name: that of the place, or of the file's form.
+/// The error of a file of this name: that of the storage, or of the file's form.
 pub(crate) fn table_error(name: &str, error: ParquetError) -> TableError {
     match error {
         ParquetError::External(error) => match error.downcast::<TableError>() {

@@ -7,7 +7,7 @@ use roaring::RoaringTreemap;
 use crate::conditions::Conditions;
 use crate::error::Result;
 use crate::row_change::{Counts, Dependence, PendingChange, RowChange};
-use crate::scan::{Positions, Question};
+use crate::scan::{Question, RowSearch};
 use crate::table::Table;
 
 impl Table {
@@ -31,7 +31,7 @@ impl Table {
         let mut change = RowChange::begin(self, Some("delete()"), writer_options)?;
         let question = Question::of(change.snapshot(), conditions, "where")?;
         let (shared, snapshot) = (change.shared(), change.snapshot());
-        let positions = Positions::new(&shared.place, snapshot, question.of_rows.clone())?;
+        let positions = RowSearch::new(&shared.storage, snapshot, question.of_rows.clone())?;
         let mut deleted = 0;
         for add in question.files(change.snapshot())? {
             if question.is_of_partitions() {
@@ -75,7 +75,7 @@ mod tests {
     use arrow_schema::{DataType, Field, Schema};
     use delta_commit::actions::Action;
     use delta_commit::conflict::{Conflict, ConflictKind};
-    use delta_commit::{CommitError, Marked, Patience};
+    use delta_commit::{CommitError, Marked, WaitLimit};
     use parquet_writer::OptionInput;
     use proptest::prelude::*;
 
@@ -83,14 +83,14 @@ mod tests {
     use crate::append::AppendOptions;
     use crate::change_feed::CHANGE_FEED;
     use crate::deletion_vectors;
-    use crate::{Condition, CreateMode, CreateOptions, Scalar, ScanOptions, TableError};
+    use crate::{Condition, ConditionValue, CreateMode, CreateOptions, ScanOptions, TableError};
 
     const ROWS: i64 = 24;
     /// Rows of a file. A deletion that takes at most half of them marks them.
     const FILE_ROWS: i64 = 12;
 
-    fn patience() -> Patience<'static> {
-        Patience::until(Instant::now() + Duration::from_secs(60))
+    fn wait_limit() -> WaitLimit<'static> {
+        WaitLimit::until(Instant::now() + Duration::from_secs(60))
     }
 
     fn options() -> WriterOptions {
@@ -110,7 +110,7 @@ mod tests {
                 .into(),
             ..CreateOptions::default()
         };
-        let table = Table::create(root, &schema, create, CreateMode::Error, &mut patience()).unwrap();
+        let table = Table::create(root, &schema, create, CreateMode::Error, &mut wait_limit()).unwrap();
         for first in (0..ROWS).step_by(12) {
             append(&table, &(first..first + FILE_ROWS).collect::<Vec<_>>());
         }
@@ -122,14 +122,14 @@ mod tests {
         let rows = RecordBatch::try_new(schema, vec![Arc::new(Int64Array::from(ids.to_vec()))]).unwrap();
         let mut append = table.append(AppendOptions::default(), options()).unwrap();
         append.write(&rows.into(), &mut || true).unwrap();
-        append.commit(&mut patience(), &mut || true).unwrap();
+        append.commit(&mut wait_limit(), &mut || true).unwrap();
     }
 
     fn prepared(table: &Table, ids: &BTreeSet<i64>) -> Option<PendingChange> {
         let condition = Condition {
             column: "id".to_owned(),
             operator: "in".to_owned(),
-            values: ids.iter().copied().map(Scalar::Long).collect(),
+            values: ids.iter().copied().map(ConditionValue::Long).collect(),
         };
         table
             .prepare_delete(&[condition].into(), None, &options(), &mut || true)
@@ -179,14 +179,14 @@ mod tests {
     }
 
     #[derive(Debug, Clone)]
-    enum Step {
+    enum CommitStep {
         Begin(BTreeSet<i64>),
         Commit(prop::sample::Index),
     }
 
-    fn steps() -> impl Strategy<Value = Vec<Step>> {
-        let begin = prop::collection::btree_set(0..ROWS, 1..6).prop_map(Step::Begin);
-        let commit = any::<prop::sample::Index>().prop_map(Step::Commit);
+    fn steps() -> impl Strategy<Value = Vec<CommitStep>> {
+        let begin = prop::collection::btree_set(0..ROWS, 1..6).prop_map(CommitStep::Begin);
+        let commit = any::<prop::sample::Index>().prop_map(CommitStep::Commit);
         prop::collection::vec(prop_oneof![begin, commit], 1..16)
     }
 
@@ -204,17 +204,17 @@ mod tests {
             let mut pending = Vec::new();
             for step in steps {
                 match step {
-                    Step::Begin(ids) => {
+                    CommitStep::Begin(ids) => {
                         let mine: BTreeSet<i64> = here.intersection(&ids).copied().collect();
                         let begun = prepared(&table, &ids);
                         prop_assert_eq!(begun.is_some(), !mine.is_empty());
                         pending.extend(begun.map(|begun| (mine, begun)));
                     }
-                    Step::Commit(_) if pending.is_empty() => {}
-                    Step::Commit(at) => {
+                    CommitStep::Commit(_) if pending.is_empty() => {}
+                    CommitStep::Commit(at) => {
                         let (mine, begun) = pending.remove(at.index(pending.len()));
                         prop_assert_eq!(begun.counts().deleted, mine.len() as u64);
-                        let done = begun.commit(&mut patience());
+                        let done = begun.commit(&mut wait_limit());
                         if mine.is_subset(&here) {
                             done.unwrap();
                             here.retain(|id| !mine.contains(id));
@@ -236,9 +236,9 @@ mod tests {
         let first = prepared(&table, &BTreeSet::from([1, 2])).unwrap();
         let other = prepared(&table, &BTreeSet::from([3])).unwrap();
         let second = prepared(&table, &BTreeSet::from([2, 4])).unwrap();
-        let version = first.commit(&mut patience()).unwrap();
-        other.commit(&mut patience()).unwrap();
-        let refused = conflict(second.commit(&mut patience()).unwrap_err());
+        let version = first.commit(&mut wait_limit()).unwrap();
+        other.commit(&mut wait_limit()).unwrap();
+        let refused = conflict(second.commit(&mut wait_limit()).unwrap_err());
         let ConflictKind::ConcurrentRows { path, rows: 1 } = &refused.kind else {
             panic!("{refused}");
         };
@@ -256,9 +256,9 @@ mod tests {
         let table = table(folder.path(), "Serializable");
         let late = prepared(&table, &BTreeSet::from([2, 4])).unwrap();
         let delete = |id| prepared(&table, &BTreeSet::from([id])).unwrap();
-        let version = delete(2).commit(&mut patience()).unwrap();
-        delete(4).commit(&mut patience()).unwrap();
-        let refused = conflict(late.commit(&mut patience()).unwrap_err());
+        let version = delete(2).commit(&mut wait_limit()).unwrap();
+        delete(4).commit(&mut wait_limit()).unwrap();
+        let refused = conflict(late.commit(&mut wait_limit()).unwrap_err());
         let named = matches!(refused.kind, ConflictKind::ConcurrentRows { rows: 1, .. });
         assert!(named && refused.version == version, "{refused}");
     }
@@ -270,11 +270,11 @@ mod tests {
         let before = table.snapshot().unwrap().version;
         prepared(&table, &BTreeSet::from([1]))
             .unwrap()
-            .commit(&mut patience())
+            .commit(&mut wait_limit())
             .unwrap();
         let late = prepared(&table, &BTreeSet::from([2])).unwrap();
-        table.restore(before, &mut patience()).unwrap();
-        conflict(late.commit(&mut patience()).unwrap_err());
+        table.restore(before, &mut wait_limit()).unwrap();
+        conflict(late.commit(&mut wait_limit()).unwrap_err());
         assert_eq!(left(&table).len(), 24);
     }
 
@@ -286,7 +286,7 @@ mod tests {
                 let table = table(folder.path(), isolation);
                 let pending = prepared(&table, &BTreeSet::from([3])).unwrap();
                 append(&table, &[id]);
-                let done = pending.commit(&mut patience());
+                let done = pending.commit(&mut wait_limit());
                 assert_eq!(done.is_err(), refused && matches, "{isolation} {id}");
             }
         }
@@ -303,7 +303,7 @@ mod tests {
                 let pending = prepared.unwrap().1.unwrap();
                 assert_eq!(pending.counts().deleted, 4);
                 append(&table, &[id]);
-                let done = pending.commit(&mut patience());
+                let done = pending.commit(&mut wait_limit());
                 assert_eq!(done.is_err(), refused && matches, "{isolation} {id}");
             }
         }
@@ -316,7 +316,7 @@ mod tests {
             properties: [("delta.enableDeletionVectors".to_owned(), "true".to_owned())].into(),
             ..CreateOptions::default()
         };
-        let table = Table::create(root, &schema, create, CreateMode::Error, &mut patience()).unwrap();
+        let table = Table::create(root, &schema, create, CreateMode::Error, &mut wait_limit()).unwrap();
         append(&table, &(0..10_000).collect::<Vec<_>>());
         table
     }
@@ -346,7 +346,7 @@ mod tests {
         let table = long_table(folder.path());
         let pending = prepared(&table, &every(0)).unwrap();
         let other = prepared(&table, &every(1)).unwrap();
-        let version = other.commit(&mut patience()).unwrap();
+        let version = other.commit(&mut wait_limit()).unwrap();
         let add = table.snapshot().unwrap().files().next().unwrap().as_ref().clone();
         let transaction = pending.transaction.clone();
         drop(pending);
@@ -367,7 +367,7 @@ mod tests {
         let table = table_with(folder.path(), (CHANGE_FEED, "true"));
         let pending = prepared(&table, &BTreeSet::from([1])).unwrap();
         let other = prepared(&table, &BTreeSet::from([2])).unwrap();
-        let version = other.commit(&mut patience()).unwrap();
+        let version = other.commit(&mut wait_limit()).unwrap();
         let snapshot = table.snapshot().unwrap();
         let mut marked = snapshot.files().filter(|add| add.deletion_vector.is_some());
         let theirs = Marked {
@@ -394,9 +394,9 @@ mod tests {
         let pending: Vec<PendingChange> = (0..4).filter_map(|from| prepared(&table, &every(from))).collect();
         let same = prepared(&table, &every(3)).unwrap();
         for delete in pending {
-            delete.commit(&mut patience()).unwrap();
+            delete.commit(&mut wait_limit()).unwrap();
         }
-        conflict(same.commit(&mut patience()).unwrap_err());
+        conflict(same.commit(&mut wait_limit()).unwrap_err());
         assert_eq!(left(&table).len(), 6_000);
         // Those of the older versions, which may be read.
         assert_eq!(stray(&table), 3);

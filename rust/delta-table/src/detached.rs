@@ -13,10 +13,10 @@ use delta_commit::{CommitError, Version, announced_files, path};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::append::Written;
+use crate::append::WrittenFiles;
 use crate::constraints;
 use crate::error::{Result, TableError};
-use crate::head::Head;
+use crate::head::TableHead;
 use crate::mapping::Mapping;
 use crate::schema::TableSchema;
 use crate::snapshot::Snapshot;
@@ -45,7 +45,7 @@ pub(crate) struct Basis {
 }
 
 impl Basis {
-    pub fn of(head: &Head) -> Result<Self> {
+    pub fn of(head: &TableHead) -> Result<Self> {
         let metadata = &head.metadata;
         Ok(Self {
             id: metadata.id.clone(),
@@ -95,7 +95,7 @@ impl Basis {
 /// The files of a finished append that has no commit of its own.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Part {
+pub(crate) struct DetachedFiles {
     /// The form of these fields.
     #[serde(rename = "deltaAppendPart")]
     form: u32,
@@ -111,8 +111,8 @@ pub(crate) struct Part {
     pub bytes: u64,
 }
 
-impl Part {
-    pub fn new(head: &Head, columns: Option<&TableSchema>, written: Written) -> Result<Self> {
+impl DetachedFiles {
+    pub fn new(head: &TableHead, columns: Option<&TableSchema>, written: WrittenFiles) -> Result<Self> {
         Ok(Self {
             form: FORM,
             version: head.version,
@@ -179,7 +179,7 @@ impl Part {
     /// # Errors
     /// [`TableError::Option`] when they are another table's. [`CommitError::Conflict`] when the table changed since
     /// they were written, or was changed before they were and `head` is older.
-    pub fn check(&self, head: &Head, merge: bool) -> Result<()> {
+    pub fn check(&self, head: &TableHead, merge: bool) -> Result<()> {
         let now = Basis::of(head)?;
         // What was planned got another id where somebody else was quicker to create the table.
         if self.basis.id != now.id && self.version != BEFORE_FIRST {
@@ -214,7 +214,7 @@ impl Table {
     /// When the log or the announcements cannot be read.
     pub fn paths_in_use(&self, folder: &str) -> Result<Vec<String>> {
         // In this order: what is announced no more may be in the table.
-        let announced = announced_files(self.shared()?.place.log_store().as_ref(), &[])?;
+        let announced = announced_files(self.shared()?.storage.log_store().as_ref(), &[])?;
         let snapshot = self.snapshot()?;
         let below = format!("{folder}/");
         let mut names = Vec::new();
@@ -253,7 +253,7 @@ pub(crate) fn is_known(add: &Add, table: &Snapshot) -> bool {
 
 /// Refuses a part whose files are in the table, in another part, or in this one twice. `taken` has the normal paths of
 /// the other parts' files.
-pub(crate) fn check_new(part: &Part, taken: &HashSet<String>, table: &Snapshot) -> Result<()> {
+pub(crate) fn check_new(part: &DetachedFiles, taken: &HashSet<String>, table: &Snapshot) -> Result<()> {
     let mut own = HashSet::new();
     for add in &part.adds {
         let path = add.normal_path();

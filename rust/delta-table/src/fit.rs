@@ -30,13 +30,13 @@ const MOST_SHOWN: usize = 60;
 const MICROS_PER_DAY: i64 = 86_400_000_000;
 
 /// The reason why values do not fit, in words that follow "does not fit: ".
-pub(crate) type Misfit = String;
+pub(crate) type MisfitReason = String;
 
 /// Checks that values of the type `from` may be values of the type `to`.
 ///
 /// # Errors
 /// The reason, if no value fits, or none without a conversion that the caller has to choose.
-pub(crate) fn check_type(from: &DataType, to: &DataType) -> Result<(), Misfit> {
+pub(crate) fn check_type(from: &DataType, to: &DataType) -> Result<(), MisfitReason> {
     use DataType::{
         Binary, BinaryView, Boolean, Date32, Date64, Decimal128, Dictionary, FixedSizeBinary, FixedSizeList,
         Float32, Float64, LargeBinary, LargeList, LargeListView, LargeUtf8, List, ListView, Map, Null,
@@ -69,7 +69,7 @@ pub(crate) fn check_type(from: &DataType, to: &DataType) -> Result<(), Misfit> {
     }
 }
 
-fn check_fields(from: &Fields, to: &Fields) -> Result<(), Misfit> {
+fn check_fields(from: &Fields, to: &Fields) -> Result<(), MisfitReason> {
     for field in from {
         let Some((_, known)) = to.find(field.name()) else {
             return Err(format!("the struct has no field {:?}", field.name()));
@@ -116,7 +116,7 @@ pub(crate) fn lacking(from: &DataType, to: &DataType) -> Option<String> {
 ///
 /// # Errors
 /// As [`check_type`], and the path of the first missing field.
-pub fn check_new_values(from: &DataType, to: &DataType) -> Result<(), Misfit> {
+pub fn check_new_values(from: &DataType, to: &DataType) -> Result<(), MisfitReason> {
     check_type(from, to)?;
     lacking(from, to).map_or(Ok(()), |field| {
         Err(format!(
@@ -126,7 +126,7 @@ pub fn check_new_values(from: &DataType, to: &DataType) -> Result<(), Misfit> {
 }
 
 /// Checks keys and values by their places: their names differ by writer.
-fn check_entries(from: &FieldRef, to: &FieldRef) -> Result<(), Misfit> {
+fn check_entries(from: &FieldRef, to: &FieldRef) -> Result<(), MisfitReason> {
     let (DataType::Struct(from), DataType::Struct(to)) = (from.data_type(), to.data_type()) else {
         return Err("the entries of the map are no struct".to_owned());
     };
@@ -139,13 +139,13 @@ fn check_entries(from: &FieldRef, to: &FieldRef) -> Result<(), Misfit> {
 ///
 /// # Errors
 /// As [`check_type`]; the reason with the first value that does not fit.
-pub(crate) fn fitted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Misfit> {
+pub(crate) fn fitted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, MisfitReason> {
     check_type(array.data_type(), to)?;
     converted(array, to)
 }
 
 /// The array in a type that [`check_type`] accepts for it.
-fn converted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Misfit> {
+fn converted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, MisfitReason> {
     if array.data_type() == to {
         return Ok(Arc::clone(array));
     }
@@ -168,15 +168,15 @@ fn converted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Misfit> {
 }
 
 /// A cast in which values that do not fit become null.
-fn loosely(array: &dyn Array, to: &DataType) -> Result<ArrayRef, Misfit> {
+fn loosely(array: &dyn Array, to: &DataType) -> Result<ArrayRef, MisfitReason> {
     cast_with_options(array, to, &CastOptions::default()).map_err(|error| words(&error))
 }
 
-fn words(error: &ArrowError) -> Misfit {
+fn words(error: &ArrowError) -> MisfitReason {
     error.to_string()
 }
 
-fn group(array: &StructArray, fields: &Fields) -> Result<ArrayRef, Misfit> {
+fn group(array: &StructArray, fields: &Fields) -> Result<ArrayRef, MisfitReason> {
     let columns = fields
         .iter()
         .map(|field| match array.column_by_name(field.name()) {
@@ -205,14 +205,14 @@ pub(crate) fn masked(array: &ArrayRef, nulls: Option<&NullBuffer>) -> ArrayRef {
     }
 }
 
-fn list(array: &ListArray, element: &FieldRef) -> Result<ArrayRef, Misfit> {
+fn list(array: &ListArray, element: &FieldRef) -> Result<ArrayRef, MisfitReason> {
     let (offsets, values) = own_values(array.offsets(), array.values(), array.nulls())?;
     let values = converted(&values, element.data_type())?;
     let list = ListArray::try_new(Arc::clone(element), offsets, values, array.nulls().cloned());
     Ok(Arc::new(list.map_err(|error| words(&error))?))
 }
 
-fn map(array: &MapArray, entries: &FieldRef, sorted: bool) -> Result<ArrayRef, Misfit> {
+fn map(array: &MapArray, entries: &FieldRef, sorted: bool) -> Result<ArrayRef, MisfitReason> {
     let DataType::Struct(fields) = entries.data_type() else {
         return Err("the entries of the map are no struct".to_owned());
     };
@@ -237,7 +237,7 @@ pub(crate) fn own_values(
     offsets: &OffsetBuffer<i32>,
     values: &ArrayRef,
     nulls: Option<&NullBuffer>,
-) -> Result<(OffsetBuffer<i32>, ArrayRef), Misfit> {
+) -> Result<(OffsetBuffer<i32>, ArrayRef), MisfitReason> {
     let is_valid = |row: usize| nulls.is_none_or(|nulls| nulls.is_valid(row));
     let lengths = offsets.lengths().enumerate();
     let lengths: Vec<usize> = lengths
@@ -260,7 +260,7 @@ pub(crate) fn own_values(
 }
 
 /// Converts values that have none inside them.
-fn leaf(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Misfit> {
+fn leaf(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, MisfitReason> {
     let from = array.data_type();
     let made = match (from, to) {
         (DataType::Date64, DataType::Timestamp(..)) => {
@@ -300,7 +300,7 @@ fn midnights(array: &ArrayRef) -> ArrayRef {
 }
 
 /// The first row whose value is another one in the array that was made of it.
-fn first_changed(array: &ArrayRef, made: &ArrayRef) -> Result<Option<usize>, Misfit> {
+fn first_changed(array: &ArrayRef, made: &ArrayRef) -> Result<Option<usize>, MisfitReason> {
     let lost = |row: &usize| array.is_valid(*row) && made.is_null(*row);
     if made.null_count() > array.null_count()
         && let Some(row) = (0..array.len()).find(lost)
@@ -345,7 +345,7 @@ fn is_finite(array: &ArrayRef, row: usize) -> Option<bool> {
     }
 }
 
-fn refusal(array: &ArrayRef, row: usize, to: &DataType) -> Misfit {
+fn refusal(array: &ArrayRef, row: usize, to: &DataType) -> MisfitReason {
     let value = shown(array, row);
     match finer(array.data_type()) {
         Some(lost) => format!("the value {value} has {lost}"),

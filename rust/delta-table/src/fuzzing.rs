@@ -13,9 +13,9 @@ use parquet_writer::Batch;
 use crate::checkpoint;
 use crate::error::Result;
 use crate::log_dir::LogDir;
-use crate::place::Folder;
 use crate::schema::TableSchema;
 use crate::sql::{Purpose, Scope, reprinted};
+use crate::storage::LocalStorage;
 
 /// Files of checkpoints in the log of a table.
 pub struct Checkpoints(LogDir);
@@ -26,7 +26,7 @@ impl Checkpoints {
     /// # Errors
     /// When there is no such folder.
     pub fn of(root: &Path) -> Result<Self> {
-        Ok(Self(LogDir(Arc::new(Folder::new(root)?))))
+        Ok(Self(LogDir(Arc::new(LocalStorage::new(root)?))))
     }
 
     /// Reads all actions of a file, as a snapshot does.

@@ -18,12 +18,12 @@ use crate::error::{Result, TableError};
 use crate::log_dir::{LogDir, Replaying};
 use crate::mapping::{MODE, Mapping};
 use crate::row_ids;
-use crate::schema::{Column, TableSchema};
+use crate::schema::{TableColumn, TableSchema};
 use crate::widening;
 
 /// The protocol, the metadata and the domains of a table at one version. A copy is cheap.
 #[derive(Debug, Clone)]
-pub struct Head {
+pub struct TableHead {
     /// The version.
     pub version: Version,
     /// The versions and features that readers and writers of the table must implement.
@@ -111,7 +111,7 @@ impl HeadReplay {
     ///
     /// # Errors
     /// An error if no version held a protocol or metadata, or they ask for what is not built.
-    pub fn finish(self) -> Result<Head> {
+    pub fn finish(self) -> Result<TableHead> {
         let (Some(protocol), Some(metadata)) = (self.protocol, self.metadata) else {
             return Err(TableError::Malformed(format!(
                 "the log up to version {} holds no protocol or no metadata: it is not whole",
@@ -119,7 +119,7 @@ impl HeadReplay {
             )));
         };
         let (mapping, schema) = readable(&protocol, &metadata)?;
-        Ok(Head {
+        Ok(TableHead {
             version: self.version,
             schema,
             mapping,
@@ -142,20 +142,20 @@ fn set_domain(domains: &mut BTreeMap<String, DomainMetadata>, domain: DomainMeta
 
 /// A head, and how far each application has come.
 #[derive(Debug)]
-pub(crate) struct Known {
-    pub head: Arc<Head>,
-    progress: Progress,
+pub(crate) struct KnownHead {
+    pub head: Arc<TableHead>,
+    progress: AppVersions,
 }
 
 /// The last transaction version of each application.
-type Progress = BTreeMap<String, i64>;
+type AppVersions = BTreeMap<String, i64>;
 
-impl Known {
+impl KnownHead {
     /// A head of which no application has written.
-    pub fn new(head: Head) -> Self {
+    pub fn new(head: TableHead) -> Self {
         Self {
             head: Arc::new(head),
-            progress: Progress::new(),
+            progress: AppVersions::new(),
         }
     }
 
@@ -175,7 +175,7 @@ impl Known {
     }
 }
 
-fn note(progress: &mut Progress, actions: impl IntoIterator<Item = Action>) {
+fn note(progress: &mut AppVersions, actions: impl IntoIterator<Item = Action>) {
     for action in actions {
         if let Action::Txn(txn) = action {
             progress.insert(txn.app_id, txn.version);
@@ -186,18 +186,18 @@ fn note(progress: &mut Progress, actions: impl IntoIterator<Item = Action>) {
 /// The replay of what an append needs.
 pub(crate) struct KnownReplay {
     head: HeadReplay,
-    progress: Progress,
+    progress: AppVersions,
 }
 
 impl Replaying for KnownReplay {
-    type Done = Known;
+    type Done = KnownHead;
 
     const READ_AGAIN: bool = true;
 
     fn new() -> Self {
         Self {
             head: HeadReplay::new(),
-            progress: Progress::new(),
+            progress: AppVersions::new(),
         }
     }
 
@@ -237,8 +237,8 @@ impl Replaying for KnownReplay {
         Ok(())
     }
 
-    fn finish(self) -> Result<Known> {
-        Ok(Known {
+    fn finish(self) -> Result<KnownHead> {
+        Ok(KnownHead {
             head: Arc::new(self.head.finish()?),
             progress: self.progress,
         })
@@ -273,7 +273,7 @@ pub(crate) fn in_commit_timestamp(log: &LogDir, version: Version, body: &[u8]) -
 /// Metadata keys of columns whose values a writer must compute.
 const COMPUTED: [&str; 2] = ["delta.generationExpression", "delta.identity.start"];
 
-impl Head {
+impl TableHead {
     /// Takes the next version in, and returns its actions that are not of the head.
     ///
     /// # Errors
@@ -464,7 +464,7 @@ impl Head {
 }
 
 /// The first column at any depth whose values are computed, and the metadata key that asks for it.
-fn computed(columns: &[Column]) -> Option<(&Column, &'static str)> {
+fn computed(columns: &[TableColumn]) -> Option<(&TableColumn, &'static str)> {
     columns.iter().find_map(|column| {
         let rule = COMPUTED.iter().find(|rule| column.metadata.contains_key(**rule));
         let below = || column.kind.structs().into_iter().find_map(computed);

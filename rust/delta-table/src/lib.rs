@@ -7,6 +7,7 @@
 
 mod append;
 mod backfill;
+mod buffered_rows;
 mod change_feed;
 mod checkpoint;
 mod cleanup;
@@ -27,9 +28,7 @@ mod fit;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod head;
-mod indexed;
 mod interval;
-mod kept;
 mod limits;
 mod log_dir;
 mod mapping;
@@ -38,7 +37,6 @@ mod near;
 mod operations;
 mod optimize;
 mod pinned;
-mod place;
 mod planned;
 mod properties;
 mod retry;
@@ -54,6 +52,8 @@ mod single_flight;
 pub mod snapshot;
 mod sql;
 mod stats;
+mod stats_columns;
+mod storage;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -64,25 +64,28 @@ mod values;
 mod versions;
 mod widening;
 
-pub use append::{Answer, Append, AppendOptions, Reply, Step, Wait, check_options};
+pub use append::{
+    AnswerCallback, Append, AppendOptions, CommitAnswer, CommitStep, CommitWait, check_options,
+};
 pub use commit_waiter::{is_abandoned, is_serving, serve_until};
-pub use conditions::{Condition, Conditions, Scalar, check_condition};
+pub use conditions::{Condition, ConditionValue, Conditions, check_condition};
 pub use constraints::PendingConstraint;
 pub use create::{CreateMode, CreateOptions};
 pub use error::{Result, TableError};
 pub use fit::check_new_values;
-pub use head::Head;
+pub use head::TableHead;
 pub use mapping::Mapping;
 pub use merge::{ClauseKind, Expressions, MergeClause, MergeCondition, MergeOptions, MergeValues};
-pub use operations::ReadSet;
+pub use operations::DeclaredReads;
 pub use optimize::{CompactOptions, Compacted, Compaction, PendingCompaction};
-pub use place::{
-    Attend, Bodies, Folder, MOST_REPLACEMENTS, Names, Place, StoredFile, StoredFiles, check_clock,
-};
 pub use retry::Retry;
 pub use row_change::{Counts, PendingChange};
 pub use scan::{Changes, ChangesOptions, ChangesReader, Scan, ScanOptions, ScanReader};
 pub use snapshot::Snapshot;
+pub use storage::{
+    Bodies, LocalStorage, MOST_REPLACEMENTS, Names, StoredFile, StoredFiles, TableStorage, WaitCheck,
+    check_clock,
+};
 pub use table::{CommitCounter, Table};
 pub use update::NewValues;
 pub use vacuum::{Vacuum, VacuumOptions};

@@ -17,7 +17,7 @@ use parquet_writer::Batch;
 
 use crate::error::{Result, TableError};
 use crate::fit::{masked, own_values};
-use crate::schema::{Column, Kind, Primitive, TableSchema};
+use crate::schema::{ColumnType, Primitive, TableColumn, TableSchema};
 
 /// The entry of a column's metadata.
 const DECLARED: &str = "__CHAR_VARCHAR_TYPE_STRING";
@@ -27,22 +27,22 @@ const MOST_SHOWN: usize = 60;
 
 /// The lengths of a table's columns.
 #[derive(Debug, Default)]
-pub(crate) struct Limits(HashMap<String, Limit>);
+pub(crate) struct LengthLimits(HashMap<String, LengthLimit>);
 
 /// The most characters of the texts in a column.
 #[derive(Debug, Clone, PartialEq)]
-enum Limit {
+enum LengthLimit {
     /// Those of a text, and its type.
     Text(usize, String),
     /// Those of some fields, by their names.
-    Struct(Vec<(String, Limit)>),
+    Struct(Vec<(String, LengthLimit)>),
     /// Those of elements.
-    Array(Box<Limit>),
+    Array(Box<LengthLimit>),
     /// Those of keys and of values.
-    Map(Option<Box<Limit>>, Option<Box<Limit>>),
+    Map(Option<Box<LengthLimit>>, Option<Box<LengthLimit>>),
 }
 
-impl Limits {
+impl LengthLimits {
     /// The lengths that the columns' metadata declare.
     ///
     /// # Errors
@@ -99,12 +99,12 @@ impl Limits {
     }
 }
 
-fn of_column(column: &Column) -> Result<Option<Limit>> {
+fn of_column(column: &TableColumn) -> Result<Option<LengthLimit>> {
     let Some(declared) = column.metadata.get(DECLARED) else {
         return Ok(None);
     };
     let text = declared.as_str().unwrap_or_default();
-    read(text, &column.kind).map_err(|Unread| {
+    read(text, &column.kind).map_err(|UnreadDeclaration| {
         TableError::unsupported(format!(
             "the column {:?} has the metadata {DECLARED}={declared}, which is not understood as the type {}, so that \
              texts cannot be checked: write the table with Spark",
@@ -115,26 +115,26 @@ fn of_column(column: &Column) -> Result<Option<Limit>> {
 }
 
 /// A declaration that is not one of the column's type.
-struct Unread;
+struct UnreadDeclaration;
 
 /// The lengths in the declaration of a type; none without any.
-fn read(text: &str, kind: &Kind) -> Result<Option<Limit>, Unread> {
-    let mut parser = Parser(text.trim());
+fn read(text: &str, kind: &ColumnType) -> Result<Option<LengthLimit>, UnreadDeclaration> {
+    let mut parser = DeclarationParser(text.trim());
     let limit = parser.limit(kind)?;
     if parser.0.is_empty() {
         Ok(limit)
     } else {
-        Err(Unread)
+        Err(UnreadDeclaration)
     }
 }
 
 /// The rest of a declaration, as Spark's `catalogString` writes types.
-struct Parser<'a>(&'a str);
+struct DeclarationParser<'a>(&'a str);
 
-impl Parser<'_> {
-    fn limit(&mut self, kind: &Kind) -> Result<Option<Limit>, Unread> {
+impl DeclarationParser<'_> {
+    fn limit(&mut self, kind: &ColumnType) -> Result<Option<LengthLimit>, UnreadDeclaration> {
         match kind {
-            Kind::Struct(fields) => {
+            ColumnType::Struct(fields) => {
                 self.skip("struct<")?;
                 let mut limits = Vec::new();
                 for (number, field) in fields.iter().enumerate() {
@@ -152,24 +152,24 @@ impl Parser<'_> {
                     }
                 }
                 self.skip(">")?;
-                Ok((!limits.is_empty()).then_some(Limit::Struct(limits)))
+                Ok((!limits.is_empty()).then_some(LengthLimit::Struct(limits)))
             }
-            Kind::Array(element, _) => {
+            ColumnType::Array(element, _) => {
                 self.skip("array<")?;
                 let limit = self.limit(element)?;
                 self.skip(">")?;
-                Ok(limit.map(|limit| Limit::Array(Box::new(limit))))
+                Ok(limit.map(|limit| LengthLimit::Array(Box::new(limit))))
             }
-            Kind::Map(key, value, _) => {
+            ColumnType::Map(key, value, _) => {
                 self.skip("map<")?;
                 let key = self.limit(key)?.map(Box::new);
                 self.skip(",")?;
                 let value = self.limit(value)?.map(Box::new);
                 self.skip(">")?;
-                Ok((key.is_some() || value.is_some()).then_some(Limit::Map(key, value)))
+                Ok((key.is_some() || value.is_some()).then_some(LengthLimit::Map(key, value)))
             }
-            Kind::Primitive(Primitive::String) => self.text(),
-            Kind::Primitive(_) | Kind::Decimal(..) => {
+            ColumnType::Primitive(Primitive::String) => self.text(),
+            ColumnType::Primitive(_) | ColumnType::Decimal(..) => {
                 self.word();
                 Ok(None)
             }
@@ -177,18 +177,18 @@ impl Parser<'_> {
     }
 
     /// The length of a type of texts.
-    fn text(&mut self) -> Result<Option<Limit>, Unread> {
+    fn text(&mut self) -> Result<Option<LengthLimit>, UnreadDeclaration> {
         let word = self.word().to_ascii_lowercase();
         if word == "string" {
             return Ok(None);
         }
-        let (name, length) = word.split_once('(').ok_or(Unread)?;
+        let (name, length) = word.split_once('(').ok_or(UnreadDeclaration)?;
         let length = length
             .strip_suffix(')')
             .and_then(|length| length.trim().parse().ok());
         match (name.trim(), length) {
-            ("varchar" | "char", Some(length)) => Ok(Some(Limit::Text(length, word.clone()))),
-            _ => Err(Unread),
+            ("varchar" | "char", Some(length)) => Ok(Some(LengthLimit::Text(length, word.clone()))),
+            _ => Err(UnreadDeclaration),
         }
     }
 
@@ -213,18 +213,22 @@ impl Parser<'_> {
     }
 
     /// The name of a field, in backquotes or without.
-    fn name(&mut self, name: &str) -> Result<(), Unread> {
+    fn name(&mut self, name: &str) -> Result<(), UnreadDeclaration> {
         let quoted = format!("`{}`", name.replace('`', "``"));
         if self.skip(&quoted).is_err() {
-            self.0 = self.0.trim_start().strip_prefix(name).ok_or(Unread)?;
+            self.0 = self.0.trim_start().strip_prefix(name).ok_or(UnreadDeclaration)?;
         }
         Ok(())
     }
 
-    fn skip(&mut self, word: &str) -> Result<(), Unread> {
-        let (start, rest) = self.0.trim_start().split_at_checked(word.len()).ok_or(Unread)?;
+    fn skip(&mut self, word: &str) -> Result<(), UnreadDeclaration> {
+        let (start, rest) = self
+            .0
+            .trim_start()
+            .split_at_checked(word.len())
+            .ok_or(UnreadDeclaration)?;
         if !start.eq_ignore_ascii_case(word) {
-            return Err(Unread);
+            return Err(UnreadDeclaration);
         }
         self.0 = rest.trim_start();
         Ok(())
@@ -232,11 +236,11 @@ impl Parser<'_> {
 }
 
 /// A text that is too long, and the type that it is too long for.
-type Broken = (String, String);
+type LengthViolation = (String, String);
 
-impl Limit {
+impl LengthLimit {
     /// The first text that is too long.
-    fn broken(&self, values: &ArrayRef) -> Result<Option<Broken>, ArrowError> {
+    fn broken(&self, values: &ArrayRef) -> Result<Option<LengthViolation>, ArrowError> {
         match (self, values.data_type()) {
             (_, DataType::Dictionary(_, inner)) => self.broken(&cast(values, inner)?),
             (_, DataType::RunEndEncoded(_, inner)) => self.broken(&cast(values, inner.data_type())?),
@@ -293,8 +297,8 @@ fn lost(why: String) -> ArrowError {
 
 /// The first one that is there.
 fn first(
-    mut found: impl Iterator<Item = Result<Option<Broken>, ArrowError>>,
-) -> Result<Option<Broken>, ArrowError> {
+    mut found: impl Iterator<Item = Result<Option<LengthViolation>, ArrowError>>,
+) -> Result<Option<LengthViolation>, ArrowError> {
     found.find_map(Result::transpose).transpose()
 }
 
@@ -304,17 +308,17 @@ mod tests {
 
     use super::*;
 
-    fn declared(kind: &Value, text: &str) -> Result<Option<Limit>> {
-        of_column(&Column {
+    fn declared(kind: &Value, text: &str) -> Result<Option<LengthLimit>> {
+        of_column(&TableColumn {
             name: "c".to_owned(),
-            kind: Kind::from_json(kind).unwrap(),
+            kind: ColumnType::from_json(kind).unwrap(),
             nullable: true,
             metadata: [(DECLARED.to_owned(), Value::from(text))].into_iter().collect(),
         })
     }
 
-    fn text(most: usize, declared: &str) -> Limit {
-        Limit::Text(most, declared.to_owned())
+    fn text(most: usize, declared: &str) -> LengthLimit {
+        LengthLimit::Text(most, declared.to_owned())
     }
 
     #[test]
@@ -327,7 +331,7 @@ mod tests {
         assert_eq!(declared(&plain, "CHAR(3)").unwrap(), Some(text(3, "char(3)")));
         assert_eq!(declared(&plain, "string").unwrap(), None);
         let list = json!({"type": "array", "elementType": "string", "containsNull": true});
-        let expected = Limit::Array(Box::new(text(5, "varchar(5)")));
+        let expected = LengthLimit::Array(Box::new(text(5, "varchar(5)")));
         assert_eq!(declared(&list, "array<varchar(5)>").unwrap(), Some(expected));
         let field =
             |name: &str, kind: Value| json!({"name": name, "type": kind, "nullable": true, "metadata": {}});
@@ -336,8 +340,8 @@ mod tests {
             field("c", json!({"type": "map", "keyType": "string", "valueType": "string", "valueContainsNull": true})),
             field("d", json!("string")),
         ]});
-        let map = Limit::Map(Some(Box::new(text(2, "char(2)"))), None);
-        let expected = Limit::Struct(vec![("c".to_owned(), map)]);
+        let map = LengthLimit::Map(Some(Box::new(text(2, "char(2)"))), None);
+        let expected = LengthLimit::Struct(vec![("c".to_owned(), map)]);
         for text in [
             "struct<a:b:decimal(10,2),c:map<char(2),string>,d:string>",
             "struct<`a:b`: decimal(10,2), c: map<char(2), string>, d: string>",
@@ -358,13 +362,13 @@ mod tests {
             let fields = names.iter().map(|name| field(name, json!("string")));
             json!({"type": "struct", "fields": fields.collect::<Vec<_>>()})
         };
-        let limit = Limit::Struct(vec![("a".to_owned(), text(5, "varchar(5)"))]);
+        let limit = LengthLimit::Struct(vec![("a".to_owned(), text(5, "varchar(5)"))]);
         let text = "struct<a:varchar(5)>";
         assert_eq!(declared(&group(&["a", "b"]), text).unwrap(), Some(limit.clone()));
         let list = json!({"type": "array", "elementType": group(&["a", "b"]), "containsNull": true});
         assert_eq!(
             declared(&list, &format!("array<{text}>")).unwrap(),
-            Some(Limit::Array(Box::new(limit)))
+            Some(LengthLimit::Array(Box::new(limit)))
         );
         assert!(declared(&group(&["b", "a"]), text).is_err());
         assert!(declared(&group(&["a"]), "struct<a:varchar(5),b:string>").is_err());

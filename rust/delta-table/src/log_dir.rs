@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use delta_commit::actions::{Action, actions_of};
-use delta_commit::log::{BEFORE_FIRST, Digest, version_file, version_of_file};
+use delta_commit::log::{BEFORE_FIRST, BodyDigest, version_file, version_of_file};
 use delta_commit::{CommitError, Version};
 use parquet::errors::ParquetError;
 use parquet_writer::sink::Sink;
@@ -16,8 +16,8 @@ use uuid::Uuid;
 use crate::checkpoint::SIDECARS;
 use crate::data_file::DataFile;
 use crate::error::{Result, TableError};
-use crate::place::Place;
-use crate::versions::Kept;
+use crate::storage::TableStorage;
+use crate::versions::VersionCache;
 
 /// The log's folder in a table.
 pub(crate) const FOLDER: &str = "_delta_log";
@@ -39,7 +39,7 @@ const RISING_BEFORE: Version = 100;
 
 /// `_delta_log`.
 #[derive(Clone)]
-pub(crate) struct LogDir(pub Arc<dyn Place>);
+pub(crate) struct LogDir(pub Arc<dyn TableStorage>);
 
 /// A version, or a part of a checkpoint, as a file.
 pub(crate) struct LogFile {
@@ -185,13 +185,13 @@ pub(crate) struct Loaded<T> {
     /// A version of the table that existed before any of it was read.
     pub incarnation: Incarnation,
     /// The digest of the last version, where its file is there.
-    pub digest: Option<Digest>,
+    pub digest: Option<BodyDigest>,
     /// The versions that will be read again.
-    pub read: Kept,
+    pub read: VersionCache,
 }
 
 /// The result of a reading.
-enum Read<T> {
+enum LogRead<T> {
     Whole(Loaded<T>),
     /// This version is not there, and a later one was listed.
     UpTo(Version),
@@ -367,7 +367,7 @@ impl LogDir {
         self.0.replace(&Self::named(name))
     }
 
-    /// Replaces a small file of the log, unless `is_late` finds something newer: see [`Place::replace_unless`].
+    /// Replaces a small file of the log, unless `is_late` finds something newer: see [`TableStorage::replace_unless`].
     pub fn replace_unless(
         &self,
         name: &str,
@@ -418,7 +418,7 @@ impl LogDir {
     /// Opens a file to be read in ranges; none when it is not there.
     ///
     /// # Errors
-    /// An error of the place is inside of the one of the file.
+    /// An error of the storage is inside of the one of the file.
     pub fn open(&self, name: &str) -> Result<Option<DataFile>, ParquetError> {
         let name = Self::named(name);
         match self.0.size(&name) {
@@ -430,23 +430,23 @@ impl LogDir {
     /// Reads the table at version `at`, or at its newest version, without requests for what was kept of it.
     ///
     /// A log that is cleaned up meanwhile is read from the checkpoint that stands for what is gone.
-    pub fn load<R: Replaying>(&self, at: Option<Version>, kept: Kept) -> Result<Loaded<R::Done>> {
+    pub fn load<R: Replaying>(&self, at: Option<Version>, cache: VersionCache) -> Result<Loaded<R::Done>> {
         let target = at.unwrap_or(Version::MAX);
-        let (mut hint, mut kept) = (self.hint()?, kept);
+        let (mut hint, mut cache) = (self.hint()?, cache);
         let mut listing = self.list_for(target, hint.as_ref())?;
         // A file may be cleaned up between the listing and the read. If a file of the next listing is missing too, it
         // is lost.
         let mut is_listed_again = false;
         loop {
             let began = listing.checkpoint(target).map(|(version, _)| version);
-            let kept = std::mem::take(&mut kept);
-            let missing = match self.load_listed::<R>(at, &listing, hint.as_ref(), kept, is_listed_again) {
+            let cache = std::mem::take(&mut cache);
+            let missing = match self.load_listed::<R>(at, &listing, hint.as_ref(), cache, is_listed_again) {
                 Err(TableError::CheckpointGone(_)) if !is_listed_again => {
                     is_listed_again = true;
                     None
                 }
-                Ok(Read::UpTo(missing)) => Some(missing),
-                Ok(Read::Whole(loaded)) => return Ok(loaded),
+                Ok(LogRead::UpTo(missing)) => Some(missing),
+                Ok(LogRead::Whole(loaded)) => return Ok(loaded),
                 Err(error) => return Err(error),
             };
             listing = self.list(None)?;
@@ -469,9 +469,9 @@ impl LogDir {
         at: Option<Version>,
         listing: &LogListing,
         hint: Option<&Value>,
-        kept: Kept,
+        cache: VersionCache,
         is_lost: bool,
-    ) -> Result<Read<R::Done>> {
+    ) -> Result<LogRead<R::Done>> {
         let target = at.unwrap_or(Version::MAX);
         let checkpoint = listing.checkpoint(target);
         // Before it is read: what replaces it meanwhile has another mark.
@@ -488,8 +488,8 @@ impl LogDir {
         }
         let (mut replay, checkpoint, damaged) = self.begin::<R>(checkpoint, hint, is_lost)?;
         let mut last = None;
-        let mut read = Kept::default();
-        for next in self.versions(replay.version() + 1..=target, listing.tip, kept) {
+        let mut read = VersionCache::default();
+        for next in self.versions(replay.version() + 1..=target, listing.tip, cache) {
             let (version, body) = next?;
             replay.commit(self, version, &body)?;
             if at.is_none() && R::READ_AGAIN {
@@ -498,7 +498,7 @@ impl LogDir {
             last = Some(body);
         }
         if replay.version() < listing.tip.min(target) {
-            return Ok(Read::UpTo(replay.version() + 1));
+            return Ok(LogRead::UpTo(replay.version() + 1));
         }
         if at.is_none() && last.is_none() {
             // Another table's checkpoint may have the same number.
@@ -509,12 +509,12 @@ impl LogDir {
                 "the table has no version {at}: its newest is {}",
                 replay.version()
             ))),
-            _ => Ok(Read::Whole(Loaded {
+            _ => Ok(LogRead::Whole(Loaded {
                 state: replay.finish()?,
                 checkpoint,
                 damaged,
                 incarnation,
-                digest: last.map(|body| Digest::of(&body)),
+                digest: last.map(|body| BodyDigest::of(&body)),
                 read,
             })),
         }

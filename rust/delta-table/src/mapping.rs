@@ -16,8 +16,8 @@ use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
 use serde_json::{Map, Value};
 
 use crate::error::{Result, TableError};
-use crate::head::Head;
-use crate::schema::{Column, Kind};
+use crate::head::TableHead;
+use crate::schema::{ColumnType, TableColumn};
 
 pub(crate) use assigned::with_mapping;
 
@@ -77,7 +77,7 @@ impl Mapping {
     ///
     /// # Errors
     /// [`TableError::Malformed`] names the first column without it.
-    pub(crate) fn check(self, columns: &[Column]) -> Result<()> {
+    pub(crate) fn check(self, columns: &[TableColumn]) -> Result<()> {
         if self == Self::None {
             return Ok(());
         }
@@ -102,7 +102,7 @@ impl Mapping {
     }
 
     /// The name of a column in the log: in partition values and in statistics.
-    pub(crate) fn stored_name(self, column: &Column) -> &str {
+    pub(crate) fn stored_name(self, column: &TableColumn) -> &str {
         match self {
             Self::None => &column.name,
             Self::Name | Self::Id => physical_name(column).unwrap_or(&column.name),
@@ -110,14 +110,14 @@ impl Mapping {
     }
 
     /// The names that the log has for a column, or a field of one, from the top.
-    pub(crate) fn stored_path(self, columns: &[Column], names: &[String]) -> Vec<String> {
+    pub(crate) fn stored_path(self, columns: &[TableColumn], names: &[String]) -> Vec<String> {
         let mut columns = columns;
         let stored = names.iter().map(|name| {
             let Some(column) = columns.iter().find(|column| column.name == *name) else {
                 return name.clone();
             };
             columns = match &column.kind {
-                Kind::Struct(fields) => fields.as_slice(),
+                ColumnType::Struct(fields) => fields.as_slice(),
                 _ => &[],
             };
             self.stored_name(column).to_owned()
@@ -126,13 +126,13 @@ impl Mapping {
     }
 
     /// The names, from the top, of the column without fields that the log has under these.
-    pub(crate) fn leaf_of(self, columns: &[Column], stored: &[String]) -> Option<Vec<String>> {
+    pub(crate) fn leaf_of(self, columns: &[TableColumn], stored: &[String]) -> Option<Vec<String>> {
         let (first, below) = stored.split_first()?;
         let mut columns = columns.iter();
         let column = columns.find(|column| self.stored_name(column) == first)?;
         let mut names = vec![column.name.clone()];
         match &column.kind {
-            Kind::Struct(fields) => names.extend(self.leaf_of(fields, below)?),
+            ColumnType::Struct(fields) => names.extend(self.leaf_of(fields, below)?),
             _ if below.is_empty() => {}
             _ => return None,
         }
@@ -140,7 +140,7 @@ impl Mapping {
     }
 
     /// The place of a column among the fields of a file; none where the file lacks it.
-    pub(crate) fn place(self, fields: &Fields, column: &Column) -> Option<usize> {
+    pub(crate) fn place(self, fields: &Fields, column: &TableColumn) -> Option<usize> {
         match self {
             Self::None | Self::Name => {
                 let name = self.stored_name(column);
@@ -168,12 +168,14 @@ impl Mapping {
     }
 
     /// The statistics of columns, under the names that the columns have in the table.
-    fn named(self, stats: Map<String, Value>, columns: &[Column]) -> Map<String, Value> {
+    fn named(self, stats: Map<String, Value>, columns: &[TableColumn]) -> Map<String, Value> {
         let named = stats.into_iter().filter_map(|(stored, value)| {
             // What is not found is of a column that the table has no more.
             let column = columns.iter().find(|column| self.stored_name(column) == stored)?;
             let value = match (&column.kind, value) {
-                (Kind::Struct(below), Value::Object(fields)) => Value::Object(self.named(fields, below)),
+                (ColumnType::Struct(below), Value::Object(fields)) => {
+                    Value::Object(self.named(fields, below))
+                }
                 (_, value) => value,
             };
             Some((column.name.clone(), value))
@@ -192,11 +194,11 @@ fn allows(protocol: &Protocol) -> bool {
     }
 }
 
-fn physical_name(column: &Column) -> Option<&str> {
+fn physical_name(column: &TableColumn) -> Option<&str> {
     column.metadata.get(PHYSICAL_NAME)?.as_str()
 }
 
-fn id(column: &Column) -> Option<i64> {
+fn id(column: &TableColumn) -> Option<i64> {
     column.metadata.get(ID)?.as_i64()
 }
 
@@ -205,23 +207,23 @@ fn field_id(field: &Field) -> Option<i64> {
     field.metadata().get(PARQUET_FIELD_ID_META_KEY)?.parse().ok()
 }
 
-fn unmapped(column: &Column, lacks: &str) -> TableError {
+fn unmapped(column: &TableColumn, lacks: &str) -> TableError {
     TableError::Malformed(format!(
         "the table has the feature columnMapping, and its column {:?} has no {lacks}: its files cannot be read",
         column.name
     ))
 }
 
-impl Head {
+impl TableHead {
     /// The column that a condition names. Conditions have the names of the log.
-    pub(crate) fn column_of(&self, term: &Term) -> Option<&Column> {
+    pub(crate) fn column_of(&self, term: &Term) -> Option<&TableColumn> {
         let name = term.column.first()?;
         let mut columns = self.schema.columns.iter();
         columns.find(|column| self.mapping.stored_name(column) == name)
     }
 
     /// Returns true if the table is partitioned by a column.
-    pub(crate) fn is_partition_column(&self, column: &Column) -> bool {
+    pub(crate) fn is_partition_column(&self, column: &TableColumn) -> bool {
         self.metadata.partition_columns.contains(&column.name)
     }
 

@@ -8,7 +8,7 @@ use delta_commit::actions::{Action, Add, Metadata, Remove};
 use delta_commit::clustering::without_statistics;
 use delta_commit::log::BEFORE_FIRST;
 use delta_commit::predicate::Predicate;
-use delta_commit::{MemberId, Operation, Patience, Transaction, Version, path};
+use delta_commit::{MemberId, Operation, Transaction, Version, WaitLimit, path};
 
 use crate::clock::now;
 use crate::clustering;
@@ -17,7 +17,7 @@ use crate::constraints;
 use crate::create::check_in_commit_timestamps;
 use crate::deletion_vectors;
 use crate::error::{Result, TableError};
-use crate::head::Head;
+use crate::head::TableHead;
 use crate::row_ids;
 use crate::scan::Question;
 use crate::snapshot::Snapshot;
@@ -25,7 +25,7 @@ use crate::table::{Table, or_late, patient};
 
 /// The part of the table that a transaction read.
 #[derive(Debug, Clone, Default)]
-pub struct ReadSet {
+pub struct DeclaredReads {
     /// The version that was read. The default is the last version that the handle was pinned to.
     pub version: Option<Version>,
     /// Everything.
@@ -36,7 +36,7 @@ pub struct ReadSet {
     pub conditions: Conditions,
 }
 
-impl ReadSet {
+impl DeclaredReads {
     fn is_nothing(&self) -> bool {
         self.version.is_none() && !self.whole_table && self.files.is_empty() && self.conditions.is_empty()
     }
@@ -54,7 +54,7 @@ pub(crate) fn remove_chosen(transaction: &mut Transaction, predicate: Predicate,
     transaction.actions.extend(removals);
 }
 
-pub(crate) fn begin(head: &Head, operation: Operation) -> Result<Transaction> {
+pub(crate) fn begin(head: &TableHead, operation: Operation) -> Result<Transaction> {
     let mut transaction = Transaction::append(MemberId::random(), head.version, Vec::new());
     transaction.isolation = head.isolation()?;
     transaction.operation = operation;
@@ -67,32 +67,27 @@ impl Table {
     /// # Errors
     /// [`TableError::Option`] when whole files cannot answer the conditions; a conflict when a concurrent transaction
     /// added or removed files that they choose.
-    pub fn delete(&self, conditions: &Conditions, patience: &mut Patience<'_>) -> Result<Version> {
+    pub fn delete(&self, conditions: &Conditions, wait: &mut WaitLimit<'_>) -> Result<Version> {
         let snapshot = self
             .removable("delete_partition()")
-            .map_err(|error| or_late(error, patience))?;
+            .map_err(|error| or_late(error, wait))?;
         let choice = FileChoice::of(&snapshot, conditions, "where")?;
         let mut operation = Operation::new("DELETE");
         operation
             .parameters
             .insert("predicate".to_owned(), conditions.describe());
-        self.remove(&snapshot, choice, operation, patience)
+        self.remove(&snapshot, choice, operation, wait)
     }
 
     /// Removes all rows.
     ///
     /// # Errors
     /// As [`delete`](Self::delete).
-    pub fn truncate(&self, patience: &mut Patience<'_>) -> Result<Version> {
+    pub fn truncate(&self, wait: &mut WaitLimit<'_>) -> Result<Version> {
         let snapshot = self
             .removable("truncate()")
-            .map_err(|error| or_late(error, patience))?;
-        self.remove(
-            &snapshot,
-            FileChoice::default(),
-            Operation::new("TRUNCATE"),
-            patience,
-        )
+            .map_err(|error| or_late(error, wait))?;
+        self.remove(&snapshot, FileChoice::default(), Operation::new("TRUNCATE"), wait)
     }
 
     /// The newest version with its files, for an operation that changes rows.
@@ -114,7 +109,7 @@ impl Table {
         snapshot: &Snapshot,
         choice: FileChoice,
         mut operation: Operation,
-        patience: &mut Patience<'_>,
+        wait: &mut WaitLimit<'_>,
     ) -> Result<Version> {
         let files = choice.files(snapshot)?;
         operation
@@ -122,17 +117,17 @@ impl Table {
             .insert("numRemovedFiles".to_owned(), files.len().to_string());
         let mut transaction = begin(snapshot, operation)?;
         remove_chosen(&mut transaction, choice.predicate, &files);
-        self.shared()?.commit(transaction, patience)
+        self.shared()?.commit(transaction, wait)
     }
 
     /// Restores the state of an older version, as a new version.
     ///
     /// # Errors
     /// [`TableError::NoSuchVersion`] when the version, a data file of it or a deletion vector is gone.
-    pub fn restore(&self, version: Version, patience: &mut Patience<'_>) -> Result<Version> {
+    pub fn restore(&self, version: Version, wait: &mut WaitLimit<'_>) -> Result<Version> {
         let snapshot = self
             .removable("restore()")
-            .map_err(|error| or_late(error, patience))?;
+            .map_err(|error| or_late(error, wait))?;
         let target = self.snapshot_at(version)?;
         // The version may be older than what is refused above.
         target.check_writable()?;
@@ -168,7 +163,7 @@ impl Table {
             // Also where they are those of before, so that a concurrent change of them is a conflict.
             transaction.actions.push(clustering::action(&columns));
         }
-        self.shared()?.commit(transaction, patience)
+        self.shared()?.commit(transaction, wait)
     }
 
     fn check_there(&self, version: Version, files: &[&Arc<Add>]) -> Result<()> {
@@ -181,7 +176,7 @@ impl Table {
             let named = [("data file", Some(data)), ("deletion vector", vector.flatten())];
             for (what, file) in named {
                 if let Some(file) = file
-                    && !self.place.has(&file)?
+                    && !self.storage.has(&file)?
                 {
                     return Err(TableError::NoSuchVersion(format!(
                         "version {version} cannot be restored: its {what} {file:?} is gone"
@@ -194,7 +189,7 @@ impl Table {
 
     /// Commits files that the caller wrote, and removals of files, as one transaction.
     ///
-    /// A transaction that read or removes something is checked against every version after [`ReadSet::version`].
+    /// A transaction that read or removes something is checked against every version after [`DeclaredReads::version`].
     ///
     /// # Errors
     /// [`TableError::Option`] when a removed file is not in the table; [`TableError::NoSuchVersion`] when the version
@@ -203,22 +198,22 @@ impl Table {
         &self,
         adds: Vec<Add>,
         removes: &[String],
-        read: &ReadSet,
+        read: &DeclaredReads,
         operation: Operation,
-        patience: &mut Patience<'_>,
+        wait: &mut WaitLimit<'_>,
     ) -> Result<Version> {
         let shared = self.shared()?;
         // Without removals no file of the table has to be known.
         let snapshot = if removes.is_empty() {
             None
         } else {
-            Some(self.snapshot_in_time(patience)?)
+            Some(self.snapshot_in_time(wait)?)
         };
         let head = if let Some(snapshot) = &snapshot {
             Arc::clone(&snapshot.head)
         } else {
-            let head = shared.refresh(&mut patient(patience));
-            head.map_err(|error| or_late(error, patience))?
+            let head = shared.refresh(&mut patient(wait));
+            head.map_err(|error| or_late(error, wait))?
         };
         head.check_writable()?;
         if !adds.is_empty() {
@@ -242,20 +237,20 @@ impl Table {
         if !read.conditions.is_empty() {
             let question = Question::of(&head, &read.conditions, "where")?;
             transaction.reads.predicates.push(question.predicate());
-            let read = self.snapshot_read(transaction.read_version, snapshot.as_ref(), patience)?;
+            let read = self.snapshot_read(transaction.read_version, snapshot.as_ref(), wait)?;
             transaction.reads.candidates = Some(candidates(&question, &head, &read)?);
         }
         transaction.unsynced = adds.iter().map(|add| add.path.clone()).collect();
         check_paths(&adds)?;
         check_adds(&adds, &head)?;
         row_ids::check_added(&head, &adds)?;
-        constraints::check_files(&shared.place, &head, &adds, &mut patient(patience))?;
+        constraints::check_files(&shared.storage, &head, &adds, &mut patient(wait))?;
         if let Some(snapshot) = snapshot {
             let files = self.files_at(&snapshot, transaction.read_version, removes)?;
             transaction.actions = removals(&files, data_change);
         }
         transaction.actions.extend(adds.into_iter().map(Action::Add));
-        shared.commit(transaction, patience)
+        shared.commit(transaction, wait)
     }
 
     /// The version that a transaction read, with its files. `newest` is the newest one, if that is loaded.
@@ -263,11 +258,11 @@ impl Table {
         &self,
         version: Version,
         newest: Option<&Arc<Snapshot>>,
-        patience: &mut Patience<'_>,
+        wait: &mut WaitLimit<'_>,
     ) -> Result<Arc<Snapshot>> {
         let newest = match newest {
             Some(newest) => Arc::clone(newest),
-            None => self.snapshot_in_time(patience)?,
+            None => self.snapshot_in_time(wait)?,
         };
         if newest.version == version {
             return Ok(newest);
@@ -275,7 +270,7 @@ impl Table {
         Ok(Arc::new(self.snapshot_at(version)?))
     }
 
-    fn read_version(&self, read: &ReadSet, newest: &Head) -> Result<Version> {
+    fn read_version(&self, read: &DeclaredReads, newest: &TableHead) -> Result<Version> {
         let version = read.version.unwrap_or_else(|| self.seen());
         if version <= BEFORE_FIRST || version > newest.version {
             return Err(TableError::NoSuchVersion(format!(
@@ -299,7 +294,7 @@ impl Table {
 }
 
 /// Paths of the files of a snapshot that may hold rows for which the conditions hold.
-fn candidates(question: &Question, head: &Head, read: &Snapshot) -> Result<BTreeSet<String>> {
+fn candidates(question: &Question, head: &TableHead, read: &Snapshot) -> Result<BTreeSet<String>> {
     // The conditions are bound to the newest metadata. With another one any file may match; the committer finds the
     // version that changed it.
     let files = if read.metadata == head.metadata {
@@ -367,7 +362,7 @@ fn check_paths(adds: &[Add]) -> Result<()> {
 
 /// Checks that every file has a value or null in each partition column and in no other, and statistics of the
 /// clustering columns.
-fn check_adds(adds: &[Add], head: &Head) -> Result<()> {
+fn check_adds(adds: &[Add], head: &TableHead) -> Result<()> {
     let clustering = head.stored_clustering()?;
     let wanted: BTreeSet<&str> = head
         .metadata

@@ -10,23 +10,23 @@ use std::fmt;
 use std::sync::Arc;
 
 use delta_commit::actions::{Add, PartitionValues};
-use delta_commit::{CommitError, Operation, Patience, Transaction, Version, path};
+use delta_commit::{CommitError, Operation, Transaction, Version, WaitLimit, path};
 use parquet_writer::{Batch, OptionFault, WriteError, WriterOptions};
 
 use crate::append::{AppendOptions, DataWriter};
-use crate::clustering::{self, Limits, Packing, Rewrite};
+use crate::clustering::{self, GroupLimits, Packing, Rewrite};
 use crate::conditions::{Conditions, FileChoice};
 use crate::deletion_vectors;
 use crate::detached::stray_files;
 use crate::error::{Result, TableError};
-use crate::head::Head;
+use crate::head::TableHead;
 use crate::operations::begin;
 use crate::properties::TARGET_FILE_SIZE;
 use crate::row_ids::{CopiedRows, head_of_copies};
-use crate::row_remap::{Bin, NewFile, RowRemap, Source};
+use crate::row_remap::{Bin, CopiedSource, NewFile, RowRemap};
 use crate::scan::row_count;
 use crate::snapshot::Snapshot;
-use crate::table::{Shared, Table};
+use crate::table::{SharedTable, Table};
 
 /// Bytes of a new file, unless the table or the caller says otherwise.
 const TARGET: u64 = 128 << 20;
@@ -88,7 +88,7 @@ pub struct Compaction<'a> {
     snapshot: Arc<Snapshot>,
     /// The columns that rows are ordered by; none where they stay in their order.
     cluster_by: Vec<Vec<String>>,
-    limits: Limits,
+    limits: GroupLimits,
     /// Files that are to be one, each with others of its partition.
     bins: VecDeque<Vec<Arc<Add>>>,
     /// The files that were there at first, and the own ones. Those that come meanwhile are left for the next time, so
@@ -117,7 +117,7 @@ impl Table {
             table: self,
             snapshot: self.snapshot()?,
             cluster_by: Vec::new(),
-            limits: Limits::default(),
+            limits: GroupLimits::default(),
             options,
             writer_options,
             bins: VecDeque::new(),
@@ -170,7 +170,7 @@ impl<'a> Compaction<'a> {
             self.known.get_or_insert_default().extend(new);
             files.bins.push(Arc::new(bin));
         }
-        files.moved = Arc::new(RowRemap::new(&shared.place, files.bins.clone()));
+        files.moved = Arc::new(RowRemap::new(&shared.storage, files.bins.clone()));
         let mut pending = PendingCompaction {
             table: self.table,
             head: Arc::clone(&self.snapshot.head),
@@ -227,7 +227,7 @@ impl<'a> Compaction<'a> {
             files.retain(|add| add.deletion_vector.is_some());
             files.into_iter().map(|add| vec![add]).collect()
         } else {
-            let rows = |add: &Arc<Add>| row_count(&self.table.place, &self.snapshot, add);
+            let rows = |add: &Arc<Add>| row_count(&self.table.storage, &self.snapshot, add);
             let is_wanted = |add: &Arc<Add>| {
                 Ok(is_first && add.deletion_vector.is_some() && is_mostly_deleted(add, rows(add)?))
             };
@@ -296,7 +296,7 @@ impl<'a> Compaction<'a> {
     /// Writes the rows of files that belong together.
     fn written(
         &self,
-        shared: &Arc<Shared>,
+        shared: &Arc<SharedTable>,
         old: Vec<Arc<Add>>,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<Bin> {
@@ -318,7 +318,7 @@ impl<'a> Compaction<'a> {
     /// reader and the writer of one file need.
     fn copied(
         &self,
-        shared: &Arc<Shared>,
+        shared: &Arc<SharedTable>,
         old: Vec<Arc<Add>>,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<Bin> {
@@ -355,7 +355,7 @@ impl fmt::Debug for Compaction<'_> {
 
 fn copy(
     writer: &mut DataWriter,
-    shared: &Shared,
+    shared: &SharedTable,
     snapshot: &Arc<Snapshot>,
     old: Vec<Arc<Add>>,
     go_on: &mut dyn FnMut() -> bool,
@@ -364,8 +364,8 @@ fn copy(
     let mut rows = 0;
     for add in old {
         let first = rows;
-        let deleted = deletion_vectors::read(&shared.place, &add)?;
-        for batch in CopiedRows::open(&shared.place, snapshot, &add, deleted.clone())? {
+        let deleted = deletion_vectors::read(&shared.storage, &add)?;
+        for batch in CopiedRows::open(&shared.storage, snapshot, &add, deleted.clone())? {
             if !go_on() {
                 return Err(WriteError::Interrupted.into());
             }
@@ -374,7 +374,7 @@ fn copy(
             writer.take_known(&batch, go_on)?;
             writer.encode(go_on)?;
         }
-        sources.push(Source {
+        sources.push(CopiedSource {
             rows: rows - first + deleted.len(),
             add,
             deleted,
@@ -406,7 +406,7 @@ fn copy(
 
 /// The new files of a version. If they are dropped before a version may name them, they are removed.
 struct NewFiles {
-    shared: Arc<Shared>,
+    shared: Arc<SharedTable>,
     bins: Vec<Arc<Bin>>,
     moved: Arc<RowRemap>,
     /// True if a version names them, or may yet.
@@ -414,11 +414,11 @@ struct NewFiles {
 }
 
 impl NewFiles {
-    fn of(shared: &Arc<Shared>) -> Self {
+    fn of(shared: &Arc<SharedTable>) -> Self {
         Self {
             shared: Arc::clone(shared),
             bins: Vec::new(),
-            moved: Arc::new(RowRemap::new(&shared.place, Vec::new())),
+            moved: Arc::new(RowRemap::new(&shared.storage, Vec::new())),
             stay: false,
         }
     }
@@ -426,7 +426,7 @@ impl NewFiles {
     fn remove(&self, bins: &[Arc<Bin>]) {
         let new = bins.iter().flat_map(|bin| &bin.new);
         let names = new.filter_map(|new| path::decode_inside(&new.add.path).ok());
-        self.shared.place.remove(&names.collect::<Vec<_>>());
+        self.shared.storage.remove(&names.collect::<Vec<_>>());
     }
 
     /// Removes those that the version does not name, since all of their rows were marked meanwhile. Where the log
@@ -443,7 +443,7 @@ impl NewFiles {
         }
         let new = self.bins.iter().flat_map(|bin| &bin.new);
         let left_out = stray_files(new.map(|new| &new.add), &snapshot, &[]);
-        self.shared.place.remove(&left_out);
+        self.shared.storage.remove(&left_out);
     }
 }
 
@@ -461,7 +461,7 @@ impl Drop for NewFiles {
 pub struct PendingCompaction<'a> {
     table: &'a Table,
     /// The table that the files were written for.
-    head: Arc<Head>,
+    head: Arc<TableHead>,
     operation: Operation,
     files: NewFiles,
 }
@@ -481,12 +481,12 @@ impl PendingCompaction<'_> {
     /// [`CommitError::DeadlinePassed`] when the time was up and the files are certainly as they were;
     /// [`CommitError::Unknown`] when nobody knows, which [`Table::outcome`] finds out by its token. Unless it is not
     /// known, the new files are removed.
-    pub fn commit(mut self, patience: &mut Patience<'_>) -> Result<Compacted> {
+    pub fn commit(mut self, wait: &mut WaitLimit<'_>) -> Result<Compacted> {
         loop {
             let shared = Arc::clone(&self.files.shared);
             // Changes of rows that compactions got ahead of would find their rows moved once more.
-            if shared.back_off(patience) {
-                let newest = self.table.snapshot_in_time(patience)?;
+            if shared.back_off(wait) {
+                let newest = self.table.snapshot_in_time(wait)?;
                 self.rebase(&newest)?;
             }
             if self.files.bins.is_empty() {
@@ -498,7 +498,7 @@ impl PendingCompaction<'_> {
             }
             let transaction = self.transaction()?;
             self.files.stay = true;
-            let done = shared.commit(transaction, patience);
+            let done = shared.commit(transaction, wait);
             self.files.stay = matches!(done, Ok(_) | Err(TableError::Commit(CommitError::Unknown { .. })));
             match done {
                 Ok(version) => {
@@ -514,7 +514,7 @@ impl PendingCompaction<'_> {
                     });
                 }
                 Err(TableError::Commit(CommitError::Conflict(conflict))) if conflict.kind.is_of_files() => {
-                    let snapshot = self.table.snapshot_in_time(patience)?;
+                    let snapshot = self.table.snapshot_in_time(wait)?;
                     if !self.rebase(&snapshot)? {
                         return Err(CommitError::Conflict(conflict).into());
                     }
@@ -576,7 +576,7 @@ fn small(
     let mut bins = VecDeque::new();
     for mut files in partitions.into_values() {
         files.sort_by(|a, b| (a.modification_time, &a.path).cmp(&(b.modification_time, &b.path)));
-        let mut open = Open::default();
+        let mut open = OpenGroup::default();
         for add in files {
             let is_wanted = wanted(&add)?;
             if size(&add) >= target && !is_wanted {
@@ -596,13 +596,13 @@ fn small(
 
 /// A group that takes more files.
 #[derive(Default)]
-struct Open {
+struct OpenGroup {
     files: Vec<Arc<Add>>,
     bytes: u64,
     is_wanted: bool,
 }
 
-impl Open {
+impl OpenGroup {
     /// The files, if something is gained by writing them again.
     fn closed(self) -> Option<Vec<Arc<Add>>> {
         (self.files.len() > 1 || self.is_wanted).then_some(self.files)

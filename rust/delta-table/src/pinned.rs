@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use delta_commit::Version;
 
 use crate::error::Result;
-use crate::head::Head;
+use crate::head::TableHead;
 use crate::snapshot::Snapshot;
 use crate::table::{Table, lock};
 
 /// The version that a handle is pinned to.
 #[derive(Default)]
 pub(crate) struct Pinned {
-    head: Option<Arc<Head>>,
+    head: Option<Arc<TableHead>>,
     /// The same version with its files, once they were read.
     files: Option<Arc<Snapshot>>,
     /// How often the handle was unpinned. A snapshot that was read before the last time may lack a commit of the
@@ -23,7 +23,7 @@ pub(crate) struct Pinned {
 
 impl Pinned {
     /// A handle that is pinned to this version.
-    pub fn to(head: Arc<Head>) -> Self {
+    pub fn to(head: Arc<TableHead>) -> Self {
         Self {
             head: Some(head),
             ..Self::default()
@@ -46,7 +46,7 @@ impl Table {
     ///
     /// # Errors
     /// As [`head`](Self::head), if the handle is not pinned.
-    pub fn pinned_head(&self) -> Result<Arc<Head>> {
+    pub fn pinned_head(&self) -> Result<Arc<TableHead>> {
         let unpinned = {
             let pinned = self.pinned();
             if let Some(head) = &pinned.head {
@@ -99,7 +99,7 @@ impl Table {
     ///
     /// # Errors
     /// As [`head`](Self::head). The handle is not pinned then.
-    pub fn refresh(&self) -> Result<Arc<Head>> {
+    pub fn refresh(&self) -> Result<Arc<TableHead>> {
         let has_files = self.pinned().files.is_some();
         self.unpin();
         if has_files {
@@ -127,7 +127,12 @@ impl Table {
 
     /// Pins the handle to a version, unless it was unpinned since `unpinned` was read. Returns the version that another
     /// thread has pinned it to meanwhile, if that is a different one.
-    fn pin(&self, unpinned: u64, head: &Arc<Head>, files: Option<&Arc<Snapshot>>) -> Option<Arc<Head>> {
+    fn pin(
+        &self,
+        unpinned: u64,
+        head: &Arc<TableHead>,
+        files: Option<&Arc<Snapshot>>,
+    ) -> Option<Arc<TableHead>> {
         let mut pinned = self.pinned();
         if pinned.unpinned != unpinned {
             return None;

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::create::{CreateOptions, first_actions};
 use crate::error::{Result, TableError};
 use crate::head::HeadReplay;
-use crate::place::{Folder, Place};
+use crate::storage::{LocalStorage, TableStorage};
 use crate::table::Table;
 
 /// The form of a plan's bytes.
@@ -22,7 +22,7 @@ const FORM: u32 = 1;
 /// A table that is not there yet.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Plan {
+struct TablePlan {
     /// The form of these fields.
     #[serde(rename = "deltaTablePlan")]
     form: u32,
@@ -37,7 +37,7 @@ impl Table {
     /// [`CommitError::Schema`](delta_commit::CommitError::Schema) when a table cannot hold the schema.
     pub fn plan(schema: &Schema, options: CreateOptions) -> Result<Vec<u8>> {
         let (protocol, metadata) = first_actions(schema, options)?;
-        let plan = Plan {
+        let plan = TablePlan {
             form: FORM,
             protocol,
             metadata,
@@ -54,17 +54,17 @@ impl Table {
     /// # Errors
     /// [`TableError::Option`] when the bytes are not those of [`plan`](Self::plan).
     pub fn planned(root: &Path, plan: &[u8]) -> Result<Self> {
-        Self::planned_at(Arc::new(Folder::new(root)?), plan)
+        Self::planned_at(Arc::new(LocalStorage::new(root)?), plan)
     }
 
     /// The planned table in any storage.
     ///
     /// # Errors
     /// As [`planned`](Self::planned).
-    pub fn planned_at(place: Arc<dyn Place>, plan: &[u8]) -> Result<Self> {
-        let plan: Plan = serde_json::from_slice(plan)
+    pub fn planned_at(storage: Arc<dyn TableStorage>, plan: &[u8]) -> Result<Self> {
+        let plan: TablePlan = serde_json::from_slice(plan)
             .ok()
-            .filter(|plan: &Plan| plan.form == FORM)
+            .filter(|plan: &TablePlan| plan.form == FORM)
             .ok_or_else(|| {
                 TableError::option(
                     "plan",
@@ -75,6 +75,6 @@ impl Table {
         for action in [Action::Protocol(plan.protocol), Action::Metadata(plan.metadata)] {
             replay.take(action);
         }
-        Ok(Self::planned_as(place, replay.finish()?))
+        Ok(Self::planned_as(storage, replay.finish()?))
     }
 }

@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 
 use delta_commit::actions::{Action, Metadata, Protocol};
 use delta_commit::row_ids::{ENABLED, FEATURE};
-use delta_commit::{CommitError, MemberId, Operation, Patience, Transaction, Version};
+use delta_commit::{CommitError, MemberId, Operation, Transaction, Version, WaitLimit};
 use serde_json::json;
 
 use crate::change_feed::{self, CHANGE_FEED};
 use crate::create::{check_in_commit_timestamps, with_features};
 use crate::error::{Result, TableError};
-use crate::head::Head;
-use crate::indexed;
+use crate::head::TableHead;
 use crate::interval::interval_millis;
 use crate::mapping;
 use crate::near::{distance, nearest};
 use crate::optimize::bytes_of;
 use crate::row_ids;
+use crate::stats_columns;
 use crate::table::{Table, or_late, patient};
 
 /// The time for which checkpoints keep the progress of applications.
@@ -68,7 +68,7 @@ const LEVELS: [&str; 2] = ["Serializable", "WriteSerializable"];
 
 /// The values that a property may have.
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum PropertyType {
     /// `true` or `false`.
     Flag,
     /// A length of time.
@@ -88,38 +88,38 @@ enum Kind {
 }
 
 /// The properties of Delta. Those that are not built may be in tables of other writers, and are not set here.
-const KNOWN: [(&str, Kind); 25] = [
-    ("delta.appendOnly", Kind::Flag),
-    ("delta.autoOptimize.autoCompact", Kind::Off),
-    ("delta.autoOptimize.optimizeWrite", Kind::Off),
-    ("delta.checkpoint.writeStatsAsJson", Kind::Flag),
-    ("delta.checkpoint.writeStatsAsStruct", Kind::Flag),
-    ("delta.checkpointInterval", Kind::Number(1)),
-    ("delta.checkpointRetentionDuration", Kind::Unbuilt),
-    ("delta.dataSkippingNumIndexedCols", Kind::Number(-1)),
-    ("delta.dataSkippingStatsColumns", Kind::Columns),
-    ("delta.deletedFileRetentionDuration", Kind::Interval),
+const KNOWN: [(&str, PropertyType); 25] = [
+    ("delta.appendOnly", PropertyType::Flag),
+    ("delta.autoOptimize.autoCompact", PropertyType::Off),
+    ("delta.autoOptimize.optimizeWrite", PropertyType::Off),
+    ("delta.checkpoint.writeStatsAsJson", PropertyType::Flag),
+    ("delta.checkpoint.writeStatsAsStruct", PropertyType::Flag),
+    ("delta.checkpointInterval", PropertyType::Number(1)),
+    ("delta.checkpointRetentionDuration", PropertyType::Unbuilt),
+    ("delta.dataSkippingNumIndexedCols", PropertyType::Number(-1)),
+    ("delta.dataSkippingStatsColumns", PropertyType::Columns),
+    ("delta.deletedFileRetentionDuration", PropertyType::Interval),
     (
         "delta.dropFeatureTruncateHistory.retentionDuration",
-        Kind::Unbuilt,
+        PropertyType::Unbuilt,
     ),
-    (CHANGE_FEED, Kind::Flag),
-    ("delta.enableDeletionVectors", Kind::Flag),
-    ("delta.enableExpiredLogCleanup", Kind::Flag),
-    ("delta.enableFullRetentionRollback", Kind::Unbuilt),
-    (IN_COMMIT_TIMESTAMPS, Kind::Flag),
-    (ENABLED, Kind::Flag),
-    ("delta.isolationLevel", Kind::Level),
-    ("delta.logRetentionDuration", Kind::Interval),
-    ("delta.randomPrefixLength", Kind::Unbuilt),
-    ("delta.randomizeFilePrefixes", Kind::Off),
-    ("delta.sampleRetentionDuration", Kind::Unbuilt),
-    (TRANSACTION_RETENTION, Kind::Interval),
-    (TARGET_FILE_SIZE, Kind::Bytes),
-    ("delta.tuneFileSizesForRewrites", Kind::Off),
+    (CHANGE_FEED, PropertyType::Flag),
+    ("delta.enableDeletionVectors", PropertyType::Flag),
+    ("delta.enableExpiredLogCleanup", PropertyType::Flag),
+    ("delta.enableFullRetentionRollback", PropertyType::Unbuilt),
+    (IN_COMMIT_TIMESTAMPS, PropertyType::Flag),
+    (ENABLED, PropertyType::Flag),
+    ("delta.isolationLevel", PropertyType::Level),
+    ("delta.logRetentionDuration", PropertyType::Interval),
+    ("delta.randomPrefixLength", PropertyType::Unbuilt),
+    ("delta.randomizeFilePrefixes", PropertyType::Off),
+    ("delta.sampleRetentionDuration", PropertyType::Unbuilt),
+    (TRANSACTION_RETENTION, PropertyType::Interval),
+    (TARGET_FILE_SIZE, PropertyType::Bytes),
+    ("delta.tuneFileSizesForRewrites", PropertyType::Off),
 ];
 
-impl Kind {
+impl PropertyType {
     fn accepts(self, value: &str) -> bool {
         match self {
             Self::Flag => value.eq_ignore_ascii_case("true") || value.eq_ignore_ascii_case("false"),
@@ -127,7 +127,7 @@ impl Kind {
             Self::Number(least) => value.parse().is_ok_and(|number: i32| number >= least),
             Self::Bytes => bytes_of(value).is_some(),
             Self::Level => LEVELS.iter().any(|level| level.eq_ignore_ascii_case(value)),
-            Self::Columns => indexed::parse(value).is_some(),
+            Self::Columns => stats_columns::parse(value).is_some(),
             Self::Off => value.eq_ignore_ascii_case("false"),
             Self::Unbuilt => false,
         }
@@ -187,7 +187,8 @@ pub(crate) fn check(property: &str, value: &str) -> Result<()> {
         if kind.accepts(value) {
             return Ok(());
         }
-        if matches!(kind, Kind::Unbuilt) || (matches!(kind, Kind::Off) && value.eq_ignore_ascii_case("true"))
+        if matches!(kind, PropertyType::Unbuilt)
+            || (matches!(kind, PropertyType::Off) && value.eq_ignore_ascii_case("true"))
         {
             return Err(not_built(property));
         }
@@ -217,8 +218,8 @@ fn refused(message: String) -> TableError {
 pub(crate) fn canonical(property: &str, value: &str) -> String {
     let kind = KNOWN.iter().find(|(known, _)| *known == property);
     match kind {
-        Some((_, Kind::Flag | Kind::Off)) => value.to_ascii_lowercase(),
-        Some((_, Kind::Level)) => {
+        Some((_, PropertyType::Flag | PropertyType::Off)) => value.to_ascii_lowercase(),
+        Some((_, PropertyType::Level)) => {
             let level = LEVELS.iter().find(|level| level.eq_ignore_ascii_case(value));
             level.map_or(value, |level| *level).to_owned()
         }
@@ -264,7 +265,7 @@ impl Table {
     pub fn set_properties(
         &self,
         properties: &BTreeMap<String, Option<String>>,
-        patience: &mut Patience<'_>,
+        wait: &mut WaitLimit<'_>,
     ) -> Result<Version> {
         for (property, value) in properties {
             match value {
@@ -277,12 +278,12 @@ impl Table {
             (property.clone(), value)
         });
         let properties = &spelled.collect::<BTreeMap<_, _>>();
-        let done = self.change_properties(properties, patience);
+        let done = self.change_properties(properties, wait);
         if let Err(TableError::Commit(CommitError::Conflict(conflict))) = &done
             && !conflict.kind.is_of_files()
         {
-            let head = self.shared()?.refresh(&mut patient(patience));
-            let head = head.map_err(|error| or_late(error, patience))?;
+            let head = self.shared()?.refresh(&mut patient(wait));
+            let head = head.map_err(|error| or_late(error, wait))?;
             if are_set(&head, properties)? {
                 return Ok(head.version);
             }
@@ -293,16 +294,16 @@ impl Table {
     fn change_properties(
         &self,
         properties: &BTreeMap<String, Option<String>>,
-        patience: &mut Patience<'_>,
+        wait: &mut WaitLimit<'_>,
     ) -> Result<Version> {
         let shared = self.shared()?;
-        let head = shared.refresh(&mut patient(patience));
-        let mut head = head.map_err(|error| or_late(error, patience))?;
+        let head = shared.refresh(&mut patient(wait));
+        let mut head = head.map_err(|error| or_late(error, wait))?;
         let mut metadata = with_properties(&head, properties)?;
         let enables_row_ids = metadata.is_enabled(ENABLED) && !row_ids::is_enabled(&head);
         if enables_row_ids {
-            if self.backfill(patience)? {
-                head = shared.refresh(&mut patient(patience))?;
+            if self.backfill(wait)? {
+                head = shared.refresh(&mut patient(wait))?;
                 metadata = with_properties(&head, properties)?;
             }
             row_ids::name_columns(&mut metadata);
@@ -322,24 +323,24 @@ impl Table {
         let mut transaction = Transaction::append(MemberId::random(), head.version, actions);
         transaction.operation = operation(properties);
         if enables_row_ids {
-            let snapshot = self.snapshot_in_time(patience)?;
+            let snapshot = self.snapshot_in_time(wait)?;
             row_ids::check_files(&snapshot)?;
             transaction.read_version = snapshot.version.min(transaction.read_version);
             // A file that comes first may have no ids, where the feature is not there yet.
             transaction.reads.whole_table = !row_ids::gives_ids(&head);
         }
-        shared.commit(transaction, patience)
+        shared.commit(transaction, wait)
     }
 }
 
 /// Returns true if the table has these properties, their features, and none of those without a value.
-fn are_set(head: &Head, properties: &BTreeMap<String, Option<String>>) -> Result<bool> {
+fn are_set(head: &TableHead, properties: &BTreeMap<String, Option<String>>) -> Result<bool> {
     let is_kept = with_properties(head, properties)? == *head.metadata;
     Ok(is_kept && protocol_for(head, properties)? == head.protocol)
 }
 
 /// The protocol of a table with these properties.
-fn protocol_for(head: &Head, properties: &BTreeMap<String, Option<String>>) -> Result<Protocol> {
+fn protocol_for(head: &TableHead, properties: &BTreeMap<String, Option<String>>) -> Result<Protocol> {
     let set = properties
         .iter()
         .filter_map(|(property, value)| Some((property, value.as_ref()?)));
@@ -347,7 +348,7 @@ fn protocol_for(head: &Head, properties: &BTreeMap<String, Option<String>>) -> R
 }
 
 /// The metadata of a table with these properties, and without those that have no value.
-fn with_properties(head: &Head, properties: &BTreeMap<String, Option<String>>) -> Result<Metadata> {
+fn with_properties(head: &TableHead, properties: &BTreeMap<String, Option<String>>) -> Result<Metadata> {
     // No row is written, so that a constraint need not be understood.
     head.check_features()?;
     let mut metadata = head.metadata.as_ref().clone();

@@ -21,24 +21,24 @@ use serde_json::Map;
 use uuid::Uuid;
 
 use crate::error::{Result, TableError};
-use crate::head::Head;
-use crate::place::Place;
-use crate::scan::{FileRows, Filters, Plan, TrackedColumn};
-use crate::schema::{Column, Kind, Primitive, TableSchema};
+use crate::head::TableHead;
+use crate::scan::{FileRows, Filters, ScanPlan, TrackedColumn};
+use crate::schema::{ColumnType, Primitive, TableColumn, TableSchema};
 use crate::snapshot::Snapshot;
+use crate::storage::TableStorage;
 
 /// The properties with the names of the columns.
 const ID_COLUMN: &str = "delta.rowTracking.materializedRowIdColumnName";
 const VERSION_COLUMN: &str = "delta.rowTracking.materializedRowCommitVersionColumnName";
 
 /// The highest row id that a table has given, for its committer. One that cannot be read is found before any write.
-pub(crate) fn high_water_mark(head: &Head) -> Option<i64> {
+pub(crate) fn high_water_mark(head: &TableHead) -> Option<i64> {
     let domain = head.domains.get(DOMAIN)?;
     row_ids::high_water_mark(domain).ok().flatten()
 }
 
 /// Refuses to write a table whose row tracking is not whole.
-pub(crate) fn check(head: &Head) -> Result<()> {
+pub(crate) fn check(head: &TableHead) -> Result<()> {
     if !row_ids::are_supported(&head.protocol) {
         return Ok(());
     }
@@ -68,7 +68,7 @@ pub(crate) fn check_properties(metadata: &Metadata) -> Result<()> {
 }
 
 /// Refuses to give ids in a table that gives none for now.
-pub(crate) fn check_unsuspended(head: &Head) -> Result<()> {
+pub(crate) fn check_unsuspended(head: &TableHead) -> Result<()> {
     if head.metadata.is_enabled(SUSPENDED) {
         return Err(TableError::unsupported(format!(
             "the table has {SUSPENDED}=true, so that its files get no row ids, and rows that are there cannot get some: \
@@ -80,7 +80,7 @@ pub(crate) fn check_unsuspended(head: &Head) -> Result<()> {
 
 /// Gives metadata the names that the columns have in this table: they are the same for as long as it lives, since
 /// files of any version may come back.
-pub(crate) fn keep_names(head: &Head, metadata: &mut Metadata) {
+pub(crate) fn keep_names(head: &TableHead, metadata: &mut Metadata) {
     if !row_ids::are_supported(&head.protocol) {
         return;
     }
@@ -94,12 +94,12 @@ pub(crate) fn keep_names(head: &Head, metadata: &mut Metadata) {
 }
 
 /// Returns true if the table's rows keep their ids.
-pub(crate) fn is_enabled(head: &Head) -> bool {
+pub(crate) fn is_enabled(head: &TableHead) -> bool {
     row_ids::are_enabled(&head.protocol, &head.metadata)
 }
 
 /// Returns true if each new file of the table gets ids.
-pub(crate) fn gives_ids(head: &Head) -> bool {
+pub(crate) fn gives_ids(head: &TableHead) -> bool {
     row_ids::are_given(&head.protocol, &head.metadata)
 }
 
@@ -138,8 +138,8 @@ pub(crate) fn check_files(snapshot: &Snapshot) -> Result<()> {
 }
 
 /// Refuses to bring back metadata under which rows had no ids, or had them in other columns or by another count.
-pub(crate) fn check_restored(now: &Head, before: &Head) -> Result<()> {
-    let columns = |head: &Head| {
+pub(crate) fn check_restored(now: &TableHead, before: &TableHead) -> Result<()> {
+    let columns = |head: &TableHead| {
         let names = [ID_COLUMN, VERSION_COLUMN].map(|name| head.property(name).map(str::to_owned));
         is_enabled(head).then_some(names)
     };
@@ -154,7 +154,7 @@ pub(crate) fn check_restored(now: &Head, before: &Head) -> Result<()> {
 }
 
 /// Refuses to bring back files whose rows would have to get ids, and are not counted.
-pub(crate) fn check_returning(now: &Head, version: Version, adds: &[&Arc<Add>]) -> Result<()> {
+pub(crate) fn check_returning(now: &TableHead, version: Version, adds: &[&Arc<Add>]) -> Result<()> {
     let is_uncounted =
         |add: &&&Arc<Add>| add.base_row_id.is_none() && row_ids::rows_of(add.as_ref()).is_none();
     match adds.iter().find(is_uncounted) {
@@ -169,7 +169,7 @@ pub(crate) fn check_returning(now: &Head, version: Version, adds: &[&Arc<Add>]) 
 }
 
 /// Refuses files of a caller that hold rows of the table, where rows keep their ids, and files that can get no ids.
-pub(crate) fn check_added(head: &Head, adds: &[Add]) -> Result<()> {
+pub(crate) fn check_added(head: &TableHead, adds: &[Add]) -> Result<()> {
     if let Some(add) = adds.iter().find(|add| !add.data_change)
         && is_enabled(head)
     {
@@ -196,14 +196,14 @@ pub(crate) fn check_added(head: &Head, adds: &[Add]) -> Result<()> {
 
 /// The columns of files with the ids of copied rows, and with the versions that they are of.
 #[derive(Debug, Clone)]
-pub(crate) struct RowColumns([Column; 2]);
+pub(crate) struct RowColumns([TableColumn; 2]);
 
 impl RowColumns {
     /// The columns of a table; none where rows need not keep their ids.
     ///
     /// # Errors
     /// [`delta_commit::CommitError::Unsupported`] when the table does not name them, or has columns of these names.
-    pub fn of(head: &Head) -> Result<Option<Self>> {
+    pub fn of(head: &TableHead) -> Result<Option<Self>> {
         if !is_enabled(head) {
             return Ok(None);
         }
@@ -217,9 +217,9 @@ impl RowColumns {
                     name.unwrap_or_default()
                 ))
             })?;
-            Ok::<_, TableError>(Column {
+            Ok::<_, TableError>(TableColumn {
                 name: name.to_owned(),
-                kind: Kind::Primitive(Primitive::Long),
+                kind: ColumnType::Primitive(Primitive::Long),
                 nullable: true,
                 metadata: Map::new(),
             })
@@ -239,13 +239,13 @@ impl RowColumns {
 }
 
 /// The head of a table whose schema has the columns too, for files that copied rows are written into.
-pub(crate) fn head_of_copies(head: &Arc<Head>) -> Result<Arc<Head>> {
+pub(crate) fn head_of_copies(head: &Arc<TableHead>) -> Result<Arc<TableHead>> {
     let Some(RowColumns(columns)) = RowColumns::of(head)? else {
         return Ok(Arc::clone(head));
     };
     let mut schema = head.schema.as_ref().clone();
     schema.columns.extend(columns);
-    Ok(Arc::new(Head {
+    Ok(Arc::new(TableHead {
         schema: Arc::new(schema),
         ..head.as_ref().clone()
     }))
@@ -254,7 +254,7 @@ pub(crate) fn head_of_copies(head: &Arc<Head>) -> Result<Arc<Head>> {
 /// A schema without the columns: no statistics are of them.
 pub(crate) fn shown(schema: &Arc<TableSchema>, metadata: &Metadata) -> Arc<TableSchema> {
     let names = [ID_COLUMN, VERSION_COLUMN].map(|property| metadata.configuration.get(property));
-    let is_hidden = |column: &Column| names.contains(&Some(&column.name));
+    let is_hidden = |column: &TableColumn| names.contains(&Some(&column.name));
     if !schema.columns.iter().any(is_hidden) {
         return Arc::clone(schema);
     }
@@ -294,7 +294,7 @@ impl RowValue {
 ///
 /// # Errors
 /// [`delta_commit::CommitError::Schema`] when the table has no row tracking; as [`RowColumns::of`].
-pub(crate) fn stored_column(head: &Head, value: RowValue) -> Result<Column> {
+pub(crate) fn stored_column(head: &TableHead, value: RowValue) -> Result<TableColumn> {
     let Some(RowColumns([id, version])) = RowColumns::of(head)? else {
         return Err(TableError::column(
             value.name(),
@@ -364,19 +364,19 @@ pub(crate) struct CopiedRows {
 impl CopiedRows {
     /// Opens a file in all columns of the table, without the rows of these numbers.
     pub fn open(
-        place: &Arc<dyn Place>,
+        storage: &Arc<dyn TableStorage>,
         snapshot: &Arc<Snapshot>,
         add: &Arc<Add>,
         gone: RoaringTreemap,
     ) -> Result<Self> {
-        Self::in_columns(place, snapshot, snapshot.schema.columns.clone(), add, gone)
+        Self::in_columns(storage, snapshot, snapshot.schema.columns.clone(), add, gone)
     }
 
     /// Opens a file in these columns of the table, without the rows of these numbers.
     pub fn in_columns(
-        place: &Arc<dyn Place>,
+        storage: &Arc<dyn TableStorage>,
         snapshot: &Arc<Snapshot>,
-        mut columns: Vec<Column>,
+        mut columns: Vec<TableColumn>,
         add: &Arc<Add>,
         gone: RoaringTreemap,
     ) -> Result<Self> {
@@ -394,7 +394,7 @@ impl CopiedRows {
             columns.push(column);
         }
         let keeps_ids = !tracked.is_empty();
-        let plan = Plan::new(place, snapshot, columns, Filters::default())?.tracking(tracked);
+        let plan = ScanPlan::new(storage, snapshot, columns, Filters::default())?.tracking(tracked);
         Ok(Self {
             rows: FileRows::open(plan, add, gone)?,
             keeps_ids,

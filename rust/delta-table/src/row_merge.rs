@@ -19,15 +19,15 @@ use roaring::RoaringTreemap;
 
 use crate::deletion_vectors::{self, widened};
 use crate::error::TableError;
-use crate::place::Place;
 use crate::row_change::note_files;
-use crate::scan::Found;
+use crate::scan::FoundRows;
+use crate::storage::TableStorage;
 use crate::table::lock;
 
 /// The rows that a change marks, and the files of its vectors.
 pub(crate) struct RowMerge {
-    place: Arc<dyn Place>,
-    files: BTreeMap<String, Found>,
+    storage: Arc<dyn TableStorage>,
+    files: BTreeMap<String, FoundRows>,
     written: Mutex<Vectors>,
 }
 
@@ -47,9 +47,13 @@ impl fmt::Debug for RowMerge {
 
 impl RowMerge {
     /// The merge of a change that marks these rows, by the normal paths of their files, in vectors of these files.
-    pub fn new(place: &Arc<dyn Place>, files: BTreeMap<String, Found>, written: Vec<String>) -> Arc<Self> {
+    pub fn new(
+        storage: &Arc<dyn TableStorage>,
+        files: BTreeMap<String, FoundRows>,
+        written: Vec<String>,
+    ) -> Arc<Self> {
         Arc::new(Self {
-            place: Arc::clone(place),
+            storage: Arc::clone(storage),
             files,
             written: Mutex::new(Vectors {
                 files: written.into_iter().collect(),
@@ -59,7 +63,7 @@ impl RowMerge {
     }
 
     /// The rows that are marked, by the normal paths of their files.
-    pub fn files(&self) -> &BTreeMap<String, Found> {
+    pub fn files(&self) -> &BTreeMap<String, FoundRows> {
         &self.files
     }
 
@@ -89,7 +93,7 @@ impl RowMerge {
         written.given_up = true;
         let gone: Vec<String> = std::mem::take(&mut written.files).into_iter().collect();
         drop(written);
-        self.place.remove(&gone);
+        self.storage.remove(&gone);
     }
 
     /// The rows of a file that are deleted once the change follows a version with this entry of it, and these deleted
@@ -102,7 +106,7 @@ impl RowMerge {
         theirs: &[Marked],
     ) -> Result<RoaringTreemap, CommitError> {
         let path = last.add.normal_path();
-        let Some(Found {
+        let Some(FoundRows {
             deleted: base,
             matching: mine,
             ..
@@ -128,7 +132,7 @@ impl RowMerge {
         // The first version that deleted one of them, where its vector can still be read.
         let culprit = theirs.iter().find_map(|marked| {
             let of_it = marked.add.normal_path() == path;
-            let rows = of_it.then(|| deletion_vectors::read(&self.place, &marked.add).ok())??;
+            let rows = of_it.then(|| deletion_vectors::read(&self.storage, &marked.add).ok())??;
             let rows = rows.intersection_len(mine);
             (rows > 0).then_some((marked, rows))
         });
@@ -149,7 +153,7 @@ impl RowMerge {
                 deletion_vector: Some(vector),
                 ..
             }) = action
-                && let Ok(Some(file)) = deletion_vectors::file_of(self.place.root(), vector)
+                && let Ok(Some(file)) = deletion_vectors::file_of(self.storage.root(), vector)
             {
                 needed.insert(file);
             }
@@ -163,7 +167,7 @@ impl RowMerge {
         written.files.retain(|file| needed.contains(file));
         let kept = written.files.clone();
         drop(written);
-        self.place.remove(&gone);
+        self.storage.remove(&gone);
         kept
     }
 }
@@ -177,7 +181,7 @@ impl Merge for RowMerge {
         let mut emptied = HashSet::new();
         let (mut paths, mut rows) = (Vec::new(), Vec::new());
         let adds: Vec<&Add> = last.values().map(|marked| &marked.add).collect();
-        let wins = deletion_vectors::read_each(&self.place, &adds).map_err(as_commit)?;
+        let wins = deletion_vectors::read_each(&self.storage, &adds).map_err(as_commit)?;
         for ((path, marked), win) in last.iter().zip(&wins) {
             let all = self.merged(transaction, marked, win, theirs)?;
             if self
@@ -191,7 +195,7 @@ impl Merge for RowMerge {
                 rows.push(all);
             }
         }
-        let written = deletion_vectors::write(&self.place, &rows).map_err(as_commit)?;
+        let written = deletion_vectors::write(&self.storage, &rows).map_err(as_commit)?;
         let vectors: BTreeMap<&Cow<'_, str>, DeletionVector> =
             paths.into_iter().zip(written.vectors).collect();
         let mut merged = transaction.clone();
@@ -220,7 +224,7 @@ impl Merge for RowMerge {
         });
         note_files(&mut merged);
         let kept = self.keep_needed(&merged, written.files);
-        if !self.place.keeps() {
+        if !self.storage.keeps() {
             merged.unsynced.retain(|path| {
                 merged.actions.iter().any(|action| match action {
                     Action::Add(add) => add.path == *path,

@@ -18,13 +18,13 @@ use roaring::RoaringTreemap;
 use crate::clock::now;
 use crate::deletion_vectors::{self, widened};
 use crate::error::{Result, TableError};
-use crate::place::Place;
 use crate::row_merge::{as_commit, refusal};
 use crate::snapshot::Snapshot;
+use crate::storage::TableStorage;
 use crate::table::lock;
 
 /// A file whose rows were copied.
-pub(crate) struct Source {
+pub(crate) struct CopiedSource {
     pub add: Arc<Add>,
     /// Its rows, deleted ones too.
     pub rows: u64,
@@ -34,7 +34,7 @@ pub(crate) struct Source {
     pub first: u64,
 }
 
-impl Source {
+impl CopiedSource {
     /// The numbers among the copied rows of these, as far as they were copied.
     fn moved(&self, rows: &RoaringTreemap) -> RoaringTreemap {
         let mut deleted = self.deleted.iter().peekable();
@@ -84,7 +84,7 @@ impl NewFile {
 
 /// Files whose rows were copied together.
 pub(crate) struct Bin {
-    pub sources: Vec<Source>,
+    pub sources: Vec<CopiedSource>,
     /// The new files; none where no row is left.
     pub new: Vec<NewFile>,
     /// The place of each copied row among the rows of all new files; none where they are in their order.
@@ -96,7 +96,7 @@ impl Bin {
     ///
     /// # Errors
     /// [`TableError::Malformed`] for a row that was not copied.
-    fn marked(&self, entries: &Entries) -> Result<Vec<RoaringTreemap>> {
+    fn marked(&self, entries: &MarkedFiles) -> Result<Vec<RoaringTreemap>> {
         let marked = self.sources.iter().filter_map(|source| {
             let entry = entries.get(source.add.normal_path().as_ref())?;
             Some(source.moved(&entry.1))
@@ -132,11 +132,11 @@ fn place_of(places: &[u32], row: u64) -> Result<u64> {
 
 /// The newest entries of files of which rows were marked since they were copied, by their normal paths, and all their
 /// deleted rows.
-type Entries = BTreeMap<String, Arc<(Add, RoaringTreemap)>>;
+type MarkedFiles = BTreeMap<String, Arc<(Add, RoaringTreemap)>>;
 
 /// Files and bytes that a compaction takes out of a table and brings into it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub(crate) struct RewriteCounts {
     pub removed_files: u64,
     pub removed_bytes: u64,
     pub added_files: u64,
@@ -147,23 +147,23 @@ pub(crate) struct Counts {
 ///
 /// Its lock is held for no I/O, so that no thread waits for a store to give it up.
 pub(crate) struct RowRemap {
-    place: Arc<dyn Place>,
+    storage: Arc<dyn TableStorage>,
     bins: Vec<Arc<Bin>>,
     /// The bin and the number in it of each old file, by its normal path.
     sources: HashMap<String, (usize, usize)>,
-    state: Mutex<State>,
+    state: Mutex<RemapState>,
 }
 
-struct State {
-    marked: Entries,
+struct RemapState {
+    marked: MarkedFiles,
     /// Files of vectors that were written for it and are still there.
     vectors: Vec<String>,
     /// True if the compaction was given up. A merge that another thread still does for it leaves no file then.
     given_up: bool,
-    counts: Counts,
+    counts: RewriteCounts,
 }
 
-impl State {
+impl RemapState {
     /// Notes new files of vectors. Returns those that are of no more use.
     fn exchange(&mut self, new: Vec<String>) -> Vec<String> {
         let mut gone = std::mem::replace(&mut self.vectors, new);
@@ -182,20 +182,20 @@ impl fmt::Debug for RowRemap {
 
 impl RowRemap {
     /// A compaction of these bins.
-    pub fn new(place: &Arc<dyn Place>, bins: Vec<Arc<Bin>>) -> Self {
+    pub fn new(storage: &Arc<dyn TableStorage>, bins: Vec<Arc<Bin>>) -> Self {
         let numbered = bins.iter().enumerate().flat_map(|(bin, files)| {
             let sources = files.sources.iter().enumerate();
             sources.map(move |(number, source)| (source.add.normal_path().into_owned(), (bin, number)))
         });
         Self {
-            place: Arc::clone(place),
+            storage: Arc::clone(storage),
             sources: numbered.collect(),
             bins,
-            state: Mutex::new(State {
-                marked: Entries::new(),
+            state: Mutex::new(RemapState {
+                marked: MarkedFiles::new(),
                 vectors: Vec::new(),
                 given_up: false,
-                counts: Counts::default(),
+                counts: RewriteCounts::default(),
             }),
         }
     }
@@ -218,9 +218,9 @@ impl RowRemap {
                 changed.push(add);
             }
         }
-        let deleted = deletion_vectors::read_each(&self.place, &changed)?;
+        let deleted = deletion_vectors::read_each(&self.storage, &changed)?;
         let changed = changed.into_iter().zip(deleted);
-        let mut marked: Entries = changed
+        let mut marked: MarkedFiles = changed
             .map(|(add, rows)| (add.normal_path().into_owned(), Arc::new((add.clone(), rows))))
             .collect();
         let mut kept = Vec::new();
@@ -244,7 +244,7 @@ impl RowRemap {
                 dropped.push(Arc::clone(bin));
             }
         }
-        let rebased = Self::new(&self.place, kept);
+        let rebased = Self::new(&self.storage, kept);
         marked.retain(|path, _| rebased.sources.contains_key(path));
         lock(&rebased.state).marked = marked;
         Ok((rebased, dropped))
@@ -268,7 +268,7 @@ impl RowRemap {
     }
 
     /// The counts of the transaction that was filled last.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> RewriteCounts {
         lock(&self.state).counts
     }
 
@@ -281,11 +281,11 @@ impl RowRemap {
     }
 
     /// The marks of others that are known.
-    fn marked(&self) -> Entries {
+    fn marked(&self) -> MarkedFiles {
         lock(&self.state).marked.clone()
     }
 
-    fn filled(&self, mut transaction: Transaction, marked: Entries) -> Result<Transaction> {
+    fn filled(&self, mut transaction: Transaction, marked: MarkedFiles) -> Result<Transaction> {
         let marks = self.bins.iter().map(|bin| bin.marked(&marked));
         let marks = marks.collect::<Result<Vec<_>>>()?;
         let files = self
@@ -295,7 +295,7 @@ impl RowRemap {
             .flat_map(|(bin, marks)| bin.new.iter().zip(marks));
         let partly = files.filter(|(new, marks)| !marks.is_empty() && marks.len() < new.rows);
         let rows: Vec<RoaringTreemap> = partly.map(|(_, marks)| marks.clone()).collect();
-        let written = deletion_vectors::write(&self.place, &rows)?;
+        let written = deletion_vectors::write(&self.storage, &rows)?;
         let mut vectors = written.vectors.into_iter();
         let at = now();
         transaction.actions = Vec::new();
@@ -321,7 +321,7 @@ impl RowRemap {
             });
             transaction.actions.extend(adds.map(Action::Add));
         }
-        if !self.place.keeps() {
+        if !self.storage.keeps() {
             transaction.unsynced = transaction.added_paths().map(str::to_owned).collect();
             transaction.unsynced.extend(written.files.iter().cloned());
         }
@@ -332,7 +332,7 @@ impl RowRemap {
             state.counts = counts;
             state.exchange(written.files)
         };
-        self.place.remove(&gone);
+        self.storage.remove(&gone);
         Ok(transaction)
     }
 
@@ -343,14 +343,14 @@ impl RowRemap {
             state.given_up = true;
             state.exchange(Vec::new())
         };
-        self.place.remove(&gone);
+        self.storage.remove(&gone);
     }
 
     /// Takes over the deleted rows of a file's entry in another version.
     fn take(
         &self,
         transaction: &Transaction,
-        marked: &mut Entries,
+        marked: &mut MarkedFiles,
         theirs: &Marked,
         deleted: RoaringTreemap,
     ) -> Result<(), CommitError> {
@@ -374,7 +374,7 @@ impl Merge for RowRemap {
             .map(|marked| (marked.add.normal_path(), marked))
             .collect();
         let adds: Vec<&Add> = last.values().map(|marked| &marked.add).collect();
-        let deleted = deletion_vectors::read_each(&self.place, &adds).map_err(as_commit)?;
+        let deleted = deletion_vectors::read_each(&self.storage, &adds).map_err(as_commit)?;
         let mut marked = self.marked();
         for (entry, deleted) in last.values().zip(deleted) {
             self.take(transaction, &mut marked, entry, deleted)?;
@@ -389,8 +389,8 @@ fn vector_id(add: &Add) -> Option<String> {
 }
 
 /// Counts files and bytes, and notes them by delta-spark's names.
-fn count(transaction: &mut Transaction) -> Counts {
-    let mut counts = Counts::default();
+fn count(transaction: &mut Transaction) -> RewriteCounts {
+    let mut counts = RewriteCounts::default();
     let mut sizes = Vec::new();
     let mut vectors = 0_u64;
     for action in &transaction.actions {
@@ -446,7 +446,7 @@ mod tests {
             Arc::new(OnceLock::<Arc<RowRemap>>::new()),
             Arc::new(AtomicUsize::new(0)),
         );
-        let place = {
+        let storage = {
             let (known, steps) = (Arc::clone(&known), Arc::clone(&steps));
             let before = move |_: Step| {
                 if let Some(moved) = known.get() {
@@ -455,11 +455,11 @@ mod tests {
                 }
                 Ok(())
             };
-            Process::place(folder.path(), 0, Arc::new(before))
+            Process::storage(folder.path(), 0, Arc::new(before))
         };
         let old = Arc::new(Add::default());
         let bin = Bin {
-            sources: vec![Source {
+            sources: vec![CopiedSource {
                 add: Arc::clone(&old),
                 rows: 10_000,
                 deleted: RoaringTreemap::new(),
@@ -474,14 +474,14 @@ mod tests {
             }],
             places: None,
         };
-        let moved = Arc::new(RowRemap::new(&place, vec![Arc::new(bin)]));
+        let moved = Arc::new(RowRemap::new(&storage, vec![Arc::new(bin)]));
         // Too many for a vector in the log.
         let merged = |version, from| {
             let rows: RoaringTreemap = (0..10_000)
                 .step_by(10)
                 .chain((from..10_000).step_by(10))
                 .collect();
-            let written = deletion_vectors::write(&place, &[rows]).unwrap();
+            let written = deletion_vectors::write(&storage, &[rows]).unwrap();
             let marked = Marked {
                 version,
                 operation: "DELETE".to_owned(),
@@ -522,7 +522,7 @@ mod tests {
             gone in prop::collection::btree_set(0_u64..60, 0..60),
         ) {
             let add = Add { path: "old".to_owned(), ..Add::default() };
-            let source = Source {
+            let source = CopiedSource {
                 add: Arc::new(add.clone()),
                 rows: 60,
                 deleted: RoaringTreemap::new(),
@@ -553,7 +553,7 @@ mod tests {
             after in prop::collection::btree_set(0_u64..60, 0..60),
             first in 0_u64..1_000,
         ) {
-            let source = Source {
+            let source = CopiedSource {
                 add: Arc::new(Add::default()),
                 rows: 60,
                 deleted: before.iter().copied().collect(),

@@ -11,19 +11,19 @@ use crate::fit::fitted;
 use crate::schema::TableSchema;
 
 /// A conversion of batches of one schema to rows of the table.
-pub(crate) struct Shape {
+pub(crate) struct RowConversion {
     /// The schema of the files: the table's columns that the rows have, in the table's order.
     schema: SchemaRef,
 }
 
-impl Shape {
+impl RowConversion {
     /// The conversion of rows of `given` for a table of `table`, which must be able to hold them.
     pub fn new(table: &TableSchema, given: &TableSchema) -> Self {
         let columns = table
             .columns
             .iter()
             .filter(|column| given.column(&column.name).is_some());
-        let fields: Vec<Field> = columns.map(crate::schema::Column::arrow).collect();
+        let fields: Vec<Field> = columns.map(crate::schema::TableColumn::arrow).collect();
         Self {
             schema: Arc::new(Schema::new(fields)),
         }

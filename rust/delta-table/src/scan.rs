@@ -5,7 +5,6 @@
 //! exact: statistics only save work.
 
 mod adapt;
-mod ahead;
 mod calendar;
 mod changes;
 mod constants;
@@ -13,6 +12,7 @@ mod dictionaries;
 mod filter;
 mod pages;
 mod positions;
+mod prefetch;
 mod question;
 mod reader;
 mod row_numbers;
@@ -25,20 +25,20 @@ use delta_commit::{Version, path};
 
 use crate::conditions::Conditions;
 use crate::error::{Result, TableError};
-use crate::head::Head;
-use crate::place::Place;
+use crate::head::TableHead;
 use crate::row_ids::{self, RowValue};
-use crate::schema::{Column, Kind, Primitive};
+use crate::schema::{ColumnType, Primitive, TableColumn};
 use crate::snapshot::Snapshot;
+use crate::storage::TableStorage;
 use crate::table::Table;
 
 pub(crate) use adapt::adapt;
-pub use ahead::ScanReader;
 pub(crate) use calendar::Calendar;
 pub use changes::{Changes, ChangesOptions, ChangesReader};
 pub(crate) use filter::{is_in, plain};
-pub(crate) use positions::{FileRows, Found, NumberedRows, Positions, row_count};
-pub(crate) use question::{Filter, Filters, PartitionFilter, Question};
+pub(crate) use positions::{FileRows, FoundRows, NumberedRows, RowSearch, row_count};
+pub use prefetch::ScanReader;
+pub(crate) use question::{Filters, PartitionFilter, Question, RowCondition};
 use reader::Advice;
 pub(crate) use reader::repeated;
 
@@ -56,17 +56,17 @@ pub struct ScanOptions {
 
 /// A scan that is planned: its files are chosen, and none is read yet.
 pub struct Scan {
-    plan: Arc<Plan>,
+    plan: Arc<ScanPlan>,
     files: Vec<Arc<Add>>,
     skipped: usize,
 }
 
 /// Everything that holds for all files of a scan.
-pub(crate) struct Plan {
-    place: Arc<dyn Place>,
+pub(crate) struct ScanPlan {
+    storage: Arc<dyn TableStorage>,
     snapshot: Arc<Snapshot>,
     /// The columns of the answer, as files have them.
-    columns: Vec<Column>,
+    columns: Vec<TableColumn>,
     /// The columns of the answer in which row tracking has the values that files lack.
     tracked: Vec<TrackedColumn>,
     schema: SchemaRef,
@@ -76,17 +76,17 @@ pub(crate) struct Plan {
     advice: Option<Advice>,
 }
 
-impl Plan {
+impl ScanPlan {
     pub fn new(
-        place: &Arc<dyn Place>,
+        storage: &Arc<dyn TableStorage>,
         snapshot: &Arc<Snapshot>,
-        columns: Vec<Column>,
+        columns: Vec<TableColumn>,
         filters: Filters,
     ) -> Result<Self> {
         snapshot.check_names()?;
-        let fields: Vec<Field> = columns.iter().map(Column::arrow).collect();
+        let fields: Vec<Field> = columns.iter().map(TableColumn::arrow).collect();
         Ok(Self {
-            place: Arc::clone(place),
+            storage: Arc::clone(storage),
             snapshot: Arc::clone(snapshot),
             columns,
             tracked: Vec::new(),
@@ -120,7 +120,7 @@ impl Plan {
         let mut filters = self.filters.each.iter();
         filters.any(|filter| match filter.columns(&self.snapshot)[..] {
             [column] => {
-                column.kind == Kind::Primitive(Primitive::String)
+                column.kind == ColumnType::Primitive(Primitive::String)
                     && self.snapshot.mapping.stored_name(column) == stored_name
             }
             _ => false,
@@ -172,7 +172,7 @@ impl Table {
             path::decode_inside(&add.path)?;
         }
         let skipped = snapshot.contents.files.len() - files.len();
-        let plan = Plan::new(&self.place, &snapshot, columns, question.of_rows)?;
+        let plan = ScanPlan::new(&self.storage, &snapshot, columns, question.of_rows)?;
         Ok(Scan {
             plan: Arc::new(plan.tracking(tracked)),
             files,
@@ -182,7 +182,7 @@ impl Table {
 }
 
 /// The columns of these names, by default all.
-pub(crate) fn chosen(head: &Head, names: Option<&[String]>) -> Result<Vec<Column>> {
+pub(crate) fn chosen(head: &TableHead, names: Option<&[String]>) -> Result<Vec<TableColumn>> {
     let Some(names) = names else {
         return Ok(head.schema.columns.clone());
     };
@@ -194,7 +194,7 @@ pub(crate) fn chosen(head: &Head, names: Option<&[String]>) -> Result<Vec<Column
 }
 
 /// The columns of a scan by their names, by default those of the table, and those of row tracking among them.
-fn answered(head: &Head, names: Option<&[String]>) -> Result<(Vec<Column>, Vec<TrackedColumn>)> {
+fn answered(head: &TableHead, names: Option<&[String]>) -> Result<(Vec<TableColumn>, Vec<TrackedColumn>)> {
     let mut tracked = Vec::new();
     let Some(names) = names else {
         return Ok((head.schema.columns.clone(), tracked));
@@ -217,7 +217,7 @@ fn answered(head: &Head, names: Option<&[String]>) -> Result<(Vec<Column>, Vec<T
 }
 
 /// The error of a name that no column of the table has.
-pub(crate) fn no_column(head: &Head, name: &str) -> TableError {
+pub(crate) fn no_column(head: &TableHead, name: &str) -> TableError {
     let columns = head.schema.columns.iter();
     let known: Vec<&str> = columns.map(|column| column.name.as_str()).collect();
     TableError::column(
@@ -249,7 +249,7 @@ impl Scan {
 
     /// The table at that version.
     #[must_use]
-    pub fn head(&self) -> &Head {
+    pub fn head(&self) -> &TableHead {
         &self.plan.snapshot
     }
 

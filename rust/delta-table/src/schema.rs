@@ -7,7 +7,7 @@ use delta_commit::schema::json_of_schema;
 use serde_json::{Map, Value, json};
 
 use crate::error::{Result, TableError};
-use crate::head::Head;
+use crate::head::TableHead;
 use crate::mapping::Mapping;
 use crate::schema_evolution;
 use crate::widening::widens;
@@ -16,16 +16,16 @@ use crate::widening::widens;
 #[derive(Debug, Clone, PartialEq)]
 pub struct TableSchema {
     /// The columns in their order, partition columns included.
-    pub columns: Vec<Column>,
+    pub columns: Vec<TableColumn>,
 }
 
 /// A column, or a field of a struct.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Column {
+pub struct TableColumn {
     /// Its name.
     pub name: String,
     /// Its type.
-    pub kind: Kind,
+    pub kind: ColumnType,
     /// True if it may be null.
     pub nullable: bool,
     /// Notes of any JSON.
@@ -34,26 +34,26 @@ pub struct Column {
 
 /// A column that is no struct, at any depth of structs.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Leaf<'a> {
+pub(crate) struct LeafColumn<'a> {
     /// Names from the top.
     pub path: Vec<&'a str>,
     /// Its type.
-    pub kind: &'a Kind,
+    pub kind: &'a ColumnType,
 }
 
 /// A type of the log.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Kind {
+pub enum ColumnType {
     /// `string`, `long`, and so on: all that have no parameters.
     Primitive(Primitive),
     /// Precision and scale.
     Decimal(u8, i8),
     /// Fields.
-    Struct(Vec<Column>),
+    Struct(Vec<TableColumn>),
     /// The element's type, and whether it may be null.
-    Array(Box<Kind>, bool),
+    Array(Box<ColumnType>, bool),
     /// The key's type, the value's, and whether a value may be null.
-    Map(Box<Kind>, Box<Kind>, bool),
+    Map(Box<ColumnType>, Box<ColumnType>, bool),
 }
 
 /// A type without parameters.
@@ -101,7 +101,7 @@ impl Primitive {
         ("timestamp_ntz", Self::TimestampNtz),
     ];
 
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         Self::ALL
             .iter()
             .find(|(_, kind)| *kind == self)
@@ -126,7 +126,7 @@ impl Primitive {
     }
 }
 
-impl Kind {
+impl ColumnType {
     /// Returns true if the empty text of a partition value is a value of this type. In others it is null.
     #[must_use]
     pub fn has_empty(&self) -> bool {
@@ -179,8 +179,34 @@ impl Kind {
         })
     }
 
+    /// This type without the fields that `other` lacks.
+    pub(crate) fn within(&self, other: &Self) -> Self {
+        match (self, other) {
+            (Self::Struct(fields), Self::Struct(others)) => {
+                let fields = fields.iter().filter_map(|field| {
+                    let other = others.iter().find(|other| other.name == field.name)?;
+                    let kind = field.kind.within(&other.kind);
+                    Some(TableColumn {
+                        kind,
+                        ..field.clone()
+                    })
+                });
+                Self::Struct(fields.collect())
+            }
+            (Self::Array(element, nullable), Self::Array(other, _)) => {
+                Self::Array(Box::new(element.within(other)), *nullable)
+            }
+            (Self::Map(key, value, nullable), Self::Map(other_key, other_value, _)) => Self::Map(
+                Box::new(key.within(other_key)),
+                Box::new(value.within(other_value)),
+                *nullable,
+            ),
+            _ => self.clone(),
+        }
+    }
+
     /// The structs in it, without those inside other structs.
-    pub(crate) fn structs(&self) -> Vec<&[Column]> {
+    pub(crate) fn structs(&self) -> Vec<&[TableColumn]> {
         match self {
             Self::Primitive(_) | Self::Decimal(..) => Vec::new(),
             Self::Struct(columns) => vec![columns],
@@ -327,8 +353,8 @@ impl Kind {
 }
 
 /// The fields of a struct for values of another one too; none where that has a field which these lack.
-fn relaxed_fields(to: &[Column], from: &[Column]) -> Option<Vec<Column>> {
-    let is_known = |field: &Column| to.iter().any(|known| known.name == field.name);
+fn relaxed_fields(to: &[TableColumn], from: &[TableColumn]) -> Option<Vec<TableColumn>> {
+    let is_known = |field: &TableColumn| to.iter().any(|known| known.name == field.name);
     if !from.iter().all(is_known) {
         return None;
     }
@@ -351,7 +377,7 @@ fn advice(data_type: &DataType) -> &'static str {
     }
 }
 
-fn map(entries: &FieldRef, at: &str) -> Result<Kind> {
+fn map(entries: &FieldRef, at: &str) -> Result<ColumnType> {
     let DataType::Struct(fields) = entries.data_type() else {
         return Err(TableError::column(
             at,
@@ -364,15 +390,15 @@ fn map(entries: &FieldRef, at: &str) -> Result<Kind> {
             format!("the map {at:?} has not a key and a value"),
         ));
     };
-    Ok(Kind::Map(
-        Box::new(Kind::of(key.data_type(), &format!("{at}.key"))?),
-        Box::new(Kind::of(value.data_type(), &format!("{at}.value"))?),
+    Ok(ColumnType::Map(
+        Box::new(ColumnType::of(key.data_type(), &format!("{at}.key"))?),
+        Box::new(ColumnType::of(value.data_type(), &format!("{at}.value"))?),
         value.is_nullable(),
     ))
 }
 
 /// The columns for values of Arrow fields, of which `at` are the names above them.
-pub(crate) fn columns(fields: &Fields, at: &str) -> Result<Vec<Column>> {
+pub(crate) fn columns(fields: &Fields, at: &str) -> Result<Vec<TableColumn>> {
     fields
         .iter()
         .map(|field| {
@@ -381,9 +407,9 @@ pub(crate) fn columns(fields: &Fields, at: &str) -> Result<Vec<Column>> {
             } else {
                 format!("{at}.{}", field.name())
             };
-            Ok(Column {
+            Ok(TableColumn {
                 name: field.name().clone(),
-                kind: Kind::of(field.data_type(), &below)?,
+                kind: ColumnType::of(field.data_type(), &below)?,
                 nullable: field.is_nullable(),
                 metadata: Map::new(),
             })
@@ -391,12 +417,12 @@ pub(crate) fn columns(fields: &Fields, at: &str) -> Result<Vec<Column>> {
         .collect()
 }
 
-fn fields(columns: &[Column]) -> Fields {
-    columns.iter().map(Column::arrow).collect()
+fn fields(columns: &[TableColumn]) -> Fields {
+    columns.iter().map(TableColumn::arrow).collect()
 }
 
 /// The fields, with the types of the columns of their names in place of Arrow's null.
-fn with_known_types(fields: &Fields, columns: &[Column]) -> Fields {
+fn with_known_types(fields: &Fields, columns: &[TableColumn]) -> Fields {
     let typed = fields.iter().map(|field| {
         let known = columns.iter().find(|column| column.name == *field.name());
         known.map_or_else(|| Arc::clone(field), |known| with_known_type(field, &known.kind))
@@ -404,12 +430,12 @@ fn with_known_types(fields: &Fields, columns: &[Column]) -> Fields {
     typed.collect()
 }
 
-fn with_known_type(field: &FieldRef, known: &Kind) -> FieldRef {
+fn with_known_type(field: &FieldRef, known: &ColumnType) -> FieldRef {
     let data_type = match (field.data_type(), known) {
         (DataType::Null, _) => known.arrow(),
         (DataType::Dictionary(_, values), _) if values.is_null() => known.arrow(),
         (DataType::RunEndEncoded(_, values), _) if values.data_type().is_null() => known.arrow(),
-        (DataType::Struct(fields), Kind::Struct(columns)) => {
+        (DataType::Struct(fields), ColumnType::Struct(columns)) => {
             DataType::Struct(with_known_types(fields, columns))
         }
         (
@@ -418,9 +444,9 @@ fn with_known_type(field: &FieldRef, known: &Kind) -> FieldRef {
             | DataType::ListView(element)
             | DataType::LargeListView(element)
             | DataType::FixedSizeList(element, _),
-            Kind::Array(known, _),
+            ColumnType::Array(known, _),
         ) => DataType::List(with_known_type(element, known)),
-        (DataType::Map(entries, is_sorted), Kind::Map(key, value, _)) => match entries.data_type() {
+        (DataType::Map(entries, is_sorted), ColumnType::Map(key, value, _)) => match entries.data_type() {
             DataType::Struct(of_entry) if of_entry.len() == 2 => {
                 let typed = [
                     with_known_type(&of_entry[0], key),
@@ -439,7 +465,7 @@ fn with_known_type(field: &FieldRef, known: &Kind) -> FieldRef {
     Arc::new(field.as_ref().clone().with_data_type(data_type))
 }
 
-fn struct_json(columns: &[Column]) -> Value {
+fn struct_json(columns: &[TableColumn]) -> Value {
     let fields: Vec<Value> = columns
         .iter()
         .map(|column| {
@@ -454,14 +480,14 @@ fn struct_json(columns: &[Column]) -> Value {
     json!({"type": "struct", "fields": fields})
 }
 
-fn columns_from_json(value: &Value) -> Option<Vec<Column>> {
+fn columns_from_json(value: &Value) -> Option<Vec<TableColumn>> {
     let fields = value.get("fields")?.as_array()?;
     fields
         .iter()
         .map(|field| {
-            Some(Column {
+            Some(TableColumn {
                 name: field.get("name")?.as_str()?.to_owned(),
-                kind: Kind::from_json(field.get("type")?)?,
+                kind: ColumnType::from_json(field.get("type")?)?,
                 nullable: field.get("nullable")?.as_bool()?,
                 metadata: field
                     .get("metadata")
@@ -473,7 +499,7 @@ fn columns_from_json(value: &Value) -> Option<Vec<Column>> {
         .collect()
 }
 
-impl Column {
+impl TableColumn {
     /// The Arrow field in the table's files.
     #[must_use]
     pub fn arrow(&self) -> Field {
@@ -522,7 +548,7 @@ impl TableSchema {
     ///
     /// # Errors
     /// As [`of`](Self::of); a column of type null that the table lacks is one that a table cannot hold.
-    pub(crate) fn of_rows(schema: &Schema, table: &Head) -> Result<Self> {
+    pub(crate) fn of_rows(schema: &Schema, table: &TableHead) -> Result<Self> {
         let typed = with_known_types(schema.fields(), &table.schema.columns);
         Self::of_mapped(&Schema::new(typed), table.mapping)
     }
@@ -565,13 +591,13 @@ impl TableSchema {
     }
 
     /// All leaf columns, except those of some top-level columns, in their order.
-    pub(crate) fn leaves(&self, but: &[String]) -> Vec<Leaf<'_>> {
-        fn below<'a>(columns: &'a [Column], path: &mut Vec<&'a str>, leaves: &mut Vec<Leaf<'a>>) {
+    pub(crate) fn leaves(&self, but: &[String]) -> Vec<LeafColumn<'_>> {
+        fn below<'a>(columns: &'a [TableColumn], path: &mut Vec<&'a str>, leaves: &mut Vec<LeafColumn<'a>>) {
             for column in columns {
                 path.push(&column.name);
                 match &column.kind {
-                    Kind::Struct(fields) => below(fields, path, leaves),
-                    kind => leaves.push(Leaf {
+                    ColumnType::Struct(fields) => below(fields, path, leaves),
+                    kind => leaves.push(LeafColumn {
                         path: path.clone(),
                         kind,
                     }),
@@ -588,7 +614,7 @@ impl TableSchema {
 
     /// The column of this name.
     #[must_use]
-    pub fn column(&self, name: &str) -> Option<&Column> {
+    pub fn column(&self, name: &str) -> Option<&TableColumn> {
         self.columns.iter().find(|column| column.name == name)
     }
 
@@ -663,14 +689,14 @@ impl TableSchema {
     }
 }
 
-fn check_kind(known: &Column, given: &Column) -> Result<()> {
+fn check_kind(known: &TableColumn, given: &TableColumn) -> Result<()> {
     if known.kind.holds(&given.kind) {
         return Ok(());
     }
     Err(misfit(known, given))
 }
 
-fn misfit(known: &Column, given: &Column) -> TableError {
+fn misfit(known: &TableColumn, given: &TableColumn) -> TableError {
     let is_new_field = known.kind.merged(&given.kind).is_some();
     let advice = if is_new_field {
         "to add its new fields, write with schema_mode=\"merge\""

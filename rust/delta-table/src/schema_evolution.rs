@@ -1,8 +1,8 @@
 //! Schema evolution of nested types: struct fields that a schema gains, and fields that rows or files lack.
 
-use crate::schema::{Column, Kind};
+use crate::schema::{ColumnType, TableColumn};
 
-impl Kind {
+impl ColumnType {
     /// This type, with the fields that only structs of `other` have appended to its own structs. None if the types
     /// differ in anything else that would change a value.
     pub(crate) fn merged(&self, other: &Self) -> Option<Self> {
@@ -43,7 +43,7 @@ impl Kind {
     }
 }
 
-impl Column {
+impl TableColumn {
     /// Returns true if files written with the column `other` can be read as this column.
     pub(crate) fn is_evolved_from(&self, other: &Self) -> bool {
         (self.nullable || !other.nullable) && self.kind.is_evolved_from(&other.kind)
@@ -60,7 +60,7 @@ impl Column {
 
 /// Returns true if a struct with the fields `known` can hold every value of a struct with the fields `given`, whatever
 /// their order.
-pub(crate) fn hold(known: &[Column], given: &[Column]) -> bool {
+pub(crate) fn hold(known: &[TableColumn], given: &[TableColumn]) -> bool {
     given.iter().all(|field| named(known, field).is_some())
         && known.iter().all(|field| match named(given, field) {
             Some(given) => field.kind.holds(&given.kind),
@@ -68,9 +68,9 @@ pub(crate) fn hold(known: &[Column], given: &[Column]) -> bool {
         })
 }
 
-fn merged_fields(known: &[Column], given: &[Column]) -> Option<Vec<Column>> {
+fn merged_fields(known: &[TableColumn], given: &[TableColumn]) -> Option<Vec<TableColumn>> {
     let merged = known.iter().map(|field| match named(given, field) {
-        Some(given) => Some(Column {
+        Some(given) => Some(TableColumn {
             kind: field.kind.merged(&given.kind)?,
             ..field.clone()
         }),
@@ -82,6 +82,6 @@ fn merged_fields(known: &[Column], given: &[Column]) -> Option<Vec<Column>> {
         .collect()
 }
 
-fn named<'a>(columns: &'a [Column], like: &Column) -> Option<&'a Column> {
+fn named<'a>(columns: &'a [TableColumn], like: &TableColumn) -> Option<&'a TableColumn> {
     columns.iter().find(|column| column.name == like.name)
 }

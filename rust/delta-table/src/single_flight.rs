@@ -10,7 +10,7 @@ use crate::table::lock;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// A check that a waiting thread makes. Its error ends the wait.
-pub(crate) type Look<'a> = &'a mut dyn FnMut() -> Result<()>;
+pub(crate) type WaitProbe<'a> = &'a mut dyn FnMut() -> Result<()>;
 
 /// Work that one thread at a time does. Threads that waited for it find it done.
 #[derive(Default)]
@@ -42,7 +42,7 @@ impl SingleFlight {
     ///
     /// # Errors
     /// That of `look`, which is called while another thread does the work.
-    pub fn take(&self, look: Look<'_>) -> Result<Leader<'_>> {
+    pub fn take(&self, look: WaitProbe<'_>) -> Result<Leader<'_>> {
         loop {
             if let Some(taken) = self.take_unless(&|| false, look)? {
                 return Ok(taken);
@@ -54,7 +54,7 @@ impl SingleFlight {
     ///
     /// # Errors
     /// As [`take`](Self::take).
-    pub fn take_unless(&self, is_done: &dyn Fn() -> bool, look: Look<'_>) -> Result<Option<Leader<'_>>> {
+    pub fn take_unless(&self, is_done: &dyn Fn() -> bool, look: WaitProbe<'_>) -> Result<Option<Leader<'_>>> {
         loop {
             let is_taken = lock(&self.is_taken);
             let (mut is_taken, _) = self

@@ -9,21 +9,21 @@ use delta_commit::{Version, path};
 
 use crate::checkpoint;
 use crate::error::Result;
-use crate::head::{Head, HeadReplay};
+use crate::head::{HeadReplay, TableHead};
 use crate::log_dir::{LogDir, Replaying};
 
 /// A table at one version: its head, and its files.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    pub(crate) head: Arc<Head>,
+    pub(crate) head: Arc<TableHead>,
     /// Its files and the rest of the state that versions add up to.
     pub contents: Contents,
 }
 
 impl Deref for Snapshot {
-    type Target = Head;
+    type Target = TableHead;
 
-    fn deref(&self) -> &Head {
+    fn deref(&self) -> &TableHead {
         &self.head
     }
 }
@@ -176,7 +176,7 @@ fn ordered(mut actions: Vec<Action>) -> Vec<Action> {
 
 impl Snapshot {
     /// A table without files.
-    pub(crate) fn empty(head: Arc<Head>) -> Self {
+    pub(crate) fn empty(head: Arc<TableHead>) -> Self {
         Self {
             head,
             contents: Contents::default(),

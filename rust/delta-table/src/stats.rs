@@ -9,8 +9,8 @@ use parquet::file::metadata::{ColumnChunkMetaData, FileMetaData, ParquetMetaData
 use parquet::file::statistics::Statistics;
 use serde_json::Value;
 
-use crate::indexed::Indexed;
-use crate::schema::{Column, Kind, Primitive, TableSchema};
+use crate::schema::{ColumnType, Primitive, TableColumn, TableSchema};
+use crate::stats_columns::StatsColumns;
 
 /// Characters of a text's bound.
 const TEXT_CHARS: usize = 32;
@@ -20,7 +20,7 @@ const EPOCH_FROM_CE: i32 = 719_163;
 
 /// A bound, in a form that can be compared with those of other row groups.
 #[derive(Debug, Clone, PartialEq, PartialOrd)]
-enum Bound {
+enum ComparableBound {
     Whole(i128),
     Real(f64),
     Text(Vec<u8>),
@@ -28,7 +28,7 @@ enum Bound {
 
 /// The statistics of a leaf column.
 #[derive(Default)]
-struct Leaf {
+struct LeafStats {
     nulls: Option<u64>,
     min: Option<String>,
     max: Option<String>,
@@ -38,7 +38,7 @@ struct Leaf {
 pub(crate) fn stats_json(
     schema: &TableSchema,
     partition_columns: &[String],
-    indexed: &Indexed,
+    indexed: &StatsColumns,
     footer: &ParquetMetaData,
 ) -> String {
     let mut collector = Collector {
@@ -74,7 +74,7 @@ pub(crate) fn stats_json(
 /// fields that the format deprecates, unsigned integers, decimals of another scale, timestamps that are not in
 /// microseconds.
 pub(crate) fn row_group_stats_json(
-    columns: &[&Column],
+    columns: &[&TableColumn],
     footer: &ParquetMetaData,
     row_group: usize,
 ) -> String {
@@ -82,7 +82,7 @@ pub(crate) fn row_group_stats_json(
 }
 
 /// The same of a row group that need not be in the file: of rows of one that is.
-pub(crate) fn group_stats_json(columns: &[&Column], group: &RowGroupMetaData) -> String {
+pub(crate) fn group_stats_json(columns: &[&TableColumn], group: &RowGroupMetaData) -> String {
     let file = FileMetaData::new(1, group.num_rows(), None, None, group.schema_descr_ptr(), None);
     let alone = ParquetMetaData::new(file, vec![group.clone()]);
     let columns = columns.iter();
@@ -91,20 +91,24 @@ pub(crate) fn group_stats_json(columns: &[&Column], group: &RowGroupMetaData) ->
             .filter_map(|column| sound(group, column, &mut Vec::new()))
             .collect(),
     };
-    let all = Indexed::all(schema.leaves(&[]).len());
+    let all = StatsColumns::all(schema.leaves(&[]).len());
     stats_json(&schema, &[], &all, &alone)
 }
 
 /// The column without those of its leaves that are left out; none where nothing is left. `above` has the names of the
 /// structs that it is a field of.
-fn sound<'a>(group: &RowGroupMetaData, column: &'a Column, above: &mut Vec<&'a str>) -> Option<Column> {
+fn sound<'a>(
+    group: &RowGroupMetaData,
+    column: &'a TableColumn,
+    above: &mut Vec<&'a str>,
+) -> Option<TableColumn> {
     above.push(&column.name);
     let sound = match &column.kind {
-        Kind::Struct(fields) => {
+        ColumnType::Struct(fields) => {
             let fields = fields.iter();
-            let fields: Vec<Column> = fields.filter_map(|field| sound(group, field, above)).collect();
-            (!fields.is_empty()).then(|| Column {
-                kind: Kind::Struct(fields),
+            let fields: Vec<TableColumn> = fields.filter_map(|field| sound(group, field, above)).collect();
+            (!fields.is_empty()).then(|| TableColumn {
+                kind: ColumnType::Struct(fields),
                 ..column.clone()
             })
         }
@@ -114,23 +118,23 @@ fn sound<'a>(group: &RowGroupMetaData, column: &'a Column, above: &mut Vec<&'a s
     sound
 }
 
-fn is_sound(group: &RowGroupMetaData, path: &[&str], kind: &Kind) -> bool {
+fn is_sound(group: &RowGroupMetaData, path: &[&str], kind: &ColumnType) -> bool {
     let mut chunks = group.columns().iter();
     let Some(chunk) = chunks.find(|chunk| chunk.column_path().parts() == path) else {
         return true;
     };
     let descriptor = chunk.column_descr();
     let kind = match kind {
-        Kind::Primitive(kind) => kind,
+        ColumnType::Primitive(kind) => kind,
         // Those of arrays of bytes in the deprecated fields are in another order.
-        Kind::Decimal(_, scale) => {
+        ColumnType::Decimal(_, scale) => {
             return descriptor.converted_type() == ConvertedType::DECIMAL
                 && descriptor.type_scale() == i32::from(*scale)
                 && chunk
                     .statistics()
                     .is_none_or(|stats| !stats.is_min_max_deprecated());
         }
-        Kind::Struct(_) | Kind::Array(..) | Kind::Map(..) => return false,
+        ColumnType::Struct(_) | ColumnType::Array(..) | ColumnType::Map(..) => return false,
     };
     match kind {
         Primitive::String => chunk
@@ -159,7 +163,7 @@ fn is_sound(group: &RowGroupMetaData, path: &[&str], kind: &Kind) -> bool {
 
 struct Collector<'a> {
     footer: &'a ParquetMetaData,
-    indexed: &'a Indexed,
+    indexed: &'a StatsColumns,
     /// The next leaf column's number.
     leaf: usize,
     path: Vec<&'a str>,
@@ -169,9 +173,9 @@ struct Collector<'a> {
 }
 
 impl<'a> Collector<'a> {
-    fn column(&mut self, column: &'a Column) {
+    fn column(&mut self, column: &'a TableColumn) {
         self.path.push(&column.name);
-        if let Kind::Struct(fields) = &column.kind {
+        if let ColumnType::Struct(fields) = &column.kind {
             self.group(&column.name, fields);
         } else if self.next_is_indexed() {
             let leaf = leaf(self.footer, &self.path, &column.kind);
@@ -188,7 +192,7 @@ impl<'a> Collector<'a> {
         self.indexed.has(self.leaf - 1)
     }
 
-    fn group(&mut self, name: &str, fields: &'a [Column]) {
+    fn group(&mut self, name: &str, fields: &'a [TableColumn]) {
         let outer = [
             std::mem::take(&mut self.nulls),
             std::mem::take(&mut self.mins),
@@ -217,7 +221,7 @@ pub(crate) fn field(into: &mut String, name: &str, json: Option<String>) {
 }
 
 /// Merges the statistics that the row groups have of one column.
-fn leaf(footer: &ParquetMetaData, path: &[&str], kind: &Kind) -> Leaf {
+fn leaf(footer: &ParquetMetaData, path: &[&str], kind: &ColumnType) -> LeafStats {
     let descriptor = footer.file_metadata().schema_descr();
     let Some(index) = (0..descriptor.num_columns()).find(|index| {
         let parts = descriptor.column(*index).path().parts().to_vec();
@@ -230,11 +234,11 @@ fn leaf(footer: &ParquetMetaData, path: &[&str], kind: &Kind) -> Leaf {
             .columns()
             .iter()
             .any(|column| column.path().parts().first().map(String::as_str) == top);
-        return Leaf {
+        return LeafStats {
             nulls: u64::try_from(footer.file_metadata().num_rows())
                 .ok()
                 .filter(|_| is_absent),
-            ..Leaf::default()
+            ..LeafStats::default()
         };
     };
     let chunks: Vec<&ColumnChunkMetaData> = footer
@@ -260,12 +264,12 @@ fn leaf(footer: &ParquetMetaData, path: &[&str], kind: &Kind) -> Leaf {
         })
         .flatten();
     let Some((min, max)) = bounds else {
-        return Leaf {
+        return LeafStats {
             nulls,
-            ..Leaf::default()
+            ..LeafStats::default()
         };
     };
-    Leaf {
+    LeafStats {
         nulls,
         min: lower_json(min, kind),
         max: max.and_then(|max| upper_json(max, kind)),
@@ -278,32 +282,35 @@ fn only_nulls(chunk: &ColumnChunkMetaData) -> bool {
 }
 
 /// The least value, and the greatest one where it is known.
-fn bounds(statistics: &Statistics, kind: &Kind) -> Option<(Bound, Option<Bound>)> {
-    if matches!(kind, Kind::Primitive(Primitive::Boolean | Primitive::Binary)) {
+fn bounds(statistics: &Statistics, kind: &ColumnType) -> Option<(ComparableBound, Option<ComparableBound>)> {
+    if matches!(
+        kind,
+        ColumnType::Primitive(Primitive::Boolean | Primitive::Binary)
+    ) {
         return None;
     }
     // NaN is above all numbers, and most writers leave it out of their bounds.
     let no_nan = statistics.nan_count_opt() == Some(0);
     let text = |bytes: &ByteArray| match kind {
-        Kind::Decimal(..) => Bound::Whole(big_endian(bytes.data())),
-        _ => Bound::Text(bytes.data().to_vec()),
+        ColumnType::Decimal(..) => ComparableBound::Whole(big_endian(bytes.data())),
+        _ => ComparableBound::Text(bytes.data().to_vec()),
     };
     match statistics {
         Statistics::Int32(values) => Some((
-            Bound::Whole(i128::from(*values.min_opt()?)),
-            Some(Bound::Whole(i128::from(*values.max_opt()?))),
+            ComparableBound::Whole(i128::from(*values.min_opt()?)),
+            Some(ComparableBound::Whole(i128::from(*values.max_opt()?))),
         )),
         Statistics::Int64(values) => Some((
-            Bound::Whole(i128::from(*values.min_opt()?)),
-            Some(Bound::Whole(i128::from(*values.max_opt()?))),
+            ComparableBound::Whole(i128::from(*values.min_opt()?)),
+            Some(ComparableBound::Whole(i128::from(*values.max_opt()?))),
         )),
         Statistics::Float(values) => Some((
-            Bound::Real(f64::from(*values.min_opt()?)),
-            no_nan.then_some(Bound::Real(f64::from(*values.max_opt()?))),
+            ComparableBound::Real(f64::from(*values.min_opt()?)),
+            no_nan.then_some(ComparableBound::Real(f64::from(*values.max_opt()?))),
         )),
         Statistics::Double(values) => Some((
-            Bound::Real(*values.min_opt()?),
-            no_nan.then_some(Bound::Real(*values.max_opt()?)),
+            ComparableBound::Real(*values.min_opt()?),
+            no_nan.then_some(ComparableBound::Real(*values.max_opt()?)),
         )),
         Statistics::ByteArray(values) => Some((text(values.min_opt()?), values.max_opt().map(text))),
         Statistics::FixedLenByteArray(values) => {
@@ -321,25 +328,27 @@ fn big_endian(bytes: &[u8]) -> i128 {
     })
 }
 
-fn lower_json(bound: Bound, kind: &Kind) -> Option<String> {
+fn lower_json(bound: ComparableBound, kind: &ColumnType) -> Option<String> {
     match bound {
-        Bound::Text(bytes) => {
+        ComparableBound::Text(bytes) => {
             let text = String::from_utf8(bytes).ok()?;
             let cut: String = text.chars().take(TEXT_CHARS).collect();
             Some(Value::from(cut).to_string())
         }
-        Bound::Whole(number) => whole_json(number, kind, i128::div_euclid),
-        Bound::Real(number) => real_json(number),
+        ComparableBound::Whole(number) => whole_json(number, kind, i128::div_euclid),
+        ComparableBound::Real(number) => real_json(number),
     }
 }
 
-fn upper_json(bound: Bound, kind: &Kind) -> Option<String> {
+fn upper_json(bound: ComparableBound, kind: &ColumnType) -> Option<String> {
     match bound {
-        Bound::Text(bytes) => {
+        ComparableBound::Text(bytes) => {
             raised(&String::from_utf8(bytes).ok()?).map(|text| Value::from(text).to_string())
         }
-        Bound::Whole(number) => whole_json(number, kind, |number, unit| -(-number).div_euclid(unit)),
-        Bound::Real(number) => real_json(number),
+        ComparableBound::Whole(number) => {
+            whole_json(number, kind, |number, unit| -(-number).div_euclid(unit))
+        }
+        ComparableBound::Real(number) => real_json(number),
     }
 }
 
@@ -372,12 +381,12 @@ fn next_char(character: char) -> Option<char> {
 
 /// A number as JSON. `to_millis` rounds microseconds, down or up, to the milliseconds that readers of statistics
 /// expect.
-fn whole_json(number: i128, kind: &Kind, to_millis: fn(i128, i128) -> i128) -> Option<String> {
+fn whole_json(number: i128, kind: &ColumnType, to_millis: fn(i128, i128) -> i128) -> Option<String> {
     match kind {
-        Kind::Decimal(_, scale) => Some(decimal(number, u32::try_from(*scale).ok()?)),
-        Kind::Primitive(Primitive::Date) => date(i64::try_from(number).ok()?),
-        Kind::Primitive(Primitive::Timestamp) => moment(to_millis(number, 1_000), "Z"),
-        Kind::Primitive(Primitive::TimestampNtz) => moment(to_millis(number, 1_000), ""),
+        ColumnType::Decimal(_, scale) => Some(decimal(number, u32::try_from(*scale).ok()?)),
+        ColumnType::Primitive(Primitive::Date) => date(i64::try_from(number).ok()?),
+        ColumnType::Primitive(Primitive::Timestamp) => moment(to_millis(number, 1_000), "Z"),
+        ColumnType::Primitive(Primitive::TimestampNtz) => moment(to_millis(number, 1_000), ""),
         _ => Some(number.to_string()),
     }
 }
@@ -431,18 +440,24 @@ mod tests {
 
     #[test]
     fn times_are_cut_outwards() {
-        let ntz = Kind::Primitive(Primitive::TimestampNtz);
+        let ntz = ColumnType::Primitive(Primitive::TimestampNtz);
         assert_eq!(
-            lower_json(Bound::Whole(-1), &ntz).unwrap(),
+            lower_json(ComparableBound::Whole(-1), &ntz).unwrap(),
             "\"1969-12-31T23:59:59.999\""
         );
-        let zoned = Kind::Primitive(Primitive::Timestamp);
+        let zoned = ColumnType::Primitive(Primitive::Timestamp);
         assert_eq!(
-            upper_json(Bound::Whole(1), &zoned).unwrap(),
+            upper_json(ComparableBound::Whole(1), &zoned).unwrap(),
             "\"1970-01-01T00:00:00.001Z\""
         );
-        assert_eq!(upper_json(Bound::Whole(i128::from(i64::MAX)), &zoned), None);
-        let date = Kind::Primitive(Primitive::Date);
-        assert_eq!(lower_json(Bound::Whole(0), &date).unwrap(), "\"1970-01-01\"");
+        assert_eq!(
+            upper_json(ComparableBound::Whole(i128::from(i64::MAX)), &zoned),
+            None
+        );
+        let date = ColumnType::Primitive(Primitive::Date);
+        assert_eq!(
+            lower_json(ComparableBound::Whole(0), &date).unwrap(),
+            "\"1970-01-01\""
+        );
     }
 }

@@ -12,13 +12,13 @@ use delta_commit::Version;
 use delta_commit::log::version_file;
 
 use crate::error::{Result, TableError};
-use crate::head::{Head, in_commit_timestamp};
+use crate::head::{TableHead, in_commit_timestamp};
 use crate::log_dir::LogDir;
 use crate::properties::{IN_COMMIT_TIMESTAMPS, IN_COMMIT_TIMESTAMPS_FROM};
 use crate::table::Table;
 
 /// The times of the versions that are still in the log, in milliseconds since the epoch.
-struct Times<'a> {
+struct VersionTimes<'a> {
     log: &'a LogDir,
     /// The times of files, for versions without in-commit timestamps.
     of_files: BTreeMap<Version, i64>,
@@ -27,8 +27,8 @@ struct Times<'a> {
     in_commit_from: Version,
 }
 
-impl<'a> Times<'a> {
-    fn of(log: &'a LogDir, head: &Head) -> Result<Self> {
+impl<'a> VersionTimes<'a> {
+    fn of(log: &'a LogDir, head: &TableHead) -> Result<Self> {
         let first = log.first_with_changes()?.ok_or_else(|| {
             TableError::NoSuchVersion(
                 "the log has a checkpoint and no version after it, so no version has a time: give a version's number"
@@ -141,7 +141,7 @@ impl Table {
     pub fn version_at(&self, time: i64) -> Result<Version> {
         let shared = self.shared()?;
         let head = shared.refresh(&mut shared.looking())?;
-        let found = Times::of(&shared.log, &head).and_then(|times| times.version_at(time));
+        let found = VersionTimes::of(&shared.log, &head).and_then(|times| times.version_at(time));
         found.map_err(|error| shared.or_replaced(error))
     }
 }

@@ -9,10 +9,10 @@ use parquet_writer::{Batch, WriterOptions};
 
 use crate::conditions::Conditions;
 use crate::error::Result;
-use crate::head::Head;
+use crate::head::TableHead;
 use crate::row_change::{Changed, Counts, Dependence, NewRows, PendingChange, RowChange};
-use crate::scan::{Positions, Question, chosen};
-use crate::schema::Column;
+use crate::scan::{Question, RowSearch, chosen};
+use crate::schema::TableColumn;
 use crate::table::Table;
 use crate::values::{Argument, NewColumns};
 
@@ -35,7 +35,7 @@ impl Table {
     pub fn columns(&self, names: &[String]) -> Result<SchemaRef> {
         let head = self.head()?;
         let columns = chosen(&head, Some(names))?;
-        let fields: Vec<_> = columns.iter().map(Column::arrow).collect();
+        let fields: Vec<_> = columns.iter().map(TableColumn::arrow).collect();
         Ok(Arc::new(Schema::new(fields)))
     }
 
@@ -61,7 +61,7 @@ impl Table {
         let mut assignment = Assignment::of(change.snapshot(), values)?;
         let question = Question::of(change.snapshot(), conditions, "where")?;
         let (shared, snapshot) = (change.shared(), change.snapshot());
-        let positions = Positions::new(&shared.place, snapshot, question.of_rows.clone())?;
+        let positions = RowSearch::new(&shared.storage, snapshot, question.of_rows.clone())?;
         let mut updated = 0;
         for add in question.files(change.snapshot())? {
             let found = positions.of(&add, go_on)?;
@@ -100,7 +100,7 @@ struct Assignment<'a> {
 }
 
 impl<'a> Assignment<'a> {
-    fn of(head: &Head, values: NewValues<'a>) -> Result<Self> {
+    fn of(head: &TableHead, values: NewValues<'a>) -> Result<Self> {
         let NewValues {
             literals,
             computed,
@@ -137,7 +137,7 @@ impl NewRows for Assignment<'_> {
         Ok(vec![Changed { rows, places: None }])
     }
 
-    fn reads(&self, _column: &Column) -> bool {
+    fn reads(&self, _column: &TableColumn) -> bool {
         true
     }
 

@@ -17,12 +17,12 @@ use parquet_writer::WriteError;
 use crate::change_feed;
 use crate::deletion_vectors;
 use crate::error::{Result, TableError};
-use crate::head::Head;
+use crate::head::TableHead;
 use crate::interval::interval_millis;
 use crate::log_dir::FOLDER;
-use crate::place::{StoredFile, StoredFiles};
 use crate::snapshot::Snapshot;
-use crate::table::{Shared, Table};
+use crate::storage::{StoredFile, StoredFiles};
+use crate::table::{SharedTable, Table};
 
 /// The time for which files that left a table are kept, unless its properties say otherwise.
 const RETENTION: i64 = 7 * 86_400_000;
@@ -76,19 +76,19 @@ impl Table {
         head.check_writable()?;
         let retention = retention(&head, options)?;
         let partitions = partitions_of(&head.metadata.partition_columns);
-        let stored = shared.place.walk(&|folder| enters(folder, &partitions))?;
+        let stored = shared.storage.walk(&|folder| enters(folder, &partitions))?;
         let stored = stored.ok_or_else(|| {
             TableError::unsupported(
                 "the store's answers have no Date, by which the ages of files are told: nothing was removed",
             )
         })?;
-        let now = match shared.place.now_for_removal() {
+        let now = match shared.storage.now_for_removal() {
             // A dry run must work without write permission.
             Err(TableError::Commit(CommitError::Store(_))) if options.dry_run => stored.now,
             now => now?,
         };
         // In this order: a bundle that is gone from the announced ones may be in the table, which is read after them.
-        let announced = announced_files(shared.place.log_store().as_ref(), &[])?;
+        let announced = announced_files(shared.storage.log_store().as_ref(), &[])?;
         let snapshot = shared.snapshot(&mut shared.looking())?;
         snapshot.check_writable()?;
         let cut_off = now.saturating_sub(retention);
@@ -96,7 +96,7 @@ impl Table {
             left: cut_off,
             unnamed: cut_off.min(now.saturating_sub(UNNAMED_RETENTION)),
         };
-        let mut needed = Needed::of(self.root(), &snapshot, ages)?;
+        let mut needed = RetainedFiles::of(self.root(), &snapshot, ages)?;
         needed.announce(&announced);
         needed.add_versions(&shared, &stored, &partitions, go_on)?;
         let mut vacuum = needed.others(&stored, &snapshot.metadata.partition_columns);
@@ -105,7 +105,7 @@ impl Table {
                 if !go_on() {
                     return Err(WriteError::Interrupted.into());
                 }
-                vacuum.removed += shared.place.remove(names);
+                vacuum.removed += shared.storage.remove(names);
             }
         }
         Ok(vacuum)
@@ -113,7 +113,7 @@ impl Table {
 }
 
 /// The retention that is asked for, in milliseconds.
-fn retention(head: &Head, options: &VacuumOptions) -> Result<i64> {
+fn retention(head: &TableHead, options: &VacuumOptions) -> Result<i64> {
     let own = kept_for(head)?;
     let Some(retention) = options.retention else {
         return Ok(own);
@@ -141,7 +141,7 @@ fn retention(head: &Head, options: &VacuumOptions) -> Result<i64> {
 }
 
 /// The time for which the table keeps files that left it, in milliseconds.
-fn kept_for(head: &Head) -> Result<i64> {
+fn kept_for(head: &TableHead) -> Result<i64> {
     let Some(text) = head.property(RETENTION_PROPERTY) else {
         return Ok(RETENTION);
     };
@@ -168,7 +168,7 @@ struct CutOffs {
 }
 
 /// The names of files that have to stay.
-struct Needed<'a> {
+struct RetainedFiles<'a> {
     root: &'a Path,
     ages: CutOffs,
     names: HashSet<String>,
@@ -176,7 +176,7 @@ struct Needed<'a> {
     left: HashSet<String>,
 }
 
-impl<'a> Needed<'a> {
+impl<'a> RetainedFiles<'a> {
     /// Those that are in the table, or left it after the cut-off. A file of which nobody says when it left is one.
     fn of(root: &'a Path, snapshot: &Snapshot, ages: CutOffs) -> Result<Self> {
         let mut needed = Self {
@@ -232,7 +232,7 @@ impl<'a> Needed<'a> {
     /// They are read where a file is so young that it goes only if one of them names it.
     fn add_versions(
         &mut self,
-        shared: &Shared,
+        shared: &SharedTable,
         stored: &StoredFiles,
         partitions: &[String],
         go_on: &mut dyn FnMut() -> bool,
@@ -357,7 +357,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::place::{Folder, Place};
+    use crate::storage::{LocalStorage, TableStorage};
 
     fn stored(names: &[&str]) -> StoredFiles {
         let file = |name: &&str| StoredFile {
@@ -371,8 +371,8 @@ mod tests {
         }
     }
 
-    fn needed(names: &[&str], cut_off: i64) -> Needed<'static> {
-        Needed {
+    fn needed(names: &[&str], cut_off: i64) -> RetainedFiles<'static> {
+        RetainedFiles {
             root: Path::new("/table"),
             ages: CutOffs {
                 left: cut_off,
@@ -457,8 +457,8 @@ mod tests {
             std::fs::write(file, "").unwrap();
         }
         let partitions = partitions_of(&["day".to_owned(), "_secret".to_owned()]);
-        let place = Folder::new(folder.path()).unwrap();
-        let walked = place
+        let storage = LocalStorage::new(folder.path()).unwrap();
+        let walked = storage
             .walk(&|folder| enters(folder, &partitions))
             .unwrap()
             .unwrap();

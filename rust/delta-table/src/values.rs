@@ -7,11 +7,11 @@ use parquet_writer::Batch;
 
 use crate::error::{Result, TableError};
 use crate::fit::{check_new_values, fitted};
-use crate::head::Head;
-use crate::limits::Limits;
+use crate::head::TableHead;
+use crate::limits::LengthLimits;
 use crate::mapping::Mapping;
 use crate::scan::{adapt, no_column, repeated};
-use crate::schema::Column;
+use crate::schema::TableColumn;
 
 /// Evaluates the expressions of this number over rows: batches of the columns that they are for, which together have as
 /// many rows.
@@ -33,7 +33,7 @@ pub(crate) struct Argument {
 pub(crate) struct NewColumns {
     schema: SchemaRef,
     argument: Argument,
-    limits: Limits,
+    limits: LengthLimits,
     literals: Vec<(usize, ArrayRef)>,
     computed: Vec<usize>,
     /// Rows of which the literals take [`AT_ONCE`] bytes.
@@ -45,8 +45,13 @@ impl NewColumns {
     ///
     /// # Errors
     /// [`CommitError::Schema`](delta_commit::CommitError::Schema) when the table lacks one, or a literal does not fit.
-    pub fn of(head: &Head, given: &RecordBatch, computed: &[String], argument: Argument) -> Result<Self> {
-        let limits = Limits::of(&head.schema)?;
+    pub fn of(
+        head: &TableHead,
+        given: &RecordBatch,
+        computed: &[String],
+        argument: Argument,
+    ) -> Result<Self> {
+        let limits = LengthLimits::of(&head.schema)?;
         let mut literals = Vec::new();
         for (field, value) in given.schema().fields().iter().zip(given.columns()) {
             let place = place_of(head, field.name())?;
@@ -149,14 +154,14 @@ fn bytes_of(array: &ArrayRef) -> usize {
 }
 
 /// The place of a column in the table's schema.
-fn place_of(head: &Head, name: &str) -> Result<usize> {
+fn place_of(head: &TableHead, name: &str) -> Result<usize> {
     let mut columns = head.schema.columns.iter();
     let place = columns.position(|column| column.name == name);
     place.ok_or_else(|| no_column(head, name))
 }
 
 /// A literal in its column's type: an array of one value.
-fn literal(column: &Column, value: &ArrayRef) -> Result<ArrayRef> {
+fn literal(column: &TableColumn, value: &ArrayRef) -> Result<ArrayRef> {
     let refuse = |why: String| {
         let message = format!("the new value of the column {:?} {why}", column.name);
         TableError::column(&column.name, message)

@@ -9,7 +9,7 @@ use delta_commit::log::version_file;
 
 use crate::error::Result;
 use crate::log_dir::LogDir;
-use crate::place::Bodies;
+use crate::storage::Bodies;
 
 /// The most versions that are requested where nobody knows whether they are there.
 const MOST_UNLISTED: Version = 32;
@@ -19,12 +19,12 @@ const MOST_KEPT: usize = 4 << 20;
 
 /// The newest versions that were read and will be read again, within [`MOST_KEPT`].
 #[derive(Default)]
-pub(crate) struct Kept {
+pub(crate) struct VersionCache {
     bodies: BTreeMap<Version, Bytes>,
     bytes: usize,
 }
 
-impl Kept {
+impl VersionCache {
     /// Adds a version that comes after all others.
     pub fn add(&mut self, version: Version, body: Bytes) {
         self.bytes += body.len();
@@ -54,13 +54,18 @@ impl LogDir {
     /// Reads the versions of a range, up to the first one that is not there. Those up to `listed` are known to be
     /// there. After it a single one is requested, then twice as many each time, so that at most half of the requests
     /// miss. What was kept of an earlier reading of the same table is not requested.
-    pub fn versions(&self, range: RangeInclusive<Version>, listed: Version, kept: Kept) -> Versions<'_> {
+    pub fn versions(
+        &self,
+        range: RangeInclusive<Version>,
+        listed: Version,
+        cache: VersionCache,
+    ) -> Versions<'_> {
         let (next, last) = range.into_inner();
         let mut versions = Versions {
             log: self,
             next,
             last,
-            kept: kept.bodies,
+            kept: cache.bodies,
             requested: Box::new(std::iter::empty()),
             requested_to: next - 1,
             ahead: 1,
@@ -162,9 +167,9 @@ mod tests {
             for version in (0..VERSIONS).filter(is_there) {
                 fs::write(folder.path().join(FOLDER).join(version_file(version)), bytes_of(version)).unwrap();
             }
-            let (place, reads) = Process::counted_ahead(folder.path(), ahead);
-            let log = LogDir(place);
-            let mut held = Kept::default();
+            let (storage, reads) = Process::counted_ahead(folder.path(), ahead);
+            let log = LogDir(storage);
+            let mut held = VersionCache::default();
             for version in &kept {
                 held.add(*version, bytes_of(*version));
             }
@@ -184,13 +189,13 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_bounded() {
-        let mut kept = Kept::default();
+        let mut cache = VersionCache::default();
         for version in 0..100 {
-            kept.add(version, Bytes::from(vec![0; 100_000]));
+            cache.add(version, Bytes::from(vec![0; 100_000]));
         }
-        let held: Vec<_> = kept.bodies.keys().copied().collect();
+        let held: Vec<_> = cache.bodies.keys().copied().collect();
         assert_eq!(held, (100 - 41..100).collect::<Vec<_>>());
-        kept.add(100, Bytes::from(vec![0; MOST_KEPT + 1]));
-        assert!(kept.bodies.is_empty() && kept.bytes == 0);
+        cache.add(100, Bytes::from(vec![0; MOST_KEPT + 1]));
+        assert!(cache.bodies.is_empty() && cache.bytes == 0);
     }
 }

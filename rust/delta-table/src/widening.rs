@@ -7,7 +7,7 @@ use delta_commit::actions::Protocol;
 use serde_json::Value;
 
 use crate::error::{Result, TableError};
-use crate::schema::{Column, Kind, Primitive};
+use crate::schema::{ColumnType, Primitive, TableColumn};
 
 /// The names of the feature.
 pub(crate) const FEATURES: [&str; 2] = ["typeWidening", "typeWidening-preview"];
@@ -19,7 +19,7 @@ const CHANGES: &str = "delta.typeChanges";
 ///
 /// # Errors
 /// [`delta_commit::CommitError::Unsupported`] names the first change that is not known, as the protocol asks for.
-pub(crate) fn check(protocol: &Protocol, columns: &[Column]) -> Result<()> {
+pub(crate) fn check(protocol: &Protocol, columns: &[TableColumn]) -> Result<()> {
     let mut features = protocol.reader_features.iter().flatten();
     if features.any(|feature| FEATURES.contains(&feature.as_str())) {
         check_columns(columns)?;
@@ -27,7 +27,7 @@ pub(crate) fn check(protocol: &Protocol, columns: &[Column]) -> Result<()> {
     Ok(())
 }
 
-fn check_columns(columns: &[Column]) -> Result<()> {
+fn check_columns(columns: &[TableColumn]) -> Result<()> {
     for column in columns {
         let unknown = match column.metadata.get(CHANGES) {
             None => None,
@@ -49,7 +49,7 @@ fn check_columns(columns: &[Column]) -> Result<()> {
 }
 
 fn is_known(change: &Value) -> bool {
-    let kind = |name| change.get(name).and_then(Kind::from_json);
+    let kind = |name| change.get(name).and_then(ColumnType::from_json);
     match (kind("fromType"), kind("toType")) {
         (Some(from), Some(to)) => widens(&from, &to),
         _ => false,
@@ -60,10 +60,10 @@ fn is_known(change: &Value) -> bool {
 ///
 /// These are the changes of the protocol, and those of whole numbers to decimals that lose nothing: the feature's
 /// preview has made a byte a `decimal(4,1)`.
-pub(crate) fn widens(from: &Kind, to: &Kind) -> bool {
+pub(crate) fn widens(from: &ColumnType, to: &ColumnType) -> bool {
     use Primitive::{Byte, Date, Double, Float, Integer, Long, Short, TimestampNtz};
     match (from, to) {
-        (Kind::Primitive(from), Kind::Primitive(to)) => matches!(
+        (ColumnType::Primitive(from), ColumnType::Primitive(to)) => matches!(
             (from, to),
             (Byte, Short | Integer | Long)
                 | (Short, Integer | Long)
@@ -71,7 +71,7 @@ pub(crate) fn widens(from: &Kind, to: &Kind) -> bool {
                 | (Float | Byte | Short | Integer, Double)
                 | (Date, TimestampNtz)
         ),
-        (Kind::Primitive(from), Kind::Decimal(precision, scale)) => {
+        (ColumnType::Primitive(from), ColumnType::Decimal(precision, scale)) => {
             let digits = match from {
                 Byte => 3,
                 Short => 5,
@@ -81,7 +81,7 @@ pub(crate) fn widens(from: &Kind, to: &Kind) -> bool {
             };
             extends((digits, 0), (*precision, *scale))
         }
-        (Kind::Decimal(precision, scale), Kind::Decimal(to_precision, to_scale)) => {
+        (ColumnType::Decimal(precision, scale), ColumnType::Decimal(to_precision, to_scale)) => {
             extends((*precision, *scale), (*to_precision, *to_scale))
         }
         _ => false,

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, RecordBatch, StructArray, new_null_array};
 use delta_commit::Version;
-use delta_table::{Place, Snapshot, Table};
+use delta_table::{Snapshot, Table, TableStorage};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use proptest::collection::vec;
@@ -53,8 +53,8 @@ fn a_checkpoint_cleaned_up_while_it_is_read_is_not_damaged() {
     assert_eq!(later.checkpoint().unwrap(), 2);
     drop(later);
     let root = folder.path().to_path_buf();
-    let place = Counted::new(folder.path());
-    *place.before_checkpoint.lock().unwrap() = Some(Box::new(move || {
+    let storage = Counted::new(folder.path());
+    *storage.before_checkpoint.lock().unwrap() = Some(Box::new(move || {
         for name in [
             "00000000000000000002.json",
             "00000000000000000002.checkpoint.parquet",
@@ -67,7 +67,7 @@ fn a_checkpoint_cleaned_up_while_it_is_read_is_not_damaged() {
         }
         fs::remove_file(old).unwrap();
     }));
-    let table = open(&place);
+    let table = open(&storage);
     assert_eq!(table.snapshot().unwrap().files().count(), 2);
     assert_eq!(table.damaged_checkpoint(), None);
 }
@@ -84,35 +84,35 @@ fn a_checkpoint_that_replaced_a_damaged_one_meanwhile_is_kept() {
         b"PAR1 and no more",
     )
     .unwrap();
-    let place = Counted::new(folder.path());
+    let storage = Counted::new(folder.path());
     let name = format!("_delta_log/{}", good.file_name().unwrap().to_str().unwrap());
     let mark = Arc::new(Mutex::new(None));
-    let (written, written_as) = (Arc::clone(&mark), Arc::clone(&place));
-    *place.before_replacing.lock().unwrap() = Some(Box::new({
+    let (written, written_as) = (Arc::clone(&mark), Arc::clone(&storage));
+    *storage.before_replacing.lock().unwrap() = Some(Box::new({
         let name = name.clone();
         move || {
             fs::write(&good, body).unwrap();
             *written.lock().unwrap() = written_as.mark(&name).unwrap();
         }
     }));
-    let table = open(&place);
+    let table = open(&storage);
     assert!(table.damaged_checkpoint().is_some());
     assert_eq!(table.checkpoint().unwrap(), 1);
     assert!(mark.lock().unwrap().is_some());
-    assert_eq!(place.mark(&name).unwrap(), *mark.lock().unwrap());
+    assert_eq!(storage.mark(&name).unwrap(), *mark.lock().unwrap());
 }
 
 #[test]
 fn a_late_checkpoint_does_not_move_the_hint_back() {
     let folder = tempfile::tempdir().unwrap();
     create(folder.path());
-    let place = Counted::new(folder.path());
-    let table = open(&place);
+    let storage = Counted::new(folder.path());
+    let table = open(&storage);
     append(&table);
-    let (root, hooked) = (folder.path().to_path_buf(), Arc::clone(&place));
+    let (root, hooked) = (folder.path().to_path_buf(), Arc::clone(&storage));
     let newer = r#"{"version":7,"size":2}"#;
     // Before the checkpoint's file, and then before the hint.
-    *place.before_replacing.lock().unwrap() = Some(Box::new(move || {
+    *storage.before_replacing.lock().unwrap() = Some(Box::new(move || {
         *hooked.before_replacing.lock().unwrap() = Some(Box::new(move || {
             let log = root.join("_delta_log");
             let of = |version: i64| log.join(format!("{version:020}.checkpoint.parquet"));
@@ -121,7 +121,7 @@ fn a_late_checkpoint_does_not_move_the_hint_back() {
         }));
     }));
     assert_eq!(table.checkpoint().unwrap(), 1);
-    assert!(place.before_replacing.lock().unwrap().is_none());
+    assert!(storage.before_replacing.lock().unwrap().is_none());
     assert_eq!(fs::read_to_string(folder.path().join(HINT)).unwrap(), newer);
 }
 
@@ -135,11 +135,11 @@ fn a_checkpoint_that_is_there_is_not_read_whole_to_say_so() {
         .path()
         .join("_delta_log/00000000000000000001.checkpoint.parquet");
     let size = usize::try_from(fs::metadata(checkpoint).unwrap().len()).unwrap();
-    let place = Counted::new(folder.path());
-    let table = open(&place);
-    place.forget();
+    let storage = Counted::new(folder.path());
+    let table = open(&storage);
+    storage.forget();
     assert_eq!(table.checkpoint().unwrap(), 1);
-    let (_, bytes) = place.counts();
+    let (_, bytes) = storage.counts();
     assert!(bytes * 2 < size, "{bytes} of {size} bytes");
 }
 
@@ -267,11 +267,11 @@ fn a_checkpoint_copies_the_previous_one_without_reading_it_whole() {
     add_files(folder.path(), 1, 2_000);
     Table::open(folder.path()).unwrap().checkpoint().unwrap();
     add_files(folder.path(), 2, 3);
-    let place = Counted::new(folder.path());
-    let table = open(&place);
-    place.forget();
+    let storage = Counted::new(folder.path());
+    let table = open(&storage);
+    storage.forget();
     assert_eq!(table.checkpoint().unwrap(), 2);
-    let whole = place.whole.lock().unwrap().clone();
+    let whole = storage.whole.lock().unwrap().clone();
     assert!(
         !whole.iter().any(|name| name.contains(".checkpoint.")),
         "{whole:?}"

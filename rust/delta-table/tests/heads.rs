@@ -16,12 +16,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use delta_commit::actions::Action;
-use delta_commit::{CommitError, Patience};
-use delta_table::{Append, AppendOptions, Attend, Folder, Place, Table, TableError};
+use delta_commit::{CommitError, WaitLimit};
+use delta_table::{Append, AppendOptions, LocalStorage, Table, TableError, TableStorage, WaitCheck};
 use parquet_writer::{OptionInput, WriterOptions};
 
 use counted::{
-    Counted, HINT, add_files, append, commit, create, loader, open, patience, version_path, written,
+    Counted, HINT, add_files, append, commit, create, loader, open, version_path, wait_limit, written,
 };
 
 /// The files and bytes that the second append of an application reads.
@@ -30,12 +30,12 @@ fn read_by_an_append(files: usize) -> (usize, usize) {
     create(folder.path());
     add_files(folder.path(), 1, files);
     Table::open(folder.path()).unwrap().checkpoint().unwrap();
-    let place = Counted::new(folder.path());
-    let table = Table::open_at(Arc::clone(&place) as Arc<dyn Place>).unwrap();
+    let storage = Counted::new(folder.path());
+    let table = Table::open_at(Arc::clone(&storage) as Arc<dyn TableStorage>).unwrap();
     commit(written(&table, loader(1))).unwrap();
-    place.forget();
+    storage.forget();
     commit(written(&table, loader(2))).unwrap();
-    let counts = place.counts();
+    let counts = storage.counts();
     assert!(written(&table, loader(2)).is_repeated());
     assert_eq!(table.transaction_version("loader").unwrap(), Some(2));
     counts
@@ -62,11 +62,11 @@ fn a_table_is_opened_without_the_columns_of_its_files() {
     before.checkpoint().unwrap();
     drop(before);
     fs::remove_file(version_path(folder.path(), 1)).unwrap();
-    let place = Counted::new(folder.path());
-    let table = Table::open_at(Arc::clone(&place) as Arc<dyn Place>).unwrap();
+    let storage = Counted::new(folder.path());
+    let table = Table::open_at(Arc::clone(&storage) as Arc<dyn TableStorage>).unwrap();
     append(&table);
     assert_eq!(table.transaction_version("loader").unwrap(), Some(7));
-    let (_, bytes) = place.counts();
+    let (_, bytes) = storage.counts();
     let checkpoint = folder
         .path()
         .join("_delta_log/00000000000000000002.checkpoint.parquet");
@@ -84,9 +84,9 @@ fn a_table_is_opened_without_the_columns_of_its_files() {
 }
 
 /// A table whose log was cleaned up past the version that this process knows it by.
-fn cleaned_up(root: &Path, place: &Arc<Counted>, appends: usize) -> (Table, Vec<Append>) {
+fn cleaned_up(root: &Path, storage: &Arc<Counted>, appends: usize) -> (Table, Vec<Append>) {
     create(root);
-    let table = Table::open_at(Arc::clone(place) as Arc<dyn Place>).unwrap();
+    let table = Table::open_at(Arc::clone(storage) as Arc<dyn TableStorage>).unwrap();
     let open = (0..appends).map(|_| written(&table, AppendOptions::default()));
     let open = open.collect();
     for _ in 0..5 {
@@ -96,15 +96,15 @@ fn cleaned_up(root: &Path, place: &Arc<Counted>, appends: usize) -> (Table, Vec<
     for version in 0..5 {
         fs::remove_file(version_path(root, version)).unwrap();
     }
-    place.forget();
+    storage.forget();
     (table, open)
 }
 
 #[test]
 fn twelve_threads_wait_for_one_reading_of_a_table_that_was_cleaned_up() {
     let folder = tempfile::tempdir().unwrap();
-    let place = Counted::new(folder.path());
-    let (table, mut open) = cleaned_up(folder.path(), &place, 12);
+    let storage = Counted::new(folder.path());
+    let (table, mut open) = cleaned_up(folder.path(), &storage, 12);
     let start = Barrier::new(12);
     thread::scope(|scope| {
         let committers: Vec<_> = open
@@ -127,53 +127,53 @@ fn twelve_threads_wait_for_one_reading_of_a_table_that_was_cleaned_up() {
             committer.join().unwrap();
         }
     });
-    assert_eq!(place.loads(), 1);
+    assert_eq!(storage.loads(), 1);
     // Those that hold the table as it was go on with what was read then.
     for append in open {
         commit(append).unwrap();
     }
-    assert_eq!(place.loads(), 1);
+    assert_eq!(storage.loads(), 1);
     assert_eq!(table.snapshot().unwrap().files().count(), 5 + 18);
 }
 
 #[test]
 fn who_waits_for_anothers_reading_keeps_its_own_deadline() {
     let folder = tempfile::tempdir().unwrap();
-    let place = Counted::new(folder.path());
-    let (_table, mut open) = cleaned_up(folder.path(), &place, 3);
+    let storage = Counted::new(folder.path());
+    let (_table, mut open) = cleaned_up(folder.path(), &storage, 3);
     let (mut first, mut second, mut third) = (open.remove(0), open.remove(0), open.remove(0));
-    place.hold(true);
+    storage.hold(true);
     thread::scope(|scope| {
-        let reader = scope.spawn(move || first.commit(&mut patience(), &mut || true));
-        while place.loads() == 0 {
+        let reader = scope.spawn(move || first.commit(&mut wait_limit(), &mut || true));
+        while storage.loads() == 0 {
             thread::sleep(Duration::from_millis(1));
         }
         let asked = Instant::now();
         let deadline = asked + Duration::from_millis(100);
-        let done = second.commit(&mut Patience::until(deadline), &mut || true);
+        let done = second.commit(&mut WaitLimit::until(deadline), &mut || true);
         assert!(matches!(
             done,
             Err(TableError::Commit(CommitError::DeadlinePassed))
         ));
         let mut interrupted = || false;
         // Longer than the reading is held: who waits for that comes too late.
-        let mut patience = Patience::while_asked(asked + Duration::from_secs(120), &mut interrupted);
-        let done = third.commit(&mut patience, &mut || true);
+        let mut wait = WaitLimit::while_asked(asked + Duration::from_secs(120), &mut interrupted);
+        let done = third.commit(&mut wait, &mut || true);
         assert!(matches!(
             done,
             Err(TableError::Commit(CommitError::DeadlinePassed))
         ));
         assert!(!reader.is_finished());
-        place.hold(false);
+        storage.hold(false);
         assert_eq!(reader.join().unwrap().unwrap(), 6);
     });
-    assert_eq!(place.loads(), 1);
+    assert_eq!(storage.loads(), 1);
 }
 
 #[test]
 fn who_waits_without_a_deadline_looks_up() {
     static IS_ENOUGH: AtomicBool = AtomicBool::new(false);
-    fn attend() -> Attend {
+    fn attend() -> WaitCheck {
         Box::new(|| {
             if IS_ENOUGH.load(Ordering::Acquire) {
                 return Err(std::io::ErrorKind::Interrupted.into());
@@ -182,19 +182,19 @@ fn who_waits_without_a_deadline_looks_up() {
         })
     }
     let folder = tempfile::tempdir().unwrap();
-    let place = Counted::new(folder.path());
+    let storage = Counted::new(folder.path());
     create(folder.path());
-    place.hold(true);
+    storage.hold(true);
     thread::scope(|scope| {
-        let reader = scope.spawn(|| Table::open_at(Arc::clone(&place) as Arc<dyn Place>).map(drop));
-        while place.loads() == 0 {
+        let reader = scope.spawn(|| Table::open_at(Arc::clone(&storage) as Arc<dyn TableStorage>).map(drop));
+        while storage.loads() == 0 {
             thread::sleep(Duration::from_millis(1));
         }
         IS_ENOUGH.store(true, Ordering::Release);
-        let other = Folder::attended(folder.path(), attend).unwrap();
+        let other = LocalStorage::attended(folder.path(), attend).unwrap();
         assert!(Table::open_at(Arc::new(other)).is_err());
         assert!(!reader.is_finished());
-        place.hold(false);
+        storage.hold(false);
         reader.join().unwrap().unwrap();
     });
 }
@@ -223,13 +223,13 @@ fn files_of_a_table_that_was_made_anew_meanwhile_are_not_those_of_the_old_one() 
     for versions in [0, 2, 5] {
         for older in [None, Some(0)] {
             let folder = tempfile::tempdir().unwrap();
-            let place = Counted::new(folder.path());
+            let storage = Counted::new(folder.path());
             create(folder.path());
-            let table = Table::open_at(Arc::clone(&place) as Arc<dyn Place>).unwrap();
+            let table = Table::open_at(Arc::clone(&storage) as Arc<dyn TableStorage>).unwrap();
             append(&table);
             append(&table);
             let root = folder.path().to_path_buf();
-            *place.meanwhile.lock().unwrap() = Some(Box::new(move || make_anew(&root, versions)));
+            *storage.meanwhile.lock().unwrap() = Some(Box::new(move || make_anew(&root, versions)));
             let found = match older {
                 None => table.snapshot().map(|_| ()),
                 Some(version) => table.snapshot_at(version).map(|_| ()),
@@ -280,12 +280,12 @@ fn a_table_that_is_a_checkpoint_and_no_version_is_read_and_written() {
     before.checkpoint().unwrap();
     drop(before);
     remove_versions(root);
-    let place = Counted::new(root);
-    let table = open(&place);
+    let storage = Counted::new(root);
+    let table = open(&storage);
     assert_eq!(table.snapshot().unwrap().files().count(), 2);
     assert_eq!(table.checkpoint().unwrap(), 2);
     // Read once for the head and once for the files.
-    assert_eq!(place.loads(), 2);
+    assert_eq!(storage.loads(), 2);
     assert_eq!(commit(written(&table, AppendOptions::default())).unwrap(), 3);
     assert_eq!(table.snapshot().unwrap().files().count(), 3);
     drop(table);
@@ -297,27 +297,27 @@ fn files_are_read_at_most_once_more_where_marks_do_not_last() {
     let folder = tempfile::tempdir().unwrap();
     create(folder.path());
     add_files(folder.path(), 1, 3);
-    let mut place = Counted::new(folder.path());
-    Arc::get_mut(&mut place).unwrap().unsteady = Some(AtomicU64::new(0));
-    let table = open(&place);
-    place.forget();
+    let mut storage = Counted::new(folder.path());
+    Arc::get_mut(&mut storage).unwrap().unsteady = Some(AtomicU64::new(0));
+    let table = open(&storage);
+    storage.forget();
     assert_eq!(table.snapshot().unwrap().files().count(), 3);
-    assert!(place.loads() <= 6, "{} readings", place.loads());
+    assert!(storage.loads() <= 6, "{} readings", storage.loads());
 }
 
 #[test]
 fn what_one_thread_learns_of_a_table_made_anew_protects_the_others() {
     let folder = tempfile::tempdir().unwrap();
-    let place = Counted::new(folder.path());
+    let storage = Counted::new(folder.path());
     create(folder.path());
-    let table = open(&place);
+    let table = open(&storage);
     append(&table);
     let first = written(&table, AppendOptions::default());
     let second = written(&table, AppendOptions::default());
     make_anew(folder.path(), 1);
     assert!(matches!(commit(first), Err(TableError::Replaced(_))));
     // The other one comes while the first one's answer is fresh.
-    *place.believes_for.lock().unwrap() = Duration::from_secs(3_600);
+    *storage.believes_for.lock().unwrap() = Duration::from_secs(3_600);
     let done = commit(second);
     assert!(matches!(done, Err(TableError::Replaced(_))), "{done:?}");
     assert!(!version_path(folder.path(), 2).exists());
@@ -351,29 +351,29 @@ fn a_checkpoint_says_what_this_process_knows_of_the_last_change() {
 #[test]
 fn a_checkpoint_of_the_old_table_does_not_land_in_the_new_one() {
     let folder = tempfile::tempdir().unwrap();
-    let place = Counted::new(folder.path());
+    let storage = Counted::new(folder.path());
     create(folder.path());
-    let table = open(&place);
+    let table = open(&storage);
     append(&table);
     append(&table);
     let root = folder.path().to_path_buf();
-    *place.before_replacing.lock().unwrap() = Some(Box::new(move || make_anew(&root, 0)));
+    *storage.before_replacing.lock().unwrap() = Some(Box::new(move || make_anew(&root, 0)));
     let done = table.checkpoint();
     assert!(matches!(done, Err(TableError::Replaced(_))), "{done:?}");
-    let names = place.list("_delta_log", None).unwrap();
+    let names = storage.list("_delta_log", None).unwrap();
     assert!(!names.iter().any(|name| name.contains("checkpoint")), "{names:?}");
 }
 
 #[test]
 fn a_repeated_append_is_acknowledged_when_its_version_survives_a_crash() {
     let folder = tempfile::tempdir().unwrap();
-    let place = Counted::new(folder.path());
+    let storage = Counted::new(folder.path());
     create(folder.path());
-    let table = open(&place);
+    let table = open(&storage);
     let version = commit(written(&table, loader(1))).unwrap();
-    place.synced.lock().unwrap().clear();
+    storage.synced.lock().unwrap().clear();
     assert_eq!(commit(written(&table, loader(1))).unwrap(), version);
-    assert_eq!(*place.synced.lock().unwrap(), [(version, version)]);
+    assert_eq!(*storage.synced.lock().unwrap(), [(version, version)]);
 }
 
 #[test]
@@ -385,9 +385,9 @@ fn a_checkpoint_that_is_exchanged_while_it_is_read_in_ranges_is_read_whole() {
     before.checkpoint().unwrap();
     let head = before.head().unwrap();
     drop(before);
-    let place = Counted::new(folder.path());
-    place.is_torn.store(true, Ordering::Release);
-    let table = open(&place);
+    let storage = Counted::new(folder.path());
+    storage.is_torn.store(true, Ordering::Release);
+    let table = open(&storage);
     assert_eq!(table.head().unwrap().metadata, head.metadata);
     assert_eq!(table.transaction_version("loader").unwrap(), Some(7));
     // A damaged checkpoint is an error if the log before it is incomplete.
@@ -396,7 +396,7 @@ fn a_checkpoint_that_is_exchanged_while_it_is_read_in_ranges_is_read_whole() {
     let checkpoint = "_delta_log/00000000000000000001.checkpoint.parquet";
     fs::write(folder.path().join(checkpoint), b"PAR1 no footer PAR1").unwrap();
     assert!(matches!(
-        Table::open_at(place as Arc<dyn Place>).map(drop),
+        Table::open_at(storage as Arc<dyn TableStorage>).map(drop),
         Err(TableError::Malformed(_))
     ));
 }
@@ -435,56 +435,56 @@ fn a_part_that_another_append_added_is_not_added_again() {
 }
 
 /// Opens a table in eight threads while its store does not answer, and returns the number of readings.
-fn readings_of_eight(place: &Arc<Counted>) -> usize {
-    place.forget();
-    place.hold(true);
+fn readings_of_eight(storage: &Arc<Counted>) -> usize {
+    storage.forget();
+    storage.hold(true);
     let waiting = AtomicUsize::new(0);
     thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
                 waiting.fetch_add(1, Ordering::AcqRel);
-                let found = Table::open_at(Arc::clone(place) as Arc<dyn Place>);
+                let found = Table::open_at(Arc::clone(storage) as Arc<dyn TableStorage>);
                 assert!(matches!(
                     found.map(drop),
                     Err(TableError::Commit(CommitError::Store(_)))
                 ));
             });
         }
-        while waiting.load(Ordering::Acquire) < 8 || place.loads() == 0 {
+        while waiting.load(Ordering::Acquire) < 8 || storage.loads() == 0 {
             thread::sleep(Duration::from_millis(1));
         }
         thread::sleep(Duration::from_millis(300));
-        place.is_silent.store(true, Ordering::Release);
-        place.hold(false);
+        storage.is_silent.store(true, Ordering::Release);
+        storage.hold(false);
     });
-    place.is_silent.store(false, Ordering::Release);
-    place.loads()
+    storage.is_silent.store(false, Ordering::Release);
+    storage.loads()
 }
 
 #[test]
 fn those_that_wait_for_a_store_that_does_not_answer_hear_together() {
     let folder = tempfile::tempdir().unwrap();
     create(folder.path());
-    let place = Counted::new(folder.path());
+    let storage = Counted::new(folder.path());
     // One that the others waited for, and one that began after they did. On a busy machine a thread may come after
     // the answer, and reads for itself: it can only be more.
     assert!(
-        (0..20).any(|_| readings_of_eight(&place) < 5),
+        (0..20).any(|_| readings_of_eight(&storage) < 5),
         "each reads for itself"
     );
-    append(&open(&place));
+    append(&open(&storage));
 }
 
 #[test]
 fn while_a_checkpoint_is_written_no_other_one_is_due() {
     let folder = tempfile::tempdir().unwrap();
-    let place = Counted::new(folder.path());
+    let storage = Counted::new(folder.path());
     create(folder.path());
-    let (table, other) = (open(&place), open(&place));
+    let (table, other) = (open(&storage), open(&storage));
     while append(&table) < 10 {}
     let due = Arc::new(Mutex::new(None));
     let asked = Arc::clone(&due);
-    *place.before_replacing.lock().unwrap() = Some(Box::new(move || {
+    *storage.before_replacing.lock().unwrap() = Some(Box::new(move || {
         while append(&other) < 20 {}
         *asked.lock().unwrap() = Some(other.is_checkpoint_due(20).unwrap());
     }));

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use arrow_array::{Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use delta_commit::{CommitError, Patience, path};
+use delta_commit::{CommitError, WaitLimit, path};
 use delta_table::{Append, AppendOptions, CreateMode, CreateOptions, Table, TableError};
 use parquet_writer::{OptionInput, WriterOptions};
 use proptest::collection::vec;
@@ -33,8 +33,8 @@ fn create(root: &Path) -> Table {
         partition_by: vec!["day".to_owned()],
         ..CreateOptions::default()
     };
-    let mut patience = Patience::until(Instant::now() + Duration::from_secs(30));
-    Table::create(root, &schema(), options, CreateMode::Error, &mut patience).unwrap()
+    let mut wait = WaitLimit::until(Instant::now() + Duration::from_secs(30));
+    Table::create(root, &schema(), options, CreateMode::Error, &mut wait).unwrap()
 }
 
 fn append(table: &Table) -> Append {

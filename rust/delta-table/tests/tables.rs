@@ -15,14 +15,14 @@ use arrow_array::{Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use delta_commit::actions::{Action, Add};
 use delta_commit::store::LocalLogStore;
-use delta_commit::{Committer, MemberId, Patience, Start, Transaction};
+use delta_commit::{Committer, MemberId, Start, Transaction, WaitLimit};
 use delta_table::{
-    Append, AppendOptions, Condition, CreateMode, CreateOptions, Scalar, Snapshot, Table, TableError,
+    Append, AppendOptions, Condition, ConditionValue, CreateMode, CreateOptions, Snapshot, Table, TableError,
 };
 use parquet_writer::{OptionInput, WriterOptions};
 
-fn patience() -> Patience<'static> {
-    Patience::until(Instant::now() + Duration::from_secs(30))
+fn wait_limit() -> WaitLimit<'static> {
+    WaitLimit::until(Instant::now() + Duration::from_secs(30))
 }
 
 fn schema() -> SchemaRef {
@@ -37,12 +37,12 @@ fn create(root: &Path) -> Table {
         partition_by: vec!["day".to_owned()],
         ..CreateOptions::default()
     };
-    Table::create(root, &schema(), options, CreateMode::Error, &mut patience()).unwrap()
+    Table::create(root, &schema(), options, CreateMode::Error, &mut wait_limit()).unwrap()
 }
 
 fn append(table: &Table, day: Option<&str>, id: i64) -> i64 {
     written(table, day, id)
-        .commit(&mut patience(), &mut || true)
+        .commit(&mut wait_limit(), &mut || true)
         .unwrap()
 }
 
@@ -103,9 +103,9 @@ fn reading_on_is_reading_anew() {
     let condition = Condition {
         column: "day".to_owned(),
         operator: "=".to_owned(),
-        values: vec![Scalar::Null],
+        values: vec![ConditionValue::Null],
     };
-    assert_eq!(table.delete(&[condition].into(), &mut patience()).unwrap(), 6);
+    assert_eq!(table.delete(&[condition].into(), &mut wait_limit()).unwrap(), 6);
     assert_eq!(table.snapshot().unwrap().files().count(), 3);
 }
 
@@ -116,7 +116,7 @@ fn a_checkpoint_holds_what_the_log_holds() {
     for (id, day) in (0..).zip([Some("x=y"), None, Some("x=y"), None]) {
         append(&table, day, id);
     }
-    table.truncate(&mut patience()).unwrap();
+    table.truncate(&mut wait_limit()).unwrap();
     append(&table, Some("50%"), 9);
     let before = table.snapshot().unwrap();
     assert_eq!(table.checkpoint().unwrap(), 6);
@@ -217,10 +217,10 @@ fn nothing_is_committed_into_a_table_that_was_made_anew() {
         append(&table, Some("a"), 2);
         let mut open = written(&table, Some("a"), 3);
         make_anew(folder.path(), versions);
-        let done = open.commit(&mut patience(), &mut || true);
+        let done = open.commit(&mut wait_limit(), &mut || true);
         assert!(matches!(done, Err(TableError::Replaced(_))), "{done:?}");
         assert!(matches!(
-            table.truncate(&mut patience()),
+            table.truncate(&mut wait_limit()),
             Err(TableError::Replaced(_))
         ));
         assert!(!version_path(folder.path(), versions + 1).exists());
@@ -255,7 +255,7 @@ fn a_handle_outlives_the_version_that_it_knows_the_table_by() {
     for version in 0..5 {
         std::fs::remove_file(version_path(folder.path(), version)).unwrap();
     }
-    assert_eq!(open.commit(&mut patience(), &mut || true).unwrap(), 6);
+    assert_eq!(open.commit(&mut wait_limit(), &mut || true).unwrap(), 6);
     assert_eq!(append(&table, Some("a"), 7), 7);
     assert_eq!(table.snapshot().unwrap().files().count(), 7);
 }
@@ -299,7 +299,7 @@ fn who_loses_the_race_to_make_a_table_overwrites_it() {
             start.wait();
             let options = CreateOptions::default();
             let mode = CreateMode::Overwrite;
-            Table::create(folder.path(), &schema(), options, mode, &mut patience()).map(|_| ())
+            Table::create(folder.path(), &schema(), options, mode, &mut wait_limit()).map(|_| ())
         };
         thread::scope(|scope| {
             let other = scope.spawn(overwrite);
@@ -327,7 +327,7 @@ fn commit_part(table: &Table, part: &[u8]) -> Result<i64, TableError> {
     let options = WriterOptions::new(OptionInput::default()).unwrap();
     let mut append = table.append(AppendOptions::default(), options).unwrap();
     append.attach(part).unwrap();
-    append.commit(&mut patience(), &mut || true)
+    append.commit(&mut wait_limit(), &mut || true)
 }
 
 #[test]

@@ -14,7 +14,7 @@ use parquet_writer::{Batch, WriteError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyType};
 
-use crate::c_data::{self, Stream};
+use crate::c_data::{self, ArrayStream};
 use crate::errors::{Failure, ours};
 
 /// Classes whose rows are in memory whether or not they are asked for, by the package of their module and by name.
@@ -32,20 +32,20 @@ const IN_MEMORY: [(&str, &str); 6] = [
 const ARRAYS_TOGETHER: usize = 1 << 13;
 
 /// An Arrow object from Python, imported and not yet checked.
-pub(crate) struct Source {
-    given: Given,
+pub(crate) struct ArrowSource {
+    given: CDataInput,
     /// True if it is an object of polars.
     of_polars: bool,
     /// True if its batches are in memory whether or not they are asked for.
     in_memory: bool,
 }
 
-enum Given {
+enum CDataInput {
     Stream(FFI_ArrowArrayStream),
     Array(FFI_ArrowSchema, FFI_ArrowArray),
 }
 
-impl Source {
+impl ArrowSource {
     /// Takes a stream, or else an array, from any object with the Arrow `PyCapsule` interface.
     pub fn take(data: &Bound<'_, PyAny>) -> PyResult<Self> {
         let class = data.get_type();
@@ -54,7 +54,7 @@ impl Source {
             in_memory |= is_in_memory(&base.cast_into()?)?;
         }
         Ok(Self {
-            given: Given::take(data)?,
+            given: CDataInput::take(data)?,
             of_polars: class.module()?.to_string_lossy().starts_with("polars."),
             in_memory,
         })
@@ -76,14 +76,14 @@ impl Source {
         let of_polars = self.of_polars;
         let (schema, batches) = guarded(move || {
             let (field, inner) = match self.given {
-                Given::Stream(stream) => {
-                    let (field, stream) = Stream::open(stream)?;
-                    (field, Inner::Stream(stream))
+                CDataInput::Stream(stream) => {
+                    let (field, stream) = ArrayStream::open(stream)?;
+                    (field, ArraySource::Stream(stream))
                 }
-                Given::Array(schema, array) => {
+                CDataInput::Array(schema, array) => {
                     let field = c_data::field(&schema)?;
                     let array = c_data::array(array, field.data_type())?;
-                    (field, Inner::One(Some(array)))
+                    (field, ArraySource::One(Some(array)))
                 }
             };
             let schema = struct_schema(&field)?;
@@ -96,7 +96,7 @@ impl Source {
     }
 }
 
-impl Given {
+impl CDataInput {
     fn take(data: &Bound<'_, PyAny>) -> PyResult<Self> {
         if let Some(method) = data.getattr_opt("__arrow_c_stream__")? {
             let capsule = method.call0()?.cast_into::<PyCapsule>()?;
@@ -141,11 +141,11 @@ fn refuse_objects(schema: &Schema) -> Result<(), Failure> {
 /// The batches of one source.
 pub(crate) struct Batches {
     schema: SchemaRef,
-    inner: Inner,
+    inner: ArraySource,
 }
 
-enum Inner {
-    Stream(Stream),
+enum ArraySource {
+    Stream(ArrayStream),
     One(Option<ArrayRef>),
 }
 
@@ -180,8 +180,8 @@ impl Batches {
     pub fn next(&mut self) -> Result<Option<Batch>, Failure> {
         guarded(|| {
             let next = match &mut self.inner {
-                Inner::Stream(stream) => stream.next()?,
-                Inner::One(array) => array.take(),
+                ArraySource::Stream(stream) => stream.next()?,
+                ArraySource::One(array) => array.take(),
             };
             let batch = |array: ArrayRef| {
                 Ok(Batch::from_struct(

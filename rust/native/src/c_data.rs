@@ -114,12 +114,12 @@ pub(crate) fn array(array: FFI_ArrowArray, data_type: &DataType) -> Result<Array
 }
 
 /// A stream of arrays of one type.
-pub(crate) struct Stream {
+pub(crate) struct ArrayStream {
     stream: FFI_ArrowArrayStream,
     data_type: DataType,
 }
 
-impl Stream {
+impl ArrayStream {
     /// The field of a stream's arrays, and the stream.
     pub fn open(mut stream: FFI_ArrowArrayStream) -> Result<(Field, Self), Failure> {
         let Some(get_schema) = stream.get_schema().filter(|_| stream.release().is_some()) else {
@@ -191,16 +191,16 @@ fn broken(what: &str) -> Failure {
 }
 
 /// The metadata of one level of a schema, read step by step.
-struct Metadata<'a> {
+struct MetadataReader<'a> {
     at: *const u8,
     schema: PhantomData<&'a FFI_ArrowSchema>,
 }
 
-type Pairs<'a> = Vec<(&'a [u8], &'a [u8])>;
+type MetadataPairs<'a> = Vec<(&'a [u8], &'a [u8])>;
 
-impl<'a> Metadata<'a> {
+impl<'a> MetadataReader<'a> {
     /// The keys and values.
-    fn of(schema: &'a FFI_ArrowSchema) -> Result<Pairs<'a>, Failure> {
+    fn of(schema: &'a FFI_ArrowSchema) -> Result<MetadataPairs<'a>, Failure> {
         let start = CSchema::of(schema).metadata;
         if start.is_null() {
             return Ok(Vec::new());
@@ -238,7 +238,7 @@ impl<'a> Metadata<'a> {
 fn has_bytes(schema: &FFI_ArrowSchema) -> Result<bool, Failure> {
     let carried =
         |(key, value): &(&[u8], &[u8])| !(metadata_text::is_plain(key) && metadata_text::is_plain(value));
-    if Metadata::of(schema)?.iter().any(carried) {
+    if MetadataReader::of(schema)?.iter().any(carried) {
         return Ok(true);
     }
     for level in schema.children().chain(schema.dictionary()) {
@@ -253,7 +253,7 @@ fn has_bytes(schema: &FFI_ArrowSchema) -> Result<bool, Failure> {
 fn with_text(schema: &FFI_ArrowSchema) -> Result<FFI_ArrowSchema, Failure> {
     let children = schema.children().map(with_text).collect::<Result<_, _>>()?;
     let dictionary = schema.dictionary().map(with_text).transpose()?;
-    let pairs = Metadata::of(schema)?.into_iter();
+    let pairs = MetadataReader::of(schema)?.into_iter();
     let pairs = pairs.map(|(key, value)| (metadata_text::carried(key), metadata_text::carried(value)));
     let copy = FFI_ArrowSchema::try_new(schema.format(), children, dictionary).map_err(unreadable)?;
     let copy = copy.with_name(schema.name().unwrap_or("")).map_err(unreadable)?;

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_schema::SchemaRef;
-use object_sink::{DatasetObjects, Detached, Folder, PendingObjects, refuse_reading_back};
+use object_sink::{DatasetObjects, Detached, PendingObjects, StoreFolder, refuse_reading_back};
 use parquet_dataset::{DatasetInput, DatasetMode, DatasetOptions, DatasetResult, OnSchemaChange};
 use parquet_writer::{Batch, WriteError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use crate::arrow::{Source, schema_from};
+use crate::arrow::{ArrowSource, schema_from};
 use crate::errors::Failure;
 use crate::object_folder::{UploadTuple, tuple_of};
 use crate::options::{FLAG, INTEGER, INTEGER_OR_NONE, Options, TEXT, attribute, describe};
@@ -122,8 +122,8 @@ impl Takes for parquet_dataset::DatasetWriter {
 }
 
 /// A folder of files that is being written. Any thread may use it, one at a time.
-#[pyclass(module = "spillway._native", frozen)]
-pub(crate) struct DatasetWriter {
+#[pyclass(module = "spillway._native", name = "DatasetWriter", frozen)]
+pub(crate) struct PyDatasetWriter {
     dataset: Turns<parquet_dataset::DatasetWriter>,
     written: Arc<AtomicU64>,
     rows: RowState,
@@ -132,11 +132,11 @@ pub(crate) struct DatasetWriter {
     uploads: Detached,
 }
 
-impl DatasetWriter {
+impl PyDatasetWriter {
     /// A writer to a prefix that leaves the completions of its uploads to another process.
     pub fn detaching(
         py: Python<'_>,
-        folder: Arc<Folder>,
+        folder: Arc<StoreFolder>,
         schema: &Bound<'_, PyAny>,
         dataset: FolderOptions,
         options: Options<'_>,
@@ -168,7 +168,7 @@ impl DatasetWriter {
 }
 
 #[pymethods]
-impl DatasetWriter {
+impl PyDatasetWriter {
     /// Opens a folder, or, with storage options, even empty ones, the prefix that a URL names.
     #[new]
     #[pyo3(signature = (directory, schema, dataset, options, storage_options=None))]
@@ -204,7 +204,7 @@ impl DatasetWriter {
 
     /// Writes all batches of an object with the Arrow `PyCapsule` interface.
     fn write(&self, data: &Bound<'_, PyAny>) -> PyResult<()> {
-        let source = Source::take(data)?;
+        let source = ArrowSource::take(data)?;
         let (together, is_made) = (source.arrays_together(), source.is_made());
         detached(data.py(), || {
             let (schema, mut batches) = source.open()?;
@@ -299,7 +299,7 @@ impl DatasetWriter {
     }
 }
 
-impl TakesRows for DatasetWriter {
+impl TakesRows for PyDatasetWriter {
     fn rows(&self) -> &RowState {
         &self.rows
     }

@@ -10,22 +10,22 @@ use parquet_writer::Batch;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
-use row_digest::{ColumnDigest, Digest as RowDigest, Positions};
+use row_digest::{ColumnDigest, Digest, Positions};
 
-use crate::arrow::Source;
+use crate::arrow::ArrowSource;
 use crate::errors::Failure;
 
 /// The digest of some rows; equal digests mean equal rows in equal order.
-#[pyclass(module = "spillway._native", frozen, eq)]
+#[pyclass(module = "spillway._native", name = "Digest", frozen, eq)]
 #[derive(PartialEq)]
-pub(crate) struct Digest(RowDigest);
+pub(crate) struct PyDigest(Digest);
 
 #[pymethods]
-impl Digest {
+impl PyDigest {
     /// Decodes what `to_bytes` made; `ValueError` if it is damaged.
     #[staticmethod]
     fn from_bytes(data: &[u8]) -> PyResult<Self> {
-        RowDigest::from_bytes(data).map(Self).map_err(|e| refused(&e))
+        Digest::from_bytes(data).map(Self).map_err(|e| refused(&e))
     }
 
     fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
@@ -82,8 +82,8 @@ impl Digest {
 /// With `positions`, the int64 column of that name holds the position of each row. The column itself is not digested.
 #[pyfunction]
 #[pyo3(signature = (data, *, first_row = 0, positions = None))]
-pub(crate) fn digest(data: &Bound<'_, PyAny>, first_row: u64, positions: Option<&str>) -> PyResult<Digest> {
-    let source = Source::take(data)?;
+pub(crate) fn digest(data: &Bound<'_, PyAny>, first_row: u64, positions: Option<&str>) -> PyResult<PyDigest> {
+    let source = ArrowSource::take(data)?;
     let digest = data.py().detach(|| digest_rows(source, first_row, positions));
     digest.map_err(|failure| failure.into_py(data.py()))
 }
@@ -91,7 +91,7 @@ pub(crate) fn digest(data: &Bound<'_, PyAny>, first_row: u64, positions: Option<
 /// The hash of every row of an Arrow stream, as little-endian 64-bit words one after the other.
 #[pyfunction]
 pub(crate) fn row_hashes<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
-    let source = Source::take(data)?;
+    let source = ArrowSource::take(data)?;
     let words = data.py().detach(|| -> Result<Vec<u8>, Failure> {
         let mut words = Vec::new();
         let (_, mut batches) = source.open()?;
@@ -108,7 +108,7 @@ pub(crate) fn row_hashes<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, P
 /// The number of rows of an Arrow stream, and the sum of their hashes in Spark.
 #[pyfunction]
 pub(crate) fn spark_row_sums(data: &Bound<'_, PyAny>) -> PyResult<(u64, u128)> {
-    let source = Source::take(data)?;
+    let source = ArrowSource::take(data)?;
     let sums = data.py().detach(|| -> Result<(u64, u128), Failure> {
         let mut sums = (0, 0);
         let (schema, mut batches) = source.open()?;
@@ -125,14 +125,14 @@ pub(crate) fn spark_row_sums(data: &Bound<'_, PyAny>) -> PyResult<(u64, u128)> {
     sums.map_err(|failure| failure.into_py(data.py()))
 }
 
-fn digest_rows(source: Source, first_row: u64, positions: Option<&str>) -> Result<Digest, Failure> {
+fn digest_rows(source: ArrowSource, first_row: u64, positions: Option<&str>) -> Result<PyDigest, Failure> {
     let (schema, mut batches) = source.open()?;
     let split = positions.map(|name| position_index(&schema, name)).transpose()?;
     let mut schema = schema.as_ref().clone();
     if let Some(index) = split {
         schema = without(&schema, index)?;
     }
-    let mut digest = RowDigest::new(&schema).map_err(|e| refused(&e))?;
+    let mut digest = Digest::new(&schema).map_err(|e| refused(&e))?;
     while let Some(batch) = batches.next()? {
         let mut batch = checked(&batch)?;
         let places = split.map(|index| take_positions(&mut batch, index));
@@ -141,7 +141,7 @@ fn digest_rows(source: Source, first_row: u64, positions: Option<&str>) -> Resul
             .update(&batch, places.as_ref().map_or(next, Positions::At))
             .map_err(|e| refused(&e))?;
     }
-    Ok(Digest(digest))
+    Ok(PyDigest(digest))
 }
 
 /// The batch for the digest, which relies on text that is valid.

@@ -1,6 +1,6 @@
 //! The keys of an encrypted file, from Python. No error has a key in it.
 
-use parquet_writer::{Encryption, Key};
+use parquet_writer::{Encryption, EncryptionKey};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyMapping};
@@ -9,7 +9,7 @@ use crate::errors::Failure;
 use crate::options::{FLAG, parts};
 
 /// The attributes of a `spillway.Encryption`.
-pub(crate) struct Fields<'py> {
+pub(crate) struct EncryptionFields<'py> {
     footer_key: Bound<'py, PyAny>,
     column_keys: Option<Bound<'py, PyMapping>>,
     plaintext_footer: bool,
@@ -19,7 +19,7 @@ pub(crate) struct Fields<'py> {
     column_key_metadata: Option<Bound<'py, PyMapping>>,
 }
 
-impl<'py> FromPyObject<'_, 'py> for Fields<'py> {
+impl<'py> FromPyObject<'_, 'py> for EncryptionFields<'py> {
     type Error = PyErr;
 
     fn extract(fields: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
@@ -52,14 +52,14 @@ fn field<'py, T: for<'a> FromPyObject<'a, 'py>>(
     })
 }
 
-impl Fields<'_> {
+impl EncryptionFields<'_> {
     fn read(&self) -> PyResult<Encryption> {
         let mut column_keys = Vec::new();
         for (path, key) in pairs(self.column_keys.as_ref())? {
             let key = (!key.is_none())
                 .then(|| bytes(&key, "a column's key"))
                 .transpose()?;
-            let key = key.map(|bytes| Key {
+            let key = key.map(|bytes| EncryptionKey {
                 bytes,
                 metadata: None,
             });
@@ -76,7 +76,7 @@ impl Fields<'_> {
             key.metadata = Some(bytes(&metadata, "a column's key metadata")?);
         }
         Ok(Encryption {
-            footer_key: Key {
+            footer_key: EncryptionKey {
                 bytes: bytes(&self.footer_key, "footer_key")?,
                 metadata: optional(self.footer_key_metadata.as_ref(), "footer_key_metadata")?,
             },
@@ -93,7 +93,7 @@ pub(crate) fn keys(value: &Bound<'_, PyAny>) -> PyResult<Option<Encryption>> {
     if value.is_none() {
         return Ok(None);
     }
-    let fields: Fields<'_> = value
+    let fields: EncryptionFields<'_> = value
         .extract()
         .map_err(|_| PyTypeError::new_err("encryption must be a spillway.Encryption"))?;
     fields.read().map(Some)
@@ -102,16 +102,16 @@ pub(crate) fn keys(value: &Bound<'_, PyAny>) -> PyResult<Option<Encryption>> {
 /// Raises `OptionError` unless each key has the length of one.
 #[pyfunction]
 pub(crate) fn check_encryption(py: Python<'_>, encryption: &Bound<'_, PyAny>) -> PyResult<()> {
-    let fields: Fields<'_> = encryption.extract()?;
+    let fields: EncryptionFields<'_> = encryption.extract()?;
     fields
         .read()?
         .check()
         .map_err(|error| Failure::from(error).into_py(py))
 }
 
-type Pairs<'py> = Vec<(Vec<String>, Bound<'py, PyAny>)>;
+type ColumnKeys<'py> = Vec<(Vec<String>, Bound<'py, PyAny>)>;
 
-fn pairs<'py>(mapping: Option<&Bound<'py, PyMapping>>) -> PyResult<Pairs<'py>> {
+fn pairs<'py>(mapping: Option<&Bound<'py, PyMapping>>) -> PyResult<ColumnKeys<'py>> {
     let Some(mapping) = mapping else {
         return Ok(Vec::new());
     };

@@ -26,21 +26,21 @@ mod _native {
     #[pymodule_export]
     use crate::build_info::build_info;
     #[pymodule_export]
-    use crate::dataset::{DatasetWriter, check_dataset_options, dataset_options};
+    use crate::dataset::{PyDatasetWriter, check_dataset_options, dataset_options};
     #[pymodule_export]
     use crate::delta::{
-        AwaitedCommit, CommitCounter, DeltaAppend, DeltaChanges, DeltaRows, DeltaScan, DeltaSchema,
-        DeltaTable, RowSource, await_intent_gc, check_condition, check_delta_options, create_object,
+        AwaitedCommit, DeltaAppend, DeltaChanges, DeltaRows, DeltaScan, DeltaSchema, DeltaTable,
+        PyCommitCounter, RowSource, await_intent_gc, check_condition, check_delta_options, create_object,
         stop_telling_loops, unfit_columns,
     };
     #[pymodule_export]
-    use crate::digest::{Digest, digest, row_hashes, spark_row_sums};
+    use crate::digest::{PyDigest, digest, row_hashes, spark_row_sums};
     #[pymodule_export]
     use crate::encryption::check_encryption;
     #[pymodule_export]
     use crate::inspect::inspect;
     #[pymodule_export]
-    use crate::memory_budget::MemoryBudget;
+    use crate::memory_budget::PyMemoryBudget;
     #[pymodule_export]
     use crate::object_folder::ObjectFolder;
     #[pymodule_export]
@@ -48,5 +48,5 @@ mod _native {
     #[pymodule_export]
     use crate::rewrite::{join_files, split_files};
     #[pymodule_export]
-    use crate::writer::{Writer, is_object};
+    use crate::writer::{PyWriter, is_object};
 }

@@ -8,10 +8,10 @@ use crate::errors::Failure;
 use crate::options::bytes_or_text;
 
 /// Memory that the writers of a process share.
-#[pyclass(module = "spillway._native", frozen, subclass)]
-pub(crate) struct MemoryBudget(Arc<parquet_writer::MemoryBudget>);
+#[pyclass(module = "spillway._native", name = "MemoryBudget", frozen, subclass)]
+pub(crate) struct PyMemoryBudget(Arc<parquet_writer::MemoryBudget>);
 
-impl MemoryBudget {
+impl PyMemoryBudget {
     /// The budget itself.
     pub fn shared(&self) -> Arc<parquet_writer::MemoryBudget> {
         Arc::clone(&self.0)
@@ -19,7 +19,7 @@ impl MemoryBudget {
 }
 
 #[pymethods]
-impl MemoryBudget {
+impl PyMemoryBudget {
     #[new]
     fn new(limit: &Bound<'_, PyAny>, writers: i64) -> PyResult<Self> {
         let py = limit.py();

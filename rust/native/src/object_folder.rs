@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use object_sink::{Failure as Refused, Folder, Found, Location, PendingUpload};
+use object_sink::{ListedObject, Location, PendingUpload, RequestFailure, StoreFolder};
 use parquet_writer::WriteError;
 use pyo3::prelude::*;
 
-use crate::dataset::{DatasetWriter, FolderOptions};
+use crate::dataset::{FolderOptions, PyDatasetWriter};
 use crate::errors::Failure;
 use crate::options::Options;
 use crate::turn::{detached, watch};
@@ -34,7 +34,7 @@ fn upload_of((name, id, parts, bytes): UploadTuple) -> PendingUpload {
     }
 }
 
-fn failure(refused: Refused) -> Failure {
+fn failure(refused: RequestFailure) -> Failure {
     WriteError::Io {
         path: None,
         source: refused.into(),
@@ -42,12 +42,12 @@ fn failure(refused: Refused) -> Failure {
     .into()
 }
 
-fn entry(found: Found) -> (String, u64, i64) {
+fn entry(found: ListedObject) -> (String, u64, i64) {
     (found.name, found.bytes, found.modified)
 }
 
 /// The errors of names, as exceptions.
-fn errors(py: Python<'_>, failed: Vec<(String, Refused)>) -> Vec<(String, PyErr)> {
+fn errors(py: Python<'_>, failed: Vec<(String, RequestFailure)>) -> Vec<(String, PyErr)> {
     let failed = failed.into_iter();
     failed
         .map(|(name, refused)| (name, failure(refused).into_py(py)))
@@ -57,7 +57,7 @@ fn errors(py: Python<'_>, failed: Vec<(String, Refused)>) -> Vec<(String, PyErr)
 /// A prefix of an object store. It belongs to the process that made it.
 #[pyclass(module = "spillway._native", frozen)]
 pub(crate) struct ObjectFolder {
-    folder: Arc<Folder>,
+    folder: Arc<StoreFolder>,
 }
 
 #[pymethods]
@@ -67,7 +67,7 @@ impl ObjectFolder {
         let options: Vec<_> = storage_options.into_iter().collect();
         detached(py, || {
             let location = Location::new(url, &options)?;
-            let folder = Arc::new(Folder::open(&location, watch)?);
+            let folder = Arc::new(StoreFolder::open(&location, watch)?);
             Ok(Self { folder })
         })
     }
@@ -129,8 +129,8 @@ impl ObjectFolder {
         dataset: FolderOptions,
         options: Options<'_>,
         journal: &str,
-    ) -> PyResult<DatasetWriter> {
-        DatasetWriter::detaching(py, Arc::clone(&self.folder), schema, dataset, options, journal)
+    ) -> PyResult<PyDatasetWriter> {
+        PyDatasetWriter::detaching(py, Arc::clone(&self.folder), schema, dataset, options, journal)
     }
 
     /// Makes the objects of uploads appear.

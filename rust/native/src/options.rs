@@ -10,7 +10,7 @@ use pyo3::types::{PyDict, PyMapping, PyString, PyTuple};
 
 use crate::encryption;
 use crate::errors::Failure;
-use crate::memory_budget::MemoryBudget;
+use crate::memory_budget::PyMemoryBudget;
 
 /// Characters of a value that an error shows.
 const MOST_SHOWN: usize = 60;
@@ -223,7 +223,7 @@ fn chunk_bytes(value: &Bound<'_, PyAny>) -> PyResult<Option<(i64, i64)>> {
 }
 
 fn amount(value: &Bound<'_, PyAny>) -> PyResult<Amount> {
-    if let Ok(budget) = value.cast::<MemoryBudget>() {
+    if let Ok(budget) = value.cast::<PyMemoryBudget>() {
         return Ok(Amount::Share(budget.get().shared()));
     }
     let wrong = "memory_limit must be bytes as an int, text such as \"16MB\", or a MemoryBudget";

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use object_sink::DatasetObjects;
 use parquet_dataset::{LocalFolder, Storage};
-use parquet_rewrite::{Copied, Inputs, Limits, RewriteError};
+use parquet_rewrite::{Copied, FileLimits, Inputs, RewriteError};
 use parquet_writer::WriteError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -13,7 +13,7 @@ use pyo3::types::{PyDict, PyList};
 use crate::dataset::{self, FolderOptions};
 use crate::errors::Failure;
 use crate::turn::{detached, watch};
-use crate::writer::{Place, result_dict};
+use crate::writer::{UnopenedSink, result_dict};
 
 /// Copies the row groups of files into one file. `progress` is called now and then, with rows and bytes so far.
 #[pyfunction]
@@ -25,7 +25,7 @@ pub(crate) fn join_files<'py>(
     storage_options: Option<HashMap<String, String>>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let place = Place::of(destination, storage_options)?;
+    let place = UnopenedSink::of(destination, storage_options)?;
     let result = detached(py, move || {
         copying(progress.as_ref(), |go_on| {
             Inputs::open(&files, go_on)?.into_file(|| place.open(durable), go_on)
@@ -48,7 +48,7 @@ pub(crate) fn split_files(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'_, PyList>> {
     let options = options.validated(py)?;
-    let limits = Limits {
+    let limits = FileLimits {
         bytes: options.max_file_bytes(),
         row_groups: max_file_row_groups,
     };

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
 use object_sink::{ObjectSink, Target};
-use parquet_writer::sink::{self, Sink, Stream};
+use parquet_writer::sink::{self, Sink, StreamSink};
 use parquet_writer::{Batch, FileWriter, Progress, StageTimes, WriteError, WriteResult};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyMapping, PyString};
 
-use crate::arrow::{Source, schema_from};
+use crate::arrow::{ArrowSource, schema_from};
 use crate::destination::Destination;
 use crate::errors::Failure;
 use crate::file_object::FileObject;
@@ -20,14 +20,14 @@ use crate::rows::{self, RowState, TakesRows};
 use crate::turn::{Turns, attend, check_signals, detached, interruptible};
 
 /// The destination of the bytes, before anything was opened.
-pub(crate) enum Place {
+pub(crate) enum UnopenedSink {
     Path(PathBuf),
     Url(String, HashMap<String, String>),
     Object(FileObject),
     Destination(Destination),
 }
 
-impl Place {
+impl UnopenedSink {
     /// Parses a destination. A string is a URL when storage options are given, even empty ones.
     pub fn of(
         destination: Bound<'_, PyAny>,
@@ -53,7 +53,7 @@ impl Place {
                 let target = Target::new(&url, &options.into_iter().collect::<Vec<_>>())?;
                 Box::new(ObjectSink::new(target, Box::new(attend))?)
             }
-            Self::Object(object) => Box::new(Stream::new(Box::new(object))),
+            Self::Object(object) => Box::new(StreamSink::new(Box::new(object))),
             Self::Destination(destination) => Box::new(destination),
         })
     }
@@ -75,15 +75,15 @@ pub(crate) fn is_object(
 }
 
 /// A file that is being written. Any thread may use it, one at a time.
-#[pyclass(module = "spillway._native", frozen)]
-pub(crate) struct Writer {
+#[pyclass(module = "spillway._native", name = "Writer", frozen)]
+pub(crate) struct PyWriter {
     file: Turns<FileWriter>,
     progress: Arc<Progress>,
     rows: RowState,
 }
 
 #[pymethods]
-impl Writer {
+impl PyWriter {
     /// Opens a path (a string), a URL (a string with storage options), a `Destination` or an object with `write()`.
     #[new]
     #[pyo3(signature = (destination, schema, options, storage_options=None))]
@@ -96,7 +96,7 @@ impl Writer {
     ) -> PyResult<Self> {
         let options = options.validated(py)?;
         let schema = schema.map(schema_from).transpose()?;
-        let place = Place::of(destination, storage_options)?;
+        let place = UnopenedSink::of(destination, storage_options)?;
         let file = py
             .detach(move || FileWriter::new(place.open(options.durable())?, schema, options))
             .map_err(|error| Failure::from(error).into_py(py))?;
@@ -110,7 +110,7 @@ impl Writer {
     /// Writes all batches of an object with the Arrow `PyCapsule` interface, and completes the file if nothing follows.
     #[pyo3(signature = (data, last=false))]
     fn write(&self, data: &Bound<'_, PyAny>, last: bool) -> PyResult<()> {
-        let source = Source::take(data)?;
+        let source = ArrowSource::take(data)?;
         detached(data.py(), || self.write_from(source, last))
     }
 
@@ -181,10 +181,10 @@ impl Writer {
     }
 }
 
-impl Writer {
+impl PyWriter {
     /// Writes the batches of a source: those in memory together, which is faster. All others were made for this call:
     /// they are held until they make a round, at most to its end.
-    fn write_from(&self, source: Source, last: bool) -> Result<(), Failure> {
+    fn write_from(&self, source: ArrowSource, last: bool) -> Result<(), Failure> {
         let (together, is_made) = (source.arrays_together(), source.is_made());
         let (schema, mut batches) = source.open()?;
         self.file
@@ -213,7 +213,7 @@ impl Writer {
     }
 }
 
-impl TakesRows for Writer {
+impl TakesRows for PyWriter {
     fn rows(&self) -> &RowState {
         &self.rows
     }

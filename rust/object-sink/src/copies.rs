@@ -7,7 +7,7 @@ use std::time::Duration;
 use object_store::ObjectStoreExt;
 use tokio::time::{sleep, timeout};
 
-use crate::folder::{Failure, FailureKind, Folder, until_failure};
+use crate::folder::{FailureKind, RequestFailure, StoreFolder, until_failure};
 use crate::upload::Client;
 use crate::watch::with_status;
 
@@ -17,15 +17,15 @@ const REQUEST_TIME: &str = "300s";
 const COPY_TIME: Duration = Duration::from_secs(300);
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-impl Folder {
+impl StoreFolder {
     /// Copies objects to other paths in the folder, many at a time; what is there is replaced. After a failure no other
     /// copy begins. It waits for copies under way, so that the caller may delete what was copied; a store that takes
     /// over five minutes for one may still complete it.
     ///
     /// # Errors
-    /// The first [`Failure`], which is [`FailureKind::Missing`] for an object that is not there; any of the copies may
-    /// have been made. S3 refuses to copy objects of more than 5 GiB by one request.
-    pub fn copy(&self, places: &[(String, String)]) -> Result<(), Failure> {
+    /// The first [`RequestFailure`], which is [`FailureKind::Missing`] for an object that is not there; any of the
+    /// copies may have been made. S3 refuses to copy objects of more than 5 GiB by one request.
+    pub fn copy(&self, places: &[(String, String)]) -> Result<(), RequestFailure> {
         let store = self.client(REQUEST_TIME)?;
         let stop = Cell::new(false);
         let copies = until_failure(places, &stop, |(from, to)| self.copied(&*store, from, to));
@@ -37,7 +37,7 @@ impl Folder {
         })
     }
 
-    async fn copied(&self, store: &dyn Client, from: &str, to: &str) -> Result<(), Failure> {
+    async fn copied(&self, store: &dyn Client, from: &str, to: &str) -> Result<(), RequestFailure> {
         let (source, target) = (self.path_of(from)?, self.path_of(to)?);
         let (done, status) = with_status(store.copy(&source, &target)).await;
         done.map_err(|error| self.failure(from, &error, status))?;
@@ -52,7 +52,7 @@ impl Folder {
             };
             timeout(COPY_TIME, complete).await.unwrap_or_else(|_| {
                 let message = format!("{}: the store has not completed the copy to it", self.url_of(to));
-                Err(Failure {
+                Err(RequestFailure {
                     message,
                     kind: FailureKind::Lost,
                 })

@@ -16,7 +16,7 @@ use parquet_writer::sink::Sink;
 use parquet_writer::{METADATA_FILE, OptionFault, WriteError, metadata_file};
 use uuid::Uuid;
 
-use crate::folder::{Failure, FailureKind, Folder, Location};
+use crate::folder::{FailureKind, Location, RequestFailure, StoreFolder};
 use crate::held::{HeldUploads, Incomplete};
 use crate::sink::Attend;
 use crate::target::Target;
@@ -25,7 +25,7 @@ const SUFFIX: &str = ".parquet";
 
 /// The files of one dataset, as objects under a prefix.
 pub struct DatasetObjects {
-    folder: Folder,
+    folder: StoreFolder,
     uploads: HeldUploads,
     options: DatasetOptions,
     naming: Naming,
@@ -51,7 +51,7 @@ impl DatasetObjects {
         let location = Location::new(url, settings).map_err(of_directory)?;
         let with_url = |error| WriteError::io(location.url(), error);
         let dataset = Self {
-            folder: Folder::open(&location, attend)?,
+            folder: StoreFolder::open(&location, attend)?,
             uploads: HeldUploads::new(attend).map_err(with_url)?,
             naming: Naming::new(options.clone()),
             options,
@@ -196,12 +196,12 @@ impl DatasetObjects {
     }
 
     /// The error of a request about the prefix.
-    fn error(&self, failure: Failure) -> WriteError {
+    fn error(&self, failure: RequestFailure) -> WriteError {
         self.refusal(failure.kind, failure.message)
     }
 
     fn refusal(&self, kind: FailureKind, message: String) -> WriteError {
-        WriteError::io(&self.url, Failure { message, kind }.into())
+        WriteError::io(&self.url, RequestFailure { message, kind }.into())
     }
 }
 
@@ -227,7 +227,7 @@ impl Naming {
     ///
     /// # Errors
     /// [`WriteError`] if no object can have the path.
-    pub fn next(&mut self, folder: &Folder, inside: &Path) -> Result<(String, Target), WriteError> {
+    pub fn next(&mut self, folder: &StoreFolder, inside: &Path) -> Result<(String, Target), WriteError> {
         let number = self.numbers.entry(inside.to_path_buf()).or_default();
         let name = self.options.marked_name(*number, &self.mark);
         *number += 1;

@@ -74,21 +74,21 @@ impl Location {
 /// The failure of a request to a store.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct Failure {
+pub struct RequestFailure {
     /// The store's message, with the object's URL and without secrets.
     pub message: String,
     /// The consequence for the caller.
     pub kind: FailureKind,
 }
 
-impl From<Failure> for io::Error {
-    fn from(failure: Failure) -> Self {
+impl From<RequestFailure> for io::Error {
+    fn from(failure: RequestFailure) -> Self {
         let kind = match failure.kind {
             FailureKind::Missing => io::ErrorKind::NotFound,
             FailureKind::Denied => io::ErrorKind::PermissionDenied,
             FailureKind::Refused | FailureKind::Throttled | FailureKind::Lost => io::ErrorKind::Other,
         };
-        let Failure { message, .. } = failure;
+        let RequestFailure { message, .. } = failure;
         Self::new(kind, Refusal { message })
     }
 }
@@ -116,19 +116,19 @@ pub enum Created {
     /// The store says that it exists, or that another request is creating it now.
     Exists,
     /// It may be there, now or in a while.
-    Unknown(Failure),
+    Unknown(RequestFailure),
 }
 
 /// The entity tag and the version of an object at the time of a request.
 #[derive(Debug, Clone)]
-pub struct Seen(UpdateVersion);
+pub struct ObjectVersion(UpdateVersion);
 
 /// The body of an object, and its entity tag where the store tells one.
 pub type Tagged = (Vec<u8>, Option<String>);
 
 /// An object that a listing showed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct ListedObject {
     /// Its path in the folder that was listed.
     pub name: String,
     /// The object's time of writing by the store's clock: milliseconds since the epoch.
@@ -143,11 +143,11 @@ pub struct Listed {
     /// The store's clock when it answered: milliseconds since the epoch; none where the answer had no date.
     pub now: Option<i64>,
     /// The objects, in no order.
-    pub found: Vec<Found>,
+    pub found: Vec<ListedObject>,
 }
 
 /// A folder of an object store, with clients that belong to this process.
-pub struct Folder {
+pub struct StoreFolder {
     pub(crate) address: Address,
     /// A client that repeats a request when its answer was lost.
     pub(crate) store: Arc<dyn Client>,
@@ -161,7 +161,7 @@ pub struct Folder {
     pub(crate) runtime: Handle,
 }
 
-impl Folder {
+impl StoreFolder {
     /// Makes the clients; no request is sent. The function that `attend` returns is called during every wait, and its
     /// error ends the wait.
     ///
@@ -213,7 +213,7 @@ impl Folder {
     ///
     /// # Errors
     /// When the store refuses, or does not answer.
-    pub fn read(&self, relative: &[String]) -> Result<Vec<Option<Vec<u8>>>, Failure> {
+    pub fn read(&self, relative: &[String]) -> Result<Vec<Option<Vec<u8>>>, RequestFailure> {
         let requests = relative.iter().map(|relative| self.body(relative));
         self.wait(stream::iter(requests).buffered(MOST_FLYING).try_collect())?
     }
@@ -221,13 +221,13 @@ impl Folder {
     /// The bodies of some objects, none for those that do not exist, and for each of others whether it exists.
     ///
     /// # Errors
-    /// A [`Failure`] if the store refuses, or does not answer.
+    /// A [`RequestFailure`] if the store refuses, or does not answer.
     #[expect(clippy::type_complexity, reason = "a pair of what two methods return")]
     pub fn read_and_find(
         &self,
         read: &[String],
         find: &[String],
-    ) -> Result<(Vec<Option<Vec<u8>>>, Vec<bool>), Failure> {
+    ) -> Result<(Vec<Option<Vec<u8>>>, Vec<bool>), RequestFailure> {
         let bodies = read.iter().map(|relative| self.body(relative));
         let there = find.iter().map(|relative| self.is_there(relative));
         self.wait(future::try_join(
@@ -236,19 +236,19 @@ impl Folder {
         ))?
     }
 
-    async fn body(&self, relative: &str) -> Result<Option<Vec<u8>>, Failure> {
+    async fn body(&self, relative: &str) -> Result<Option<Vec<u8>>, RequestFailure> {
         Ok(self.tagged(relative).await?.map(|(body, _)| body))
     }
 
     /// The body of an object, with its entity tag where the store tells one; none when it does not exist.
     ///
     /// # Errors
-    /// A [`Failure`] if the store refuses, or does not answer.
-    pub fn read_tagged(&self, relative: &str) -> Result<Option<Tagged>, Failure> {
+    /// A [`RequestFailure`] if the store refuses, or does not answer.
+    pub fn read_tagged(&self, relative: &str) -> Result<Option<Tagged>, RequestFailure> {
         self.wait(self.tagged(relative))?
     }
 
-    async fn tagged(&self, relative: &str) -> Result<Option<Tagged>, Failure> {
+    async fn tagged(&self, relative: &str) -> Result<Option<Tagged>, RequestFailure> {
         let path = self.path_of(relative)?;
         let request = async {
             let found = self.store.get(&path).await?;
@@ -268,7 +268,7 @@ impl Folder {
     pub fn read_ahead<'a>(
         &'a self,
         relative: impl Iterator<Item = String> + 'a,
-    ) -> impl Iterator<Item = Result<Option<Tagged>, Failure>> + 'a {
+    ) -> impl Iterator<Item = Result<Option<Tagged>, RequestFailure>> + 'a {
         let mut requests = relative.map(move |relative| async move { self.tagged(&relative).await });
         let mut flying = FuturesOrdered::new();
         let mut largest = None;
@@ -295,8 +295,8 @@ impl Folder {
     /// Bytes of an object, fewer where it ends before the range does.
     ///
     /// # Errors
-    /// A [`Failure`] if it is not there, or the store refuses, or does not answer.
-    pub fn read_range(&self, relative: &str, range: Range<u64>) -> Result<Vec<u8>, Failure> {
+    /// A [`RequestFailure`] if it is not there, or the store refuses, or does not answer.
+    pub fn read_range(&self, relative: &str, range: Range<u64>) -> Result<Vec<u8>, RequestFailure> {
         let path = self.path_of(relative)?;
         let request = self.store.get_range(&path, range);
         let (read, status) = self.wait(with_status(request))?;
@@ -308,7 +308,7 @@ impl Folder {
     ///
     /// # Errors
     /// When the store refuses, or does not answer.
-    pub fn sizes(&self, relative: &[String]) -> Result<Vec<Option<u64>>, Failure> {
+    pub fn sizes(&self, relative: &[String]) -> Result<Vec<Option<u64>>, RequestFailure> {
         let requests = relative.iter().map(|relative| self.size_of(relative));
         self.wait(stream::iter(requests).buffered(MOST_FLYING).try_collect())?
     }
@@ -316,12 +316,12 @@ impl Folder {
     /// Returns true if there is an object of this name.
     ///
     /// # Errors
-    /// A [`Failure`] where the store does not say.
-    pub fn holds(&self, relative: &str) -> Result<bool, Failure> {
+    /// A [`RequestFailure`] where the store does not say.
+    pub fn holds(&self, relative: &str) -> Result<bool, RequestFailure> {
         self.wait(self.is_there(relative))?
     }
 
-    async fn is_there(&self, relative: &str) -> Result<bool, Failure> {
+    async fn is_there(&self, relative: &str) -> Result<bool, RequestFailure> {
         Ok(self.head(relative).await?.is_some())
     }
 
@@ -329,7 +329,7 @@ impl Folder {
     ///
     /// # Errors
     /// When the store refuses, or does not answer.
-    pub fn mark(&self, relative: &str) -> Result<Option<String>, Failure> {
+    pub fn mark(&self, relative: &str) -> Result<Option<String>, RequestFailure> {
         let found = self.wait(self.head(relative))??;
         Ok(found.map(|found| {
             let tag = found.e_tag.unwrap_or_default();
@@ -340,8 +340,8 @@ impl Folder {
     /// The entity tag of an object; none when it does not exist, or the store tells none.
     ///
     /// # Errors
-    /// A [`Failure`] if the store refuses, or does not answer.
-    pub fn tag(&self, relative: &str) -> Result<Option<String>, Failure> {
+    /// A [`RequestFailure`] if the store refuses, or does not answer.
+    pub fn tag(&self, relative: &str) -> Result<Option<String>, RequestFailure> {
         let found = self.wait(self.head(relative))??;
         Ok(found.and_then(|found| found.e_tag))
     }
@@ -350,15 +350,15 @@ impl Folder {
     ///
     /// # Errors
     /// When the store refuses, or does not answer.
-    pub fn size(&self, relative: &str) -> Result<Option<u64>, Failure> {
+    pub fn size(&self, relative: &str) -> Result<Option<u64>, RequestFailure> {
         self.wait(self.size_of(relative))?
     }
 
-    pub(crate) async fn size_of(&self, relative: &str) -> Result<Option<u64>, Failure> {
+    pub(crate) async fn size_of(&self, relative: &str) -> Result<Option<u64>, RequestFailure> {
         Ok(self.head(relative).await?.map(|found| found.size))
     }
 
-    async fn head(&self, relative: &str) -> Result<Option<ObjectMeta>, Failure> {
+    async fn head(&self, relative: &str) -> Result<Option<ObjectMeta>, RequestFailure> {
         let path = self.path_of(relative)?;
         match with_status(self.store.head(&path)).await {
             (Ok(found), _) => Ok(Some(found)),
@@ -371,7 +371,7 @@ impl Folder {
     ///
     /// # Errors
     /// When the store refuses, or does not answer.
-    pub fn list(&self, folder: &str, after: Option<&str>) -> Result<Listed, Failure> {
+    pub fn list(&self, folder: &str, after: Option<&str>) -> Result<Listed, RequestFailure> {
         let prefix = self.path_of(folder)?;
         let offset = match after {
             Some(after) => Some(self.path_of(&format!("{folder}/{after}"))?),
@@ -384,7 +384,7 @@ impl Folder {
         let (listed, answer) = self.wait(with_answer(listed.try_collect::<Vec<_>>()))?;
         let listed = listed.map_err(|error| self.failure(folder, &error, answer.status))?;
         let found = listed.into_iter().filter_map(|object| {
-            Some(Found {
+            Some(ListedObject {
                 name: below(&prefix, &object.location)?,
                 modified: object.last_modified.timestamp_millis(),
                 bytes: object.size,
@@ -400,13 +400,13 @@ impl Folder {
     /// slash marks a folder.
     ///
     /// # Errors
-    /// A [`Failure`] if the store refuses, or does not answer.
-    pub fn children(&self, folder: &str) -> Result<(Vec<Found>, Vec<String>), Failure> {
+    /// A [`RequestFailure`] if the store refuses, or does not answer.
+    pub fn children(&self, folder: &str) -> Result<(Vec<ListedObject>, Vec<String>), RequestFailure> {
         let prefix = self.path_of(folder)?;
         let (listed, status) = self.wait(with_status(self.store.list_with_delimiter(Some(&prefix))))?;
         let listed = listed.map_err(|error| self.failure(folder, &error, status))?;
         let found = listed.objects.into_iter().filter_map(|object| {
-            Some(Found {
+            Some(ListedObject {
                 name: below(&prefix, &object.location).filter(|name| !name.is_empty())?,
                 modified: object.last_modified.timestamp_millis(),
                 bytes: object.size,
@@ -420,8 +420,12 @@ impl Folder {
     /// The path in `folder` of one object under it for which `wanted` holds; none where there is no such object.
     ///
     /// # Errors
-    /// A [`Failure`] if the store refuses, or does not answer.
-    pub fn find(&self, folder: &str, wanted: impl Fn(&str) -> bool) -> Result<Option<String>, Failure> {
+    /// A [`RequestFailure`] if the store refuses, or does not answer.
+    pub fn find(
+        &self,
+        folder: &str,
+        wanted: impl Fn(&str) -> bool,
+    ) -> Result<Option<String>, RequestFailure> {
         let prefix = self.path_of(folder)?;
         let names = self.store.list(Some(&prefix)).try_filter_map(|object| {
             let name = below(&prefix, &object.location).filter(|name| wanted(name));
@@ -436,7 +440,7 @@ impl Folder {
     ///
     /// # Errors
     /// When it is certain that this attempt did not create it.
-    pub fn create(&self, relative: &str, body: &[u8]) -> Result<Created, Failure> {
+    pub fn create(&self, relative: &str, body: &[u8]) -> Result<Created, RequestFailure> {
         use object_store::Error::{AlreadyExists, Precondition};
         let path = self.path_of(relative)?;
         let payload = PutPayload::from(body.to_vec());
@@ -464,7 +468,7 @@ impl Folder {
     ///
     /// # Errors
     /// A failure after which it may not be replaced.
-    pub fn exchange(&self, relative: &str, body: &[u8], seen: Seen) -> Result<bool, Failure> {
+    pub fn exchange(&self, relative: &str, body: &[u8], seen: ObjectVersion) -> Result<bool, RequestFailure> {
         use object_store::Error::{AlreadyExists, NotFound, Precondition};
         if seen.0.e_tag.is_none() {
             return self.write_once(relative, body).map(|()| true);
@@ -490,11 +494,11 @@ impl Folder {
     /// An object as it is now, for [`exchange`](Self::exchange); none when it does not exist.
     ///
     /// # Errors
-    /// A [`Failure`] if the store refuses, or does not answer.
-    pub fn seen(&self, relative: &str) -> Result<Option<Seen>, Failure> {
+    /// A [`RequestFailure`] if the store refuses, or does not answer.
+    pub fn seen(&self, relative: &str) -> Result<Option<ObjectVersion>, RequestFailure> {
         let found = self.wait(self.head(relative))??;
         Ok(found.map(|found| {
-            Seen(UpdateVersion {
+            ObjectVersion(UpdateVersion {
                 e_tag: found.e_tag,
                 version: found.version,
             })
@@ -505,7 +509,7 @@ impl Folder {
     ///
     /// # Errors
     /// A failure after which it may not be written.
-    pub fn write(&self, relative: &str, body: &[u8]) -> Result<(), Failure> {
+    pub fn write(&self, relative: &str, body: &[u8]) -> Result<(), RequestFailure> {
         self.write_by(self.store.as_ref(), relative, body)
     }
 
@@ -514,11 +518,11 @@ impl Folder {
     ///
     /// # Errors
     /// A failure after which it may not be written.
-    pub fn write_once(&self, relative: &str, body: &[u8]) -> Result<(), Failure> {
+    pub fn write_once(&self, relative: &str, body: &[u8]) -> Result<(), RequestFailure> {
         self.write_by(self.once.as_ref(), relative, body)
     }
 
-    fn write_by(&self, store: &dyn ObjectStore, relative: &str, body: &[u8]) -> Result<(), Failure> {
+    fn write_by(&self, store: &dyn ObjectStore, relative: &str, body: &[u8]) -> Result<(), RequestFailure> {
         let path = self.path_of(relative)?;
         let request = store.put(&path, PutPayload::from(body.to_vec()));
         match self.wait(with_status(request))? {
@@ -531,14 +535,14 @@ impl Folder {
     ///
     /// # Errors
     /// A failure after which they may be there.
-    pub fn delete(&self, relative: &[String]) -> Result<(), Failure> {
+    pub fn delete(&self, relative: &[String]) -> Result<(), RequestFailure> {
         let requests = relative.iter().map(|relative| self.removed(relative));
         self.wait(stream::iter(requests).buffered(MOST_FLYING).try_collect())?
     }
 
     /// Deletes objects, as far as that can be done. Returns those that may still be there, each with the reason.
     #[must_use]
-    pub fn delete_each(&self, relative: &[String]) -> Vec<(String, Failure)> {
+    pub fn delete_each(&self, relative: &[String]) -> Vec<(String, RequestFailure)> {
         let gone = self.delete_together(relative);
         let rest = relative.iter().filter(|name| !gone.contains(*name)).cloned();
         let rest: Vec<_> = rest.collect();
@@ -567,12 +571,12 @@ impl Folder {
 
     /// Does the same to many objects, some at a time, as far as that can be done. Returns the names of those to which
     /// it may not have been done, each with the reason.
-    pub(crate) fn each<'a, T, F: Future<Output = Result<(), Failure>>>(
+    pub(crate) fn each<'a, T, F: Future<Output = Result<(), RequestFailure>>>(
         &self,
         items: &'a [T],
         name: impl Fn(&T) -> &str,
         work: impl Fn(&'a T) -> F,
-    ) -> Vec<(String, Failure)> {
+    ) -> Vec<(String, RequestFailure)> {
         let outcomes: RefCell<Vec<_>> = RefCell::new(items.iter().map(|_| None).collect());
         let requests = items.iter().enumerate().map(|(index, item)| {
             let request = work(item);
@@ -599,9 +603,9 @@ impl Folder {
     }
 
     /// A client of the folder's store whose requests have this time limit.
-    pub(crate) fn client(&self, time: &str) -> Result<Arc<dyn Client>, Failure> {
+    pub(crate) fn client(&self, time: &str) -> Result<Arc<dyn Client>, RequestFailure> {
         let connected = self.address.connect(self.address.retry.clone(), time, Watcher);
-        connected.map_err(|error| Failure {
+        connected.map_err(|error| RequestFailure {
             message: error.to_string(),
             kind: FailureKind::Refused,
         })
@@ -621,7 +625,7 @@ impl Folder {
         gone.get()
     }
 
-    async fn removed(&self, relative: &str) -> Result<(), Failure> {
+    async fn removed(&self, relative: &str) -> Result<(), RequestFailure> {
         let path = self.path_of(relative)?;
         match with_status(self.store.delete(&path)).await {
             (Ok(()) | Err(object_store::Error::NotFound { .. }), _) => Ok(()),
@@ -630,7 +634,7 @@ impl Folder {
     }
 
     /// Waits for a request, and calls `attend` meanwhile.
-    pub(crate) fn wait<T>(&self, request: impl Future<Output = T>) -> Result<T, Failure> {
+    pub(crate) fn wait<T>(&self, request: impl Future<Output = T>) -> Result<T, RequestFailure> {
         let mut request = pin!(request);
         let mut attend = None;
         loop {
@@ -642,7 +646,7 @@ impl Folder {
             }
             // Most requests are answered before anybody has to look.
             let attend = attend.get_or_insert_with(|| (self.attend)());
-            attend().map_err(|error| Failure {
+            attend().map_err(|error| RequestFailure {
                 message: format!("{}: the wait for an answer was ended: {error}", self.url),
                 kind: FailureKind::Lost,
             })?;
@@ -650,13 +654,13 @@ impl Folder {
     }
 
     /// An object's key, which is the path unchanged.
-    pub(crate) fn path_of(&self, relative: &str) -> Result<Path, Failure> {
+    pub(crate) fn path_of(&self, relative: &str) -> Result<Path, RequestFailure> {
         let whole = if self.path.is_root() {
             relative.to_owned()
         } else {
             format!("{}/{relative}", self.path)
         };
-        Path::parse(&whole).map_err(|error| Failure {
+        Path::parse(&whole).map_err(|error| RequestFailure {
             message: format!("{}/{relative}: no object can have this name: {error}", self.url),
             kind: FailureKind::Refused,
         })
@@ -667,7 +671,7 @@ impl Folder {
         relative: &str,
         error: &object_store::Error,
         status: Option<u16>,
-    ) -> Failure {
+    ) -> RequestFailure {
         use object_store::Error::{
             NotFound, NotImplemented, NotSupported, PermissionDenied, Unauthenticated,
         };
@@ -687,7 +691,7 @@ impl Folder {
             _ => FailureKind::Lost,
         };
         let message = self.secrets.scrub(&with_cause(error));
-        Failure {
+        RequestFailure {
             message: format!("{}/{relative}: {message}", self.url),
             kind,
         }
@@ -698,12 +702,12 @@ impl Folder {
 /// those that have begun are waited for.
 ///
 /// # Errors
-/// The first [`Failure`].
-pub(crate) async fn until_failure<'a, T, F: Future<Output = Result<(), Failure>>>(
+/// The first [`RequestFailure`].
+pub(crate) async fn until_failure<'a, T, F: Future<Output = Result<(), RequestFailure>>>(
     items: &'a [T],
     stop: &Cell<bool>,
     work: impl Fn(&'a T) -> F,
-) -> Result<(), Failure> {
+) -> Result<(), RequestFailure> {
     let first = RefCell::new(None);
     let all = stream::iter(items).for_each_concurrent(MOST_FLYING, |item| {
         let request = (!stop.get()).then(|| work(item));
@@ -763,7 +767,8 @@ mod tests {
             ("s3://bucket", "p=%3A/c d"),
         ] {
             let options = [("aws_region", "us-east-1")];
-            let folder = Folder::open(&location(url, &options).unwrap(), || Box::new(|| Ok(()))).unwrap();
+            let folder =
+                StoreFolder::open(&location(url, &options).unwrap(), || Box::new(|| Ok(()))).unwrap();
             assert_eq!(folder.path_of("p=%3A/c d").unwrap().as_ref(), key);
             assert!(folder.path_of("a/../b").is_err());
         }

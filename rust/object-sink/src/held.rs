@@ -127,7 +127,8 @@ impl HeldUploads {
         };
         shared.undo(&mut held);
         let left = held.into_iter();
-        let left = left.filter(|held| matches!(held.state, State::Sent | State::Appeared));
+        let left =
+            left.filter(|held| matches!(held.state, CompletionState::Sent | CompletionState::Appeared));
         Err(Incomplete {
             error: error.into(),
             left: left.map(|held| held.target.url).collect(),
@@ -177,7 +178,7 @@ struct Shared {
     flying: VecDeque<Flying>,
     flying_bytes: usize,
     waiting_bytes: usize,
-    held: Vec<Held>,
+    held: Vec<HeldUpload>,
     /// Uploads to be aborted.
     given_up: Vec<Upload>,
     journal: Option<Journal>,
@@ -191,16 +192,16 @@ struct Flying {
 }
 
 /// An upload that lacks its completion alone.
-struct Held {
+struct HeldUpload {
     upload: Upload,
     target: Target,
-    state: State,
+    state: CompletionState,
     /// The store's answer to the completion, if it did not make the object appear.
     refusal: Option<io::Error>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum CompletionState {
     Waiting,
     /// The store may have its completion.
     Sent,
@@ -209,29 +210,29 @@ enum State {
     Gone,
 }
 
-impl Held {
+impl HeldUpload {
     /// Completes the upload. Returns true if the object has appeared.
     async fn complete(&mut self) -> bool {
-        self.state = State::Sent;
+        self.state = CompletionState::Sent;
         match self.upload.complete(&*self.target.store).await {
-            Ok(()) => self.state = State::Appeared,
+            Ok(()) => self.state = CompletionState::Appeared,
             Err(error) => self.refusal = Some(refusal(&self.target, &error)),
         }
-        self.state == State::Appeared
+        self.state == CompletionState::Appeared
     }
 
     /// Removes the object, or the upload. Returns true if that is certain.
     async fn undo(&mut self) -> bool {
         // Before the object, so that no late completion makes one after that.
-        let aborted = self.state == State::Appeared || self.upload.abort().await.is_ok();
-        if self.state == State::Waiting {
+        let aborted = self.state == CompletionState::Appeared || self.upload.abort().await.is_ok();
+        if self.state == CompletionState::Waiting {
             // An upload that is left is invisible.
-            self.state = State::Gone;
+            self.state = CompletionState::Gone;
             return aborted;
         }
         let deleted = self.upload.delete(&*self.target.store).await.is_ok();
         if aborted && deleted {
-            self.state = State::Gone;
+            self.state = CompletionState::Gone;
         }
         aborted && deleted
     }
@@ -243,8 +244,8 @@ fn refusal(target: &Target, error: &object_store::Error) -> io::Error {
 }
 
 /// The error of uploads that have not all appeared: that of a completion, else that of the wait.
-fn failure(held: &mut [Held], waited: io::Result<()>) -> Option<io::Error> {
-    if held.iter().all(|held| held.state == State::Appeared) {
+fn failure(held: &mut [HeldUpload], waited: io::Result<()>) -> Option<io::Error> {
+    if held.iter().all(|held| held.state == CompletionState::Appeared) {
         return None;
     }
     let refused = held.iter_mut().find_map(|held| held.refusal.take());
@@ -326,7 +327,7 @@ impl Shared {
 
     /// Completes uploads, many at a time. After a failure, or when the caller wants to stop, no other one begins, and
     /// those under way have a little time.
-    fn complete(&self, held: &mut [Held]) -> io::Result<()> {
+    fn complete(&self, held: &mut [HeldUpload]) -> io::Result<()> {
         let stop = &Cell::new(false);
         let all = stream::iter(held).for_each_concurrent(MOST_ENDING, |held| async move {
             if !stop.get() && !held.complete().await {
@@ -342,8 +343,8 @@ impl Shared {
         Err(error)
     }
 
-    fn undo(&self, held: &mut [Held]) {
-        self.clean_up(held.iter_mut().map(Held::undo));
+    fn undo(&self, held: &mut [HeldUpload]) {
+        self.clean_up(held.iter_mut().map(HeldUpload::undo));
     }
 
     /// Runs requests, many at a time, for as long as one of them succeeds every now and then.
@@ -434,10 +435,10 @@ impl HeldSink {
             self.send()?;
         }
         if let Some(upload) = self.upload.take() {
-            lock(&self.shared).held.push(Held {
+            lock(&self.shared).held.push(HeldUpload {
                 upload,
                 target: self.target.clone(),
-                state: State::Waiting,
+                state: CompletionState::Waiting,
                 refusal: None,
             });
         }
@@ -695,14 +696,14 @@ mod tests {
             parts: vec![String::new()],
             bytes: 4,
         };
-        lock(&uploads.shared).held.push(Held {
+        lock(&uploads.shared).held.push(HeldUpload {
             upload: Upload::resume(
                 Selective::new(Completes::None { makes }),
                 Path::from("c"),
                 &pending,
             ),
             target: target(store, "c"),
-            state: State::Waiting,
+            state: CompletionState::Waiting,
             refusal: None,
         });
         uploads

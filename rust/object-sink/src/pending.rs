@@ -13,7 +13,7 @@ use parquet_writer::WriteError;
 use parquet_writer::sink::Sink;
 
 use crate::dataset::Naming;
-use crate::folder::{Failure, Folder, below, until_failure};
+use crate::folder::{RequestFailure, StoreFolder, below, until_failure};
 use crate::held::HeldUploads;
 use crate::sink::Attend;
 use crate::upload::{PendingUpload, Upload};
@@ -33,7 +33,7 @@ impl Detached {
 
 /// The files of a dataset whose completion is left to another process. Nothing is checked about the prefix.
 pub struct PendingObjects {
-    folder: Arc<Folder>,
+    folder: Arc<StoreFolder>,
     uploads: HeldUploads,
     naming: Naming,
     detached: Detached,
@@ -47,7 +47,7 @@ impl PendingObjects {
     /// # Errors
     /// [`WriteError::Io`] when the threads that drive requests cannot be started.
     pub fn new(
-        folder: Arc<Folder>,
+        folder: Arc<StoreFolder>,
         options: DatasetOptions,
         journal: &str,
         attend: fn() -> Attend,
@@ -90,19 +90,19 @@ impl Storage for PendingObjects {
     }
 }
 
-impl Folder {
+impl StoreFolder {
     /// Makes the objects of uploads appear, many at a time. An upload that was completed before is no error while its
     /// object is there. After a failure no other completion begins, and what has appeared stays.
     ///
     /// # Errors
-    /// The first [`Failure`]; any of the objects may have appeared.
-    pub fn complete(&self, uploads: &[PendingUpload]) -> Result<(), Failure> {
+    /// The first [`RequestFailure`]; any of the objects may have appeared.
+    pub fn complete(&self, uploads: &[PendingUpload]) -> Result<(), RequestFailure> {
         self.wait(until_failure(uploads, &Cell::new(false), |upload| {
             self.completed(upload)
         }))?
     }
 
-    async fn completed(&self, pending: &PendingUpload) -> Result<(), Failure> {
+    async fn completed(&self, pending: &PendingUpload) -> Result<(), RequestFailure> {
         let upload = self.resumed(pending)?;
         match with_status(upload.finish()).await {
             (Err(error), status) if !upload.has_appeared(&*self.store).await => {
@@ -115,7 +115,7 @@ impl Folder {
     /// Aborts uploads and deletes their objects, where they were completed. Returns the names of the objects that may
     /// still be there, each with the reason.
     #[must_use]
-    pub fn take_back(&self, uploads: &[PendingUpload]) -> Vec<(String, Failure)> {
+    pub fn take_back(&self, uploads: &[PendingUpload]) -> Vec<(String, RequestFailure)> {
         self.each(
             uploads,
             |upload| upload.name.as_str(),
@@ -135,7 +135,7 @@ impl Folder {
     /// names of those that may still be there, each with the reason. Azure aborts no upload: it removes the blocks
     /// after a week.
     #[must_use]
-    pub fn abort(&self, uploads: &[(String, String)]) -> Vec<(String, Failure)> {
+    pub fn abort(&self, uploads: &[(String, String)]) -> Vec<(String, RequestFailure)> {
         self.each(
             uploads,
             |(name, _)| name.as_str(),
@@ -152,7 +152,7 @@ impl Folder {
         )
     }
 
-    fn resumed(&self, pending: &PendingUpload) -> Result<Upload, Failure> {
+    fn resumed(&self, pending: &PendingUpload) -> Result<Upload, RequestFailure> {
         let path = self.path_of(&pending.name)?;
         Ok(Upload::resume(Arc::clone(&self.store) as _, path, pending))
     }

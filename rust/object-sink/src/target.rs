@@ -173,7 +173,7 @@ impl Address {
     ) -> Result<Self, WriteError> {
         let shown = shown(url);
         let (url, scheme, path) = parsed(url, &shown)?;
-        let given = Given::sort(options, &scheme)?;
+        let given = StoreOptions::sort(options, &scheme)?;
         let environment: Vec<_> = environment
             .filter(|(name, _)| has_prefix(&scheme, name) && knows(&scheme, &name.to_ascii_lowercase()))
             .collect();
@@ -278,12 +278,12 @@ fn parsed(url: &str, shown: &str) -> Result<(Url, ObjectStoreScheme, Path), Writ
 }
 
 /// A caller's options, sorted by their subject.
-struct Given {
+struct StoreOptions {
     settings: Vec<(String, String)>,
     retry: RetryConfig,
 }
 
-impl Given {
+impl StoreOptions {
     fn sort(options: &[(String, String)], scheme: &ObjectStoreScheme) -> Result<Self, WriteError> {
         let mut given = Self {
             settings: Vec::new(),
@@ -532,7 +532,10 @@ mod tests {
         ] {
             for name in names.iter().chain(OF_CLIENTS) {
                 let value = if name.contains("retr") { "5" } else { "5s" };
-                assert!(Given::sort(&options(&[(name, value)]), &scheme).is_ok(), "{name}");
+                assert!(
+                    StoreOptions::sort(&options(&[(name, value)]), &scheme).is_ok(),
+                    "{name}"
+                );
             }
         }
         for (_, name) in OTHER_NAMES {

@@ -27,14 +27,14 @@ pub struct PendingUpload {
 }
 
 /// The parts of an upload; none for one that the store has not answered yet.
-type Parts = Arc<Mutex<Vec<Option<PartId>>>>;
+type UploadParts = Arc<Mutex<Vec<Option<PartId>>>>;
 
 /// An upload that has begun. Dropping it does not abort it.
 pub(crate) struct Upload {
     store: Arc<dyn MultipartStore>,
     path: Path,
     id: MultipartId,
-    parts: Parts,
+    parts: UploadParts,
     bytes: u64,
 }
 
@@ -49,7 +49,7 @@ impl Upload {
             store,
             path,
             id,
-            parts: Parts::default(),
+            parts: UploadParts::default(),
             bytes: 0,
         })
     }

@@ -6,7 +6,7 @@ use parquet_writer::WriteError;
 use parquet_writer::sink::Sink;
 
 use crate::options::DatasetOptions;
-use crate::publish::{self, Staged, Target};
+use crate::publish::{self, PublishTarget, Staged};
 use crate::spread::{Places, SpreadFile};
 use crate::staging::{StagedFile, Staging};
 use crate::storage::{Published, Storage, Unpublished};
@@ -37,8 +37,8 @@ impl LocalFolder {
     }
 }
 
-fn target<'a>(root: &'a Path, options: &'a DatasetOptions, durable: bool) -> Target<'a> {
-    Target {
+fn target<'a>(root: &'a Path, options: &'a DatasetOptions, durable: bool) -> PublishTarget<'a> {
+    PublishTarget {
         root,
         template: &options.template,
         mode: options.mode,

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use arrow_schema::{Schema, SchemaRef};
-use parquet_writer::sink::Stream;
+use parquet_writer::sink::StreamSink;
 use parquet_writer::{Batch, FileWriter, Fit, WriteError, WriterOptions};
 
 use crate::options::{DatasetOptions, OnSchemaChange};
 use crate::schema_change::{fitted, wider_schema, with_text, without_untyped};
 
-pub(crate) struct Layout {
+pub(crate) struct DatasetLayout {
     /// The schema of the rows, partition columns included, and the check of batches against it.
     pub fit: Fit,
     /// The schema of the rows without the partition columns.
@@ -18,7 +18,7 @@ pub(crate) struct Layout {
     pub file: SchemaRef,
 }
 
-impl Layout {
+impl DatasetLayout {
     /// # Errors
     /// [`WriteError::Schema`] when the schema cannot be written, [`WriteError::Option`] when an option does not fit it.
     pub fn new(
@@ -72,7 +72,7 @@ impl Layout {
 }
 
 fn check(stored: &SchemaRef, writer_options: &WriterOptions) -> Result<(), WriteError> {
-    let nowhere = Box::new(Stream::new(Box::new(std::io::sink())));
+    let nowhere = Box::new(StreamSink::new(Box::new(std::io::sink())));
     FileWriter::new(
         nowhere,
         Some(Arc::clone(stored)),
@@ -87,11 +87,11 @@ fn check(stored: &SchemaRef, writer_options: &WriterOptions) -> Result<(), Write
 /// [`WriteError::Schema`] when the batch fits no schema that the options allow; [`WriteError::Option`] when an option
 /// does not fit the one that it needs.
 pub(crate) fn adapted(
-    layout: &Arc<Layout>,
+    layout: &Arc<DatasetLayout>,
     batch: &Batch,
     options: &DatasetOptions,
     writer_options: &WriterOptions,
-) -> Result<(Arc<Layout>, Option<Batch>), WriteError> {
+) -> Result<(Arc<DatasetLayout>, Option<Batch>), WriteError> {
     let refused = match layout.fit.accept(batch.schema()) {
         Ok(()) => return Ok((Arc::clone(layout), None)),
         Err(refused) => refused,
@@ -109,11 +109,11 @@ pub(crate) fn adapted(
 /// # Errors
 /// As [`adapted`].
 pub(crate) fn widened(
-    layout: &Arc<Layout>,
+    layout: &Arc<DatasetLayout>,
     given: &Schema,
     options: &DatasetOptions,
     writer_options: &WriterOptions,
-) -> Result<Arc<Layout>, WriteError> {
+) -> Result<Arc<DatasetLayout>, WriteError> {
     let known = layout.fit.schema();
     let Some(schema) = wider_schema(known, given)? else {
         return Ok(Arc::clone(layout));
@@ -130,5 +130,5 @@ pub(crate) fn widened(
             ));
         }
     }
-    Layout::new(&Arc::new(schema), options, writer_options).map(Arc::new)
+    DatasetLayout::new(&Arc::new(schema), options, writer_options).map(Arc::new)
 }

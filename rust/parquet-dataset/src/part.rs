@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use parquet_writer::{Batch, FileWriter, Weights, WriteError, WriteResult};
+use parquet_writer::{Batch, FileWriter, RowWeights, WriteError, WriteResult};
 
-use crate::rolling::{Rolling, Rows, Step};
+use crate::rolling::{CheckInterval, Rolling, WrittenRows};
 
 /// An open file of a partition.
-pub(crate) struct Part {
+pub(crate) struct PartitionFile {
     pub writer: FileWriter,
     pub path: PathBuf,
     /// The number of files that were opened before it.
@@ -15,12 +15,12 @@ pub(crate) struct Part {
     /// The count of writes at its last rows, for the choice of the file that is closed for another.
     pub used: u64,
     /// Rows that it has got. Weights are counted only where bytes are limited.
-    rows: Rows,
+    rows: WrittenRows,
     /// Rows that it had got at the last look at its size.
-    seen: Rows,
+    seen: WrittenRows,
     max_rows: u64,
     rolling: Rolling,
-    step: Step,
+    step: CheckInterval,
     full: bool,
     /// Rows that wait to be encoded together.
     waiting: Vec<Batch>,
@@ -28,7 +28,7 @@ pub(crate) struct Part {
     is_eager: bool,
 }
 
-impl Part {
+impl PartitionFile {
     pub fn new(
         writer: FileWriter,
         path: PathBuf,
@@ -41,11 +41,11 @@ impl Part {
             path,
             order,
             used: 0,
-            rows: Rows::default(),
-            seen: Rows::default(),
+            rows: WrittenRows::default(),
+            seen: WrittenRows::default(),
             max_rows: max_rows.unwrap_or(u64::MAX),
             rolling,
-            step: Step { rows: 0, weight: 0 },
+            step: CheckInterval { rows: 0, weight: 0 },
             full: false,
             waiting: Vec::new(),
             is_eager,
@@ -62,7 +62,7 @@ impl Part {
     pub fn take(
         &mut self,
         batch: &Batch,
-        weights: Option<&Weights>,
+        weights: Option<&RowWeights>,
         start: usize,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<usize, WriteError> {
@@ -120,7 +120,7 @@ impl Part {
     }
 
     /// Returns the number of rows from `start` to `end` that the step has room for.
-    fn within_step(&mut self, weights: Option<&Weights>, start: usize, end: usize) -> usize {
+    fn within_step(&mut self, weights: Option<&RowWeights>, start: usize, end: usize) -> usize {
         let Some(weights) = weights else {
             return end - start;
         };
@@ -136,13 +136,13 @@ impl Part {
 
     /// Checks the file's size and decides on the next step.
     fn look(&mut self) {
-        let last = Rows {
+        let last = WrittenRows {
             count: self.rows.count - self.seen.count,
             weight: self.rows.weight - self.seen.weight,
         };
         let next = self.rolling.next(self.writer.size(), self.rows, last);
         self.seen = self.rows;
         self.full = self.rows.count >= self.max_rows || next.is_none();
-        self.step = next.unwrap_or(Step { rows: 0, weight: 0 });
+        self.step = next.unwrap_or(CheckInterval { rows: 0, weight: 0 });
     }
 }

@@ -38,7 +38,7 @@ pub(crate) struct Partition {
 
 /// The rows of a batch that belong to one partition.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub(crate) struct PartitionRows {
     /// The partition, by its number.
     pub partition: usize,
     rows: Selection,
@@ -50,7 +50,7 @@ enum Selection {
     Picked(Vec<u32>),
 }
 
-impl Share {
+impl PartitionRows {
     /// Returns true if its rows lie together, so that they need not be copied.
     pub fn is_range(&self) -> bool {
         matches!(self.rows, Selection::Range(_))
@@ -59,7 +59,7 @@ impl Share {
 
 /// The partition columns of a schema, and every partition met so far.
 pub(crate) struct Partitioner {
-    keys: Vec<Key>,
+    keys: Vec<PartitionKey>,
     rest: Vec<usize>,
     /// The schema of the files.
     stored: SchemaRef,
@@ -72,7 +72,7 @@ pub(crate) struct Partitioner {
     values_in: ValuesIn,
 }
 
-struct Key {
+struct PartitionKey {
     name: String,
     column: usize,
     /// One layout for all layouts of a type, so that equal values have equal bytes.
@@ -134,9 +134,9 @@ impl Partitioner {
     ///
     /// # Errors
     /// [`WriteError::Schema`] when a value cannot name a folder; then no partition was noted.
-    pub fn split(&mut self, batch: &Batch) -> Result<Vec<Share>, WriteError> {
+    pub fn split(&mut self, batch: &Batch) -> Result<Vec<PartitionRows>, WriteError> {
         let Some(converter) = &self.converter else {
-            return Ok(vec![Share {
+            return Ok(vec![PartitionRows {
                 partition: self.number(&[], &[], 0)?,
                 rows: Selection::Range(0..batch.rows()),
             }]);
@@ -159,7 +159,7 @@ impl Partitioner {
     ///
     /// # Errors
     /// When an array cannot be taken apart.
-    pub fn stored_rows(&self, batch: &Batch, share: &Share) -> Result<Batch, WriteError> {
+    pub fn stored_rows(&self, batch: &Batch, share: &PartitionRows) -> Result<Batch, WriteError> {
         let columns = self.rest.iter().map(|&index| &batch.columns()[index]);
         match &share.rows {
             Selection::Range(range) => {
@@ -228,7 +228,7 @@ impl Partitioner {
     }
 }
 
-fn key(schema: &Schema, name: &str) -> Result<Key, WriteError> {
+fn key(schema: &Schema, name: &str) -> Result<PartitionKey, WriteError> {
     let Some(column) = column_named("partition_by", schema.fields(), name)? else {
         let names: Vec<_> = schema
             .fields()
@@ -246,7 +246,7 @@ fn key(schema: &Schema, name: &str) -> Result<Key, WriteError> {
     let field = schema.field(column);
     let data_type = comparable(field.data_type());
     if hive::can_name(&data_type) {
-        return Ok(Key {
+        return Ok(PartitionKey {
             name: name.into(),
             column,
             data_type,
@@ -289,14 +289,14 @@ fn runs(rows: &Rows) -> Vec<Range<usize>> {
 }
 
 /// Groups runs of rows by partition, in the order of their first rows.
-fn shares(runs: Vec<Range<usize>>, numbers: &[usize]) -> Vec<Share> {
+fn shares(runs: Vec<Range<usize>>, numbers: &[usize]) -> Vec<PartitionRows> {
     let mut places: HashMap<usize, usize> = HashMap::new();
-    let mut shares: Vec<Share> = Vec::new();
+    let mut shares: Vec<PartitionRows> = Vec::new();
     for (run, &partition) in runs.into_iter().zip(numbers) {
         let place = *places.entry(partition).or_insert(shares.len());
         match shares.get_mut(place) {
             Some(share) => share.rows.add(run),
-            None => shares.push(Share {
+            None => shares.push(PartitionRows {
                 partition,
                 rows: Selection::Range(run),
             }),

@@ -44,7 +44,7 @@ pub(crate) struct Staged<'a> {
 
 /// The facts about the dataset that publishing needs.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Target<'a> {
+pub(crate) struct PublishTarget<'a> {
     pub root: &'a Path,
     pub template: &'a Template,
     pub mode: DatasetMode,
@@ -58,7 +58,7 @@ pub(crate) struct Target<'a> {
 /// [`WriteError::Io`] when there is something in it and `mode` is `error`; [`WriteError::Option`] for a Delta
 /// table, whose log knows its files by name, for an overwrite of a folder with Delta tables below it, and for files
 /// beside a `_metadata` that would not list them.
-pub(crate) fn check_folder(target: Target<'_>) -> Result<(), WriteError> {
+pub(crate) fn check_folder(target: PublishTarget<'_>) -> Result<(), WriteError> {
     let with_path = |error| WriteError::io(target.root, error);
     let entries = match fs::read_dir(target.root) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -105,7 +105,7 @@ pub fn unlisted(place: &Path) -> String {
 /// [`WriteError::Io`] with the path it was about; everything is as it was before then.
 pub(crate) fn publish(
     files: &[Staged<'_>],
-    target: Target<'_>,
+    target: PublishTarget<'_>,
     staging: &mut Staging,
 ) -> Result<Vec<PathBuf>, WriteError> {
     let mut moves = Moves {
@@ -149,7 +149,7 @@ impl Moves<'_> {
     fn all(
         &mut self,
         files: &[Staged<'_>],
-        target: Target<'_>,
+        target: PublishTarget<'_>,
         staging: &mut Staging,
     ) -> Result<Vec<PathBuf>, WriteError> {
         let (old, summaries) = match target.mode {
@@ -164,7 +164,7 @@ impl Moves<'_> {
         if replaces && !target.durable {
             sync_staged(files, target.root)?;
         }
-        let target = Target {
+        let target = PublishTarget {
             durable: target.durable || replaces,
             ..target
         };
@@ -215,7 +215,7 @@ impl Moves<'_> {
         }
     }
 
-    fn place(&mut self, file: &Staged<'_>, target: Target<'_>) -> Result<PathBuf, WriteError> {
+    fn place(&mut self, file: &Staged<'_>, target: PublishTarget<'_>) -> Result<PathBuf, WriteError> {
         let folder = target.root.join(file.folder);
         let inner = self.make_folders(target.root, file.folder)?;
         let mut number = match self.next_numbers.get(&folder) {
@@ -245,7 +245,7 @@ impl Moves<'_> {
         &mut self,
         files: &[Staged<'_>],
         paths: &[PathBuf],
-        target: Target<'_>,
+        target: PublishTarget<'_>,
         staging: &mut Staging,
     ) -> Result<(), WriteError> {
         let listed = files.iter().zip(paths).map(|(file, path)| {

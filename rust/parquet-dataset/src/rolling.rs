@@ -24,7 +24,7 @@ const SEALED_CHUNK_BYTES: u64 = 1024;
 
 /// The rows that may be written before the next check of the file's size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Step {
+pub(crate) struct CheckInterval {
     pub rows: u64,
     /// Value bytes that end it before.
     pub weight: u64,
@@ -32,13 +32,13 @@ pub(crate) struct Step {
 
 /// The rows that a file has got.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Rows {
+pub(crate) struct WrittenRows {
     pub count: u64,
     /// Bytes of their variable-length values.
     pub weight: u64,
 }
 
-impl Rows {
+impl WrittenRows {
     /// The average weight of these rows relative to that of `all`, in thousandths; a thousand at least.
     fn heavier_than(self, all: Self) -> u64 {
         let ours = u128::from(self.weight) * u128::from(all.count) * 1000;
@@ -61,15 +61,15 @@ pub(crate) struct Rolling {
 
 impl Rolling {
     /// The next step of a file with these rows, of which `last` came in the last step; `None` when the file is full.
-    pub fn next(&self, size: Size, rows: Rows, last: Rows) -> Option<Step> {
+    pub fn next(&self, size: Size, rows: WrittenRows, last: WrittenRows) -> Option<CheckInterval> {
         let Some(limit) = self.max_bytes else {
-            return Some(Step {
+            return Some(CheckInterval {
                 rows: u64::MAX,
                 weight: u64::MAX,
             });
         };
         if rows.count == 0 {
-            return Some(Step {
+            return Some(CheckInterval {
                 rows: FIRST_ROWS,
                 weight: STEP_BYTES,
             });
@@ -81,14 +81,14 @@ impl Rolling {
         let shortest = (per_thousand.saturating_mul(STEP_ROWS) / 1000).min(STEP_BYTES);
         let left = limit.checked_sub(encoded + footer + waiting + shortest)?;
         let affordable = left.saturating_mul(1000) / per_thousand.max(1) / 4;
-        Some(Step {
+        Some(CheckInterval {
             rows: (affordable / STEP_ROWS * STEP_ROWS).clamp(STEP_ROWS, MOST_STEP_ROWS),
             weight: (left / 2).max(STEP_BYTES),
         })
     }
 
     /// An upper bound of the bytes of the footer and the page indexes.
-    fn footer(&self, row_groups: u64, rows: Rows) -> u64 {
+    fn footer(&self, row_groups: u64, rows: WrittenRows) -> u64 {
         // Pages are closed at three quarters of their size, and each has a row.
         let page = (self.page_bytes * 3 / 4).max(1);
         let most = rows.count * self.columns;
@@ -124,13 +124,13 @@ mod tests {
         }
     }
 
-    fn rows(count: u64, weight: u64) -> Rows {
-        Rows { count, weight }
+    fn rows(count: u64, weight: u64) -> WrittenRows {
+        WrittenRows { count, weight }
     }
 
     #[test]
     fn a_file_takes_its_first_rows_whatever_the_limit() {
-        let none = Rows::default();
+        let none = WrittenRows::default();
         assert_eq!(rolling(1).next(size(4, 0), none, none).unwrap().rows, FIRST_ROWS);
     }
 

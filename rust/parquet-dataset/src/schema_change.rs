@@ -14,6 +14,7 @@ use arrow_array::{
     new_null_array,
 };
 use arrow_cast::cast;
+use arrow_schema::extension::{EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY};
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use parquet_writer::{Batch, WriteError, plain_array, same_type};
 
@@ -84,7 +85,7 @@ fn wider(known: &DataType, given: &DataType) -> Result<DataType, Clash> {
     }
     let element = |known: &FieldRef, given: &FieldRef| {
         let wider = wider(known.data_type(), given.data_type())?;
-        Ok(Arc::new(known.as_ref().clone().with_data_type(wider)))
+        Ok(widened(known, given, wider))
     };
     Ok(match (known, given) {
         (Null, other) | (other, Null) => other.clone(),
@@ -130,7 +131,7 @@ fn wider_entries(known: &FieldRef, given: &FieldRef) -> Result<FieldRef, Clash> 
         return Err(clash());
     }
     let wider = wider(value.data_type(), other_value.data_type())?;
-    let value = Arc::new(value.as_ref().clone().with_data_type(wider));
+    let value = widened(value, other_value, wider);
     let entries = DataType::Struct(Fields::from(vec![Arc::clone(key), value]));
     Ok(Arc::new(known.as_ref().clone().with_data_type(entries)))
 }
@@ -148,19 +149,36 @@ fn wider_fields(known: &Fields, given: &Fields) -> Result<Fields, Clash> {
             return Err(Clash::new(why.into()).within(name));
         };
         let wider = wider(field.data_type(), other.data_type()).map_err(|clash| clash.within(name))?;
-        fields.push(if wider == *field.data_type() {
-            Arc::clone(field)
-        } else {
-            Arc::new(field.as_ref().clone().with_data_type(wider))
-        });
+        fields.push(widened(field, other, wider));
     }
     let new = given.iter().filter(|field| known.find(field.name()).is_none());
     fields.extend(new.map(|field| Arc::new(field.as_ref().clone().with_nullable(true))));
     Ok(fields.into())
 }
 
+/// The known field with the wider type of both. An extension type goes with its storage type: where that changes, so
+/// does what the field says of it.
+fn widened(known: &FieldRef, given: &FieldRef, wider: DataType) -> FieldRef {
+    if wider == *known.data_type() {
+        return Arc::clone(known);
+    }
+    let mut field = known.as_ref().clone();
+    let extension = [EXTENSION_TYPE_NAME_KEY, EXTENSION_TYPE_METADATA_KEY];
+    field
+        .metadata_mut()
+        .retain(|key, _| !extension.contains(&key.as_str()));
+    if wider == *given.data_type() && *known.data_type() == DataType::Null {
+        for key in extension {
+            if let Some(value) = given.metadata().get(key) {
+                field.metadata_mut().insert(key.to_owned(), value.to_owned());
+            }
+        }
+    }
+    Arc::new(field.with_data_type(wider))
+}
+
 /// A type of numbers, by what it holds exactly.
-enum Number {
+enum NumericType {
     Integer {
         bits: u8,
         signed: bool,
@@ -173,7 +191,7 @@ enum Number {
     },
 }
 
-impl Number {
+impl NumericType {
     fn of(data_type: &DataType) -> Option<Self> {
         use DataType as D;
         let integer = |bits, signed| Self::Integer { bits, signed };
@@ -202,8 +220,8 @@ impl Number {
 }
 
 fn wider_number(known: &DataType, given: &DataType) -> Option<DataType> {
-    use Number::{Decimal, Float, Integer};
-    match (Number::of(known)?, Number::of(given)?) {
+    use NumericType::{Decimal, Float, Integer};
+    match (NumericType::of(known)?, NumericType::of(given)?) {
         (
             Integer { bits, signed },
             Integer {

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
 use parquet_writer::sink::Sink;
-use parquet_writer::{Batch, FileWriter, Held, Weights, WriteError, WriteResult, WriterOptions};
+use parquet_writer::{Batch, FileWriter, HeldBatches, RowWeights, WriteError, WriteResult, WriterOptions};
 
 use crate::early::{Early, Limit};
-use crate::layout::{Layout, adapted, widened};
+use crate::layout::{DatasetLayout, adapted, widened};
 use crate::options::{DatasetOptions, OnSchemaChange};
-use crate::part::Part;
-use crate::partition::{Partition, Partitioner, Share, ValuesIn, WINDOW_ROWS};
+use crate::part::PartitionFile;
+use crate::partition::{Partition, PartitionRows, Partitioner, ValuesIn, WINDOW_ROWS};
 use crate::rolling::Rolling;
 use crate::schema_change::{fitted, gains_only_types, wider_schema};
 
@@ -42,7 +42,7 @@ pub struct SpreadFile {
 }
 
 /// The shares of a batch, window by window, each with the window's first row.
-type Plan = Vec<(usize, Vec<Share>)>;
+type Plan = Vec<(usize, Vec<PartitionRows>)>;
 
 struct Finished {
     path: PathBuf,
@@ -57,7 +57,7 @@ pub struct Prepared {
     writer_options: WriterOptions,
     /// True if batches are held from call to call.
     holds_batches: bool,
-    layout: Arc<Layout>,
+    layout: Arc<DatasetLayout>,
     partitioner: Partitioner,
 }
 
@@ -86,7 +86,7 @@ impl Prepared {
         // Rows wait before they come to a file, whose size must be known now and then.
         let (writer_options, holds_batches) = writer_options.without_holding();
         let partitioner = Partitioner::new(schema, &options.partition_by, values_in)?;
-        let layout = Arc::new(Layout::new(schema, &options, &writer_options)?);
+        let layout = Arc::new(DatasetLayout::new(schema, &options, &writer_options)?);
         Ok(Self {
             options,
             writer_options,
@@ -109,7 +109,7 @@ impl Prepared {
 /// Writes batches of one schema into files, with one open file per partition.
 pub struct Spread<P> {
     // Before the places that their files are in: fields are dropped in this order.
-    open: HashMap<usize, Part>,
+    open: HashMap<usize, PartitionFile>,
     /// Rows of partitions without an open file.
     early: HashMap<usize, Early>,
     places: P,
@@ -125,7 +125,7 @@ pub struct Spread<P> {
     is_ending: bool,
     /// True if columns without a type are text in the end.
     untyped_is_text: bool,
-    held: Held,
+    held: HeldBatches,
 }
 
 impl<P: Places> Spread<P> {
@@ -144,7 +144,7 @@ impl<P: Places> Spread<P> {
             is_torn: false,
             is_ending: false,
             untyped_is_text: false,
-            held: Held::default(),
+            held: HeldBatches::default(),
         }
     }
 
@@ -277,7 +277,7 @@ impl<P: Places> Spread<P> {
     fn planned(
         &mut self,
         batch: &Batch,
-        layout: Arc<Layout>,
+        layout: Arc<DatasetLayout>,
         fitted: Option<Batch>,
     ) -> Result<SpreadPlan, WriteError> {
         let starts = (0..batch.rows()).step_by(WINDOW_ROWS);
@@ -371,7 +371,8 @@ impl<P: Places> Spread<P> {
                 let rows = self.prepared.partitioner.stored_rows(&window, &share)?;
                 self.take_share(share.partition, &rows, taken, go_on)?;
                 // Copies would wait in memory of their own, and so would slices without end.
-                let is_long = |part: &&mut Part| !share.is_range() || part.waiting() >= SHARES_TOGETHER;
+                let is_long =
+                    |part: &&mut PartitionFile| !share.is_range() || part.waiting() >= SHARES_TOGETHER;
                 let part = self.open.get_mut(&share.partition);
                 if let Some(part) = part.filter(|part| partitioned && is_long(part)) {
                     part.encode(go_on)?;
@@ -448,7 +449,7 @@ impl<P: Places> Spread<P> {
     ) -> Result<(), WriteError> {
         let holds_early = !self.is_ending && self.prepared.holds_early();
         let limited = self.prepared.options.max_file_bytes.is_some();
-        let weights = (limited || holds_early).then(|| Weights::new(rows.columns()));
+        let weights = (limited || holds_early).then(|| RowWeights::new(rows.columns()));
         let layout = Arc::clone(&self.prepared.layout);
         let in_file = layout
             .lacks_types()
@@ -490,7 +491,7 @@ impl<P: Places> Spread<P> {
         &mut self,
         partition: usize,
         rows: &Batch,
-        weights: Option<&Weights>,
+        weights: Option<&RowWeights>,
         start: usize,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<bool, WriteError> {
@@ -545,7 +546,11 @@ impl<P: Places> Spread<P> {
 
     /// Goes on with another schema. Files that would have another one are completed, and rows that are held are
     /// converted where the options say so.
-    fn change_to(&mut self, layout: Arc<Layout>, go_on: &mut dyn FnMut() -> bool) -> Result<(), WriteError> {
+    fn change_to(
+        &mut self,
+        layout: Arc<DatasetLayout>,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<(), WriteError> {
         let before = Arc::clone(&self.prepared.layout);
         if before.file.fields() != layout.file.fields() {
             self.finish_parts(go_on)?;
@@ -567,7 +572,7 @@ impl<P: Places> Spread<P> {
     }
 
     /// Converts the rows that are held to another schema.
-    fn convert_early(&mut self, layout: &Layout) -> Result<(), WriteError> {
+    fn convert_early(&mut self, layout: &DatasetLayout) -> Result<(), WriteError> {
         let batches = self.early.values_mut().flat_map(|early| &mut early.batches);
         for batch in batches {
             *batch = fitted(batch, &layout.stored)?;
@@ -610,7 +615,11 @@ impl<P: Places> Spread<P> {
 
     /// The open file of a partition. If it must be opened and too many are open, the one unused for the longest time is
     /// closed.
-    fn part(&mut self, partition: usize, go_on: &mut dyn FnMut() -> bool) -> Result<&mut Part, WriteError> {
+    fn part(
+        &mut self,
+        partition: usize,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<&mut PartitionFile, WriteError> {
         if !self.open.contains_key(&partition) {
             self.make_way(go_on)?;
         }
@@ -632,7 +641,7 @@ impl<P: Places> Spread<P> {
                 self.opened += 1;
                 let limits = (self.prepared.options.max_file_rows, rolling);
                 let is_eager = self.prepared.writer_options.may_refuse_rows();
-                Ok(place.insert(Part::new(writer, path, self.opened, limits, is_eager)))
+                Ok(place.insert(PartitionFile::new(writer, path, self.opened, limits, is_eager)))
             }
         }
     }
@@ -667,7 +676,7 @@ impl<P: Places> Spread<P> {
 /// The partition of every row of a batch, and the schema that it is written with.
 pub struct SpreadPlan {
     shares: Plan,
-    layout: Arc<Layout>,
+    layout: Arc<DatasetLayout>,
     /// The batch in that schema, where it came in another.
     fitted: Option<Batch>,
 }

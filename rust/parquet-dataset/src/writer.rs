@@ -26,10 +26,10 @@ pub struct DatasetWriter {
     writer_options: WriterOptions,
     written: Arc<AtomicU64>,
     left: Vec<PathBuf>,
-    state: State,
+    state: DatasetState,
 }
 
-enum State {
+enum DatasetState {
     /// Nothing is known of the schema yet.
     Unopened(Box<dyn Storage>),
     Open(Box<Spread<Box<dyn Storage>>>),
@@ -71,7 +71,7 @@ impl DatasetWriter {
             writer_options,
             written: Arc::default(),
             left: Vec::new(),
-            state: State::Unopened(storage),
+            state: DatasetState::Unopened(storage),
         };
         if let Some(schema) = schema {
             writer.open(&schema)?;
@@ -88,14 +88,14 @@ impl DatasetWriter {
     /// Returns true if the writer takes no more batches.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        matches!(self.state, State::Closed(_) | State::Failed(_))
+        matches!(self.state, DatasetState::Closed(_) | DatasetState::Failed(_))
     }
 
     /// The result of the dataset, once the writer is closed.
     #[must_use]
     pub fn result(&self) -> Option<&DatasetResult> {
         match &self.state {
-            State::Closed(result) => result.as_ref(),
+            DatasetState::Closed(result) => result.as_ref(),
             _ => None,
         }
     }
@@ -113,7 +113,7 @@ impl DatasetWriter {
     pub fn schema(&self) -> Result<Option<SchemaRef>, WriteError> {
         self.refuse_if_closed()?;
         Ok(match &self.state {
-            State::Open(dataset) => Some(Arc::clone(dataset.schema())),
+            DatasetState::Open(dataset) => Some(Arc::clone(dataset.schema())),
             _ => None,
         })
     }
@@ -125,7 +125,7 @@ impl DatasetWriter {
     pub fn accept(&mut self, schema: &SchemaRef) -> Result<(), WriteError> {
         self.refuse_if_closed()?;
         match &self.state {
-            State::Open(dataset) => dataset.accept(schema).map_err(|refused| {
+            DatasetState::Open(dataset) => dataset.accept(schema).map_err(|refused| {
                 if dataset.could_widen(schema) {
                     refused.with_outcome(WOULD_TAKE)
                 } else {
@@ -157,7 +157,7 @@ impl DatasetWriter {
         batches: &[Batch],
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<(), WriteError> {
-        if matches!(&self.state, State::Open(dataset) if dataset.holds_batches()) {
+        if matches!(&self.state, DatasetState::Open(dataset) if dataset.holds_batches()) {
             return self.hold_all(batches, go_on);
         }
         let taken = self.take_all(batches, go_on);
@@ -179,7 +179,7 @@ impl DatasetWriter {
     /// The batches that were held and whose rows are encoded, or never will be. Their buffers are freed with them.
     pub fn released(&mut self) -> Vec<Batch> {
         match &mut self.state {
-            State::Open(dataset) => dataset.released(),
+            DatasetState::Open(dataset) => dataset.released(),
             _ => Vec::new(),
         }
     }
@@ -203,7 +203,7 @@ impl DatasetWriter {
         batches: &[Batch],
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<(), WriteError> {
-        let was_open = matches!(self.state, State::Open(_));
+        let was_open = matches!(self.state, DatasetState::Open(_));
         let plans = batches
             .iter()
             .try_fold(Vec::with_capacity(batches.len()), |mut plans, batch| {
@@ -214,7 +214,7 @@ impl DatasetWriter {
             self.forget_schema();
         }
         let plans = plans?;
-        if let State::Open(dataset) = &mut self.state {
+        if let DatasetState::Open(dataset) = &mut self.state {
             dataset.make_untyped_text();
         }
         let mut planned = batches.iter().zip(plans);
@@ -224,18 +224,18 @@ impl DatasetWriter {
 
     /// Makes the dataset one without a schema again: rows of which nothing is kept give none.
     fn forget_schema(&mut self) {
-        match std::mem::replace(&mut self.state, State::Closed(None)) {
-            State::Open(dataset) => self.state = State::Unopened(dataset.into_places()),
+        match std::mem::replace(&mut self.state, DatasetState::Closed(None)) {
+            DatasetState::Open(dataset) => self.state = DatasetState::Unopened(dataset.into_places()),
             other => self.state = other,
         }
     }
 
     /// Checks a batch that comes after the one of the plan `before`, or next, and plans where its rows go.
     fn plan(&mut self, batch: &Batch, before: Option<&SpreadPlan>) -> Result<SpreadPlan, WriteError> {
-        if !matches!(self.state, State::Open(_)) {
+        if !matches!(self.state, DatasetState::Open(_)) {
             self.accept(batch.schema())?;
         }
-        let State::Open(dataset) = &mut self.state else {
+        let DatasetState::Open(dataset) = &mut self.state else {
             return Err(WriteError::Closed(
                 "the writer is closed: open another one".into(),
             ));
@@ -250,7 +250,7 @@ impl DatasetWriter {
         plan: SpreadPlan,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<(), WriteError> {
-        let State::Open(dataset) = &mut self.state else {
+        let DatasetState::Open(dataset) = &mut self.state else {
             return self.refuse_if_closed();
         };
         let outcome = dataset.take(batch, plan, go_on);
@@ -259,7 +259,7 @@ impl DatasetWriter {
 
     /// Encodes the rows that wait.
     fn encode(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<(), WriteError> {
-        let State::Open(dataset) = &mut self.state else {
+        let DatasetState::Open(dataset) = &mut self.state else {
             return Ok(());
         };
         let encoded = dataset.encode(go_on);
@@ -269,7 +269,7 @@ impl DatasetWriter {
 
     /// Encodes the rows that wait, where they make a round.
     fn encode_round(&mut self, taken: &[Batch], go_on: &mut dyn FnMut() -> bool) -> Result<(), WriteError> {
-        let State::Open(dataset) = &mut self.state else {
+        let DatasetState::Open(dataset) = &mut self.state else {
             return Ok(());
         };
         let encoded = dataset.encode_round(taken, go_on);
@@ -284,11 +284,11 @@ impl DatasetWriter {
     /// but for those of [`Self::left`]. Where there is a [`Self::result`] all the same, all files have appeared, and
     /// files that were to give way to them are still there.
     pub fn close(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<(), WriteError> {
-        if matches!(self.state, State::Closed(Some(_))) {
+        if matches!(self.state, DatasetState::Closed(Some(_))) {
             return Ok(());
         }
         self.refuse_if_closed()?;
-        let State::Open(dataset) = &mut self.state else {
+        let DatasetState::Open(dataset) = &mut self.state else {
             self.abort();
             return Err(WriteError::schema(
                 "nothing was written and no schema was given, so there is no file to write: pass schema=",
@@ -297,7 +297,7 @@ impl DatasetWriter {
         match close(dataset, go_on) {
             Ok((result, unremoved)) => {
                 self.written.store(dataset.written(), Ordering::Relaxed);
-                self.state = State::Closed(Some(result));
+                self.state = DatasetState::Closed(Some(result));
                 unremoved.map_or(Ok(()), Err)
             }
             Err(Unpublished { error, left }) => {
@@ -309,8 +309,8 @@ impl DatasetWriter {
 
     /// Aborts the dataset and removes its files.
     pub fn abort(&mut self) {
-        if !matches!(self.state, State::Closed(_)) {
-            self.state = State::Closed(None);
+        if !matches!(self.state, DatasetState::Closed(_)) {
+            self.state = DatasetState::Closed(None);
         }
     }
 
@@ -321,9 +321,9 @@ impl DatasetWriter {
             self.writer_options.clone(),
             ValuesIn::Folders,
         )?;
-        match std::mem::replace(&mut self.state, State::Closed(None)) {
-            State::Unopened(storage) => {
-                self.state = State::Open(Box::new(Spread::new(prepared, storage)));
+        match std::mem::replace(&mut self.state, DatasetState::Closed(None)) {
+            DatasetState::Unopened(storage) => {
+                self.state = DatasetState::Open(Box::new(Spread::new(prepared, storage)));
                 Ok(())
             }
             other => {
@@ -335,23 +335,23 @@ impl DatasetWriter {
 
     fn refuse_if_closed(&self) -> Result<(), WriteError> {
         match &self.state {
-            State::Closed(Some(_)) => Err(WriteError::Closed(
+            DatasetState::Closed(Some(_)) => Err(WriteError::Closed(
                 "the writer is closed: open another one".into(),
             )),
-            State::Closed(None) => Err(WriteError::Closed(
+            DatasetState::Closed(None) => Err(WriteError::Closed(
                 "the writer was aborted: open another one".into(),
             )),
-            State::Failed(why) => Err(WriteError::Closed(format!(
+            DatasetState::Failed(why) => Err(WriteError::Closed(format!(
                 "the writer failed before and its files were discarded: {why}"
             ))),
-            State::Unopened(_) | State::Open(_) => Ok(()),
+            DatasetState::Unopened(_) | DatasetState::Open(_) => Ok(()),
         }
     }
 
     /// Aborts the dataset when a call failed half-way.
     fn settle(&mut self, outcome: Result<(), WriteError>) -> Result<(), WriteError> {
         if let Err(error) = &outcome {
-            self.state = State::Failed(error.to_string());
+            self.state = DatasetState::Failed(error.to_string());
         }
         outcome
     }

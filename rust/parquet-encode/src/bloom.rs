@@ -6,7 +6,7 @@ use twox_hash::XxHash64;
 
 use crate::bitmap::array;
 use crate::fixed::{Fixed, as_bytes};
-use crate::thrift::Struct;
+use crate::thrift::StructWriter;
 
 /// Odd constants of the specification, one for each word of a block.
 const SALT: [u32; 8] = [
@@ -167,7 +167,7 @@ impl BloomFilter {
 
     /// Appends the header and the bits, uncompressed.
     pub fn write(&self, out: &mut Vec<u8>) {
-        let mut header = Struct::new(out);
+        let mut header = StructWriter::new(out);
         header.i32(1, self.size() as i32);
         // Unions of which there is one member each: BLOCK, XXHASH, UNCOMPRESSED.
         for field in 2..=4 {

@@ -185,7 +185,7 @@ impl<O: Copy + Into<i64>> ByteArrays for Offsets<'_, O> {
 
 /// The place of a value in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct ByteSpan {
     /// The first byte.
     pub start: usize,
     /// Behind the last byte.
@@ -196,7 +196,7 @@ pub struct Span {
 #[derive(Clone, Copy, Debug)]
 pub struct Spans<'a> {
     /// The places.
-    pub spans: &'a [Span],
+    pub spans: &'a [ByteSpan],
     /// The buffer.
     pub data: &'a [u8],
     /// True if each span starts where the one before it ends.
@@ -211,19 +211,19 @@ impl ByteArrays for Spans<'_> {
 
     #[inline(always)]
     fn value(&self, row: usize) -> &[u8] {
-        let Span { start, end } = self.spans[row];
+        let ByteSpan { start, end } = self.spans[row];
         &self.data[start..end]
     }
 
     #[inline(always)]
     fn head(&self, row: usize) -> Head {
-        let Span { start, end } = self.spans[row];
+        let ByteSpan { start, end } = self.spans[row];
         head_of(&self.data[start..], end - start)
     }
 
     #[inline(always)]
     fn value_len(&self, row: usize) -> usize {
-        let Span { start, end } = self.spans[row];
+        let ByteSpan { start, end } = self.spans[row];
         end - start
     }
 
@@ -343,7 +343,7 @@ impl<B: AsRef<[u8]>> ByteArrays for Vec<B> {
 
 /// Rows `start..start + count` of another source.
 #[derive(Debug)]
-pub struct Rows<'a, V: ?Sized> {
+pub struct RowRange<'a, V: ?Sized> {
     /// The source.
     pub values: &'a V,
     /// Its first row.
@@ -352,7 +352,7 @@ pub struct Rows<'a, V: ?Sized> {
     pub count: usize,
 }
 
-impl<V: ByteArrays + ?Sized> ByteArrays for Rows<'_, V> {
+impl<V: ByteArrays + ?Sized> ByteArrays for RowRange<'_, V> {
     #[inline(always)]
     fn len(&self) -> usize {
         self.count

@@ -1,12 +1,12 @@
 //! Compaction: leaves out the slots under nulls, for which Parquet stores no value.
 
 use crate::bitmap::Bitmap;
-use crate::byte_arrays::Span;
+use crate::byte_arrays::ByteSpan;
 use crate::cpu::dispatch;
 use crate::fixed::Fixed;
 
 /// Slots that go the same way.
-enum Piece {
+enum SlotRun {
     /// All of these are valid.
     All(std::ops::Range<usize>),
     /// Some slots from here on: those whose bits are set are valid.
@@ -21,10 +21,10 @@ struct Pieces<'a> {
 }
 
 impl Iterator for Pieces<'_> {
-    type Item = Piece;
+    type Item = SlotRun;
 
     #[inline(always)]
-    fn next(&mut self) -> Option<Piece> {
+    fn next(&mut self) -> Option<SlotRun> {
         let whole = self.validity.len() / 64;
         while self.word < self.validity.word_count() {
             let (start, word) = (self.word * 64, self.validity.word(self.word));
@@ -33,10 +33,10 @@ impl Iterator for Pieces<'_> {
                 while self.word < whole && self.validity.word(self.word) == u64::MAX {
                     self.word += 1;
                 }
-                return Some(Piece::All(start..self.word * 64));
+                return Some(SlotRun::All(start..self.word * 64));
             }
             if word != 0 {
-                return Some(Piece::Some(start, word));
+                return Some(SlotRun::Some(start, word));
             }
         }
         None
@@ -59,18 +59,18 @@ fn compact_kernel<T: Fixed>(values: &[T], validity: &Bitmap<'_>, out: &mut Vec<T
     out.resize(used + validity.count_ones() + 64, T::ZERO);
     for piece in (Pieces { validity, word: 0 }) {
         match piece {
-            Piece::All(range) => {
+            SlotRun::All(range) => {
                 out[used..used + range.len()].copy_from_slice(&values[range.clone()]);
                 used += range.len();
             }
-            Piece::Some(start, mut word) if word.count_ones() < FEW => {
+            SlotRun::Some(start, mut word) if word.count_ones() < FEW => {
                 while word != 0 {
                     out[used] = values[start + word.trailing_zeros() as usize];
                     used += 1;
                     word &= word - 1;
                 }
             }
-            Piece::Some(start, word) => {
+            SlotRun::Some(start, word) => {
                 let source = &values[start..values.len().min(start + 64)];
                 let slots = &mut out[used..used + 64];
                 let mut filled = 0;
@@ -126,7 +126,7 @@ pub fn compact_bits(values: &Bitmap<'_>, validity: &Bitmap<'_>, out: &mut Vec<u8
 pub fn compact_offsets<O: Copy + Into<i64>>(
     offsets: &[O],
     validity: &Bitmap<'_>,
-    out: &mut Vec<Span>,
+    out: &mut Vec<ByteSpan>,
 ) -> Option<std::ops::Range<usize>> {
     assert!(
         validity.len() + 1 == offsets.len(),
@@ -138,7 +138,7 @@ pub fn compact_offsets<O: Copy + Into<i64>>(
     let first = out.len();
     let (mut joined, mut end) = (true, None);
     let mut push = |row: usize| {
-        let span = Span {
+        let span = ByteSpan {
             start: at(row),
             end: at(row + 1),
         };
@@ -148,8 +148,8 @@ pub fn compact_offsets<O: Copy + Into<i64>>(
     };
     for piece in (Pieces { validity, word: 0 }) {
         match piece {
-            Piece::All(range) => range.for_each(&mut push),
-            Piece::Some(start, mut word) => {
+            SlotRun::All(range) => range.for_each(&mut push),
+            SlotRun::Some(start, mut word) => {
                 while word != 0 {
                     push(start + word.trailing_zeros() as usize);
                     word &= word - 1;

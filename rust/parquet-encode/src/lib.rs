@@ -13,7 +13,7 @@
 //! ```
 //! use parquet_encode::{bitmap::Bitmap, compact::compact, delta};
 //! use parquet_encode::levels::encode_validity;
-//! use parquet_encode::page_header::{Content, Encoding, PageHeader};
+//! use parquet_encode::page_header::{PageContent, Encoding, PageHeader};
 //!
 //! // Three rows: 5, null (whatever lies in its slot), 7.
 //! let (values, validity) = ([5i64, -999, 7], [0b101u8]);
@@ -24,7 +24,7 @@
 //! compact(&values, &validity, &mut dense);
 //! delta::encode(&dense, &mut body);
 //!
-//! let content = Content::Data { values: 3, encoding: Encoding::DeltaBinaryPacked, statistics: None };
+//! let content = PageContent::Data { values: 3, encoding: Encoding::DeltaBinaryPacked, statistics: None };
 //! PageHeader { uncompressed_size: body.len(), compressed_size: body.len(), crc: None, content }.write(&mut file)?;
 //! file.extend_from_slice(&body);
 //! # Ok::<(), Box<dyn std::error::Error>>(())

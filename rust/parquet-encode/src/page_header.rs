@@ -2,7 +2,7 @@
 //!
 //! `parquet.thrift`: `PageHeader`, `DataPageHeader`, `DictionaryPageHeader`, `Statistics`.
 
-use crate::thrift::Struct;
+use crate::thrift::StructWriter;
 
 /// The encoding of values: `Encoding` of `parquet.thrift`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -46,7 +46,7 @@ pub struct PageStatistics<'a> {
 
 /// The kind of a page and the fields of its header.
 #[derive(Clone, Copy, Debug)]
-pub enum Content<'a> {
+pub enum PageContent<'a> {
     /// Data page V1; its levels are always runs.
     Data {
         /// The number of values, nulls included; for nested columns, the number of levels.
@@ -75,7 +75,7 @@ pub struct PageHeader<'a> {
     /// CRC-32 (the polynomial of gzip) of the page as it is in the file.
     pub crc: Option<u32>,
     /// The kind of the page and its own fields.
-    pub content: Content<'a>,
+    pub content: PageContent<'a>,
 }
 
 fn fit(what: &'static str, number: usize) -> Result<i32, TooLarge> {
@@ -95,10 +95,10 @@ impl PageHeader<'_> {
 
     fn write_fields(&self, out: &mut Vec<u8>) -> Result<(), TooLarge> {
         let kind = match self.content {
-            Content::Data { .. } => 0,
-            Content::Dictionary { .. } => 2,
+            PageContent::Data { .. } => 0,
+            PageContent::Dictionary { .. } => 2,
         };
-        let mut header = Struct::new(out);
+        let mut header = StructWriter::new(out);
         header.i32(1, kind);
         header.i32(2, fit("uncompressed size", self.uncompressed_size)?);
         header.i32(3, fit("compressed size", self.compressed_size)?);
@@ -106,7 +106,7 @@ impl PageHeader<'_> {
             header.i32(4, crc.cast_signed());
         }
         match self.content {
-            Content::Data {
+            PageContent::Data {
                 values,
                 encoding,
                 statistics,
@@ -120,7 +120,7 @@ impl PageHeader<'_> {
                     write_statistics(page, 5, statistics);
                 });
             }
-            Content::Dictionary { entries, sorted } => {
+            PageContent::Dictionary { entries, sorted } => {
                 let entries = fit("number of entries", entries)?;
                 header.nested(7, |page| {
                     page.i32(1, entries);
@@ -134,7 +134,7 @@ impl PageHeader<'_> {
     }
 }
 
-fn write_statistics(page: &mut Struct<'_>, field: u8, statistics: Option<PageStatistics<'_>>) {
+fn write_statistics(page: &mut StructWriter<'_>, field: u8, statistics: Option<PageStatistics<'_>>) {
     let Some(PageStatistics { null_count, min, max }) = statistics else {
         return;
     };

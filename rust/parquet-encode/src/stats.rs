@@ -306,7 +306,7 @@ pub struct Bound<'a> {
 
 /// The kind of a byte array's content, which decides where it may be cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Content {
+pub enum ByteContent {
     /// Characters: a bound is cut between them. What is not valid UTF-8 is treated as bytes.
     Utf8,
     /// Bytes.
@@ -315,7 +315,7 @@ pub enum Content {
 
 /// The value, or its first bytes if it is longer than `limit`. The result is not greater than the value.
 #[must_use]
-pub fn lower_bound(value: &[u8], limit: usize, content: Content) -> Bound<'_> {
+pub fn lower_bound(value: &[u8], limit: usize, content: ByteContent) -> Bound<'_> {
     if value.len() <= limit {
         return Bound {
             bytes: value.into(),
@@ -323,7 +323,7 @@ pub fn lower_bound(value: &[u8], limit: usize, content: Content) -> Bound<'_> {
         };
     }
     let cut = match (content, std::str::from_utf8(value)) {
-        (Content::Utf8, Ok(text)) => text.floor_char_boundary_at(limit),
+        (ByteContent::Utf8, Ok(text)) => text.floor_char_boundary_at(limit),
         _ => limit,
     };
     Bound {
@@ -336,7 +336,7 @@ pub fn lower_bound(value: &[u8], limit: usize, content: Content) -> Bound<'_> {
 ///
 /// `None` if there are no such bytes. The greatest value must then be stored whole, or not at all.
 #[must_use]
-pub fn upper_bound(value: &[u8], limit: usize, content: Content) -> Option<Bound<'_>> {
+pub fn upper_bound(value: &[u8], limit: usize, content: ByteContent) -> Option<Bound<'_>> {
     if value.len() <= limit {
         return Some(Bound {
             bytes: value.into(),
@@ -344,7 +344,7 @@ pub fn upper_bound(value: &[u8], limit: usize, content: Content) -> Option<Bound
         });
     }
     let bytes = match (content, std::str::from_utf8(value)) {
-        (Content::Utf8, Ok(text)) => next_text(&text[..text.floor_char_boundary_at(limit)], limit)?,
+        (ByteContent::Utf8, Ok(text)) => next_text(&text[..text.floor_char_boundary_at(limit)], limit)?,
         _ => next_bytes(&value[..limit])?,
     };
     Some(Bound {

@@ -12,12 +12,12 @@ const BINARY: u8 = 8;
 const STRUCT: u8 = 12;
 
 /// A struct that is being written. Fields come in ascending order, with ids no more than 15 apart.
-pub(crate) struct Struct<'a> {
+pub(crate) struct StructWriter<'a> {
     out: &'a mut Vec<u8>,
     last: u8,
 }
 
-impl<'a> Struct<'a> {
+impl<'a> StructWriter<'a> {
     pub(crate) fn new(out: &'a mut Vec<u8>) -> Self {
         Self { out, last: 0 }
     }
@@ -48,9 +48,9 @@ impl<'a> Struct<'a> {
         self.out.extend_from_slice(value);
     }
 
-    pub(crate) fn nested(&mut self, id: u8, fields: impl FnOnce(&mut Struct<'_>)) {
+    pub(crate) fn nested(&mut self, id: u8, fields: impl FnOnce(&mut StructWriter<'_>)) {
         self.field(id, STRUCT);
-        let mut nested = Struct::new(self.out);
+        let mut nested = StructWriter::new(self.out);
         fields(&mut nested);
         nested.end();
     }

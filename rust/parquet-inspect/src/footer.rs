@@ -26,7 +26,7 @@ pub fn read_footer<R: ChunkReader>(
     file: &R,
     options: ParquetMetaDataOptions,
 ) -> Result<ParquetMetaData, ParquetError> {
-    let end = End::of(file)?;
+    let end = FileTail::of(file)?;
     if !end.is_encrypted {
         check_schema(&end.bytes[..end.bytes.len() - FOOTER_SIZE])?;
     }
@@ -54,13 +54,13 @@ fn check_places(metadata: &ParquetMetaData) -> Result<(), ParquetError> {
 }
 
 /// The end of a file from its footer on, in memory: it is read once and parsed twice.
-struct End {
+struct FileTail {
     start: u64,
     bytes: Bytes,
     is_encrypted: bool,
 }
 
-impl End {
+impl FileTail {
     fn of<R: ChunkReader>(file: &R) -> Result<Self, ParquetError> {
         let size = file.len();
         let cut = |what: &str| ParquetError::EOF(format!("the file has {size} bytes, {what}"));
@@ -90,13 +90,13 @@ impl End {
     }
 }
 
-impl Length for End {
+impl Length for FileTail {
     fn len(&self) -> u64 {
         self.start + self.bytes.len() as u64
     }
 }
 
-impl ChunkReader for End {
+impl ChunkReader for FileTail {
     type T = bytes::buf::Reader<Bytes>;
 
     fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {

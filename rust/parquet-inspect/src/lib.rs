@@ -15,7 +15,7 @@ mod value;
 pub use error::InspectError;
 pub use footer::read_footer;
 pub use page_indexes::read_page_indexes;
-pub use pages::PageHeader;
+pub use pages::DecodedPageHeader;
 pub use read::{Depth, inspect, open_footer};
 pub use report::{ColumnChunkReport, FileReport, PageEncoding, PageReport, RowGroupReport, SortingColumn};
 pub use schema_difference::{SchemaDifference, schema_difference};

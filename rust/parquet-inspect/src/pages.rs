@@ -10,7 +10,7 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use crate::error::InspectError;
 use crate::meaning::Meaning;
 use crate::report::{FileReport, PageReport};
-use crate::schema_nodes::{I32, Kind, MOST_SKIPPED_LEVELS, Reader, STRUCT};
+use crate::schema_nodes::{CompactReader, I32, Kind, MOST_SKIPPED_LEVELS, STRUCT};
 use crate::value::page_bounds;
 
 /// Bytes of a header that are read first. Most headers are shorter.
@@ -47,7 +47,7 @@ pub(crate) fn add_pages(
     metadata: &ParquetMetaData,
     file: &File,
 ) -> Result<(), InspectError> {
-    let mut budget = Budget::new(report.bytes, MOST_PAGES);
+    let mut budget = PageBudget::new(report.bytes, MOST_PAGES);
     for (index, (group, metadata_of_group)) in report
         .row_groups
         .iter_mut()
@@ -72,13 +72,13 @@ pub(crate) fn add_pages(
 }
 
 /// The number of pages that a report may still have.
-struct Budget {
+struct PageBudget {
     left: u64,
     /// The most pages, if the file may have more without being damaged.
     limit: Option<u64>,
 }
 
-impl Budget {
+impl PageBudget {
     fn new(file_bytes: u64, most: u64) -> Self {
         let possible = file_bytes / FEWEST_BYTES;
         Self {
@@ -101,7 +101,7 @@ impl Budget {
 fn headers(
     chunk: &ColumnChunkMetaData,
     file: &File,
-    budget: &mut Budget,
+    budget: &mut PageBudget,
 ) -> Result<Vec<PageReport>, InspectError> {
     let (start, bytes) = chunk.byte_range();
     // Some writers write 0 as the dictionary offset of a chunk without a dictionary.
@@ -137,7 +137,7 @@ fn headers(
 }
 
 /// Reads the header at offset `at`, which ends before `end`. Returns it with its length.
-fn read_header(file: &File, at: u64, end: u64) -> Result<(PageHeader, usize), InspectError> {
+fn read_header(file: &File, at: u64, end: u64) -> Result<(DecodedPageHeader, usize), InspectError> {
     let most = usize::try_from(end - at).unwrap_or(usize::MAX).min(MOST_BYTES);
     let mut size = FIRST_BYTES.min(most);
     loop {
@@ -148,7 +148,7 @@ fn read_header(file: &File, at: u64, end: u64) -> Result<(PageHeader, usize), In
             }
             done => done?,
         }
-        if let Ok(decoded) = PageHeader::decode(&bytes) {
+        if let Ok(decoded) = DecodedPageHeader::decode(&bytes) {
             return Ok(decoded);
         }
         // The header may be longer than the bytes read so far.
@@ -213,7 +213,7 @@ fn add_bounds(pages: &mut [PageReport], indexes: &RowGroupPageIndex, column: usi
 
 /// A page's header.
 #[derive(Debug, Clone)]
-pub struct PageHeader {
+pub struct DecodedPageHeader {
     /// Its type, by the name in `parquet.thrift`.
     pub page_type: String,
     /// The encoding of its values.
@@ -232,13 +232,13 @@ pub struct PageHeader {
     pub nulls: Option<i64>,
 }
 
-impl PageHeader {
+impl DecodedPageHeader {
     /// Decodes the header that `bytes` begin with. Returns it with its length.
     ///
     /// # Errors
     /// [`ParquetError`] when it is damaged, or longer than `bytes`.
     pub fn decode(bytes: &[u8]) -> Result<(Self, usize), ParquetError> {
-        let mut reader = Reader { bytes };
+        let mut reader = CompactReader { bytes };
         let header = Self::read(&mut reader)?;
         Ok((header, bytes.len() - reader.bytes.len()))
     }
@@ -249,8 +249,8 @@ impl PageHeader {
         is_data(&self.page_type)
     }
 
-    /// Reads `PageHeader` of `parquet.thrift`.
-    fn read(reader: &mut Reader<'_>) -> Result<Self, ParquetError> {
+    /// Reads `DecodedPageHeader` of `parquet.thrift`.
+    fn read(reader: &mut CompactReader<'_>) -> Result<Self, ParquetError> {
         let (mut page_type, mut plain, mut stored) = (None, None, None);
         let mut checksum = None;
         let (mut data, mut dictionary, mut data_v2) = (None, None, None);
@@ -310,7 +310,7 @@ struct OfType {
 impl OfType {
     /// Reads the header of one page type, given the ids of these fields in it; 0 for a field that the type lacks.
     fn read(
-        reader: &mut Reader<'_>,
+        reader: &mut CompactReader<'_>,
         [values, encoding, nulls, rows]: [i16; 4],
     ) -> Result<Self, ParquetError> {
         let mut found = Self::default();
@@ -348,14 +348,14 @@ mod tests {
 
     #[test]
     fn a_report_has_no_more_pages_than_its_limit() {
-        let mut budget = Budget::new(100 * FEWEST_BYTES, 2);
+        let mut budget = PageBudget::new(100 * FEWEST_BYTES, 2);
         assert!(budget.take(4).is_ok() && budget.take(12).is_ok());
         assert!(matches!(budget.take(20), Err(InspectError::TooManyPages(2))));
     }
 
     #[test]
     fn pages_that_a_file_has_no_bytes_for_are_damage() {
-        let mut budget = Budget::new(2 * FEWEST_BYTES, 100);
+        let mut budget = PageBudget::new(2 * FEWEST_BYTES, 100);
         assert!(budget.take(4).is_ok() && budget.take(12).is_ok());
         assert!(matches!(budget.take(20), Err(InspectError::DamagedPage(20))));
     }

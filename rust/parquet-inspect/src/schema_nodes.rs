@@ -73,7 +73,7 @@ impl Kind {
 
 /// A node of the schema.
 #[derive(Debug, Clone, Copy, Default)]
-struct Node {
+struct SchemaNode {
     name_bytes: usize,
     children: usize,
     repeats: bool,
@@ -84,7 +84,7 @@ struct Node {
 /// # Errors
 /// [`ParquetError::General`] says what is wrong with it.
 pub(crate) fn check_schema(footer: &[u8]) -> Result<(), ParquetError> {
-    let mut reader = Reader { bytes: footer };
+    let mut reader = CompactReader { bytes: footer };
     // Thrift's writers write fields in the order of their numbers: the version is the first, the schema the second.
     let (version, kind) = reader.field(0)?.ok_or_else(malformed)?;
     if (version, kind) != (1, I32) {
@@ -112,7 +112,7 @@ pub(crate) fn check_schema(footer: &[u8]) -> Result<(), ParquetError> {
 /// # Errors
 /// [`ParquetError::General`] when it is, or has no such list.
 pub(crate) fn check_pages(index: &[u8]) -> Result<(), ParquetError> {
-    let mut reader = Reader { bytes: index };
+    let mut reader = CompactReader { bytes: index };
     if reader.field(0)? != Some((1, LIST)) {
         return Err(malformed());
     }
@@ -147,7 +147,7 @@ impl Tree {
         }
     }
 
-    fn add(&mut self, node: Node) -> Result<(), ParquetError> {
+    fn add(&mut self, node: SchemaNode) -> Result<(), ParquetError> {
         // The decoder makes room for as many children as a node says that it has.
         if node.children > self.nodes {
             return Err(ParquetError::General(format!(
@@ -206,11 +206,11 @@ fn malformed() -> ParquetError {
 }
 
 /// Values in the compact protocol, one after the other.
-pub(crate) struct Reader<'a> {
+pub(crate) struct CompactReader<'a> {
     pub bytes: &'a [u8],
 }
 
-impl Reader<'_> {
+impl CompactReader<'_> {
     fn take(&mut self, count: usize) -> Result<(), ParquetError> {
         self.bytes = self.bytes.get(count..).ok_or_else(malformed)?;
         Ok(())
@@ -267,8 +267,8 @@ impl Reader<'_> {
         Ok((count, head & 15))
     }
 
-    fn node(&mut self) -> Result<Node, ParquetError> {
-        let mut node = Node::default();
+    fn node(&mut self) -> Result<SchemaNode, ParquetError> {
+        let mut node = SchemaNode::default();
         let mut last = 0;
         while let Some((id, kind)) = self.field(last)? {
             last = id;

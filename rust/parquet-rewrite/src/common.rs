@@ -8,8 +8,8 @@ use parquet::basic::Type;
 use parquet::file::metadata::FileMetaData;
 use parquet::schema::types::SchemaDescPtr;
 use parquet_inspect::schema_difference;
-use parquet_writer::thrift::{Struct, Value};
-use parquet_writer::{CREATED_BY, STORED_SCHEMA_KEY, WriteError, common_schema};
+use parquet_writer::thrift::{ThriftStruct, ThriftValue};
+use parquet_writer::{CREATED_BY, STORED_SCHEMA_KEY, WriteError, common_schema, other_durations};
 
 use crate::error::{Result, RewriteError, UNEXPECTED};
 use crate::ids::{file, pair};
@@ -22,9 +22,9 @@ pub(crate) struct Common {
     parquet: SchemaDescPtr,
     files: usize,
     version: i64,
-    schema: Value,
+    schema: ThriftValue,
     /// Key-value pairs that all files have.
-    pairs: Vec<Struct>,
+    pairs: Vec<ThriftStruct>,
     /// The different Arrow schemas that files store; none where a file stores none.
     stored: Option<BTreeSet<String>>,
     /// The one that is so of all files, once it is needed.
@@ -32,7 +32,7 @@ pub(crate) struct Common {
     /// The different writers.
     creators: BTreeSet<Option<Vec<u8>>>,
     /// The orders of the columns' bounds; none where a file does not say them.
-    orders: Option<Vec<Value>>,
+    orders: Option<Vec<ThriftValue>>,
 }
 
 impl Common {
@@ -69,6 +69,7 @@ impl Common {
     pub fn add(&mut self, path: &Path, footer: &mut Footer) -> Result<()> {
         self.check_schema(path, footer.metadata.file_metadata())?;
         let facts = Facts::of(path, footer)?;
+        self.check_durations(path, facts.stored.as_deref())?;
         self.files += 1;
         self.version = self.version.max(facts.version);
         self.pairs.retain(|pair| facts.pairs.contains(pair));
@@ -93,7 +94,7 @@ impl Common {
     }
 
     /// The footer of a file with these row groups, each given by its bytes.
-    pub fn footer(&self, rows: i64, row_groups: Vec<Vec<u8>>) -> Struct {
+    pub fn footer(&self, rows: i64, row_groups: Vec<Vec<u8>>) -> ThriftStruct {
         let creator = match self.creators.first() {
             Some(only) if self.creators.len() == 1 => only.clone(),
             _ => Some(CREATED_BY.into()),
@@ -101,32 +102,35 @@ impl Common {
         let mut pairs = self.pairs.clone();
         let stored = self.arrow.get_or_init(|| self.stored_schema());
         pairs.extend(stored.as_ref().map(|text| {
-            let of = |text: &str| Value::Binary(text.into());
-            Struct::default()
+            let of = |text: &str| ThriftValue::Binary(text.into());
+            ThriftStruct::default()
                 .with(pair::KEY, of(STORED_SCHEMA_KEY))
                 .with(pair::VALUE, of(text))
         }));
-        let mut footer = Struct::default()
+        let mut footer = ThriftStruct::default()
             .with(
                 file::VERSION,
-                Value::i32(i32::try_from(self.version).unwrap_or(2)),
+                ThriftValue::i32(i32::try_from(self.version).unwrap_or(2)),
             )
             .with(file::SCHEMA, self.schema.clone())
-            .with(file::NUM_ROWS, Value::i64(rows))
-            .with(file::ROW_GROUPS, Value::encoded_structs(row_groups));
+            .with(file::NUM_ROWS, ThriftValue::i64(rows))
+            .with(file::ROW_GROUPS, ThriftValue::encoded_structs(row_groups));
         if !pairs.is_empty() {
-            let pairs = pairs.iter().map(Struct::bytes).collect();
-            footer.set(file::KEY_VALUE_METADATA, Value::encoded_structs(pairs));
+            let pairs = pairs.iter().map(ThriftStruct::bytes).collect();
+            footer.set(file::KEY_VALUE_METADATA, ThriftValue::encoded_structs(pairs));
         }
         if let Some(creator) = creator {
-            footer.set(file::CREATED_BY, Value::Binary(creator));
+            footer.set(file::CREATED_BY, ThriftValue::Binary(creator));
         }
         if let Some(orders) = &self.orders {
             let orders = orders.iter().filter_map(|order| match order {
-                Value::Struct(order) => Some(order.bytes()),
+                ThriftValue::Struct(order) => Some(order.bytes()),
                 _ => None,
             });
-            footer.set(file::COLUMN_ORDERS, Value::encoded_structs(orders.collect()));
+            footer.set(
+                file::COLUMN_ORDERS,
+                ThriftValue::encoded_structs(orders.collect()),
+            );
         }
         footer
     }
@@ -141,6 +145,27 @@ impl Common {
                 &self.parquet,
             ),
         }
+    }
+
+    /// Refuses numbers that count other units than those of the files before.
+    fn check_durations(&self, path: &Path, stored: Option<&str>) -> Result<()> {
+        let before = self.stored.as_ref().and_then(BTreeSet::first);
+        let differing = before.zip(stored).filter(|(before, stored)| before != stored);
+        let Some((column, expected, found)) =
+            differing.and_then(|(before, stored)| other_durations(before, stored))
+        else {
+            return Ok(());
+        };
+        Err(WriteError::column(
+            column.as_str(),
+            format!(
+                "{}: column {column:?} is {found}, and {expected} in {}: Parquet holds both as numbers without a unit, \
+                 which are copied as they are; to join them, write the rows again",
+                path.display(),
+                self.first.display()
+            ),
+        )
+        .into())
     }
 
     fn check_schema(&self, path: &Path, found: &FileMetaData) -> Result<()> {
@@ -166,10 +191,10 @@ impl Common {
 /// What one footer says.
 struct Facts {
     version: i64,
-    pairs: Vec<Struct>,
+    pairs: Vec<ThriftStruct>,
     stored: Option<String>,
     creator: Option<Vec<u8>>,
-    orders: Option<Vec<Value>>,
+    orders: Option<Vec<ThriftValue>>,
 }
 
 impl Facts {
@@ -183,7 +208,7 @@ impl Facts {
             for value in tree.list(file::KEY_VALUE_METADATA).map_err(damaged)? {
                 let found = value.as_struct().map_err(damaged)?;
                 match (found.get(pair::KEY), found.get(pair::VALUE)) {
-                    (Some(Value::Binary(key)), Some(Value::Binary(value)))
+                    (Some(ThriftValue::Binary(key)), Some(ThriftValue::Binary(value)))
                         if key == STORED_SCHEMA_KEY.as_bytes() =>
                     {
                         stored = Some(String::from_utf8_lossy(value).into_owned());
@@ -193,11 +218,11 @@ impl Facts {
             }
         }
         let orders = match tree.get(file::COLUMN_ORDERS) {
-            Some(Value::List(_, orders)) if orders.len() == columns => Some(orders.clone()),
+            Some(ThriftValue::List(_, orders)) if orders.len() == columns => Some(orders.clone()),
             _ => None,
         };
         let creator = match tree.get(file::CREATED_BY) {
-            Some(Value::Binary(name)) => Some(name.clone()),
+            Some(ThriftValue::Binary(name)) => Some(name.clone()),
             _ => None,
         };
         Ok(Self {
@@ -212,10 +237,10 @@ impl Facts {
 
 /// The order that bounds of both orders are in. Those of floats by IEEE 754 leave out NaN, as `TYPE_ORDER` does; those
 /// of INT96 are ignored by it.
-fn common_order((ours, theirs): (Value, Value)) -> Value {
+fn common_order((ours, theirs): (ThriftValue, ThriftValue)) -> ThriftValue {
     if ours == theirs {
         return ours;
     }
-    let type_order = Struct::default().with(1, Value::Struct(Struct::default()));
-    Value::Struct(type_order)
+    let type_order = ThriftStruct::default().with(1, ThriftValue::Struct(ThriftStruct::default()));
+    ThriftValue::Struct(type_order)
 }

@@ -8,14 +8,14 @@ use parquet::basic::Type;
 use parquet::file::metadata::{ParquetMetaDataOptions, ParquetMetaDataReader};
 use parquet::file::page_index::index_reader::{decode_column_index, decode_offset_index};
 use parquet_writer::sink::Sink;
-use parquet_writer::thrift::{Struct, Value};
+use parquet_writer::thrift::{ThriftStruct, ThriftValue};
 use parquet_writer::{WriteError, WriteResult};
 
 use crate::common::Common;
 use crate::error::Result;
-use crate::groups::{Indexes, Placed, RowGroup, Span, set_index, too_large};
+use crate::groups::{FileSpan, Indexes, Placed, SourceRowGroup, set_index, too_large};
 use crate::ids::{column, column_index, offset_index, row_group};
-use crate::source::{OpenSource, Source};
+use crate::source::{OpenSource, SourceFile};
 use crate::watch::Watch;
 
 const MAGIC: &[u8; 4] = b"PAR1";
@@ -61,8 +61,8 @@ impl<'a> CopiedFile<'a> {
     /// The row group as the next one of this file.
     ///
     /// # Errors
-    /// As [`RowGroup::placed`].
-    pub fn place(&self, group: &mut RowGroup) -> Result<Placed, WriteError> {
+    /// As [`SourceRowGroup::placed`].
+    pub fn place(&self, group: &mut SourceRowGroup) -> Result<Placed, WriteError> {
         group.placed(self.position, self.groups.len(), self.common.forgets_old_bounds())
     }
 
@@ -77,7 +77,7 @@ impl<'a> CopiedFile<'a> {
     /// The input was changed, the file cannot be written, or the caller asked to stop.
     pub fn copy(
         &mut self,
-        group: &RowGroup,
+        group: &SourceRowGroup,
         placed: Placed,
         (index, source): (usize, &OpenSource<'_>),
         buffer: &mut Vec<u8>,
@@ -85,7 +85,7 @@ impl<'a> CopiedFile<'a> {
     ) -> Result<()> {
         buffer.resize(BUFFER_BYTES, 0);
         for span in group.spans() {
-            let Span {
+            let FileSpan {
                 mut start,
                 mut length,
             } = span;
@@ -108,7 +108,7 @@ impl<'a> CopiedFile<'a> {
     ///
     /// # Errors
     /// An input was changed or its indexes are damaged, or the file cannot be written.
-    pub fn finish(mut self, sources: &[Source], watch: &mut Watch<'_>) -> Result<WriteResult> {
+    pub fn finish(mut self, sources: &[SourceFile], watch: &mut Watch<'_>) -> Result<WriteResult> {
         let mut groups = std::mem::take(&mut self.groups);
         self.write_indexes(
             &mut groups,
@@ -158,9 +158,9 @@ impl<'a> CopiedFile<'a> {
     fn write_indexes(
         &mut self,
         groups: &mut [(Placed, usize)],
-        sources: &[Source],
+        sources: &[SourceFile],
         watch: &mut Watch<'_>,
-        kind: fn(&Indexes) -> Option<Span>,
+        kind: fn(&Indexes) -> Option<FileSpan>,
         change: Change,
         field: i16,
     ) -> Result<()> {
@@ -177,7 +177,7 @@ impl<'a> CopiedFile<'a> {
                     sources[*index].reopen()?
                 }
             };
-            let mut tree = Struct::parse(&group.encoded)?;
+            let mut tree = ThriftStruct::parse(&group.encoded)?;
             let columns = tree.list(row_group::COLUMNS)?.iter_mut().zip(&group.chunks);
             for ((column, (shift, indexes)), physical_type) in columns.zip(common.physical_types()) {
                 let Some(span) = kind(indexes) else { continue };
@@ -215,7 +215,7 @@ impl<'a> CopiedFile<'a> {
 
 /// The most bytes that a row group adds to the end of its file. Places of pages may take more bytes than before.
 fn end_bytes(placed: &Placed) -> u64 {
-    let length = |span: Option<Span>| span.map_or(0, |span| span.length);
+    let length = |span: Option<FileSpan>| span.map_or(0, |span| span.length);
     let indexes = placed.chunks.iter();
     let indexes = indexes.map(|(_, indexes)| length(indexes.column) + 2 * length(indexes.offset));
     placed.encoded.len() as u64 + indexes.sum::<u64>()
@@ -224,7 +224,7 @@ fn end_bytes(placed: &Placed) -> u64 {
 /// A column index, in which nothing depends on a place, if another reader decodes it.
 fn checked(bytes: Vec<u8>, _: i64, physical_type: Type) -> Result<Vec<u8>, WriteError> {
     // The decoder makes room for as many pages as a list says that it has. Parsing finds them in the bytes first.
-    let mut index = Struct::parse(&bytes)?;
+    let mut index = ThriftStruct::parse(&bytes)?;
     let pages = index.list(column_index::NULL_PAGES)?.len();
     let is_whole = index.list(column_index::MIN_VALUES)?.len() == pages
         && index.list(column_index::MAX_VALUES)?.len() == pages;
@@ -237,7 +237,7 @@ fn checked(bytes: Vec<u8>, _: i64, physical_type: Type) -> Result<Vec<u8>, Write
 
 /// An offset index whose pages moved.
 fn shifted(bytes: Vec<u8>, shift: i64, _: Type) -> Result<Vec<u8>, WriteError> {
-    let mut index = Struct::parse(&bytes)?;
+    let mut index = ThriftStruct::parse(&bytes)?;
     drop(bytes);
     for location in index.list(offset_index::PAGE_LOCATIONS)? {
         let location = location.as_struct()?;
@@ -246,7 +246,7 @@ fn shifted(bytes: Vec<u8>, shift: i64, _: Type) -> Result<Vec<u8>, WriteError> {
             .and_then(|offset| offset.checked_add(shift))
             .filter(|offset| *offset >= 0);
         let moved = moved.ok_or_else(|| WriteError::Encode("a page has no place in the file".into()))?;
-        location.set(offset_index::LOCATION_OFFSET, Value::i64(moved));
+        location.set(offset_index::LOCATION_OFFSET, ThriftValue::i64(moved));
     }
     let bytes = index.bytes();
     decode_offset_index(&bytes)?;

@@ -1,11 +1,11 @@
 //! A row group of an input, and the same at its place in another file.
 
 use parquet_writer::WriteError;
-use parquet_writer::thrift::{Struct, Value};
+use parquet_writer::thrift::{ThriftStruct, ThriftValue};
 
 use crate::error::{Result, UNEXPECTED};
 use crate::ids::{chunk, column, filter, row_group, statistics};
-use crate::source::{OpenSource, Source};
+use crate::source::{OpenSource, SourceFile};
 
 /// Bytes of the magic at the start of a file.
 const MAGIC_BYTES: u64 = 4;
@@ -17,38 +17,38 @@ const FIXED_LEN_BYTE_ARRAY: i64 = 7;
 
 /// Bytes of a file that belong together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Span {
+pub(crate) struct FileSpan {
     pub start: u64,
     pub length: u64,
 }
 
 /// A column chunk in its input.
-struct Chunk {
-    pages: Span,
+struct SourceChunk {
+    pages: FileSpan,
     /// None for a chunk without data pages.
     data_page: Option<u64>,
     dictionary: Option<u64>,
-    filter: Option<Span>,
+    filter: Option<FileSpan>,
     indexes: Indexes,
 }
 
 /// The page indexes of a chunk in its input.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Indexes {
-    pub column: Option<Span>,
-    pub offset: Option<Span>,
+    pub column: Option<FileSpan>,
+    pub offset: Option<FileSpan>,
 }
 
 /// A row group of an input.
-pub(crate) struct RowGroup {
-    tree: Struct,
+pub(crate) struct SourceRowGroup {
+    tree: ThriftStruct,
     rows: u64,
-    chunks: Vec<Chunk>,
+    chunks: Vec<SourceChunk>,
 }
 
 /// A row group with its chunks and filters at their places in another file. Those of its indexes come later.
 pub(crate) struct Placed {
-    /// The struct `RowGroup`, in which places and sizes of indexes have as many bytes as they can have.
+    /// The struct `SourceRowGroup`, in which places and sizes of indexes have as many bytes as they can have.
     pub encoded: Vec<u8>,
     pub rows: u64,
     /// For each chunk, how far its pages moved, and its indexes.
@@ -57,10 +57,10 @@ pub(crate) struct Placed {
     pub end: u64,
 }
 
-impl RowGroup {
+impl SourceRowGroup {
     /// # Errors
     /// The footer says of a chunk, a filter or an index that it is where it cannot be.
-    pub fn new(mut tree: Struct, file: &OpenSource<'_>) -> Result<Self> {
+    pub fn new(mut tree: ThriftStruct, file: &OpenSource<'_>) -> Result<Self> {
         let source = file.source;
         tree.remove_above(row_group::LAST);
         let rows = unsigned(&tree, row_group::NUM_ROWS, source)?;
@@ -89,13 +89,13 @@ impl RowGroup {
             meta.remove_above(chunk::LAST);
             // No page is an index page: the format has it and nobody writes it.
             meta.remove(chunk::INDEX_PAGE_OFFSET);
-            chunks.push(Chunk::new(meta, indexes, file)?);
+            chunks.push(SourceChunk::new(meta, indexes, file)?);
         }
         Ok(Self { tree, rows, chunks })
     }
 
     /// The bytes that are copied, in the order in which they are written: all chunks, and then their filters.
-    pub fn spans(&self) -> impl Iterator<Item = Span> {
+    pub fn spans(&self) -> impl Iterator<Item = FileSpan> {
         let pages = self.chunks.iter().map(|chunk| chunk.pages);
         pages.chain(self.chunks.iter().filter_map(|chunk| chunk.filter))
     }
@@ -162,17 +162,18 @@ impl RowGroup {
         for (column, place) in columns.iter_mut().zip(&self.chunks) {
             let Some(filter) = place.filter else { continue };
             let meta = column.as_struct()?.nested(column::META_DATA)?;
-            meta.set(chunk::BLOOM_FILTER_OFFSET, Value::i64(signed(at)?));
+            meta.set(chunk::BLOOM_FILTER_OFFSET, ThriftValue::i64(signed(at)?));
             let length = i32::try_from(filter.length).map_err(|_| too_large())?;
-            meta.set(chunk::BLOOM_FILTER_LENGTH, Value::i32(length));
+            meta.set(chunk::BLOOM_FILTER_LENGTH, ThriftValue::i32(length));
             at += filter.length;
         }
         if self.tree.get(row_group::FILE_OFFSET).is_some() {
-            self.tree.set(row_group::FILE_OFFSET, Value::i64(signed(start)?));
+            self.tree
+                .set(row_group::FILE_OFFSET, ThriftValue::i64(signed(start)?));
         }
         if self.tree.get(row_group::ORDINAL).is_some() {
             match i16::try_from(ordinal) {
-                Ok(ordinal) => self.tree.set(row_group::ORDINAL, Value::i16(ordinal)),
+                Ok(ordinal) => self.tree.set(row_group::ORDINAL, ThriftValue::i16(ordinal)),
                 // The format has 16 bits for it, and takes more row groups.
                 Err(_) => self.tree.remove(row_group::ORDINAL),
             }
@@ -186,15 +187,15 @@ impl RowGroup {
     }
 }
 
-impl Chunk {
-    fn new(meta: &Struct, indexes: Indexes, file: &OpenSource<'_>) -> Result<Self> {
+impl SourceChunk {
+    fn new(meta: &ThriftStruct, indexes: Indexes, file: &OpenSource<'_>) -> Result<Self> {
         let source = file.source;
         // Writers have zero for no page of a kind, or name the first data page as the dictionary.
         let data_page = Some(unsigned(meta, chunk::DATA_PAGE_OFFSET, source)?).filter(|offset| *offset > 0);
         let dictionary = meta.integer(chunk::DICTIONARY_PAGE_OFFSET);
         let dictionary = dictionary.and_then(|offset| u64::try_from(offset).ok());
         let dictionary = dictionary.filter(|offset| (1..data_page.unwrap_or(u64::MAX)).contains(offset));
-        let pages = Span {
+        let pages = FileSpan {
             start: dictionary.or(data_page).unwrap_or(0),
             length: unsigned(meta, chunk::COMPRESSED_BYTES, source)?,
         };
@@ -227,13 +228,13 @@ impl Chunk {
 }
 
 /// Sets place and size of an index, whose fields are neighbours.
-pub(crate) fn set_index(column: &mut Struct, offset: i16, place: i64, length: i32) {
-    column.set(offset, Value::i64(place));
-    column.set(offset + 1, Value::i32(length));
+pub(crate) fn set_index(column: &mut ThriftStruct, offset: i16, place: i64, length: i32) {
+    column.set(offset, ThriftValue::i64(place));
+    column.set(offset + 1, ThriftValue::i32(length));
 }
 
 /// A filter of a writer that does not say how long it is: its header does.
-fn filter_without_length(start: u64, file: &OpenSource<'_>) -> Result<Span> {
+fn filter_without_length(start: u64, file: &OpenSource<'_>) -> Result<FileSpan> {
     let source = file.source;
     let room = source
         .footer_start()
@@ -241,8 +242,8 @@ fn filter_without_length(start: u64, file: &OpenSource<'_>) -> Result<Span> {
         .min(FILTER_HEADER_BYTES);
     let mut header = vec![0; usize::try_from(room).unwrap_or_default()];
     file.read(&mut header, start)?;
-    let (parsed, length) = Struct::parse_first(&header).map_err(|_| source.damaged(UNEXPECTED))?;
-    let found = Span {
+    let (parsed, length) = ThriftStruct::parse_first(&header).map_err(|_| source.damaged(UNEXPECTED))?;
+    let found = FileSpan {
         start,
         length: length as u64 + unsigned(&parsed, filter::NUM_BYTES, source)?,
     };
@@ -251,7 +252,7 @@ fn filter_without_length(start: u64, file: &OpenSource<'_>) -> Result<Span> {
 }
 
 /// Bounds of bytes that are in the order of signed bytes or not, as their writer did it: readers go by its name.
-fn forget_old_bounds(meta: &mut Struct) -> Result<(), WriteError> {
+fn forget_old_bounds(meta: &mut ThriftStruct) -> Result<(), WriteError> {
     let kind = meta.integer(chunk::TYPE);
     if matches!(kind, Some(BYTE_ARRAY | FIXED_LEN_BYTE_ARRAY)) && meta.get(chunk::STATISTICS).is_some() {
         let bounds = meta.nested(chunk::STATISTICS)?;
@@ -262,11 +263,15 @@ fn forget_old_bounds(meta: &mut Struct) -> Result<(), WriteError> {
 }
 
 /// A part of the file that two fields name; none where there is none.
-fn span(fields: &Struct, (offset, length): (i16, i16), source: &Source) -> Result<Option<Span>> {
+fn span(
+    fields: &ThriftStruct,
+    (offset, length): (i16, i16),
+    source: &SourceFile,
+) -> Result<Option<FileSpan>> {
     if fields.integer(offset).is_none() || fields.integer(length).is_none() {
         return Ok(None);
     }
-    let found = Span {
+    let found = FileSpan {
         start: unsigned(fields, offset, source)?,
         length: unsigned(fields, length, source)?,
     };
@@ -274,7 +279,7 @@ fn span(fields: &Struct, (offset, length): (i16, i16), source: &Source) -> Resul
     Ok(Some(found))
 }
 
-fn check(span: Span, source: &Source) -> Result<()> {
+fn check(span: FileSpan, source: &SourceFile) -> Result<()> {
     let end = span.start.checked_add(span.length);
     if span.start >= MAGIC_BYTES && end.is_some_and(|end| end <= source.footer_start()) {
         return Ok(());
@@ -287,7 +292,7 @@ fn check(span: Span, source: &Source) -> Result<()> {
     )))
 }
 
-fn unsigned(fields: &Struct, id: i16, source: &Source) -> Result<u64> {
+fn unsigned(fields: &ThriftStruct, id: i16, source: &SourceFile) -> Result<u64> {
     let number = fields.integer(id).and_then(|number| u64::try_from(number).ok());
     number.ok_or_else(|| source.damaged("a place or a size is missing or negative"))
 }

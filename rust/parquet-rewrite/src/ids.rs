@@ -18,7 +18,7 @@ pub(crate) mod pair {
     pub const VALUE: i16 = 2;
 }
 
-/// `RowGroup`.
+/// `SourceRowGroup`.
 pub(crate) mod row_group {
     pub const COLUMNS: i16 = 1;
     pub const NUM_ROWS: i16 = 3;

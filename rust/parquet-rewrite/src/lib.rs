@@ -21,22 +21,22 @@ use std::path::{Path, PathBuf};
 
 use parquet_dataset::{DatasetResult, FileResult, SpreadFile, Storage};
 use parquet_writer::sink::Sink;
-use parquet_writer::thrift::Value;
+use parquet_writer::thrift::ThriftValue;
 use parquet_writer::{WriteError, WriteResult};
 
 use common::Common;
 use copied::CopiedFile;
 use error::UNEXPECTED;
 pub use error::{Result, RewriteError};
-use groups::RowGroup;
+use groups::SourceRowGroup;
 use ids::file;
-use source::{Footer, OpenSource, Source};
+use source::{Footer, OpenSource, SourceFile};
 pub use watch::Copied;
 use watch::Watch;
 
 /// Limits of a file that row groups are copied into. One row group may exceed them.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Limits {
+pub struct FileLimits {
     /// Bytes at most.
     pub bytes: Option<u64>,
     /// Row groups at most.
@@ -45,7 +45,7 @@ pub struct Limits {
 
 /// Files whose row groups can be copied into one, because their schemas are equal.
 pub struct Inputs {
-    sources: Vec<Source>,
+    sources: Vec<SourceFile>,
     common: Common,
 }
 
@@ -63,12 +63,12 @@ impl Inputs {
             .first()
             .ok_or_else(|| WriteError::option("files", "files is empty: name at least one"))?;
         let mut inputs = Self {
-            common: Common::new(first, &mut Source::open(first)?.1)?,
+            common: Common::new(first, &mut SourceFile::open(first)?.1)?,
             sources: Vec::with_capacity(paths.len()),
         };
         // All that the footers say is checked before anything is written.
         for (index, path) in paths.iter().enumerate() {
-            let (source, mut footer) = Source::open(path)?;
+            let (source, mut footer) = SourceFile::open(path)?;
             if index > 0 {
                 inputs.common.add(path, &mut footer)?;
             }
@@ -105,7 +105,7 @@ impl Inputs {
     pub fn into_folder(
         self,
         open: impl FnOnce() -> Result<Box<dyn Storage>, WriteError>,
-        limits: Limits,
+        limits: FileLimits,
         go_on: &mut dyn FnMut(Copied) -> bool,
     ) -> Result<DatasetResult> {
         let watch = &mut Watch::new(go_on);
@@ -164,7 +164,10 @@ impl Inputs {
     }
 
     /// Passes on the row groups of all files in their order, each with its file and the number of that.
-    fn each_group(&self, each: &mut dyn FnMut(usize, &OpenSource<'_>, RowGroup) -> Result<()>) -> Result<()> {
+    fn each_group(
+        &self,
+        each: &mut dyn FnMut(usize, &OpenSource<'_>, SourceRowGroup) -> Result<()>,
+    ) -> Result<()> {
         for (index, source) in self.sources.iter().enumerate() {
             let open = source.reopen()?;
             groups_of(&open, open.footer()?, &mut |group| each(index, &open, group))?;
@@ -178,16 +181,16 @@ impl Inputs {
 fn groups_of(
     open: &OpenSource<'_>,
     mut footer: Footer,
-    each: &mut dyn FnMut(RowGroup) -> Result<()>,
+    each: &mut dyn FnMut(SourceRowGroup) -> Result<()>,
 ) -> Result<()> {
     let unexpected = || open.source.damaged(UNEXPECTED);
     let groups = footer.tree.list(file::ROW_GROUPS).map_err(|_| unexpected())?;
     let mut bytes = 0_u64;
     for group in std::mem::take(groups) {
-        let Value::Struct(group) = group else {
+        let ThriftValue::Struct(group) = group else {
             return Err(unexpected());
         };
-        let group = RowGroup::new(group, open)?;
+        let group = SourceRowGroup::new(group, open)?;
         bytes = bytes.saturating_add(group.bytes());
         // A copy of a damaged file is not larger than that.
         if bytes > open.source.footer_start() {
@@ -199,7 +202,11 @@ fn groups_of(
 }
 
 /// Returns true if a file that has a row group has no room for one more.
-fn is_full(file: &CopiedFile<'_>, group: &mut RowGroup, limits: Limits) -> Result<bool, WriteError> {
+fn is_full(
+    file: &CopiedFile<'_>,
+    group: &mut SourceRowGroup,
+    limits: FileLimits,
+) -> Result<bool, WriteError> {
     if limits
         .row_groups
         .is_some_and(|most| file.row_groups() as u64 >= most)

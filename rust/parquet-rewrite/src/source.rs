@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use parquet::file::metadata::ParquetMetaData;
 use parquet_inspect::open_footer;
 use parquet_writer::WriteError;
-use parquet_writer::thrift::Struct;
+use parquet_writer::thrift::ThriftStruct;
 
 use crate::error::{Result, RewriteError, UNEXPECTED};
 use crate::ids::{column, file, row_group};
@@ -38,7 +38,7 @@ impl Identity {
 
 /// An input file whose footer was read once.
 #[derive(Debug)]
-pub(crate) struct Source {
+pub(crate) struct SourceFile {
     path: PathBuf,
     identity: Identity,
     /// Where the footer begins: no chunk, filter or index is behind it.
@@ -49,10 +49,10 @@ pub(crate) struct Source {
 pub(crate) struct Footer {
     pub metadata: ParquetMetaData,
     /// The same as a tree, with all that the `parquet` crate does not keep.
-    pub tree: Struct,
+    pub tree: ThriftStruct,
 }
 
-impl Source {
+impl SourceFile {
     /// Opens an input file and reads its footer.
     ///
     /// # Errors
@@ -79,7 +79,7 @@ impl Source {
             footer_start: footer_start.ok_or_else(|| RewriteError::changed(path))?,
         };
         // A signature may follow.
-        let parsed = Struct::parse_first(&bytes);
+        let parsed = ThriftStruct::parse_first(&bytes);
         let (tree, _) = parsed.map_err(|_| RewriteError::damaged(path, UNEXPECTED))?;
         let mut footer = Footer { metadata, tree };
         source.check(&mut footer.tree)?;
@@ -111,7 +111,7 @@ impl Source {
     }
 
     /// Refuses what cannot be copied.
-    fn check(&self, tree: &mut Struct) -> Result<()> {
+    fn check(&self, tree: &mut ThriftStruct) -> Result<()> {
         if tree.get(file::ENCRYPTION_ALGORITHM).is_some() {
             return Err(RewriteError::encrypted(&self.path));
         }
@@ -139,7 +139,7 @@ impl Source {
 
 /// An input file that is open.
 pub(crate) struct OpenSource<'a> {
-    pub source: &'a Source,
+    pub source: &'a SourceFile,
     file: File,
 }
 
@@ -171,9 +171,9 @@ impl OpenSource<'_> {
     /// The footer as it was read first.
     ///
     /// # Errors
-    /// As [`Source::open`].
+    /// As [`SourceFile::open`].
     pub fn footer(&self) -> Result<Footer> {
-        let (source, footer) = Source::open(&self.source.path)?;
+        let (source, footer) = SourceFile::open(&self.source.path)?;
         if source.identity == self.source.identity {
             Ok(footer)
         } else {

@@ -15,7 +15,7 @@ use parquet::file::properties::ReaderProperties;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::serialized_reader::ReadOptionsBuilder;
 use parquet_rewrite::{Inputs, RewriteError};
-use parquet_writer::thrift::{Struct, Value};
+use parquet_writer::thrift::{ThriftStruct, ThriftValue};
 use parquet_writer::{Batch, BloomRule, FileWriter, OptionInput, WriteResult, WriterOptions, sink};
 
 const ROWS: i64 = 3_000;
@@ -42,11 +42,11 @@ fn write(path: &Path, first: i64) {
 }
 
 /// Changes the footer of a file.
-fn change(path: &Path, change: impl Fn(&mut Struct)) {
+fn change(path: &Path, change: impl Fn(&mut ThriftStruct)) {
     let mut content = fs::read(path).unwrap();
     let end = content.len() - 8;
     let length = u32::from_le_bytes(content[end..end + 4].try_into().unwrap()) as usize;
-    let mut footer = Struct::parse(&content[end - length..end]).unwrap();
+    let mut footer = ThriftStruct::parse(&content[end - length..end]).unwrap();
     change(&mut footer);
     content.truncate(end - length);
     let footer = footer.bytes();
@@ -57,7 +57,7 @@ fn change(path: &Path, change: impl Fn(&mut Struct)) {
 }
 
 /// Changes each `ColumnChunk`.
-fn change_chunks(path: &Path, each: impl Fn(&mut Struct)) {
+fn change_chunks(path: &Path, each: impl Fn(&mut ThriftStruct)) {
     change(path, |footer| {
         for group in footer.list(4).unwrap() {
             for chunk in group.as_struct().unwrap().list(1).unwrap() {
@@ -191,7 +191,7 @@ fn a_dictionary_at_zero_is_none() {
         change_chunks(path, |chunk| {
             let meta = chunk.nested(3).unwrap();
             if meta.get(11).is_none() {
-                meta.set(11, Value::i64(0));
+                meta.set(11, ThriftValue::i64(0));
             }
         });
     });
@@ -201,16 +201,16 @@ fn a_dictionary_at_zero_is_none() {
 fn fields_that_may_hold_places_and_are_not_known_are_left_out() {
     let found = check(|path| {
         change(path, |footer| {
-            footer.set(100, Value::i64(1));
+            footer.set(100, ThriftValue::i64(1));
             for group in footer.list(4).unwrap() {
-                group.as_struct().unwrap().set(100, Value::i64(1));
+                group.as_struct().unwrap().set(100, ThriftValue::i64(1));
             }
         });
         change_chunks(path, |chunk| {
-            chunk.set(100, Value::i64(1));
-            chunk.nested(3).unwrap().set(100, Value::i64(1));
-            chunk.nested(3).unwrap().set(10, Value::i64(4));
-            chunk.set(2, Value::i64(4));
+            chunk.set(100, ThriftValue::i64(1));
+            chunk.nested(3).unwrap().set(100, ThriftValue::i64(1));
+            chunk.nested(3).unwrap().set(10, ThriftValue::i64(4));
+            chunk.set(2, ThriftValue::i64(4));
         });
     });
     // Of row groups that were there, the first chunk begins where the row group does.
@@ -225,8 +225,8 @@ fn bounds_whose_order_depends_on_the_writer_go_with_its_name() {
     let old = |path: &Path| {
         change_chunks(path, |chunk| {
             let statistics = chunk.nested(3).unwrap().nested(12).unwrap();
-            statistics.set(1, Value::Binary(b"zzzzzzzz".to_vec()));
-            statistics.set(2, Value::Binary(b"aaaaaaaa".to_vec()));
+            statistics.set(1, ThriftValue::Binary(b"zzzzzzzz".to_vec()));
+            statistics.set(2, ThriftValue::Binary(b"aaaaaaaa".to_vec()));
             statistics.remove(5);
             statistics.remove(6);
         });
@@ -240,7 +240,7 @@ fn bounds_whose_order_depends_on_the_writer_go_with_its_name() {
     let renamed = check(|path| {
         old(path);
         change(path, |footer| {
-            footer.set(6, Value::Binary(b"parquet-mr version 1.7.0".to_vec()));
+            footer.set(6, ThriftValue::Binary(b"parquet-mr version 1.7.0".to_vec()));
             footer.remove(7);
         });
     });
@@ -258,12 +258,12 @@ fn a_place_outside_of_the_file_is_refused_before_anything_is_written() {
     );
     write(&good, 0);
     let beyond = i64::try_from(fs::metadata(&good).unwrap().len()).unwrap() - 100;
-    let changes: [&dyn Fn(&mut Struct); 5] = [
-        &|chunk| chunk.nested(3).unwrap().set(9, Value::i64(beyond)),
-        &|chunk| chunk.nested(3).unwrap().set(7, Value::i64(beyond)),
-        &|chunk| chunk.nested(3).unwrap().set(14, Value::i64(beyond)),
-        &|chunk| chunk.set(4, Value::i64(beyond)),
-        &|chunk| chunk.set(6, Value::i64(-1)),
+    let changes: [&dyn Fn(&mut ThriftStruct); 5] = [
+        &|chunk| chunk.nested(3).unwrap().set(9, ThriftValue::i64(beyond)),
+        &|chunk| chunk.nested(3).unwrap().set(7, ThriftValue::i64(beyond)),
+        &|chunk| chunk.nested(3).unwrap().set(14, ThriftValue::i64(beyond)),
+        &|chunk| chunk.set(4, ThriftValue::i64(beyond)),
+        &|chunk| chunk.set(6, ThriftValue::i64(-1)),
     ];
     for damage in changes {
         write(&bad, 0);

@@ -4,12 +4,12 @@
 //! must not depend on how rows were cut into batches. Only the choice between memory and disk for finished pages
 //! depends on the moment, and that changes no byte of the file.
 
-use parquet_encode::dictionary::Limits;
+use parquet_encode::dictionary::DictionaryLimits;
 
 use crate::choose::{DICTIONARY_BYTES, PAGE_ROWS};
 use crate::error::{Result, WriteError};
 use crate::feed;
-use crate::pages::Window;
+use crate::pages::CompressionWindow;
 use crate::thread_pool::{self, Threads};
 
 /// The least bytes of a page, however small the limit.
@@ -63,7 +63,7 @@ pub(crate) struct Budget {
     /// Bytes of a row of one column.
     pub value_bytes: Option<u64>,
     /// The window of compressors; `None` for that of their level.
-    pub window: Option<Window>,
+    pub window: Option<CompressionWindow>,
     /// Bytes of the compressors of one thread, with their buffers.
     pub compressors: usize,
 }
@@ -95,12 +95,12 @@ impl Budget {
         limit: usize,
         (columns, compressors): (usize, usize),
         page_bytes: usize,
-        contexts: impl Fn(Window) -> Result<usize>,
+        contexts: impl Fn(CompressionWindow) -> Result<usize>,
     ) -> Result<(Self, usize)> {
         let shares = PAGE_SHARE * (columns + BUFFERS / 2 * compressors);
         let beside = columns * COLUMN;
         let needed = BASE + beside + shares * LEAST_PAGE;
-        let (mut window, mut context) = (Window::LEAST, contexts(Window::LEAST)?);
+        let (mut window, mut context) = (CompressionWindow::LEAST, contexts(CompressionWindow::LEAST)?);
         let least = needed + context;
         if limit < least {
             return Err(WriteError::option(
@@ -110,7 +110,7 @@ impl Budget {
                 ),
             ));
         }
-        for larger in Window::up_to((limit / shares).min(page_bytes)) {
+        for larger in CompressionWindow::up_to((limit / shares).min(page_bytes)) {
             let bytes = contexts(larger)?;
             // Pages and dictionaries get half at least.
             if bytes > limit / 2 || needed + bytes > limit {
@@ -232,8 +232,8 @@ impl Room {
 
 impl Room {
     /// The same, as encoders take it.
-    pub fn limits(self) -> Limits {
-        Limits {
+    pub fn limits(self) -> DictionaryLimits {
+        DictionaryLimits {
             entries: self.entries,
             bytes: self.bytes,
             window: self.window,

@@ -12,7 +12,7 @@ use arrow_array::ArrayRef;
 use parquet::column::writer::ColumnCloseResult;
 use parquet::file::writer::SerializedRowGroupWriter;
 
-pub(crate) use flat::{Preserved, is_flat};
+pub(crate) use flat::{Preserved, all_texts, is_flat};
 pub(crate) use nested::leaf_count;
 
 use flat::FlatEncoder;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_ipc::convert::try_schema_from_ipc_buffer;
-use arrow_schema::{DataType, Field, FieldRef, Schema};
+use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use parquet::arrow::{ARROW_SCHEMA_META_KEY, parquet_to_arrow_schema};
@@ -56,6 +56,38 @@ pub fn common_schema(stored: &[&str], parquet: &SchemaDescriptor) -> Option<Stri
     metadata.retain(|key, value| is_in_all(&|schema| schema.metadata().get(key) == Some(value)));
     let common = Schema::new_with_metadata(fields, metadata);
     metadata_text::stored_schema(&common).ok()?.value
+}
+
+/// The first column whose values are durations of one unit by one stored schema, and by the other of another unit, with
+/// both types. Parquet has no type for durations: only the stored schema says what the numbers count.
+#[must_use]
+pub fn other_durations(one: &str, other: &str) -> Option<(String, DataType, DataType)> {
+    fn among(ours: &Fields, theirs: &Fields, path: &str) -> Option<(String, DataType, DataType)> {
+        ours.iter().zip(theirs).find_map(|(ours, theirs)| {
+            let path = match path {
+                "" => ours.name().clone(),
+                above => format!("{above}.{}", ours.name()),
+            };
+            match (ours.data_type(), theirs.data_type()) {
+                (one @ DataType::Duration(_), other @ DataType::Duration(_)) => {
+                    (one != other).then(|| (path, one.clone(), other.clone()))
+                }
+                (one, other) => among(&children(one), &children(other), &path),
+            }
+        })
+    }
+    let (one, other) = (decoded(one)?, decoded(other)?);
+    among(one.fields(), other.fields(), "")
+}
+
+/// The fields of a nested type.
+fn children(data_type: &DataType) -> Fields {
+    let mut found = Vec::new();
+    with_fields(data_type, &mut |field| {
+        found.push(Arc::clone(field));
+        Arc::clone(field)
+    });
+    found.into()
 }
 
 /// The schema in the text of the footer's metadata.

@@ -8,24 +8,29 @@
 //! The dictionary that a row came with is a part of the row: the same rows with the same dictionaries give the same
 //! bytes, however they were cut into batches.
 
+use std::sync::Arc;
+
+use arrow_array::ArrayRef;
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef};
-use arrow_schema::DataType;
+use arrow_schema::{DataType, FieldRef};
 
 use crate::budget::Room;
 use crate::choose::Choice;
 use crate::column::Preserved;
+use crate::enum_categories::EnumCategories;
 use crate::lists::{child_of_lists, element_field};
 use crate::options::WriterOptions;
 use crate::row_group::Closed;
 use crate::schema::{FileSchema, leaves};
-use crate::stored_schema::{Kept, Order};
+use crate::stored_schema::{DictionaryClaim, DictionaryOrder, with_fields};
 
 /// The preserved dictionaries of all columns that readers get back as dictionaries.
 #[derive(Debug)]
 pub(crate) struct Dictionaries {
-    columns: Vec<Column>,
-    leaves: Vec<Leaf>,
+    columns: Vec<PreservedColumn>,
+    leaves: Vec<LeafDictionaries>,
+    /// The leaves whose fields state the categories of an Enum.
+    enums: Vec<(LeafPosition, EnumCategories)>,
     room: Room,
     /// True while row groups of every column go on with the values of those before them.
     held: bool,
@@ -33,7 +38,7 @@ pub(crate) struct Dictionaries {
 
 /// The row groups so far of a leaf.
 #[derive(Debug, Clone, Copy)]
-struct Leaf {
+struct LeafDictionaries {
     /// True if it was declared to be ordered and holds the values of all dictionaries in their order.
     ordered: bool,
     /// The most values of its dictionary in any of them.
@@ -42,15 +47,15 @@ struct Leaf {
 
 /// A column whose dictionaries are preserved.
 #[derive(Debug)]
-struct Column {
-    place: Place,
+struct PreservedColumn {
+    place: LeafPosition,
     /// The values that the next row group begins with; none while one is open.
     waiting: Option<Preserved>,
 }
 
 /// A leaf column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct LeafPosition {
     /// Among all leaves.
     pub leaf: usize,
     /// Its top-level field.
@@ -61,8 +66,8 @@ pub(crate) struct Place {
 
 /// The dictionary of one column of a batch.
 #[derive(Debug, Clone)]
-pub(crate) struct Given {
-    pub place: Place,
+pub(crate) struct BatchDictionary {
+    pub place: LeafPosition,
     pub values: ArrayRef,
 }
 
@@ -74,19 +79,24 @@ impl Dictionaries {
         named: &[Option<Choice>],
         options: &WriterOptions,
     ) -> Self {
-        let mut places = Vec::new();
+        let (mut places, mut enums) = (Vec::new(), Vec::new());
         for (field, stored) in schema.stored.fields().iter().enumerate() {
             let first = places.len();
             let within = 0..leaves(stored.data_type());
-            places.extend(within.map(|within| Place {
+            places.extend(within.map(|within| LeafPosition {
                 leaf: first + within,
                 field,
                 within,
             }));
+            let stated = leaf_fields(stored)
+                .into_iter()
+                .map(|field| EnumCategories::of(&field));
+            let stated = places[first..].iter().copied().zip(stated);
+            enums.extend(stated.filter_map(|(place, stated)| Some((place, stated?))));
         }
         let may = |leaf: usize| named[leaf].map_or(allowed[leaf], |choice| choice.dictionary);
-        let kept = |place: &Place| schema.dictionaries[place.leaf].is_some() && may(place.leaf);
-        let leaf = |place: &Place| Leaf {
+        let kept = |place: &LeafPosition| schema.dictionaries[place.leaf].is_some() && may(place.leaf);
+        let leaf = |place: &LeafPosition| LeafDictionaries {
             ordered: kept(place) && schema.dictionaries[place.leaf] == Some(true),
             values: 0,
         };
@@ -94,28 +104,30 @@ impl Dictionaries {
         let columns: Vec<_> = places
             .into_iter()
             .filter(kept)
-            .map(|place| Column { place, waiting: None })
+            .map(|place| PreservedColumn { place, waiting: None })
             .collect();
         Self {
             room: options.room_to_preserve(columns.len(), leaves.len()),
             columns,
             leaves,
+            enums,
             held: false,
         }
     }
 
     /// The dictionaries of a batch.
-    pub fn of(&self, columns: &[ArrayRef], schema: &FileSchema) -> Vec<Given> {
+    pub fn of(&self, columns: &[ArrayRef], schema: &FileSchema) -> Vec<BatchDictionary> {
         let mut given = Vec::new();
         let mut found = (usize::MAX, Vec::new());
-        for Column { place, .. } in &self.columns {
+        for PreservedColumn { place, .. } in &self.columns {
             if found.0 != place.field {
                 found = (place.field, Vec::new());
                 let stored = schema.stored.field(place.field).data_type();
-                of_leaves(&columns[place.field], stored, &mut found.1);
+                leaf_arrays(&columns[place.field], stored, &mut found.1);
             }
-            if let Some(Some(values)) = found.1.get(place.within) {
-                given.push(Given {
+            let leaf = found.1.get(place.within).and_then(Option::as_ref);
+            if let Some(values) = leaf.and_then(|leaf| Some(leaf.as_any_dictionary_opt()?.values())) {
+                given.push(BatchDictionary {
                     place: *place,
                     values: values.clone(),
                 });
@@ -124,8 +136,21 @@ impl Dictionaries {
         given
     }
 
+    /// Looks for values of a batch that are none of the categories which their column's field states.
+    pub fn look_for_others(&mut self, columns: &[ArrayRef], schema: &FileSchema) {
+        for (place, categories) in &mut self.enums {
+            let mut found = Vec::new();
+            let stored = schema.stored.field(place.field).data_type();
+            leaf_arrays(&columns[place.field], stored, &mut found);
+            match found.swap_remove(place.within) {
+                Some(leaf) => categories.look_at(&leaf),
+                None => categories.give_up(),
+            }
+        }
+    }
+
     /// Adds the dictionary of rows that wait for a row group.
-    pub fn add(&mut self, given: &Given) {
+    pub fn add(&mut self, given: &BatchDictionary) {
         let room = self.room;
         if let Some(column) = self.columns.iter_mut().find(|column| column.place == given.place) {
             let waiting = column.waiting.get_or_insert_with(|| Preserved::new(room));
@@ -145,7 +170,7 @@ impl Dictionaries {
 
     /// Takes the outcomes of the leaves of a closed row group.
     pub fn put_back(&mut self, mut closed: Vec<Closed>) {
-        for Column { place, waiting } in &mut self.columns {
+        for PreservedColumn { place, waiting } in &mut self.columns {
             let Some(closed) = closed.get_mut(place.leaf) else {
                 continue;
             };
@@ -165,19 +190,23 @@ impl Dictionaries {
     /// Ends [`Self::hold`]: the rows that follow come with their dictionaries again.
     pub fn release(&mut self) {
         self.held = false;
-        for Column { place, waiting } in &mut self.columns {
+        for PreservedColumn { place, waiting } in &mut self.columns {
             *waiting = waiting.take().filter(|_| self.leaves[place.leaf].ordered);
         }
     }
 
     /// The claims about each leaf of a file that has all its row groups.
-    pub fn kept(&self) -> Vec<Kept> {
-        let without = |leaf: &Leaf| Kept {
-            order: leaf.ordered.then(|| Order::of(0, &[])),
+    pub fn kept(&self) -> Vec<DictionaryClaim> {
+        let without = |leaf: &LeafDictionaries| DictionaryClaim {
+            order: leaf.ordered.then(|| DictionaryOrder::of(0, &[])),
             values: leaf.values,
+            has_others: false,
         };
         let mut kept: Vec<_> = self.leaves.iter().map(without).collect();
-        for Column { place, waiting } in &self.columns {
+        for (place, categories) in &self.enums {
+            kept[place.leaf].has_others = !categories.holds();
+        }
+        for PreservedColumn { place, waiting } in &self.columns {
             let kept = &mut kept[place.leaf];
             if let Some(preserved) = waiting {
                 kept.order = kept.order.map(|_| preserved.order());
@@ -192,18 +221,29 @@ impl Dictionaries {
     }
 }
 
-/// The values of the dictionary of each leaf, where the array has one.
-fn of_leaves(array: &ArrayRef, stored: &DataType, found: &mut Vec<Option<ArrayRef>>) {
+/// The fields of the leaves.
+fn leaf_fields(field: &FieldRef) -> Vec<FieldRef> {
+    let mut found = Vec::new();
+    let inner = &mut |field: &FieldRef| {
+        found.extend(leaf_fields(field));
+        Arc::clone(field)
+    };
+    match with_fields(field.data_type(), inner) {
+        Some(_) => found,
+        None => vec![Arc::clone(field)],
+    }
+}
+
+/// The array of each leaf; none where it is not to be had without a conversion.
+fn leaf_arrays(array: &ArrayRef, stored: &DataType, found: &mut Vec<Option<ArrayRef>>) {
     match (stored, array.data_type()) {
         (DataType::Struct(fields), DataType::Struct(_)) => {
             let children = fields.iter().zip(array.as_struct().columns());
-            children.for_each(|(field, child)| of_leaves(child, field.data_type(), found));
-        }
-        (DataType::Dictionary(_, _), DataType::Dictionary(_, _)) => {
-            found.push(Some(array.as_any_dictionary().values().clone()));
+            children.for_each(|(field, child)| leaf_arrays(child, field.data_type(), found));
         }
         _ => match element_field(stored).zip(child_of_lists(array)) {
-            Some((field, child)) => of_leaves(&child, field.data_type(), found),
+            Some((field, child)) => leaf_arrays(&child, field.data_type(), found),
+            None if !stored.is_nested() => found.push(Some(Arc::clone(array))),
             None => found.extend((0..leaves(stored)).map(|_| None)),
         },
     }

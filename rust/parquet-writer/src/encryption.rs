@@ -26,17 +26,17 @@ const UNIQUE_BYTES: usize = 8;
 
 /// A key of AES, and what a key management system needs to find it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Key {
+pub struct EncryptionKey {
     /// 16 or 32 bytes.
     pub bytes: Vec<u8>,
     /// Stored in the file as it is.
     pub metadata: Option<Vec<u8>>,
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for EncryptionKey {
     /// Shows nothing of the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Key").finish_non_exhaustive()
+        f.debug_struct("EncryptionKey").finish_non_exhaustive()
     }
 }
 
@@ -44,9 +44,9 @@ impl fmt::Debug for Key {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Encryption {
     /// The key of the footer, and of all columns that are not named.
-    pub footer_key: Key,
+    pub footer_key: EncryptionKey,
     /// The keys of single leaf columns, by their paths; `None` leaves a column as it is.
-    pub column_keys: Vec<(Vec<String>, Option<Key>)>,
+    pub column_keys: Vec<(Vec<String>, Option<EncryptionKey>)>,
     /// True if the footer is signed, and readable without a key.
     pub plaintext_footer: bool,
     /// Bytes that name the file, and that every module is authenticated with.
@@ -89,7 +89,7 @@ impl Encryption {
     }
 }
 
-fn check_length(whose: &str, key: &Key) -> Result<()> {
+fn check_length(whose: &str, key: &EncryptionKey) -> Result<()> {
     match key.bytes.len() {
         16 | 32 => Ok(()),
         other => Err(refused(&format!(
@@ -118,7 +118,7 @@ struct Cipher {
 }
 
 impl Cipher {
-    fn new(key: &Key) -> Result<Self> {
+    fn new(key: &EncryptionKey) -> Result<Self> {
         let algorithm = if key.bytes.len() == AES_128_GCM.key_len() {
             &AES_128_GCM
         } else {

@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::integrity;
 use crate::normalize;
 use crate::options::WriterOptions;
-use crate::weight::{ROWS_TOGETHER, Weights};
+use crate::weight::{ROWS_TOGETHER, RowWeights};
 
 /// Rows of a unit.
 pub(crate) const UNIT_ROWS: usize = 1024;
@@ -96,14 +96,14 @@ impl Position {
 
 /// Rows of a batch, which are not copied.
 #[derive(Debug, Clone)]
-pub(crate) struct Rows {
+pub(crate) struct BatchRows {
     columns: Arc<[ArrayRef]>,
     start: usize,
     /// The number of rows.
     pub count: usize,
 }
 
-impl Rows {
+impl BatchRows {
     /// The rows of one column.
     pub fn column(&self, index: usize) -> ArrayRef {
         let column = &self.columns[index];
@@ -117,8 +117,8 @@ impl Rows {
 
 /// Rows of one row group.
 #[derive(Debug)]
-pub(crate) struct Run {
-    pub rows: Rows,
+pub(crate) struct RowGroupRows {
+    pub rows: BatchRows,
     /// The bytes of their values, by which the size of the row group is foreseen.
     pub weight: u64,
     /// The position in the row group after them.
@@ -143,9 +143,9 @@ pub(crate) struct Carry {
 /// The weights of some rows of a batch.
 struct Weighed {
     rows: Range<usize>,
-    weights: Weights,
+    weights: RowWeights,
     /// The weights by which sizes are foreseen, where they are others.
-    foreseen: Option<Weights>,
+    foreseen: Option<RowWeights>,
 }
 
 impl Weighed {
@@ -156,8 +156,8 @@ impl Weighed {
             .collect();
         Self {
             rows,
-            weights: Weights::new(&columns),
-            foreseen: Weights::with_wide_elements(&columns),
+            weights: RowWeights::new(&columns),
+            foreseen: RowWeights::with_wide_elements(&columns),
         }
     }
 
@@ -223,7 +223,7 @@ impl<'a> Feed<'a> {
     }
 
     /// Returns the next rows, or `None` when the batch is used up. Rows that wait for a first unit are in `carry` then.
-    pub fn next(&mut self, position: Position, carry: &mut Carry) -> Result<Option<Run>> {
+    pub fn next(&mut self, position: Position, carry: &mut Carry) -> Result<Option<RowGroupRows>> {
         if self.is_empty() {
             return Ok(None);
         }
@@ -245,7 +245,7 @@ impl<'a> Feed<'a> {
     }
 
     /// Fills the first unit of a row group.
-    fn first_unit(&mut self, carry: &mut Carry) -> Result<Option<Run>> {
+    fn first_unit(&mut self, carry: &mut Carry) -> Result<Option<RowGroupRows>> {
         let missing = carry.at.missing(self.pace);
         let within = self.next..(self.next + missing).min(self.rows);
         let room = carry.at.room(self.pace);
@@ -254,7 +254,7 @@ impl<'a> Feed<'a> {
         if whole && carry.at.rows == 0 {
             let weight = self.weighed.foreseen(self.next..self.next + rows);
             let columns = self.take(rows, normalize::loosely)?;
-            return Ok(Some(Run::of_one_unit(columns, (rows, weight), full)));
+            return Ok(Some(RowGroupRows::of_one_unit(columns, (rows, weight), full)));
         }
         self.carry_over(rows, carry)?;
         if whole {
@@ -265,7 +265,7 @@ impl<'a> Feed<'a> {
     }
 
     /// The rows from here to the next possible check of the row group's size, or to the end of the batch.
-    fn until_check(&mut self, mut at: Position) -> Run {
+    fn until_check(&mut self, mut at: Position) -> RowGroupRows {
         let (mut start, mut check) = (self.next, false);
         let (mut foreseen, mut weight) = (start, 0);
         while start < self.rows && at.rows < self.pace.row_group_rows && !check {
@@ -289,8 +289,8 @@ impl<'a> Feed<'a> {
             start += rows;
         }
         weight += self.weighed.foreseen(foreseen..start);
-        Run {
-            rows: Rows {
+        RowGroupRows {
+            rows: BatchRows {
                 columns: Arc::clone(&self.columns),
                 start: self.next,
                 count: start - self.next,
@@ -330,7 +330,7 @@ impl<'a> Feed<'a> {
     }
 }
 
-impl Run {
+impl RowGroupRows {
     /// A first unit of a row group, which may be all of the row group.
     fn of_one_unit(columns: Vec<ArrayRef>, (count, weight): (usize, u64), check: bool) -> Self {
         let mut after = Position {
@@ -339,7 +339,7 @@ impl Run {
         };
         after.end_unit();
         Self {
-            rows: Rows {
+            rows: BatchRows {
                 columns: columns.into(),
                 start: 0,
                 count,
@@ -381,12 +381,16 @@ impl Carry {
     }
 
     /// All its rows as one unit.
-    pub fn take(&mut self, pace: Pace) -> Result<Run> {
+    pub fn take(&mut self, pace: Pace) -> Result<RowGroupRows> {
         let Self {
             parts, at, foreseen, ..
         } = std::mem::take(self);
         let check = at.unit_weight >= pace.unit_bytes;
-        Ok(Run::of_one_unit(joined(parts)?, (at.rows, foreseen), check))
+        Ok(RowGroupRows::of_one_unit(
+            joined(parts)?,
+            (at.rows, foreseen),
+            check,
+        ))
     }
 }
 

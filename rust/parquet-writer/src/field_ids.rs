@@ -94,14 +94,14 @@ fn chosen(paths: &[Vec<String>], ids: &[(Vec<String>, i32)]) -> Result<Vec<Optio
 }
 
 /// A node of the Parquet schema that may have an id: all but the repeated groups of lists and maps.
-struct Node {
+struct FieldNode {
     path: Vec<String>,
     id: Option<i32>,
 }
 
-fn check_unique(nodes: &[Node]) -> Result<()> {
+fn check_unique(nodes: &[FieldNode]) -> Result<()> {
     let mut named: HashMap<i32, &[String]> = HashMap::new();
-    for Node { path, id } in nodes {
+    for FieldNode { path, id } in nodes {
         let Some(id) = id else { continue };
         if let Some(other) = named.insert(*id, path) {
             return Err(doubled(*id, &other.join("."), &path.join(".")));
@@ -111,7 +111,7 @@ fn check_unique(nodes: &[Node]) -> Result<()> {
 }
 
 /// The nodes of these fields, each before those that are nested in it.
-fn nodes(fields: &Fields) -> Vec<Node> {
+fn nodes(fields: &Fields) -> Vec<FieldNode> {
     let mut found = Vec::new();
     for field in fields {
         find_nodes(field, &[field.name()], &mut found);
@@ -119,9 +119,9 @@ fn nodes(fields: &Fields) -> Vec<Node> {
     found
 }
 
-fn find_nodes(field: &Field, path: &[&str], found: &mut Vec<Node>) {
+fn find_nodes(field: &Field, path: &[&str], found: &mut Vec<FieldNode>) {
     let id = field.metadata().get(PARQUET_FIELD_ID_META_KEY);
-    found.push(Node {
+    found.push(FieldNode {
         path: path.iter().map(|part| (*part).to_owned()).collect(),
         // Readers take a negative id for none.
         id: id.and_then(|id| id.parse().ok()).filter(|id| *id >= 0),
@@ -145,7 +145,7 @@ fn find_nodes(field: &Field, path: &[&str], found: &mut Vec<Node>) {
     }
 }
 
-/// The field with the next id, and its nested fields with the ids after it. The entries of a map are no [`Node`].
+/// The field with the next id, and its nested fields with the ids after it. The entries of a map are no [`FieldNode`].
 fn numbered(field: &FieldRef, takes_id: bool, ids: &mut dyn Iterator<Item = Option<i32>>) -> FieldRef {
     let id = if takes_id { ids.next().flatten() } else { None };
     let are_entries = matches!(field.data_type(), DataType::Map(_, _));

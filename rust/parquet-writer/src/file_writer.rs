@@ -17,13 +17,13 @@ use crate::batch::Batch;
 use crate::budget::{COLUMN, VALUE_SHARE};
 use crate::choose::{self, Chooser};
 use crate::column::{self, FieldEncoder, Preserved};
-use crate::dictionaries::{Dictionaries, Given};
+use crate::dictionaries::{BatchDictionary, Dictionaries};
 use crate::encryption::{self, FileCipher};
 use crate::error::{Result, WriteError};
-use crate::feed::{Carry, Feed, Pace, Rows, Run, SAMPLE_ROWS};
+use crate::feed::{BatchRows, Carry, Feed, Pace, RowGroupRows, SAMPLE_ROWS};
 use crate::footer;
 use crate::footprint::Footprint;
-use crate::held::Held;
+use crate::held::HeldBatches;
 use crate::integrity;
 use crate::limits;
 use crate::metadata_text;
@@ -31,9 +31,9 @@ use crate::normalize;
 use crate::options::{self, TimestampLoss, Verify, WriterOptions};
 use crate::pages::{FilterPlan, PageStore, Pages};
 use crate::result::{self, WriteResult};
-use crate::row_group::{Meter, Patience, RowGroup};
+use crate::row_group::{Meter, Patience, RowGroupEncoder};
 use crate::schema::FileSchema;
-use crate::shared_memory::Share;
+use crate::shared_memory::MemoryShare;
 use crate::sink::{Output, Sink, Unsynced};
 use crate::size_checks::SizeChecks;
 use crate::sorting::{Sorting, Waiting};
@@ -42,7 +42,7 @@ use crate::stored_schema::{StoredSchema, without_hidden};
 use crate::thread_pool::Threads;
 use crate::truncation;
 use crate::verify::{self, Digests, Written};
-use crate::weight::{ROWS_TOGETHER, Weights};
+use crate::weight::{ROWS_TOGETHER, RowWeights};
 
 /// The name of this writer in footers.
 pub const CREATED_BY: &str = concat!("spillway version ", env!("CARGO_PKG_VERSION"));
@@ -79,13 +79,13 @@ pub struct FileWriter {
     options: WriterOptions,
     progress: Arc<Progress>,
     between: Between,
-    state: State,
-    held: Held,
+    state: WriterState,
+    held: HeldBatches,
     /// The share of a memory budget, until the file is open.
-    share: Option<Share>,
+    share: Option<MemoryShare>,
 }
 
-enum State {
+enum WriterState {
     /// Nothing is known of the schema yet.
     Unopened(Box<Output>),
     Open(Box<OpenFile>),
@@ -111,14 +111,18 @@ impl FileWriter {
                 format!("verify is not accepted here: {why}"),
             ));
         }
-        let share = options.memory_budget.as_ref().map(Share::take).transpose()?;
-        let state = State::Unopened(Box::new(Output::new(sink)));
+        let share = options
+            .memory_budget
+            .as_ref()
+            .map(MemoryShare::take)
+            .transpose()?;
+        let state = WriterState::Unopened(Box::new(Output::new(sink)));
         let mut writer = Self {
             options,
             progress: Arc::default(),
             between: Between::new(),
             state,
-            held: Held::default(),
+            held: HeldBatches::default(),
             share,
         };
         if let Some(schema) = schema {
@@ -144,7 +148,7 @@ impl FileWriter {
     #[must_use]
     pub fn size(&self) -> Size {
         match &self.state {
-            State::Open(file) => file.size(),
+            WriterState::Open(file) => file.size(),
             _ => Size::default(),
         }
     }
@@ -152,14 +156,14 @@ impl FileWriter {
     /// Returns true if the writer takes no more batches.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        matches!(self.state, State::Closed(_) | State::Failed { .. })
+        matches!(self.state, WriterState::Closed(_) | WriterState::Failed { .. })
     }
 
     /// The result of the file, once the writer is closed.
     #[must_use]
     pub fn result(&self) -> Option<&WriteResult> {
         match &self.state {
-            State::Closed(result) => result.as_ref(),
+            WriterState::Closed(result) => result.as_ref(),
             _ => None,
         }
     }
@@ -171,7 +175,7 @@ impl FileWriter {
     pub fn schema(&self) -> Result<Option<SchemaRef>> {
         self.refuse_if_closed()?;
         Ok(match &self.state {
-            State::Open(file) => Some(Arc::clone(&file.schema.declared)),
+            WriterState::Open(file) => Some(Arc::clone(&file.schema.declared)),
             _ => None,
         })
     }
@@ -183,7 +187,7 @@ impl FileWriter {
     pub fn accept(&mut self, schema: &SchemaRef) -> Result<()> {
         self.refuse_if_closed()?;
         match &self.state {
-            State::Open(file) => file.schema.check(schema),
+            WriterState::Open(file) => file.schema.check(schema),
             _ => self.open(schema),
         }
     }
@@ -255,7 +259,7 @@ impl FileWriter {
     /// The batches that were held and whose rows are encoded, or never will be. Their buffers are freed with them.
     pub fn released(&mut self) -> Vec<Batch> {
         match &self.state {
-            State::Open(file) if file.waits() => Vec::new(),
+            WriterState::Open(file) if file.waits() => Vec::new(),
             _ => self.held.release(),
         }
     }
@@ -286,7 +290,7 @@ impl FileWriter {
             return Ok(());
         };
         self.accept(&first.schema)?;
-        let State::Open(file) = &mut self.state else {
+        let WriterState::Open(file) = &mut self.state else {
             return self.refuse_if_closed();
         };
         let place = file.sorting.as_ref().map(Sorting::place);
@@ -308,7 +312,7 @@ impl FileWriter {
     fn hold(&mut self, batch: &Batch, is_built: bool, patience: &mut Patience<'_>) -> Result<()> {
         drop(self.released());
         self.take(batch, patience)?;
-        let State::Open(file) = &mut self.state else {
+        let WriterState::Open(file) = &mut self.state else {
             return Ok(());
         };
         if !file.waits() {
@@ -327,7 +331,7 @@ impl FileWriter {
 
     /// Encodes the rows that wait.
     fn encode(&mut self, patience: &mut Patience<'_>) -> Result<()> {
-        let State::Open(file) = &mut self.state else {
+        let WriterState::Open(file) = &mut self.state else {
             return Ok(());
         };
         let encoded = file.encode(&self.options, patience);
@@ -337,7 +341,7 @@ impl FileWriter {
     /// Takes a batch, whose rows may wait for [`OpenFile::encode`].
     fn take(&mut self, batch: &Batch, patience: &mut Patience<'_>) -> Result<()> {
         self.accept(&batch.schema)?;
-        let State::Open(file) = &mut self.state else {
+        let WriterState::Open(file) = &mut self.state else {
             return self.refuse_if_closed();
         };
         let columns = file.fitted(batch, &self.options)?;
@@ -352,6 +356,7 @@ impl FileWriter {
         } else {
             file.take(&columns, batch.rows, &given, &self.options, patience)
         };
+        file.dictionaries.look_for_others(&batch.columns, &file.schema);
         let written = match written {
             // What was converted is not the caller's, and would wait in memory of its own.
             Ok(()) if is_converted => file.encode(&self.options, patience),
@@ -366,7 +371,7 @@ impl FileWriter {
     /// As [`Self::write`].
     pub fn flush(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
         self.refuse_if_closed()?;
-        let State::Open(file) = &mut self.state else {
+        let WriterState::Open(file) = &mut self.state else {
             return Ok(());
         };
         self.between.enter();
@@ -399,11 +404,11 @@ impl FileWriter {
     }
 
     fn complete(&mut self, patience: &mut Patience<'_>) -> Result<()> {
-        if matches!(self.state, State::Closed(Some(_))) {
+        if matches!(self.state, WriterState::Closed(Some(_))) {
             return Ok(());
         }
         self.refuse_if_closed()?;
-        let State::Open(file) = &mut self.state else {
+        let WriterState::Open(file) = &mut self.state else {
             self.abort();
             return Err(WriteError::schema(
                 "nothing was written and no schema was given, so there is no file to write: pass schema=",
@@ -414,7 +419,7 @@ impl FileWriter {
         match closed {
             Ok(mut result) => {
                 result.times.wait = self.between.total();
-                self.state = State::Closed(Some(result));
+                self.state = WriterState::Closed(Some(result));
                 Ok(())
             }
             Err(error) => self.settle(Err(error)),
@@ -424,29 +429,29 @@ impl FileWriter {
     /// Discards the file: the temporary file is removed, and the file that was at the path stays.
     pub fn abort(&mut self) {
         match &mut self.state {
-            State::Unopened(output) => output.discard(),
-            State::Open(file) => file.discard(),
-            State::Closed(_) => return,
-            State::Failed { .. } => {}
+            WriterState::Unopened(output) => output.discard(),
+            WriterState::Open(file) => file.discard(),
+            WriterState::Closed(_) => return,
+            WriterState::Failed { .. } => {}
         }
-        self.state = State::Closed(None);
+        self.state = WriterState::Closed(None);
         self.share = None;
     }
 
     fn open(&mut self, schema: &SchemaRef) -> Result<()> {
-        let prepared = Prepared::new(schema, &self.options)?;
+        let prepared = FilePlan::new(schema, &self.options)?;
         self.options = prepared.options.clone();
         match std::mem::replace(
             &mut self.state,
-            State::Failed {
+            WriterState::Failed {
                 has_appeared: false,
                 why: "it could not be started".into(),
             },
         ) {
-            State::Unopened(output) => {
+            WriterState::Unopened(output) => {
                 let share = self.share.take();
                 let file = OpenFile::start(*output, prepared, share, &self.options)?;
-                self.state = State::Open(Box::new(file));
+                self.state = WriterState::Open(Box::new(file));
                 Ok(())
             }
             other => {
@@ -458,13 +463,13 @@ impl FileWriter {
 
     fn refuse_if_closed(&self) -> Result<()> {
         match &self.state {
-            State::Closed(Some(_)) => Err(WriteError::Closed(
+            WriterState::Closed(Some(_)) => Err(WriteError::Closed(
                 "the writer is closed: open another one".into(),
             )),
-            State::Closed(None) => Err(WriteError::Closed(
+            WriterState::Closed(None) => Err(WriteError::Closed(
                 "the writer was aborted: open another one".into(),
             )),
-            State::Failed { has_appeared, why } => {
+            WriterState::Failed { has_appeared, why } => {
                 let of_file = if *has_appeared {
                     ", after its file had appeared at its path"
                 } else {
@@ -474,18 +479,18 @@ impl FileWriter {
                     "the writer failed before{of_file}: {why}"
                 )))
             }
-            State::Unopened(_) | State::Open(_) => Ok(()),
+            WriterState::Unopened(_) | WriterState::Open(_) => Ok(()),
         }
     }
 
     /// Updates the progress after a call, and discards the file when the call failed half-way.
     fn settle(&mut self, outcome: Result<()>) -> Result<()> {
-        if let State::Open(file) = &mut self.state {
+        if let WriterState::Open(file) = &mut self.state {
             self.progress.bytes.store(file.bytes_written(), Ordering::Relaxed);
             if let Err(error) = outcome {
                 let error = file.name(error);
                 file.discard();
-                self.state = State::Failed {
+                self.state = WriterState::Failed {
                     has_appeared: matches!(
                         &error,
                         WriteError::Io { source, .. } if Unsynced::of(source).is_some()
@@ -514,7 +519,7 @@ fn check_sizes(batch: &Batch, options: &WriterOptions) -> Result<()> {
         let mut starts = (0..batch.rows).step_by(ROWS_TOGETHER);
         let above = starts.find_map(|start| {
             let rows = column.slice(start, ROWS_TOGETHER.min(batch.rows - start));
-            let above = Weights::new(std::slice::from_ref(&rows)).first_above(rows.len(), limit);
+            let above = RowWeights::new(std::slice::from_ref(&rows)).first_above(rows.len(), limit);
             above.map(|(row, bytes)| (start + row, bytes))
         });
         if let Some((row, bytes)) = above {
@@ -533,7 +538,7 @@ fn check_sizes(batch: &Batch, options: &WriterOptions) -> Result<()> {
 }
 
 /// The plan that follows from schema and options before anything is written.
-struct Prepared {
+struct FilePlan {
     schema: FileSchema,
     /// The options with their limits shared out among the columns.
     options: WriterOptions,
@@ -546,7 +551,7 @@ struct Prepared {
     sorting: Option<Sorting>,
 }
 
-impl Prepared {
+impl FilePlan {
     fn new(schema: &SchemaRef, options: &WriterOptions) -> Result<Self> {
         let declared = Arc::clone(schema);
         let (timestamps, compatibility) = (options.timestamps, options.compatibility);
@@ -622,7 +627,7 @@ struct OpenFile {
     file: SerializedFileWriter<Output>,
     pages: Arc<Pages>,
     carry: Carry,
-    row_group: Option<RowGroup>,
+    row_group: Option<RowGroupEncoder>,
     rows: u64,
     /// Checksums of the values, where they are compared with those in the file.
     digests: Option<Digests>,
@@ -637,11 +642,11 @@ struct OpenFile {
 impl OpenFile {
     fn start(
         mut output: Output,
-        prepared: Prepared,
-        share: Option<Share>,
+        prepared: FilePlan,
+        share: Option<MemoryShare>,
         options: &WriterOptions,
     ) -> Result<Self> {
-        let Prepared {
+        let FilePlan {
             schema,
             chooser,
             dictionaries,
@@ -713,7 +718,7 @@ impl OpenFile {
     fn size(&self) -> Size {
         Size {
             written: self.bytes_written() + self.pages.filter_bytes() as u64,
-            open: self.row_group.as_ref().map_or(0, RowGroup::encoded_bytes),
+            open: self.row_group.as_ref().map_or(0, RowGroupEncoder::encoded_bytes),
             rows: self.rows,
             row_groups: self.file.flushed_row_groups().len() + usize::from(self.row_group.is_some()),
         }
@@ -749,7 +754,7 @@ impl OpenFile {
         &mut self,
         columns: &[ArrayRef],
         rows: usize,
-        given: &[Given],
+        given: &[BatchDictionary],
         options: &WriterOptions,
         patience: &mut Patience<'_>,
     ) -> Result<()> {
@@ -766,7 +771,7 @@ impl OpenFile {
             let position = self
                 .row_group
                 .as_ref()
-                .map(RowGroup::position)
+                .map(RowGroupEncoder::position)
                 .unwrap_or_default();
             let Some(run) = feed.next(position, &mut self.carry)? else {
                 break;
@@ -780,7 +785,7 @@ impl OpenFile {
     }
 
     /// Adds the dictionaries of the next rows to the row group, which may not be open yet.
-    fn preserve(&mut self, given: &[Given]) {
+    fn preserve(&mut self, given: &[BatchDictionary]) {
         for given in given {
             match &mut self.row_group {
                 Some(row_group) => row_group.preserve(given),
@@ -790,7 +795,12 @@ impl OpenFile {
     }
 
     /// Takes rows of one row group, and closes it where they fill it.
-    fn take_run(&mut self, run: Run, options: &WriterOptions, patience: &mut Patience<'_>) -> Result<()> {
+    fn take_run(
+        &mut self,
+        run: RowGroupRows,
+        options: &WriterOptions,
+        patience: &mut Patience<'_>,
+    ) -> Result<()> {
         if self.row_group.is_none() {
             self.row_group = Some(self.open_row_group(&run, options)?);
         }
@@ -808,7 +818,7 @@ impl OpenFile {
         }
         if check && self.is_check_due(options, patience)? {
             self.encode(options, patience)?;
-            if self.row_group.as_mut().is_some_and(RowGroup::is_full) {
+            if self.row_group.as_mut().is_some_and(RowGroupEncoder::is_full) {
                 self.close_row_group(options.threads, patience)?;
             }
         }
@@ -817,7 +827,7 @@ impl OpenFile {
 
     /// Returns true if the size of the row group must be known now. A look at its first rows may put that off.
     fn is_check_due(&mut self, options: &WriterOptions, patience: &mut Patience<'_>) -> Result<bool> {
-        let is_due = |file: &Self| file.row_group.as_ref().is_some_and(RowGroup::is_check_due);
+        let is_due = |file: &Self| file.row_group.as_ref().is_some_and(RowGroupEncoder::is_check_due);
         if is_due(self) {
             self.metered(|row_group, meter| row_group.look(options.threads, meter, patience))?;
         }
@@ -835,11 +845,14 @@ impl OpenFile {
 
     /// Returns true if rows wait whose batches are needed.
     fn waits(&self) -> bool {
-        self.carry.has_borrowed() || self.row_group.as_ref().is_some_and(RowGroup::waits)
+        self.carry.has_borrowed() || self.row_group.as_ref().is_some_and(RowGroupEncoder::waits)
     }
 
     /// Has the row group encode, and notes the memory that it takes.
-    fn metered(&mut self, encode: impl FnOnce(&mut RowGroup, &Arc<Meter>) -> Result<()>) -> Result<()> {
+    fn metered(
+        &mut self,
+        encode: impl FnOnce(&mut RowGroupEncoder, &Arc<Meter>) -> Result<()>,
+    ) -> Result<()> {
         let other = self.waiting_bytes();
         let Some(row_group) = &mut self.row_group else {
             return Ok(());
@@ -851,7 +864,7 @@ impl OpenFile {
     }
 
     /// Opens a row group that begins with these rows, by which its encodings are chosen.
-    fn open_row_group(&mut self, run: &Run, options: &WriterOptions) -> Result<RowGroup> {
+    fn open_row_group(&mut self, run: &RowGroupRows, options: &WriterOptions) -> Result<RowGroupEncoder> {
         let declared = Arc::clone(&self.schema.declared);
         for (index, field) in declared.fields().iter().enumerate() {
             integrity::check_run(field.name(), &run.rows.column(index))?;
@@ -860,11 +873,16 @@ impl OpenFile {
         let encoders = self.encoders(&run.rows, options)?;
         let schemas = (declared, Arc::clone(&self.schema.carried));
         let checks = SizeChecks::new(options.row_group_bytes);
-        Ok(RowGroup::new(schemas, encoders, checks, self.schema.row_bytes()))
+        Ok(RowGroupEncoder::new(
+            schemas,
+            encoders,
+            checks,
+            self.schema.row_bytes(),
+        ))
     }
 
     /// Encoders for a row group that begins with these rows.
-    fn encoders(&mut self, first: &Rows, options: &WriterOptions) -> Result<Vec<Box<dyn FieldEncoder>>> {
+    fn encoders(&mut self, first: &BatchRows, options: &WriterOptions) -> Result<Vec<Box<dyn FieldEncoder>>> {
         let rows = first.count.min(SAMPLE_ROWS);
         let columns = 0..self.schema.carried.fields().len();
         let sample: Vec<_> = columns.map(|index| first.column(index).slice(0, rows)).collect();
@@ -883,7 +901,7 @@ impl OpenFile {
         &mut self,
         batch: &Batch,
         stored: &[ArrayRef],
-        given: &[Given],
+        given: &[BatchDictionary],
         options: &WriterOptions,
         patience: &mut Patience<'_>,
     ) -> Result<()> {
@@ -1044,7 +1062,7 @@ impl OpenFile {
 
     /// Notes the memory held now.
     fn account(&mut self) {
-        let encoders = self.row_group.as_ref().map_or(0, RowGroup::tracked_bytes);
+        let encoders = self.row_group.as_ref().map_or(0, RowGroupEncoder::tracked_bytes);
         let held = encoders + self.pages.tracked_bytes() + self.waiting_bytes();
         self.peak = self.peak.max(held);
         self.footprint.note(self.peak);
@@ -1077,14 +1095,14 @@ mod tests {
 
     use super::*;
     use crate::options::OptionInput;
-    use crate::sink::Stream;
+    use crate::sink::StreamSink;
 
     #[test]
     fn a_call_with_many_small_batches_asks_at_each_whether_to_go_on() {
         let column: ArrayRef = Arc::new(Int64Array::from(vec![1]));
         let batch = Batch::from(RecordBatch::try_from_iter([("x", column)]).unwrap());
         for write in [FileWriter::write_all, FileWriter::write_last] {
-            let sink = Box::new(Stream::new(Box::new(Vec::new())));
+            let sink = Box::new(StreamSink::new(Box::new(Vec::new())));
             let options = WriterOptions::new(OptionInput::default()).unwrap();
             let mut writer = FileWriter::new(sink, None, options).unwrap();
             let mut asked = 0;

@@ -19,13 +19,13 @@ const ROUND_BATCHES: usize = 1024;
 
 /// Batches that are held until they make a round.
 #[derive(Debug, Default)]
-pub struct Held {
+pub struct HeldBatches {
     batches: Vec<Batch>,
     rows: usize,
     bytes: usize,
 }
 
-impl Held {
+impl HeldBatches {
     /// Holds a batch.
     pub fn add(&mut self, batch: &Batch) {
         self.rows += batch.rows;

@@ -61,7 +61,7 @@ pub(crate) fn check_run(name: &str, rows: &ArrayRef) -> Result<()> {
 /// # Errors
 /// None for arrays that were checked.
 pub(crate) fn without_stray_views(array: &ArrayRef) -> Result<ArrayRef> {
-    fn bytes<T: ByteViewType>(array: &ArrayRef, values: &Bytes<'_>) -> Result<ArrayRef> {
+    fn bytes<T: ByteViewType>(array: &ArrayRef, values: &UncheckedBytes<'_>) -> Result<ArrayRef> {
         let array = array.as_byte_view::<T>();
         let views = array.views().iter().enumerate();
         let views = views.map(|(slot, view)| if values.is_sound_at(slot) { *view } else { 0 });
@@ -91,7 +91,7 @@ pub(crate) fn without_stray_views(array: &ArrayRef) -> Result<ArrayRef> {
             lists.nulls().cloned(),
         )?))
     }
-    match (array.data_type(), Bytes::of(array)) {
+    match (array.data_type(), UncheckedBytes::of(array)) {
         (_, Some(values)) if values.are_sound() => Ok(Arc::clone(array)),
         (DataType::Utf8View, Some(values)) => bytes::<StringViewType>(array, &values),
         (DataType::BinaryView, Some(values)) => bytes::<BinaryViewType>(array, &values),
@@ -134,7 +134,7 @@ pub(crate) fn is_sound(array: &ArrayRef) -> bool {
             DataType::Int32 => runs_are_sound::<Int32Type>(array),
             _ => runs_are_sound::<Int64Type>(array),
         },
-        _ => match (Bytes::of(array), child_of_lists(array)) {
+        _ => match (UncheckedBytes::of(array), child_of_lists(array)) {
             (Some(bytes), _) => bytes.are_sound(),
             (_, Some(child)) => elements(array, child.len())
                 .is_some_and(|used| is_sound(&child.slice(used.start, used.len()))),
@@ -189,7 +189,7 @@ fn keys_are_sound(keys: &dyn Array, count: usize) -> bool {
 /// Returns true if the values of a dictionary are valid. Where there are more values than keys, only the referenced
 /// ones are checked.
 fn values_are_sound(keys: &dyn Array, values: &ArrayRef) -> bool {
-    match Bytes::of(values) {
+    match UncheckedBytes::of(values) {
         Some(bytes) if values.len() > keys.len() => downcast_integer_array!(
             keys => keys.values().iter().all(|key| bytes.is_sound_at(key.as_usize())),
             _ => true
@@ -256,7 +256,7 @@ fn fault(path: &str, array: &ArrayRef, live: Option<&NullBuffer>) -> Option<(Str
             fault(path, values, None)
                 .or_else(|| at("the ends of runs do not ascend to the number of rows".into()))
         }
-        _ => match (Bytes::of(array), child_of_lists(array)) {
+        _ => match (UncheckedBytes::of(array), child_of_lists(array)) {
             (Some(bytes), _) => {
                 let what = || slots.find_map(|slot| bytes.fault_at(slot));
                 bytes.fault_of_offsets().or_else(what).and_then(at)
@@ -304,33 +304,33 @@ fn has_elements(lists: &ArrayRef, slot: usize, count: usize) -> bool {
 }
 
 /// Values of text or bytes.
-struct Bytes<'a> {
+struct UncheckedBytes<'a> {
     is_text: bool,
-    layout: Layout<'a>,
+    layout: BytesLayout<'a>,
 }
 
-enum Layout<'a> {
+enum BytesLayout<'a> {
     Small(&'a [i32], &'a [u8]),
     Large(&'a [i64], &'a [u8]),
     Views(&'a [u128], &'a [Buffer]),
 }
 
-impl<'a> Bytes<'a> {
+impl<'a> UncheckedBytes<'a> {
     fn of(array: &'a ArrayRef) -> Option<Self> {
-        fn small<T: ByteArrayType<Offset = i32>>(array: &ArrayRef) -> Layout<'_> {
-            Layout::Small(
+        fn small<T: ByteArrayType<Offset = i32>>(array: &ArrayRef) -> BytesLayout<'_> {
+            BytesLayout::Small(
                 array.as_bytes::<T>().value_offsets(),
                 array.as_bytes::<T>().value_data(),
             )
         }
-        fn large<T: ByteArrayType<Offset = i64>>(array: &ArrayRef) -> Layout<'_> {
-            Layout::Large(
+        fn large<T: ByteArrayType<Offset = i64>>(array: &ArrayRef) -> BytesLayout<'_> {
+            BytesLayout::Large(
                 array.as_bytes::<T>().value_offsets(),
                 array.as_bytes::<T>().value_data(),
             )
         }
-        fn views<T: ByteViewType>(array: &ArrayRef) -> Layout<'_> {
-            Layout::Views(
+        fn views<T: ByteViewType>(array: &ArrayRef) -> BytesLayout<'_> {
+            BytesLayout::Views(
                 array.as_byte_view::<T>().views(),
                 array.as_byte_view::<T>().data_buffers(),
             )
@@ -349,9 +349,9 @@ impl<'a> Bytes<'a> {
 
     fn are_sound(&self) -> bool {
         match self.layout {
-            Layout::Small(offsets, data) => self.are_sound_between(offsets, data),
-            Layout::Large(offsets, data) => self.are_sound_between(offsets, data),
-            Layout::Views(views, _) => (0..views.len()).all(|slot| self.is_sound_at(slot)),
+            BytesLayout::Small(offsets, data) => self.are_sound_between(offsets, data),
+            BytesLayout::Large(offsets, data) => self.are_sound_between(offsets, data),
+            BytesLayout::Views(views, _) => (0..views.len()).all(|slot| self.is_sound_at(slot)),
         }
     }
 
@@ -371,7 +371,7 @@ impl<'a> Bytes<'a> {
     }
 
     fn is_sound_at(&self, slot: usize) -> bool {
-        if let Layout::Views(views, _) = self.layout
+        if let BytesLayout::Views(views, _) = self.layout
             && is_short(views[slot])
             && views[slot] & NOT_ASCII == 0
         {
@@ -382,9 +382,9 @@ impl<'a> Bytes<'a> {
 
     fn fault_of_offsets(&self) -> Option<String> {
         let ascends = match self.layout {
-            Layout::Small(offsets, data) => ascending(offsets, data.len()).is_some(),
-            Layout::Large(offsets, data) => ascending(offsets, data.len()).is_some(),
-            Layout::Views(_, _) => true,
+            BytesLayout::Small(offsets, data) => ascending(offsets, data.len()).is_some(),
+            BytesLayout::Large(offsets, data) => ascending(offsets, data.len()).is_some(),
+            BytesLayout::Views(_, _) => true,
         };
         (!ascends).then(|| "offsets go down, or beyond the values".into())
     }
@@ -395,14 +395,14 @@ impl<'a> Bytes<'a> {
         }
         let short;
         let value = match self.layout {
-            Layout::Small(offsets, data) => between(offsets, data, slot),
-            Layout::Large(offsets, data) => between(offsets, data, slot),
-            Layout::Views(views, _) if is_short(views[slot]) => {
+            BytesLayout::Small(offsets, data) => between(offsets, data, slot),
+            BytesLayout::Large(offsets, data) => between(offsets, data, slot),
+            BytesLayout::Views(views, _) if is_short(views[slot]) => {
                 short = views[slot].to_le_bytes();
                 let length = ByteView::from(views[slot]).length as usize;
                 short.get(4..4 + length)
             }
-            Layout::Views(views, buffers) => {
+            BytesLayout::Views(views, buffers) => {
                 let view = ByteView::from(views[slot]);
                 let (start, length) = (view.offset as usize, view.length as usize);
                 buffers

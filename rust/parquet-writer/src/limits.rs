@@ -232,10 +232,10 @@ fn views_length(views: &[u128]) -> u64 {
 }
 
 /// Rows of the batch, each with its slots of an array. Slots under nulls are left out.
-type Rows = Vec<(usize, Range<usize>)>;
+type RowSlots = Vec<(usize, Range<usize>)>;
 
 /// Looks at every value of a column.
-fn visit(path: &str, array: &ArrayRef, rows: Rows) -> Result<()> {
+fn visit(path: &str, array: &ArrayRef, rows: RowSlots) -> Result<()> {
     if let Some(children) = array.as_struct_opt() {
         let rows = valid(array, rows);
         let DataType::Struct(fields) = array.data_type() else {
@@ -258,7 +258,7 @@ fn visit(path: &str, array: &ArrayRef, rows: Rows) -> Result<()> {
 }
 
 /// The same without slots that are null.
-fn valid(array: &ArrayRef, rows: Rows) -> Rows {
+fn valid(array: &ArrayRef, rows: RowSlots) -> RowSlots {
     let Some(nulls) = array.logical_nulls().filter(|nulls| nulls.null_count() > 0) else {
         return rows;
     };
@@ -269,7 +269,7 @@ fn valid(array: &ArrayRef, rows: Rows) -> Rows {
     valid.map(|(row, slot)| (row, slot..slot + 1)).collect()
 }
 
-fn visit_leaf(path: &str, array: &ArrayRef, rows: &Rows) -> Result<()> {
+fn visit_leaf(path: &str, array: &ArrayRef, rows: &RowSlots) -> Result<()> {
     let (values, places) = looked_up(array)?;
     let overhead = overhead(&values);
     let mut sum = (0, 0);
@@ -306,14 +306,14 @@ fn visit_leaf(path: &str, array: &ArrayRef, rows: &Rows) -> Result<()> {
 }
 
 /// The value of each slot of an array.
-enum Places {
+enum ValueIndices {
     /// The value at the slot's own index, unless it is null.
     Own(Option<NullBuffer>),
     /// Any, or null.
     Named(Vec<Option<usize>>),
 }
 
-impl Places {
+impl ValueIndices {
     fn of(&self, slot: usize) -> Option<usize> {
         match self {
             Self::Own(nulls) => nulls
@@ -327,7 +327,7 @@ impl Places {
 
 /// The values behind dictionaries and runs, and the index of each slot's value. Copying the values could take too much
 /// memory.
-fn looked_up(array: &ArrayRef) -> Result<(ArrayRef, Places)> {
+fn looked_up(array: &ArrayRef) -> Result<(ArrayRef, ValueIndices)> {
     match array.data_type() {
         DataType::Dictionary(_, _) => {
             let dictionary = array.as_any_dictionary();
@@ -336,7 +336,7 @@ fn looked_up(array: &ArrayRef) -> Result<(ArrayRef, Places)> {
             let place = |key: i64| places.of(usize::try_from(key).ok()?);
             let keys = keys.as_primitive::<Int64Type>().iter();
             let named = keys.map(|key| key.and_then(place)).collect();
-            Ok((values, Places::Named(named)))
+            Ok((values, ValueIndices::Named(named)))
         }
         DataType::RunEndEncoded(ends, _) => {
             let (values, places) = looked_up(&values_of_runs(array))?;
@@ -346,9 +346,9 @@ fn looked_up(array: &ArrayRef) -> Result<(ArrayRef, Places)> {
                 _ => array.as_run::<Int64Type>().get_physical_index(slot),
             };
             let named = (0..array.len()).map(|slot| places.of(run(slot))).collect();
-            Ok((values, Places::Named(named)))
+            Ok((values, ValueIndices::Named(named)))
         }
-        _ => Ok((array.clone(), Places::Own(array.nulls().cloned()))),
+        _ => Ok((array.clone(), ValueIndices::Own(array.nulls().cloned()))),
     }
 }
 

@@ -24,11 +24,11 @@ use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::reader::{ChunkReader, Length};
 
-pub(crate) use compressor::{Compressor, Window};
+pub(crate) use compressor::{CompressionWindow, Compressor};
 pub(crate) use filter::{Filter, FilterPlan};
 pub(crate) use page_store::PageStore;
 
-use parquet_encode::page_header::{self as encode, Content};
+use parquet_encode::page_header::{self as encode, PageContent};
 
 use crate::encryption::{ChunkCipher, FileCipher, Module};
 use crate::error::{Result, WriteError};
@@ -74,7 +74,7 @@ pub(crate) struct Pages {
     filter_bytes: AtomicUsize,
     /// The compressors of all chunks, and their window where memory is limited.
     compressors: Tally,
-    window: Option<Window>,
+    window: Option<CompressionWindow>,
     /// The threads that encode chunks at the moment, where there are several.
     subtasks: CurrentSubtasks,
 }
@@ -109,7 +109,7 @@ impl Pages {
     }
 
     /// The same with compressors of this window.
-    pub fn with_window(self, window: Option<Window>) -> Self {
+    pub fn with_window(self, window: Option<CompressionWindow>) -> Self {
         Self { window, ..self }
     }
 
@@ -230,20 +230,20 @@ pub(crate) struct ChunkPages {
     pages: Arc<Pages>,
     leaf: usize,
     row_group: usize,
-    state: Arc<Mutex<Chunk>>,
+    state: Arc<Mutex<ChunkState>>,
     /// Notified when a page was added by another thread.
     added: Arc<Condvar>,
 }
 
 /// The parts of a page that are encrypted by themselves.
 #[derive(Debug, Clone, Copy)]
-enum Part {
+enum PageModule {
     Header,
     Body,
 }
 
 #[derive(Debug, Default)]
-struct Chunk {
+struct ChunkState {
     dictionary: Option<Page>,
     dictionary_entries: usize,
     /// The data pages; `None` for those that other threads compress.
@@ -395,21 +395,25 @@ impl ChunkPages {
 
     /// Adds a page: `fill` appends its body and returns its kind. An idle thread may compress it, unless its size must
     /// be known `at_once`.
-    pub fn add<'a>(&self, at_once: bool, fill: &mut dyn FnMut(&mut Vec<u8>) -> Content<'a>) -> Result<()> {
+    pub fn add<'a>(
+        &self,
+        at_once: bool,
+        fill: &mut dyn FnMut(&mut Vec<u8>) -> PageContent<'a>,
+    ) -> Result<()> {
         let subtasks = self
             .pages
             .subtasks()
             .filter(|subtasks| !at_once && subtasks.has_idle_thread());
-        let add = |content: Content<'a>, body: &[u8], compressor: &mut Compressor| {
+        let add = |content: PageContent<'a>, body: &[u8], compressor: &mut Compressor| {
             let stages = &self.pages.stages;
             let strategy = stages
                 .compress
                 .time(|| self.strategy(content, body, compressor))?;
             let place = self.next_place(content);
-            if let (Some(subtasks), Some(place), Content::Data { values, encoding, .. }) =
+            if let (Some(subtasks), Some(place), PageContent::Data { values, encoding, .. }) =
                 (&subtasks, place, content)
             {
-                let content = Content::Data {
+                let content = PageContent::Data {
                     values,
                     encoding,
                     statistics: None,
@@ -425,8 +429,8 @@ impl ChunkPages {
     }
 
     /// The place of the next data page.
-    fn next_place(&self, content: Content<'_>) -> Option<usize> {
-        let Content::Data { .. } = content else {
+    fn next_place(&self, content: PageContent<'_>) -> Option<usize> {
+        let PageContent::Data { .. } = content else {
             return None;
         };
         let chunk = &mut *lock(&self.state);
@@ -440,7 +444,7 @@ impl ChunkPages {
     /// Adds a page at its place, or the dictionary page.
     fn add_body(
         &self,
-        content: Content<'_>,
+        content: PageContent<'_>,
         place: Option<usize>,
         body: &[u8],
         (strategy, compressor): (MatchStrategy, &mut Compressor),
@@ -452,7 +456,7 @@ impl ChunkPages {
             .time(|| compressor.compress_with(strategy, body))?;
         let cipher = self.cipher()?;
         let stored = match &cipher {
-            Some(cipher) => Cow::Owned(sealed(cipher, place, Part::Body, compressed)?),
+            Some(cipher) => Cow::Owned(sealed(cipher, place, PageModule::Body, compressed)?),
             None => Cow::Borrowed(compressed),
         };
         let header = encode::PageHeader {
@@ -466,18 +470,18 @@ impl ChunkPages {
             .write(&mut header_bytes)
             .map_err(|error| WriteError::Encode(error.to_string()))?;
         if let Some(cipher) = &cipher {
-            header_bytes = sealed(cipher, place, Part::Header, &header_bytes)?;
+            header_bytes = sealed(cipher, place, PageModule::Header, &header_bytes)?;
         }
         let page = self.page(&header_bytes, &stored, body.len())?;
         let mut chunk = lock(&self.state);
         chunk.finished += u64::from(page.bytes);
         match (content, place) {
-            (Content::Dictionary { entries, .. }, _) => {
+            (PageContent::Dictionary { entries, .. }, _) => {
                 chunk.dictionary_entries = entries;
                 chunk.dictionary = Some(page);
             }
-            (Content::Data { .. }, Some(place)) => chunk.data[place] = Some(page),
-            (Content::Data { .. }, None) => chunk.data.push(Some(page)),
+            (PageContent::Data { .. }, Some(place)) => chunk.data[place] = Some(page),
+            (PageContent::Data { .. }, None) => chunk.data.push(Some(page)),
         }
         Ok(())
     }
@@ -515,14 +519,14 @@ impl ChunkPages {
     /// Chooses the match parameters of a page. For the data pages of a chunk they are chosen once, by one of the first.
     fn strategy(
         &self,
-        content: Content<'_>,
+        content: PageContent<'_>,
         body: &[u8],
         compressor: &mut Compressor,
     ) -> Result<MatchStrategy> {
         if self.pages.is_content_defined {
             return Ok(MatchStrategy::Level);
         }
-        if let Content::Dictionary { .. } = content {
+        if let PageContent::Dictionary { .. } = content {
             return if body.len() < DICTIONARY_BYTES_FOR_FINDER {
                 Ok(MatchStrategy::Level)
             } else {
@@ -552,25 +556,25 @@ impl ChunkPages {
 }
 
 /// A part of a data page at its place, or of the dictionary page, encrypted.
-fn sealed(cipher: &ChunkCipher, place: Option<usize>, part: Part, plain: &[u8]) -> Result<Vec<u8>> {
+fn sealed(cipher: &ChunkCipher, place: Option<usize>, part: PageModule, plain: &[u8]) -> Result<Vec<u8>> {
     match (place, part) {
-        (None, Part::Header) => cipher.seal(Module::DictionaryPageHeader, plain),
-        (None, Part::Body) => cipher.seal(Module::DictionaryPage, plain),
-        (Some(place), Part::Header) => cipher.seal_page(Module::DataPageHeader, place, plain),
-        (Some(place), Part::Body) => cipher.seal_page(Module::DataPage, place, plain),
+        (None, PageModule::Header) => cipher.seal(Module::DictionaryPageHeader, plain),
+        (None, PageModule::Body) => cipher.seal(Module::DictionaryPage, plain),
+        (Some(place), PageModule::Header) => cipher.seal_page(Module::DataPageHeader, place, plain),
+        (Some(place), PageModule::Body) => cipher.seal_page(Module::DataPage, place, plain),
     }
 }
 
 /// A data page that another thread compresses.
 struct Elsewhere {
     chunk: ChunkPages,
-    content: Content<'static>,
+    content: PageContent<'static>,
     strategy: MatchStrategy,
     place: usize,
 }
 
 impl Elsewhere {
-    fn new(chunk: &ChunkPages, content: Content<'static>, strategy: MatchStrategy, place: usize) -> Self {
+    fn new(chunk: &ChunkPages, content: PageContent<'static>, strategy: MatchStrategy, place: usize) -> Self {
         lock(&chunk.state).elsewhere += 1;
         Self {
             chunk: chunk.clone(),

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use crate::error::{Result, WriteError};
 use crate::row_group::Patience;
-use crate::thread_pool::{ActiveThread, Done, Wanted};
+use crate::thread_pool::{ActiveThread, DoneCallback, Wanted};
 
 /// The longest time that the calling thread waits for others at a stretch.
 const WAIT: Duration = Duration::from_millis(50);
@@ -110,7 +110,7 @@ fn call<T: Send + 'static, R: Send + 'static>(
         let outcome = catch_unwind(AssertUnwindSafe(|| their_queue.serve(work.as_ref(), is_spare)));
         // What the tasks borrow from the caller is free before it goes on.
         drop(work);
-        let done: Done = Box::new(move || their_queue.leave(outcome.err()));
+        let done: DoneCallback = Box::new(move || their_queue.leave(outcome.err()));
         done
     });
     if !has_come {
@@ -121,12 +121,12 @@ fn call<T: Send + 'static, R: Send + 'static>(
 
 /// The tasks of one call, and their results.
 struct TaskQueue<T, R> {
-    state: Mutex<State<T, R>>,
+    state: Mutex<QueueState<T, R>>,
     changed: Condvar,
     is_over: AtomicBool,
 }
 
-struct State<T, R> {
+struct QueueState<T, R> {
     tasks: std::vec::IntoIter<T>,
     finished: Vec<R>,
     /// The first error of a helper.
@@ -142,7 +142,7 @@ struct State<T, R> {
 }
 
 /// What a helper does next.
-enum Step<T> {
+enum HelperTask<T> {
     Task(T),
     Subtask(Subtask),
 }
@@ -150,7 +150,7 @@ enum Step<T> {
 impl<T, R> TaskQueue<T, R> {
     fn new(tasks: Vec<T>) -> Self {
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(QueueState {
                 open: tasks.len(),
                 tasks: tasks.into_iter(),
                 subtasks: VecDeque::new(),
@@ -165,7 +165,7 @@ impl<T, R> TaskQueue<T, R> {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State<T, R>> {
+    fn state(&self) -> MutexGuard<'_, QueueState<T, R>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -195,37 +195,37 @@ impl<T, R> TaskQueue<T, R> {
     fn serve(&self, work: &dyn Fn(T, Pause<'_>) -> Result<R>, is_spare: impl Fn() -> bool) {
         while let Some(step) = self.step(&is_spare) {
             match step {
-                Step::Task(task) => match work(task, &mut || self.go_on()) {
+                HelperTask::Task(task) => match work(task, &mut || self.go_on()) {
                     Ok(result) => self.end_task(Some(result)),
                     Err(error) => self.fail(error),
                 },
-                Step::Subtask(subtask) => self.run(subtask),
+                HelperTask::Subtask(subtask) => self.run(subtask),
             }
         }
     }
 
     /// Waits for something that a helper can do.
-    fn step(&self, is_spare: &impl Fn() -> bool) -> Option<Step<T>> {
+    fn step(&self, is_spare: &impl Fn() -> bool) -> Option<HelperTask<T>> {
         let mut state = self.state();
         loop {
             if self.go_on().is_err() {
                 return None;
             }
             if let Some(subtask) = state.subtasks.pop_front() {
-                return Some(Step::Subtask(subtask));
+                return Some(HelperTask::Subtask(subtask));
             }
             if state.open == 0 || !is_spare() {
                 return None;
             }
             if let Some(task) = state.tasks.next() {
-                return Some(Step::Task(task));
+                return Some(HelperTask::Task(task));
             }
             state = self.idle(state);
         }
     }
 
     /// Waits until something has changed, or some time.
-    fn idle<'a>(&'a self, mut state: MutexGuard<'a, State<T, R>>) -> MutexGuard<'a, State<T, R>> {
+    fn idle<'a>(&'a self, mut state: MutexGuard<'a, QueueState<T, R>>) -> MutexGuard<'a, QueueState<T, R>> {
         state.idle += 1;
         let waited = self.changed.wait_timeout(state, WAIT);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);

@@ -18,9 +18,9 @@ use parquet::file::writer::SerializedFileWriter;
 
 use crate::choose::Choice;
 use crate::column::{EncodedChunk, FieldEncoder, Preserved};
-use crate::dictionaries::Given;
+use crate::dictionaries::BatchDictionary;
 use crate::error::{Result, WriteError};
-use crate::feed::{Position, Rows, Run};
+use crate::feed::{BatchRows, Position, RowGroupRows};
 use crate::integrity;
 use crate::normalize;
 use crate::pages::Pages;
@@ -111,7 +111,7 @@ pub(crate) struct Closed {
 }
 
 /// A row group and its encoders.
-pub(crate) struct RowGroup {
+pub(crate) struct RowGroupEncoder {
     columns: Columns,
     encoders: Vec<Box<dyn FieldEncoder>>,
     position: Position,
@@ -138,18 +138,18 @@ struct Columns {
     /// The types that encoders accept.
     carried: SchemaRef,
     /// Rows that came since the encoders were last fed, and their dictionaries.
-    waiting: Vec<Input>,
+    waiting: Vec<EncoderInput>,
 }
 
 /// Input that waits for its encoders.
-enum Input {
+enum EncoderInput {
     /// Rows and the bytes of their values.
-    Rows(Rows, u64),
+    Rows(BatchRows, u64),
     /// A dictionary that the rows behind it come with.
-    Dictionary(Given),
+    Dictionary(BatchDictionary),
 }
 
-impl RowGroup {
+impl RowGroupEncoder {
     /// A row group of columns that `declared` names and that come in the types of `carried`. Its rows have `row_bytes`
     /// bytes each beside those that runs count.
     pub fn new(
@@ -178,16 +178,16 @@ impl RowGroup {
     }
 
     /// Adds the values of a dictionary that the next rows come with.
-    pub fn preserve(&mut self, given: &Given) {
-        self.columns.waiting.push(Input::Dictionary(given.clone()));
+    pub fn preserve(&mut self, given: &BatchDictionary) {
+        self.columns.waiting.push(EncoderInput::Dictionary(given.clone()));
     }
 
     /// Takes rows, which wait until [`Self::encode`] or [`Self::close`].
-    pub fn take(&mut self, run: Run) {
+    pub fn take(&mut self, run: RowGroupRows) {
         let bytes = run.weight + self.row_bytes * run.rows.count as u64;
         self.checks.add(bytes);
         self.position = run.after;
-        self.columns.waiting.push(Input::Rows(run.rows, bytes));
+        self.columns.waiting.push(EncoderInput::Rows(run.rows, bytes));
         if run.check
             && let Some(weight) = self.checks.begin_look()
         {
@@ -382,9 +382,9 @@ impl Columns {
 
     /// Bytes of the values that wait.
     fn bytes(&self) -> u64 {
-        let bytes = |input: &Input| match input {
-            Input::Rows(_, bytes) => *bytes,
-            Input::Dictionary(_) => 0,
+        let bytes = |input: &EncoderInput| match input {
+            EncoderInput::Rows(_, bytes) => *bytes,
+            EncoderInput::Dictionary(_) => 0,
         };
         self.waiting.iter().map(bytes).sum()
     }
@@ -399,12 +399,12 @@ impl Columns {
     ) -> Result<()> {
         let mut held = encoder.tracked_bytes();
         for input in &self.waiting {
-            if matches!(input, Input::Dictionary(given) if given.place.field != index) {
+            if matches!(input, EncoderInput::Dictionary(given) if given.place.field != index) {
                 continue;
             }
             meter.pages.stages.encoders.time(|| match input {
-                Input::Rows(rows, _) => self.encode(index, rows, encoder),
-                Input::Dictionary(given) => encoder.preserve(given.place.within, &given.values),
+                EncoderInput::Rows(rows, _) => self.encode(index, rows, encoder),
+                EncoderInput::Dictionary(given) => encoder.preserve(given.place.within, &given.values),
             })?;
             let now = encoder.tracked_bytes();
             meter.note(held, now);
@@ -414,7 +414,7 @@ impl Columns {
         Ok(())
     }
 
-    fn encode(&self, index: usize, rows: &Rows, encoder: &mut dyn FieldEncoder) -> Result<()> {
+    fn encode(&self, index: usize, rows: &BatchRows, encoder: &mut dyn FieldEncoder) -> Result<()> {
         let target = self.carried.field(index).data_type();
         let column = normalize::loosely(&rows.column(index), target)?;
         integrity::check_run(self.declared.field(index).name(), &column)?;
@@ -451,8 +451,8 @@ impl Columns {
     /// The work that a column makes, in bytes: those that it took so far, or has before it is encoded.
     fn effort(&self, index: usize, encoder: &dyn FieldEncoder) -> usize {
         let first = self.waiting.iter().find_map(|input| match input {
-            Input::Rows(rows, _) => Some(rows.column(index).get_buffer_memory_size()),
-            Input::Dictionary(_) => None,
+            EncoderInput::Rows(rows, _) => Some(rows.column(index).get_buffer_memory_size()),
+            EncoderInput::Dictionary(_) => None,
         });
         match usize::try_from(encoder.encoded_bytes()) {
             Ok(0) => first.unwrap_or(0),

@@ -93,13 +93,13 @@ impl PartialEq for MemoryBudget {
 
 /// The share of one open writer.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub(crate) struct MemoryShare {
     budget: Arc<MemoryBudget>,
     room: usize,
     waiting: AtomicUsize,
 }
 
-impl Share {
+impl MemoryShare {
     /// Takes a share for a writer that is opened.
     ///
     /// # Errors
@@ -153,7 +153,7 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for MemoryShare {
     fn drop(&mut self) {
         let budget = &self.budget;
         budget
@@ -175,18 +175,18 @@ mod tests {
     #[test]
     fn one_writer_too_many_is_refused_until_another_is_closed() {
         let budget = budget(100, 2);
-        let first = Share::take(&budget).unwrap();
-        let _second = Share::take(&budget).unwrap();
-        assert!(Share::take(&budget).is_err());
+        let first = MemoryShare::take(&budget).unwrap();
+        let _second = MemoryShare::take(&budget).unwrap();
+        assert!(MemoryShare::take(&budget).is_err());
         drop(first);
-        assert!(Share::take(&budget).is_ok());
+        assert!(MemoryShare::take(&budget).is_ok());
     }
 
     #[test]
     fn what_waits_shares_one_pool_which_a_dropped_writer_leaves() {
         let budget = budget(80, 2);
         let open = || {
-            let mut share = Share::take(&budget).unwrap();
+            let mut share = MemoryShare::take(&budget).unwrap();
             share.leave(5);
             share
         };

@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub use atomic::AtomicFile;
 use bytes::Bytes;
 use device::Device;
-pub use stream::Stream;
+pub use stream::StreamSink;
 
 use crate::error::{Result, WriteError};
 

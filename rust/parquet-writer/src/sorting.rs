@@ -179,13 +179,13 @@ fn as_numbers(column: ArrayRef) -> ArrayRef {
 /// The rows of one row group before they are sorted.
 #[derive(Default)]
 pub(crate) struct Waiting {
-    parts: Vec<Part>,
+    parts: Vec<KeyedRows>,
     pub rows: usize,
     bytes: usize,
 }
 
 /// Rows of one batch, copied, and the keys that they are ordered by.
-struct Part {
+struct KeyedRows {
     columns: Vec<ArrayRef>,
     keys: Rows,
 }
@@ -212,7 +212,7 @@ impl Waiting {
         let keys = sorting.keys_of(given)?;
         self.rows += keys.num_rows();
         self.bytes += keys.size() + columns.iter().map(Array::get_buffer_memory_size).sum::<usize>();
-        self.parts.push(Part { columns, keys });
+        self.parts.push(KeyedRows { columns, keys });
         Ok(())
     }
 

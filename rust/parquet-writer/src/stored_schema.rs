@@ -6,29 +6,33 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 
+use crate::enum_categories;
+
 /// The key of the metadata by which pandas restores an index.
 const PANDAS: &str = "pandas";
 
-/// A claim of the stored schema about the dictionary of a leaf.
+/// Claims of the stored schema about the values of a leaf.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct DictionaryClaim {
     /// The values of all dictionaries in their order, if it was declared to be ordered and holds them.
-    pub order: Option<Order>,
+    pub order: Option<DictionaryOrder>,
     /// The most values that it has in any row group: readers must be able to count them. None for a leaf that may not
     /// have a dictionary.
     pub values: usize,
+    /// True if it has values that are none of the categories which its field states.
+    pub has_others: bool,
 }
 
 /// The values of an ordered dictionary in their order, as far as that is needed to compare them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Order {
+pub(crate) struct DictionaryOrder {
     /// Their number.
     entries: usize,
     /// A hash of their bytes, which is compared in one process only.
     hash: u64,
 }
 
-impl Order {
+impl DictionaryOrder {
     /// The order of so many values, whose page has these bytes.
     pub fn of(entries: usize, page: &[u8]) -> Self {
         let mut hasher = DefaultHasher::new();
@@ -46,12 +50,12 @@ pub(crate) struct StoredSchema {
     /// The schema as all files of one writer have it.
     schema: SchemaRef,
     /// The claims about each leaf, which may differ from file to file.
-    leaves: Vec<Kept>,
+    leaves: Vec<DictionaryClaim>,
 }
 
 impl StoredSchema {
     /// The schema of a file whose leaves these claims are about.
-    pub fn new(schema: SchemaRef, leaves: Vec<Kept>) -> Self {
+    pub fn new(schema: SchemaRef, leaves: Vec<DictionaryClaim>) -> Self {
         Self { schema, leaves }
     }
 
@@ -61,6 +65,7 @@ impl StoredSchema {
         for (ours, theirs) in self.leaves.iter_mut().zip(&other.leaves) {
             ours.order = ours.order.filter(|order| theirs.order == Some(*order));
             ours.values = ours.values.max(theirs.values);
+            ours.has_others |= theirs.has_others;
         }
         self
     }
@@ -135,7 +140,7 @@ pub(crate) fn with_fields(
 
 /// The field with adjusted dictionaries: ordered only if their order was kept, and with keys wide enough for their
 /// values.
-fn with_kept(field: &FieldRef, kept: &mut dyn Iterator<Item = Kept>) -> FieldRef {
+fn with_kept(field: &FieldRef, kept: &mut dyn Iterator<Item = DictionaryClaim>) -> FieldRef {
     if let Some(nested) = with_fields(field.data_type(), &mut |field| with_kept(field, kept)) {
         return Arc::new(Field::clone(field).with_data_type(nested));
     }
@@ -146,7 +151,12 @@ fn with_kept(field: &FieldRef, kept: &mut dyn Iterator<Item = Kept>) -> FieldRef
         }
         other => other.clone(),
     };
-    let field = Field::clone(field).with_data_type(leaf);
+    let mut field = Field::clone(field).with_data_type(leaf);
+    if kept.has_others {
+        field
+            .metadata_mut()
+            .retain(|key, _| !enum_categories::KEYS.contains(&key.as_str()));
+    }
     Arc::new(field.with_dict_is_ordered(kept.order.is_some()))
 }
 

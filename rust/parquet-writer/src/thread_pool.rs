@@ -111,7 +111,7 @@ impl ActiveThread {
 
     /// Runs `work` on a helper, if a core and a thread are available. The function that `work` returns is called once
     /// the helper is idle and no longer counted.
-    pub fn call(&self, cores: usize, work: impl FnOnce(&Self) -> Done + Send + 'static) -> bool {
+    pub fn call(&self, cores: usize, work: impl FnOnce(&Self) -> DoneCallback + Send + 'static) -> bool {
         let Some(active) = self.helper(cores) else {
             return false;
         };
@@ -132,9 +132,9 @@ impl Drop for ActiveThread {
 }
 
 /// The end of some work.
-pub(crate) type Done = Box<dyn FnOnce() + Send>;
+pub(crate) type DoneCallback = Box<dyn FnOnce() + Send>;
 /// Work that does not panic.
-type Work = Box<dyn FnOnce() -> Done + Send>;
+type Work = Box<dyn FnOnce() -> DoneCallback + Send>;
 
 #[derive(Default)]
 struct Pool {

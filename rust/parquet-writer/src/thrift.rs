@@ -21,7 +21,7 @@ pub const MOST_LEVELS: usize = 32;
 
 /// A value of any type.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Value {
+pub enum ThriftValue {
     /// A boolean.
     Bool(bool),
     /// An integer of 8 bits.
@@ -33,20 +33,20 @@ pub enum Value {
     /// Bytes or text.
     Binary(Vec<u8>),
     /// Values of the type that stands before them.
-    List(u8, Vec<Value>),
+    List(u8, Vec<ThriftValue>),
     /// A struct.
-    Struct(Struct),
+    Struct(ThriftStruct),
     /// A struct by its own bytes. It is written, and never parsed.
     Encoded(Vec<u8>),
 }
 
 /// Fields by their ids, in ascending order.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Struct {
-    fields: Vec<(i16, Value)>,
+pub struct ThriftStruct {
+    fields: Vec<(i16, ThriftValue)>,
 }
 
-impl Struct {
+impl ThriftStruct {
     /// Parses a struct that takes all of `bytes`.
     ///
     /// # Errors
@@ -63,7 +63,7 @@ impl Struct {
     /// # Errors
     /// [`WriteError::Encode`] when they begin with none.
     pub fn parse_first(bytes: &[u8]) -> Result<(Self, usize)> {
-        let mut reader = Reader { bytes, levels: 0 };
+        let mut reader = ThriftReader { bytes, levels: 0 };
         let parsed = reader.fields()?;
         Ok((parsed, bytes.len() - reader.bytes.len()))
     }
@@ -73,7 +73,7 @@ impl Struct {
         let mut last = 0;
         for (id, value) in &self.fields {
             let kind = match value {
-                Value::Bool(false) => FALSE,
+                ThriftValue::Bool(false) => FALSE,
                 other => other.kind(),
             };
             if let Ok(delta @ 1..=15) = u8::try_from(id - last) {
@@ -82,7 +82,7 @@ impl Struct {
                 out.push(kind);
                 write_zigzag(i64::from(*id), out);
             }
-            if !matches!(value, Value::Bool(_)) {
+            if !matches!(value, ThriftValue::Bool(_)) {
                 value.write(out);
             }
             last = *id;
@@ -100,20 +100,20 @@ impl Struct {
 
     /// The same struct with one field more.
     #[must_use]
-    pub fn with(mut self, id: i16, value: Value) -> Self {
+    pub fn with(mut self, id: i16, value: ThriftValue) -> Self {
         self.set(id, value);
         self
     }
 
     /// The value of a field, if there is one.
     #[must_use]
-    pub fn get(&self, id: i16) -> Option<&Value> {
+    pub fn get(&self, id: i16) -> Option<&ThriftValue> {
         let place = self.place(id).ok()?;
         self.fields.get(place).map(|(_, value)| value)
     }
 
     /// Sets the value of a field, whether it is there or not.
-    pub fn set(&mut self, id: i16, value: Value) {
+    pub fn set(&mut self, id: i16, value: ThriftValue) {
         match self.place(id) {
             Ok(place) => self.fields[place].1 = value,
             Err(place) => self.fields.insert(place, (id, value)),
@@ -134,7 +134,7 @@ impl Struct {
     #[must_use]
     pub fn integer(&self, id: i16) -> Option<i64> {
         match self.get(id) {
-            Some(Value::Integer(_, number)) => Some(*number),
+            Some(ThriftValue::Integer(_, number)) => Some(*number),
             _ => None,
         }
     }
@@ -145,7 +145,7 @@ impl Struct {
     /// [`WriteError::Encode`] when the field has no integer.
     pub fn set_integer(&mut self, id: i16, number: i64) -> Result<()> {
         match self.get_mut(id) {
-            Some(Value::Integer(_, old)) => {
+            Some(ThriftValue::Integer(_, old)) => {
                 *old = number;
                 Ok(())
             }
@@ -159,7 +159,7 @@ impl Struct {
     /// [`WriteError::Encode`] when the field has none.
     pub fn nested(&mut self, id: i16) -> Result<&mut Self> {
         match self.get_mut(id) {
-            Some(Value::Struct(nested)) => Ok(nested),
+            Some(ThriftValue::Struct(nested)) => Ok(nested),
             _ => Err(unexpected()),
         }
     }
@@ -168,14 +168,14 @@ impl Struct {
     ///
     /// # Errors
     /// [`WriteError::Encode`] when the field has none.
-    pub fn list(&mut self, id: i16) -> Result<&mut Vec<Value>> {
+    pub fn list(&mut self, id: i16) -> Result<&mut Vec<ThriftValue>> {
         match self.get_mut(id) {
-            Some(Value::List(_, values)) => Ok(values),
+            Some(ThriftValue::List(_, values)) => Ok(values),
             _ => Err(unexpected()),
         }
     }
 
-    fn get_mut(&mut self, id: i16) -> Option<&mut Value> {
+    fn get_mut(&mut self, id: i16) -> Option<&mut ThriftValue> {
         let place = self.place(id).ok()?;
         self.fields.get_mut(place).map(|(_, value)| value)
     }
@@ -185,7 +185,7 @@ impl Struct {
     }
 }
 
-impl Value {
+impl ThriftValue {
     /// An integer of 16 bits.
     #[must_use]
     pub fn i16(number: i16) -> Self {
@@ -214,7 +214,7 @@ impl Value {
     ///
     /// # Errors
     /// [`WriteError::Encode`] when it is something else.
-    pub fn as_struct(&mut self) -> Result<&mut Struct> {
+    pub fn as_struct(&mut self) -> Result<&mut ThriftStruct> {
         match self {
             Self::Struct(value) => Ok(value),
             _ => Err(unexpected()),
@@ -276,20 +276,20 @@ fn unexpected() -> WriteError {
     WriteError::Encode("the footer is not what was expected of it".into())
 }
 
-struct Reader<'a> {
+struct ThriftReader<'a> {
     bytes: &'a [u8],
     /// Structs and lists that the next value is in.
     levels: usize,
 }
 
-impl<'a> Reader<'a> {
-    fn fields(&mut self) -> Result<Struct> {
+impl<'a> ThriftReader<'a> {
+    fn fields(&mut self) -> Result<ThriftStruct> {
         let mut fields = Vec::new();
         let mut last = 0_i16;
         loop {
             let header = self.byte()?;
             if header == 0 {
-                return Ok(Struct { fields });
+                return Ok(ThriftStruct { fields });
             }
             let (delta, kind) = (i16::from(header >> 4), header & 15);
             let id = match delta {
@@ -300,7 +300,7 @@ impl<'a> Reader<'a> {
                 return Err(unexpected());
             }
             let value = match kind {
-                TRUE | FALSE => Value::Bool(kind == TRUE),
+                TRUE | FALSE => ThriftValue::Bool(kind == TRUE),
                 kind => self.value(kind)?,
             };
             fields.push((id, value));
@@ -308,20 +308,20 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn value(&mut self, kind: u8) -> Result<Value> {
+    fn value(&mut self, kind: u8) -> Result<ThriftValue> {
         Ok(match kind {
             // Old writers of lists have 0 for false, as other Thrift encodings do.
-            TRUE | FALSE => Value::Bool(match self.byte()? {
+            TRUE | FALSE => ThriftValue::Bool(match self.byte()? {
                 TRUE => true,
                 FALSE | 0 => false,
                 _ => return Err(unexpected()),
             }),
-            BYTE => Value::Byte(self.byte()?),
-            I16 | I32 | I64 => Value::Integer(kind, self.zigzag()?),
-            DOUBLE => Value::Double(self.take(8)?.try_into().map_err(|_| unexpected())?),
+            BYTE => ThriftValue::Byte(self.byte()?),
+            I16 | I32 | I64 => ThriftValue::Integer(kind, self.zigzag()?),
+            DOUBLE => ThriftValue::Double(self.take(8)?.try_into().map_err(|_| unexpected())?),
             BINARY => {
                 let length = self.length()?;
-                Value::Binary(self.take(length)?.to_vec())
+                ThriftValue::Binary(self.take(length)?.to_vec())
             }
             LIST | STRUCT if self.levels >= MOST_LEVELS => return Err(unexpected()),
             LIST => {
@@ -334,13 +334,13 @@ impl<'a> Reader<'a> {
                 let values = (0..length).map(|_| self.value(header & 15));
                 let values = values.collect::<Result<_>>()?;
                 self.levels -= 1;
-                Value::List(header & 15, values)
+                ThriftValue::List(header & 15, values)
             }
             STRUCT => {
                 self.levels += 1;
                 let fields = self.fields()?;
                 self.levels -= 1;
-                Value::Struct(fields)
+                ThriftValue::Struct(fields)
             }
             _ => return Err(unexpected()),
         })
@@ -384,34 +384,36 @@ mod tests {
 
     use super::*;
 
-    fn values() -> impl Strategy<Value = Value> {
+    fn values() -> impl Strategy<Value = ThriftValue> {
         let leaf = prop_oneof![
-            any::<bool>().prop_map(Value::Bool),
-            any::<u8>().prop_map(Value::Byte),
-            any::<i16>().prop_map(|number| Value::Integer(I16, number.into())),
-            any::<i32>().prop_map(|number| Value::Integer(I32, number.into())),
-            any::<i64>().prop_map(|number| Value::Integer(I64, number)),
-            any::<[u8; 8]>().prop_map(Value::Double),
-            prop::collection::vec(any::<u8>(), 0..200).prop_map(Value::Binary),
+            any::<bool>().prop_map(ThriftValue::Bool),
+            any::<u8>().prop_map(ThriftValue::Byte),
+            any::<i16>().prop_map(|number| ThriftValue::Integer(I16, number.into())),
+            any::<i32>().prop_map(|number| ThriftValue::Integer(I32, number.into())),
+            any::<i64>().prop_map(|number| ThriftValue::Integer(I64, number)),
+            any::<[u8; 8]>().prop_map(ThriftValue::Double),
+            prop::collection::vec(any::<u8>(), 0..200).prop_map(ThriftValue::Binary),
             prop::collection::vec(any::<i64>(), 0..40).prop_map(|numbers| {
-                let values = numbers.into_iter().map(|number| Value::Integer(I64, number));
-                Value::List(I64, values.collect())
+                let values = numbers
+                    .into_iter()
+                    .map(|number| ThriftValue::Integer(I64, number));
+                ThriftValue::List(I64, values.collect())
             }),
             prop::collection::vec(any::<bool>(), 0..40)
-                .prop_map(|all| Value::List(TRUE, all.into_iter().map(Value::Bool).collect())),
+                .prop_map(|all| ThriftValue::List(TRUE, all.into_iter().map(ThriftValue::Bool).collect())),
         ];
         leaf.prop_recursive(4, 60, 8, |inner| {
-            let nested = structs(inner).prop_map(Value::Struct).boxed();
+            let nested = structs(inner).prop_map(ThriftValue::Struct).boxed();
             prop_oneof![
                 nested.clone(),
-                prop::collection::vec(nested, 0..20).prop_map(|all| Value::List(STRUCT, all)),
+                prop::collection::vec(nested, 0..20).prop_map(|all| ThriftValue::List(STRUCT, all)),
             ]
         })
     }
 
-    fn structs(inner: impl Strategy<Value = Value>) -> impl Strategy<Value = Struct> {
+    fn structs(inner: impl Strategy<Value = ThriftValue>) -> impl Strategy<Value = ThriftStruct> {
         let fields = prop::collection::btree_map(1..1000_i16, inner, 0..8);
-        fields.prop_map(|fields| Struct {
+        fields.prop_map(|fields| ThriftStruct {
             fields: fields.into_iter().collect(),
         })
     }
@@ -420,14 +422,14 @@ mod tests {
     fn lists_that_are_nested_without_end_are_refused() {
         let mut bytes = vec![1 << 4 | LIST];
         bytes.resize(1_000_000, 1 << 4 | LIST);
-        assert!(Struct::parse(&bytes).is_err());
+        assert!(ThriftStruct::parse(&bytes).is_err());
     }
 
     #[test]
     fn a_boolean_in_a_list_has_one_of_three_values() {
-        let list = |value: u8| Struct::parse(&[1 << 4 | LIST, 1 << 4 | TRUE, value, 0]);
-        let found = |value: bool| Struct {
-            fields: vec![(1, Value::List(TRUE, vec![Value::Bool(value)]))],
+        let list = |value: u8| ThriftStruct::parse(&[1 << 4 | LIST, 1 << 4 | TRUE, value, 0]);
+        let found = |value: bool| ThriftStruct {
+            fields: vec![(1, ThriftValue::List(TRUE, vec![ThriftValue::Bool(value)]))],
         };
         assert_eq!(list(1).unwrap(), found(true));
         assert_eq!(list(2).unwrap(), found(false));
@@ -438,13 +440,13 @@ mod tests {
     proptest! {
         #[test]
         fn a_tree_comes_back_from_its_bytes(tree in structs(values())) {
-            prop_assert_eq!(Struct::parse(&tree.bytes()).unwrap(), tree);
+            prop_assert_eq!(ThriftStruct::parse(&tree.bytes()).unwrap(), tree);
         }
 
         #[test]
         fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-            if let Ok(tree) = Struct::parse(&bytes) {
-                prop_assert_eq!(Struct::parse(&tree.bytes()).unwrap(), tree);
+            if let Ok(tree) = ThriftStruct::parse(&bytes) {
+                prop_assert_eq!(ThriftStruct::parse(&tree.bytes()).unwrap(), tree);
             }
         }
 
@@ -454,15 +456,15 @@ mod tests {
             others in structs(values()),
             id in 1..1000_i16,
         ) {
-            let encoded = Value::encoded_structs(all.iter().map(Struct::bytes).collect());
-            let whole = Value::List(STRUCT, all.into_iter().map(Value::Struct).collect());
+            let encoded = ThriftValue::encoded_structs(all.iter().map(ThriftStruct::bytes).collect());
+            let whole = ThriftValue::List(STRUCT, all.into_iter().map(ThriftValue::Struct).collect());
             prop_assert_eq!(others.clone().with(id, encoded).bytes(), others.with(id, whole).bytes());
         }
 
         #[test]
         fn a_part_of_a_tree_is_refused(tree in structs(values()), cut in any::<prop::sample::Index>()) {
             let bytes = tree.bytes();
-            prop_assert!(Struct::parse(&bytes[..cut.index(bytes.len())]).is_err());
+            prop_assert!(ThriftStruct::parse(&bytes[..cut.index(bytes.len())]).is_err());
         }
     }
 }

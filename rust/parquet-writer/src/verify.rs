@@ -22,7 +22,7 @@ use crate::row_group::Patience;
 use crate::schema::FileSchema;
 use crate::sink::ReadBack;
 pub(crate) use values::Digests;
-use window::Window;
+use window::FileWindow;
 
 /// Bytes of all windows into the file together, without a memory limit.
 const WINDOW_BYTES: usize = 4 << 20;
@@ -58,7 +58,7 @@ pub(crate) fn check(
     patience: &mut Patience<'_>,
 ) -> Result<usize> {
     let most = memory_limit.map_or(WINDOW_BYTES, |limit| (limit / WINDOW_SHARE).min(WINDOW_BYTES));
-    let window = Window::new(file, most)?;
+    let window = FileWindow::new(file, most)?;
     let (found, mut memory) = footer::check(written, &window)?;
     if level >= Verify::Pages {
         memory += pages::check(level, written, &found, &window, most, patience)?;
@@ -68,7 +68,7 @@ pub(crate) fn check(
 }
 
 /// Compares all bytes with their checksum, those of headers and Bloom filters included, which no page's own has.
-fn check_bytes(written: &Written<'_>, window: &Window, patience: &mut Patience<'_>) -> Result<()> {
+fn check_bytes(written: &Written<'_>, window: &FileWindow, patience: &mut Patience<'_>) -> Result<()> {
     let Some(expected) = written.checksum else {
         return Ok(());
     };

@@ -23,8 +23,8 @@ type Element = fn(&DataType) -> u64;
 pub(crate) const ROWS_TOGETHER: usize = 1 << 16;
 
 /// The weight of each row of a set of columns.
-pub struct Weights {
-    columns: Vec<Column>,
+pub struct RowWeights {
+    columns: Vec<ByteOffsets>,
     /// The sum of all rows before each, over the columns whose arrays do not show it.
     sums: Option<Vec<u64>>,
     /// Bytes that every row has in fixed-size columns.
@@ -32,12 +32,12 @@ pub struct Weights {
 }
 
 /// The offsets of a string or binary array: exact wherever no slot is null.
-enum Column {
+enum ByteOffsets {
     Small(ArrayRef),
     Large(ArrayRef),
 }
 
-impl Weights {
+impl RowWeights {
     /// The weights of the rows of `columns`.
     #[must_use]
     pub fn new(columns: &[ArrayRef]) -> Self {
@@ -62,9 +62,9 @@ impl Weights {
         for column in columns {
             match column.data_type() {
                 DataType::FixedSizeBinary(size) => weights.fixed += u64::try_from(*size).unwrap_or(0),
-                DataType::Utf8 | DataType::Binary => weights.columns.push(Column::Small(column.clone())),
+                DataType::Utf8 | DataType::Binary => weights.columns.push(ByteOffsets::Small(column.clone())),
                 DataType::LargeUtf8 | DataType::LargeBinary => {
-                    weights.columns.push(Column::Large(column.clone()));
+                    weights.columns.push(ByteOffsets::Large(column.clone()));
                 }
                 _ => weights.add(sums(column, element)),
             }
@@ -143,7 +143,7 @@ impl Weights {
     }
 }
 
-impl Column {
+impl ByteOffsets {
     fn at_most(&self, start: usize, end: usize) -> u64 {
         match self {
             Self::Small(array) => span(offsets::<i32>(array), start, end),
@@ -412,7 +412,7 @@ fn views<T: OffsetSizeTrait>(offsets: &[T], sizes: &[T]) -> impl Fn(usize) -> Ra
 }
 
 /// Bytes of an element of lists: those of its values whose size its type says, and four for each length of text or
-/// bytes; never less than in [`Weights::new`].
+/// bytes; never less than in [`RowWeights::new`].
 fn element_bytes(data_type: &DataType) -> u64 {
     width(data_type).max(ELEMENT_BYTES)
 }
@@ -520,12 +520,12 @@ mod tests {
             let (one, other) = (ends.0.index(values.len() + 1), ends.1.index(values.len() + 1));
             let (start, end) = (one.min(other), one.max(other));
             let expected: usize = values[start..end].iter().map(|(text, valid)| if *valid { text.len() } else { 0 }).sum();
-            prop_assert_eq!(Weights::new(&[text]).total(start, end), expected as u64);
+            prop_assert_eq!(RowWeights::new(&[text]).total(start, end), expected as u64);
         }
 
         #[test]
         fn a_budget_ends_with_the_row_that_uses_it_up(columns in columns(), start in 0_usize..10, budget in 0_u64..900) {
-            let (weights, end) = (Weights::new(&columns), columns[0].len());
+            let (weights, end) = (RowWeights::new(&columns), columns[0].len());
             let start = start.min(end);
             let mut sum = 0;
             let last = (start..end).find(|row| {
@@ -580,17 +580,22 @@ mod tests {
                 Arc::clone(&column),
                 lists(&[Some(2), None, Some(0), Some(5), Some(1)]),
             ];
-            let (weights, foreseen) = (Weights::new(&all), Weights::with_wide_elements(&all).unwrap());
+            let (weights, foreseen) = (
+                RowWeights::new(&all),
+                RowWeights::with_wide_elements(&all).unwrap(),
+            );
             for (start, end) in (0..=5).flat_map(|start| (start..=5).map(move |end| (start, end))) {
                 let rows = all.each_ref().map(|column| column.slice(start, end - start));
-                let alone = Weights::new(&rows).total(0, end - start);
+                let alone = RowWeights::new(&rows).total(0, end - start);
                 assert_eq!(
                     alone,
                     weights.total(start, end),
                     "{} {start} {end}",
                     column.data_type()
                 );
-                let alone = Weights::with_wide_elements(&rows).unwrap().total(0, end - start);
+                let alone = RowWeights::with_wide_elements(&rows)
+                    .unwrap()
+                    .total(0, end - start);
                 assert_eq!(
                     alone,
                     foreseen.total(start, end),
@@ -598,7 +603,7 @@ mod tests {
                     column.data_type()
                 );
             }
-            assert_eq!(Weights::new(&[column]).total(0, 5), 3 + 1 + 3);
+            assert_eq!(RowWeights::new(&[column]).total(0, 5), 3 + 1 + 3);
         }
     }
 
@@ -614,17 +619,17 @@ mod tests {
             DataType::ListView(Arc::clone(field)),
         ] {
             let columns = [arrow_cast::cast(&list, &layout).unwrap()];
-            let foreseen = Weights::with_wide_elements(&columns).unwrap();
+            let foreseen = RowWeights::with_wide_elements(&columns).unwrap();
             let element = 3 * 8 + 4 + 3;
             let rows: Vec<_> = (0..4).map(|row| foreseen.exact(row)).collect();
             assert_eq!(rows, [2 * element, 0, 0, 5 * element], "{layout}");
-            assert_eq!(Weights::new(&columns).total(0, 4), 7 * (8 + 3), "{layout}");
+            assert_eq!(RowWeights::new(&columns).total(0, 4), 7 * (8 + 3), "{layout}");
         }
     }
 
     #[test]
     fn lists_of_plain_values_are_foreseen_as_they_weigh() {
         let numbers = ListArray::from_iter_primitive::<Int64Type, _, _>([Some(vec![Some(1), None])]);
-        assert!(Weights::with_wide_elements(&[Arc::new(numbers)]).is_none());
+        assert!(RowWeights::with_wide_elements(&[Arc::new(numbers)]).is_none());
     }
 }

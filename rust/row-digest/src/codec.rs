@@ -36,7 +36,7 @@ impl Digest {
     /// # Errors
     /// [`Error::Encoded`] if the bytes are damaged, cut short, too long, or of another version.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
-        let mut input = Input(bytes);
+        let mut input = DigestReader(bytes);
         if input.array::<1>()? != [VERSION] {
             return Err(Error::Encoded("unknown version"));
         }
@@ -76,9 +76,9 @@ fn put_value(out: &mut Vec<u8>, value: Option<&Value>) {
     }
 }
 
-struct Input<'a>(&'a [u8]);
+struct DigestReader<'a>(&'a [u8]);
 
-impl<'a> Input<'a> {
+impl<'a> DigestReader<'a> {
     fn take(&mut self, count: usize) -> Result<&'a [u8], Error> {
         let (head, tail) = self
             .0

@@ -5,7 +5,7 @@
 //! an empty list and one of nulls. After the values, the positions of nulls are hashed:
 //!
 //! 1. for every 63 columns without nesting, in their order, a long with a bit for each null;
-//! 2. for each nested column its [`Shape`].
+//! 2. for each nested column its [`ShapeHash`].
 //!
 //! Floats hash as Spark's: -0.0 like 0.0, and every NaN like one.
 
@@ -34,7 +34,7 @@ const MILLIS_OF_A_DAY: i64 = 86_400_000;
 /// Takes the value at an index into a hash.
 type Hash<'a> = Box<dyn Fn(usize, u64) -> u64 + 'a>;
 /// Takes the nulls and sizes of the value at an index into a hash; the flag is false below a null.
-type Shape<'a> = Box<dyn Fn(usize, bool, u64) -> u64 + 'a>;
+type ShapeHash<'a> = Box<dyn Fn(usize, bool, u64) -> u64 + 'a>;
 
 /// The hash of each row of `batch`, as Spark computes it from the rows that it reads of a file of them.
 ///
@@ -271,7 +271,7 @@ fn big_integer(value: i128, seed: u64) -> u64 {
 
 /// The shape of a value: if it is null; of a list or map its size, -1 for a null, and the shapes of what it holds; of a
 /// struct the shapes of its fields, too. Below a null all fields are null, and there are no elements.
-fn shape_of(array: &dyn Array) -> Result<Shape<'_>, Error> {
+fn shape_of(array: &dyn Array) -> Result<ShapeHash<'_>, Error> {
     use DataType as T;
     let nulls = array.logical_nulls();
     let is_valid = move |index| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(index));
@@ -306,7 +306,7 @@ fn shape_of(array: &dyn Array) -> Result<Shape<'_>, Error> {
 fn shape_of_list<'a, O: OffsetSizeTrait>(
     array: &'a dyn Array,
     is_valid: impl Fn(usize) -> bool + 'a,
-) -> Result<Shape<'a>, Error> {
+) -> Result<ShapeHash<'a>, Error> {
     let list = array.as_list::<O>();
     let parts = vec![shape_of(list.values())?];
     Ok(elements(parts, is_valid, move |index| {
@@ -316,10 +316,10 @@ fn shape_of_list<'a, O: OffsetSizeTrait>(
 
 /// The size of a list or map, and the shapes of all its elements, part after part.
 fn elements<'a>(
-    parts: Vec<Shape<'a>>,
+    parts: Vec<ShapeHash<'a>>,
     is_valid: impl Fn(usize) -> bool + 'a,
     range: impl Fn(usize) -> std::ops::Range<usize> + 'a,
-) -> Shape<'a> {
+) -> ShapeHash<'a> {
     Box::new(move |index, below, seed| {
         if !(below && is_valid(index)) {
             return int(-1, seed);

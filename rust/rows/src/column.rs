@@ -12,7 +12,7 @@ use crate::values::Values;
 
 /// The builder of one column, at the top level of a row or nested.
 #[derive(Debug)]
-pub struct Column {
+pub struct ColumnBuilder {
     /// The values, for callers that know their type; see [`Self::count`].
     pub values: Values,
     len: usize,
@@ -21,7 +21,7 @@ pub struct Column {
     field: FieldRef,
 }
 
-impl Column {
+impl ColumnBuilder {
     /// An empty column.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ const MOST_DIGITS: usize = 76;
 
 /// The digits of a decimal number's unscaled value at a scale: `-12.50` at scale 3 is `-12500`.
 pub(crate) fn unscaled_digits(text: &str, precision: u8, scale: i8) -> Result<String, Misfit> {
-    let parts = Parts::of(text).ok_or_else(|| not_a_number(text))?;
+    let parts = DecimalParts::of(text).ok_or_else(|| not_a_number(text))?;
     let mut digits: String = parts.whole.to_owned() + parts.fraction;
     let start = digits.bytes().take_while(|byte| *byte == b'0').count();
     digits.drain(..start);
@@ -66,7 +66,7 @@ pub(crate) enum Notation {
 
 /// The notation of a number; none where the text is not one.
 pub(crate) fn notation(text: &str) -> Option<Notation> {
-    let parts = Parts::of(text)?;
+    let parts = DecimalParts::of(text)?;
     if i64::try_from(parts.fraction.len()) != Ok(parts.exponent) {
         return Some(Notation::Other);
     }
@@ -81,14 +81,14 @@ pub(crate) fn notation(text: &str) -> Option<Notation> {
 }
 
 /// A number in text, taken apart.
-struct Parts<'a> {
+struct DecimalParts<'a> {
     negative: bool,
     whole: &'a str,
     fraction: &'a str,
     exponent: i64,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> DecimalParts<'a> {
     fn of(text: &'a str) -> Option<Self> {
         let (negative, number) = match text.strip_prefix('-') {
             Some(rest) => (true, rest),

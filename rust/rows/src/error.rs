@@ -12,14 +12,14 @@ pub struct Misfit(Box<Details>);
 #[derive(Debug)]
 struct Details {
     /// The path from the inside out, in the order in which it is built on the way back.
-    steps: Vec<Step>,
+    steps: Vec<PathStep>,
     message: String,
     full: bool,
     unknown_key: bool,
 }
 
 #[derive(Debug)]
-pub(crate) enum Step {
+pub(crate) enum PathStep {
     Field(String),
     Item(usize),
 }
@@ -83,7 +83,7 @@ impl Misfit {
     #[must_use]
     #[cold]
     pub fn in_field(mut self, name: &str) -> Self {
-        self.0.steps.push(Step::Field(name.into()));
+        self.0.steps.push(PathStep::Field(name.into()));
         self
     }
 
@@ -91,12 +91,12 @@ impl Misfit {
     #[must_use]
     #[cold]
     pub fn in_item(mut self, index: usize) -> Self {
-        self.0.steps.push(Step::Item(index));
+        self.0.steps.push(PathStep::Item(index));
         self
     }
 
     /// The path of the cell, from the row inwards.
-    pub(crate) fn steps(&self) -> impl Iterator<Item = &Step> {
+    pub(crate) fn steps(&self) -> impl Iterator<Item = &PathStep> {
         self.0.steps.iter().rev()
     }
 
@@ -112,12 +112,12 @@ impl Misfit {
         let mut path = String::new();
         for step in self.0.steps.iter().rev() {
             match step {
-                Step::Field(name) if path.is_empty() => path.push_str(name),
-                Step::Field(name) => {
+                PathStep::Field(name) if path.is_empty() => path.push_str(name),
+                PathStep::Field(name) => {
                     path.push('.');
                     path.push_str(name);
                 }
-                Step::Item(index) => {
+                PathStep::Item(index) => {
                     let _ = write!(path, "[{index}]");
                 }
             }

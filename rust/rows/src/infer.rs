@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Schema, TimeUnit};
 
-use crate::error::{Misfit, Step};
+use crate::error::{Misfit, PathStep};
 
 /// Digits of the largest 64-bit integer.
 const INTEGER_DIGITS: u8 = 19;
@@ -48,14 +48,14 @@ pub struct Shape {
 
 /// A conflict: two values of one field that no type holds.
 #[derive(Debug)]
-pub struct Conflict {
+pub struct TypeConflict {
     /// The path of the field in the row, from the inside out.
     steps: Vec<String>,
     before: String,
     found: String,
 }
 
-impl Conflict {
+impl TypeConflict {
     fn new(before: &Guess, found: &Guess) -> Self {
         Self {
             steps: Vec::new(),
@@ -88,7 +88,7 @@ impl Conflict {
     }
 }
 
-impl fmt::Display for Conflict {
+impl fmt::Display for TypeConflict {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { before, found, .. } = self;
         write!(
@@ -103,7 +103,7 @@ impl Guess {
     ///
     /// # Errors
     /// When nothing does.
-    pub fn merge(self, other: Self) -> Result<Self, Conflict> {
+    pub fn merge(self, other: Self) -> Result<Self, TypeConflict> {
         use Guess::{Decimal, Float, Int, List, Null, Struct};
         Ok(match (self, other) {
             (Null, other) | (other, Null) => other,
@@ -124,7 +124,7 @@ impl Guess {
                 Struct(left)
             }
             (left, right) if left == right => left,
-            (left, right) => return Err(Conflict::new(&left, &right)),
+            (left, right) => return Err(TypeConflict::new(&left, &right)),
         })
     }
 
@@ -200,7 +200,7 @@ impl Shape {
     ///
     /// # Errors
     /// When no type holds it and what was there before.
-    pub fn observe(&mut self, name: &str, guess: Guess) -> Result<(), Conflict> {
+    pub fn observe(&mut self, name: &str, guess: Guess) -> Result<(), TypeConflict> {
         if let Some((_, before)) = self
             .places
             .get(name)
@@ -215,7 +215,7 @@ impl Shape {
         Ok(())
     }
 
-    fn merge(&mut self, other: Self) -> Result<(), Conflict> {
+    fn merge(&mut self, other: Self) -> Result<(), TypeConflict> {
         other
             .fields
             .into_iter()
@@ -232,14 +232,14 @@ impl Shape {
     #[must_use]
     pub fn knows(&self, misfit: &Misfit) -> bool {
         let mut steps = misfit.steps();
-        let Some(Step::Field(name)) = steps.next() else {
+        let Some(PathStep::Field(name)) = steps.next() else {
             return true;
         };
         let mut guess = self.guess(name);
         for step in steps {
             guess = match (guess, step) {
-                (Some(Guess::List(items)), Step::Item(_)) => Some(items),
-                (Some(Guess::Struct(shape)), Step::Field(name)) => shape.guess(name),
+                (Some(Guess::List(items)), PathStep::Item(_)) => Some(items),
+                (Some(Guess::Struct(shape)), PathStep::Field(name)) => shape.guess(name),
                 _ => None,
             };
         }

@@ -23,9 +23,9 @@ mod text;
 mod values;
 mod wider;
 
-pub use column::Column;
+pub use column::ColumnBuilder;
 pub use error::{Misfit, RowError, UnsupportedColumn};
-pub use infer::{Conflict, Guess, Shape};
+pub use infer::{Guess, Shape, TypeConflict};
 pub use keys::{Keys, Slot};
 pub use ndjson::{Ndjson, Visitor, infer as infer_ndjson};
 pub use scalar::Scalar;

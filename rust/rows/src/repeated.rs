@@ -6,7 +6,7 @@ use arrow_array::OffsetSizeTrait;
 use arrow_buffer::i256;
 use half::f16;
 
-use crate::column::Column;
+use crate::column::ColumnBuilder;
 use crate::decimal::shown;
 use crate::error::Misfit;
 use crate::values::{Values, each_vector};
@@ -19,7 +19,7 @@ const FEW: usize = 16;
 ///
 /// # Errors
 /// When one comes twice.
-pub(crate) fn check_keys(keys: &Column, start: usize) -> Result<(), Misfit> {
+pub(crate) fn check_keys(keys: &ColumnBuilder, start: usize) -> Result<(), Misfit> {
     if keys.len() - start < 2 {
         return Ok(());
     }
@@ -44,7 +44,7 @@ fn in_pairs<T: PartialEq>(start: usize, end: usize, key: impl Fn(usize) -> T) ->
     (start + 1..end).find(|at| (start..*at).any(|before| key(before) == key(*at)))
 }
 
-fn by_bytes(keys: &Column, start: usize) -> Option<usize> {
+fn by_bytes(keys: &ColumnBuilder, start: usize) -> Option<usize> {
     let mut seen = HashSet::new();
     (start..keys.len()).find(|at| {
         let mut bytes = Vec::new();
@@ -123,7 +123,7 @@ impl PutBytes for usize {
     }
 }
 
-impl Column {
+impl ColumnBuilder {
     fn put_bytes(&self, at: usize, out: &mut Vec<u8>) {
         let is_valid = self.is_valid(at);
         is_valid.put(out);

@@ -4,7 +4,7 @@ use arrow_buffer::ArrowNativeType;
 use arrow_schema::TimeUnit;
 use half::f16;
 
-use crate::column::Column;
+use crate::column::ColumnBuilder;
 use crate::decimal::{Notation, notation, shown, unscaled, unscaled_256};
 use crate::error::Misfit;
 use crate::temporal::{
@@ -83,7 +83,7 @@ fn whole(value: f64) -> Option<i128> {
     (value.fract() == 0.0 && value.abs() < WHOLE).then_some(value as i128)
 }
 
-impl Column {
+impl ColumnBuilder {
     /// Appends a value, converted to the column's type.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::{ArrowError, FieldRef, Schema, SchemaRef};
 
-use crate::column::Column;
+use crate::column::ColumnBuilder;
 use crate::error::{Misfit, UnsupportedColumn};
 use crate::keys::Keys;
 
@@ -29,7 +29,7 @@ pub enum Extra {
 #[derive(Debug)]
 pub struct Fields {
     /// One column for each field, in the schema's order.
-    pub columns: Vec<Column>,
+    pub columns: Vec<ColumnBuilder>,
     /// The keys and the columns that they lead to.
     pub keys: Keys,
 }
@@ -48,7 +48,7 @@ impl Fields {
             let path = path_of(field.name());
             return Err(UnsupportedColumn::Repeated { path });
         }
-        let column = |field: &FieldRef| Column::new(&path_of(field.name()), field);
+        let column = |field: &FieldRef| ColumnBuilder::new(&path_of(field.name()), field);
         Ok(Self {
             columns: fields.iter().map(column).collect::<Result<_, _>>()?,
             keys: Keys::new(fields.iter().map(|field| field.name().as_str())),
@@ -73,16 +73,16 @@ impl Fields {
     /// Forgets which objects were keys last, also inside of structs.
     pub fn forget_tokens(&mut self) {
         self.keys.forget_tokens();
-        self.columns.iter_mut().for_each(Column::forget_tokens);
+        self.columns.iter_mut().for_each(ColumnBuilder::forget_tokens);
     }
 
     pub(crate) fn finish(&mut self) -> Result<Vec<ArrayRef>, ArrowError> {
-        self.columns.iter_mut().map(Column::finish).collect()
+        self.columns.iter_mut().map(ColumnBuilder::finish).collect()
     }
 }
 
 #[inline]
-fn push_missing(column: &mut Column) -> Result<(), Misfit> {
+fn push_missing(column: &mut ColumnBuilder) -> Result<(), Misfit> {
     column
         .push_null()
         .map_err(|_| Misfit::new("the key is missing and the field is not nullable").in_field(column.name()))
@@ -105,7 +105,7 @@ impl Rows {
     /// When a column has a type that cannot be built from cells.
     pub fn new(schema: SchemaRef) -> Result<Self, UnsupportedColumn> {
         let fields = Fields::new("", schema.fields())?;
-        let built: Vec<_> = fields.columns.iter().map(Column::field).collect();
+        let built: Vec<_> = fields.columns.iter().map(ColumnBuilder::field).collect();
         Ok(Self {
             schema: Arc::new(Schema::new_with_metadata(built, schema.metadata().clone())),
             declared: schema,
@@ -156,7 +156,7 @@ impl Rows {
     }
 
     fn bytes(&self) -> usize {
-        self.fields.columns.iter().map(Column::bytes).sum()
+        self.fields.columns.iter().map(ColumnBuilder::bytes).sum()
     }
 
     /// Returns the rows as a batch, and empties the builders.

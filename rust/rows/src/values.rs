@@ -18,13 +18,13 @@ use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer, i256};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, TimeUnit};
 use half::f16;
 
-use crate::column::{Column, packed};
+use crate::column::{ColumnBuilder, packed};
 use crate::error::{Misfit, UnsupportedColumn};
 use crate::repeated::check_keys;
 use crate::table::Fields;
 use crate::text::{Blob, Text};
 
-/// The values of one column. Code that appends to a variant directly calls [`Column::count`].
+/// The values of one column. Code that appends to a variant directly calls [`ColumnBuilder::count`].
 #[derive(Debug)]
 #[expect(missing_docs, reason = "the variants are Arrow's types")]
 pub enum Values {
@@ -73,7 +73,7 @@ pub enum Values {
 pub struct ListValues<O> {
     ends: Vec<O>,
     /// The elements. [`Self::end`] makes one list of those that were appended.
-    pub items: Column,
+    pub items: ColumnBuilder,
 }
 
 impl<O: OffsetSizeTrait> ListValues<O> {
@@ -124,7 +124,7 @@ impl<O: OffsetSizeTrait> ListValues<O> {
 pub struct FixedListValues {
     size: i32,
     /// The elements. [`Self::end`] makes one list of those that were appended.
-    pub items: Column,
+    pub items: ColumnBuilder,
     lists: usize,
 }
 
@@ -175,9 +175,9 @@ pub struct MapValues {
     entries: FieldRef,
     sorted: bool,
     /// The keys.
-    pub keys: Column,
+    pub keys: ColumnBuilder,
     /// The values, one for each key.
-    pub values: Column,
+    pub values: ColumnBuilder,
 }
 
 impl MapValues {
@@ -300,7 +300,7 @@ impl Values {
     }
 
     fn nested(path: &str, data_type: &DataType) -> Result<Self, UnsupportedColumn> {
-        let column = |field: &FieldRef| Column::new(&format!("{path}.{}", field.name()), field);
+        let column = |field: &FieldRef| ColumnBuilder::new(&format!("{path}.{}", field.name()), field);
         Ok(match data_type {
             DataType::List(field) => Self::List(Box::new(ListValues {
                 ends: vec![0],
@@ -357,7 +357,7 @@ impl Values {
             Self::List(list) => list.push_empty(),
             Self::LargeList(list) => list.push_empty(),
             Self::FixedList(list) => list.push_filler(),
-            Self::Struct(fields) => fields.columns.iter_mut().for_each(Column::push_filler),
+            Self::Struct(fields) => fields.columns.iter_mut().for_each(ColumnBuilder::push_filler),
             Self::Map(map) => map.push_empty(),
             _ => {}
         }
@@ -391,7 +391,7 @@ impl Values {
             Self::List(list) => list.items.bytes() + list.ends.len() * 4,
             Self::LargeList(list) => list.items.bytes() + list.ends.len() * 8,
             Self::FixedList(list) => list.items.bytes(),
-            Self::Struct(fields) => fields.columns.iter().map(Column::bytes).sum(),
+            Self::Struct(fields) => fields.columns.iter().map(ColumnBuilder::bytes).sum(),
             Self::Map(map) => map.keys.bytes() + map.values.bytes() + map.ends.len() * 4,
         )
     }
@@ -439,7 +439,7 @@ impl Values {
             Self::FixedList(list) => list.finish(nulls)?,
             Self::Struct(fields) => {
                 let columns = fields.finish()?;
-                let of = fields.columns.iter().map(Column::field).collect();
+                let of = fields.columns.iter().map(ColumnBuilder::field).collect();
                 Arc::new(StructArray::try_new_with_length(of, columns, nulls, len)?)
             }
             Self::Map(map) => map.finish(nulls)?,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Schema};
 
-use crate::error::{Misfit, Step};
+use crate::error::{Misfit, PathStep};
 use crate::infer::{Guess, Shape};
 
 /// The type that holds the values of two, where there is one.
@@ -21,10 +21,10 @@ pub fn widened(schema: &Schema, misfit: &Misfit, shape: &Shape, wider: Wider<'_>
 fn within_fields(
     fields: &[FieldRef],
     shape: &Shape,
-    steps: &mut dyn Iterator<Item = &Step>,
+    steps: &mut dyn Iterator<Item = &PathStep>,
     wider: Wider<'_>,
 ) -> Option<Vec<FieldRef>> {
-    let Some(Step::Field(name)) = steps.next() else {
+    let Some(PathStep::Field(name)) = steps.next() else {
         return None;
     };
     let guess = shape.guess(name)?;
@@ -39,7 +39,7 @@ fn within_fields(
 fn within_field(
     field: &Field,
     guess: &Guess,
-    steps: &mut dyn Iterator<Item = &Step>,
+    steps: &mut dyn Iterator<Item = &PathStep>,
     wider: Wider<'_>,
 ) -> Option<FieldRef> {
     let mut steps = steps.peekable();
@@ -48,14 +48,14 @@ fn within_field(
             let data_type = wider(known, &guess.waiting_type())?;
             (data_type != *known).then_some(data_type)?
         }
-        (Some(Step::Field(_)), DataType::Struct(fields), Guess::Struct(shape)) => {
+        (Some(PathStep::Field(_)), DataType::Struct(fields), Guess::Struct(shape)) => {
             DataType::Struct(within_fields(fields, shape, &mut steps, wider)?.into())
         }
-        (Some(Step::Item(_)), DataType::List(element), Guess::List(items)) => {
+        (Some(PathStep::Item(_)), DataType::List(element), Guess::List(items)) => {
             steps.next();
             DataType::List(within_field(element, items, &mut steps, wider)?)
         }
-        (Some(Step::Item(_)), DataType::LargeList(element), Guess::List(items)) => {
+        (Some(PathStep::Item(_)), DataType::LargeList(element), Guess::List(items)) => {
             steps.next();
             DataType::LargeList(within_field(element, items, &mut steps, wider)?)
         }

@@ -65,7 +65,7 @@ impl Action {
         name: &str,
         fields: D,
     ) -> std::result::Result<Option<Self>, D::Error> {
-        Named(name).deserialize(fields)
+        NamedAction(name).deserialize(fields)
     }
 
     /// The action in one line of a commit; none when this crate does not know it.
@@ -106,7 +106,7 @@ impl<'de> Visitor<'de> for LineVisitor {
         while let Some(name) = fields.next_key::<String>()? {
             // Readers disagree on which of two actions counts. A `commitInfo` does not change the table, so it may be
             // beside another action.
-            match (fields.next_value_seed(Named(&name))?, &action) {
+            match (fields.next_value_seed(NamedAction(&name))?, &action) {
                 (None | Some(Action::CommitInfo(_)), Some(_)) | (None, None) => {}
                 (found, None | Some(Action::CommitInfo(_))) => action = found,
                 (Some(_), Some(_)) => return Err(A::Error::custom("a line has two actions")),
@@ -117,9 +117,9 @@ impl<'de> Visitor<'de> for LineVisitor {
 }
 
 /// The action of a name, by its fields; none when it is not known.
-struct Named<'a>(&'a str);
+struct NamedAction<'a>(&'a str);
 
-impl<'de> DeserializeSeed<'de> for Named<'_> {
+impl<'de> DeserializeSeed<'de> for NamedAction<'_> {
     type Value = Option<Action>;
 
     fn deserialize<D: Deserializer<'de>>(self, fields: D) -> std::result::Result<Self::Value, D::Error> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Committer, Desk, Lead, News, Slot, State, committed, in_use};
+use super::{Committer, CommitterCore, CommitterState, Lead, News, VerdictSlot, committed, in_use};
 use crate::error::{CommitError, Result};
 use crate::intent_gc;
 use crate::log::{StoreError, Version};
@@ -14,7 +14,7 @@ use crate::transaction::{MemberId, Transaction};
 
 /// The function that takes the result of an asynchronous commit. It is called once, by any thread, while the committer
 /// is locked: it neither waits nor calls the committer.
-pub type Reply = Box<dyn FnOnce(Result<Version>) + Send>;
+pub type CommitCallback = Box<dyn FnOnce(Result<Version>) + Send>;
 
 /// The time between two looks of the thread while another one leads. It is woken for the lead.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
@@ -24,7 +24,7 @@ const LONG: Duration = Duration::from_secs(60);
 
 /// An asynchronous commit. Its reply comes whether this is kept or not.
 pub struct AsyncCommit {
-    desk: Arc<Desk>,
+    core: Arc<CommitterCore>,
     id: MemberId,
 }
 
@@ -33,7 +33,7 @@ impl AsyncCommit {
     ///
     /// A forked child may not call this for a commit of its parent.
     pub fn give_up(&self) {
-        let mut state = self.desk.lock();
+        let mut state = self.core.lock();
         state.deliver();
         if let Some(reply) = state.async_commits.remove(&self.id) {
             let verdict = state.give_up(self.id);
@@ -49,33 +49,33 @@ impl Committer {
     /// # Errors
     /// [`CommitError::Invalid`] or [`CommitError::Malformed`] when no version may hold the transaction, and
     /// [`CommitError::Store`] when no thread can be started to commit it. Nothing was submitted then.
-    pub fn post(&self, transaction: Transaction, reply: Reply) -> Result<AsyncCommit> {
+    pub fn post(&self, transaction: Transaction, reply: CommitCallback) -> Result<AsyncCommit> {
         let submission = Submission::new(transaction)?;
         let id = submission.id();
-        let desk = Arc::clone(self.desk());
-        let mut state = desk.lock();
+        let core = Arc::clone(self.core());
+        let mut state = core.lock();
         if state.is_asked(id) {
             return Err(in_use(id));
         }
         if !state.is_served {
-            desk.start_serving()?;
+            core.start_serving()?;
             state.is_served = true;
         }
         state.machine.submit(submission);
         state.async_commits.insert(id, reply);
         drop(state);
-        Ok(AsyncCommit { desk, id })
+        Ok(AsyncCommit { core, id })
     }
 }
 
-impl Desk {
+impl CommitterCore {
     fn start_serving(self: &Arc<Self>) -> Result<()> {
-        let desk = Arc::clone(self);
+        let core = Arc::clone(self);
         let begun = thread::Builder::new()
             .name("spillway-lead".to_owned())
             .spawn(move || {
                 intent_gc::own_this_thread();
-                desk.serve();
+                core.serve();
             });
         match begun {
             Ok(_) => Ok(()),
@@ -88,7 +88,7 @@ impl Desk {
         // No transaction has it: it stands for the thread among those that wait to lead.
         let id = MemberId::random();
         loop {
-            let slot = Arc::new(Slot::default());
+            let slot = Arc::new(VerdictSlot::default());
             {
                 let mut state = self.lock();
                 if state.async_commits.is_empty() {
@@ -112,7 +112,7 @@ impl Desk {
 
     /// Runs the machine until there is no asynchronous commit.
     fn lead_posted(self: &Arc<Self>, id: MemberId) {
-        let _lead = Lead { desk: self, id };
+        let _lead = Lead { core: self, id };
         loop {
             let mut state = self.lock();
             state.deliver();
@@ -134,7 +134,7 @@ impl Desk {
     }
 }
 
-impl State {
+impl CommitterState {
     /// Gives up all asynchronous commits. Those that are certainly in no version get the error.
     fn give_up_posted(&mut self, certain: &CommitError) {
         self.deliver();

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Committer, Desk, LOOK_EVERY, Patience};
+use super::{Committer, CommitterCore, LOOK_EVERY, WaitLimit};
 use crate::intent::MAX_AGE;
 use crate::intent_gc;
 use crate::log::{LogStore, StoreErrorKind};
@@ -36,15 +36,15 @@ const ENDING: &str = ".precedence";
 
 /// A request to compactions to wait. It ends when this is dropped; a thread beside the caller deletes it.
 pub struct CompactionBackoff {
-    desk: Arc<Desk>,
+    core: Arc<CommitterCore>,
     name: String,
 }
 
 impl Drop for CompactionBackoff {
     fn drop(&mut self) {
-        let (desk, name) = (Arc::clone(&self.desk), std::mem::take(&mut self.name));
+        let (core, name) = (Arc::clone(&self.core), std::mem::take(&mut self.name));
         // Without a thread it stays, and compactions wait until its time is up.
-        intent_gc::spawn(move || desk.withdraw(&[name]));
+        intent_gc::spawn(move || core.withdraw(&[name]));
     }
 }
 
@@ -53,50 +53,50 @@ impl Committer {
     /// where it certainly was not written.
     #[must_use]
     pub fn request_backoff(&self, wait: Duration) -> Option<CompactionBackoff> {
-        let desk = Arc::clone(self.desk());
+        let core = Arc::clone(self.core());
         let name = format!("{}-{}{ENDING}", MemberId::random(), wait.min(LONGEST).as_millis());
-        let put = desk.timed(EffectKind::PutIntent, |store| store.put_intent(&name, &[]));
+        let put = core.timed(EffectKind::PutIntent, |store| store.put_intent(&name, &[]));
         match put {
             Err(error) if error.kind != StoreErrorKind::Transient => None,
             // One whose answer was lost may be there, and is to be withdrawn.
-            _ => Some(CompactionBackoff { desk, name }),
+            _ => Some(CompactionBackoff { core, name }),
         }
     }
 
     /// Waits for changes that have requested a backoff: half of the time that the caller has left, and 10 s at most.
     /// Afterwards this process waits for nobody for as long as it has waited. Returns true if it waited.
-    pub fn back_off(&self, patience: &mut Patience<'_>) -> bool {
-        let desk = self.desk();
-        if desk.millis() < desk.rests_until.load(Ordering::Acquire) {
+    pub fn back_off(&self, wait: &mut WaitLimit<'_>) -> bool {
+        let core = self.core();
+        if core.millis() < core.rests_until.load(Ordering::Acquire) {
             return false;
         }
         let began = Instant::now();
-        let end = began + LONGEST.min(patience.left().unwrap_or_default() / 2);
+        let end = began + LONGEST.min(wait.left().unwrap_or_default() / 2);
         let mut pause = FIRST_PAUSE;
         let mut looks_again = true;
         let mut waited = false;
         while looks_again {
             let looked = Instant::now();
-            if !desk.is_asked_for_precedence() {
+            if !core.is_asked_for_precedence() {
                 break;
             }
             waited = true;
             // A store that takes long to answer is asked as much less often.
             let next = Instant::now() + pause.max(looked.elapsed()).min(SLOW_PAUSE);
             pause = (2 * pause).min(QUICK_PAUSE);
-            looks_again = sleep_until(next.min(end), patience) && next < end;
+            looks_again = sleep_until(next.min(end), wait) && next < end;
         }
         let rest = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let rests_until = desk.millis().saturating_add(rest);
-        desk.rests_until.fetch_max(rests_until, Ordering::AcqRel);
+        let rests_until = core.millis().saturating_add(rest);
+        core.rests_until.fetch_max(rests_until, Ordering::AcqRel);
         waited
     }
 }
 
 /// Returns false if the caller stopped waiting before.
-fn sleep_until(moment: Instant, patience: &mut Patience<'_>) -> bool {
+fn sleep_until(moment: Instant, wait: &mut WaitLimit<'_>) -> bool {
     loop {
-        let Some(left) = patience.left() else {
+        let Some(left) = wait.left() else {
             return false;
         };
         let pause = moment.saturating_duration_since(Instant::now());
@@ -107,7 +107,7 @@ fn sleep_until(moment: Instant, patience: &mut Patience<'_>) -> bool {
     }
 }
 
-impl Desk {
+impl CommitterCore {
     /// Returns true if a change requests a backoff now. Requests of owners that died are deleted.
     fn is_asked_for_precedence(&self) -> bool {
         // Without a listing nobody is known to wait.
@@ -164,8 +164,8 @@ mod tests {
     use crate::machine::Start;
     use crate::store::LocalLogStore;
 
-    fn patience() -> Patience<'static> {
-        Patience::until(Instant::now() + Duration::from_secs(60))
+    fn wait_limit() -> WaitLimit<'static> {
+        WaitLimit::until(Instant::now() + Duration::from_secs(60))
     }
 
     fn process(table: &std::path::Path) -> Committer {
@@ -191,7 +191,7 @@ mod tests {
         let (change, compaction) = (process(table.path()), process(table.path()));
         let asked = change.request_backoff(LONGEST).unwrap();
         thread::scope(|scope| {
-            let waits = scope.spawn(|| compaction.back_off(&mut patience()));
+            let waits = scope.spawn(|| compaction.back_off(&mut wait_limit()));
             while looks(&compaction) < 3 {
                 assert!(!waits.is_finished(), "it waited for nobody");
                 thread::yield_now();
@@ -199,7 +199,7 @@ mod tests {
             drop(asked);
             assert!(waits.join().unwrap());
         });
-        assert!(!compaction.desk().is_asked_for_precedence());
+        assert!(!compaction.core().is_asked_for_precedence());
     }
 
     #[test]
@@ -207,10 +207,10 @@ mod tests {
         let table = tempfile::tempdir().unwrap();
         let (change, compaction) = (process(table.path()), process(table.path()));
         let dead = change.request_backoff(Duration::ZERO).unwrap();
-        assert!(compaction.back_off(&mut patience()), "it waited for nobody");
+        assert!(compaction.back_off(&mut wait_limit()), "it waited for nobody");
         let before = looks(&compaction);
         let alive = change.request_backoff(LONGEST).unwrap();
-        assert!(!compaction.back_off(&mut patience()));
+        assert!(!compaction.back_off(&mut wait_limit()));
         assert_eq!(looks(&compaction), before);
         drop((dead, alive));
     }
@@ -220,7 +220,7 @@ mod tests {
         let table = tempfile::tempdir().unwrap();
         let (change, compaction) = (process(table.path()), process(table.path()));
         let _asked = change.request_backoff(LONGEST).unwrap();
-        compaction.back_off(&mut Patience::until(Instant::now()));
+        compaction.back_off(&mut WaitLimit::until(Instant::now()));
         assert_eq!(looks(&compaction), 1);
     }
 
@@ -229,9 +229,9 @@ mod tests {
         let table = tempfile::tempdir().unwrap();
         let (change, compaction) = (process(table.path()), process(table.path()));
         let _asked = change.request_backoff(LONGEST).unwrap();
-        let mut patience = Patience::until(Instant::now() + Duration::from_millis(400));
-        assert!(compaction.back_off(&mut patience));
-        assert!(patience.left().is_some());
+        let mut wait = WaitLimit::until(Instant::now() + Duration::from_millis(400));
+        assert!(compaction.back_off(&mut wait));
+        assert!(wait.left().is_some());
     }
 
     #[test]
@@ -246,10 +246,10 @@ mod tests {
         };
         let (now, hour) = (std::time::SystemTime::now(), Duration::from_secs(3_600));
         date(now + hour);
-        assert!(!compaction.desk().is_asked_for_precedence());
+        assert!(!compaction.core().is_asked_for_precedence());
         assert!(file.exists());
         date(now - hour);
-        assert!(!compaction.desk().is_asked_for_precedence());
+        assert!(!compaction.core().is_asked_for_precedence());
         assert!(!file.exists());
     }
 

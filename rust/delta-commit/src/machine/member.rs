@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use super::turn::Asking;
 use crate::error::CommitError;
-use crate::intent::{Prepared, last_of, window_of};
+use crate::intent::{PreparedAppend, last_of, window_of};
 use crate::log::{Time, Version};
 use crate::merge::Marked;
-use crate::settle::{Stage, Token};
+use crate::settle::{SettleStep, Token};
 use crate::transaction::MemberId;
 use crate::unread_appends::UnreadAppends;
 
@@ -77,7 +77,7 @@ impl Claim {
 /// A transaction that is waiting or in flight.
 #[derive(Debug, Clone)]
 pub(super) struct Member {
-    pub(super) prepared: Prepared,
+    pub(super) prepared: PreparedAppend,
     /// The last version that it was checked against. No version between its read version and this one holds it or
     /// conflicts with it.
     pub(super) checked: Version,
@@ -108,7 +108,7 @@ pub(super) struct Member {
 }
 
 impl Member {
-    pub(super) fn new(prepared: Prepared) -> Self {
+    pub(super) fn new(prepared: PreparedAppend) -> Self {
         Self {
             checked: prepared.transaction.read_version,
             theirs: Vec::new(),
@@ -157,7 +157,7 @@ pub(super) struct Settlement {
     pub(super) id: MemberId,
     pub(super) claim: Claim,
     pub(super) checked: Version,
-    pub(super) stage: Stage,
+    pub(super) stage: SettleStep,
     /// The reason why a transaction of this process cannot commit; none when a caller asked with a token.
     pub(super) reason: Option<CommitError>,
     /// True if the store told its time since the settlement began.

@@ -1,9 +1,9 @@
 //! The merge of a transaction that marks rows with the versions that marked rows of the same files first.
 
-use super::{Asked, Machine};
+use super::{Asked, AskedEffect, Machine};
 use crate::conflict;
 use crate::error::CommitError;
-use crate::intent::Prepared;
+use crate::intent::PreparedAppend;
 use crate::log::Effect;
 use crate::merge::{Marked, MergeRequest};
 use crate::transaction::{MemberId, Transaction};
@@ -26,7 +26,7 @@ pub(super) fn marked<'a>(
 impl Machine {
     /// R10: merges the transaction in flight with the marks that came before it. None of its attempts can succeed any
     /// more: each was at a version that others wrote.
-    pub(super) fn merge(&mut self) -> Option<(Asked, Effect)> {
+    pub(super) fn merge(&mut self) -> Option<AskedEffect> {
         let other = self.other.as_mut()?;
         if !self.rules.r10_merged_rows {
             other.theirs.clear();
@@ -48,7 +48,7 @@ impl Machine {
         self.failures = 0;
         let prepared = merged.and_then(|merged| {
             merged.check()?;
-            Prepared::new(*merged)
+            PreparedAppend::new(*merged)
         });
         match prepared {
             Ok(prepared) => {

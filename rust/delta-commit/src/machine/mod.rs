@@ -11,6 +11,7 @@
 //! version after the tip. Rules are named as in docs/design/commit-protocol.md: R1 to R13.
 
 mod clock;
+mod gathering;
 mod known;
 mod member;
 mod merge;
@@ -19,6 +20,7 @@ mod pace;
 mod round;
 mod same_table;
 mod settlement;
+mod submission;
 mod turn;
 mod verdict;
 mod view;
@@ -26,22 +28,25 @@ mod view;
 use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
 
-use crate::actions::{CommitInfo, Metadata, Protocol};
+use crate::actions::CommitInfo;
 use crate::error::{CommitError, Result};
-use crate::intent::{Intent, Prepared, World};
-use crate::log::{Digest, Effect, Event, IntentEntry, PutOutcome, StoreError, StoreErrorKind, Time, Version};
-use crate::rules::Rules;
-use crate::settle::{Outcome, Token};
-use crate::timings::Timings;
-use crate::transaction::{MemberId, Transaction};
+use crate::intent::{Intent, World};
+use crate::log::{
+    BodyDigest, Effect, Event, IntentEntry, PutOutcome, StoreError, StoreErrorKind, Time, Version,
+};
+use crate::rules::ProtocolRules;
+use crate::settle::Token;
+use crate::transaction::MemberId;
 use crate::winner::Winner;
+
+pub use submission::{CommitStats, Start, Submission, Verdict};
 
 use clock::StoreClock;
 use known::KnownIntents;
 use member::{Claim, Member, Settlement};
-use names::Names;
-use pace::Pace;
-use turn::Turns;
+use names::IntentNames;
+use pace::AttemptPace;
+use turn::TurnRequests;
 use view::View;
 
 /// Attempts in a row that won, after which a process counts as alone.
@@ -59,73 +64,6 @@ fn back_off(failures: u32) -> u64 {
 /// second.
 const UNSEEN_PAUSE: u64 = 5;
 const MAX_UNSEEN_PAUSE: u64 = 1_000;
-
-/// The state of a table when its committer is made.
-#[derive(Debug, Clone)]
-pub struct Start {
-    /// A version that was read whole; [`crate::log::BEFORE_FIRST`] for a table to be created.
-    pub version: Version,
-    /// `metaData.id` at that version.
-    pub table_id: String,
-    /// The last version up to it that changed metadata or protocol.
-    pub changed_in: Version,
-    /// Its in-commit timestamp, where the table has them: milliseconds since the epoch, 0 when it is not known.
-    pub in_commit_timestamp: Option<i64>,
-    /// The highest row id that was given up to that version, by the domain `delta.rowTracking`; none without it.
-    pub high_water_mark: Option<i64>,
-    /// The digest of that version's body. Without it, another table with a version of the same number is taken for this
-    /// one until the next version is read or created.
-    pub digest: Option<Digest>,
-    /// The protocol and the metadata at that version. Without them, every action that repeats them counts as a change,
-    /// and files get no row ids.
-    pub known: Option<(Protocol, Metadata)>,
-}
-
-/// The answer to a submission.
-#[derive(Debug, Clone)]
-pub enum Verdict {
-    /// A transaction committed in this version, or did not.
-    Commit(Result<Version>),
-    /// A doubt was settled, or was not.
-    Settled(Outcome),
-}
-
-/// Counts of the races for versions that a committer took part in so far.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct CommitStats {
-    /// Versions that it tried to write.
-    pub attempts: u64,
-    /// Those of them that it knows to have written.
-    pub won: u64,
-    /// The most races that one transaction has lost.
-    pub most_lost: u32,
-    /// The times of its effects. The machine does no I/O, so the driver fills them in.
-    pub timings: Timings,
-}
-
-/// A serialised transaction.
-#[derive(Debug, Clone)]
-pub struct Submission(Prepared);
-
-impl Submission {
-    /// Checks and serialises a transaction. This needs no lock.
-    ///
-    /// # Errors
-    /// [`CommitError::Invalid`] or [`CommitError::Malformed`] when no version may hold it.
-    pub fn new(transaction: Transaction) -> Result<Self> {
-        transaction.check()?;
-        for action in &transaction.actions {
-            crate::intent::check_carried(action)?;
-        }
-        Ok(Self(Prepared::new(transaction)?))
-    }
-
-    /// The transaction's id.
-    #[must_use]
-    pub fn id(&self) -> MemberId {
-        self.0.id()
-    }
-}
 
 /// The kind of transactions that a version is attempted for: any number of blind appends, or one other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,9 +98,12 @@ enum Asked {
     Pause,
 }
 
+/// An effect, and what is remembered of it until it is completed.
+type AskedEffect = (Asked, Effect);
+
 /// An intent that a listing showed, and that is still to be read or looked up.
 #[derive(Debug, Clone)]
-struct Unread {
+struct UnreadIntent {
     entry: IntentEntry,
     /// Its content, if it is known.
     known: Option<Arc<Intent>>,
@@ -174,9 +115,9 @@ struct Gathered {
     /// The store's clock at the listing.
     now: i64,
     /// Those of which it is not known yet whether they are there, oldest first.
-    unread: VecDeque<Unread>,
+    unread: VecDeque<UnreadIntent>,
     /// Those that an effect is reading.
-    reading: Vec<Unread>,
+    reading: Vec<UnreadIntent>,
     read: Vec<(String, i64, Arc<Intent>)>,
 }
 
@@ -184,7 +125,7 @@ struct Gathered {
 #[derive(Debug, Clone)]
 pub struct Machine {
     process: MemberId,
-    rules: Rules,
+    rules: ProtocolRules,
     now: Time,
     view: View,
     waiting_blind: VecDeque<Member>,
@@ -205,15 +146,15 @@ pub struct Machine {
     /// younger.
     ahead: Option<u64>,
     clock: StoreClock,
-    pace: Pace,
-    turns: Turns,
+    pace: AttemptPace,
+    turns: TurnRequests,
     last_kind: BatchKind,
     /// Attempts in a row that won, with no version of another process between them.
     alone: u32,
     /// The last version that this process knows to have written.
     last_won: Option<Version>,
     announcements: u64,
-    names: Names,
+    names: IntentNames,
     /// True if the last announcement was refused for now: the next attempt is made without one.
     must_not_announce: bool,
     /// Names of intents that are of no more use.
@@ -238,7 +179,7 @@ pub struct Machine {
     unfounded: bool,
     /// R13: the version of the last attempts of which it is not certain that they were made in the log of this table,
     /// and the digests of their bodies.
-    unproven: Option<(Version, Vec<Digest>)>,
+    unproven: Option<(Version, Vec<BodyDigest>)>,
     /// R13: the reason why this process can commit nothing any more: its table is gone.
     replaced: Option<CommitError>,
     /// The version that was removed then, if it is certain that it stays so.
@@ -256,8 +197,8 @@ impl Machine {
     #[must_use]
     pub fn new(process: MemberId, start: Start) -> Self {
         Self {
-            names: Names::random(),
-            ..Self::with_rules(process, start, Rules::default())
+            names: IntentNames::random(),
+            ..Self::with_rules(process, start, ProtocolRules::default())
         }
     }
 
@@ -274,7 +215,7 @@ impl Machine {
     /// The same with some rules switched off.
     #[doc(hidden)]
     #[must_use]
-    pub fn with_rules(process: MemberId, start: Start, rules: Rules) -> Self {
+    pub fn with_rules(process: MemberId, start: Start, rules: ProtocolRules) -> Self {
         Self {
             process,
             rules,
@@ -291,13 +232,13 @@ impl Machine {
             passed_by: HashSet::new(),
             ahead: None,
             clock: StoreClock::default(),
-            pace: Pace::default(),
-            turns: Turns::default(),
+            pace: AttemptPace::default(),
+            turns: TurnRequests::default(),
             last_kind: BatchKind::Other,
             alone: 0,
             last_won: None,
             announcements: 0,
-            names: Names::counted(process),
+            names: IntentNames::counted(process),
             must_not_announce: false,
             garbage: BTreeSet::new(),
             deleting: HashSet::new(),
@@ -459,7 +400,7 @@ impl Machine {
         self.other.is_some() || !self.waiting_other.is_empty()
     }
 
-    fn decide(&mut self) -> Option<(Asked, Effect)> {
+    fn decide(&mut self) -> Option<AskedEffect> {
         if let Some(milliseconds) = self.pause.take() {
             return Some((Asked::Pause, Effect::Pause(milliseconds)));
         }
@@ -506,7 +447,7 @@ impl Machine {
     }
 
     /// Reads the versions that the own members were not checked against yet.
-    fn catch_up(&mut self) -> Option<(Asked, Effect)> {
+    fn catch_up(&mut self) -> Option<AskedEffect> {
         if self.view.must_list(self.now) {
             return Some((Asked::Tip, Effect::FindTip));
         }
@@ -521,7 +462,7 @@ impl Machine {
 
     /// Looks for the version after the tip. A process that was alone for a while does not: the look at its own last
     /// version takes the place of that, and if another process came first, the attempt tells.
-    fn look_ahead(&mut self, kind: BatchKind) -> Option<(Asked, Effect)> {
+    fn look_ahead(&mut self, kind: BatchKind) -> Option<AskedEffect> {
         let is_alone = self.alone >= ALONE && !self.pace.has_met(self.now) && !self.view.is_passed();
         let is_certain = self.settlements.is_empty() && self.unseen_attempt.is_none();
         if kind == BatchKind::Other || !is_alone || !is_certain || !self.rules.r13_checked_before {

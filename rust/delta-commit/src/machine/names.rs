@@ -13,23 +13,23 @@ use crate::transaction::MemberId;
 
 /// The source of the random parts, and the names that are in use.
 #[derive(Debug, Clone)]
-pub(super) struct Names {
-    source: Source,
+pub(super) struct IntentNames {
+    source: NameSource,
     own: HashSet<String>,
 }
 
 #[derive(Debug, Clone)]
-enum Source {
+enum NameSource {
     /// The operating system.
     Random,
     /// A count, for schedules that can be repeated.
     Counted(u128),
 }
 
-impl Names {
+impl IntentNames {
     pub(super) fn random() -> Self {
         Self {
-            source: Source::Random,
+            source: NameSource::Random,
             own: HashSet::new(),
         }
     }
@@ -37,22 +37,22 @@ impl Names {
     /// Names that no other process gets, as long as the numbers of processes are small.
     pub(super) fn counted(process: MemberId) -> Self {
         Self {
-            source: Source::Counted(first_of(process)),
+            source: NameSource::Counted(first_of(process)),
             own: HashSet::new(),
         }
     }
 
     /// Counts on from another number, if it counts.
     pub(super) fn count_from(&mut self, process: MemberId) {
-        if let Source::Counted(last) = &mut self.source {
+        if let NameSource::Counted(last) = &mut self.source {
             *last = first_of(process);
         }
     }
 
     fn draw(&mut self) -> MemberId {
         match &mut self.source {
-            Source::Random => MemberId::random(),
-            Source::Counted(last) => {
+            NameSource::Random => MemberId::random(),
+            NameSource::Counted(last) => {
                 *last = last.wrapping_add(1);
                 MemberId::from_number(*last)
             }

@@ -25,7 +25,7 @@ const MOST_AHEAD: u64 = 8;
 
 /// The time of attempts, and the last meeting with another process.
 #[derive(Debug, Clone)]
-pub(super) struct Pace {
+pub(super) struct AttemptPace {
     /// The average time of the last attempts, each from its listing to its answer: microseconds.
     average: u64,
     /// The time of the listing before the next attempt.
@@ -34,7 +34,7 @@ pub(super) struct Pace {
     met: Option<u64>,
 }
 
-impl Default for Pace {
+impl Default for AttemptPace {
     fn default() -> Self {
         Self {
             average: FIRST_ATTEMPT * MICROSECONDS,
@@ -44,7 +44,7 @@ impl Default for Pace {
     }
 }
 
-impl Pace {
+impl AttemptPace {
     /// Notes a listing, with which an attempt begins.
     pub(super) fn list(&mut self, asked: Time) {
         self.listed = Some(asked.monotonic);
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn the_wait_follows_the_time_of_attempts() {
-        let mut pace = Pace::default();
+        let mut pace = AttemptPace::default();
         for began in (0..100_000).step_by(1_000) {
             pace.list(at(began));
             pace.end(at(began + 80));
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn others_count_as_gone_after_a_while() {
-        let mut pace = Pace::default();
+        let mut pace = AttemptPace::default();
         assert!(!pace.has_met(at(0)));
         pace.meet(at(5));
         assert!(pace.has_met(at(5 + MET_FOR)));

@@ -9,34 +9,32 @@
 //! the same table, and so is all that was read after it. The look must come after that reading. Where several versions
 //! were read since, the one before the tip is looked up as well: a restore may have left a gap below it.
 
-use super::{Asked, Machine, Verdict, back_off};
+use super::{Asked, AskedEffect, Machine, Verdict, back_off};
 use crate::error::CommitError;
-use crate::log::{Effect, Standing, Version};
+use crate::log::{Effect, Version, VersionPresence};
 use crate::settle::Outcome;
 use crate::winner::Winner;
 
-type Step = (Asked, Effect);
-
 impl Machine {
     /// The look before an attempt, if the last one is too old.
-    pub(super) fn check_before(&self) -> Option<Step> {
+    pub(super) fn check_before(&self) -> Option<AskedEffect> {
         let is_needed = self.view.tip >= 0 && !self.view.is_checked(self.now);
         (self.rules.r13_checked_before && is_needed).then(|| self.check())
     }
 
     /// The look before members of versions up to `last` are acknowledged.
-    pub(super) fn check_after(&self, last: Version) -> Option<Step> {
+    pub(super) fn check_after(&self, last: Version) -> Option<AskedEffect> {
         let is_needed = self.view.sure() < last;
         (self.rules.r13_checked_after && is_needed).then(|| self.check())
     }
 
-    fn check(&self) -> Step {
+    fn check(&self) -> AskedEffect {
         let (version, digest) = self.view.to_look_up();
         (Asked::Check, Effect::CheckVersion(version, digest))
     }
 
-    pub(super) fn on_standing(&mut self, standing: Standing) {
-        if matches!(standing, Standing::Same | Standing::Checkpoint) {
+    pub(super) fn on_standing(&mut self, standing: VersionPresence) {
+        if matches!(standing, VersionPresence::Same | VersionPresence::Checkpoint) {
             self.unfounded = false;
             self.view.confirm_table(self.asked_at);
             let sure = self.view.sure();
@@ -44,7 +42,7 @@ impl Machine {
         } else if std::mem::replace(&mut self.unfounded, true) {
             self.unfounded = false;
             self.replaced = Some(self.loss(standing));
-            if standing == Standing::CleanedUp {
+            if standing == VersionPresence::CleanedUp {
                 // Readers begin after it, so no version is out of place.
                 self.unproven = None;
             }
@@ -58,9 +56,9 @@ impl Machine {
     }
 
     /// The error for members of a table that is not there any more.
-    fn loss(&self, standing: Standing) -> CommitError {
+    fn loss(&self, standing: VersionPresence) -> CommitError {
         let (version, _) = self.view.to_look_up();
-        if standing == Standing::CleanedUp {
+        if standing == VersionPresence::CleanedUp {
             return CommitError::LogTruncated(version);
         }
         CommitError::Replaced(version)
@@ -85,7 +83,7 @@ impl Machine {
     }
 
     /// Removes the version that this process may have created in the log of another table.
-    pub(super) fn retract(&mut self) -> Option<Step> {
+    pub(super) fn retract(&mut self) -> Option<AskedEffect> {
         if !self.rules.r13_retracted {
             return None;
         }

@@ -8,11 +8,11 @@
 //! store's clock, is past the intent's expiry. A process that lists later leaves the intent alone.
 
 use super::member::{Claim, Settlement};
-use super::{Asked, Machine, Verdict};
+use super::{Asked, AskedEffect, Machine, Verdict};
 use crate::error::{CommitError, Result};
 use crate::intent::CLOCK_MARGIN;
 use crate::log::{Effect, Version};
-use crate::settle::{Outcome, Stage, Token};
+use crate::settle::{Outcome, SettleStep, Token};
 use crate::transaction::MemberId;
 
 impl Machine {
@@ -41,9 +41,9 @@ impl Machine {
             },
             checked: token.first - 1,
             stage: if self.rules.r2_no_zombies {
-                Stage::Delete
+                SettleStep::Delete
             } else {
-                Stage::Await(self.view.tip)
+                SettleStep::Await(self.view.tip)
             },
             reason: None,
             knows_time: false,
@@ -110,14 +110,14 @@ impl Machine {
             settlement.claim.doubtful.clear();
         }
         match settlement.stage {
-            Stage::Delete => None,
-            Stage::ReadTip => {
+            SettleStep::Delete => None,
+            SettleStep::ReadTip => {
                 if self.view.fresh {
-                    settlement.stage = Stage::Await(self.view.tip + 1);
+                    settlement.stage = SettleStep::Await(self.view.tip + 1);
                 }
                 None
             }
-            Stage::Await(version) => (self.view.tip >= version).then_some(Outcome::Rejected),
+            SettleStep::Await(version) => (self.view.tip >= version).then_some(Outcome::Rejected),
         }
     }
 
@@ -133,7 +133,7 @@ impl Machine {
     }
 
     /// Deletes the intents of doubts that are to be settled, once the store's time is known where they depend on it.
-    pub(super) fn withdraw(&mut self) -> Option<(Asked, Effect)> {
+    pub(super) fn withdraw(&mut self) -> Option<AskedEffect> {
         if self.rules.r2_no_zombies && self.settlements.iter().any(Settlement::needs_time) {
             return Some((Asked::Listing, Effect::ListIntents));
         }
@@ -141,9 +141,9 @@ impl Machine {
         let awaits = self.rules.r2_no_zombies;
         for settlement in &mut self.settlements {
             // One that may still arrive stays, and may land, while the outcome is pending.
-            if settlement.stage == Stage::Delete && !(awaits && settlement.is_in_doubt()) {
+            if settlement.stage == SettleStep::Delete && !(awaits && settlement.is_in_doubt()) {
                 if settlement.claim.names.is_empty() {
-                    settlement.stage = Stage::ReadTip;
+                    settlement.stage = SettleStep::ReadTip;
                     self.view.fresh = false;
                 } else {
                     names.extend(settlement.claim.names.iter().cloned());
@@ -183,8 +183,8 @@ impl Machine {
         for settlement in &mut self.settlements {
             let deleted = settlement.claim.names.iter().all(|name| names.contains(name));
             // Of one that may still arrive, this deletion was not the last.
-            if settlement.stage == Stage::Delete && deleted && !(awaits && settlement.is_in_doubt()) {
-                settlement.stage = Stage::ReadTip;
+            if settlement.stage == SettleStep::Delete && deleted && !(awaits && settlement.is_in_doubt()) {
+                settlement.stage = SettleStep::ReadTip;
                 // The tip must be read after the deletion.
                 self.view.fresh = false;
             }

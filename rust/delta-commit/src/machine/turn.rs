@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::member::Member;
-use super::{Asked, BatchKind, Machine};
+use super::{Asked, AskedEffect, BatchKind, Machine};
 use crate::intent::first_of_digits;
 use crate::log::{Effect, Time, Version};
 use crate::transaction::MemberId;
@@ -84,7 +84,7 @@ impl Asking {
 
 /// The requests of other processes.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Turns {
+pub(super) struct TurnRequests {
     /// Those that the last listing showed, each with the time until which it is waited for, if the wait has begun.
     seen: HashMap<String, (Request, Option<u64>)>,
     /// The tip at the last listing.
@@ -95,7 +95,7 @@ pub(super) struct Turns {
     rests_until: u64,
 }
 
-impl Turns {
+impl TurnRequests {
     pub(super) fn note(&mut self, name: &str, request: Request) {
         self.seen.entry(name.to_owned()).or_insert((request, None));
     }
@@ -137,7 +137,7 @@ impl Turns {
 
 impl Machine {
     /// Asks for a turn for the transaction in flight, if others cannot carry it and it has lost races.
-    pub(super) fn ask_for_turn(&mut self, kind: BatchKind) -> Option<(Asked, Effect)> {
+    pub(super) fn ask_for_turn(&mut self, kind: BatchKind) -> Option<AskedEffect> {
         if !self.rules.leaves_to_others {
             return None;
         }
@@ -159,7 +159,7 @@ impl Machine {
 
     /// Pauses while others have asked for a turn and there is time for it. The next version is looked for after each
     /// pause.
-    pub(super) fn leave_turn(&mut self, kind: BatchKind) -> Option<(Asked, Effect)> {
+    pub(super) fn leave_turn(&mut self, kind: BatchKind) -> Option<AskedEffect> {
         let left = self.left_of_turns(kind);
         if left == 0 {
             return None;
@@ -188,7 +188,7 @@ impl Machine {
 
     /// Lists the intents for the requests among them, once in several versions. A round for blind appends always lists
     /// them.
-    pub(super) fn look_for_requests(&self) -> Option<(Asked, Effect)> {
+    pub(super) fn look_for_requests(&self) -> Option<AskedEffect> {
         let is_due = self
             .turns
             .listed
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn however_many_ask_each_wait_ends_and_a_rest_follows_it() {
-        let mut turns = Turns::default();
+        let mut turns = TurnRequests::default();
         let (mut waited, mut longest, mut since) = (0, 0, None);
         for now in 0..100_000_u64 {
             if now % 10 == 0 {
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn a_wait_that_nobody_ended_is_followed_by_no_longer_rest() {
-        let mut turns = Turns::default();
+        let mut turns = TurnRequests::default();
         let request = |number| Request {
             first: 0,
             id: MemberId::from_number(number),

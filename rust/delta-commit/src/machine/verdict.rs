@@ -1,12 +1,12 @@
 //! The verdicts on members: found in the log, in conflict with it, or in doubt.
 
 use super::member::{Member, Settlement};
-use super::{Asked, BatchKind, Machine, Verdict, merge};
+use super::{Asked, AskedEffect, BatchKind, Machine, Verdict, merge};
 use crate::conflict;
 use crate::error::CommitError;
 use crate::log::{Effect, Version};
 use crate::path::normal;
-use crate::settle::{Outcome, Stage};
+use crate::settle::{Outcome, SettleStep};
 use crate::transaction::MemberId;
 
 /// The state of a member, as the log shows it.
@@ -145,14 +145,14 @@ impl Machine {
             id: member.id(),
             claim: std::mem::take(&mut member.claim),
             checked: member.checked,
-            stage: Stage::Delete,
+            stage: SettleStep::Delete,
             reason: Some(error),
             knows_time: false,
         });
     }
 
     /// Makes versions survive a crash, and then acknowledges their members.
-    pub(super) fn acknowledge(&mut self) -> Option<(Asked, Effect)> {
+    pub(super) fn acknowledge(&mut self) -> Option<AskedEffect> {
         let last = self.landed.iter().map(|(_, version, ..)| *version).max()?;
         if let Some(step) = self.check_after(last).or_else(|| self.sync_to(last)) {
             return Some(step);
@@ -168,7 +168,7 @@ impl Machine {
         None
     }
 
-    pub(super) fn sync_to(&self, last: Version) -> Option<(Asked, Effect)> {
+    pub(super) fn sync_to(&self, last: Version) -> Option<AskedEffect> {
         let first = (self.view.synced + 1).max(0);
         (self.rules.r8_durable_first && first <= last).then(|| {
             // A committer syncs the body of a version before it is there. Nobody knows that of other writers.

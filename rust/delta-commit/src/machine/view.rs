@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Start;
 use crate::actions::{Action, Metadata, Protocol};
 use crate::intent::{WINDOW, World};
-use crate::log::{BEFORE_FIRST, Digest, Time, Version};
+use crate::log::{BEFORE_FIRST, BodyDigest, Time, Version};
 use crate::row_ids::RowTracking;
 use crate::transaction::Transaction;
 use crate::winner::Winner;
@@ -34,12 +34,12 @@ pub(super) struct View {
     listed: Version,
     /// R13: the last version that is certain to be one of this table, and its digest. It was looked up after all
     /// versions up to it were read.
-    sure: (Version, Option<Digest>),
+    sure: (Version, Option<BodyDigest>),
     /// True if that version was found, and the one before the tip is still to be looked up.
     is_sure_there: bool,
     /// The version before the tip, or the tip where no other is known.
-    prior: (Version, Option<Digest>),
-    tip_digest: Option<Digest>,
+    prior: (Version, Option<BodyDigest>),
+    tip_digest: Option<BodyDigest>,
     /// The time at which the tip was asked for, when it was read or created.
     tip_seen: u64,
     /// The time of the last look at the tip; none after an attempt that was not told to have won.
@@ -121,7 +121,7 @@ impl View {
     /// While the sure version is there, the versions that were read after it are of the same table, or were: it may
     /// have been restored from a copy between two of them, and the later one written above the gap. So the version
     /// before the tip must be there, too. It is another one only where more than one was read since the last look.
-    pub(super) const fn to_look_up(&self) -> (Version, Option<Digest>) {
+    pub(super) const fn to_look_up(&self) -> (Version, Option<BodyDigest>) {
         if self.is_sure_there { self.prior } else { self.sure }
     }
 

@@ -9,30 +9,30 @@ use std::fs;
 use std::path::Path;
 use std::sync::Mutex;
 
-use super::sync::{Identity, lock};
+use super::sync::{FileIdentity, lock};
 use per_process::PerProcess;
 
 /// The most entries that are remembered: some megabytes. Above that all are forgotten, and synced again.
 const MOST: usize = 1 << 14;
 
-static SYNCED: PerProcess<Mutex<HashSet<Entry>>> = PerProcess::new();
+static SYNCED: PerProcess<Mutex<HashSet<FolderEntry>>> = PerProcess::new();
 
 /// The entry of a folder in the one above it. A folder that was made anew, moved or renamed has another one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Entry {
-    above: Identity,
-    folder: Identity,
+pub(super) struct FolderEntry {
+    above: FileIdentity,
+    folder: FileIdentity,
     name: OsString,
 }
 
-impl Entry {
+impl FolderEntry {
     /// The entry of a folder. None where it is not there, or where it could not be told from that of a later folder.
     pub(super) fn of(folder: &Path) -> Option<Self> {
         // A link has an entry of its own.
         let (above, found) = (fs::metadata(folder.parent()?), fs::symlink_metadata(folder));
         Some(Self {
-            above: Identity::of(&above.ok()?).if_unique()?,
-            folder: Identity::of(&found.ok()?).if_unique()?,
+            above: FileIdentity::of(&above.ok()?).if_unique()?,
+            folder: FileIdentity::of(&found.ok()?).if_unique()?,
             name: folder.file_name()?.to_owned(),
         })
     }
@@ -53,7 +53,7 @@ impl Entry {
     }
 }
 
-fn remember(synced: &mut HashSet<Entry>, entry: Entry) {
+fn remember(synced: &mut HashSet<FolderEntry>, entry: FolderEntry) {
     if synced.len() >= MOST {
         synced.clear();
     }
@@ -68,30 +68,30 @@ mod tests {
     fn a_folder_that_was_made_anew_has_another_entry() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("day=1");
-        assert_eq!(Entry::of(&folder), None);
+        assert_eq!(FolderEntry::of(&folder), None);
         fs::create_dir(&folder).unwrap();
-        let entry = Entry::of(&folder).unwrap();
+        let entry = FolderEntry::of(&folder).unwrap();
         assert!(!entry.is_synced());
         entry.clone().keep(&folder);
-        assert!(Entry::of(&folder).unwrap().is_synced());
+        assert!(FolderEntry::of(&folder).unwrap().is_synced());
         fs::rename(&folder, root.path().join("day=2")).unwrap();
-        assert!(!Entry::of(&root.path().join("day=2")).unwrap().is_synced());
+        assert!(!FolderEntry::of(&root.path().join("day=2")).unwrap().is_synced());
         fs::create_dir(&folder).unwrap();
-        assert!(!Entry::of(&folder).unwrap().is_synced());
+        assert!(!FolderEntry::of(&folder).unwrap().is_synced());
         entry.clone().keep(&folder);
-        assert!(!Entry::of(&folder).unwrap().is_synced());
+        assert!(!FolderEntry::of(&folder).unwrap().is_synced());
     }
 
     #[test]
     fn entries_are_forgotten_before_they_fill_the_memory() {
         let root = tempfile::tempdir().unwrap();
-        let entry = Entry::of(root.path()).unwrap();
+        let entry = FolderEntry::of(root.path()).unwrap();
         let mut synced = HashSet::new();
         for number in 0..=MOST {
             let name = number.to_string().into();
             remember(
                 &mut synced,
-                Entry {
+                FolderEntry {
                     name,
                     ..entry.clone()
                 },

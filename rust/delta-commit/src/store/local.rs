@@ -18,11 +18,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use beneath::{Folder, Temporary, is_linked, is_temporary};
 
 use crate::log::{
-    BEFORE_FIRST, Digest, IntentEntry, Listing, LogStore, PutOutcome, Standing, StoreError, StoreErrorKind,
-    UnsyncedFile, Version, standing_of_missing, version_file, version_of_checkpoint, version_shown_by_file,
+    BEFORE_FIRST, BodyDigest, IntentEntry, Listing, LogStore, PutOutcome, StoreError, StoreErrorKind,
+    UnsyncedFile, Version, VersionPresence, standing_of_missing, version_file, version_of_checkpoint,
+    version_shown_by_file,
 };
 use crate::path;
-use crate::store::entries::Entry;
+use crate::store::entries::FolderEntry;
 use crate::store::o_tmpfile;
 use crate::store::sync::{sync, sync_each};
 
@@ -236,11 +237,11 @@ impl LocalLogStore {
     fn parts<'a>(
         &self,
         file: &'a Path,
-        entries: &HashMap<&Path, Option<Entry>>,
+        entries: &HashMap<&Path, Option<FolderEntry>>,
     ) -> impl Iterator<Item = &'a Path> {
         let is_new = |folder: &&Path| {
             let entry = entries.get(folder).and_then(Option::as_ref);
-            !entry.is_some_and(Entry::is_synced)
+            !entry.is_some_and(FolderEntry::is_synced)
         };
         let above = self.folders(file).filter(is_new).filter_map(Path::parent);
         std::iter::once(file).chain(file.parent()).chain(above)
@@ -282,10 +283,16 @@ impl LogStore for LocalLogStore {
         })
     }
 
-    fn check_version(&self, version: Version, digest: Option<Digest>) -> Result<Standing, StoreError> {
+    fn check_version(
+        &self,
+        version: Version,
+        digest: Option<BodyDigest>,
+    ) -> Result<VersionPresence, StoreError> {
         match self.read_version(version)? {
-            Some(body) if digest.is_none_or(|digest| digest == Digest::of(&body)) => Ok(Standing::Same),
-            Some(_) => Ok(Standing::Other),
+            Some(body) if digest.is_none_or(|digest| digest == BodyDigest::of(&body)) => {
+                Ok(VersionPresence::Same)
+            }
+            Some(_) => Ok(VersionPresence::Other),
             None => {
                 let names = or_missing(self.names(), Vec::new());
                 let names = names.map_err(|error| StoreError::io(self.log.display(), &error))?;
@@ -375,9 +382,9 @@ impl LogStore for LocalLogStore {
             .flatten()
             .flat_map(|file| self.folders(file))
             .collect();
-        let entries: HashMap<&Path, Option<Entry>> = folders
+        let entries: HashMap<&Path, Option<FolderEntry>> = folders
             .into_iter()
-            .map(|folder| (folder, Entry::of(folder)))
+            .map(|folder| (folder, FolderEntry::of(folder)))
             .collect();
         // Files and folders of all depths side by side: one after the other, n partitions would be n waits. Their order
         // is of no consequence, since nobody is told before all are done.

@@ -26,16 +26,16 @@ const FOR_A_HELPER: usize = 4;
 const STACK_BYTES: usize = 256 << 10;
 
 /// Files and folders whose sync has failed.
-static FAILED: PerProcess<Mutex<HashMap<Identity, StoreError>>> = PerProcess::new();
+static FAILED: PerProcess<Mutex<HashMap<FileIdentity, StoreError>>> = PerProcess::new();
 
-static POOL: PerProcess<Pool> = PerProcess::new();
+static POOL: PerProcess<SyncPool> = PerProcess::new();
 
 /// The identity of a file: device, inode and, where known, time of creation. The last tells it from a later file with
 /// the same inode.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Identity(u64, u64, Option<SystemTime>);
+pub(super) struct FileIdentity(u64, u64, Option<SystemTime>);
 
-impl Identity {
+impl FileIdentity {
     pub(super) fn of(found: &Metadata) -> Self {
         Self(found.dev(), found.ino(), found.created().ok())
     }
@@ -55,7 +55,7 @@ pub(super) fn sync(path: &Path) -> Result<u64, StoreError> {
     let file = File::open(path).map_err(untried)?;
     let failed = FAILED.get_or_init(Mutex::default);
     if !lock(failed).is_empty() {
-        let identity = Identity::of(&file.metadata().map_err(untried)?);
+        let identity = FileIdentity::of(&file.metadata().map_err(untried)?);
         if let Some(error) = lock(failed).get(&identity) {
             return Err(error.clone());
         }
@@ -72,7 +72,7 @@ pub(super) fn sync(path: &Path) -> Result<u64, StoreError> {
         errno: error.raw_os_error(),
     };
     if let Ok(found) = file.metadata() {
-        lock(failed).insert(Identity::of(&found), error.clone());
+        lock(failed).insert(FileIdentity::of(&found), error.clone());
     }
     Err(error)
 }
@@ -85,7 +85,7 @@ pub(super) fn sync_each(paths: &[&Path]) -> Vec<Result<u64, StoreError>> {
         return paths.iter().map(|path| sync(path)).collect();
     }
     let job = Arc::new(Job::new(paths.iter().map(|path| path.to_path_buf()).collect()));
-    let pool = POOL.get_or_init(Pool::default);
+    let pool = POOL.get_or_init(SyncPool::default);
     pool.call(&job, helpers);
     job.work();
     pool.forget(&job);
@@ -96,11 +96,11 @@ pub(super) fn sync_each(paths: &[&Path]) -> Vec<Result<u64, StoreError>> {
 struct Job {
     paths: Vec<PathBuf>,
     next: AtomicUsize,
-    done: Mutex<Done>,
+    done: Mutex<SyncResults>,
     bell: Condvar,
 }
 
-struct Done {
+struct SyncResults {
     results: Vec<Result<u64, StoreError>>,
     left: usize,
 }
@@ -111,7 +111,7 @@ impl Job {
         Self {
             paths,
             next: AtomicUsize::new(0),
-            done: Mutex::new(Done {
+            done: Mutex::new(SyncResults {
                 results: vec![Ok(0); left],
                 left,
             }),
@@ -150,18 +150,18 @@ impl Job {
 
 /// The sync threads of a process, started when they are needed and can be had.
 #[derive(Default)]
-struct Pool {
-    queue: Mutex<Queue>,
+struct SyncPool {
+    queue: Mutex<SyncQueue>,
     bell: Condvar,
 }
 
 #[derive(Default)]
-struct Queue {
+struct SyncQueue {
     jobs: VecDeque<Arc<Job>>,
     threads: usize,
 }
 
-impl Pool {
+impl SyncPool {
     /// Assigns so many threads to a job.
     fn call(&'static self, job: &Arc<Job>, helpers: usize) {
         let mut queue = lock(&self.queue);

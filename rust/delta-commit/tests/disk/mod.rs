@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use delta_commit::actions::{Action, Add, Metadata, Protocol, parse_commit};
 use delta_commit::log::{
-    BEFORE_FIRST, Digest, Listing, LogStore, PutOutcome, Standing, StoreError, UnsyncedFile,
+    BEFORE_FIRST, BodyDigest, Listing, LogStore, PutOutcome, StoreError, UnsyncedFile, VersionPresence,
 };
 use delta_commit::store::LocalLogStore;
 use delta_commit::{Committer, MemberId, Start, Transaction, Version};
@@ -122,7 +122,11 @@ impl LogStore for Failing {
     fn put_version(&self, version: Version, body: &[u8]) -> Result<PutOutcome, StoreError> {
         (self.put)(&self.inner, version, body)
     }
-    fn check_version(&self, version: Version, digest: Option<Digest>) -> Result<Standing, StoreError> {
+    fn check_version(
+        &self,
+        version: Version,
+        digest: Option<BodyDigest>,
+    ) -> Result<VersionPresence, StoreError> {
         self.inner.check_version(version, digest)
     }
     fn remove_version(&self, version: Version) -> Result<(), StoreError> {

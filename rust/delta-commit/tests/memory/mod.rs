@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use delta_commit::actions::{Action, Add};
 use delta_commit::log::{
-    BEFORE_FIRST, Bundles, Digest, Effect, Event, IntentEntry, Listing, PutOutcome, Standing, StoreError,
-    StoreErrorKind, Time,
+    BEFORE_FIRST, BodyDigest, Bundles, Effect, Event, IntentEntry, Listing, PutOutcome, StoreError,
+    StoreErrorKind, Time, VersionPresence,
 };
 use delta_commit::{Machine, MemberId, Start, Version};
 
@@ -51,13 +51,15 @@ impl Store {
             Effect::ReadVersion(version) => Event::Body(self.log.get(version).cloned()),
             Effect::PutVersion(version, body) => Event::Put(self.put(*version, body)),
             Effect::CheckVersion(version, digest) => Event::Standing(match self.log.get(version) {
-                None => Standing::Missing,
-                Some(body) if digest.is_none_or(|digest| digest == Digest::of(body)) => Standing::Same,
-                Some(_) => Standing::Other,
+                None => VersionPresence::Missing,
+                Some(body) if digest.is_none_or(|digest| digest == BodyDigest::of(body)) => {
+                    VersionPresence::Same
+                }
+                Some(_) => VersionPresence::Other,
             }),
             Effect::RetractVersion(version, digests) => {
                 let body = self.log.get(version);
-                let is_ours = body.is_some_and(|body| digests.contains(&Digest::of(body)));
+                let is_ours = body.is_some_and(|body| digests.contains(&BodyDigest::of(body)));
                 let is_last = !self.log.contains_key(&(version + 1));
                 if is_ours && is_last {
                     self.log.remove(version);

@@ -4,27 +4,27 @@
 //! A process may learn of that at any time. What it may never do is acknowledge a transaction that is not in the table
 //! that it opened, or leave its version in another one.
 
+mod location;
 mod oracle;
-mod place;
 
 use std::collections::BTreeMap;
 
 use delta_commit::actions::{Action, Add};
-use delta_commit::log::{Digest, Effect, Event, Time};
+use delta_commit::log::{BodyDigest, Effect, Event, Time};
 use delta_commit::predicate::Predicate;
-use delta_commit::rules::Rules;
+use delta_commit::rules::ProtocolRules;
 use delta_commit::winner::Winner;
 use delta_commit::{CommitError, Machine, MemberId, Operation, Start, Submission, Transaction, Verdict};
 
 use crate::rng::Rng;
-use place::Place;
+use location::TableLocation;
 
 /// Steps, with nothing else going on, after which a process that still works counts as blocked.
 const PATIENCE: usize = 100_000;
 
 /// Counts of the events of a schedule.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Coverage {
+pub struct LifetimeCoverage {
     /// Tables that were deleted at once.
     pub deleted: usize,
     /// Tables that were deleted object by object.
@@ -47,7 +47,7 @@ pub struct Coverage {
     pub doubts: usize,
 }
 
-impl Coverage {
+impl LifetimeCoverage {
     fn counts(&mut self) -> [&mut usize; 10] {
         [
             &mut self.deleted,
@@ -70,7 +70,7 @@ impl Coverage {
     }
 }
 
-impl std::ops::AddAssign for Coverage {
+impl std::ops::AddAssign for LifetimeCoverage {
     fn add_assign(&mut self, mut other: Self) {
         for (sum, count) in self.counts().into_iter().zip(other.counts()) {
             *sum += *count;
@@ -79,43 +79,43 @@ impl std::ops::AddAssign for Coverage {
 }
 
 /// The state of an effect that is under way.
-enum Flight {
+enum LifetimeFlight {
     Issued(Effect, i64),
     Answered(Event),
 }
 
-struct Process {
+struct LifetimeProcess {
     machine: Machine,
     /// The digest of the version with which it opened the table.
-    opened: Digest,
-    flight: Option<Flight>,
+    opened: BodyDigest,
+    flight: Option<LifetimeFlight>,
     /// The time until which it is suspended.
     asleep_until: i64,
     /// The time for which it was suspended so far.
     slept: i64,
 }
 
-struct Simulation {
+struct LifetimeSimulation {
     rng: Rng,
-    rules: Rules,
+    rules: ProtocolRules,
     /// True if processes have a clock that counts the time for which they were suspended.
     boot_clock: bool,
-    place: Place,
-    processes: Vec<Option<Process>>,
+    location: TableLocation,
+    processes: Vec<Option<LifetimeProcess>>,
     /// The process of each transaction that waits.
     waiting: BTreeMap<MemberId, usize>,
     rejected: Vec<MemberId>,
     numbers: u128,
     violation: Option<String>,
-    coverage: Coverage,
+    coverage: LifetimeCoverage,
 }
 
 /// Runs the schedule of a seed. Without `boot_clock`, the clock of a process stands still while it is suspended.
 ///
 /// # Errors
 /// The first promise that was broken, in words.
-pub fn run(seed: u64, rules: Rules, boot_clock: bool) -> Result<Coverage, String> {
-    let mut simulation = Simulation::new(seed, rules, boot_clock);
+pub fn run(seed: u64, rules: ProtocolRules, boot_clock: bool) -> Result<LifetimeCoverage, String> {
+    let mut simulation = LifetimeSimulation::new(seed, rules, boot_clock);
     let steps = 400 + simulation.rng.below(800);
     for _ in 0..steps {
         simulation.step();
@@ -127,31 +127,31 @@ pub fn run(seed: u64, rules: Rules, boot_clock: bool) -> Result<Coverage, String
     if let Some(promise) = simulation.broken_promise() {
         return Err(promise);
     }
-    simulation.coverage.retracted = simulation.place.retracted;
-    simulation.coverage.misplaced = simulation.place.misplaced();
+    simulation.coverage.retracted = simulation.location.retracted;
+    simulation.coverage.misplaced = simulation.location.misplaced();
     Ok(simulation.coverage)
 }
 
-impl Simulation {
-    fn new(seed: u64, rules: Rules, boot_clock: bool) -> Self {
+impl LifetimeSimulation {
+    fn new(seed: u64, rules: ProtocolRules, boot_clock: bool) -> Self {
         let mut rng = Rng::new(seed ^ 0xA5A5_0000);
-        let mut place = Place::new(if seed.is_multiple_of(2) { 60 } else { 0 });
-        place.create("table-0", 1 + rng.below(6));
+        let mut location = TableLocation::new(if seed.is_multiple_of(2) { 60 } else { 0 });
+        location.create("table-0", 1 + rng.below(6));
         let count = 1 + rng.below(4);
         let mut simulation = Self {
             rng,
-            rules: Rules {
+            rules: ProtocolRules {
                 leaves_to_others: (seed / 2).is_multiple_of(2),
                 ..rules
             },
             boot_clock,
-            place,
+            location,
             processes: (0..count).map(|_| None).collect(),
             waiting: BTreeMap::new(),
             rejected: Vec::new(),
             numbers: 1,
             violation: None,
-            coverage: Coverage::default(),
+            coverage: LifetimeCoverage::default(),
         };
         for at in 0..count {
             simulation.open(at);
@@ -166,7 +166,7 @@ impl Simulation {
 
     /// Opens the table, if there is a whole one.
     fn open(&mut self, at: usize) {
-        let Some((winners, opened)) = self.place.read_whole() else {
+        let Some((winners, opened)) = self.location.read_whole() else {
             return;
         };
         let tip = winners.last().map_or(0, |winner| winner.version);
@@ -183,7 +183,7 @@ impl Simulation {
             known: protocol.zip(metadata),
         };
         let id = MemberId::from_number(self.number());
-        self.processes[at] = Some(Process {
+        self.processes[at] = Some(LifetimeProcess {
             machine: Machine::with_rules(id, start, self.rules),
             opened,
             flight: None,
@@ -192,27 +192,27 @@ impl Simulation {
         });
     }
 
-    fn time_of(&self, process: &Process) -> Time {
+    fn time_of(&self, process: &LifetimeProcess) -> Time {
         let slept = if self.boot_clock { 0 } else { process.slept };
         Time {
-            monotonic: u64::try_from(self.place.now - slept).unwrap_or(0),
-            wall: self.place.now,
+            monotonic: u64::try_from(self.location.now - slept).unwrap_or(0),
+            wall: self.location.now,
         }
     }
 
     fn step(&mut self) {
-        self.place.now += i64::try_from(self.rng.below(20)).unwrap_or(0);
+        self.location.now += i64::try_from(self.rng.below(20)).unwrap_or(0);
         let at = self.rng.below(self.processes.len());
         match self.rng.below(1_000) {
             0..110 => self.submit(at),
             110..114 => self.change_life(),
-            114..140 => self.place.go_on_deleting(&mut self.rng),
-            140..150 => self.place.append_as_another(),
+            114..140 => self.location.go_on_deleting(&mut self.rng),
+            140..150 => self.location.append_as_another(),
             150..156 => self.suspend(at),
             156..158 => self.kill(at),
-            158..161 => self.place.now += 1_500,
-            161..175 => self.place.arrive(&mut self.rng),
-            175..180 => self.place.copy(),
+            158..161 => self.location.now += 1_500,
+            161..175 => self.location.arrive(&mut self.rng),
+            175..180 => self.location.copy(),
             _ => drop(self.advance(at)),
         }
     }
@@ -221,32 +221,32 @@ impl Simulation {
     fn change_life(&mut self) {
         let rng = &mut self.rng;
         match rng.below(6) {
-            0 if !self.place.is_empty() => {
-                self.place.delete();
+            0 if !self.location.is_empty() => {
+                self.location.delete();
                 self.coverage.deleted += 1;
             }
-            1 if !self.place.is_empty() => {
-                self.place.begin_deleting(rng);
+            1 if !self.location.is_empty() => {
+                self.location.begin_deleting(rng);
                 self.coverage.half_deleted += 1;
             }
             2 | 3 => {
                 // Shorter than the table before, as long, or longer.
-                let versions = self.place.longest().saturating_sub(2) + rng.below(6);
+                let versions = self.location.longest().saturating_sub(2) + rng.below(6);
                 let name = format!("table-{}", self.numbers);
                 self.numbers += 1;
-                self.place.delete();
-                self.place.create(&name, versions.max(1));
+                self.location.delete();
+                self.location.create(&name, versions.max(1));
                 self.coverage.recreated += 1;
             }
             _ => {
-                self.coverage.restored += usize::from(self.place.restore(rng));
+                self.coverage.restored += usize::from(self.location.restore(rng));
             }
         }
     }
 
     fn suspend(&mut self, at: usize) {
         let lasts = i64::try_from(self.rng.below(4_000)).unwrap_or(0);
-        let now = self.place.now;
+        let now = self.location.now;
         if let Some(process) = &mut self.processes[at]
             && process.asleep_until <= now
         {
@@ -258,7 +258,7 @@ impl Simulation {
 
     /// Kills a process. Whatever it sent may be there, and nobody removes it.
     fn kill(&mut self, at: usize) {
-        self.place.excuse_all_of(at);
+        self.location.excuse_all_of(at);
         self.waiting.retain(|_, process| *process != at);
         self.processes[at] = None;
         self.open(at);
@@ -296,7 +296,7 @@ impl Simulation {
         let Some(mut process) = self.processes[at].take() else {
             return false;
         };
-        if process.asleep_until > self.place.now {
+        if process.asleep_until > self.location.now {
             self.processes[at] = Some(process);
             return true;
         }
@@ -306,18 +306,18 @@ impl Simulation {
             None => {
                 let effect = process.machine.next(time);
                 is_busy = effect.is_some();
-                process.flight = effect.map(|effect| Flight::Issued(effect, self.place.now));
+                process.flight = effect.map(|effect| LifetimeFlight::Issued(effect, self.location.now));
             }
-            Some(Flight::Issued(effect, issued)) => {
+            Some(LifetimeFlight::Issued(effect, issued)) => {
                 self.judge_attempt(&process, &effect, issued);
-                let event = self.place.apply(at, process.opened, &effect, &mut self.rng);
-                process.flight = Some(Flight::Answered(event));
+                let event = self.location.apply(at, process.opened, &effect, &mut self.rng);
+                process.flight = Some(LifetimeFlight::Answered(event));
             }
-            Some(Flight::Answered(event)) => process.machine.complete(time, event),
+            Some(LifetimeFlight::Answered(event)) => process.machine.complete(time, event),
         }
         let is_lost = self.deliver(at, &mut process) || process.machine.is_outdated();
         let garbage = process.machine.take_garbage();
-        self.place.delete_intents(&garbage);
+        self.location.delete_intents(&garbage);
         process.machine.tidied(&garbage);
         if is_lost && process.flight.is_none() {
             self.waiting.retain(|_, process| *process != at);
@@ -329,7 +329,7 @@ impl Simulation {
     }
 
     /// Gives members their verdicts. Returns true if the table has to be opened again.
-    fn deliver(&mut self, at: usize, process: &mut Process) -> bool {
+    fn deliver(&mut self, at: usize, process: &mut LifetimeProcess) -> bool {
         let mut is_lost = false;
         for (id, verdict) in process.machine.take_verdicts() {
             if self.waiting.remove(&id) != Some(at) {
@@ -338,7 +338,7 @@ impl Simulation {
             match verdict {
                 Verdict::Commit(Ok(version)) => {
                     self.coverage.committed += 1;
-                    if !self.place.is_of_table(id, version, process.opened) {
+                    if !self.location.is_of_table(id, version, process.opened) {
                         self.violation = Some(format!(
                             "{id} was acknowledged in version {version}, which is not of the table that was opened"
                         ));
@@ -357,13 +357,13 @@ impl Simulation {
     }
 
     fn come_to_rest(&mut self) -> Result<(), String> {
-        while self.place.has_late() {
-            self.place.arrive(&mut self.rng);
+        while self.location.has_late() {
+            self.location.arrive(&mut self.rng);
         }
-        self.place.lost = 0;
+        self.location.lost = 0;
         let mut idle = 0;
         for _ in 0..PATIENCE {
-            self.place.now += 1;
+            self.location.now += 1;
             let at = self.rng.below(self.processes.len());
             idle = if self.advance(at) { 0 } else { idle + 1 };
             if let Some(violation) = self.violation.take() {

@@ -2,22 +2,22 @@
 
 use delta_commit::log::Effect;
 
-use super::{Process, Simulation, parsed};
+use super::{LifetimeProcess, LifetimeSimulation, parsed};
 
 /// The milliseconds for which a process may believe that its table is there.
 const BELIEVED: i64 = 1_000;
 
-impl Simulation {
+impl LifetimeSimulation {
     /// Checks that a version is attempted only where the table was there a moment before.
-    pub(super) fn judge_attempt(&mut self, process: &Process, effect: &Effect, issued: i64) {
+    pub(super) fn judge_attempt(&mut self, process: &LifetimeProcess, effect: &Effect, issued: i64) {
         let Effect::PutVersion(version, _) = effect else {
             return;
         };
         let before = version - 1;
-        if self.place.is_in_lineage(before, process.opened) {
+        if self.location.is_in_lineage(before, process.opened) {
             return;
         }
-        let since = self.place.changed_at(before);
+        let since = self.location.changed_at(before);
         if issued - since > BELIEVED {
             self.violation = Some(format!(
                 "version {version} is attempted, but its table was gone for {} ms",
@@ -28,15 +28,15 @@ impl Simulation {
 
     /// The first promise that is broken once nothing is under way.
     pub(super) fn broken_promise(&self) -> Option<String> {
-        if let Some(version) = self.place.left_over() {
+        if let Some(version) = self.location.left_over() {
             return Some(format!(
                 "version {version} was left in a log that is not of its writer's table"
             ));
         }
-        for (version, body) in self.place.log() {
+        for (version, body) in self.location.log() {
             let members = parsed(*version, body)?.members;
             let rejected = self.rejected.iter().find(|id| members.contains(id));
-            let is_beyond_reach = self.place.is_copied(body) || self.place.is_excused(body);
+            let is_beyond_reach = self.location.is_copied(body) || self.location.is_excused(body);
             if let Some(id) = rejected.filter(|_| !is_beyond_reach) {
                 return Some(format!("{id} was rejected, but it is in version {version}"));
             }

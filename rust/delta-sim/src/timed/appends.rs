@@ -6,8 +6,8 @@ use delta_commit::{MemberId, Submission, Transaction, Version};
 use super::events::Moment;
 use super::latency::gap;
 use super::scenario::{Load, Scenario};
-use super::simulation::{BIRTH, Simulation, Thread};
-use super::times::Step;
+use super::simulation::{BIRTH, Thread, TimedSimulation};
+use super::times::TimedStep;
 
 /// The statistics of a small file.
 const STATS: &str = concat!(
@@ -16,7 +16,7 @@ const STATS: &str = concat!(
     r#""nullCount":{"writer":0,"number":0,"row":0,"message":0}}"#
 );
 
-pub(super) struct Writer {
+pub(super) struct SimulatedWriter {
     pub(super) committer: usize,
     /// Appends that it is yet to begin; none where there is no end of them.
     left: Option<u64>,
@@ -33,7 +33,7 @@ pub(super) enum Owner {
     Sharing,
 }
 
-impl Writer {
+impl SimulatedWriter {
     /// The writer of this number. Those of a process take its tables by turns.
     pub(super) fn new(number: usize, scenario: &Scenario) -> Self {
         let (turn, process) = (number / scenario.processes, number % scenario.processes);
@@ -49,7 +49,7 @@ impl Writer {
     }
 }
 
-impl Simulation<'_> {
+impl TimedSimulation<'_> {
     /// Begins the next append of a writer, when it is due.
     pub(super) fn begin_append(&mut self, writer: usize) {
         let each = &mut self.writers[writer];
@@ -68,7 +68,10 @@ impl Simulation<'_> {
             each.due += gap(rate, &mut self.rng);
         }
         let wait = each.due.saturating_sub(self.now);
-        let steps = vec![Step::Wait(wait), Step::Locked(self.scenario.work.prepare_us)];
+        let steps = vec![
+            TimedStep::Wait(wait),
+            TimedStep::Locked(self.scenario.work.prepare_us),
+        ];
         self.take_steps(Thread::Writer(writer), steps);
     }
 
@@ -120,7 +123,7 @@ impl Simulation<'_> {
         committer.waiting += 1;
         if !committer.is_led {
             committer.is_led = true;
-            let company = Step::Wait(self.scenario.company_ms * 1_000);
+            let company = TimedStep::Wait(self.scenario.company_ms * 1_000);
             self.take_steps(Thread::Lead(at), vec![company]);
         }
     }

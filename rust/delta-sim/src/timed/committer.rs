@@ -3,21 +3,21 @@
 use std::time::Duration;
 
 use delta_commit::log::{Effect, Event};
-use delta_commit::rules::Rules;
+use delta_commit::rules::ProtocolRules;
 use delta_commit::{CommitError, EffectKind, Machine, MemberId, Timings, Verdict, Version};
 
 use super::appends::Owner;
 use super::events::Moment;
-use super::simulation::{BIRTH, Simulation, Thread, milliseconds};
-use super::table::Table;
-use super::times::Step;
+use super::simulation::{BIRTH, Thread, TimedSimulation, milliseconds};
+use super::table::SimulatedTable;
+use super::times::TimedStep;
 use crate::client::Told;
 
 /// The versions from one checkpoint to the next, as in small tables of the committer.
 const CHECKPOINT_INTERVAL: Version = 10;
 
 /// The committer of one table in one process.
-pub(super) struct Committer {
+pub(super) struct SimulatedCommitter {
     pub(super) process: usize,
     pub(super) table: usize,
     pub(super) machine: Machine,
@@ -33,19 +33,23 @@ pub(super) struct Committer {
 }
 
 /// An effect that is under way.
-pub(super) struct Flight {
+pub(super) struct TimedEffect {
     effect: Effect,
     event: Option<Event>,
     began: Moment,
 }
 
-impl Committer {
+impl SimulatedCommitter {
     /// The committer of this number, where each process has so many.
-    pub(super) fn new(number: usize, tables: usize, rules: Rules) -> Self {
+    pub(super) fn new(number: usize, tables: usize, rules: ProtocolRules) -> Self {
         Self {
             process: number / tables,
             table: number % tables,
-            machine: Machine::with_rules(MemberId::from_number(number as u128), Table::start(), rules),
+            machine: Machine::with_rules(
+                MemberId::from_number(number as u128),
+                SimulatedTable::start(),
+                rules,
+            ),
             timings: Timings::default(),
             waiting: 0,
             is_led: false,
@@ -56,7 +60,7 @@ impl Committer {
     }
 }
 
-impl Simulation<'_> {
+impl TimedSimulation<'_> {
     /// Does the next effect, as the thread that leads does it while anybody waits.
     pub(super) fn lead(&mut self, at: usize) {
         self.deliver(at);
@@ -82,7 +86,7 @@ impl Simulation<'_> {
         let steps = self
             .times
             .steps(table, &self.tables[table], &effect, self.now, &mut self.rng);
-        let flight = Flight {
+        let flight = TimedEffect {
             effect,
             event: None,
             began: self.now,
@@ -107,8 +111,8 @@ impl Simulation<'_> {
         flight.event = Some(event);
         self.violation = self.violation.take().or_else(|| table.violation.take());
         if let Some(steps) = self.steps.get_mut(&thread) {
-            steps.push_front(Step::Wait(more));
-            steps.push_back(Step::Cpu(reading));
+            steps.push_front(TimedStep::Wait(more));
+            steps.push_back(TimedStep::Cpu(reading));
         }
     }
 
@@ -131,7 +135,7 @@ impl Simulation<'_> {
         }
     }
 
-    fn note(&mut self, at: usize, flight: &Flight) {
+    fn note(&mut self, at: usize, flight: &TimedEffect) {
         let took = Duration::from_micros(self.now - flight.began);
         let kind = EffectKind::of(&flight.effect);
         self.committers[at].timings.note(kind, took);

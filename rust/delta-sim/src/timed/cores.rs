@@ -16,7 +16,7 @@ const TURN: Moment = 3_000;
 pub(crate) struct Cores<T> {
     /// Of each free core, the process that had it last.
     free: Vec<Option<usize>>,
-    waiting: VecDeque<Wait<T>>,
+    waiting: VecDeque<CoreWait<T>>,
     /// Processes of which a thread has ended just now, each with the time that its turn had taken.
     ended: Vec<(usize, Moment)>,
     /// The time that a turn takes longer after another process.
@@ -25,7 +25,7 @@ pub(crate) struct Cores<T> {
 
 /// A thread that waits for a core.
 #[derive(Debug)]
-struct Wait<T> {
+struct CoreWait<T> {
     thread: T,
     process: usize,
     /// The time that it is yet to get.
@@ -61,7 +61,7 @@ impl<T> Cores<T> {
     /// Has a thread of a process wait for a core, for so much time.
     pub(crate) fn wait(&mut self, thread: T, process: usize, time: Moment) {
         let had = 0;
-        self.waiting.push_back(Wait {
+        self.waiting.push_back(CoreWait {
             thread,
             process,
             time,
@@ -75,7 +75,7 @@ impl<T> Cores<T> {
             return self.wait(thread, process, time);
         };
         let (_, had) = self.ended.swap_remove(core);
-        self.waiting.push_front(Wait {
+        self.waiting.push_front(CoreWait {
             thread,
             process,
             time,
@@ -94,7 +94,7 @@ impl<T> Cores<T> {
         let warm = self.free.iter().position(|last| *last == Some(process));
         let core = warm.or(self.free.len().checked_sub(1))?;
         self.free.swap_remove(core);
-        let Wait {
+        let CoreWait {
             thread, time, had, ..
         } = self.waiting.pop_front()?;
         let is_cold = warm.is_none();

@@ -17,11 +17,11 @@ mod simulation;
 mod table;
 mod times;
 
-use delta_commit::rules::Rules;
+use delta_commit::rules::ProtocolRules;
 
 pub use latency::Latency;
-pub use report::{EffectTimes, Report, Waits};
-pub use scenario::{Disk, Load, ObjectStore, Pauses, Scenario, Store, Synced, Work};
+pub use report::{EffectReport, Report, Waits};
+pub use scenario::{Disk, Load, ObjectStore, Pauses, ProcessorTimes, Scenario, StoreModel, Synced};
 pub use times::Requests;
 
 /// Runs a scenario.
@@ -29,7 +29,7 @@ pub use times::Requests;
 /// # Errors
 /// A scenario that cannot be run, or the first promise that was broken, in words.
 pub fn run(scenario: &Scenario) -> Result<Report, String> {
-    run_with(scenario, Rules::default())
+    run_with(scenario, ProtocolRules::default())
 }
 
 /// Runs it with some rules switched off.
@@ -37,7 +37,7 @@ pub fn run(scenario: &Scenario) -> Result<Report, String> {
 /// # Errors
 /// As [`run`].
 #[doc(hidden)]
-pub fn run_with(scenario: &Scenario, rules: Rules) -> Result<Report, String> {
+pub fn run_with(scenario: &Scenario, rules: ProtocolRules) -> Result<Report, String> {
     scenario.check()?;
-    simulation::Simulation::new(scenario, rules).run()
+    simulation::TimedSimulation::new(scenario, rules).run()
 }

@@ -7,7 +7,7 @@ use delta_commit::Timings;
 use serde::Serialize;
 
 use super::events::Moment;
-use super::scenario::{Scenario, Store};
+use super::scenario::{Scenario, StoreModel};
 use super::times::Requests;
 
 /// Seconds of an hour.
@@ -41,7 +41,7 @@ impl Waits {
 
 /// The times of the effects of one kind, of all processes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct EffectTimes {
+pub struct EffectReport {
     /// Their number.
     pub count: u64,
     /// The time of all of them.
@@ -52,7 +52,7 @@ pub struct EffectTimes {
 
 /// Counts of what happened up to some moment.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Counts {
+pub(crate) struct EventCounts {
     pub(crate) versions: u64,
     pub(crate) attempts: u64,
     pub(crate) requests: Requests,
@@ -97,7 +97,7 @@ pub struct Report {
     /// Turns on cores that another process had before.
     pub cold_turns: u64,
     /// The times of effects, by their kind.
-    pub effects: BTreeMap<&'static str, EffectTimes>,
+    pub effects: BTreeMap<&'static str, EffectReport>,
 }
 
 /// The course of a run, beside its counts.
@@ -113,7 +113,7 @@ pub(crate) struct Course {
 }
 
 impl Report {
-    pub(crate) fn new(course: Course, before: Counts, after: Counts) -> Self {
+    pub(crate) fn new(course: Course, before: EventCounts, after: EventCounts) -> Self {
         let appends = course.answered.len() as u64 - course.failed;
         let requests = after.requests.since(before.requests);
         let usd = usd(&course.scenario.store, requests);
@@ -146,21 +146,21 @@ impl Report {
     }
 }
 
-fn usd(store: &Store, requests: Requests) -> f64 {
+fn usd(store: &StoreModel, requests: Requests) -> f64 {
     let (writes, reads) = requests.charged();
     match store {
-        Store::ObjectStore(store) => {
+        StoreModel::ObjectStore(store) => {
             (number(writes) * store.write_usd + number(reads) * store.read_usd) / 1e3
         }
-        Store::Disk(_) => 0.0,
+        StoreModel::Disk(_) => 0.0,
     }
 }
 
 /// The times of effects of all processes together.
-fn summed(all: &[Timings]) -> BTreeMap<&'static str, EffectTimes> {
+fn summed(all: &[Timings]) -> BTreeMap<&'static str, EffectReport> {
     let mut sums = BTreeMap::new();
     for (kind, times) in all.iter().flat_map(Timings::iter) {
-        let sum = sums.entry(kind.name()).or_insert(EffectTimes {
+        let sum = sums.entry(kind.name()).or_insert(EffectReport {
             count: 0,
             total_seconds: 0.0,
             longest_seconds: 0.0,

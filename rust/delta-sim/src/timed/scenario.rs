@@ -36,9 +36,9 @@ pub struct Scenario {
     /// The arrival of appends.
     pub load: Load,
     /// The processor time of what processes do.
-    pub work: Work,
+    pub work: ProcessorTimes,
     /// The store.
-    pub store: Store,
+    pub store: StoreModel,
 }
 
 impl Default for Scenario {
@@ -57,8 +57,8 @@ impl Default for Scenario {
             skew_ms: 0,
             pauses: None,
             load: Load::Burst { appends: 1 },
-            work: Work::default(),
-            store: Store::ObjectStore(ObjectStore::default()),
+            work: ProcessorTimes::default(),
+            store: StoreModel::ObjectStore(ObjectStore::default()),
         }
     }
 }
@@ -119,7 +119,7 @@ pub struct Pauses {
 /// Processor time. What is not in here takes none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Work {
+pub struct ProcessorTimes {
     /// Microseconds from an answer to the moment from which the wait for the next one counts. One thread of a process
     /// has them at a time, with Python's lock.
     pub prepare_us: u64,
@@ -140,7 +140,7 @@ pub struct Work {
 /// The store that tables are on.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
-pub enum Store {
+pub enum StoreModel {
     /// An object store.
     ObjectStore(ObjectStore),
     /// A local disk.

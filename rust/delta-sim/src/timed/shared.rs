@@ -11,7 +11,7 @@ const NANOSECONDS: u64 = 1_000;
 ///
 /// A job keeps one lane or several busy, for the same time each.
 #[derive(Debug)]
-pub(crate) struct Shared<J> {
+pub(crate) struct SharedResource<J> {
     room: u64,
     lanes: u64,
     /// The work that a lane would have got since the start: nanoseconds.
@@ -22,7 +22,7 @@ pub(crate) struct Shared<J> {
     count: u64,
 }
 
-impl<J> Shared<J> {
+impl<J> SharedResource<J> {
     pub(crate) fn new(room: u32) -> Self {
         Self {
             room: u64::from(room.max(1)),
@@ -82,7 +82,7 @@ mod tests {
 
     /// Runs jobs that begin at once, and returns the moment at which each ends.
     fn ends(room: u32, jobs: &[(Moment, u64)]) -> Vec<Moment> {
-        let mut shared = Shared::new(room);
+        let mut shared = SharedResource::new(room);
         for (number, (work, lanes)) in jobs.iter().enumerate() {
             shared.begin(0, *work, *lanes, number);
         }

@@ -4,18 +4,18 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use delta_commit::MemberId;
 use delta_commit::log::Time;
-use delta_commit::rules::Rules;
+use delta_commit::rules::ProtocolRules;
 
-use super::appends::{Owner, Writer};
-use super::committer::{Committer, Flight};
+use super::appends::{Owner, SimulatedWriter};
+use super::committer::{SimulatedCommitter, TimedEffect};
 use super::cores::{Cores, Turn};
 use super::events::{Events, Moment};
 use super::latency::{gap, microseconds};
-use super::report::{Counts, Course, Report};
+use super::report::{Course, EventCounts, Report};
 use super::scenario::{Load, Scenario};
-use super::shared::Shared;
-use super::table::Table;
-use super::times::{Step, StoreTimes};
+use super::shared::SharedResource;
+use super::table::SimulatedTable;
+use super::times::{StoreTimes, TimedStep};
 use crate::check;
 use crate::client::Told;
 use crate::rng::Rng;
@@ -55,12 +55,12 @@ pub(super) enum Happening {
 
 struct Host {
     cores: Cores<Thread>,
-    disk: Shared<Thread>,
+    disk: SharedResource<Thread>,
     /// Milliseconds by which its clock is early.
     skew: i64,
 }
 
-pub(super) struct Simulation<'a> {
+pub(super) struct TimedSimulation<'a> {
     pub(super) scenario: &'a Scenario,
     pub(super) rng: Rng,
     pub(super) now: Moment,
@@ -72,13 +72,13 @@ pub(super) struct Simulation<'a> {
     paused: Vec<Moment>,
     /// Of each process, the thread that has Python's lock, and those that wait for it, with the time that each needs.
     locks: Vec<VecDeque<(Thread, Moment)>>,
-    pub(super) committers: Vec<Committer>,
-    pub(super) tables: Vec<Table>,
+    pub(super) committers: Vec<SimulatedCommitter>,
+    pub(super) tables: Vec<SimulatedTable>,
     pub(super) times: StoreTimes,
-    pub(super) writers: Vec<Writer>,
+    pub(super) writers: Vec<SimulatedWriter>,
     /// The steps that each thread has yet to take.
-    pub(super) steps: HashMap<Thread, VecDeque<Step>>,
-    pub(super) flights: HashMap<Thread, Flight>,
+    pub(super) steps: HashMap<Thread, VecDeque<TimedStep>>,
+    pub(super) flights: HashMap<Thread, TimedEffect>,
     pub(super) owners: HashMap<MemberId, Owner>,
     /// The answers on each transaction of each table.
     pub(super) told: Vec<Vec<(MemberId, Told)>>,
@@ -90,25 +90,25 @@ pub(super) struct Simulation<'a> {
     /// Writers that have appends to make.
     pub(super) busy: usize,
     /// The counts at the moment from which they are reported, once that has come.
-    pub(super) before: Option<Counts>,
+    pub(super) before: Option<EventCounts>,
     pub(super) answered: Vec<Moment>,
     pub(super) failed: u64,
     pub(super) violation: Option<String>,
 }
 
-impl<'a> Simulation<'a> {
-    pub(super) fn new(scenario: &'a Scenario, rules: Rules) -> Self {
+impl<'a> TimedSimulation<'a> {
+    pub(super) fn new(scenario: &'a Scenario, rules: ProtocolRules) -> Self {
         let mut rng = Rng::new(scenario.seed);
         let times = StoreTimes::new(scenario.store, scenario.work, scenario.tables);
         let most = i64::from(scenario.skew_ms);
         let mut host = || Host {
             cores: Cores::new(scenario.cores, scenario.work.cold_us),
-            disk: Shared::new(times.side_by_side()),
+            disk: SharedResource::new(times.side_by_side()),
             skew: crate::store::around(&mut rng, most),
         };
         let hosts = (0..scenario.hosts).map(|_| host()).collect();
         let committers = scenario.processes * scenario.tables;
-        let committer = |number: usize| Committer::new(number, scenario.tables, rules);
+        let committer = |number: usize| SimulatedCommitter::new(number, scenario.tables, rules);
         Self {
             scenario,
             rng,
@@ -119,10 +119,10 @@ impl<'a> Simulation<'a> {
             paused: vec![0; scenario.processes],
             locks: vec![VecDeque::new(); scenario.processes],
             committers: (0..committers).map(committer).collect(),
-            tables: (0..scenario.tables).map(|_| Table::new()).collect(),
+            tables: (0..scenario.tables).map(|_| SimulatedTable::new()).collect(),
             times,
             writers: (0..scenario.writers)
-                .map(|number| Writer::new(number, scenario))
+                .map(|number| SimulatedWriter::new(number, scenario))
                 .collect(),
             steps: HashMap::new(),
             flights: HashMap::new(),
@@ -267,7 +267,7 @@ impl<'a> Simulation<'a> {
     }
 
     /// Has a thread take these steps from now on.
-    pub(super) fn take_steps(&mut self, thread: Thread, steps: Vec<Step>) {
+    pub(super) fn take_steps(&mut self, thread: Thread, steps: Vec<TimedStep>) {
         self.steps.insert(thread, steps.into());
         self.events.put(self.now, Happening::Goes(thread));
     }
@@ -318,18 +318,18 @@ impl<'a> Simulation<'a> {
         let paused = self.paused[self.process_of(thread)];
         let next = self.steps.get(&thread).and_then(VecDeque::front);
         // A store does what it was asked for, though the one who asked pauses.
-        if paused > self.now && next != Some(&Step::Apply) {
+        if paused > self.now && next != Some(&TimedStep::Apply) {
             self.events.put(paused, Happening::Goes(thread));
             return;
         }
         while let Some(step) = self.steps.get_mut(&thread).and_then(VecDeque::pop_front) {
             match step {
-                Step::Apply => self.apply(thread),
-                Step::Cpu(0) | Step::Locked(0) | Step::Wait(0) | Step::Sync(_, 0) => {}
-                Step::Locked(time) => return self.compute_locked(thread, time),
-                Step::Cpu(time) => return self.compute(thread, time),
-                Step::Sync(lanes, time) => return self.sync(thread, lanes, time),
-                Step::Wait(time) => return self.events.put(self.now + time, Happening::Goes(thread)),
+                TimedStep::Apply => self.apply(thread),
+                TimedStep::Cpu(0) | TimedStep::Locked(0) | TimedStep::Wait(0) | TimedStep::Sync(_, 0) => {}
+                TimedStep::Locked(time) => return self.compute_locked(thread, time),
+                TimedStep::Cpu(time) => return self.compute(thread, time),
+                TimedStep::Sync(lanes, time) => return self.sync(thread, lanes, time),
+                TimedStep::Wait(time) => return self.events.put(self.now + time, Happening::Goes(thread)),
             }
         }
         self.finish(thread);
@@ -349,13 +349,13 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    fn counts(&self) -> Counts {
+    fn counts(&self) -> EventCounts {
         let stats = self
             .committers
             .iter()
             .map(|committer| committer.machine.commit_stats());
-        Counts {
-            versions: self.tables.iter().map(Table::versions).sum(),
+        EventCounts {
+            versions: self.tables.iter().map(SimulatedTable::versions).sum(),
             attempts: stats.map(|stats| stats.attempts).sum(),
             requests: self.times.requests,
             cpu: self.cpu + self.cold_turns * self.scenario.work.cold_us,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use delta_commit::actions::{Action, Metadata, Protocol};
-use delta_commit::log::{Effect, Event, IntentEntry, Listing, PutOutcome, Standing};
+use delta_commit::log::{Effect, Event, IntentEntry, Listing, PutOutcome, VersionPresence};
 use delta_commit::winner::Winner;
 use delta_commit::{ParsedIntent, Start, Version};
 
@@ -20,15 +20,15 @@ struct Announced {
 
 /// A version, and the bytes of its body.
 #[derive(Debug)]
-struct Stored {
+struct LogEntry {
     winner: Arc<Winner>,
     bytes: u64,
 }
 
 /// The log of a table and its intents.
 #[derive(Debug)]
-pub(crate) struct Table {
-    log: Vec<Stored>,
+pub(crate) struct SimulatedTable {
+    log: Vec<LogEntry>,
     intents: BTreeMap<String, Announced>,
     /// The newest version that survives a crash.
     pub(crate) synced: Version,
@@ -36,13 +36,13 @@ pub(crate) struct Table {
     pub(crate) violation: Option<String>,
 }
 
-impl Table {
+impl SimulatedTable {
     /// A table without rows.
     pub(crate) fn new() -> Self {
         let (protocol, metadata) = world();
         let winner = Winner::of(0, vec![Action::Protocol(protocol), Action::Metadata(metadata)]);
         Self {
-            log: vec![Stored {
+            log: vec![LogEntry {
                 winner: Arc::new(winner),
                 bytes: 0,
             }],
@@ -75,7 +75,7 @@ impl Table {
         self.log.iter().map(|stored| Arc::clone(&stored.winner)).collect()
     }
 
-    fn get(&self, version: Version) -> Option<&Stored> {
+    fn get(&self, version: Version) -> Option<&LogEntry> {
         self.log.get(usize::try_from(version).ok()?)
     }
 
@@ -120,7 +120,7 @@ impl Table {
             }
             Effect::PutVersion(version, body) => Event::Put(self.put(*version, body)),
             // Nobody deletes it.
-            Effect::CheckVersion(..) => Event::Standing(Standing::Same),
+            Effect::CheckVersion(..) => Event::Standing(VersionPresence::Same),
             Effect::RetractVersion(..) => Event::Retracted(false),
             Effect::ListIntents => Event::Listing(self.listing(now)),
             Effect::ReadIntents(unread, known) => self.read(unread, known),
@@ -155,7 +155,7 @@ impl Table {
             ));
         }
         match Winner::parse(version, body) {
-            Ok(winner) => self.log.push(Stored {
+            Ok(winner) => self.log.push(LogEntry {
                 winner: Arc::new(winner),
                 bytes: body.len() as u64,
             }),

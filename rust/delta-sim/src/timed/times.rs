@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use super::events::Moment;
 use super::latency::{Gate, Latency, microseconds, side_by_side, transfer};
-use super::scenario::{Disk, ObjectStore, Store, Synced, Work};
-use super::table::Table;
+use super::scenario::{Disk, ObjectStore, ProcessorTimes, StoreModel, Synced};
+use super::table::SimulatedTable;
 use crate::rng::Rng;
 
 /// The most requests of a process that are under way at once, as in `object-sink`.
@@ -28,7 +28,7 @@ const FOR_A_HELPER: u64 = 4;
 
 /// A step of an effect, or of an append. Each begins when the one before it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum TimedStep {
     /// So much processor time.
     Cpu(Moment),
     /// So much of it, with Python's lock.
@@ -93,21 +93,21 @@ struct Prefixes {
 /// The store of all tables, as far as it takes time.
 #[derive(Debug)]
 pub(crate) struct StoreTimes {
-    store: Store,
-    work: Work,
+    store: StoreModel,
+    work: ProcessorTimes,
     prefixes: Vec<Prefixes>,
     pub(crate) requests: Requests,
 }
 
 impl StoreTimes {
-    pub(crate) fn new(store: Store, work: Work, tables: usize) -> Self {
+    pub(crate) fn new(store: StoreModel, work: ProcessorTimes, tables: usize) -> Self {
         let (reads, writes, data) = match store {
-            Store::ObjectStore(store) => (
+            StoreModel::ObjectStore(store) => (
                 store.reads_per_second,
                 store.writes_per_second,
                 store.writes_per_second * f64::from(store.data_prefixes),
             ),
-            Store::Disk(_) => (0.0, 0.0, 0.0),
+            StoreModel::Disk(_) => (0.0, 0.0, 0.0),
         };
         let prefixes = || Prefixes {
             reads: Gate::new(reads),
@@ -125,35 +125,38 @@ impl StoreTimes {
 
     /// Returns true if data files have to be synced.
     pub(crate) fn syncs(&self) -> bool {
-        matches!(self.store, Store::Disk(_))
+        matches!(self.store, StoreModel::Disk(_))
     }
 
     /// Syncs that the disk of a host does side by side.
     pub(crate) fn side_by_side(&self) -> u32 {
         match self.store {
-            Store::Disk(disk) => disk.side_by_side,
-            Store::ObjectStore(_) => 1,
+            StoreModel::Disk(disk) => disk.side_by_side,
+            StoreModel::ObjectStore(_) => 1,
         }
     }
 
     /// The store's time at this moment: milliseconds.
     pub(crate) fn clock(&self, now: i64) -> i64 {
         match self.store {
-            Store::ObjectStore(_) => now - now.rem_euclid(TICK),
-            Store::Disk(_) => now,
+            StoreModel::ObjectStore(_) => now - now.rem_euclid(TICK),
+            StoreModel::Disk(_) => now,
         }
     }
 
     /// The steps of writing the data files of an append.
-    pub(crate) fn write(&mut self, table: usize, files: usize, now: Moment, rng: &mut Rng) -> Vec<Step> {
+    pub(crate) fn write(&mut self, table: usize, files: usize, now: Moment, rng: &mut Rng) -> Vec<TimedStep> {
         let files = files as u64;
-        let mut steps = vec![Step::Locked(self.work.write_us * files)];
-        if let Store::ObjectStore(store) = self.store {
+        let mut steps = vec![TimedStep::Locked(self.work.write_us * files)];
+        if let StoreModel::ObjectStore(store) = self.store {
             self.requests.put_data += files;
             // Each file is completed before the next one.
             let time: Moment = (0..files).map(|_| store.put.draw(rng)).sum();
             let turn = self.prefixes[table].data.take(now, files);
-            steps.extend([Step::Cpu(self.work.request_us * files), Step::Wait(turn + time)]);
+            steps.extend([
+                TimedStep::Cpu(self.work.request_us * files),
+                TimedStep::Wait(turn + time),
+            ]);
         }
         steps
     }
@@ -162,30 +165,30 @@ impl StoreTimes {
     pub(crate) fn steps(
         &mut self,
         at: usize,
-        table: &Table,
+        table: &SimulatedTable,
         effect: &Effect,
         now: Moment,
         rng: &mut Rng,
-    ) -> Vec<Step> {
+    ) -> Vec<TimedStep> {
         if let Effect::Pause(milliseconds) = effect {
-            return vec![Step::Wait(milliseconds * 1_000), Step::Apply];
+            return vec![TimedStep::Wait(milliseconds * 1_000), TimedStep::Apply];
         }
-        let mut steps = vec![Step::Cpu(self.work.seal_ns * actions_in(effect) / 1_000)];
+        let mut steps = vec![TimedStep::Cpu(self.work.seal_ns * actions_in(effect) / 1_000)];
         match self.store {
-            Store::ObjectStore(store) => {
+            StoreModel::ObjectStore(store) => {
                 let (requests, turn, time) = self.ask(store, at, table, effect, now, rng);
                 // The store does it half-way.
                 let before = turn + time / 2;
                 steps.extend([
-                    Step::Cpu(self.work.request_us * requests),
-                    Step::Wait(before),
-                    Step::Apply,
-                    Step::Wait(turn + time - before),
+                    TimedStep::Cpu(self.work.request_us * requests),
+                    TimedStep::Wait(before),
+                    TimedStep::Apply,
+                    TimedStep::Wait(turn + time - before),
                 ]);
             }
-            Store::Disk(disk) => {
+            StoreModel::Disk(disk) => {
                 steps.extend(on_disk(disk, table, effect));
-                steps.push(Step::Apply);
+                steps.push(TimedStep::Apply);
             }
         }
         steps
@@ -196,14 +199,14 @@ impl StoreTimes {
     pub(crate) fn answer(
         &mut self,
         at: usize,
-        table: &Table,
+        table: &SimulatedTable,
         effect: &Effect,
         event: &mut Event,
         now: Moment,
     ) -> (Moment, Moment) {
         let (bytes, actions) = table.content(event);
         let parsing = self.work.parse_ns * actions / 1_000;
-        let Store::ObjectStore(store) = self.store else {
+        let StoreModel::ObjectStore(store) = self.store else {
             return (0, parsing);
         };
         match effect {
@@ -227,7 +230,7 @@ impl StoreTimes {
         &mut self,
         store: ObjectStore,
         at: usize,
-        table: &Table,
+        table: &SimulatedTable,
         effect: &Effect,
         now: Moment,
         rng: &mut Rng,
@@ -308,8 +311,8 @@ fn actions_in(effect: &Effect) -> u64 {
 }
 
 /// The work of an effect on a disk.
-fn on_disk(disk: Disk, table: &Table, effect: &Effect) -> Vec<Step> {
-    let alone = |time| vec![Step::Cpu(time)];
+fn on_disk(disk: Disk, table: &SimulatedTable, effect: &Effect) -> Vec<TimedStep> {
+    let alone = |time| vec![TimedStep::Cpu(time)];
     match effect {
         Effect::FindTip => alone(disk.find_tip_us),
         Effect::ReadVersion(_) | Effect::CheckVersion(..) => alone(disk.read_version_us),
@@ -339,15 +342,15 @@ fn on_disk(disk: Disk, table: &Table, effect: &Effect) -> Vec<Step> {
 }
 
 /// Syncs in several lanes side by side: one wait after the other, each with its part of the processor time before it.
-fn synced(each: Synced, count: u64, lanes: u64) -> Vec<Step> {
+fn synced(each: Synced, count: u64, lanes: u64) -> Vec<TimedStep> {
     let waits = each.waits.max(1);
     let rounds = count.div_ceil(lanes.max(1));
     (0..waits)
         .flat_map(|wait| {
             let part = |whole: u64| whole * (wait + 1) / waits - whole * wait / waits;
             [
-                Step::Cpu(part(each.cpu_us * count)),
-                Step::Sync(lanes, part(each.disk_us * rounds)),
+                TimedStep::Cpu(part(each.cpu_us * count)),
+                TimedStep::Sync(lanes, part(each.disk_us * rounds)),
             ]
         })
         .collect()

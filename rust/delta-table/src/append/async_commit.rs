@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use delta_commit::{AsyncCommit, CommitError, Patience, Version};
+use delta_commit::{AsyncCommit, CommitError, Version, WaitLimit};
 
 use super::Append;
 use crate::coalesce::{self, Queued};
@@ -11,7 +11,7 @@ use crate::commit_waiter;
 use crate::error::Result;
 
 /// The answer that a commit waited for.
-pub struct Answer(Said);
+pub struct CommitAnswer(Said);
 
 enum Said {
     /// The result of rows that shared files; none after a panic.
@@ -21,41 +21,41 @@ enum Said {
 
 /// The function that takes an answer. It is called once for each wait, by any thread: it neither waits nor calls the
 /// table.
-pub type Reply = Arc<dyn Fn(Answer) + Send + Sync>;
+pub type AnswerCallback = Arc<dyn Fn(CommitAnswer) + Send + Sync>;
 
 /// The end of a step.
-pub enum Step {
+pub enum CommitStep {
     /// The commit waits: the answer is for [`Append::resume`].
-    Waits(Wait),
+    Waits(CommitWait),
     /// The commit has ended.
     Ended(Result<Version>),
 }
 
 /// A commit that waits.
 #[derive(Clone)]
-pub struct Wait(Arc<Place>);
+pub struct CommitWait(Arc<WaitingCommit>);
 
-enum Place {
+enum WaitingCommit {
     Queue(Queued),
     Committer(AsyncCommit),
 }
 
-impl Wait {
+impl CommitWait {
     /// Ends the wait: the answer comes as soon as it is certain what became of the rows, or that nobody can say. Does
     /// nothing after the answer.
     ///
     /// A forked child may not call this for a commit of its parent.
     pub fn end(&self) {
         match self.0.as_ref() {
-            Place::Queue(queued) => queued.leave(),
-            Place::Committer(posted) => posted.give_up(),
+            WaitingCommit::Queue(queued) => queued.leave(),
+            WaitingCommit::Committer(posted) => posted.give_up(),
         }
     }
 }
 
 /// The result of a step.
-enum Next {
-    Waits(Place),
+enum StepResult {
+    Waits(WaitingCommit),
     Committed(Version),
 }
 
@@ -63,37 +63,42 @@ impl Append {
     /// Completes the files, and commits them like [`commit`](Self::commit) without a thread that waits. Until the
     /// commit has ended, the append takes no rows.
     ///
-    /// No deadline ends a wait: that is for [`Wait::end`].
+    /// No deadline ends a wait: that is for [`CommitWait::end`].
     pub fn post(
         &mut self,
-        patience: &mut Patience<'_>,
+        wait: &mut WaitLimit<'_>,
         go_on: &mut dyn FnMut() -> bool,
-        reply: &Reply,
-    ) -> Step {
+        reply: &AnswerCallback,
+    ) -> CommitStep {
         if let Err(error) = self.refuse_if_closed() {
-            return Step::Ended(Err(error));
+            return CommitStep::Ended(Err(error));
         }
         if self.is_repeated {
-            return Step::Ended(self.commit_nothing());
+            return CommitStep::Ended(self.commit_nothing());
         }
-        let next = self.first(patience, go_on, reply);
+        let next = self.first(wait, go_on, reply);
         self.after(next)
     }
 
     /// Goes on with the answer.
-    pub fn resume(&mut self, answer: Answer, patience: &mut Patience<'_>, reply: &Reply) -> Step {
+    pub fn resume(
+        &mut self,
+        answer: CommitAnswer,
+        wait: &mut WaitLimit<'_>,
+        reply: &AnswerCallback,
+    ) -> CommitStep {
         self.is_posted = false;
         let next = match answer.0 {
-            Said::Queue(Some(done)) => done.map(Next::Committed),
+            Said::Queue(Some(done)) => done.map(StepResult::Committed),
             // As if it had been written by this thread; the panic was reported where it happened.
             Said::Queue(None) => {
                 std::panic::resume_unwind(Box::new("the thread that wrote the rows panicked"))
             }
             Said::Committer(done) => {
                 let done = self.shared.answered(done);
-                match self.judge(done, patience) {
-                    Ok(Some(version)) => Ok(Next::Committed(version)),
-                    Ok(None) => self.submit(patience, reply),
+                match self.judge(done, wait) {
+                    Ok(Some(version)) => Ok(StepResult::Committed(version)),
+                    Ok(None) => self.submit(wait, reply),
                     Err(error) => Err(error),
                 }
             }
@@ -103,47 +108,52 @@ impl Append {
 
     fn first(
         &mut self,
-        patience: &mut Patience<'_>,
+        wait: &mut WaitLimit<'_>,
         go_on: &mut dyn FnMut() -> bool,
-        reply: &Reply,
-    ) -> Result<Next> {
-        if self.kept.as_ref().is_some_and(|kept| !kept.is_empty()) && patience.left().is_none() {
+        reply: &AnswerCallback,
+    ) -> Result<StepResult> {
+        if self
+            .buffered
+            .as_ref()
+            .is_some_and(|buffered| !buffered.is_empty())
+            && wait.left().is_none()
+        {
             return Err(CommitError::DeadlinePassed.into());
         }
         let told = Arc::clone(reply);
-        let told: commit_waiter::Reply = Box::new(move |done| told(Answer(Said::Queue(done))));
+        let told: commit_waiter::WaiterCallback = Box::new(move |done| told(CommitAnswer(Said::Queue(done))));
         match self.share(|table, terms, rows| coalesce::post(table, terms, rows, told)) {
-            Ok(queued) => return Ok(Next::Waits(Place::Queue(queued))),
-            Err(kept) => self.complete(kept, go_on)?,
+            Ok(queued) => return Ok(StepResult::Waits(WaitingCommit::Queue(queued))),
+            Err(buffered) => self.complete(buffered, go_on)?,
         }
         self.prepare()?;
-        self.submit(patience, reply)
+        self.submit(wait, reply)
     }
 
-    fn submit(&mut self, patience: &mut Patience<'_>, reply: &Reply) -> Result<Next> {
+    fn submit(&mut self, wait: &mut WaitLimit<'_>, reply: &AnswerCallback) -> Result<StepResult> {
         let transaction = self.transaction()?;
-        if !transaction.is_skippable() && patience.left().is_none() {
+        if !transaction.is_skippable() && wait.left().is_none() {
             return Err(CommitError::DeadlinePassed.into());
         }
         self.tried.push(transaction.id);
         // Should it panic, nobody knows.
         self.in_doubt = true;
         let told = Arc::clone(reply);
-        let told = Box::new(move |done| told(Answer(Said::Committer(done))));
-        let posted = self.shared.post(transaction, patience, told);
+        let told = Box::new(move |done| told(CommitAnswer(Said::Committer(done))));
+        let posted = self.shared.post(transaction, wait, told);
         self.in_doubt = posted.is_ok();
-        Ok(Next::Waits(Place::Committer(posted?)))
+        Ok(StepResult::Waits(WaitingCommit::Committer(posted?)))
     }
 
-    fn after(&mut self, next: Result<Next>) -> Step {
+    fn after(&mut self, next: Result<StepResult>) -> CommitStep {
         let done = match next {
-            Ok(Next::Waits(place)) => {
+            Ok(StepResult::Waits(place)) => {
                 self.is_posted = true;
-                return Step::Waits(Wait(Arc::new(place)));
+                return CommitStep::Waits(CommitWait(Arc::new(place)));
             }
-            Ok(Next::Committed(version)) => Ok(version),
+            Ok(StepResult::Committed(version)) => Ok(version),
             Err(error) => Err(error),
         };
-        Step::Ended(self.end(done))
+        CommitStep::Ended(self.end(done))
     }
 }

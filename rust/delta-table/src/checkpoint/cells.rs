@@ -16,7 +16,7 @@ use serde_json::Value;
 
 /// A value: a row of an array.
 #[derive(Clone, Copy)]
-pub(crate) struct Cell<'a> {
+pub(crate) struct CheckpointCell<'a> {
     pub array: &'a ArrayRef,
     pub row: usize,
 }
@@ -27,7 +27,7 @@ fn rows_of(offsets: &[i32], row: usize) -> Range<usize> {
     at(row)..at(row + 1)
 }
 
-impl<'de> Cell<'de> {
+impl<'de> CheckpointCell<'de> {
     fn is_null(self) -> bool {
         self.array.is_null(self.row) || *self.array.data_type() == DataType::Null
     }
@@ -39,7 +39,7 @@ impl<'de> Cell<'de> {
             _ if self.is_null() => false,
             DataType::Struct(_) => fields(self.array)
                 .iter()
-                .any(|array| Cell { array, row: self.row }.has_value()),
+                .any(|array| CheckpointCell { array, row: self.row }.has_value()),
             _ => true,
         }
     }
@@ -65,7 +65,7 @@ impl<'de> Cell<'de> {
     }
 }
 
-impl<'de> Deserializer<'de> for Cell<'de> {
+impl<'de> Deserializer<'de> for CheckpointCell<'de> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -130,7 +130,7 @@ impl<'de> Deserializer<'de> for Cell<'de> {
     }
 }
 
-impl<'de> IntoDeserializer<'de, Error> for Cell<'de> {
+impl<'de> IntoDeserializer<'de, Error> for CheckpointCell<'de> {
     type Deserializer = Self;
 
     fn into_deserializer(self) -> Self {
@@ -226,7 +226,7 @@ mod tests {
             let text = String::from_utf8(writer.into_inner()).unwrap();
             for (row, line) in text.lines().enumerate() {
                 let expected: Value = serde_json::from_str(line).unwrap();
-                prop_assert_eq!(Value::deserialize(Cell { array: &array, row }).unwrap(), expected);
+                prop_assert_eq!(Value::deserialize(CheckpointCell { array: &array, row }).unwrap(), expected);
             }
         }
     }

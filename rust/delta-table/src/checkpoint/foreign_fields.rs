@@ -16,18 +16,18 @@ const MOST: usize = 1_000;
 
 /// The fields of all actions, by the group of the checkpoint that they belong to.
 #[derive(Default)]
-pub(crate) struct ForeignFields(BTreeMap<&'static str, BTreeMap<String, Form>>);
+pub(crate) struct ForeignFields(BTreeMap<&'static str, BTreeMap<String, CommonType>>);
 
 /// The common type of a field's values.
-enum Form {
+enum CommonType {
     /// No value was met.
     Nothing,
     Flag,
     Whole,
     Real,
     Text,
-    List(Box<Form>),
-    Group(BTreeMap<String, Form>),
+    List(Box<CommonType>),
+    Group(BTreeMap<String, CommonType>),
 }
 
 /// An error: values that no column can hold together.
@@ -77,7 +77,7 @@ impl ForeignFields {
     fn note(&mut self, group: &'static str, unknown: &UnknownFields) -> Result<()> {
         for (name, value) in &unknown.0 {
             let known = self.0.entry(group).or_default();
-            let form = known.entry(name.clone()).or_insert(Form::Nothing);
+            let form = known.entry(name.clone()).or_insert(CommonType::Nothing);
             form.note(value).map_err(|Unlike| refused(group, name))?;
         }
         Ok(())
@@ -104,7 +104,7 @@ fn refused(group: &str, name: &str) -> TableError {
     ))
 }
 
-impl Form {
+impl CommonType {
     fn note(&mut self, value: &Value) -> Result<(), Unlike> {
         if let Self::Nothing = self {
             *self = match value {

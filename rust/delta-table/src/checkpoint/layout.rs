@@ -19,7 +19,7 @@ use super::parsed::{Forms, Parsed};
 const JSON_STATS: &str = "stats";
 
 /// The columns of a checkpoint.
-pub(super) struct Layout {
+pub(super) struct CheckpointLayout {
     /// The columns that hold an action's JSON.
     pub plain: SchemaRef,
     /// The columns that repeat statistics and partition values in types of their own.
@@ -28,7 +28,7 @@ pub(super) struct Layout {
     pub whole: SchemaRef,
 }
 
-impl Layout {
+impl CheckpointLayout {
     /// Those of actions that are repeated in no other types.
     #[cfg(any(test, fuzzing))]
     pub fn plain(actions: &[Action]) -> Result<Self> {

@@ -17,10 +17,10 @@ use delta_commit::time::parse_bound;
 use serde_json::Value;
 
 use crate::error::{Result, TableError};
-use crate::indexed::Indexed;
-use crate::schema::{Column, Kind, Primitive};
+use crate::schema::{ColumnType, Primitive, TableColumn};
 use crate::snapshot::Snapshot;
 use crate::stats::{date, field, moment};
+use crate::stats_columns::StatsColumns;
 
 /// The column of statistics.
 pub(crate) const STATS: &str = "stats_parsed";
@@ -133,7 +133,7 @@ fn zone_of(suffix: &str) -> Option<Arc<str>> {
 /// The columns of statistics and partition values for the files of one checkpoint.
 pub(crate) struct Parsed {
     stats: SchemaRef,
-    partitions: Vec<Column>,
+    partitions: Vec<TableColumn>,
 }
 
 impl Parsed {
@@ -142,7 +142,7 @@ impl Parsed {
     pub fn of(snapshot: &Snapshot) -> Result<Self> {
         let by = &snapshot.metadata.partition_columns;
         let partitions = by.iter().filter_map(|name| snapshot.schema.column(name)).cloned();
-        let partitions: Vec<Column> = partitions.collect();
+        let partitions: Vec<TableColumn> = partitions.collect();
         Ok(Self {
             stats: Arc::new(stats_schema(snapshot)?),
             partitions: snapshot.mapping.stored_columns(&partitions),
@@ -249,7 +249,7 @@ fn malformed(error: &ArrowError) -> TableError {
 }
 
 /// Partition values in their own type.
-fn typed(texts: &StringArray, kind: &Kind) -> Result<ArrayRef, ArrowError> {
+fn typed(texts: &StringArray, kind: &ColumnType) -> Result<ArrayRef, ArrowError> {
     let options = CastOptions {
         safe: false,
         ..CastOptions::default()
@@ -302,14 +302,14 @@ fn with_moments(rows: &StructArray, fields: &Fields, of: &str) -> Result<StructA
 /// The types of a table's statistics: those of the columns that its properties choose, and of columns that files have
 /// statistics for.
 fn stats_schema(snapshot: &Snapshot) -> Result<Schema> {
-    let indexed = Indexed::of(snapshot, &snapshot.schema)?;
+    let indexed = StatsColumns::of(snapshot, &snapshot.schema)?;
     let met = Met::of(snapshot);
     let partitions = &snapshot.metadata.partition_columns;
     let columns = snapshot.schema.columns.iter();
     let columns = columns.filter(|column| !partitions.contains(&column.name));
-    let columns: Vec<Column> = columns.cloned().collect();
+    let columns: Vec<TableColumn> = columns.cloned().collect();
     let columns = snapshot.mapping.stored_columns(&columns);
-    let tree = |wanted: Wanted<'_>| {
+    let tree = |wanted: ParsedTypeOf<'_>| {
         let mut leaf = 0;
         let fields: Fields = columns
             .iter()
@@ -333,17 +333,17 @@ fn stats_schema(snapshot: &Snapshot) -> Result<Schema> {
 }
 
 /// A function from a leaf column's number, path and type to the type that it gets; none where it is left out.
-type Wanted<'a> = &'a dyn Fn(usize, &[&str], &Kind) -> Option<DataType>;
+type ParsedTypeOf<'a> = &'a dyn Fn(usize, &[&str], &ColumnType) -> Option<DataType>;
 
 /// A column with the leaves that are wanted; none without any.
 fn stats_field<'a>(
-    column: &'a Column,
+    column: &'a TableColumn,
     path: &mut Vec<&'a str>,
     leaf: &mut usize,
-    wanted: Wanted<'_>,
+    wanted: ParsedTypeOf<'_>,
 ) -> Option<Field> {
     path.push(&column.name);
-    let data_type = if let Kind::Struct(columns) = &column.kind {
+    let data_type = if let ColumnType::Struct(columns) = &column.kind {
         let fields = columns
             .iter()
             .filter_map(|column| stats_field(column, path, leaf, wanted));
@@ -358,16 +358,16 @@ fn stats_field<'a>(
 }
 
 /// Returns true if the protocol defines bounds for a type.
-fn has_bounds(kind: &Kind) -> bool {
-    is_plain(kind) && *kind != Kind::Primitive(Primitive::Boolean)
+fn has_bounds(kind: &ColumnType) -> bool {
+    is_plain(kind) && *kind != ColumnType::Primitive(Primitive::Boolean)
 }
 
 /// Returns true if other writers may write bounds for a type.
-fn is_plain(kind: &Kind) -> bool {
+fn is_plain(kind: &ColumnType) -> bool {
     match kind {
-        Kind::Primitive(primitive) => *primitive != Primitive::Binary,
-        Kind::Decimal(..) => true,
-        Kind::Struct(_) | Kind::Array(..) | Kind::Map(..) => false,
+        ColumnType::Primitive(primitive) => *primitive != Primitive::Binary,
+        ColumnType::Decimal(..) => true,
+        ColumnType::Struct(_) | ColumnType::Array(..) | ColumnType::Map(..) => false,
     }
 }
 

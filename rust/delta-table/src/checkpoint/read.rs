@@ -23,7 +23,7 @@ use crate::error::{Result, TableError};
 use crate::log_dir::LogDir;
 use crate::scan::Calendar;
 
-use super::cells::Cell;
+use super::cells::CheckpointCell;
 use super::parsed::{PARTITION_VALUES, STATS, stats_texts};
 use super::{BATCH_ROWS, SIDECAR, SIDECARS, is_json};
 
@@ -42,7 +42,7 @@ const HEAD_COLUMNS: [&str; 4] = ["txn", "metaData", "protocol", "domainMetadata"
 
 /// Reads the actions of a checkpoint's file, and of the files that it names.
 pub(crate) fn read(log: &LogDir, name: &str) -> Result<Vec<Action>> {
-    let Entries {
+    let CheckpointActions {
         mut actions,
         sidecars,
     } = read_file(log, name)?;
@@ -128,13 +128,13 @@ pub(crate) fn sidecars_of(log: &LogDir, name: &str) -> Result<Vec<String>> {
 
 /// The entries of one file.
 #[derive(Default)]
-struct Entries {
+struct CheckpointActions {
     actions: Vec<Action>,
     /// The names of files with more of them.
     sidecars: Vec<String>,
 }
 
-impl Entries {
+impl CheckpointActions {
     /// Takes a line of JSON in: an action, or a row in which one column has a value.
     fn take_line(&mut self, line: &[u8]) -> Result<()> {
         let value: Value = serde_json::from_slice(line)
@@ -187,7 +187,7 @@ impl Entries {
 /// Calls back with each row of a Parquet file: its columns that have a value. A valid row has one.
 fn each_row<'a>(
     batch: &'a RecordBatch,
-    mut take: impl FnMut(&[(&'a str, Cell<'a>)]) -> Result<()>,
+    mut take: impl FnMut(&[(&'a str, CheckpointCell<'a>)]) -> Result<()>,
 ) -> Result<()> {
     let names = batch
         .schema_ref()
@@ -199,7 +199,7 @@ fn each_row<'a>(
     for row in 0..batch.num_rows() {
         cells.clear();
         let valid = columns.iter().filter(|(_, array)| array.is_valid(row));
-        cells.extend(valid.map(|(name, array)| (*name, Cell { array, row })));
+        cells.extend(valid.map(|(name, array)| (*name, CheckpointCell { array, row })));
         if cells.len() > 1 {
             cells.retain(|(_, cell)| cell.has_value());
         }
@@ -214,7 +214,7 @@ fn each_row<'a>(
 /// # Errors
 /// [`TableError::Malformed`] for a row that is not an action, as in a full read.
 pub(crate) fn each_action(batch: &RecordBatch, mut take: impl FnMut(Option<Action>)) -> Result<()> {
-    let mut row = Entries::default();
+    let mut row = CheckpointActions::default();
     each_row(batch, |cells| {
         row.take_row(cells.iter().copied())?;
         take(row.actions.pop());
@@ -256,9 +256,9 @@ fn bytes_of(log: &LogDir, name: &str) -> Result<Bytes> {
 }
 
 /// Reads the entries of one file.
-fn read_file(log: &LogDir, name: &str) -> Result<Entries> {
+fn read_file(log: &LogDir, name: &str) -> Result<CheckpointActions> {
     let file = bytes_of(log, name)?;
-    let mut all = Entries::default();
+    let mut all = CheckpointActions::default();
     read_batches(log, name, &file, |entries| {
         all.actions.extend(entries.actions);
         all.sidecars.extend(entries.sidecars);
@@ -270,12 +270,17 @@ fn read_file(log: &LogDir, name: &str) -> Result<Entries> {
 }
 
 /// Calls back with the entries of one file, a part at a time. Statistics that are there as structs alone are left out.
-fn read_batches(log: &LogDir, name: &str, file: &Bytes, mut take: impl FnMut(Entries)) -> Result<()> {
+fn read_batches(
+    log: &LogDir,
+    name: &str,
+    file: &Bytes,
+    mut take: impl FnMut(CheckpointActions),
+) -> Result<()> {
     let malformed = |what: String| malformed(log, name, &what);
     if is_json(name) {
         let lines = file.split(|byte| *byte == b'\n');
         for line in lines.filter(|line| !line.trim_ascii().is_empty()) {
-            let mut entries = Entries::default();
+            let mut entries = CheckpointActions::default();
             entries.take_line(line).map_err(|e| malformed(e.to_string()))?;
             take(entries);
         }
@@ -289,7 +294,7 @@ fn read_batches(log: &LogDir, name: &str, file: &Bytes, mut take: impl FnMut(Ent
     });
     for batch in reader.map_err(malformed)? {
         let batch = batch.map_err(|e| malformed(e.to_string()))?;
-        let mut entries = Entries::default();
+        let mut entries = CheckpointActions::default();
         entries.take_rows(&batch).map_err(|e| malformed(e.to_string()))?;
         take(entries);
     }
@@ -305,7 +310,7 @@ pub(crate) fn read_head(log: &LogDir, name: &str) -> Result<Vec<Action>> {
 }
 
 /// Reads the entries of a file that are in some columns. Of a JSON file there may be others among them.
-fn read_columns(log: &LogDir, name: &str, columns: &[&str]) -> Result<Entries> {
+fn read_columns(log: &LogDir, name: &str, columns: &[&str]) -> Result<CheckpointActions> {
     if is_json(name) {
         return read_file(log, name);
     }
@@ -316,7 +321,7 @@ fn read_columns(log: &LogDir, name: &str, columns: &[&str]) -> Result<Entries> {
     };
     let metadata = metadata_of(&file).map_err(failed)?;
     let is_wanted = |parts: &[&str]| parts.first().is_some_and(|name| columns.contains(name));
-    let mut entries = Entries::default();
+    let mut entries = CheckpointActions::default();
     let fields = metadata.schema().fields();
     if !fields
         .iter()

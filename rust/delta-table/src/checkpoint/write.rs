@@ -19,7 +19,7 @@ use crate::snapshot::Snapshot;
 
 use super::actions::Actions;
 use super::incremental::{Base, Since};
-use super::layout::Layout;
+use super::layout::CheckpointLayout;
 use super::{ADD, BATCH_ROWS, file_name};
 
 /// The compressed bytes of a row group. The writer holds one row group in memory, and so does the reader that copies
@@ -45,7 +45,7 @@ pub(crate) fn write(
     // If the clock cannot be trusted, nothing expires.
     let actions = Actions::of(snapshot, log.0.now_for_removal().unwrap_or(0));
     // What cannot be held is refused before there is a file.
-    let layout = Layout::of(snapshot, &actions)?;
+    let layout = CheckpointLayout::of(snapshot, &actions)?;
     let Some(base) = base_of(log, since, &layout)? else {
         return Ok(false);
     };
@@ -53,7 +53,7 @@ pub(crate) fn write(
     // Asked for before the check, so it is one of this table's.
     let incarnation = log.incarnation(version_file(snapshot.version))?;
     let is_sent = Arc::new(AtomicBool::new(false));
-    let sink = Checked {
+    let sink = CheckedSink {
         sink: if replace {
             log.replace(&name)?
         } else {
@@ -90,7 +90,7 @@ pub(crate) fn write(
 
 /// Opens the files of the previous checkpoint. Returns none if the new checkpoint has other columns, or statistics as
 /// structs: their types depend on all files of the table.
-fn base_of(log: &LogDir, since: &Since, layout: &Layout) -> Result<Option<Vec<Base>>> {
+fn base_of(log: &LogDir, since: &Since, layout: &CheckpointLayout) -> Result<Option<Vec<Base>>> {
     if layout.parsed.is_some() && !since.base.is_empty() {
         return Ok(None);
     }
@@ -127,14 +127,14 @@ fn is_of_existing(error: &TableError) -> bool {
 pub(crate) type InPlace = dyn Fn() -> Result<()> + Send + Sync;
 
 /// A sink that makes its file appear only where the table still is the one that was read.
-struct Checked {
+struct CheckedSink {
     sink: Box<dyn Sink>,
     check: Arc<InPlace>,
     /// True once the file may be there.
     is_sent: Arc<AtomicBool>,
 }
 
-impl Write for Checked {
+impl Write for CheckedSink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.sink.write(bytes)
     }
@@ -144,7 +144,7 @@ impl Write for Checked {
     }
 }
 
-impl Sink for Checked {
+impl Sink for CheckedSink {
     fn commit(&mut self) -> io::Result<()> {
         (self.check)().map_err(io::Error::other)?;
         self.is_sent.store(true, Ordering::Release);
@@ -175,13 +175,13 @@ struct Encoded {
 
 /// The encoder of a checkpoint's file.
 struct Encoder<'a> {
-    layout: &'a Layout,
+    layout: &'a CheckpointLayout,
     writer: FileWriter,
     done: Encoded,
 }
 
 impl<'a> Encoder<'a> {
-    fn new(sink: Box<dyn Sink>, layout: &'a Layout) -> Result<Self> {
+    fn new(sink: Box<dyn Sink>, layout: &'a CheckpointLayout) -> Result<Self> {
         // The oldest readers of checkpoints support nothing newer.
         let options = WriterOptions::new(OptionInput {
             compression: CompressionRule::All("snappy".to_owned()),
@@ -225,7 +225,7 @@ impl<'a> Encoder<'a> {
 /// Writes the actions since the previous checkpoint, and then the entries of that one which they do not replace.
 fn encode_all(
     sink: Box<dyn Sink>,
-    layout: &Layout,
+    layout: &CheckpointLayout,
     actions: &Actions<'_>,
     since: &Snapshot,
     base: &[Base],
@@ -243,7 +243,7 @@ fn encode_all(
 /// Writes actions as a checkpoint's file, whatever they are.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn write_actions(log: &LogDir, name: &str, actions: &[Action]) -> Result<u64> {
-    let layout = Layout::plain(actions)?;
+    let layout = CheckpointLayout::plain(actions)?;
     let mut encoder = Encoder::new(log.replace(name)?, &layout)?;
     encoder.write_actions(actions.iter().cloned())?;
     Ok(encoder.finish()?.bytes)

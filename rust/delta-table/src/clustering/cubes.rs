@@ -13,7 +13,7 @@ use delta_commit::actions::Add;
 use uuid::Uuid;
 
 use crate::error::Result;
-use crate::indexed;
+use crate::stats_columns;
 
 use super::listed;
 
@@ -25,10 +25,10 @@ const COLUMNS: &str = "ZCUBE_ZORDER_BY";
 const CURVE: &str = "ZCUBE_ZORDER_CURVE";
 
 /// Marks of a file: the implementation that clustered it, and its tags.
-pub(crate) type Marks = (Option<String>, Option<BTreeMap<String, Option<String>>>);
+pub(crate) type ClusteringMarks = (Option<String>, Option<BTreeMap<String, Option<String>>>);
 
 /// The marks of the files of a new cube.
-pub(super) fn new_marks(columns: &[Vec<String>]) -> Marks {
+pub(super) fn new_marks(columns: &[Vec<String>]) -> ClusteringMarks {
     let tags = [
         (CUBE, Uuid::new_v4().to_string()),
         (COLUMNS, listed(columns)),
@@ -39,7 +39,7 @@ pub(super) fn new_marks(columns: &[Vec<String>]) -> Marks {
 }
 
 /// The marks that a file keeps when it is written again by itself, with its rows in their order.
-pub(crate) fn marks_of(add: &Add) -> Marks {
+pub(crate) fn marks_of(add: &Add) -> ClusteringMarks {
     let tags = add.tags.iter().flatten();
     let kept = tags.filter(|(name, _)| [CUBE, COLUMNS, CURVE].contains(&name.as_str()));
     let kept: BTreeMap<_, _> = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
@@ -76,10 +76,12 @@ impl<'a> Clustering<'a> {
 /// The columns of a tag: versions of Spark differ in the names that they quote.
 fn parsed(listed: &str) -> Option<Vec<Vec<String>>> {
     let names: Vec<String> = serde_json::from_str(listed).ok()?;
-    let columns = names.iter().map(|name| match indexed::parse(name)?.as_slice() {
-        [column] => Some(column.clone()),
-        _ => None,
-    });
+    let columns = names
+        .iter()
+        .map(|name| match stats_columns::parse(name)?.as_slice() {
+            [column] => Some(column.clone()),
+            _ => None,
+        });
     columns.collect()
 }
 
@@ -102,7 +104,7 @@ pub(crate) struct Packing<'a> {
 
 /// Files that go into a group together: one that is not clustered, or a cube.
 #[derive(Default)]
-struct Part {
+struct GroupPart {
     files: Vec<Arc<Add>>,
     rows: u64,
     /// True if something is gained even where it is alone.
@@ -111,7 +113,7 @@ struct Part {
     wanted: Vec<Arc<Add>>,
 }
 
-impl Part {
+impl GroupPart {
     fn add(&mut self, add: Arc<Add>, packing: &Packing<'_>) -> Result<()> {
         self.rows += (packing.rows)(&add)?;
         if (packing.is_wanted)(&add)? {
@@ -127,7 +129,7 @@ impl Part {
 /// and is to be copied.
 pub(crate) fn groups(mut files: Vec<Arc<Add>>, packing: &Packing<'_>) -> Result<VecDeque<Vec<Arc<Add>>>> {
     files.sort_by(|a, b| (a.modification_time, &a.path).cmp(&(b.modification_time, &b.path)));
-    let mut cubes: BTreeMap<String, Part> = BTreeMap::new();
+    let mut cubes: BTreeMap<String, GroupPart> = BTreeMap::new();
     let mut others = Vec::new();
     for add in files {
         match Clustering::of(&add, packing.columns) {
@@ -137,14 +139,14 @@ pub(crate) fn groups(mut files: Vec<Arc<Add>>, packing: &Packing<'_>) -> Result<
                 cubes.entry(cube).or_default().add(add, packing)?;
             }
             Clustering::None => {
-                let mut part = Part::default();
+                let mut part = GroupPart::default();
                 part.add(add, packing)?;
                 part.is_wanted = true;
                 others.push(part);
             }
         }
     }
-    let is_full = |cube: &Part| cube.rows >= packing.most_rows.div_ceil(2);
+    let is_full = |cube: &GroupPart| cube.rows >= packing.most_rows.div_ceil(2);
     let (full, small): (Vec<_>, Vec<_>) = cubes.into_values().partition(is_full);
     let mut groups: VecDeque<_> = full
         .into_iter()
@@ -156,9 +158,9 @@ pub(crate) fn groups(mut files: Vec<Arc<Add>>, packing: &Packing<'_>) -> Result<
 }
 
 /// Puts parts together in their order.
-fn packed(parts: impl Iterator<Item = Part>, most_rows: u64) -> VecDeque<Vec<Arc<Add>>> {
+fn packed(parts: impl Iterator<Item = GroupPart>, most_rows: u64) -> VecDeque<Vec<Arc<Add>>> {
     let mut groups = VecDeque::new();
-    let mut open: Vec<Part> = Vec::new();
+    let mut open: Vec<GroupPart> = Vec::new();
     let mut rows: u64 = 0;
     for part in parts {
         if rows.saturating_add(part.rows) > most_rows {
@@ -173,7 +175,7 @@ fn packed(parts: impl Iterator<Item = Part>, most_rows: u64) -> VecDeque<Vec<Arc
 }
 
 /// The files of a group, if something is gained by writing them again.
-fn closed(parts: Vec<Part>) -> Option<Vec<Arc<Add>>> {
+fn closed(parts: Vec<GroupPart>) -> Option<Vec<Arc<Add>>> {
     let gains = parts.len() > 1 || parts.iter().any(|part| part.is_wanted);
     gains.then(|| parts.into_iter().flat_map(|part| part.files).collect())
 }
@@ -189,7 +191,7 @@ mod tests {
     }
 
     /// A file of so many rows, which are its size here.
-    fn file(number: usize, rows: i64, (clustering_provider, tags): Marks) -> Arc<Add> {
+    fn file(number: usize, rows: i64, (clustering_provider, tags): ClusteringMarks) -> Arc<Add> {
         Arc::new(Add {
             path: format!("{number}"),
             size: rows,

@@ -10,21 +10,21 @@ mod rewrite;
 
 use delta_commit::actions::{Action, DomainMetadata, Metadata};
 use delta_commit::clustering::without_statistics;
-use delta_commit::{Operation, Patience, Version};
+use delta_commit::{Operation, Version, WaitLimit};
 use serde_json::{Value, json};
 
 use crate::create::with_features;
 use crate::error::{Result, TableError};
-use crate::head::Head;
-use crate::indexed::{Indexed, parse};
+use crate::head::TableHead;
 use crate::operations::begin;
-use crate::schema::{Kind, Primitive, TableSchema};
+use crate::schema::{ColumnType, Primitive, TableSchema};
 use crate::snapshot::Snapshot;
+use crate::stats_columns::{StatsColumns, parse};
 use crate::table::{Table, or_late};
 
 pub(crate) use cubes::{Packing, groups, is_clustered, marks_of};
 pub(crate) use delta_commit::clustering::{DOMAIN, columns_of};
-pub(crate) use rewrite::{Limits, Rewrite};
+pub(crate) use rewrite::{GroupLimits, Rewrite};
 
 /// The feature of tables whose rows are clustered by columns.
 pub(crate) const FEATURE: &str = "clustering";
@@ -86,7 +86,7 @@ pub(crate) fn chosen(
             names.len()
         )));
     }
-    let indexed = Indexed::by_properties(metadata, schema)?;
+    let indexed = StatsColumns::by_properties(metadata, schema)?;
     let mut columns: Vec<Vec<String>> = Vec::new();
     for name in names {
         let column = column(name, schema, &indexed)?;
@@ -98,7 +98,7 @@ pub(crate) fn chosen(
     Ok(columns)
 }
 
-fn column(name: &str, schema: &TableSchema, indexed: &Indexed) -> Result<Vec<String>> {
+fn column(name: &str, schema: &TableSchema, indexed: &StatsColumns) -> Result<Vec<String>> {
     let path = match (schema.column(name), parse(name).as_deref()) {
         (None, Some([path])) => path.clone(),
         _ => vec![name.to_owned()],
@@ -132,11 +132,11 @@ fn column(name: &str, schema: &TableSchema, indexed: &Indexed) -> Result<Vec<Str
 }
 
 /// Returns true if statistics have a least and a greatest value of this type.
-fn is_ordered(kind: &Kind) -> bool {
+fn is_ordered(kind: &ColumnType) -> bool {
     match kind {
-        Kind::Primitive(primitive) => !matches!(primitive, Primitive::Boolean | Primitive::Binary),
-        Kind::Decimal(..) => true,
-        Kind::Struct(_) | Kind::Array(..) | Kind::Map(..) => false,
+        ColumnType::Primitive(primitive) => !matches!(primitive, Primitive::Boolean | Primitive::Binary),
+        ColumnType::Decimal(..) => true,
+        ColumnType::Struct(_) | ColumnType::Array(..) | ColumnType::Map(..) => false,
     }
 }
 
@@ -154,7 +154,7 @@ pub(crate) fn action(columns: &[Vec<String>]) -> Action {
 }
 
 /// The action that changes a table's columns to these; none where they are these.
-fn change(head: &Head, columns: &[Vec<String>]) -> Option<Action> {
+fn change(head: &TableHead, columns: &[Vec<String>]) -> Option<Action> {
     let is_same = match head.domains.get(DOMAIN) {
         Some(domain) => columns_of(&domain.configuration).as_deref() == Some(columns),
         None => columns.is_empty(),
@@ -163,7 +163,7 @@ fn change(head: &Head, columns: &[Vec<String>]) -> Option<Action> {
 }
 
 /// Refuses a partitioned state of a table with the feature, which no writer may take away.
-pub(crate) fn check_partitions(head: &Head, next: &Metadata, what: &str) -> Result<()> {
+pub(crate) fn check_partitions(head: &TableHead, next: &Metadata, what: &str) -> Result<()> {
     if head.is_clustered() && !next.partition_columns.is_empty() {
         return Err(TableError::unsupported(format!(
             "the table has the feature {FEATURE}, which goes with no partitions, and {what} would partition it by {}: \
@@ -204,8 +204,8 @@ impl Table {
     /// [`TableError::Option`] when rows cannot be clustered by them, or a file has no statistics of one; a conflict
     /// when a concurrent transaction added such a file, or changed the columns, the schema, the properties or the
     /// protocol.
-    pub fn cluster_by(&self, names: &[String], patience: &mut Patience<'_>) -> Result<Version> {
-        let snapshot = self.writable().map_err(|error| or_late(error, patience))?;
+    pub fn cluster_by(&self, names: &[String], wait: &mut WaitLimit<'_>) -> Result<Version> {
+        let snapshot = self.writable().map_err(|error| or_late(error, wait))?;
         let columns = chosen(names, &snapshot.metadata, &snapshot.schema)?;
         check_files(&snapshot, &columns)?;
         let mut actions = Vec::new();
@@ -228,7 +228,7 @@ impl Table {
         operation.changes_data = false;
         let mut transaction = begin(&snapshot, operation)?;
         transaction.actions = actions;
-        self.shared()?.commit(transaction, patience)
+        self.shared()?.commit(transaction, wait)
     }
 }
 

@@ -17,13 +17,13 @@ use crate::append::{AppendOptions, DataWriter};
 use crate::deletion_vectors;
 use crate::error::{Result, TableError};
 use crate::row_ids::{CopiedRows, head_of_copies};
-use crate::row_remap::{Bin, NewFile, Source};
+use crate::row_remap::{Bin, CopiedSource, NewFile};
 use crate::scan::row_count;
-use crate::schema::{Column, Kind, Primitive};
+use crate::schema::{ColumnType, Primitive, TableColumn};
 use crate::snapshot::Snapshot;
-use crate::table::Shared;
+use crate::table::SharedTable;
 
-use super::cubes::{Marks, new_marks};
+use super::cubes::{ClusteringMarks, new_marks};
 use super::curve;
 
 /// Rows of a row group, at most. Statistics of more rows would be those of most of the curve.
@@ -43,7 +43,7 @@ const ASSUMED_ELEMENTS: u64 = 4;
 
 /// The limits of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Limits {
+pub(crate) struct GroupLimits {
     /// Bytes of the rows of a group in memory, by the types of their columns.
     pub group_bytes: u64,
     /// Bytes of rows that are in memory at a time, as they are. What is larger is put into order part by part.
@@ -52,7 +52,7 @@ pub(crate) struct Limits {
     pub file_rows: u64,
 }
 
-impl Default for Limits {
+impl Default for GroupLimits {
     fn default() -> Self {
         Self {
             group_bytes: 512 << 20,
@@ -62,41 +62,41 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
+impl GroupLimits {
     /// Rows of a group of a table with these columns.
-    pub fn group_rows(&self, columns: &[Column]) -> u64 {
+    pub fn group_rows(&self, columns: &[TableColumn]) -> u64 {
         let row: u64 = columns.iter().map(|column| width(&column.kind)).sum();
         (self.group_bytes / (row + ORDER_BYTES as u64)).max(1)
     }
 }
 
 /// Bytes of a value in memory.
-fn width(kind: &Kind) -> u64 {
+fn width(kind: &ColumnType) -> u64 {
     match kind {
-        Kind::Primitive(primitive) => match primitive {
+        ColumnType::Primitive(primitive) => match primitive {
             Primitive::String | Primitive::Binary => ASSUMED_TEXT_BYTES,
             Primitive::Long | Primitive::Double | Primitive::Timestamp | Primitive::TimestampNtz => 8,
             Primitive::Integer | Primitive::Float | Primitive::Date => 4,
             Primitive::Short => 2,
             Primitive::Byte | Primitive::Boolean => 1,
         },
-        Kind::Decimal(..) => 16,
-        Kind::Struct(fields) => fields.iter().map(|field| width(&field.kind)).sum(),
-        Kind::Array(element, _) => ASSUMED_ELEMENTS * width(element),
-        Kind::Map(key, value, _) => ASSUMED_ELEMENTS * (width(key) + width(value)),
+        ColumnType::Decimal(..) => 16,
+        ColumnType::Struct(fields) => fields.iter().map(|field| width(&field.kind)).sum(),
+        ColumnType::Array(element, _) => ASSUMED_ELEMENTS * width(element),
+        ColumnType::Map(key, value, _) => ASSUMED_ELEMENTS * (width(key) + width(value)),
     }
 }
 
 /// A rewriting of groups: the table, and the form of new files.
 pub(crate) struct Rewrite<'a> {
-    pub shared: &'a Arc<Shared>,
+    pub shared: &'a Arc<SharedTable>,
     pub snapshot: &'a Arc<Snapshot>,
     /// The clustering columns.
     pub columns: &'a [Vec<String>],
     pub writer_options: WriterOptions,
     /// Bytes of a new file.
     pub file_bytes: u64,
-    pub limits: Limits,
+    pub limits: GroupLimits,
 }
 
 impl Rewrite<'_> {
@@ -110,7 +110,7 @@ impl Rewrite<'_> {
             rewrite: self,
             file_rows: self.file_rows(&old)?,
             marks: new_marks(self.columns),
-            held: Held::default(),
+            held: HeldRows::default(),
             new: Vec::new(),
             places: Vec::new(),
         };
@@ -120,7 +120,7 @@ impl Rewrite<'_> {
                 .new
                 .iter()
                 .filter_map(|new| path::decode_inside(&new.add.path).ok());
-            self.shared.place.remove(&names.collect::<Vec<_>>());
+            self.shared.storage.remove(&names.collect::<Vec<_>>());
         }
         Ok(Bin {
             sources: sources?,
@@ -134,7 +134,7 @@ impl Rewrite<'_> {
         let (mut bytes, mut rows) = (0_u128, 0_u128);
         for add in old {
             bytes += u128::from(add.size.unsigned_abs());
-            rows += u128::from(row_count(&self.shared.place, self.snapshot, add)?);
+            rows += u128::from(row_count(&self.shared.storage, self.snapshot, add)?);
         }
         let fitting = rows * u128::from(self.file_bytes) / bytes.max(1);
         Ok(u64::try_from(fitting)
@@ -168,7 +168,7 @@ impl Rewrite<'_> {
 
 /// Rows that are in memory.
 #[derive(Default)]
-struct Held {
+struct HeldRows {
     batches: Vec<RecordBatch>,
     /// The number of each batch's first row.
     starts: Vec<usize>,
@@ -176,7 +176,7 @@ struct Held {
     bytes: usize,
 }
 
-impl Held {
+impl HeldRows {
     fn push(&mut self, batch: RecordBatch, bytes: usize) {
         self.starts.push(self.rows);
         self.rows += batch.num_rows();
@@ -225,8 +225,8 @@ struct Cube<'a> {
     rewrite: &'a Rewrite<'a>,
     /// Rows of a new file.
     file_rows: u64,
-    marks: Marks,
-    held: Held,
+    marks: ClusteringMarks,
+    held: HeldRows,
     new: Vec<NewFile>,
     /// The place of each copied row among the rows of all new files.
     places: Vec<u32>,
@@ -234,14 +234,14 @@ struct Cube<'a> {
 
 impl Cube<'_> {
     /// Reads the files and writes their rows. Returns the files as sources of the rows.
-    fn fill(&mut self, old: Vec<Arc<Add>>, go_on: &mut dyn FnMut() -> bool) -> Result<Vec<Source>> {
+    fn fill(&mut self, old: Vec<Arc<Add>>, go_on: &mut dyn FnMut() -> bool) -> Result<Vec<CopiedSource>> {
         let Rewrite { shared, snapshot, .. } = self.rewrite;
         let mut sources = Vec::with_capacity(old.len());
         let mut rows = 0;
         for add in old {
             let first = rows;
-            let deleted = deletion_vectors::read(&shared.place, &add)?;
-            for batch in CopiedRows::open(&shared.place, snapshot, &add, deleted.clone())? {
+            let deleted = deletion_vectors::read(&shared.storage, &add)?;
+            for batch in CopiedRows::open(&shared.storage, snapshot, &add, deleted.clone())? {
                 if !go_on() {
                     return Err(WriteError::Interrupted.into());
                 }
@@ -253,7 +253,7 @@ impl Cube<'_> {
                 }
                 self.held.push(batch, bytes);
             }
-            sources.push(Source {
+            sources.push(CopiedSource {
                 rows: rows - first + deleted.len(),
                 add,
                 deleted,
@@ -300,7 +300,7 @@ impl Cube<'_> {
     }
 
     /// Writes a file of these rows.
-    fn file(&self, held: &Held, rows: &[u32], go_on: &mut dyn FnMut() -> bool) -> Result<NewFile> {
+    fn file(&self, held: &HeldRows, rows: &[u32], go_on: &mut dyn FnMut() -> bool) -> Result<NewFile> {
         let mut writer = self.rewrite.writer()?;
         let written = write_rows(&mut writer, held, rows, go_on);
         if written.is_err() {
@@ -322,7 +322,7 @@ impl Cube<'_> {
 /// Writes rows into one file.
 fn write_rows(
     writer: &mut DataWriter,
-    held: &Held,
+    held: &HeldRows,
     rows: &[u32],
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<Add> {

@@ -4,20 +4,20 @@ use std::fmt;
 use std::sync::Arc;
 
 use delta_commit::actions::{Action, Metadata};
-use delta_commit::{Operation, Patience, Transaction, Version};
+use delta_commit::{Operation, Transaction, Version, WaitLimit};
 
 use crate::create::with_feature;
 use crate::error::{Result, TableError};
 use crate::operations::begin;
 use crate::sql::{self, Purpose, Scope};
-use crate::table::{Shared, Table, or_late, patient};
+use crate::table::{SharedTable, Table, or_late, patient};
 
 use super::files::check_table;
 use super::{Constraint, FEATURE, PREFIX, name_of, stated};
 
 /// A constraint that all rows of the table satisfy, and that is not committed yet.
 pub struct PendingConstraint {
-    shared: Arc<Shared>,
+    shared: Arc<SharedTable>,
     transaction: Transaction,
 }
 
@@ -33,8 +33,8 @@ impl PendingConstraint {
     /// # Errors
     /// A conflict when a concurrent transaction added rows, which nobody has compared with the constraint, removed
     /// rows, or changed the schema, the properties or the protocol.
-    pub fn commit(self, patience: &mut Patience<'_>) -> Result<Version> {
-        self.shared.commit(self.transaction, patience)
+    pub fn commit(self, wait: &mut WaitLimit<'_>) -> Result<Version> {
+        self.shared.commit(self.transaction, wait)
     }
 }
 
@@ -64,7 +64,7 @@ impl Table {
         let constraint = Constraint::of(&name, expression, scope);
         let constraint = constraint.map_err(|fault| sql::refused("expression", expression, &fault))?;
         let shared = self.shared()?;
-        check_table(&shared.place, &snapshot, &constraint, go_on)?;
+        check_table(&shared.storage, &snapshot, &constraint, go_on)?;
         let mut metadata = snapshot.metadata.as_ref().clone();
         metadata
             .configuration
@@ -83,10 +83,10 @@ impl Table {
     /// # Errors
     /// [`TableError::Option`] when the table has none of this name; a conflict when a concurrent transaction changed
     /// the schema, the properties or the protocol.
-    pub fn drop_constraint(&self, name: &str, patience: &mut Patience<'_>) -> Result<Version> {
+    pub fn drop_constraint(&self, name: &str, wait: &mut WaitLimit<'_>) -> Result<Version> {
         let shared = self.shared()?;
-        let head = shared.refresh(&mut patient(patience));
-        let head = head.map_err(|error| or_late(error, patience))?;
+        let head = shared.refresh(&mut patient(wait));
+        let head = head.map_err(|error| or_late(error, wait))?;
         head.check_features()?;
         let mut metadata = head.metadata.as_ref().clone();
         let is_named =
@@ -101,7 +101,7 @@ impl Table {
         metadata.configuration.remove(&property);
         let mut transaction = begin(&head, operation("DROP CONSTRAINT", name, &expression))?;
         transaction.actions.push(Action::Metadata(metadata));
-        shared.commit(transaction, patience)
+        shared.commit(transaction, wait)
     }
 }
 
@@ -161,8 +161,8 @@ mod tests {
     use super::*;
     use crate::{AppendOptions, CompactOptions, CreateMode, CreateOptions};
 
-    fn patience() -> Patience<'static> {
-        Patience::until(Instant::now() + Duration::from_secs(60))
+    fn wait_limit() -> WaitLimit<'static> {
+        WaitLimit::until(Instant::now() + Duration::from_secs(60))
     }
 
     fn options() -> WriterOptions {
@@ -175,7 +175,7 @@ mod tests {
             properties: [("delta.isolationLevel".to_owned(), isolation.to_owned())].into(),
             ..CreateOptions::default()
         };
-        let table = Table::create(root, &schema, create, CreateMode::Error, &mut patience()).unwrap();
+        let table = Table::create(root, &schema, create, CreateMode::Error, &mut wait_limit()).unwrap();
         append(&table, &[1, 2]).unwrap();
         append(&table, &[3]).unwrap();
         table
@@ -186,7 +186,7 @@ mod tests {
         let rows = RecordBatch::try_new(schema, vec![Arc::new(Int64Array::from(ids.to_vec()))]).unwrap();
         let mut append = table.append(AppendOptions::default(), options())?;
         append.write(&rows.into(), &mut || true)?;
-        append.commit(&mut patience(), &mut || true)
+        append.commit(&mut wait_limit(), &mut || true)
     }
 
     fn pending(table: &Table) -> PendingConstraint {
@@ -209,7 +209,7 @@ mod tests {
             let table = table(folder.path(), isolation);
             let late = pending(&table);
             append(&table, &[-1]).unwrap();
-            let refused = conflict(late.commit(&mut patience()).unwrap_err());
+            let refused = conflict(late.commit(&mut wait_limit()).unwrap_err());
             let is_append = matches!(refused.kind, ConflictKind::ConcurrentAppend { .. });
             assert!(is_append && !refused.only_moved, "{isolation}: {refused}");
         }
@@ -222,9 +222,9 @@ mod tests {
         let late = pending(&table);
         let mut compaction = table.compact(CompactOptions::default(), options()).unwrap();
         let compacted = compaction.rewrite(&mut || true).unwrap().unwrap();
-        compacted.commit(&mut patience()).unwrap();
-        assert!(conflict(late.commit(&mut patience()).unwrap_err()).only_moved);
-        pending(&table).commit(&mut patience()).unwrap();
+        compacted.commit(&mut wait_limit()).unwrap();
+        assert!(conflict(late.commit(&mut wait_limit()).unwrap_err()).only_moved);
+        pending(&table).commit(&mut wait_limit()).unwrap();
         assert!(matches!(
             append(&table, &[-1]),
             Err(TableError::Constraint { .. })

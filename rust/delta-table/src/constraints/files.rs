@@ -7,12 +7,12 @@ use parquet_writer::{Batch, WriteError};
 
 use crate::deletion_vectors;
 use crate::error::Result;
-use crate::head::Head;
-use crate::place::Place;
+use crate::head::TableHead;
 use crate::scan::{FileRows, chosen};
-use crate::schema::Column;
-use crate::single_flight::Look;
+use crate::schema::TableColumn;
+use crate::single_flight::WaitProbe;
 use crate::snapshot::Snapshot;
+use crate::storage::TableStorage;
 
 use super::{Constraint, Constraints};
 
@@ -21,10 +21,10 @@ use super::{Constraint, Constraints};
 /// # Errors
 /// [`TableError::Constraint`] names the first such file; as `look`.
 pub(crate) fn check_files(
-    place: &Arc<dyn Place>,
-    head: &Arc<Head>,
+    storage: &Arc<dyn TableStorage>,
+    head: &Arc<TableHead>,
     adds: &[Add],
-    look: Look<'_>,
+    look: WaitProbe<'_>,
 ) -> Result<()> {
     let constraints = Constraints::of(&head.metadata, &head.schema)?;
     if constraints.0.is_empty() {
@@ -36,7 +36,7 @@ pub(crate) fn check_files(
     for add in adds {
         let add = Arc::new(add.clone());
         let mut before = 0;
-        for rows in rows_of(place, &snapshot, &columns, &add)? {
+        for rows in rows_of(storage, &snapshot, &columns, &add)? {
             look()?;
             let rows = Batch::from(rows?);
             constraints.check(&rows, |row| format!("row {} of {}", before + row, add.path))?;
@@ -51,7 +51,7 @@ pub(crate) fn check_files(
 /// # Errors
 /// [`TableError::Constraint`] with the number of such rows; [`WriteError::Interrupted`] when `go_on` said no.
 pub(super) fn check_table(
-    place: &Arc<dyn Place>,
+    storage: &Arc<dyn TableStorage>,
     snapshot: &Arc<Snapshot>,
     constraint: &Constraint,
     go_on: &mut dyn FnMut() -> bool,
@@ -60,7 +60,7 @@ pub(super) fn check_table(
     let mut broken = 0;
     let mut example = None;
     for add in snapshot.files() {
-        for rows in rows_of(place, snapshot, &columns, add)? {
+        for rows in rows_of(storage, snapshot, &columns, add)? {
             if !go_on() {
                 return Err(WriteError::Interrupted.into());
             }
@@ -85,7 +85,7 @@ pub(super) fn check_table(
 }
 
 /// The columns that constraints name.
-fn columns(constraints: &[Constraint], head: &Head) -> Result<Vec<Column>> {
+fn columns(constraints: &[Constraint], head: &TableHead) -> Result<Vec<TableColumn>> {
     let mut names: Vec<String> = Vec::new();
     for column in constraints.iter().flat_map(Constraint::columns) {
         if !names.contains(&column.path[0]) {
@@ -97,11 +97,11 @@ fn columns(constraints: &[Constraint], head: &Head) -> Result<Vec<Column>> {
 
 /// The rows of a file that are not deleted.
 fn rows_of(
-    place: &Arc<dyn Place>,
+    storage: &Arc<dyn TableStorage>,
     snapshot: &Arc<Snapshot>,
-    columns: &[Column],
+    columns: &[TableColumn],
     add: &Arc<Add>,
 ) -> Result<FileRows> {
-    let deleted = deletion_vectors::read(place, add)?;
-    FileRows::in_columns(place, snapshot, columns.to_vec(), add, deleted)
+    let deleted = deletion_vectors::read(storage, add)?;
+    FileRows::in_columns(storage, snapshot, columns.to_vec(), add, deleted)
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::clustering::shown;
 use crate::error::{Result, TableError};
-use crate::schema::{Column, Kind, TableSchema};
+use crate::schema::{ColumnType, TableColumn, TableSchema};
 
 use super::Constraint;
 use crate::sql::Scope;
@@ -34,7 +34,7 @@ pub(super) fn stated(schema: &TableSchema) -> Vec<Stated<'_>> {
 }
 
 fn collect<'a>(
-    columns: &'a [Column],
+    columns: &'a [TableColumn],
     path: &mut Vec<&'a str>,
     is_repeated: bool,
     found: &mut Vec<Stated<'a>>,
@@ -46,7 +46,7 @@ fn collect<'a>(
             is_repeated,
             rule,
         }));
-        let repeats = is_repeated || matches!(column.kind, Kind::Array(..) | Kind::Map(..));
+        let repeats = is_repeated || matches!(column.kind, ColumnType::Array(..) | ColumnType::Map(..));
         for fields in column.kind.structs() {
             collect(fields, path, repeats, found);
         }

@@ -21,9 +21,9 @@ use parquet_writer::{Batch, WriteError};
 
 use crate::clustering::shown;
 use crate::error::{Result, TableError};
-use crate::head::Head;
+use crate::head::TableHead;
 use crate::schema::TableSchema;
-use crate::sql::{Bound, Fault, Named, Purpose, Scope};
+use crate::sql::{BoundCondition, NamedColumn, Purpose, Scope, SqlFault};
 
 pub use change::PendingConstraint;
 pub(crate) use files::check_files;
@@ -45,7 +45,7 @@ pub(crate) fn stated(metadata: &Metadata) -> impl Iterator<Item = (&str, &str)> 
 
 /// Returns true if every constraint and invariant of `after` is one of `before`, so that rows need not be compared
 /// again.
-pub(crate) fn are_of(before: &Head, after: &Head) -> bool {
+pub(crate) fn are_of(before: &TableHead, after: &TableHead) -> bool {
     let known = invariants::stated(&before.schema);
     stated(&after.metadata).all(|constraint| stated(&before.metadata).any(|known| known == constraint))
         && invariants::stated(&after.schema)
@@ -64,7 +64,7 @@ fn name_of(property: &str) -> Option<&str> {
 struct Constraint {
     name: String,
     expression: String,
-    condition: Bound,
+    condition: BoundCondition,
     /// The words for it.
     shown: String,
     /// The words for what to do about rows that break it.
@@ -127,7 +127,7 @@ impl Constraints {
 }
 
 impl Constraint {
-    fn of(name: &str, expression: &str, scope: Scope<'_>) -> Result<Self, Fault> {
+    fn of(name: &str, expression: &str, scope: Scope<'_>) -> Result<Self, SqlFault> {
         Ok(Self {
             name: name.to_owned(),
             expression: expression.to_owned(),
@@ -138,7 +138,7 @@ impl Constraint {
     }
 
     /// The columns that it names.
-    fn columns(&self) -> Vec<&Named> {
+    fn columns(&self) -> Vec<&NamedColumn> {
         self.condition.columns()
     }
 
@@ -173,7 +173,7 @@ impl Constraint {
 }
 
 /// The only value of a column. The error is that of a type or a time which Arrow does not show.
-fn value(column: &Named, row: &Batch) -> Result<String, ArrowError> {
+fn value(column: &NamedColumn, row: &Batch) -> Result<String, ArrowError> {
     let values = with_offset(column.values(row)?);
     if values.is_null(0) {
         return Ok("NULL".to_owned());

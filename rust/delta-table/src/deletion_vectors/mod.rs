@@ -18,7 +18,7 @@ use roaring::RoaringTreemap;
 use uuid::Uuid;
 
 use crate::error::{Result, TableError};
-use crate::place::Place;
+use crate::storage::TableStorage;
 
 pub(crate) use wide::widened;
 
@@ -32,8 +32,8 @@ const MOST_BETWEEN: u64 = 64 << 10;
 ///
 /// # Errors
 /// [`TableError::Malformed`] names the data file, and the vector's file, when the vector is damaged or is another's.
-pub(crate) fn read(place: &Arc<dyn Place>, add: &Add) -> Result<RoaringTreemap> {
-    Ok(read_each(place, &[add])?.pop().unwrap_or_default())
+pub(crate) fn read(storage: &Arc<dyn TableStorage>, add: &Add) -> Result<RoaringTreemap> {
+    Ok(read_each(storage, &[add])?.pop().unwrap_or_default())
 }
 
 /// The rows that are deleted from each of these data files. Vectors that are near each other in one file are read
@@ -41,19 +41,19 @@ pub(crate) fn read(place: &Arc<dyn Place>, add: &Add) -> Result<RoaringTreemap> 
 ///
 /// # Errors
 /// As [`read`].
-pub(crate) fn read_each(place: &Arc<dyn Place>, adds: &[&Add]) -> Result<Vec<RoaringTreemap>> {
+pub(crate) fn read_each(storage: &Arc<dyn TableStorage>, adds: &[&Add]) -> Result<Vec<RoaringTreemap>> {
     let mut each = vec![RoaringTreemap::new(); adds.len()];
     let mut stored = Vec::new();
     for (number, add) in adds.iter().enumerate() {
         let Some(vector) = &add.deletion_vector else {
             continue;
         };
-        match place_of(place, vector).map_err(|error| named(add, error))? {
-            Stored::InLog(rows) => {
+        match place_of(storage, vector).map_err(|error| named(add, error))? {
+            VectorLocation::InLog(rows) => {
                 check_cardinality(add, vector, &rows)?;
                 each[number] = rows;
             }
-            Stored::InFile { file, part, size } => stored.push((file, part, size, number)),
+            VectorLocation::InFile { file, part, size } => stored.push((file, part, size, number)),
         }
     }
     stored.sort_by(|a, b| (&a.0, a.1.start).cmp(&(&b.0, b.1.start)));
@@ -67,7 +67,7 @@ pub(crate) fn read_each(place: &Arc<dyn Place>, adds: &[&Add]) -> Result<Vec<Roa
             .map(|(_, part, ..)| part.end)
             .max()
             .unwrap_or(first.end);
-        let bytes = place.read_range(file, first.start..end)?;
+        let bytes = storage.read_range(file, first.start..end)?;
         for (_, part, size, number) in run {
             let add = adds[*number];
             let rows = cut(&bytes, first.start, part)
@@ -105,7 +105,7 @@ fn cut<'a>(bytes: &'a [u8], from: u64, part: &Range<u64>) -> Result<&'a [u8]> {
     }
 }
 
-enum Stored {
+enum VectorLocation {
     InLog(RoaringTreemap),
     InFile {
         file: String,
@@ -114,10 +114,10 @@ enum Stored {
     },
 }
 
-fn place_of(place: &Arc<dyn Place>, vector: &DeletionVector) -> Result<Stored> {
+fn place_of(storage: &Arc<dyn TableStorage>, vector: &DeletionVector) -> Result<VectorLocation> {
     // delta-spark's vector of no rows has no bytes either.
     if (vector.size_in_bytes, vector.cardinality) == (0, 0) {
-        return Ok(Stored::InLog(RoaringTreemap::new()));
+        return Ok(VectorLocation::InLog(RoaringTreemap::new()));
     }
     let size = usize::try_from(vector.size_in_bytes).map_err(|_| {
         TableError::Malformed(format!(
@@ -125,8 +125,8 @@ fn place_of(place: &Arc<dyn Place>, vector: &DeletionVector) -> Result<Stored> {
             vector.size_in_bytes
         ))
     })?;
-    let Some(file) = file_of(place.root(), vector)? else {
-        return format::from_text(&vector.path_or_inline_dv, size).map(Stored::InLog);
+    let Some(file) = file_of(storage.root(), vector)? else {
+        return format::from_text(&vector.path_or_inline_dv, size).map(VectorLocation::InLog);
     };
     let offset = u64::try_from(vector.offset.unwrap_or(0)).map_err(|_| {
         TableError::Malformed(format!(
@@ -135,7 +135,7 @@ fn place_of(place: &Arc<dyn Place>, vector: &DeletionVector) -> Result<Stored> {
         ))
     })?;
     let part = offset..offset + format::in_file(size);
-    Ok(Stored::InFile { file, part, size })
+    Ok(VectorLocation::InFile { file, part, size })
 }
 
 fn named(add: &Add, error: TableError) -> TableError {
@@ -203,7 +203,7 @@ pub(crate) struct WrittenVectors {
 ///
 /// # Errors
 /// An error if the file cannot be written: nothing of it stays.
-pub(crate) fn write(place: &Arc<dyn Place>, of_files: &[RoaringTreemap]) -> Result<WrittenVectors> {
+pub(crate) fn write(storage: &Arc<dyn TableStorage>, of_files: &[RoaringTreemap]) -> Result<WrittenVectors> {
     let mut written = WrittenVectors::default();
     let mut packed = Packed::new();
     for rows in of_files {
@@ -224,7 +224,7 @@ pub(crate) fn write(place: &Arc<dyn Place>, of_files: &[RoaringTreemap]) -> Resu
     }
     if packed.body.len() > format::FILE_HEADER.len() {
         let name = DeletionVector::file_name(packed.id);
-        put(place, &name, &packed.body)?;
+        put(storage, &name, &packed.body)?;
         written.files.push(name);
     }
     Ok(written)
@@ -245,8 +245,8 @@ impl Packed {
     }
 }
 
-fn put(place: &Arc<dyn Place>, name: &str, body: &[u8]) -> Result<()> {
-    let mut sink = place.create(Path::new(name))?;
+fn put(storage: &Arc<dyn TableStorage>, name: &str, body: &[u8]) -> Result<()> {
+    let mut sink = storage.create(Path::new(name))?;
     let done = sink.write_all(body).and_then(|()| sink.commit());
     done.map_err(|source| {
         sink.discard();

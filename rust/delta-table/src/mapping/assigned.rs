@@ -8,8 +8,8 @@ use uuid::Uuid;
 
 use super::{FEATURE, ID, MODE, Mapping, PHYSICAL_NAME, id, physical_name};
 use crate::error::{Result, TableError};
-use crate::head::Head;
-use crate::schema::{Column, Kind, TableSchema};
+use crate::head::TableHead;
+use crate::schema::{ColumnType, TableColumn, TableSchema};
 
 /// The property with the highest id that a table has ever given.
 pub(crate) const HIGHEST: &str = "delta.columnMapping.maxColumnId";
@@ -48,7 +48,7 @@ impl Mapping {
 
     /// Keeps the highest id that the table has given in metadata that comes after `before`, so that none is given
     /// twice.
-    pub(crate) fn keep_highest(self, metadata: &mut Metadata, before: &Head) {
+    pub(crate) fn keep_highest(self, metadata: &mut Metadata, before: &TableHead) {
         let noted = metadata
             .configuration
             .get(HIGHEST)
@@ -77,7 +77,7 @@ pub(super) fn highest_id(metadata: &Metadata, schema: &TableSchema) -> i64 {
     highest_of(&schema.columns).max(noted)
 }
 
-fn highest_of(columns: &[Column]) -> i64 {
+fn highest_of(columns: &[TableColumn]) -> i64 {
     let ids = columns.iter().map(|column| {
         let below = column.kind.structs().into_iter().map(highest_of).max();
         id(column).unwrap_or(0).max(below.unwrap_or(0))
@@ -85,7 +85,7 @@ fn highest_of(columns: &[Column]) -> i64 {
     ids.max().unwrap_or(0)
 }
 
-fn assign(columns: &[Column], last: &mut i64) -> Vec<Column> {
+fn assign(columns: &[TableColumn], last: &mut i64) -> Vec<TableColumn> {
     let assigned = columns.iter().map(|column| {
         let mut metadata = column.metadata.clone();
         if id(column).is_none() {
@@ -96,7 +96,7 @@ fn assign(columns: &[Column], last: &mut i64) -> Vec<Column> {
             let name = format!("col-{}", Uuid::new_v4());
             metadata.insert(PHYSICAL_NAME.to_owned(), Value::from(name));
         }
-        Column {
+        TableColumn {
             kind: assign_below(&column.kind, last),
             metadata,
             ..column.clone()
@@ -105,14 +105,16 @@ fn assign(columns: &[Column], last: &mut i64) -> Vec<Column> {
     assigned.collect()
 }
 
-fn assign_below(kind: &Kind, last: &mut i64) -> Kind {
+fn assign_below(kind: &ColumnType, last: &mut i64) -> ColumnType {
     match kind {
-        Kind::Primitive(_) | Kind::Decimal(..) => kind.clone(),
-        Kind::Struct(columns) => Kind::Struct(assign(columns, last)),
-        Kind::Array(element, nullable) => Kind::Array(Box::new(assign_below(element, last)), *nullable),
-        Kind::Map(key, value, nullable) => {
+        ColumnType::Primitive(_) | ColumnType::Decimal(..) => kind.clone(),
+        ColumnType::Struct(columns) => ColumnType::Struct(assign(columns, last)),
+        ColumnType::Array(element, nullable) => {
+            ColumnType::Array(Box::new(assign_below(element, last)), *nullable)
+        }
+        ColumnType::Map(key, value, nullable) => {
             let key = Box::new(assign_below(key, last));
-            Kind::Map(key, Box::new(assign_below(value, last)), *nullable)
+            ColumnType::Map(key, Box::new(assign_below(value, last)), *nullable)
         }
     }
 }

@@ -13,14 +13,14 @@ use parquet::file::metadata::ParquetMetaData;
 
 use super::{Mapping, id};
 use crate::error::Result;
-use crate::head::Head;
-use crate::indexed::Indexed;
-use crate::schema::{Column, Kind, TableSchema};
+use crate::head::TableHead;
+use crate::schema::{ColumnType, TableColumn, TableSchema};
 use crate::stats::stats_json;
+use crate::stats_columns::StatsColumns;
 
 impl Mapping {
     /// The fields of files by the names of the columns; none where files have the names of the table.
-    pub(crate) fn stored_fields(self, columns: &[Column]) -> Vec<(String, FieldRef)> {
+    pub(crate) fn stored_fields(self, columns: &[TableColumn]) -> Vec<(String, FieldRef)> {
         if self == Self::None {
             return Vec::new();
         }
@@ -30,7 +30,7 @@ impl Mapping {
         fields.collect()
     }
 
-    fn stored_field(self, column: &Column) -> FieldRef {
+    fn stored_field(self, column: &TableColumn) -> FieldRef {
         let id = id(column).map(|id| (PARQUET_FIELD_ID_META_KEY.to_owned(), id.to_string()));
         let field = Field::new(
             self.stored_name(column),
@@ -41,17 +41,17 @@ impl Mapping {
     }
 
     /// The type in files. Elements of arrays, keys and values have no names and no ids of their own.
-    fn stored_type(self, kind: &Kind) -> DataType {
-        let below = |name: &str, kind: &Kind, nullable| {
+    fn stored_type(self, kind: &ColumnType) -> DataType {
+        let below = |name: &str, kind: &ColumnType, nullable| {
             FieldRef::new(Field::new(name, self.stored_type(kind), nullable))
         };
         match kind {
-            Kind::Primitive(_) | Kind::Decimal(..) => kind.arrow(),
-            Kind::Struct(columns) => {
+            ColumnType::Primitive(_) | ColumnType::Decimal(..) => kind.arrow(),
+            ColumnType::Struct(columns) => {
                 DataType::Struct(columns.iter().map(|column| self.stored_field(column)).collect())
             }
-            Kind::Array(element, nullable) => DataType::List(below("element", element, *nullable)),
-            Kind::Map(key, value, nullable) => {
+            ColumnType::Array(element, nullable) => DataType::List(below("element", element, *nullable)),
+            ColumnType::Map(key, value, nullable) => {
                 let entries = Fields::from(vec![below("key", key, false), below("value", value, *nullable)]);
                 let entries = Field::new("key_value", DataType::Struct(entries), false);
                 DataType::Map(FieldRef::new(entries), false)
@@ -60,8 +60,8 @@ impl Mapping {
     }
 
     /// The columns under the names that files and the log have for them, at every depth.
-    pub(crate) fn stored_columns(self, columns: &[Column]) -> Vec<Column> {
-        let columns = columns.iter().map(|column| Column {
+    pub(crate) fn stored_columns(self, columns: &[TableColumn]) -> Vec<TableColumn> {
+        let columns = columns.iter().map(|column| TableColumn {
             name: self.stored_name(column).to_owned(),
             kind: self.stored_kind(&column.kind),
             ..column.clone()
@@ -69,12 +69,14 @@ impl Mapping {
         columns.collect()
     }
 
-    fn stored_kind(self, kind: &Kind) -> Kind {
+    fn stored_kind(self, kind: &ColumnType) -> ColumnType {
         match kind {
-            Kind::Primitive(_) | Kind::Decimal(..) => kind.clone(),
-            Kind::Struct(columns) => Kind::Struct(self.stored_columns(columns)),
-            Kind::Array(element, nullable) => Kind::Array(Box::new(self.stored_kind(element)), *nullable),
-            Kind::Map(key, value, nullable) => Kind::Map(
+            ColumnType::Primitive(_) | ColumnType::Decimal(..) => kind.clone(),
+            ColumnType::Struct(columns) => ColumnType::Struct(self.stored_columns(columns)),
+            ColumnType::Array(element, nullable) => {
+                ColumnType::Array(Box::new(self.stored_kind(element)), *nullable)
+            }
+            ColumnType::Map(key, value, nullable) => ColumnType::Map(
                 Box::new(self.stored_kind(key)),
                 Box::new(self.stored_kind(value)),
                 *nullable,
@@ -93,7 +95,7 @@ impl Mapping {
 
     /// Returns false if the table's column of the same name has another physical name or id by now, also in a field
     /// below it: files that were written with `written` would not be found under it.
-    pub(crate) fn finds(self, columns: &[Column], written: &Column) -> bool {
+    pub(crate) fn finds(self, columns: &[TableColumn], written: &TableColumn) -> bool {
         if self == Self::None {
             return true;
         }
@@ -105,13 +107,13 @@ impl Mapping {
         })
     }
 
-    fn finds_below(self, known: &Kind, written: &Kind) -> bool {
+    fn finds_below(self, known: &ColumnType, written: &ColumnType) -> bool {
         match (known, written) {
-            (Kind::Struct(known), Kind::Struct(written)) => {
+            (ColumnType::Struct(known), ColumnType::Struct(written)) => {
                 written.iter().all(|field| self.finds(known, field))
             }
-            (Kind::Array(known, _), Kind::Array(written, _)) => self.finds_below(known, written),
-            (Kind::Map(known_key, known, _), Kind::Map(key, written, _)) => {
+            (ColumnType::Array(known, _), ColumnType::Array(written, _)) => self.finds_below(known, written),
+            (ColumnType::Map(known_key, known, _), ColumnType::Map(key, written, _)) => {
                 self.finds_below(known_key, key) && self.finds_below(known, written)
             }
             // Types are compared elsewhere.
@@ -120,7 +122,7 @@ impl Mapping {
     }
 }
 
-impl Head {
+impl TableHead {
     /// Partition values under the names of the log.
     pub(crate) fn stored_values(&self, values: PartitionValues) -> PartitionValues {
         if self.mapping == Mapping::None {
@@ -138,7 +140,7 @@ impl Head {
     pub(crate) fn stored_stats(
         &self,
         schema: &TableSchema,
-        indexed: &Indexed,
+        indexed: &StatsColumns,
         footer: &ParquetMetaData,
     ) -> String {
         let by = self.metadata.partition_columns.iter();

@@ -8,17 +8,17 @@ use arrow_schema::{ArrowError, DataType};
 use delta_commit::predicate::{Comparison, Literal, Term};
 
 use crate::error::{Result, TableError};
-use crate::head::Head;
-use crate::schema::{Column, Kind, Primitive};
+use crate::head::TableHead;
+use crate::schema::{ColumnType, Primitive, TableColumn};
 
-use super::source::Source;
+use super::source::MergeSource;
 
 /// Values of a column up to which each is named. Of more, the least and the greatest are.
 const MOST_NAMED: usize = 256;
 
 /// The conditions, by which files are left out and concurrent transactions are checked. A column of the key for which
 /// there are no conditions has none.
-pub(super) fn terms(head: &Head, key: &[Column], source: &Source) -> Result<Vec<Term>> {
+pub(super) fn terms(head: &TableHead, key: &[TableColumn], source: &MergeSource) -> Result<Vec<Term>> {
     let mut terms = Vec::new();
     for column in key {
         let Some(place) = source.place(&column.name) else {
@@ -37,11 +37,11 @@ pub(super) fn terms(head: &Head, key: &[Column], source: &Source) -> Result<Vec<
     Ok(terms)
 }
 
-fn comparisons(kind: &Kind, arrays: &[&ArrayRef]) -> Result<Vec<Comparison>, ArrowError> {
+fn comparisons(kind: &ColumnType, arrays: &[&ArrayRef]) -> Result<Vec<Comparison>, ArrowError> {
     use Primitive::{
         Binary, Boolean, Byte, Date, Double, Float, Integer, Long, Short, String, Timestamp, TimestampNtz,
     };
-    let Kind::Primitive(primitive) = kind else {
+    let ColumnType::Primitive(primitive) = kind else {
         return Ok(Vec::new());
     };
     Ok(match primitive {

@@ -7,11 +7,11 @@ use arrow_schema::{ArrowError, DataType, Field, Schema};
 use arrow_select::take::take;
 
 use crate::error::{Result, TableError};
-use crate::head::Head;
+use crate::head::TableHead;
 use crate::values::{Argument, Evaluate, NewColumns};
 
-use super::condition::Condition;
-use super::source::{Source, SourceRow};
+use super::condition::ClauseCondition;
+use super::source::{MergeSource, SourceRow};
 
 /// The rows that a clause is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -171,12 +171,12 @@ pub(super) fn check(clauses: &[MergeClause]) -> Result<()> {
 /// A clause whose columns are found.
 pub(super) struct Clause {
     pub kind: ClauseKind,
-    condition: Option<Condition>,
-    values: Option<Values>,
+    condition: Option<ClauseCondition>,
+    values: Option<ClauseValues>,
 }
 
 /// The values of a clause.
-struct Values {
+struct ClauseValues {
     /// Columns that have the values of the source, by their places in the table and there.
     taken: Vec<(usize, usize)>,
     new: NewColumns,
@@ -189,10 +189,10 @@ impl Clause {
     /// # Errors
     /// As [`NewColumns::of`]; [`TableError::Option`] when the source lacks a column.
     pub fn of(
-        head: &Head,
-        source: &Source,
+        head: &TableHead,
+        source: &MergeSource,
         clause: &MergeClause,
-        condition: Option<Condition>,
+        condition: Option<ClauseCondition>,
         on: &[String],
     ) -> Result<Self> {
         let values = clause.values.as_ref().map(|given| {
@@ -208,7 +208,7 @@ impl Clause {
                 let place = columns.position(|column| column.name == *name);
                 Some((place?, source.fitted(name)?))
             };
-            Ok::<_, TableError>(Values {
+            Ok::<_, TableError>(ClauseValues {
                 taken: taken.iter().filter_map(place).collect(),
                 new: NewColumns::of(head, &given.literals, &given.computed, clause.argument())?,
                 expressions: given.expressions.clone(),
@@ -269,7 +269,12 @@ impl Clause {
     }
 
     /// Puts the values into columns of the table, which have the rows as they were.
-    pub fn put(&self, columns: &mut [ArrayRef], rows: &Rows<'_>, evaluate: &mut Evaluate<'_>) -> Result<()> {
+    pub fn put(
+        &self,
+        columns: &mut [ArrayRef],
+        rows: &ClauseRows<'_>,
+        evaluate: &mut Evaluate<'_>,
+    ) -> Result<()> {
         let Some(values) = &self.values else {
             return Ok(());
         };
@@ -296,7 +301,7 @@ impl Clause {
 pub(super) fn chosen(
     clauses: &[Clause],
     kind: ClauseKind,
-    rows: &Rows<'_>,
+    rows: &ClauseRows<'_>,
     evaluate: &mut Evaluate<'_>,
 ) -> Result<Vec<Option<usize>>> {
     let mut chosen = vec![None; rows.len];
@@ -326,15 +331,15 @@ pub(super) fn chosen(
 }
 
 /// Rows of the table, of the source, or pairs of both.
-pub(super) struct Rows<'a> {
+pub(super) struct ClauseRows<'a> {
     /// Columns of the table, and the places of the rows there.
     pub target: Option<(&'a RecordBatch, &'a [u32])>,
     /// The source, and its rows.
-    pub source: Option<(&'a Source, &'a [SourceRow])>,
+    pub source: Option<(&'a MergeSource, &'a [SourceRow])>,
     pub len: usize,
 }
 
-impl Rows<'_> {
+impl ClauseRows<'_> {
     /// Columns of the table and of the source, of all rows or some.
     pub fn columns_of(
         &self,

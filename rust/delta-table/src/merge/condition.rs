@@ -8,14 +8,14 @@ use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, Schema
 use parquet_writer::Batch;
 
 use crate::error::{Result, TableError};
-use crate::head::Head;
+use crate::head::TableHead;
 use crate::rows::finer;
-use crate::schema::{Column, columns};
-use crate::sql::{Bound, Named, SideColumns, over_sides};
+use crate::schema::{TableColumn, columns};
+use crate::sql::{BoundCondition, NamedColumn, SideColumns, over_sides};
 use crate::values::Evaluate;
 
 use super::MergeOptions;
-use super::clauses::{ClauseKind, MergeClause, MergeCondition, Rows};
+use super::clauses::{ClauseKind, ClauseRows, MergeClause, MergeCondition};
 use super::source::fitted;
 
 /// The sides by the names that they have in conditions.
@@ -23,34 +23,38 @@ const TARGET: &str = "target";
 const SOURCE: &str = "source";
 
 /// A condition whose columns are known.
-pub(super) struct Condition {
+pub(super) struct ClauseCondition {
     /// Columns of the table that it names.
     pub target: Vec<String>,
     /// Columns of the source that it names.
     pub source: Vec<String>,
-    answer: Answer,
+    answer: ConditionEvaluation,
 }
 
 /// The evaluation of a condition.
-enum Answer {
+enum ConditionEvaluation {
     /// The caller, who knows it by this number.
     Caller(usize),
-    Sql(Bound),
+    Sql(BoundCondition),
 }
 
-impl Condition {
+impl ClauseCondition {
     /// The conditions of the clauses; none of those without one.
     ///
     /// # Errors
     /// [`TableError::Option`] when a text is no condition on the columns that its clause is about.
-    pub fn of_clauses(head: &Head, schema: &SchemaRef, options: &MergeOptions) -> Result<Vec<Option<Self>>> {
+    pub fn of_clauses(
+        head: &TableHead,
+        schema: &SchemaRef,
+        options: &MergeOptions,
+    ) -> Result<Vec<Option<Self>>> {
         let clauses = options.clauses.iter();
         let conditions = clauses.map(|clause| match &clause.condition {
             None => Ok(None),
             Some(MergeCondition::Expression(expression, _)) => Ok(Some(Self {
                 target: expression.target.clone(),
                 source: expression.source.clone(),
-                answer: Answer::Caller(expression.number),
+                answer: ConditionEvaluation::Caller(expression.number),
             })),
             Some(MergeCondition::Sql(text)) => {
                 let sides = sides(head, schema, options, clause);
@@ -60,10 +64,10 @@ impl Condition {
         conditions.collect()
     }
 
-    fn of(condition: Bound) -> Self {
+    fn of(condition: BoundCondition) -> Self {
         let of_side = |side: &str| {
             let mut names: Vec<String> = Vec::new();
-            for Named { path, .. } in condition.columns() {
+            for NamedColumn { path, .. } in condition.columns() {
                 if let [of, name, ..] = path.as_slice()
                     && of == side
                     && !names.contains(name)
@@ -76,16 +80,21 @@ impl Condition {
         Self {
             target: of_side(TARGET),
             source: of_side(SOURCE),
-            answer: Answer::Sql(condition),
+            answer: ConditionEvaluation::Sql(condition),
         }
     }
 
     /// For each of some rows, true if it is true; false or null if it is not.
-    pub fn holds(&self, rows: &Rows<'_>, some: &[u32], evaluate: &mut Evaluate<'_>) -> Result<BooleanArray> {
+    pub fn holds(
+        &self,
+        rows: &ClauseRows<'_>,
+        some: &[u32],
+        evaluate: &mut Evaluate<'_>,
+    ) -> Result<BooleanArray> {
         let columns = rows.columns_of(&self.target, &self.source, Some(some))?;
         match &self.answer {
-            Answer::Caller(number) => answered(&evaluate(*number, &columns)?, some.len()),
-            Answer::Sql(condition) => {
+            ConditionEvaluation::Caller(number) => answered(&evaluate(*number, &columns)?, some.len()),
+            ConditionEvaluation::Sql(condition) => {
                 let truth = condition.truth(&in_sides(&columns)?);
                 let truth = truth.map_err(|error| unanswered(&error))?;
                 Ok(BooleanArray::new(truth.is_true, None))
@@ -95,7 +104,12 @@ impl Condition {
 }
 
 /// The sides that a clause is about. Columns of the source have the types in which clauses get them.
-fn sides(head: &Head, schema: &SchemaRef, options: &MergeOptions, clause: &MergeClause) -> Vec<SideColumns> {
+fn sides(
+    head: &TableHead,
+    schema: &SchemaRef,
+    options: &MergeOptions,
+    clause: &MergeClause,
+) -> Vec<SideColumns> {
     let mut sides = Vec::new();
     if clause.kind != ClauseKind::NotMatched {
         sides.push(SideColumns {
@@ -127,7 +141,7 @@ fn sides(head: &Head, schema: &SchemaRef, options: &MergeOptions, clause: &Merge
 }
 
 /// The column of a field that only conditions name. The error says why none is built on it.
-fn as_given(field: &FieldRef) -> Result<Vec<Column>, String> {
+fn as_given(field: &FieldRef) -> Result<Vec<TableColumn>, String> {
     if let Some(lost) = finer(field.data_type()) {
         return Err(format!("the column {:?} has {lost}", field.name()));
     }

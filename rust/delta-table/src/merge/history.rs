@@ -7,10 +7,10 @@ use crate::conditions;
 
 use super::MergeOptions;
 use super::clauses::{ClauseKind, MergeClause, MergeCondition};
-use super::search::Tally;
+use super::search::MergeCounts;
 
 /// The operation of a merge of so many source rows.
-pub(super) fn operation(options: &MergeOptions, source_rows: u64, tally: Tally) -> Operation {
+pub(super) fn operation(options: &MergeOptions, source_rows: u64, tally: MergeCounts) -> Operation {
     let mut operation = Operation::new("MERGE");
     operation.user_metadata.clone_from(&options.user_metadata);
     let keys = options.on.iter();

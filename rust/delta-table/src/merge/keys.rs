@@ -9,22 +9,22 @@ use arrow_schema::ArrowError;
 
 use crate::error::{Result, TableError};
 use crate::scan::plain;
-use crate::schema::{Column, Kind};
+use crate::schema::{ColumnType, TableColumn};
 
-use super::source::{Source, SourceRow};
+use super::source::{MergeSource, SourceRow};
 
 /// The conversion of key columns to bytes that are equal where keys are.
 ///
 /// NaN equals NaN and -0.0 equals 0.0, as in Spark ("NaN Semantics" in its SQL reference).
-pub(super) struct Keys(RowConverter);
+pub(super) struct KeyConverter(RowConverter);
 
-impl Keys {
+impl KeyConverter {
     /// # Errors
     /// [`TableError::Option`] when a column is nested.
-    pub fn new(columns: &[Column]) -> Result<Self> {
+    pub fn new(columns: &[TableColumn]) -> Result<Self> {
         let fields = columns.iter().map(|column| match &column.kind {
-            Kind::Primitive(_) | Kind::Decimal(..) => Ok(SortField::new(column.kind.arrow())),
-            Kind::Struct(_) | Kind::Array(..) | Kind::Map(..) => {
+            ColumnType::Primitive(_) | ColumnType::Decimal(..) => Ok(SortField::new(column.kind.arrow())),
+            ColumnType::Struct(_) | ColumnType::Array(..) | ColumnType::Map(..) => {
                 let message = format!(
                     "on names the column {:?}, which is nested: keys are numbers, text, bytes, booleans, dates or \
                      timestamps",
@@ -70,7 +70,7 @@ impl RowKeys {
 /// Source rows by their keys. Those of one key are a group.
 pub(super) struct Groups {
     by_key: HashMap<Box<[u8]>, usize>,
-    all: Vec<Group>,
+    all: Vec<KeyRows>,
     /// The rows of groups behind the first ones.
     more: HashMap<usize, Vec<SourceRow>>,
     /// The group of each row, by batches; none for a row whose key has a null.
@@ -78,13 +78,13 @@ pub(super) struct Groups {
 }
 
 /// Source rows of one key.
-struct Group {
+struct KeyRows {
     first: SourceRow,
     is_matched: bool,
 }
 
 impl Groups {
-    pub fn of(keys: &Keys, source: &Source, on: &[String]) -> Result<Self> {
+    pub fn of(keys: &KeyConverter, source: &MergeSource, on: &[String]) -> Result<Self> {
         let mut groups = Self {
             by_key: HashMap::new(),
             all: Vec::new(),
@@ -108,7 +108,7 @@ impl Groups {
         }
         let group = self.all.len();
         self.by_key.insert(key.into(), group);
-        self.all.push(Group {
+        self.all.push(KeyRows {
             first: row,
             is_matched: false,
         });

@@ -21,19 +21,19 @@ use delta_commit::Version;
 use parquet_writer::{Batch, WriterOptions};
 
 use crate::error::{Result, TableError};
-use crate::head::Head;
+use crate::head::TableHead;
 use crate::row_change::{Dependence, PendingChange, RowChange};
 use crate::scan::{NumberedRows, Question, chosen};
-use crate::schema::Column;
+use crate::schema::TableColumn;
 use crate::table::Table;
 use crate::values::Evaluate;
 
 use clauses::Clause;
-use condition::Condition;
-use keys::{Groups, Keys};
+use condition::ClauseCondition;
+use keys::{Groups, KeyConverter};
 use rows::MergedRows;
-use search::{Search, Tally};
-use source::Source;
+use search::{MergeCounts, Search};
+use source::MergeSource;
 
 pub use clauses::{ClauseKind, Expressions, MergeClause, MergeCondition, MergeValues};
 
@@ -109,8 +109,8 @@ fn search_of<'a>(
 ) -> Result<(Search<'a>, Question)> {
     let (shared, snapshot) = (change.shared(), change.snapshot());
     let key = key_columns(snapshot, &options.on)?;
-    let conditions = Condition::of_clauses(snapshot, schema, options)?;
-    let source = Source::of(snapshot, schema, rows, options, &conditions)?;
+    let conditions = ClauseCondition::of_clauses(snapshot, schema, options)?;
+    let source = MergeSource::of(snapshot, schema, rows, options, &conditions)?;
     let clauses = options.clauses.iter().zip(conditions);
     let clauses =
         clauses.map(|(clause, condition)| Clause::of(snapshot, &source, clause, condition, &options.on));
@@ -122,7 +122,7 @@ fn search_of<'a>(
         snapshot.check_removable("merge()")?;
     }
     check_keys(snapshot, &key, &source)?;
-    let keys = Keys::new(&key)?;
+    let keys = KeyConverter::new(&key)?;
     let groups = Groups::of(&keys, &source, &options.on)?;
     let terms = if options.has(ClauseKind::NotMatchedBySource) {
         Vec::new()
@@ -134,19 +134,19 @@ fn search_of<'a>(
     let search = Search {
         on: &options.on,
         clauses,
-        rows: NumberedRows::new(&shared.place, snapshot, columns, question.of_rows.cover.clone())?,
+        rows: NumberedRows::new(&shared.storage, snapshot, columns, question.of_rows.cover.clone())?,
         keys,
         source,
         groups,
         updates: HashMap::new(),
         read: Vec::new(),
-        tally: Tally::default(),
+        tally: MergeCounts::default(),
     };
     Ok((search, question))
 }
 
 /// The columns that a search reads: those of the key, and then others that conditions name.
-fn read_columns(head: &Head, key: Vec<Column>, clauses: &[Clause]) -> Result<Vec<Column>> {
+fn read_columns(head: &TableHead, key: Vec<TableColumn>, clauses: &[Clause]) -> Result<Vec<TableColumn>> {
     let mut columns = key;
     for name in clauses.iter().flat_map(Clause::target_of_condition) {
         if columns.iter().all(|column| column.name != *name) {
@@ -157,7 +157,7 @@ fn read_columns(head: &Head, key: Vec<Column>, clauses: &[Clause]) -> Result<Vec
 }
 
 /// The columns of the key.
-fn key_columns(head: &Head, on: &[String]) -> Result<Vec<Column>> {
+fn key_columns(head: &TableHead, on: &[String]) -> Result<Vec<TableColumn>> {
     if on.is_empty() {
         return Err(TableError::option(
             "on",
@@ -176,7 +176,7 @@ fn key_columns(head: &Head, on: &[String]) -> Result<Vec<Column>> {
 
 /// Refuses empty texts in partition columns of the key. Delta stores them as nulls, which equal no key: each merge of
 /// such a row would insert it again.
-fn check_keys(head: &Head, key: &[Column], source: &Source) -> Result<()> {
+fn check_keys(head: &TableHead, key: &[TableColumn], source: &MergeSource) -> Result<()> {
     for column in key.iter().filter(|column| head.is_partition_column(column)) {
         let Some(place) = source.place(&column.name) else {
             continue;

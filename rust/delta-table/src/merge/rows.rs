@@ -9,13 +9,13 @@ use arrow_select::take::take;
 use parquet_writer::Batch;
 
 use crate::error::{Result, TableError};
-use crate::head::Head;
+use crate::head::TableHead;
 use crate::row_change::{Changed, NewRows};
-use crate::schema::{Column, Kind, Primitive};
+use crate::schema::{ColumnType, Primitive, TableColumn};
 use crate::values::Evaluate;
 
-use super::clauses::{Clause, ClauseKind, Rows, unmade};
-use super::search::{Change, Insertion, Search};
+use super::clauses::{Clause, ClauseKind, ClauseRows, unmade};
+use super::search::{ClauseMatch, Insertion, Search};
 use super::source::SourceRow;
 
 /// The rows that a merge writes.
@@ -33,7 +33,7 @@ pub(super) struct MergedRows<'a> {
 impl<'a> MergedRows<'a> {
     /// The rows of what was found.
     pub fn new(
-        head: &Head,
+        head: &TableHead,
         search: Search<'a>,
         insertions: Vec<Insertion>,
         evaluate: &'a mut Evaluate<'a>,
@@ -77,7 +77,7 @@ impl<'a> MergedRows<'a> {
         });
         let columns = columns.collect::<Result<Vec<_>, _>>();
         let mut columns = columns.map_err(|error| unmade(&error))?;
-        let of = Rows {
+        let of = ClauseRows {
             target: Some((rows, places)),
             source: (!sources.is_empty()).then_some((&self.search.source, sources)),
             len: places.len(),
@@ -93,7 +93,7 @@ impl<'a> MergedRows<'a> {
         let mut columns: Vec<ArrayRef> = fields
             .map(|field| new_null_array(field.data_type(), len))
             .collect();
-        let of = Rows {
+        let of = ClauseRows {
             target: None,
             source: Some((&self.search.source, rows)),
             len,
@@ -117,7 +117,7 @@ impl NewRows for MergedRows<'_> {
             )));
         };
         let mut of_clauses: BTreeMap<usize, (Vec<u32>, Vec<SourceRow>)> = BTreeMap::new();
-        for (place, Change { clause, source }) in (0..).zip(changes) {
+        for (place, ClauseMatch { clause, source }) in (0..).zip(changes) {
             let (places, sources) = of_clauses.entry(*clause).or_default();
             places.push(place);
             sources.extend(source);
@@ -133,10 +133,13 @@ impl NewRows for MergedRows<'_> {
             .collect()
     }
 
-    fn reads(&self, column: &Column) -> bool {
+    fn reads(&self, column: &TableColumn) -> bool {
         let name = &column.name;
         // Floats of one key may differ: -0.0 equals 0.0.
-        let is_float = matches!(column.kind, Kind::Primitive(Primitive::Float | Primitive::Double));
+        let is_float = matches!(
+            column.kind,
+            ColumnType::Primitive(Primitive::Float | Primitive::Double)
+        );
         let is_equal = self.search.on.contains(name) && !is_float;
         let place = self.schema.index_of(name).unwrap_or(usize::MAX);
         let clauses = self.search.clauses.iter();

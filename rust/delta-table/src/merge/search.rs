@@ -11,19 +11,19 @@ use roaring::RoaringTreemap;
 
 use crate::error::{Result, TableError};
 use crate::row_change::{Counts, RowChange};
-use crate::scan::{Found, NumberedRows};
+use crate::scan::{FoundRows, NumberedRows};
 use crate::values::Evaluate;
 
-use super::clauses::{Clause, ClauseKind, Rows, chosen};
-use super::keys::{Groups, Keys};
-use super::source::{Source, SourceRow};
+use super::clauses::{Clause, ClauseKind, ClauseRows, chosen};
+use super::keys::{Groups, KeyConverter};
+use super::source::{MergeSource, SourceRow};
 
 /// Pairs of rows that are looked at together.
 const PAIRS: usize = 8_192;
 
 /// Counts of the rows of a merge, by what they are.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Tally {
+pub(super) struct MergeCounts {
     pub inserted: u64,
     pub updated: u64,
     pub deleted: u64,
@@ -31,7 +31,7 @@ pub(super) struct Tally {
     pub deleted_by_source: u64,
 }
 
-impl Tally {
+impl MergeCounts {
     pub fn counts(self) -> Counts {
         Counts {
             inserted: self.inserted,
@@ -54,7 +54,7 @@ impl Tally {
 
 /// The clause that applies to a row of the table, and the row of the source that it matches.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Change {
+pub(super) struct ClauseMatch {
     pub clause: usize,
     pub source: Option<SourceRow>,
 }
@@ -70,14 +70,14 @@ pub(super) struct Search<'a> {
     pub on: &'a [String],
     pub clauses: Vec<Clause>,
     pub rows: NumberedRows,
-    pub keys: Keys,
-    pub source: Source,
+    pub keys: KeyConverter,
+    pub source: MergeSource,
     pub groups: Groups,
     /// The changes of rows that are updated, in the order of those in their file.
-    pub updates: HashMap<String, Vec<Change>>,
+    pub updates: HashMap<String, Vec<ClauseMatch>>,
     /// Files of which matched rows stay as they are, and no row leaves.
     pub read: Vec<String>,
-    pub tally: Tally,
+    pub tally: MergeCounts,
 }
 
 impl Search<'_> {
@@ -108,7 +108,7 @@ impl Search<'_> {
         })?;
         let FoundChanges { mut changes, stays } = found;
         changes.sort_unstable_by_key(|(row, _)| *row);
-        let mut found = Found {
+        let mut found = FoundRows {
             rows,
             deleted,
             matching: RoaringTreemap::new(),
@@ -156,7 +156,7 @@ impl Search<'_> {
         }
         for batch in 0..self.source.batches() {
             let unmatched = self.groups.unmatched(batch);
-            let rows = Rows {
+            let rows = ClauseRows {
                 target: None,
                 source: Some((&self.source, &unmatched)),
                 len: unmatched.len(),
@@ -180,7 +180,7 @@ impl Search<'_> {
 /// The changes of a file's rows, by the rows' numbers.
 #[derive(Default)]
 struct FoundChanges {
-    changes: Vec<(u64, Change)>,
+    changes: Vec<(u64, ClauseMatch)>,
     /// True if a row stays as it is although a source row matches it.
     stays: bool,
 }
@@ -189,7 +189,7 @@ struct FoundChanges {
 struct OfBatch<'a> {
     on: &'a [String],
     clauses: &'a [Clause],
-    source: &'a Source,
+    source: &'a MergeSource,
     batch: &'a RecordBatch,
     /// The number of its first row.
     first: u64,
@@ -200,7 +200,7 @@ struct OfBatch<'a> {
 impl OfBatch<'_> {
     fn find(
         &mut self,
-        keys: &Keys,
+        keys: &KeyConverter,
         groups: &mut Groups,
         deleted: &RoaringTreemap,
         evaluate: &mut Evaluate<'_>,
@@ -272,7 +272,7 @@ impl OfBatch<'_> {
         if !(self.go_on)() {
             return Err(WriteError::Interrupted.into());
         }
-        let rows = Rows {
+        let rows = ClauseRows {
             target: Some((self.batch, places)),
             source: Some((self.source, sources)),
             len: places.len(),
@@ -294,7 +294,7 @@ impl OfBatch<'_> {
 
     /// Finds the changes of rows of the table that no source row matches.
     fn unmatched(&mut self, places: &[u32], evaluate: &mut Evaluate<'_>) -> Result<()> {
-        let rows = Rows {
+        let rows = ClauseRows {
             target: Some((self.batch, places)),
             source: None,
             len: places.len(),
@@ -310,7 +310,7 @@ impl OfBatch<'_> {
 
     /// Notes the change of a row.
     fn add(&mut self, place: u32, clause: usize, source: Option<SourceRow>) {
-        let change = Change { clause, source };
+        let change = ClauseMatch { clause, source };
         self.found.changes.push((self.first + u64::from(place), change));
     }
 

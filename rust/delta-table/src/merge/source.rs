@@ -13,22 +13,22 @@ use parquet_writer::{Batch, column_named};
 
 use crate::error::{Result, TableError};
 use crate::fit::lacking;
-use crate::head::Head;
-use crate::limits::Limits;
+use crate::head::TableHead;
+use crate::limits::LengthLimits;
 use crate::mapping::Mapping;
-use crate::rows::Shape;
+use crate::rows::RowConversion;
 use crate::scan::{adapt, no_column};
 use crate::schema::TableSchema;
 
 use super::MergeOptions;
 use super::clauses::{ClauseKind, MergeClause, unmade};
-use super::condition::Condition;
+use super::condition::ClauseCondition;
 
 /// A row of the source: its batch, and its place there.
 pub(super) type SourceRow = (usize, usize);
 
 /// Source rows.
-pub(super) struct Source {
+pub(super) struct MergeSource {
     /// The rows of each batch.
     rows: Vec<usize>,
     columns: Vec<SourceColumn>,
@@ -42,25 +42,25 @@ struct SourceColumn {
     parts: Vec<ArrayRef>,
 }
 
-impl Source {
+impl MergeSource {
     /// # Errors
     /// [`CommitError::Schema`](delta_commit::CommitError::Schema) when the rows do not fit the table;
     /// [`TableError::Option`] when they lack a column of the key, or one that a clause takes.
     pub fn of(
-        head: &Head,
+        head: &TableHead,
         schema: &SchemaRef,
         batches: &[Batch],
         options: &MergeOptions,
-        conditions: &[Option<Condition>],
+        conditions: &[Option<ClauseCondition>],
     ) -> Result<Self> {
-        let needed = Needed::of(head, schema, options, conditions)?;
+        let needed = NeededColumns::of(head, schema, options, conditions)?;
         let given = wanted(schema, |name| needed.fitted.contains(name));
         let given_schema = TableSchema::of_rows(&given.0, head)?;
         head.schema.check_columns(&given_schema)?;
         check_whole(head, &given.0)?;
         check_inserted(head, schema, options)?;
-        let shape = Shape::new(&head.schema, &given_schema);
-        let limits = Limits::of(&head.schema)?;
+        let shape = RowConversion::new(&head.schema, &given_schema);
+        let limits = LengthLimits::of(&head.schema)?;
         let named = wanted(schema, |name| {
             needed.named.contains(name) && !needed.fitted.contains(name)
         });
@@ -155,19 +155,19 @@ impl Source {
 }
 
 /// The columns of the source that are needed, by their names.
-struct Needed {
+struct NeededColumns {
     /// Those that have to fit the table's.
     fitted: BTreeSet<String>,
     /// Those that expressions name.
     named: BTreeSet<String>,
 }
 
-impl Needed {
+impl NeededColumns {
     fn of(
-        head: &Head,
+        head: &TableHead,
         schema: &SchemaRef,
         options: &MergeOptions,
-        conditions: &[Option<Condition>],
+        conditions: &[Option<ClauseCondition>],
     ) -> Result<Self> {
         for name in &options.on {
             column_named("on", schema.fields(), name)?.ok_or_else(|| no_key(name))?;
@@ -204,7 +204,7 @@ impl Needed {
 }
 
 /// The columns of the source that have to fit the table's.
-pub(super) fn fitted(head: &Head, schema: &SchemaRef, options: &MergeOptions) -> BTreeSet<String> {
+pub(super) fn fitted(head: &TableHead, schema: &SchemaRef, options: &MergeOptions) -> BTreeSet<String> {
     let mut fitted: BTreeSet<String> = options.on.iter().cloned().collect();
     for values in options.clauses.iter().filter_map(|clause| clause.values.as_ref()) {
         match &values.taken {
@@ -229,7 +229,7 @@ fn wanted(schema: &SchemaRef, is_wanted: impl Fn(&str) -> bool) -> (SchemaRef, V
 }
 
 /// Refuses columns of the source that the table lacks and no clause names: they may be a slip of the pen.
-fn check_named(head: &Head, schema: &SchemaRef, named: &BTreeSet<String>) -> Result<()> {
+fn check_named(head: &TableHead, schema: &SchemaRef, named: &BTreeSet<String>) -> Result<()> {
     for field in schema.fields() {
         let name = field.name();
         if head.schema.column(name).is_none() && !named.contains(name) {
@@ -249,7 +249,7 @@ fn check_named(head: &Head, schema: &SchemaRef, named: &BTreeSet<String>) -> Res
 }
 
 /// Refuses source structs without a field of the table's struct, which would become null in matching rows.
-fn check_whole(head: &Head, given: &Schema) -> Result<()> {
+fn check_whole(head: &TableHead, given: &Schema) -> Result<()> {
     for field in given.fields() {
         let name = field.name();
         let known = head.schema.column(name);
@@ -267,7 +267,7 @@ fn check_whole(head: &Head, given: &Schema) -> Result<()> {
 }
 
 /// Checks that inserted rows have values for all columns that need one.
-fn check_inserted(head: &Head, schema: &SchemaRef, options: &MergeOptions) -> Result<()> {
+fn check_inserted(head: &TableHead, schema: &SchemaRef, options: &MergeOptions) -> Result<()> {
     let inserts = options
         .clauses
         .iter()
@@ -341,7 +341,7 @@ fn type_without_views(data_type: &DataType) -> DataType {
 }
 
 /// A column in exactly the type of the table.
-fn in_type(array: &ArrayRef, head: &Head, name: &str) -> Result<ArrayRef> {
+fn in_type(array: &ArrayRef, head: &TableHead, name: &str) -> Result<ArrayRef> {
     let Some(column) = head.schema.columns.iter().find(|column| column.name == name) else {
         return Ok(Arc::clone(array));
     };

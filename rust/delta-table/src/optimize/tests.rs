@@ -13,10 +13,12 @@ use parquet_writer::OptionInput;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Condition, CreateMode, CreateOptions, PendingChange, Scalar, ScanOptions, VacuumOptions};
+use crate::{
+    Condition, ConditionValue, CreateMode, CreateOptions, PendingChange, ScanOptions, VacuumOptions,
+};
 
-fn patience() -> Patience<'static> {
-    Patience::until(Instant::now() + Duration::from_secs(60))
+fn wait_limit() -> WaitLimit<'static> {
+    WaitLimit::until(Instant::now() + Duration::from_secs(60))
 }
 
 fn options() -> WriterOptions {
@@ -44,7 +46,7 @@ fn table_by(root: &Path, isolation: &str, cluster_by: &[&str]) -> Table {
         cluster_by: cluster_by.iter().map(|&name| name.to_owned()).collect(),
         ..CreateOptions::default()
     };
-    let table = Table::create(root, &schema, create, CreateMode::Error, &mut patience()).unwrap();
+    let table = Table::create(root, &schema, create, CreateMode::Error, &mut wait_limit()).unwrap();
     for file in 0..FILES {
         append(&table, file * FILE_ROWS..(file + 1) * FILE_ROWS);
     }
@@ -58,7 +60,7 @@ fn append(table: &Table, ids: std::ops::Range<i64>) {
     let rows = RecordBatch::try_new(schema, vec![Arc::new(ids), Arc::new(mixed)]).unwrap();
     let mut append = table.append(AppendOptions::default(), options()).unwrap();
     append.write(&rows.into(), &mut || true).unwrap();
-    append.commit(&mut patience(), &mut || true).unwrap();
+    append.commit(&mut wait_limit(), &mut || true).unwrap();
 }
 
 fn compaction(table: &Table, purge: bool) -> Compaction<'_> {
@@ -70,7 +72,7 @@ fn compaction(table: &Table, purge: bool) -> Compaction<'_> {
 }
 
 /// A compaction with limits that small files exceed.
-fn limited(table: &Table, purge: bool, limits: Limits) -> Compaction<'_> {
+fn limited(table: &Table, purge: bool, limits: GroupLimits) -> Compaction<'_> {
     let mut compaction = compaction(table, purge);
     // As many rows as a new file has at least.
     compaction.options.target_file_bytes = (!compaction.cluster_by.is_empty()).then_some(1);
@@ -82,9 +84,9 @@ fn limited(table: &Table, purge: bool, limits: Limits) -> Compaction<'_> {
 
 /// Limits of a table with two columns of numbers: rows of a group, a part of a file or a whole group in memory, and
 /// rows of a new file.
-fn limits() -> impl Strategy<Value = Limits> {
+fn limits() -> impl Strategy<Value = GroupLimits> {
     let held = prop::sample::select(&[1, 1 << 20]);
-    (12_u64..60, held, 1_u64..30).prop_map(|(rows, held_bytes, file_rows)| Limits {
+    (12_u64..60, held, 1_u64..30).prop_map(|(rows, held_bytes, file_rows)| GroupLimits {
         group_bytes: rows * 64,
         held_bytes,
         file_rows,
@@ -99,14 +101,14 @@ fn delete(table: &Table, ids: &BTreeSet<i64>) -> Option<PendingChange> {
     let condition = Condition {
         column: "id".to_owned(),
         operator: "in".to_owned(),
-        values: ids.iter().copied().map(Scalar::Long).collect(),
+        values: ids.iter().copied().map(ConditionValue::Long).collect(),
     };
     let pending = table.prepare_delete(&[condition].into(), None, &options(), &mut || true);
     pending.unwrap().1
 }
 
 fn commit(pending: Option<PendingChange>) {
-    pending.unwrap().commit(&mut patience()).unwrap();
+    pending.unwrap().commit(&mut wait_limit()).unwrap();
 }
 
 /// Removes all files that the newest version does not need; returns their number.
@@ -187,7 +189,7 @@ proptest! {
             Step::Commit(_) if deletes.is_empty() => {}
             Step::Commit(at) => {
                 let (ids, pending) = deletes.remove(at.index(deletes.len()));
-                if pending.commit(&mut patience()).is_ok() {
+                if pending.commit(&mut wait_limit()).is_ok() {
                     here.retain(|id| !ids.contains(id));
                 }
             }
@@ -202,10 +204,10 @@ proptest! {
         let pending = compaction.rewrite(&mut || true).unwrap();
         meanwhile.iter().for_each(&mut step);
         if let Some(pending) = pending {
-            pending.commit(&mut patience()).unwrap();
+            pending.commit(&mut wait_limit()).unwrap();
         }
         while let Some(more) = compaction.rewrite(&mut || true).unwrap() {
-            more.commit(&mut patience()).unwrap();
+            more.commit(&mut wait_limit()).unwrap();
         }
         prop_assert_eq!(&left(&table), &here);
         drop(deletes);
@@ -220,14 +222,14 @@ fn what_is_marked_meanwhile_is_marked_in_the_new_file() {
     let table = table(folder.path(), "Serializable");
     delete(&table, &[0, 13].into())
         .unwrap()
-        .commit(&mut patience())
+        .commit(&mut wait_limit())
         .unwrap();
     let pending = pending(&table);
     for ids in [[1, 14], [2, 47]] {
         let delete = delete(&table, &ids.into()).unwrap();
-        delete.commit(&mut patience()).unwrap();
+        delete.commit(&mut wait_limit()).unwrap();
     }
-    let done = pending.commit(&mut patience()).unwrap();
+    let done = pending.commit(&mut wait_limit()).unwrap();
     assert_eq!((done.removed_files, done.added_files), (4, 1));
     let snapshot = table.snapshot().unwrap();
     let [add] = snapshot.files().collect::<Vec<_>>()[..] else {
@@ -243,13 +245,13 @@ fn what_is_marked_meanwhile_is_marked_in_the_new_file() {
 fn rows_come_into_the_order_of_the_clustering_columns() {
     let folder = tempfile::tempdir().unwrap();
     let table = table_by(folder.path(), "Serializable", &["mixed"]);
-    let limits = Limits {
+    let limits = GroupLimits {
         file_rows: 16,
-        ..Limits::default()
+        ..GroupLimits::default()
     };
     let mut compaction = limited(&table, false, limits);
     let pending = compaction.rewrite(&mut || true).unwrap().unwrap();
-    let done = pending.commit(&mut patience()).unwrap();
+    let done = pending.commit(&mut wait_limit()).unwrap();
     assert_eq!((done.removed_files, done.added_files), (4, 3));
     let snapshot = table.snapshot().unwrap();
     let mut ends: Vec<(i64, i64)> = snapshot
@@ -271,10 +273,10 @@ fn a_file_that_left_the_table_takes_its_bin_with_it() {
     let pending = pending(&table);
     delete(&table, &(0..12).collect())
         .unwrap()
-        .commit(&mut patience())
+        .commit(&mut wait_limit())
         .unwrap();
     let version = table.version().unwrap();
-    let done = pending.commit(&mut patience()).unwrap();
+    let done = pending.commit(&mut wait_limit()).unwrap();
     assert_eq!(
         done,
         Compacted {
@@ -293,11 +295,11 @@ fn a_file_that_left_the_table_and_its_folder_is_left_out() {
     let mut begun = compaction(&table, false);
     delete(&table, &(0..12).collect())
         .unwrap()
-        .commit(&mut patience())
+        .commit(&mut wait_limit())
         .unwrap();
     assert_eq!(vacuumed(&table), 1);
     while let Some(pending) = begun.rewrite(&mut || true).unwrap() {
-        pending.commit(&mut patience()).unwrap();
+        pending.commit(&mut wait_limit()).unwrap();
     }
     assert_eq!(table.snapshot().unwrap().files().count(), 1);
     assert_eq!(left(&table), (12..48).collect());
@@ -336,7 +338,7 @@ fn a_file_whose_vector_was_replaced_and_left_its_folder_is_left_out() {
         commit(delete(&table, &every(51)));
         assert_eq!(vacuumed(&table), 1);
         while let Some(pending) = begun.rewrite(&mut || true).unwrap() {
-            pending.commit(&mut patience()).unwrap();
+            pending.commit(&mut wait_limit()).unwrap();
         }
         let gone = &every(50) | &every(51);
         assert_eq!(left(&table), (0..2_048).filter(|id| !gone.contains(id)).collect());
@@ -350,15 +352,15 @@ fn a_delete_that_comes_after_a_compaction_is_told_that_rows_only_moved() {
     let folder = tempfile::tempdir().unwrap();
     let table = table(folder.path(), "Serializable");
     let late = delete(&table, &[1].into()).unwrap();
-    pending(&table).commit(&mut patience()).unwrap();
-    let refused = late.commit(&mut patience()).unwrap_err();
+    pending(&table).commit(&mut wait_limit()).unwrap();
+    let refused = late.commit(&mut wait_limit()).unwrap_err();
     assert!(refused.is_of_moved_rows(), "{refused}");
     let late = delete(&table, &[1].into()).unwrap();
     delete(&table, &[1].into())
         .unwrap()
-        .commit(&mut patience())
+        .commit(&mut wait_limit())
         .unwrap();
-    let refused = late.commit(&mut patience()).unwrap_err();
+    let refused = late.commit(&mut wait_limit()).unwrap_err();
     assert!(!refused.is_of_moved_rows(), "{refused}");
 }
 
@@ -369,7 +371,7 @@ fn a_change_of_the_table_is_a_conflict() {
     let pending = pending(&table);
     delete(&table, &(0..12).collect())
         .unwrap()
-        .commit(&mut patience())
+        .commit(&mut wait_limit())
         .unwrap();
     let merging = AppendOptions {
         merge_schema: true,
@@ -383,8 +385,8 @@ fn a_change_of_the_table_is_a_conflict() {
     let rows = RecordBatch::try_new(more, vec![ids(), ids()]).unwrap();
     let mut append = table.append(merging, options()).unwrap();
     append.write(&rows.into(), &mut || true).unwrap();
-    append.commit(&mut patience(), &mut || true).unwrap();
-    let refused = pending.commit(&mut patience()).unwrap_err();
+    append.commit(&mut wait_limit(), &mut || true).unwrap();
+    let refused = pending.commit(&mut wait_limit()).unwrap_err();
     let TableError::Commit(CommitError::Conflict(conflict)) = refused else {
         panic!("{refused}");
     };
@@ -402,14 +404,14 @@ fn much_to_do_makes_several_versions() {
     for id in [1, 13, 25, 37] {
         delete(&table, &[id].into())
             .unwrap()
-            .commit(&mut patience())
+            .commit(&mut wait_limit())
             .unwrap();
     }
     let before = table.version().unwrap();
     let mut compaction = compaction(&table, true);
     compaction.at_once = 1;
     while let Some(pending) = compaction.rewrite(&mut || true).unwrap() {
-        let done = pending.commit(&mut patience()).unwrap();
+        let done = pending.commit(&mut wait_limit()).unwrap();
         assert_eq!((done.removed_files, done.added_files), (1, 1));
     }
     assert_eq!(table.version().unwrap(), before + 4);

@@ -7,16 +7,16 @@ use delta_commit::actions::PartitionValues;
 use parquet_writer::{Batch, WriteError, WriterOptions};
 use roaring::RoaringTreemap;
 
-use crate::append::{AppendOptions, DataWriter, Written};
+use crate::append::{AppendOptions, DataWriter, WrittenFiles};
 use crate::change_feed::{self, ChangeType};
 use crate::deletion_vectors::{self, WrittenVectors};
 use crate::error::Result;
-use crate::head::Head;
+use crate::head::TableHead;
 use crate::row_ids::{self, CopiedRows, RowColumns};
 use crate::row_merge::RowMerge;
 use crate::scan::FileRows;
 use crate::snapshot::Snapshot;
-use crate::table::Shared;
+use crate::table::SharedTable;
 
 use super::{Changed, FileAction, NewRows, Touched};
 
@@ -38,11 +38,11 @@ fn needs_change_data(snapshot: &Snapshot, touched: &[Touched]) -> bool {
 
 /// Files of a change. If they are dropped before a version may name them, they are removed.
 pub(super) struct Files {
-    pub shared: Arc<Shared>,
+    pub shared: Arc<SharedTable>,
     writers: Vec<DataWriter>,
-    pub written: Written,
+    pub written: WrittenFiles,
     /// Change data files.
-    pub changes: Written,
+    pub changes: WrittenFiles,
     /// Rows that were copied as they are.
     pub copied: u64,
     pub vectors: WrittenVectors,
@@ -63,19 +63,19 @@ impl Drop for Files {
         match &self.merge {
             Some(merge) => merge.remove(),
             None => {
-                self.shared.place.remove(&self.vectors.files);
+                self.shared.storage.remove(&self.vectors.files);
             }
         }
     }
 }
 
 impl Files {
-    pub fn of(shared: &Arc<Shared>) -> Self {
+    pub fn of(shared: &Arc<SharedTable>) -> Self {
         Self {
             shared: Arc::clone(shared),
             writers: Vec::new(),
-            written: Written::default(),
-            changes: Written::default(),
+            written: WrittenFiles::default(),
+            changes: WrittenFiles::default(),
             copied: 0,
             vectors: WrittenVectors::default(),
             merge: None,
@@ -151,7 +151,7 @@ impl Files {
         let marked: Vec<RoaringTreemap> = marked
             .map(|touched| &touched.found.deleted | &touched.found.matching)
             .collect();
-        self.vectors = deletion_vectors::write(&self.shared.place, &marked)?;
+        self.vectors = deletion_vectors::write(&self.shared.storage, &marked)?;
         Ok(())
     }
 
@@ -164,7 +164,7 @@ impl Files {
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
         let gone = &touched.found.deleted | &touched.found.matching;
-        for batch in CopiedRows::open(&self.shared.place, snapshot, &touched.add, gone)? {
+        for batch in CopiedRows::open(&self.shared.storage, snapshot, &touched.add, gone)? {
             let batch = Batch::from(batch?);
             self.copied += batch.rows() as u64;
             let writer = self.writer(to, go_on)?;
@@ -188,7 +188,7 @@ impl Files {
         }
         let others = deletion_vectors::others(touched.found.rows, &deleted);
         let columns = snapshot.schema.columns.clone();
-        for rows in FileRows::in_columns(&self.shared.place, snapshot, columns, &touched.add, others)? {
+        for rows in FileRows::in_columns(&self.shared.storage, snapshot, columns, &touched.add, others)? {
             self.note(to, &Batch::from(rows?), ChangeType::Delete, go_on)?;
         }
         Ok(())
@@ -212,9 +212,9 @@ impl Files {
         let columns = snapshot.schema.columns.iter();
         let columns = columns.filter(|column| from.changes.is_some() || new.reads(column));
         let columns = columns.cloned().collect();
-        let place = Arc::clone(&self.shared.place);
+        let storage = Arc::clone(&self.shared.storage);
         let hidden = RowColumns::of(snapshot)?;
-        let mut old = CopiedRows::in_columns(&place, snapshot, columns, &touched.add, others)?;
+        let mut old = CopiedRows::in_columns(&storage, snapshot, columns, &touched.add, others)?;
         while let Some(batch) = old.next() {
             let (batch, ids) = old.apart(batch?)?;
             let mut done = 0;
@@ -247,7 +247,7 @@ impl Files {
     fn begin(
         &mut self,
         snapshot: &Arc<Snapshot>,
-        feed: Option<&Arc<Head>>,
+        feed: Option<&Arc<TableHead>>,
         partition: Option<&PartitionValues>,
         options: &WriterOptions,
     ) -> Result<Outputs> {
@@ -268,7 +268,7 @@ impl Files {
     /// Opens a writer; returns its number.
     fn open(
         &mut self,
-        head: &Arc<Head>,
+        head: &Arc<TableHead>,
         to: AppendOptions,
         partition: Option<&PartitionValues>,
         options: WriterOptions,

@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 use delta_commit::actions::Action;
 use delta_commit::{Operation, Transaction};
 
-use crate::append::Written;
+use crate::append::WrittenFiles;
 
 /// The times of a change's steps.
-pub(super) struct Clock {
+pub(super) struct ChangeTimes {
     begun: Instant,
     scanned: Duration,
 }
 
-impl Clock {
+impl ChangeTimes {
     pub fn start() -> Self {
         Self {
             begun: Instant::now(),
@@ -40,7 +40,12 @@ impl Clock {
 }
 
 /// Counts the files that were written, the rows that were copied into them, and change data files.
-pub(super) fn note_written(operation: &mut Operation, written: &Written, copied: u64, changes: &Written) {
+pub(super) fn note_written(
+    operation: &mut Operation,
+    written: &WrittenFiles,
+    copied: u64,
+    changes: &WrittenFiles,
+) {
     for (name, count) in [
         ("numAddedFiles", written.adds.len() as u64),
         ("numAddedBytes", written.bytes),

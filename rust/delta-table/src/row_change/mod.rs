@@ -18,7 +18,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use delta_commit::actions::{Action, Add, Cdc, Remove};
 use delta_commit::predicate::Predicate;
-use delta_commit::{CommitError, Operation, Patience, Transaction, Version};
+use delta_commit::{CommitError, Operation, Transaction, Version, WaitLimit};
 use parquet_writer::{Batch, WriterOptions};
 use roaring::RoaringTreemap;
 
@@ -28,16 +28,16 @@ use crate::deletion_vectors::widened;
 use crate::error::{Result, TableError};
 use crate::operations::begin;
 use crate::row_merge::RowMerge;
-use crate::scan::{Found, row_count};
-use crate::schema::Column;
+use crate::scan::{FoundRows, row_count};
+use crate::schema::TableColumn;
 use crate::snapshot::Snapshot;
-use crate::table::{Shared, Table};
+use crate::table::{SharedTable, Table};
 
 use files::Files;
-use history::Clock;
+use history::ChangeTimes;
 
 pub(crate) use history::note_files;
-pub(crate) use share::Waiting;
+pub(crate) use share::ChangeQueue;
 
 const DELETION_VECTORS: &str = "deletionVectors";
 
@@ -56,7 +56,7 @@ enum FileAction {
 struct Touched {
     add: Arc<Add>,
     fate: FileAction,
-    found: Found,
+    found: FoundRows,
     /// Those of the rows that come back with other values.
     changed: RoaringTreemap,
     /// True if the change depends on nothing of the file but the rows that leave it. Other transactions may mark other
@@ -78,7 +78,7 @@ pub(crate) trait NewRows {
     fn changed(&mut self, path: &str, first: usize, rows: &RecordBatch) -> Result<Vec<Changed>>;
 
     /// Returns true if the new values depend on the former ones of this column, or are the same.
-    fn reads(&self, column: &Column) -> bool;
+    fn reads(&self, column: &TableColumn) -> bool;
 
     /// The most rows, one or more, whose new values are in memory together.
     fn at_once(&self) -> usize {
@@ -102,10 +102,10 @@ pub(crate) struct Dependence {
 
 /// A change of rows under way: the files that it touches are chosen, and none is written yet.
 pub(crate) struct RowChange<'a> {
-    shared: Arc<Shared>,
+    shared: Arc<SharedTable>,
     snapshot: Arc<Snapshot>,
     writer_options: &'a WriterOptions,
-    clock: Clock,
+    clock: ChangeTimes,
     marks: bool,
     touched: Vec<Touched>,
 }
@@ -121,7 +121,7 @@ impl<'a> RowChange<'a> {
         removal: Option<&'static str>,
         writer_options: &'a WriterOptions,
     ) -> Result<Self> {
-        let clock = Clock::start();
+        let clock = ChangeTimes::start();
         let snapshot = table.writable()?;
         if let Some(what) = removal {
             snapshot.check_removable(what)?;
@@ -137,7 +137,7 @@ impl<'a> RowChange<'a> {
         })
     }
 
-    pub fn shared(&self) -> &Arc<Shared> {
+    pub fn shared(&self) -> &Arc<SharedTable> {
         &self.shared
     }
 
@@ -149,11 +149,11 @@ impl<'a> RowChange<'a> {
     pub fn remove(&mut self, add: Arc<Add>) -> Result<u64> {
         let marked = add.deletion_vector.as_ref();
         let marked = marked.map_or(0, |vector| u64::try_from(vector.cardinality).unwrap_or(0));
-        let rows = row_count(&self.shared.place, &self.snapshot, &add)?;
+        let rows = row_count(&self.shared.storage, &self.snapshot, &add)?;
         self.touched.push(Touched {
             add,
             fate: FileAction::Removed,
-            found: Found::default(),
+            found: FoundRows::default(),
             changed: RoaringTreemap::new(),
             is_mergeable: true,
         });
@@ -164,7 +164,7 @@ impl<'a> RowChange<'a> {
     ///
     /// Rows of a file are marked where the table takes deletion vectors, unless they are more than half of the rows
     /// that it was written with.
-    pub fn touch(&mut self, add: Arc<Add>, found: Found, changed: RoaringTreemap, is_mergeable: bool) {
+    pub fn touch(&mut self, add: Arc<Add>, found: FoundRows, changed: RoaringTreemap, is_mergeable: bool) {
         let leaving = found.matching.len();
         if leaving == 0 {
             return;
@@ -224,11 +224,11 @@ impl<'a> RowChange<'a> {
             .map(|touched| touched.add.normal_path().into_owned());
         transaction.reads.files.extend(touched);
         note_files(&mut transaction);
-        if !self.shared.place.keeps() {
+        if !self.shared.storage.keeps() {
             transaction.unsynced = files.unsynced();
         }
         let merge = RowMerge::new(
-            &self.shared.place,
+            &self.shared.storage,
             marked(self.touched),
             files.vectors.files.clone(),
         );
@@ -277,7 +277,7 @@ fn actions(touched: &[Touched], files: &Files) -> Vec<Action> {
 }
 
 /// Takes the rows to mark that a merge may add to those of others, by the normal paths of their files.
-fn marked(touched: Vec<Touched>) -> BTreeMap<String, Found> {
+fn marked(touched: Vec<Touched>) -> BTreeMap<String, FoundRows> {
     let marked = touched
         .into_iter()
         .filter(|touched| touched.fate == FileAction::Marked && touched.is_mergeable);
@@ -326,7 +326,7 @@ impl PendingChange {
     /// of its file, or changed a file with such rows in another way; [`CommitError::DeadlinePassed`] when the time was
     /// up and the table is certainly without the change; [`CommitError::Unknown`] when nobody knows, which
     /// [`Table::outcome`] finds out by its token. Unless it is not known, the files are removed.
-    pub fn commit(self, patience: &mut Patience<'_>) -> Result<Version> {
+    pub fn commit(self, wait: &mut WaitLimit<'_>) -> Result<Version> {
         let Self {
             transaction,
             mut files,
@@ -334,8 +334,8 @@ impl PendingChange {
         } = self;
         files.stay = true;
         let done = match &files.merge {
-            Some(merge) => share::commit(&files.shared, transaction, merge, patience),
-            None => files.shared.commit(transaction, patience),
+            Some(merge) => share::commit(&files.shared, transaction, merge, wait),
+            None => files.shared.commit(transaction, wait),
         };
         files.stay = matches!(done, Ok(_) | Err(TableError::Commit(CommitError::Unknown { .. })));
         done.map_err(|error| files.shared.or_replaced(error))

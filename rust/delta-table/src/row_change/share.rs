@@ -15,12 +15,12 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Instant;
 
-use delta_commit::{CommitError, Patience, Transaction, Version};
+use delta_commit::{CommitError, Transaction, Version, WaitLimit};
 
 use crate::commit_waiter::{CommitWaiter, LONG, answer_all, part_with, serve_until, settle};
 use crate::error::{Result, TableError};
 use crate::row_merge::RowMerge;
-use crate::table::{Shared, lock};
+use crate::table::{SharedTable, lock};
 
 use super::united::{Joined, united};
 
@@ -34,14 +34,14 @@ const MOST_SEEN: usize = 2 * MOST;
 const MOST_ACTIONS: usize = 5_000;
 
 /// A change that waits for its version.
-struct Member {
+struct WaitingChange {
     change: Joined,
     /// True if its own thread has to commit it.
     is_alone: AtomicBool,
     waiter: CommitWaiter,
 }
 
-impl Deref for Member {
+impl Deref for WaitingChange {
     type Target = CommitWaiter;
 
     fn deref(&self) -> &CommitWaiter {
@@ -49,7 +49,7 @@ impl Deref for Member {
     }
 }
 
-impl Member {
+impl WaitingChange {
     fn new(transaction: Transaction, merge: &Arc<RowMerge>) -> Arc<Self> {
         Arc::new(Self {
             change: Joined::new(transaction, Arc::clone(merge)),
@@ -71,16 +71,16 @@ impl Member {
 
 /// The queue of a table's changes.
 #[derive(Default)]
-pub(crate) struct Waiting(Mutex<Queue>);
+pub(crate) struct ChangeQueue(Mutex<ChangeQueueState>);
 
 #[derive(Default)]
-struct Queue {
-    waiting: VecDeque<Arc<Member>>,
+struct ChangeQueueState {
+    waiting: VecDeque<Arc<WaitingChange>>,
     /// True if a change is being committed, after which those that wait are served.
     is_served: bool,
 }
 
-impl Waiting {
+impl ChangeQueue {
     /// The number of changes that wait.
     #[cfg(test)]
     pub fn count(&self) -> usize {
@@ -89,7 +89,7 @@ impl Waiting {
 
     /// Takes the first waiting change, and those that can share a version with it. None when the queue is empty; the
     /// thread ends then.
-    fn next(&self) -> Option<Vec<Arc<Member>>> {
+    fn next(&self) -> Option<Vec<Arc<WaitingChange>>> {
         let mut queue = lock(&self.0);
         let Some(first) = queue.waiting.pop_front() else {
             queue.is_served = false;
@@ -120,11 +120,11 @@ impl Waiting {
 }
 
 /// The turn to commit. When it is dropped, those that wait are served.
-struct Leading<'a>(&'a Arc<Shared>);
+struct Leading<'a>(&'a Arc<SharedTable>);
 
 impl<'a> Leading<'a> {
     /// Takes the turn, unless another change has it. This one waits then, if it is given.
-    fn take(shared: &'a Arc<Shared>, or_wait: Option<&Arc<Member>>) -> Option<Self> {
+    fn take(shared: &'a Arc<SharedTable>, or_wait: Option<&Arc<WaitingChange>>) -> Option<Self> {
         let mut queue = lock(&shared.changes.0);
         if queue.is_served {
             queue.waiting.extend(or_wait.cloned());
@@ -157,26 +157,26 @@ impl Drop for Leading<'_> {
 
 /// Commits a change of rows, in one version with others that come meanwhile.
 pub(super) fn commit(
-    shared: &Arc<Shared>,
+    shared: &Arc<SharedTable>,
     transaction: Transaction,
     merge: &Arc<RowMerge>,
-    patience: &mut Patience<'_>,
+    wait: &mut WaitLimit<'_>,
 ) -> Result<Version> {
     if let Some(_turn) = Leading::take(shared, None) {
-        return shared.commit(transaction, patience);
+        return shared.commit(transaction, wait);
     }
-    let member = Member::new(transaction, merge);
+    let member = WaitingChange::new(transaction, merge);
     if let Some(_turn) = Leading::take(shared, Some(&member)) {
-        return shared.commit(member.transaction().clone(), patience);
+        return shared.commit(member.transaction().clone(), wait);
     }
-    let done = member.wait(patience).unwrap_or_else(|| leave(shared, &member));
+    let done = member.wait(wait).unwrap_or_else(|| leave(shared, &member));
     if member.is_alone.load(Ordering::Acquire) {
-        return shared.commit(member.transaction().clone(), patience);
+        return shared.commit(member.transaction().clone(), wait);
     }
     done
 }
 
-fn leave(shared: &Shared, member: &Arc<Member>) -> Result<Version> {
+fn leave(shared: &SharedTable, member: &Arc<WaitingChange>) -> Result<Version> {
     let mut queue = lock(&shared.changes.0);
     let before = queue.waiting.len();
     queue.waiting.retain(|other| !Arc::ptr_eq(other, member));
@@ -188,22 +188,22 @@ fn leave(shared: &Shared, member: &Arc<Member>) -> Result<Version> {
 }
 
 /// Commits what waits until nothing does.
-fn serve(shared: &Arc<Shared>) {
+fn serve(shared: &Arc<SharedTable>) {
     while let Some(members) = shared.changes.next() {
-        let group = Group { shared, members };
+        let group = ChangeGroup { shared, members };
         // The panic was reported where it happened; those without an answer hear of it.
         let _ = catch_unwind(AssertUnwindSafe(|| group.commit()));
     }
 }
 
 /// Changes that are committed together.
-struct Group<'a> {
-    shared: &'a Arc<Shared>,
-    members: Vec<Arc<Member>>,
+struct ChangeGroup<'a> {
+    shared: &'a Arc<SharedTable>,
+    members: Vec<Arc<WaitingChange>>,
 }
 
 /// The next step after an attempt.
-enum Next {
+enum GroupOutcome {
     /// No version holds a member. Those without an answer must be tried again.
     Again,
     /// A member has a conflict.
@@ -212,7 +212,7 @@ enum Next {
     Nothing,
 }
 
-impl Group<'_> {
+impl ChangeGroup<'_> {
     fn commit(&self) {
         let mut left = vec![self.members.clone()];
         while let Some(mut members) = left.pop() {
@@ -221,17 +221,17 @@ impl Group<'_> {
                 continue;
             }
             match self.attempt(&members) {
-                Next::Again => left.push(members),
-                Next::Halves => {
+                GroupOutcome::Again => left.push(members),
+                GroupOutcome::Halves => {
                     left.push(members.split_off(members.len() / 2));
                     left.push(members);
                 }
-                Next::Nothing => {}
+                GroupOutcome::Nothing => {}
             }
         }
     }
 
-    fn attempt(&self, members: &[Arc<Member>]) -> Next {
+    fn attempt(&self, members: &[Arc<WaitingChange>]) -> GroupOutcome {
         let someone_leaves = {
             let members = members.to_vec();
             move || members.iter().any(|member| member.is_leaving())
@@ -241,15 +241,15 @@ impl Group<'_> {
             (only.transaction().clone(), None)
         } else {
             let changes: Vec<&Joined> = members.iter().map(|member| &member.change).collect();
-            match united(&self.shared.place, &changes) {
+            match united(&self.shared.storage, &changes) {
                 Ok((transaction, merge)) => (transaction, Some(merge)),
                 Err(_) => return send_back(members),
             }
         };
         let all_stay = || !someone_leaves();
         let mut to_wait = &all_stay;
-        let mut patience = Patience::while_asked(Instant::now() + LONG, &mut to_wait);
-        match self.shared.commit(transaction, &mut patience) {
+        let mut wait = WaitLimit::while_asked(Instant::now() + LONG, &mut to_wait);
+        match self.shared.commit(transaction, &mut wait) {
             Ok(version) => {
                 if merge.is_some() {
                     // The version has vectors of all of them.
@@ -258,27 +258,27 @@ impl Group<'_> {
                     }
                 }
                 answer_all(members, || Ok(version));
-                Next::Nothing
+                GroupOutcome::Nothing
             }
             Err(TableError::Commit(CommitError::Unknown { token, reason })) => {
                 if !settle(self.shared, members, &token, &reason) {
-                    return Next::Nothing;
+                    return GroupOutcome::Nothing;
                 }
                 // No version holds it.
                 take_back(merge.as_ref());
-                Next::Again
+                GroupOutcome::Again
             }
             Err(error) => {
                 take_back(merge.as_ref());
                 if part_with(members, || CommitError::DeadlinePassed) {
-                    return Next::Again;
+                    return GroupOutcome::Again;
                 }
                 match (members, error) {
                     ([only], error) => {
                         only.answer(Err(error));
-                        Next::Nothing
+                        GroupOutcome::Nothing
                     }
-                    (_, TableError::Commit(CommitError::Conflict(_))) => Next::Halves,
+                    (_, TableError::Commit(CommitError::Conflict(_))) => GroupOutcome::Halves,
                     _ => send_back(members),
                 }
             }
@@ -286,7 +286,7 @@ impl Group<'_> {
     }
 }
 
-impl Drop for Group<'_> {
+impl Drop for ChangeGroup<'_> {
     fn drop(&mut self) {
         // All have their answer, but for a panic.
         for member in self.members.iter().filter(|member| !member.is_answered()) {
@@ -296,11 +296,11 @@ impl Drop for Group<'_> {
 }
 
 /// Leaves each to its own thread.
-fn send_back(members: &[Arc<Member>]) -> Next {
+fn send_back(members: &[Arc<WaitingChange>]) -> GroupOutcome {
     for member in members {
         member.send_back();
     }
-    Next::Nothing
+    GroupOutcome::Nothing
 }
 
 /// Removes the vectors of a transaction of several, which no version holds.

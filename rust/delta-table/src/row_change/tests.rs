@@ -12,15 +12,15 @@ use parquet_writer::OptionInput;
 use super::*;
 use crate::append::AppendOptions;
 use crate::{
-    ClauseKind, Condition, Conditions, CreateMode, CreateOptions, Expressions, MergeClause, MergeOptions,
-    MergeValues, NewValues, Scalar, ScanOptions,
+    ClauseKind, Condition, ConditionValue, Conditions, CreateMode, CreateOptions, Expressions, MergeClause,
+    MergeOptions, MergeValues, NewValues, ScanOptions,
 };
 
 /// The rows of both files. Identifiers beyond are free.
 const ROWS: i64 = 24;
 
-fn patience() -> Patience<'static> {
-    Patience::until(Instant::now() + Duration::from_secs(60))
+fn wait_limit() -> WaitLimit<'static> {
+    WaitLimit::until(Instant::now() + Duration::from_secs(60))
 }
 
 fn options() -> WriterOptions {
@@ -41,7 +41,7 @@ fn numbers(ids: &[i64], value: i64) -> RecordBatch {
 fn append(table: &Table, ids: &[i64]) {
     let mut append = table.append(AppendOptions::default(), options()).unwrap();
     append.write(&numbers(ids, 0).into(), &mut || true).unwrap();
-    append.commit(&mut patience(), &mut || true).unwrap();
+    append.commit(&mut wait_limit(), &mut || true).unwrap();
 }
 
 fn table(root: &Path, isolation: &str, marks: bool) -> Table {
@@ -58,7 +58,7 @@ fn table(root: &Path, isolation: &str, marks: bool) -> Table {
             .into(),
         ..CreateOptions::default()
     };
-    let table = Table::create(root, &schema(), create, CreateMode::Error, &mut patience()).unwrap();
+    let table = Table::create(root, &schema(), create, CreateMode::Error, &mut wait_limit()).unwrap();
     append(&table, &(0..ROWS / 2).collect::<Vec<_>>());
     append(&table, &(ROWS / 2..ROWS).collect::<Vec<_>>());
     table
@@ -144,7 +144,7 @@ impl Change {
         let conditions = Conditions::from([Condition {
             column: "id".to_owned(),
             operator: "in".to_owned(),
-            values: ids.iter().copied().map(Scalar::Long).collect(),
+            values: ids.iter().copied().map(ConditionValue::Long).collect(),
         }]);
         let merge = |clauses: &[MergeClause], value| prepare_merge(table, clauses, &ids, value);
         let update_matched = clause(ClauseKind::Matched, false);
@@ -229,8 +229,8 @@ fn a_key_between_those_of_another_merge_is_a_conflict_and_one_beside_them_is_non
             let table = table(folder.path(), isolation, true);
             let first = upsert(&table, &[0, 9], 1);
             let second = upsert(&table, &[key], 2);
-            first.commit(&mut patience()).unwrap();
-            let done = second.commit(&mut patience());
+            first.commit(&mut wait_limit()).unwrap();
+            let done = second.commit(&mut wait_limit());
             assert_eq!(done.is_err(), between, "{isolation} {key}");
             if let Err(error) = done {
                 let conflict = conflict(error).to_string();
@@ -259,7 +259,7 @@ fn changes_of_different_rows_of_a_file_all_commit() {
             .map(|change| change.prepare(&table).unwrap())
             .collect();
         for (change, pending) in changes.iter().zip(pending) {
-            pending.commit(&mut patience()).unwrap();
+            pending.commit(&mut wait_limit()).unwrap();
             change.apply(&mut expected);
         }
         assert_eq!(rows(&table), expected);
@@ -286,7 +286,7 @@ fn of_changes_of_one_row_one_commits() {
             Kind::Update(3),
         ];
         let pending = changes.map(|kind| Change::new(kind, &[7]).prepare(&table).unwrap());
-        let done = pending.map(|pending| pending.commit(&mut patience()).is_ok());
+        let done = pending.map(|pending| pending.commit(&mut wait_limit()).is_ok());
         assert_eq!(done, [true, false, false, false, false]);
         assert_eq!(rows(&table)[&7], 1);
     }
@@ -299,12 +299,12 @@ fn a_row_that_another_updates_so_that_it_is_not_looked_for_is_named() {
     let seven = Conditions::from([Condition {
         column: "id".to_owned(),
         operator: "=".to_owned(),
-        values: vec![Scalar::Long(7)],
+        values: vec![ConditionValue::Long(7)],
     }]);
     let late = Change::new(Kind::Update(1), &[7]).prepare(&table).unwrap();
     let away = update(&table, &seven, "id", 1000).unwrap().1.unwrap();
-    let version = away.commit(&mut patience()).unwrap();
-    let refused = conflict(late.commit(&mut patience()).unwrap_err());
+    let version = away.commit(&mut wait_limit()).unwrap();
+    let refused = conflict(late.commit(&mut wait_limit()).unwrap_err());
     assert!(
         matches!(refused.kind, ConflictKind::ConcurrentRows { rows: 1, .. }),
         "{refused}"
@@ -324,13 +324,13 @@ fn a_key_is_inserted_once() {
         };
         let (first, second) = (insert(1), insert(2));
         let other = Change::new(Kind::Insert(3), &[ROWS + 2]).prepare(&table).unwrap();
-        first.commit(&mut patience()).unwrap();
-        let refused = conflict(second.commit(&mut patience()).unwrap_err());
+        first.commit(&mut wait_limit()).unwrap();
+        let refused = conflict(second.commit(&mut wait_limit()).unwrap_err());
         assert!(
             matches!(refused.kind, ConflictKind::ConcurrentAppend { .. }),
             "{refused}"
         );
-        other.commit(&mut patience()).unwrap();
+        other.commit(&mut wait_limit()).unwrap();
         assert_eq!(rows(&table)[&ROWS], 1);
     }
 }
@@ -341,8 +341,8 @@ fn a_row_that_kept_another_from_being_inserted_has_to_stay() {
     let table = table(folder.path(), "WriteSerializable", true);
     let insert = Change::new(Kind::Insert(1), &[3, ROWS]).prepare(&table).unwrap();
     let delete = Change::new(Kind::Delete, &[3]).prepare(&table).unwrap();
-    delete.commit(&mut patience()).unwrap();
-    let refused = conflict(insert.commit(&mut patience()).unwrap_err());
+    delete.commit(&mut wait_limit()).unwrap();
+    let refused = conflict(insert.commit(&mut wait_limit()).unwrap_err());
     assert!(
         matches!(refused.kind, ConflictKind::ConcurrentDeleteRead(_)),
         "{refused}"
@@ -357,7 +357,7 @@ fn an_append_of_a_key_beside_a_merge_is_a_conflict_where_all_is_serializable() {
             let table = table(folder.path(), isolation, true);
             let pending = Change::new(Kind::Upsert(1), &[3, ROWS]).prepare(&table).unwrap();
             append(&table, &[id]);
-            let done = pending.commit(&mut patience());
+            let done = pending.commit(&mut wait_limit());
             assert_eq!(done.is_err(), refused && has_key, "{isolation} {id}");
         }
     }
@@ -371,7 +371,7 @@ fn a_merge_about_rows_that_no_source_row_matches_reads_the_whole_table() {
         let ids: Vec<i64> = (1..ROWS).collect();
         let pending = Change::new(Kind::DeleteOthers, &ids).prepare(&table).unwrap();
         append(&table, &[1_000]);
-        let done = pending.commit(&mut patience());
+        let done = pending.commit(&mut wait_limit());
         assert_eq!(done.is_err(), refused, "{isolation}");
         if let Err(error) = done {
             let conflict = conflict(error);
@@ -407,13 +407,13 @@ fn table_of_texts(root: &Path, rows: i64) -> Table {
         Field::new("text", DataType::Utf8, true),
     ]));
     let create = CreateOptions::default();
-    let table = Table::create(root, &schema, create, CreateMode::Error, &mut patience()).unwrap();
+    let table = Table::create(root, &schema, create, CreateMode::Error, &mut wait_limit()).unwrap();
     let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows));
     let texts = Arc::new(StringArray::from_iter_values((0..rows).map(|_| "")));
     let mut append = table.append(AppendOptions::default(), options()).unwrap();
     let rows = RecordBatch::try_new(schema, vec![Arc::clone(&ids), ids, texts]).unwrap();
     append.write(&rows.into(), &mut || true).unwrap();
-    append.commit(&mut patience(), &mut || true).unwrap();
+    append.commit(&mut wait_limit(), &mut || true).unwrap();
     table
 }
 
@@ -492,7 +492,7 @@ fn a_merge_with_a_long_text_builds_few_rows_at_a_time() {
         &options(),
         &mut || true,
     );
-    merged.unwrap().1.unwrap().commit(&mut patience()).unwrap();
+    merged.unwrap().1.unwrap().commit(&mut wait_limit()).unwrap();
     for at_once in [updated, inserted] {
         assert_eq!(at_once.iter().sum::<usize>(), 20);
         assert!(at_once.iter().all(|rows| *rows <= 16), "{at_once:?}");

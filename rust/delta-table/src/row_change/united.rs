@@ -13,9 +13,9 @@ use serde_json::Value;
 
 use crate::deletion_vectors;
 use crate::error::Result;
-use crate::place::Place;
 use crate::row_merge::RowMerge;
-use crate::scan::Found;
+use crate::scan::FoundRows;
+use crate::storage::TableStorage;
 
 use super::note_files;
 
@@ -85,7 +85,10 @@ fn is_alike(one: &Transaction, other: &Transaction) -> bool {
 
 /// The transaction of all of them, which commute. The rows of each file are marked in a vector of its own, none of the
 /// members'.
-pub(super) fn united(place: &Arc<dyn Place>, changes: &[&Joined]) -> Result<(Transaction, Arc<RowMerge>)> {
+pub(super) fn united(
+    storage: &Arc<dyn TableStorage>,
+    changes: &[&Joined],
+) -> Result<(Transaction, Arc<RowMerge>)> {
     let files = marked(changes);
     let mut left = Vec::new();
     let mut rows = Vec::new();
@@ -96,7 +99,7 @@ pub(super) fn united(place: &Arc<dyn Place>, changes: &[&Joined]) -> Result<(Tra
             rows.push(all);
         }
     }
-    let written = deletion_vectors::write(place, &rows)?;
+    let written = deletion_vectors::write(storage, &rows)?;
     let vectors: BTreeMap<&str, DeletionVector> = left.into_iter().zip(written.vectors).collect();
     let mut all = Transaction::append(MemberId::random(), 0, Vec::new());
     for (number, change) in changes.iter().enumerate() {
@@ -133,19 +136,19 @@ pub(super) fn united(place: &Arc<dyn Place>, changes: &[&Joined]) -> Result<(Tra
     let read = transactions.iter().map(|transaction| transaction.read_version);
     all.read_version = read.min().unwrap_or_default();
     note_files(&mut all);
-    if !place.keeps() {
+    if !storage.keeps() {
         all.unsynced.extend(written.files.iter().cloned());
     }
     let files = files.into_iter().map(|(path, (_, found))| (path, found));
-    let merge = RowMerge::new(place, files.collect(), written.files);
+    let merge = RowMerge::new(storage, files.collect(), written.files);
     all.marks = Some(merge.marks());
     Ok((all, merge))
 }
 
 /// The rows of each file that one of the changes marks, and the number of the change that read the newest version of
 /// these.
-fn marked(changes: &[&Joined]) -> BTreeMap<String, (usize, Found)> {
-    let mut files = BTreeMap::<String, (usize, Found)>::new();
+fn marked(changes: &[&Joined]) -> BTreeMap<String, (usize, FoundRows)> {
+    let mut files = BTreeMap::<String, (usize, FoundRows)>::new();
     let read = |number: usize| changes[number].transaction.read_version;
     for (number, change) in changes.iter().enumerate() {
         for (path, found) in change.merge.files() {

@@ -9,23 +9,24 @@ use arrow_cast::cast::{CastOptions, cast_with_options};
 use arrow_schema::{ArrowError, DataType, Fields, TimeUnit};
 
 use crate::mapping::Mapping;
-use crate::schema::{Column, Kind};
+use crate::schema::{ColumnType, TableColumn};
 
 /// The array in the type of a table's column. Fields of structs are found as columns are, and are null where the file
 /// has none.
-pub(crate) fn adapt(array: &ArrayRef, to: &Kind, mapping: Mapping) -> Result<ArrayRef, ArrowError> {
+pub(crate) fn adapt(array: &ArrayRef, to: &ColumnType, mapping: Mapping) -> Result<ArrayRef, ArrowError> {
     let data_type = to.arrow();
     // Where names are mapped, equal ones may be those of different fields.
-    let is_alike = mapping == Mapping::None || matches!(to, Kind::Primitive(_) | Kind::Decimal(..));
+    let is_alike =
+        mapping == Mapping::None || matches!(to, ColumnType::Primitive(_) | ColumnType::Decimal(..));
     if is_alike && *array.data_type() == data_type {
         return Ok(Arc::clone(array));
     }
     match (array.data_type(), to, &data_type) {
-        (DataType::Struct(_), Kind::Struct(columns), DataType::Struct(fields)) => {
+        (DataType::Struct(_), ColumnType::Struct(columns), DataType::Struct(fields)) => {
             let group = adapt_struct(array.as_struct(), columns, fields, mapping)?;
             Ok(Arc::new(group))
         }
-        (DataType::List(_), Kind::Array(kind, _), DataType::List(element)) => {
+        (DataType::List(_), ColumnType::Array(kind, _), DataType::List(element)) => {
             let list = array.as_list::<i32>();
             let values = adapt(list.values(), kind, mapping)?;
             let (offsets, nulls) = (list.offsets().clone(), list.nulls().cloned());
@@ -36,7 +37,7 @@ pub(crate) fn adapt(array: &ArrayRef, to: &Kind, mapping: Mapping) -> Result<Arr
                 nulls,
             )?))
         }
-        (DataType::Map(_, _), Kind::Map(key, value, _), DataType::Map(entries, sorted)) => {
+        (DataType::Map(_, _), ColumnType::Map(key, value, _), DataType::Map(entries, sorted)) => {
             let map = array.as_map();
             let (offsets, nulls) = (map.offsets().clone(), map.nulls().cloned());
             let adapted = adapt_entries(map.entries(), [key, value], entries.data_type(), mapping)?;
@@ -69,7 +70,7 @@ fn strictly(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
 
 fn adapt_struct(
     array: &StructArray,
-    columns: &[Column],
+    columns: &[TableColumn],
     fields: &Fields,
     mapping: Mapping,
 ) -> Result<StructArray, ArrowError> {
@@ -92,7 +93,7 @@ fn adapt_struct(
 /// The entries of a map. Key and value are found by their places: writers differ in their names.
 fn adapt_entries(
     entries: &StructArray,
-    kinds: [&Kind; 2],
+    kinds: [&ColumnType; 2],
     to: &DataType,
     mapping: Mapping,
 ) -> Result<StructArray, ArrowError> {

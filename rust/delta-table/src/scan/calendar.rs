@@ -21,7 +21,7 @@ use parquet::basic::Type as PhysicalType;
 use parquet::file::metadata::ParquetMetaData;
 
 use crate::error::TableError;
-use crate::schema::{Kind, Primitive};
+use crate::schema::{ColumnType, Primitive};
 
 const VERSION: &str = "org.apache.spark.version";
 const ZONE: &str = "org.apache.spark.timeZone";
@@ -52,12 +52,12 @@ pub(crate) struct Calendar {
     /// The name of the file.
     name: String,
     has_old_dates: bool,
-    times: Times,
+    times: FileCalendar,
 }
 
 /// The timestamps of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Times {
+enum FileCalendar {
     /// They are of today's calendar.
     New,
     /// They are of the old one, in UTC.
@@ -90,10 +90,10 @@ impl Calendar {
             .any(|leaf| leaf.physical_type() == PhysicalType::INT96);
         // Spark writes all timestamps of a file in one form.
         let times = match (if has_int96 { old_int96 } else { old_dates }, value(ZONE)) {
-            (false, _) => Times::New,
-            (true, Some(zone)) if UTC.contains(&zone) => Times::Old,
-            (true, Some(zone)) => Times::OldIn(format!("the time zone {zone:?}")),
-            (true, None) => Times::OldIn("a time zone that it does not name".to_owned()),
+            (false, _) => FileCalendar::New,
+            (true, Some(zone)) if UTC.contains(&zone) => FileCalendar::Old,
+            (true, Some(zone)) => FileCalendar::OldIn(format!("the time zone {zone:?}")),
+            (true, None) => FileCalendar::OldIn("a time zone that it does not name".to_owned()),
         };
         Some(Self {
             name: name.to_owned(),
@@ -103,13 +103,16 @@ impl Calendar {
     }
 
     /// Returns true if bounds of the file's row groups and pages in a column of this type are bounds of its values.
-    pub fn keeps(&self, kind: &Kind) -> bool {
+    pub fn keeps(&self, kind: &ColumnType) -> bool {
         match kind {
-            Kind::Primitive(Primitive::Date) => !self.has_old_dates,
+            ColumnType::Primitive(Primitive::Date) => !self.has_old_dates,
             // The column may have been one of dates when the file was written.
-            Kind::Primitive(Primitive::Timestamp | Primitive::TimestampNtz) => false,
-            Kind::Struct(fields) => fields.iter().all(|field| self.keeps(&field.kind)),
-            Kind::Primitive(_) | Kind::Decimal(..) | Kind::Array(..) | Kind::Map(..) => true,
+            ColumnType::Primitive(Primitive::Timestamp | Primitive::TimestampNtz) => false,
+            ColumnType::Struct(fields) => fields.iter().all(|field| self.keeps(&field.kind)),
+            ColumnType::Primitive(_)
+            | ColumnType::Decimal(..)
+            | ColumnType::Array(..)
+            | ColumnType::Map(..) => true,
         }
     }
 
@@ -186,12 +189,12 @@ impl Calendar {
         let moments = array.as_primitive::<T>();
         let first_common = FIRST_COMMON.saturating_mul(per_second);
         let new: PrimitiveArray<T> = match &self.times {
-            Times::New => return Ok(Arc::clone(array)),
-            Times::Old => moments.try_unary(|moment| {
+            FileCalendar::New => return Ok(Arc::clone(array)),
+            FileCalendar::Old => moments.try_unary(|moment| {
                 new_moment(moment, SECONDS_PER_DAY * per_second)
                     .ok_or_else(|| self.refused("a timestamp beyond all calendars"))
             })?,
-            Times::OldIn(zone) => {
+            FileCalendar::OldIn(zone) => {
                 if let Some(moment) = moments.iter().flatten().find(|moment| *moment < first_common) {
                     let stored = DateTime::from_timestamp(moment.div_euclid(per_second), 0);
                     let stored =

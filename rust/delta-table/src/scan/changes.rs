@@ -21,17 +21,17 @@ use crate::change_feed::{
 use crate::data_file::table_error;
 use crate::deletion_vectors;
 use crate::error::{Result, TableError};
-use crate::place::Place;
 use crate::snapshot::Snapshot;
+use crate::storage::TableStorage;
 use crate::table::Table;
 use crate::vacuum::RETENTION_PROPERTY;
 
 use super::positions::row_count_of;
 use super::reader::{FileReader, RowsInOrder};
-use super::{Filters, Plan, chosen};
+use super::{Filters, ScanPlan, chosen};
 
 use former::Former;
-use versions::{Found, find, head_at};
+use versions::{ChangedFiles, find, head_at};
 
 /// The versions and columns of a change data feed to read.
 #[derive(Debug, Clone, Default)]
@@ -48,15 +48,15 @@ pub struct ChangesOptions {
 pub struct Changes {
     plans: Arc<Plans>,
     last: Version,
-    parts: Vec<Part>,
+    parts: Vec<ChangedFile>,
 }
 
 /// Everything that holds for all files of a feed.
 struct Plans {
     /// The reading of data files.
-    of_data: Plan,
+    of_data: ScanPlan,
     /// The reading of change data files, which have the column `_change_type`.
-    of_changes: Plan,
+    of_changes: ScanPlan,
     /// The reading of rows that the first version deletes, if it replaced their schema.
     of_former: Option<Former>,
     first: Version,
@@ -65,16 +65,16 @@ struct Plans {
 
 /// A file with changed rows of a version.
 #[derive(Clone)]
-struct Part {
+struct ChangedFile {
     version: Version,
     /// The time at which it was written, in milliseconds since the epoch.
     written: i64,
-    rows: Rows,
+    rows: ChangedRows,
 }
 
 /// The rows of a file that changed.
 #[derive(Clone)]
-enum Rows {
+enum ChangedRows {
     /// All of a change data file.
     Noted(Arc<Add>),
     /// Those of a data file that its deletion vector leaves.
@@ -111,7 +111,7 @@ impl Table {
             let mut found = find(&shared, first, &end, go_on)?;
             let parts = std::mem::take(&mut found.parts);
             Ok(Changes {
-                plans: Arc::new(Plans::new(&shared.place, found, &names, first)?),
+                plans: Arc::new(Plans::new(&shared.storage, found, &names, first)?),
                 last,
                 parts,
             })
@@ -165,13 +165,18 @@ fn check_range(first: Version, last: Version, newest: Version) -> Result<()> {
 }
 
 impl Plans {
-    fn new(place: &Arc<dyn Place>, found: Found, names: &[String], first: Version) -> Result<Self> {
+    fn new(
+        storage: &Arc<dyn TableStorage>,
+        found: ChangedFiles,
+        names: &[String],
+        first: Version,
+    ) -> Result<Self> {
         let mut columns = chosen(&found.end, Some(names))?;
-        let of_former = found.former.map(|head| Former::new(place, head, &mut columns));
+        let of_former = found.former.map(|head| Former::new(storage, head, &mut columns));
         let of_former = of_former.transpose()?;
         let snapshot = Arc::new(Snapshot::empty(found.end));
         let plan = |columns| {
-            Ok::<_, TableError>(Plan::new(place, &snapshot, columns, Filters::default())?.unadvised())
+            Ok::<_, TableError>(ScanPlan::new(storage, &snapshot, columns, Filters::default())?.unadvised())
         };
         let of_data = plan(columns.clone())?;
         columns.push(change_type());
@@ -193,10 +198,10 @@ impl Plans {
     }
 
     /// The reading of the rows of a part, if their schema was replaced.
-    fn former(&self, part: &Part) -> Option<&Former> {
+    fn former(&self, part: &ChangedFile) -> Option<&Former> {
         let deletes = matches!(
             part.rows,
-            Rows::Of {
+            ChangedRows::Of {
                 change: ChangeType::Delete,
                 ..
             }
@@ -205,37 +210,37 @@ impl Plans {
         former.filter(|_| deletes && part.version == self.first)
     }
 
-    fn of(&self, part: &Part) -> &Plan {
+    fn of(&self, part: &ChangedFile) -> &ScanPlan {
         match (&part.rows, self.former(part)) {
-            (Rows::Noted(_), _) => &self.of_changes,
-            (Rows::Of { .. }, Some(former)) => &former.plan,
-            (Rows::Of { .. }, None) => &self.of_data,
+            (ChangedRows::Noted(_), _) => &self.of_changes,
+            (ChangedRows::Of { .. }, Some(former)) => &former.plan,
+            (ChangedRows::Of { .. }, None) => &self.of_data,
         }
     }
 
-    fn open(&self, part: &Part) -> Result<FileReader> {
+    fn open(&self, part: &ChangedFile) -> Result<FileReader> {
         let plan = self.of(part);
         let (file, among) = match &part.rows {
-            Rows::Noted(file) => (file, None),
-            Rows::Of { file, among, .. } => (file, among.as_ref()),
+            ChangedRows::Noted(file) => (file, None),
+            ChangedRows::Of { file, among, .. } => (file, among.as_ref()),
         };
-        let gone = deletion_vectors::read(&plan.place, file)?;
+        let gone = deletion_vectors::read(&plan.storage, file)?;
         let mut reader = FileReader::open(plan, Arc::clone(file), gone)?;
         if let Some(among) = among {
-            let among = deletion_vectors::read(&plan.place, among)?;
+            let among = deletion_vectors::read(&plan.storage, among)?;
             reader.deleted |= deletion_vectors::others(row_count_of(&reader), &among);
         }
         Ok(reader)
     }
 
     /// Rows with the columns of the feed.
-    fn answer(&self, part: &Part, rows: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+    fn answer(&self, part: &ChangedFile, rows: &RecordBatch) -> Result<RecordBatch, ArrowError> {
         let count = rows.num_rows();
         let mut columns = match self.former(part) {
             Some(former) => former.answer(rows, &self.of_data.columns)?,
             None => rows.columns().to_vec(),
         };
-        if let Rows::Of { change, .. } = &part.rows {
+        if let ChangedRows::Of { change, .. } = &part.rows {
             let values = std::iter::repeat_n(change.to_string(), count);
             columns.push(Arc::new(StringArray::from_iter_values(values)));
         }
@@ -253,8 +258,8 @@ impl Plans {
 /// The batches of a change data feed. One row group is in memory at a time, compressed, and of it one batch decoded.
 pub struct ChangesReader {
     plans: Arc<Plans>,
-    parts: VecDeque<Part>,
-    open: Option<(Part, RowsInOrder)>,
+    parts: VecDeque<ChangedFile>,
+    open: Option<(ChangedFile, RowsInOrder)>,
 }
 
 impl ChangesReader {
@@ -266,7 +271,7 @@ impl ChangesReader {
                     .map_err(|error| of_version(part.version, error))?
             {
                 let answer = self.plans.answer(part, &rows);
-                let (Rows::Noted(file) | Rows::Of { file, .. }) = &part.rows;
+                let (ChangedRows::Noted(file) | ChangedRows::Of { file, .. }) = &part.rows;
                 return answer
                     .map(Some)
                     .map_err(|error| table_error(&file.path, error.into()));
@@ -324,7 +329,7 @@ impl RecordBatchReader for ChangesReader {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use delta_commit::Patience;
+    use delta_commit::WaitLimit;
     use parquet_writer::{OptionInput, WriterOptions};
 
     use super::*;
@@ -334,23 +339,23 @@ mod tests {
     #[test]
     fn the_plan_of_a_feed_keeps_no_statistics_of_files() {
         let folder = tempfile::tempdir().unwrap();
-        let mut patience = Patience::until(Instant::now() + Duration::from_secs(60));
+        let mut wait = WaitLimit::until(Instant::now() + Duration::from_secs(60));
         let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, true)]));
         let create = CreateOptions {
             properties: [(CHANGE_FEED.to_owned(), "true".to_owned())].into(),
             ..CreateOptions::default()
         };
-        let table = Table::create(folder.path(), &schema, create, CreateMode::Error, &mut patience).unwrap();
+        let table = Table::create(folder.path(), &schema, create, CreateMode::Error, &mut wait).unwrap();
         let rows = RecordBatch::try_new(schema, vec![Arc::new(Int64Array::from(vec![1, 2]))]).unwrap();
         let options = WriterOptions::new(OptionInput::default()).unwrap();
         let mut append = table.append(AppendOptions::default(), options).unwrap();
         append.write(&rows.into(), &mut || true).unwrap();
-        append.commit(&mut patience, &mut || true).unwrap();
-        table.truncate(&mut patience).unwrap();
+        append.commit(&mut wait, &mut || true).unwrap();
+        table.truncate(&mut wait).unwrap();
         let changes = table.changes(&ChangesOptions::default(), &mut || true).unwrap();
         assert_eq!(changes.parts.len(), 2);
         for part in &changes.parts {
-            let (Rows::Noted(file) | Rows::Of { file, .. }) = &part.rows;
+            let (ChangedRows::Noted(file) | ChangedRows::Of { file, .. }) = &part.rows;
             let needed = Add {
                 path: file.path.clone(),
                 size: file.size,

@@ -10,13 +10,13 @@ use delta_commit::time::{parse_moment, parse_timestamp};
 
 use crate::error::{Result, TableError};
 use crate::mapping::Mapping;
-use crate::schema::Column;
+use crate::schema::TableColumn;
 
 /// The file's value in a partition column: an array of one value.
 ///
 /// The text is one of those of the protocol, section "Partition Value Serialization". Some writers write the empty text
 /// where the protocol has null. In columns of text and bytes it is read as such, as by Spark and delta-rs.
-pub(super) fn constant(file: &Add, column: &Column, mapping: Mapping) -> Result<ArrayRef> {
+pub(super) fn constant(file: &Add, column: &TableColumn, mapping: Mapping) -> Result<ArrayRef> {
     let data_type = column.kind.arrow();
     let text = file.partition_values.get(mapping.stored_name(column)).flatten();
     let Some(text) = text.filter(|text| !text.is_empty() || column.kind.has_empty()) else {
@@ -48,7 +48,7 @@ fn parsed(text: &str, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
     cast_with_options(&text, data_type, &strict)
 }
 
-fn unfit(file: &Add, column: &Column, error: &ArrowError) -> TableError {
+fn unfit(file: &Add, column: &TableColumn, error: &ArrowError) -> TableError {
     TableError::Malformed(format!(
         "{}: the file's partition value of {:?} is no {}: {error}",
         file.path,

@@ -85,50 +85,58 @@ pub(crate) fn is_in(array: &ArrayRef, literals: &[Literal]) -> Result<BooleanArr
 
 /// The values, in the type of [`comparable`], that are among these literals of one type.
 fn among(array: &ArrayRef, literals: &[Literal]) -> BooleanBuffer {
-    let keys: HashSet<Key<'_>> = literals.iter().map(key).collect();
-    let has = |row: usize, value: Key<'_>| array.is_valid(row) && keys.contains(&value);
+    let keys: HashSet<EqualityKey<'_>> = literals.iter().map(key).collect();
+    let has = |row: usize, value: EqualityKey<'_>| array.is_valid(row) && keys.contains(&value);
     let len = array.len();
     match array.data_type() {
         DataType::Boolean => {
             let values = array.as_boolean();
-            BooleanBuffer::collect_bool(len, |row| has(row, Key::Number(u64::from(values.value(row)))))
+            BooleanBuffer::collect_bool(len, |row| {
+                has(row, EqualityKey::Number(u64::from(values.value(row))))
+            })
         }
         DataType::Utf8 => {
             let values = array.as_string::<i32>();
-            BooleanBuffer::collect_bool(len, |row| has(row, Key::Text(values.value(row))))
+            BooleanBuffer::collect_bool(len, |row| has(row, EqualityKey::Text(values.value(row))))
         }
         DataType::Float32 => {
             let values = array.as_primitive::<Float32Type>().values();
-            BooleanBuffer::collect_bool(len, |row| has(row, Key::Number(values[row].to_bits().into())))
+            BooleanBuffer::collect_bool(len, |row| {
+                has(row, EqualityKey::Number(values[row].to_bits().into()))
+            })
         }
         DataType::Float64 => {
             let values = array.as_primitive::<Float64Type>().values();
-            BooleanBuffer::collect_bool(len, |row| has(row, Key::Number(values[row].to_bits())))
+            BooleanBuffer::collect_bool(len, |row| has(row, EqualityKey::Number(values[row].to_bits())))
         }
         _ => {
             let values = array.as_primitive::<Int64Type>().values();
-            BooleanBuffer::collect_bool(len, |row| has(row, Key::Number(values[row].cast_unsigned())))
+            BooleanBuffer::collect_bool(len, |row| {
+                has(row, EqualityKey::Number(values[row].cast_unsigned()))
+            })
         }
     }
 }
 
 /// A value that is compared by equality alone.
 #[derive(PartialEq, Eq, Hash)]
-enum Key<'a> {
+enum EqualityKey<'a> {
     /// Its bits.
     Number(u64),
     Text(&'a str),
 }
 
-fn key(literal: &Literal) -> Key<'_> {
+fn key(literal: &Literal) -> EqualityKey<'_> {
     match literal {
-        Literal::Boolean(value) => Key::Number(u64::from(*value)),
-        Literal::String(value) => Key::Text(value),
+        Literal::Boolean(value) => EqualityKey::Number(u64::from(*value)),
+        Literal::String(value) => EqualityKey::Text(value),
         Literal::Long(value) | Literal::Timestamp(value) | Literal::Date(value) => {
-            Key::Number(value.cast_unsigned())
+            EqualityKey::Number(value.cast_unsigned())
         }
-        Literal::Float(value) => Key::Number(plain_float(*value).to_bits().into()),
-        Literal::Double(value) | Literal::Decimal(value) => Key::Number(plain_double(*value).to_bits()),
+        Literal::Float(value) => EqualityKey::Number(plain_float(*value).to_bits().into()),
+        Literal::Double(value) | Literal::Decimal(value) => {
+            EqualityKey::Number(plain_double(*value).to_bits())
+        }
     }
 }
 

@@ -15,10 +15,10 @@ use parquet::schema::types::{SchemaDescriptor, Type};
 use parquet_inspect::read_page_indexes;
 
 use crate::data_file::DataFile;
-use crate::schema::Column;
+use crate::schema::TableColumn;
 use crate::stats::group_stats_json;
 
-use super::Plan;
+use super::ScanPlan;
 
 /// Rows that are read in the time in which statistics of pages are looked at once.
 const ROWS_OF_A_LOOK: usize = 512;
@@ -89,9 +89,9 @@ fn are_all_of(pages: &[PageLocation], chunk: &ColumnChunkMetaData, rows: i64) ->
 /// The runs of a row group's rows that may satisfy the conditions, in order and counted from its first row. None where
 /// the indexes of these columns tell nothing.
 pub(super) fn runs(
-    plan: &Plan,
+    plan: &ScanPlan,
     add: &Add,
-    columns: &[Column],
+    columns: &[TableColumn],
     footer: &ParquetMetaData,
     group: usize,
 ) -> Option<Vec<Range<usize>>> {
@@ -99,7 +99,7 @@ pub(super) fn runs(
     let group = footer.row_group(group);
     let rows = usize::try_from(group.num_rows()).ok()?;
     let asked = leaves_of(group, columns);
-    let indexed: Vec<Pages<'_>> = asked
+    let indexed: Vec<IndexedPages<'_>> = asked
         .iter()
         .enumerate()
         .filter(|(_, leaf)| has_sound_bounds(group.column(**leaf)))
@@ -107,7 +107,7 @@ pub(super) fn runs(
             let leaf = *leaf;
             let starts = pages.page_locations(leaf)?.iter();
             let starts = starts.map(|page| usize::try_from(page.first_row_index).ok());
-            Pages::of(place, pages.column_index(leaf)?, starts.collect::<Option<_>>()?)
+            IndexedPages::of(place, pages.column_index(leaf)?, starts.collect::<Option<_>>()?)
         })
         .collect();
     let bounds: BTreeSet<usize> = indexed.iter().flat_map(|pages| &pages.starts).copied().collect();
@@ -115,7 +115,7 @@ pub(super) fn runs(
         return None;
     }
     let group = narrowed(group, columns, &asked)?;
-    let columns: Vec<&Column> = columns.iter().collect();
+    let columns: Vec<&TableColumn> = columns.iter().collect();
     let ends = bounds.iter().skip(1).copied().chain(std::iter::once(rows));
     let mut runs: Vec<Range<usize>> = Vec::new();
     for (start, end) in bounds.iter().copied().zip(ends) {
@@ -135,7 +135,7 @@ pub(super) fn runs(
 }
 
 /// The pages of a column chunk.
-struct Pages<'a> {
+struct IndexedPages<'a> {
     /// The place of the chunk among those that are asked for.
     place: usize,
     index: &'a ColumnIndexMetaData,
@@ -143,7 +143,7 @@ struct Pages<'a> {
     starts: Vec<usize>,
 }
 
-impl<'a> Pages<'a> {
+impl<'a> IndexedPages<'a> {
     /// None where the indexes contradict each other.
     fn of(place: usize, index: &'a ColumnIndexMetaData, starts: Vec<usize>) -> Option<Self> {
         (index.num_pages() == starts.len() as u64).then_some(Self { place, index, starts })
@@ -197,7 +197,7 @@ fn has_sound_bounds(chunk: &ColumnChunkMetaData) -> bool {
 }
 
 /// The leaf columns that these columns have in a row group.
-fn leaves_of(group: &RowGroupMetaData, columns: &[Column]) -> Vec<usize> {
+fn leaves_of(group: &RowGroupMetaData, columns: &[TableColumn]) -> Vec<usize> {
     let is_asked = |leaf: &usize| {
         let top = group.column(*leaf).column_path().parts().first();
         columns.iter().any(|column| top == Some(&column.name))
@@ -207,7 +207,7 @@ fn leaves_of(group: &RowGroupMetaData, columns: &[Column]) -> Vec<usize> {
 
 /// A row group as if it had these columns alone, with their leaves: a look at rows takes the same time however many
 /// others there are.
-fn narrowed(group: &RowGroupMetaData, columns: &[Column], leaves: &[usize]) -> Option<RowGroupMetaData> {
+fn narrowed(group: &RowGroupMetaData, columns: &[TableColumn], leaves: &[usize]) -> Option<RowGroupMetaData> {
     let schema = group.schema_descr().root_schema();
     let fields = schema.get_fields().iter();
     let fields = fields.filter(|field| columns.iter().any(|column| column.name == field.name()));
@@ -222,7 +222,11 @@ fn narrowed(group: &RowGroupMetaData, columns: &[Column], leaves: &[usize]) -> O
 }
 
 /// Some rows of a row group as if they were one, with statistics of columns whose pages are known, and of no others.
-fn part_of(group: &RowGroupMetaData, indexed: &[Pages<'_>], rows: Range<usize>) -> Option<RowGroupMetaData> {
+fn part_of(
+    group: &RowGroupMetaData,
+    indexed: &[IndexedPages<'_>],
+    rows: Range<usize>,
+) -> Option<RowGroupMetaData> {
     let count = i64::try_from(rows.len()).ok()?;
     let mut part = group.clone().into_builder().set_num_rows(count);
     let chunks = part.take_columns().into_iter().enumerate().map(|(place, chunk)| {

@@ -16,29 +16,29 @@ use roaring::RoaringTreemap;
 use crate::data_file::table_error;
 use crate::deletion_vectors;
 use crate::error::Result;
-use crate::place::Place;
-use crate::schema::Column;
+use crate::schema::TableColumn;
 use crate::snapshot::Snapshot;
+use crate::storage::TableStorage;
 
 use super::reader::{FileReader, RowsInOrder};
-use super::{Filters, Plan};
+use super::{Filters, ScanPlan};
 
 /// A reading of some columns with the numbers of rows.
 pub(crate) struct NumberedRows {
-    plan: Plan,
+    plan: ScanPlan,
 }
 
 impl NumberedRows {
     /// A reading of these columns. Row groups and pages in which no row can satisfy the predicate, by their statistics,
     /// are passed over; of the others every row comes.
     pub fn new(
-        place: &Arc<dyn Place>,
+        storage: &Arc<dyn TableStorage>,
         snapshot: &Arc<Snapshot>,
-        columns: Vec<Column>,
+        columns: Vec<TableColumn>,
         wanted: Predicate,
     ) -> Result<Self> {
         Ok(Self {
-            plan: Plan::new(place, snapshot, columns, Filters::covered_by(wanted))?,
+            plan: ScanPlan::new(storage, snapshot, columns, Filters::covered_by(wanted))?,
         })
     }
 
@@ -51,7 +51,7 @@ impl NumberedRows {
         go_on: &mut dyn FnMut() -> bool,
         take: &mut dyn FnMut(u64, &RecordBatch, &RoaringTreemap) -> Result<()>,
     ) -> Result<(u64, RoaringTreemap)> {
-        let deleted = deletion_vectors::read(&self.plan.place, add)?;
+        let deleted = deletion_vectors::read(&self.plan.storage, add)?;
         let mut reader = FileReader::open(&self.plan, Arc::clone(add), deleted)?;
         while let Some(group) = reader.groups.pop_front() {
             let (first, rows) = reader.rows_of(group);
@@ -91,14 +91,14 @@ impl NumberedRows {
 }
 
 /// A search for rows for which conditions hold.
-pub(crate) struct Positions {
+pub(crate) struct RowSearch {
     rows: NumberedRows,
     filters: Filters,
 }
 
 /// The rows of a file, by their numbers from 0 on.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Found {
+pub(crate) struct FoundRows {
     /// The number of rows in the file, deleted ones too.
     pub rows: u64,
     /// The rows that are deleted already.
@@ -107,22 +107,22 @@ pub(crate) struct Found {
     pub matching: RoaringTreemap,
 }
 
-impl Positions {
-    pub fn new(place: &Arc<dyn Place>, snapshot: &Arc<Snapshot>, filters: Filters) -> Result<Self> {
-        let mut columns: Vec<Column> = Vec::new();
+impl RowSearch {
+    pub fn new(storage: &Arc<dyn TableStorage>, snapshot: &Arc<Snapshot>, filters: Filters) -> Result<Self> {
+        let mut columns: Vec<TableColumn> = Vec::new();
         for column in filters.each.iter().flat_map(|filter| filter.columns(snapshot)) {
             if columns.iter().all(|known| known.name != column.name) {
                 columns.push(column.clone());
             }
         }
         Ok(Self {
-            rows: NumberedRows::new(place, snapshot, columns, filters.cover.clone())?,
+            rows: NumberedRows::new(storage, snapshot, columns, filters.cover.clone())?,
             filters,
         })
     }
 
     /// Searches a file for the rows for which all conditions hold.
-    pub fn of(&self, add: &Arc<Add>, go_on: &mut dyn FnMut() -> bool) -> Result<Found> {
+    pub fn of(&self, add: &Arc<Add>, go_on: &mut dyn FnMut() -> bool) -> Result<FoundRows> {
         let mut matching = RoaringTreemap::new();
         let (rows, deleted) = self.rows.each(add, go_on, &mut |first, batch, _| {
             let held = self.hold(batch);
@@ -131,7 +131,7 @@ impl Positions {
             Ok(())
         })?;
         matching -= &deleted;
-        Ok(Found {
+        Ok(FoundRows {
             rows,
             deleted,
             matching,
@@ -150,26 +150,26 @@ impl Positions {
 
 /// The rows of one file, in some columns of the table, without some rows.
 pub(crate) struct FileRows {
-    plan: Plan,
+    plan: ScanPlan,
     rows: RowsInOrder,
 }
 
 impl FileRows {
     /// Opens a file by a plan, without the rows of these numbers.
-    pub fn open(plan: Plan, add: &Arc<Add>, gone: RoaringTreemap) -> Result<Self> {
+    pub fn open(plan: ScanPlan, add: &Arc<Add>, gone: RoaringTreemap) -> Result<Self> {
         let rows = RowsInOrder::new(FileReader::open(&plan, Arc::clone(add), gone)?);
         Ok(Self { plan, rows })
     }
 
     /// Opens a file in these columns, without the rows of these numbers.
     pub fn in_columns(
-        place: &Arc<dyn Place>,
+        storage: &Arc<dyn TableStorage>,
         snapshot: &Arc<Snapshot>,
-        columns: Vec<Column>,
+        columns: Vec<TableColumn>,
         add: &Arc<Add>,
         gone: RoaringTreemap,
     ) -> Result<Self> {
-        let plan = Plan::new(place, snapshot, columns, Filters::default())?;
+        let plan = ScanPlan::new(storage, snapshot, columns, Filters::default())?;
         Self::open(plan, add, gone)
     }
 }
@@ -187,11 +187,15 @@ pub(super) fn row_count_of(reader: &FileReader) -> u64 {
 }
 
 /// The number of rows in a file, deleted ones too: that of its statistics, or that of its footer.
-pub(crate) fn row_count(place: &Arc<dyn Place>, snapshot: &Arc<Snapshot>, add: &Arc<Add>) -> Result<u64> {
+pub(crate) fn row_count(
+    storage: &Arc<dyn TableStorage>,
+    snapshot: &Arc<Snapshot>,
+    add: &Arc<Add>,
+) -> Result<u64> {
     if let Some(rows) = add.stats.as_deref().and_then(record_count) {
         return Ok(rows);
     }
-    let plan = Plan::new(place, snapshot, Vec::new(), Filters::default())?;
+    let plan = ScanPlan::new(storage, snapshot, Vec::new(), Filters::default())?;
     let reader = FileReader::open(&plan, Arc::clone(add), RoaringTreemap::new())?;
     Ok(row_count_of(&reader))
 }

@@ -11,24 +11,24 @@ use parquet_writer::Batch;
 
 use crate::conditions::{Conditions, bound};
 use crate::error::{Result, TableError};
-use crate::head::Head;
+use crate::head::TableHead;
 use crate::mapping::Mapping;
-use crate::schema::Column;
+use crate::schema::TableColumn;
 use crate::snapshot::Snapshot;
-use crate::sql::Bound;
+use crate::sql::BoundCondition;
 
 use super::{constants, filter};
 
 /// A condition that is answered for each row.
 #[derive(Debug, Clone)]
-pub(crate) enum Filter {
+pub(crate) enum RowCondition {
     /// A comparison of the column of this name.
     Comparison(String, Comparison),
     /// A condition in SQL.
-    Sql(Arc<Bound>),
+    Sql(Arc<BoundCondition>),
 }
 
-impl Filter {
+impl RowCondition {
     /// Names of the top-level columns that it asks for.
     fn names(&self) -> BTreeSet<&str> {
         match self {
@@ -38,7 +38,7 @@ impl Filter {
     }
 
     /// The columns that it asks for, in the order of the table.
-    pub fn columns<'a>(&self, head: &'a Head) -> Vec<&'a Column> {
+    pub fn columns<'a>(&self, head: &'a TableHead) -> Vec<&'a TableColumn> {
         let names = self.names();
         let columns = head.schema.columns.iter();
         columns
@@ -68,7 +68,7 @@ impl Filter {
 }
 
 /// Names of the top-level columns of a condition.
-fn tops(condition: &Bound) -> BTreeSet<&str> {
+fn tops(condition: &BoundCondition) -> BTreeSet<&str> {
     let columns = condition.columns().into_iter();
     columns
         .filter_map(|column| column.path.first())
@@ -80,7 +80,7 @@ fn tops(condition: &Bound) -> BTreeSet<&str> {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Filters {
     /// The conditions as they are answered.
-    pub each: Vec<Filter>,
+    pub each: Vec<RowCondition>,
     /// A predicate that holds for every row for which they do, and perhaps for others.
     pub cover: Predicate,
 }
@@ -105,7 +105,7 @@ pub(crate) struct Question {
 
 impl Question {
     /// The question of the conditions of an argument `option`.
-    pub fn of(head: &Head, conditions: &Conditions, option: &str) -> Result<Self> {
+    pub fn of(head: &TableHead, conditions: &Conditions, option: &str) -> Result<Self> {
         match conditions {
             Conditions::All(conditions) => {
                 let terms = conditions.iter().map(|condition| condition.term(head));
@@ -115,7 +115,7 @@ impl Question {
         }
     }
 
-    pub fn of_terms(head: &Head, terms: Vec<Term>) -> Result<Self> {
+    pub fn of_terms(head: &TableHead, terms: Vec<Term>) -> Result<Self> {
         let (mut of_partitions, mut of_rows) = (Vec::new(), Vec::new());
         for term in terms {
             let Some(column) = head.column_of(&term) else {
@@ -129,10 +129,10 @@ impl Question {
             } else {
                 &mut of_rows
             };
-            let filter = Filter::Comparison(column.name.clone(), term.comparison.clone());
+            let filter = RowCondition::Comparison(column.name.clone(), term.comparison.clone());
             part.push((filter, term));
         }
-        let filters = |part: Vec<(Filter, Term)>| {
+        let filters = |part: Vec<(RowCondition, Term)>| {
             let (each, terms): (Vec<_>, Vec<_>) = part.into_iter().unzip();
             let cover = Predicate::all(terms);
             Filters { each, cover }
@@ -145,8 +145,8 @@ impl Question {
 
     /// The question of a condition in SQL. Parts of it on the same columns are answered together, since each answer
     /// decodes its columns.
-    fn of_condition(head: &Head, condition: Bound) -> Self {
-        let mut parts: Vec<(BTreeSet<String>, Vec<Bound>)> = Vec::new();
+    fn of_condition(head: &TableHead, condition: BoundCondition) -> Self {
+        let mut parts: Vec<(BTreeSet<String>, Vec<BoundCondition>)> = Vec::new();
         for part in condition.conjuncts() {
             let names: BTreeSet<String> = tops(&part).into_iter().map(str::to_owned).collect();
             match parts.iter_mut().find(|(known, _)| *known == names) {
@@ -155,17 +155,19 @@ impl Question {
             }
         }
         let partition_columns = &head.metadata.partition_columns;
-        let is_of_partitions = |(names, _): &(BTreeSet<String>, Vec<Bound>)| {
+        let is_of_partitions = |(names, _): &(BTreeSet<String>, Vec<BoundCondition>)| {
             names.iter().all(|name| partition_columns.contains(name))
         };
         let (of_partitions, of_rows): (Vec<_>, Vec<_>) = parts.into_iter().partition(is_of_partitions);
-        let filters = |parts: Vec<(BTreeSet<String>, Vec<Bound>)>| {
-            let conditions = parts.into_iter().map(|(_, together)| Bound::All(together));
-            let conditions: Vec<Arc<Bound>> = conditions.map(Arc::new).collect();
+        let filters = |parts: Vec<(BTreeSet<String>, Vec<BoundCondition>)>| {
+            let conditions = parts
+                .into_iter()
+                .map(|(_, together)| BoundCondition::All(together));
+            let conditions: Vec<Arc<BoundCondition>> = conditions.map(Arc::new).collect();
             let covers = conditions.iter().map(|condition| condition.cover(head));
             Filters {
                 cover: Predicate::All(covers.collect()),
-                each: conditions.into_iter().map(Filter::Sql).collect(),
+                each: conditions.into_iter().map(RowCondition::Sql).collect(),
             }
         };
         Self {
@@ -206,15 +208,15 @@ impl Question {
 
 /// A condition on partition columns alone, which the log answers for each file. Files of one partition have one answer.
 pub(crate) struct PartitionFilter<'a> {
-    filter: &'a Filter,
-    columns: Vec<&'a Column>,
+    filter: &'a RowCondition,
+    columns: Vec<&'a TableColumn>,
     mapping: Mapping,
     schema: SchemaRef,
     answers: HashMap<Vec<Option<String>>, bool>,
 }
 
 impl<'a> PartitionFilter<'a> {
-    pub fn of(head: &'a Head, filter: &'a Filter) -> Self {
+    pub fn of(head: &'a TableHead, filter: &'a RowCondition) -> Self {
         let columns = filter.columns(head);
         Self {
             schema: nullable(columns.iter().copied()),
@@ -255,7 +257,7 @@ impl<'a> PartitionFilter<'a> {
 }
 
 /// The schema of columns that may be null.
-pub(super) fn nullable<'a>(columns: impl Iterator<Item = &'a Column>) -> SchemaRef {
+pub(super) fn nullable<'a>(columns: impl Iterator<Item = &'a TableColumn>) -> SchemaRef {
     let fields = columns.map(|column| Field::new(&column.name, column.kind.arrow(), true));
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }

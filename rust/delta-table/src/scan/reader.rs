@@ -25,7 +25,7 @@ use crate::data_file::{DataFile, load_footer, ranges_of, table_error, with_micro
 use crate::error::{Result, TableError};
 use crate::mapping::Mapping;
 use crate::row_ids::{self, Origin, RowValue};
-use crate::schema::Column;
+use crate::schema::TableColumn;
 use crate::stats::row_group_stats_json;
 
 use super::adapt::adapt;
@@ -33,13 +33,13 @@ use super::calendar::Calendar;
 use super::dictionaries::{self, Answers};
 use super::question::{batch, nullable};
 use super::row_numbers::{in_order, with_numbers};
-use super::{Filter, Plan, constants, pages};
+use super::{RowCondition, ScanPlan, constants, pages};
 
 /// Rows of a batch.
 pub(super) const BATCH_ROWS: usize = 8_192;
 
 /// The source of a column of the answer.
-enum Source {
+enum ColumnSource {
     /// The column at this place in what is decoded.
     Decoded(usize),
     /// One value for all rows.
@@ -56,10 +56,10 @@ pub(super) struct FileReader {
     /// The row groups to read.
     pub groups: VecDeque<usize>,
     /// The columns of the file that conditions are about.
-    asked: Vec<Column>,
+    asked: Vec<TableColumn>,
     /// The columns of the answer that the file has.
     mask: ProjectionMask,
-    sources: Vec<Source>,
+    sources: Vec<ColumnSource>,
     /// The ids of its rows, and their version, where row tracking is asked for.
     origin: Option<Origin>,
     /// The conversion of its dates and times; none if they are as they are.
@@ -69,11 +69,11 @@ pub(super) struct FileReader {
 
 impl FileReader {
     /// Opens a file, of which these rows are deleted.
-    pub fn open(plan: &Plan, add: Arc<Add>, deleted: RoaringTreemap) -> Result<Self> {
+    pub fn open(plan: &ScanPlan, add: Arc<Add>, deleted: RoaringTreemap) -> Result<Self> {
         let name = path::decode_inside(&add.path)?;
         let size = u64::try_from(add.size).unwrap_or(0);
         let opened = || {
-            let file = DataFile::open(&plan.place, &name, size)?;
+            let file = DataFile::open(&plan.storage, &name, size)?;
             let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
             let loaded = load_footer(&file, options.clone())?;
             let fields = with_micros(loaded.schema().fields(), loaded.parquet_schema(), &mut 0);
@@ -141,7 +141,7 @@ impl FileReader {
     }
 
     /// A reader of the rows of a row group that are there and satisfy the conditions; none where no row can.
-    fn open_group(&self, plan: &Plan, group: usize) -> Result<Option<ParquetRecordBatchReader>> {
+    fn open_group(&self, plan: &ScanPlan, group: usize) -> Result<Option<ParquetRecordBatchReader>> {
         let Some(filters) = self.filters(plan)? else {
             return Ok(None);
         };
@@ -157,12 +157,12 @@ impl FileReader {
 
     /// The runs of a row group's rows that may satisfy the conditions, by the pages that they are in; none where all
     /// may.
-    pub fn runs(&self, plan: &Plan, group: usize) -> Option<Vec<Range<usize>>> {
+    pub fn runs(&self, plan: &ScanPlan, group: usize) -> Option<Vec<Range<usize>>> {
         pages::runs(plan, &self.add, &self.asked, self.metadata.metadata(), group)
     }
 
     /// The rows of a row group that are there, in pages that may have what is looked for; none where all are.
-    fn selection(&self, plan: &Plan, group: usize) -> Option<RowSelection> {
+    fn selection(&self, plan: &ScanPlan, group: usize) -> Option<RowSelection> {
         let (first, rows) = self.rows_of(group);
         let mut kept = RoaringTreemap::new();
         match self.runs(plan, group) {
@@ -193,7 +193,7 @@ impl FileReader {
     }
 
     /// The bytes of a row group's columns that are read, without compression. Rows take about as many, or fewer.
-    pub fn bytes_of(&self, plan: &Plan, group: usize) -> usize {
+    pub fn bytes_of(&self, plan: &ScanPlan, group: usize) -> usize {
         let filters = plan.filters.each.iter();
         let asked = filters.flat_map(|filter| filter.columns(&plan.snapshot));
         let mut wanted = roots(&self.metadata, asked, plan.snapshot.mapping);
@@ -249,10 +249,10 @@ impl FileReader {
     }
 
     /// The conditions on columns of the file; none where one on columns that it lacks does not hold.
-    fn filters(&self, plan: &Plan) -> Result<Option<Vec<Box<dyn ArrowPredicate>>>> {
+    fn filters(&self, plan: &ScanPlan) -> Result<Option<Vec<Box<dyn ArrowPredicate>>>> {
         let mut filters: Vec<Box<dyn ArrowPredicate>> = Vec::new();
         for filter in &plan.filters.each {
-            let inputs = Inputs::of(plan, &self.add, self.metadata.schema(), filter)?;
+            let inputs = ConditionInputs::of(plan, &self.add, self.metadata.schema(), filter)?;
             if inputs.held.is_empty() {
                 let row = inputs
                     .constants
@@ -290,21 +290,21 @@ impl FileReader {
     }
 
     /// The columns of the answer, of decoded ones.
-    pub fn answer(&self, plan: &Plan, decoded: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+    pub fn answer(&self, plan: &ScanPlan, decoded: &RecordBatch) -> Result<RecordBatch, ArrowError> {
         let rows = decoded.num_rows();
         let columns = self
             .sources
             .iter()
             .zip(&plan.columns)
             .map(|(source, column)| match source {
-                Source::Decoded(place) => {
+                ColumnSource::Decoded(place) => {
                     let array = match &self.calendar {
                         Some(calendar) => &calendar.array(decoded.column(*place))?,
                         None => decoded.column(*place),
                     };
                     adapt(array, &column.kind, plan.snapshot.mapping)
                 }
-                Source::Constant(value) => repeated(value, rows),
+                ColumnSource::Constant(value) => repeated(value, rows),
             });
         let mut columns = columns.collect::<Result<Vec<_>, _>>()?;
         if let Some(origin) = &self.origin {
@@ -329,13 +329,13 @@ pub(super) struct GroupRows {
 
 impl GroupRows {
     /// Opens a row group of a file; none where no row can satisfy the conditions.
-    pub fn open(plan: &Plan, file: Arc<FileReader>, group: usize) -> Result<Option<Self>> {
+    pub fn open(plan: &ScanPlan, file: Arc<FileReader>, group: usize) -> Result<Option<Self>> {
         let rows = file.open_group(plan, group)?;
         Ok(rows.map(|rows| Self { file, rows }))
     }
 
     /// The next batch of the answer.
-    pub fn next(&mut self, plan: &Plan) -> Option<Result<RecordBatch>> {
+    pub fn next(&mut self, plan: &ScanPlan) -> Option<Result<RecordBatch>> {
         let batch = self.rows.next()?;
         let answer = batch.and_then(|batch| self.file.answer(plan, &batch));
         Some(answer.map_err(|error| self.file.failed(error.into())))
@@ -374,7 +374,7 @@ impl RowsInOrder {
     }
 
     /// The next batch. One row group is in memory at a time, compressed.
-    pub fn next(&mut self, plan: &Plan) -> Result<Option<RecordBatch>> {
+    pub fn next(&mut self, plan: &ScanPlan) -> Result<Option<RecordBatch>> {
         loop {
             if let Some(batch) = self.group.as_mut().and_then(|group| group.next(plan)) {
                 return batch.map(Some);
@@ -390,17 +390,17 @@ impl RowsInOrder {
 }
 
 /// The columns that a condition asks for, in one file.
-struct Inputs {
+struct ConditionInputs {
     /// Those that the file holds, in its order.
-    held: Vec<Column>,
+    held: Vec<TableColumn>,
     /// The others, each with the value that it has in all rows.
-    constants: Vec<(Column, ArrayRef)>,
+    constants: Vec<(TableColumn, ArrayRef)>,
     /// The schema of both.
     schema: SchemaRef,
 }
 
-impl Inputs {
-    fn of(plan: &Plan, add: &Add, file: &Schema, filter: &Filter) -> Result<Self> {
+impl ConditionInputs {
+    fn of(plan: &ScanPlan, add: &Add, file: &Schema, filter: &RowCondition) -> Result<Self> {
         let mapping = plan.snapshot.mapping;
         let (mut held, mut constants) = (Vec::new(), Vec::new());
         for column in filter.columns(&plan.snapshot) {
@@ -415,7 +415,7 @@ impl Inputs {
         }
         // Columns are decoded in the order of the file.
         held.sort_by_key(|(place, _)| *place);
-        let held: Vec<Column> = held.into_iter().map(|(_, column)| column).collect();
+        let held: Vec<TableColumn> = held.into_iter().map(|(_, column)| column).collect();
         let others = constants.iter().map(|(column, _)| column);
         Ok(Self {
             schema: nullable(held.iter().chain(others)),
@@ -475,7 +475,7 @@ fn check_rows(add: &Add, deleted: &RoaringTreemap, footer: &ParquetMetaData) -> 
 }
 
 /// The source of each column of the answer. A column that the file lacks is null in all of its rows.
-fn sources(plan: &Plan, add: &Add, places: &[Option<usize>]) -> Result<Vec<Source>> {
+fn sources(plan: &ScanPlan, add: &Add, places: &[Option<usize>]) -> Result<Vec<ColumnSource>> {
     // Columns are decoded in the order of the file.
     let decoded: BTreeSet<usize> = places.iter().flatten().copied().collect();
     let sources = plan
@@ -483,11 +483,11 @@ fn sources(plan: &Plan, add: &Add, places: &[Option<usize>]) -> Result<Vec<Sourc
         .iter()
         .zip(places)
         .map(|(column, place)| match place {
-            Some(place) => Ok(Source::Decoded(decoded.range(..place).count())),
+            Some(place) => Ok(ColumnSource::Decoded(decoded.range(..place).count())),
             None if plan.snapshot.is_partition_column(column) => {
-                constants::constant(add, column, plan.snapshot.mapping).map(Source::Constant)
+                constants::constant(add, column, plan.snapshot.mapping).map(ColumnSource::Constant)
             }
-            None => Ok(Source::Constant(new_null_array(&column.kind.arrow(), 1))),
+            None => Ok(ColumnSource::Constant(new_null_array(&column.kind.arrow(), 1))),
         });
     sources.collect()
 }
@@ -495,7 +495,7 @@ fn sources(plan: &Plan, add: &Add, places: &[Option<usize>]) -> Result<Vec<Sourc
 /// The leaves of those top-level columns that the file has.
 fn roots<'a>(
     metadata: &ArrowReaderMetadata,
-    columns: impl Iterator<Item = &'a Column>,
+    columns: impl Iterator<Item = &'a TableColumn>,
     mapping: Mapping,
 ) -> ProjectionMask {
     let places = columns.filter_map(|column| mapping.place(metadata.schema().fields(), column));
@@ -503,7 +503,7 @@ fn roots<'a>(
 }
 
 /// The columns of a file that conditions are about, under the names that conditions have.
-fn asked(plan: &Plan, metadata: &ArrowReaderMetadata) -> Vec<Column> {
+fn asked(plan: &ScanPlan, metadata: &ArrowReaderMetadata) -> Vec<TableColumn> {
     let terms = plan.filters.cover.terms().into_iter();
     let named: BTreeSet<&str> = terms
         .filter_map(|term| term.column.first().map(String::as_str))
@@ -518,13 +518,18 @@ fn asked(plan: &Plan, metadata: &ArrowReaderMetadata) -> Vec<Column> {
 }
 
 /// The row groups that may hold a row which satisfies the conditions on these columns.
-fn groups(plan: &Plan, add: &Add, asked: &[Column], metadata: &ArrowReaderMetadata) -> VecDeque<usize> {
+fn groups(
+    plan: &ScanPlan,
+    add: &Add,
+    asked: &[TableColumn],
+    metadata: &ArrowReaderMetadata,
+) -> VecDeque<usize> {
     let footer = metadata.metadata();
     let all = 0..footer.num_row_groups();
     if asked.is_empty() {
         return all.collect();
     }
-    let columns: Vec<&Column> = asked.iter().collect();
+    let columns: Vec<&TableColumn> = asked.iter().collect();
     let may_match = |group: &usize| {
         plan.filters.cover.may_match(&Add {
             partition_values: add.partition_values.clone(),
@@ -537,7 +542,7 @@ fn groups(plan: &Plan, add: &Add, asked: &[Column], metadata: &ArrowReaderMetada
 
 /// A column under the name that conditions have, where the file has it under that name. Fields of a struct may have
 /// other names where names are mapped.
-fn as_stored(plan: &Plan, file: &Schema, column: &Column) -> Option<Column> {
+fn as_stored(plan: &ScanPlan, file: &Schema, column: &TableColumn) -> Option<TableColumn> {
     let mapping = plan.snapshot.mapping;
     if mapping != Mapping::None && !column.kind.structs().is_empty() {
         return None;
@@ -548,7 +553,7 @@ fn as_stored(plan: &Plan, file: &Schema, column: &Column) -> Option<Column> {
         Some(place) => file.field(place).name() == name,
         None => mapping != Mapping::Id,
     };
-    is_alike.then(|| Column {
+    is_alike.then(|| TableColumn {
         name: name.to_owned(),
         ..column.clone()
     })

@@ -11,12 +11,12 @@ use sqlparser::tokenizer::Location;
 
 use crate::clustering::shown;
 use crate::near::near;
-use crate::schema::{Column, Kind, Primitive, TableSchema};
+use crate::schema::{ColumnType, Primitive, TableColumn, TableSchema};
 
 use super::Purpose;
-use super::bound::{Bound, Compared, Named, Operator, Side};
-use super::fault::Fault;
-use super::literals::{Literal, MOST_DIGITS, value_of};
+use super::bound::{BoundCondition, Compared, NamedColumn, Operator, Side};
+use super::fault::SqlFault;
+use super::literals::{MOST_DIGITS, SqlLiteral, value_of};
 use super::parse::{bare, place, unknown};
 use super::sides::{SideColumns, name_side};
 
@@ -41,7 +41,7 @@ pub(crate) struct Scope<'a> {
 /// What is compared.
 enum Operand {
     Column(Path),
-    Literal(Literal, Location),
+    Literal(SqlLiteral, Location),
 }
 
 /// The names of a column, from the top.
@@ -52,8 +52,8 @@ struct Path {
 
 impl Scope<'_> {
     /// Binds a condition. The error says why an expression is none.
-    pub(super) fn condition(&self, expression: &Expr) -> Result<Bound, Fault> {
-        let each = |operator: &BinaryOperator| -> Result<Vec<Bound>, Fault> {
+    pub(super) fn condition(&self, expression: &Expr) -> Result<BoundCondition, SqlFault> {
+        let each = |operator: &BinaryOperator| -> Result<Vec<BoundCondition>, SqlFault> {
             let mut parts = Vec::new();
             collect(expression, operator, &mut parts);
             parts.into_iter().map(|part| self.condition(part)).collect()
@@ -63,15 +63,15 @@ impl Scope<'_> {
             Expr::UnaryOp {
                 op: UnaryOperator::Not,
                 expr,
-            } => Bound::Not(Box::new(self.condition(expr)?)),
+            } => BoundCondition::Not(Box::new(self.condition(expr)?)),
             Expr::BinaryOp {
                 op: op @ BinaryOperator::And,
                 ..
-            } => Bound::All(each(op)?),
+            } => BoundCondition::All(each(op)?),
             Expr::BinaryOp {
                 op: op @ BinaryOperator::Or,
                 ..
-            } => Bound::Any(joined(each(op)?)),
+            } => BoundCondition::Any(joined(each(op)?)),
             Expr::BinaryOp { left, op, right } => {
                 let Some(operator) = Operator::of(op) else {
                     return Err(unknown(expression));
@@ -79,7 +79,7 @@ impl Scope<'_> {
                 self.comparison(left, operator, right)?
             }
             Expr::IsNull(inner) => self.is_null(inner)?,
-            Expr::IsNotNull(inner) => Bound::Not(Box::new(self.is_null(inner)?)),
+            Expr::IsNotNull(inner) => BoundCondition::Not(Box::new(self.is_null(inner)?)),
             Expr::In {
                 expr,
                 target: InTarget::List(list),
@@ -94,22 +94,24 @@ impl Scope<'_> {
             } => {
                 let least = self.comparison(expr, Operator::GreaterOrEqual, low)?;
                 let greatest = self.comparison(expr, Operator::LessOrEqual, high)?;
-                negated_if(*negated, Bound::All(vec![least, greatest]))
+                negated_if(*negated, BoundCondition::All(vec![least, greatest]))
             }
             other => match self.operand(other)? {
                 Some(Operand::Column(path)) => {
                     let named = self.column(&path)?;
-                    if named.kind != Kind::Primitive(Primitive::Boolean) {
+                    if named.kind != ColumnType::Primitive(Primitive::Boolean) {
                         let name = shown(&named.path);
                         let why = format!("the column {name} is no boolean, and is not compared");
-                        return Err(Fault::at(path.at, why));
+                        return Err(SqlFault::at(path.at, why));
                     }
-                    Bound::Flag(named)
+                    BoundCondition::Flag(named)
                 }
-                Some(Operand::Literal(Literal::Boolean(value), _)) => Bound::Constant(Some(value)),
-                Some(Operand::Literal(Literal::Null, _)) => Bound::Constant(None),
+                Some(Operand::Literal(SqlLiteral::Boolean(value), _)) => {
+                    BoundCondition::Constant(Some(value))
+                }
+                Some(Operand::Literal(SqlLiteral::Null, _)) => BoundCondition::Constant(None),
                 Some(Operand::Literal(_, at)) => {
-                    return Err(Fault::at(at, "it has a literal that is not compared"));
+                    return Err(SqlFault::at(at, "it has a literal that is not compared"));
                 }
                 None => return Err(unknown(other)),
             },
@@ -117,7 +119,7 @@ impl Scope<'_> {
     }
 
     /// The column or the literal that an expression is; none for another one.
-    fn operand(&self, expression: &Expr) -> Result<Option<Operand>, Fault> {
+    fn operand(&self, expression: &Expr) -> Result<Option<Operand>, SqlFault> {
         let expression = bare(expression);
         let at = place(expression);
         Ok(match expression {
@@ -127,24 +129,24 @@ impl Scope<'_> {
                     at,
                 };
                 if !self.sides.is_empty() {
-                    name_side(self.sides, &mut path.names).map_err(|why| Fault::at(at, why))?;
+                    name_side(self.sides, &mut path.names).map_err(|why| SqlFault::at(at, why))?;
                 }
                 Some(Operand::Column(path))
             }
-            other => Literal::of(other)?.map(|literal| Operand::Literal(literal, at)),
+            other => SqlLiteral::of(other)?.map(|literal| Operand::Literal(literal, at)),
         })
     }
 
-    fn is_null(&self, inner: &Expr) -> Result<Bound, Fault> {
+    fn is_null(&self, inner: &Expr) -> Result<BoundCondition, SqlFault> {
         match self.operand(inner)? {
-            Some(Operand::Column(path)) => Ok(Bound::IsNull(self.column(&path)?)),
-            _ => Err(Fault::at(place(inner), "IS NULL goes with a column")),
+            Some(Operand::Column(path)) => Ok(BoundCondition::IsNull(self.column(&path)?)),
+            _ => Err(SqlFault::at(place(inner), "IS NULL goes with a column")),
         }
     }
 
     /// The column of these names.
-    fn column(&self, path: &Path) -> Result<Named, Fault> {
-        let fault = |why| Fault::at(path.at, why);
+    fn column(&self, path: &Path) -> Result<NamedColumn, SqlFault> {
+        let fault = |why| SqlFault::at(path.at, why);
         let mut columns = self.schema.columns.as_slice();
         let mut names: Vec<String> = Vec::new();
         let (mut kind, mut is_padded) = (None, false);
@@ -165,38 +167,38 @@ impl Scope<'_> {
             names.push(found.name.clone());
             kind = Some(&found.kind);
             columns = match &found.kind {
-                Kind::Struct(fields) => fields.as_slice(),
+                ColumnType::Struct(fields) => fields.as_slice(),
                 _ => &[],
             };
         }
         let Some(kind) = kind.cloned() else {
             return Err(fault("a column has no name".to_owned()));
         };
-        Ok(Named {
+        Ok(NamedColumn {
             has_no_empty: self.purpose != Purpose::Asked
                 && names.len() == 1
                 && self.partition_columns.contains(&names[0]),
             // The note is that of the column at the top also where a field of it is meant.
-            is_padded: is_padded && kind == Kind::Primitive(Primitive::String),
+            is_padded: is_padded && kind == ColumnType::Primitive(Primitive::String),
             path: names,
             kind,
         })
     }
 
     /// The column of these names, whose values are compared.
-    fn compared(&self, path: &Path) -> Result<Named, Fault> {
+    fn compared(&self, path: &Path) -> Result<NamedColumn, SqlFault> {
         let named = self.column(path)?;
         if named.is_padded {
             let why = format!(
                 "the column {} has the type char or varchar, whose spaces engines compare differently",
                 shown(&named.path)
             );
-            return Err(Fault::at(path.at, why));
+            return Err(SqlFault::at(path.at, why));
         }
         Ok(named)
     }
 
-    fn comparison(&self, left: &Expr, operator: Operator, right: &Expr) -> Result<Bound, Fault> {
+    fn comparison(&self, left: &Expr, operator: Operator, right: &Expr) -> Result<BoundCondition, SqlFault> {
         let at = place(left);
         match (self.operand(left)?, self.operand(right)?) {
             (Some(left), Some(right)) => self.compare(left, operator, right, at),
@@ -210,12 +212,12 @@ impl Scope<'_> {
         operator: Operator,
         right: Operand,
         at: Location,
-    ) -> Result<Bound, Fault> {
+    ) -> Result<BoundCondition, SqlFault> {
         use Operand::{Column, Literal as Value};
         let (left, right, data_type) = match (left, right) {
-            (Column(path), Value(Literal::Null, _)) | (Value(Literal::Null, _), Column(path)) => {
+            (Column(path), Value(SqlLiteral::Null, _)) | (Value(SqlLiteral::Null, _), Column(path)) => {
                 self.column(&path)?;
-                return Ok(Bound::Constant(None));
+                return Ok(BoundCondition::Constant(None));
             }
             (Column(first), Column(second)) => {
                 let (left, right) = (self.compared(&first)?, self.compared(&second)?);
@@ -225,7 +227,7 @@ impl Scope<'_> {
                         shown(&left.path),
                         shown(&right.path)
                     );
-                    Fault::at(first.at, why)
+                    SqlFault::at(first.at, why)
                 })?;
                 (Side::Column(left), Side::Column(right), data_type)
             }
@@ -241,7 +243,7 @@ impl Scope<'_> {
             }
             (Value(..), Value(..)) => return Err(no_operand(at)),
         };
-        Ok(Bound::Compare(Compared {
+        Ok(BoundCondition::Compare(Compared {
             left,
             operator,
             right,
@@ -250,24 +252,26 @@ impl Scope<'_> {
     }
 
     /// A list, whose literals engines convert to one type before they compare.
-    fn among(&self, left: &Expr, list: &[Expr]) -> Result<Bound, Fault> {
+    fn among(&self, left: &Expr, list: &[Expr]) -> Result<BoundCondition, SqlFault> {
         let Some(Operand::Column(path)) = self.operand(left)? else {
-            return Err(Fault::at(place(left), "IN goes with a column"));
+            return Err(SqlFault::at(place(left), "IN goes with a column"));
         };
-        let literals = list.iter().map(|item| match Literal::of(item)? {
+        let literals = list.iter().map(|item| match SqlLiteral::of(item)? {
             Some(literal) => Ok((literal, place(item))),
             None => Err(unknown(item)),
         });
-        let literals = literals.collect::<Result<Vec<_>, Fault>>()?;
-        let find = |is: fn(&Literal) -> bool| literals.iter().find(|(literal, _)| is(literal));
-        let number = find(|literal| matches!(literal, Literal::Number(_)));
-        if let (Some((_, at)), Some(_)) = (find(|literal| matches!(literal, Literal::Double(_))), number) {
+        let literals = literals.collect::<Result<Vec<_>, SqlFault>>()?;
+        let find = |is: fn(&SqlLiteral) -> bool| literals.iter().find(|(literal, _)| is(literal));
+        let number = find(|literal| matches!(literal, SqlLiteral::Number(_)));
+        if let (Some((_, at)), Some(_)) = (find(|literal| matches!(literal, SqlLiteral::Double(_))), number) {
             let why = "a list has numbers with an exponent and others, which are compared as doubles";
-            return Err(Fault::at(*at, why));
+            return Err(SqlFault::at(*at, why));
         }
         let kind = self.column(&path)?.kind;
-        if let (Some((_, at)), Kind::Primitive(time @ (Primitive::Timestamp | Primitive::TimestampNtz))) =
-            (find(|literal| matches!(literal, Literal::Text(_))), &kind)
+        if let (
+            Some((_, at)),
+            ColumnType::Primitive(time @ (Primitive::Timestamp | Primitive::TimestampNtz)),
+        ) = (find(|literal| matches!(literal, SqlLiteral::Text(_))), &kind)
         {
             let has_literal = *time == Primitive::Timestamp || self.purpose == Purpose::Asked;
             let instead = if has_literal {
@@ -276,19 +280,24 @@ impl Scope<'_> {
                 "compare with each, joined by OR"
             };
             let why = format!("a list has the text of a time, which Spark compares as text: {instead}");
-            return Err(Fault::at(*at, why));
+            return Err(SqlFault::at(*at, why));
         }
         let equal = list
             .iter()
             .map(|item| self.comparison(left, Operator::Equal, item));
-        Ok(Bound::Any(joined(equal.collect::<Result<_, _>>()?)))
+        Ok(BoundCondition::Any(joined(equal.collect::<Result<_, _>>()?)))
     }
 
-    fn with_value(&self, path: &Path, literal: &Literal, at: Location) -> Result<(Named, ArrayRef), Fault> {
+    fn with_value(
+        &self,
+        path: &Path,
+        literal: &SqlLiteral,
+        at: Location,
+    ) -> Result<(NamedColumn, ArrayRef), SqlFault> {
         let column = self.compared(path)?;
         let value = value_of(&column.kind, literal, self.purpose).map_err(|why| {
             let why = format!("the column {} cannot be compared with {why}", shown(&path.names));
-            Fault::at(at, why)
+            SqlFault::at(at, why)
         })?;
         Ok((column, value))
     }
@@ -313,23 +322,23 @@ fn unquoted(name: &Ident) -> String {
     }
 }
 
-fn negated_if(is_negated: bool, bound: Bound) -> Bound {
+fn negated_if(is_negated: bool, bound: BoundCondition) -> BoundCondition {
     if is_negated {
-        Bound::Not(Box::new(bound))
+        BoundCondition::Not(Box::new(bound))
     } else {
         bound
     }
 }
 
-fn no_operand(at: Location) -> Fault {
-    Fault::at(
+fn no_operand(at: Location) -> SqlFault {
+    SqlFault::at(
         at,
         "a comparison is not of a column with a literal or another column",
     )
 }
 
 /// The column of a name in any case.
-fn find<'a>(columns: &'a [Column], name: &str) -> Option<&'a Column> {
+fn find<'a>(columns: &'a [TableColumn], name: &str) -> Option<&'a TableColumn> {
     let exact = columns.iter().find(|column| column.name == name);
     exact.or_else(|| {
         let lower = name.to_lowercase();
@@ -339,11 +348,11 @@ fn find<'a>(columns: &'a [Column], name: &str) -> Option<&'a Column> {
 
 /// Alternatives, with those in one that say that a column has a value of its own type: a row is looked up among these
 /// values once.
-fn joined(alternatives: Vec<Bound>) -> Vec<Bound> {
+fn joined(alternatives: Vec<BoundCondition>) -> Vec<BoundCondition> {
     let mut joined = Vec::new();
-    let mut among: Vec<(Named, Vec<PredicateLiteral>)> = Vec::new();
+    let mut among: Vec<(NamedColumn, Vec<PredicateLiteral>)> = Vec::new();
     for bound in alternatives {
-        let Bound::Compare(compared) = &bound else {
+        let BoundCondition::Compare(compared) = &bound else {
             joined.push(bound);
             continue;
         };
@@ -357,7 +366,7 @@ fn joined(alternatives: Vec<Bound>) -> Vec<Bound> {
         }
     }
     let among = among.into_iter();
-    joined.extend(among.map(|(column, literals)| Bound::Among(column, literals)));
+    joined.extend(among.map(|(column, literals)| BoundCondition::Among(column, literals)));
     joined
 }
 
@@ -372,7 +381,7 @@ pub(crate) fn partitions_alone(columns: &[String]) -> String {
 }
 
 /// The words for a name that is not among these columns, which are the fields of those before it.
-fn no_column(path: &[String], before: &[String], columns: &[Column]) -> String {
+fn no_column(path: &[String], before: &[String], columns: &[TableColumn]) -> String {
     let whole = |name: &str| {
         let mut whole = before.to_vec();
         whole.push(name.to_owned());
@@ -396,9 +405,9 @@ fn no_column(path: &[String], before: &[String], columns: &[Column]) -> String {
 }
 
 /// The type in which two columns are compared; none where engines choose different ones.
-fn common(left: &Kind, right: &Kind) -> Option<DataType> {
+fn common(left: &ColumnType, right: &ColumnType) -> Option<DataType> {
     use Primitive::{Binary, Byte, Double, Float, Integer, Long, Short};
-    let (Kind::Primitive(a), Kind::Primitive(b)) = (left, right) else {
+    let (ColumnType::Primitive(a), ColumnType::Primitive(b)) = (left, right) else {
         return decimal_of(digits_of(left)?, digits_of(right)?);
     };
     match (a, b) {
@@ -414,13 +423,13 @@ fn common(left: &Kind, right: &Kind) -> Option<DataType> {
 }
 
 /// The digits of a type's numbers, and how many of them are behind the point.
-pub(super) fn digits_of(kind: &Kind) -> Option<(u8, u8)> {
+pub(super) fn digits_of(kind: &ColumnType) -> Option<(u8, u8)> {
     match kind {
-        Kind::Primitive(Primitive::Byte) => Some((3, 0)),
-        Kind::Primitive(Primitive::Short) => Some((5, 0)),
-        Kind::Primitive(Primitive::Integer) => Some((10, 0)),
-        Kind::Primitive(Primitive::Long) => Some((20, 0)),
-        Kind::Decimal(precision, scale) => Some((*precision, u8::try_from(*scale).ok()?)),
+        ColumnType::Primitive(Primitive::Byte) => Some((3, 0)),
+        ColumnType::Primitive(Primitive::Short) => Some((5, 0)),
+        ColumnType::Primitive(Primitive::Integer) => Some((10, 0)),
+        ColumnType::Primitive(Primitive::Long) => Some((20, 0)),
+        ColumnType::Decimal(precision, scale) => Some((*precision, u8::try_from(*scale).ok()?)),
         _ => None,
     }
 }

@@ -16,14 +16,14 @@ use sqlparser::ast::BinaryOperator;
 use crate::clustering::shown;
 use crate::mapping::Mapping;
 use crate::scan::{adapt, is_in, plain};
-use crate::schema::Kind;
+use crate::schema::ColumnType;
 
 /// A column, or a field at any depth of structs, that a condition names.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Named {
+pub(crate) struct NamedColumn {
     /// Names from the top, as the table has them.
     pub path: Vec<String>,
-    pub(super) kind: Kind,
+    pub(super) kind: ColumnType,
     /// True if empty text is null in it, as in partition columns of rows that are to be written.
     pub(super) has_no_empty: bool,
     /// True for text that Spark pads or cuts.
@@ -32,17 +32,17 @@ pub(crate) struct Named {
 
 /// A condition whose columns are known.
 #[derive(Debug, Clone)]
-pub(crate) enum Bound {
+pub(crate) enum BoundCondition {
     /// The same for all rows; none for null.
     Constant(Option<bool>),
     /// The value of a column of booleans.
-    Flag(Named),
-    IsNull(Named),
+    Flag(NamedColumn),
+    IsNull(NamedColumn),
     /// True if the column has one of these values, which are of its type.
-    Among(Named, Vec<Literal>),
-    Not(Box<Bound>),
-    All(Vec<Bound>),
-    Any(Vec<Bound>),
+    Among(NamedColumn, Vec<Literal>),
+    Not(Box<BoundCondition>),
+    All(Vec<BoundCondition>),
+    Any(Vec<BoundCondition>),
     Compare(Compared),
 }
 
@@ -90,7 +90,7 @@ pub(crate) struct Compared {
 /// A side of a comparison.
 #[derive(Debug, Clone)]
 pub(crate) enum Side {
-    Column(Named),
+    Column(NamedColumn),
     /// An array of one value, in the type of the comparison.
     Value(ArrayRef),
 }
@@ -102,16 +102,16 @@ pub(crate) struct Truth {
     is_false: BooleanBuffer,
 }
 
-impl Bound {
+impl BoundCondition {
     /// The columns that it names, each once, in their order.
-    pub fn columns(&self) -> Vec<&Named> {
+    pub fn columns(&self) -> Vec<&NamedColumn> {
         let mut columns = Vec::new();
         self.collect(&mut columns);
         columns
     }
 
-    fn collect<'a>(&'a self, columns: &mut Vec<&'a Named>) {
-        let mut add = |column: &'a Named| {
+    fn collect<'a>(&'a self, columns: &mut Vec<&'a NamedColumn>) {
+        let mut add = |column: &'a NamedColumn| {
             if !columns.contains(&column) {
                 columns.push(column);
             }
@@ -238,7 +238,7 @@ impl Compared {
     }
 }
 
-impl Named {
+impl NamedColumn {
     /// The values of some rows, in the type of the table. A field of a struct that is null is null.
     pub fn values(&self, rows: &Batch) -> Result<ArrayRef, ArrowError> {
         let (top, below) = self.path.split_first().ok_or_else(|| lost(&self.path))?;

@@ -9,20 +9,20 @@ use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, TimeUnit};
 use delta_commit::predicate::{Comparison, Literal, Predicate, Term};
 
-use crate::head::Head;
-use crate::schema::{Kind, Primitive};
+use crate::head::TableHead;
+use crate::schema::{ColumnType, Primitive};
 
-use super::bound::{Bound, Compared, Named, Operator, Side};
+use super::bound::{BoundCondition, Compared, NamedColumn, Operator, Side};
 use super::literals::nearest_double;
 
-impl Bound {
+impl BoundCondition {
     /// A predicate that holds for every row for which the condition is true, under the names of the log.
-    pub fn cover(&self, head: &Head) -> Predicate {
+    pub fn cover(&self, head: &TableHead) -> Predicate {
         self.cover_of(head, true)
     }
 
     /// A predicate that holds for every row for which the condition has this truth.
-    fn cover_of(&self, head: &Head, truth: bool) -> Predicate {
+    fn cover_of(&self, head: &TableHead, truth: bool) -> Predicate {
         match self {
             Self::Constant(value) if *value == Some(truth) => Predicate::default(),
             Self::Constant(_) => Predicate::Any(Vec::new()),
@@ -69,9 +69,9 @@ impl Bound {
     }
 }
 
-impl Named {
+impl NamedColumn {
     /// The predicate that a comparison of the column holds.
-    fn satisfies(&self, head: &Head, comparison: Comparison) -> Predicate {
+    fn satisfies(&self, head: &TableHead, comparison: Comparison) -> Predicate {
         Predicate::Term(Term {
             column: head.mapping.stored_path(&head.schema.columns, &self.path),
             comparison,
@@ -80,7 +80,7 @@ impl Named {
 }
 
 impl Compared {
-    fn cover_of(&self, head: &Head, truth: bool) -> Predicate {
+    fn cover_of(&self, head: &TableHead, truth: bool) -> Predicate {
         if let Some((column, operator, value)) = self.of_column() {
             let operator = if truth { operator } else { operator.negated() };
             return column.satisfies(head, told(&column.kind, operator, value).0);
@@ -96,7 +96,7 @@ impl Compared {
     }
 
     /// The column and the literal that is equal to it, if the comparison is of those and a predicate tells it exactly.
-    pub fn equal_literal(&self) -> Option<(&Named, Literal)> {
+    pub fn equal_literal(&self) -> Option<(&NamedColumn, Literal)> {
         match self.of_column()? {
             (column, Operator::Equal, value) => match told(&column.kind, Operator::Equal, value) {
                 (Comparison::Equal(literal), true) => Some((column, literal)),
@@ -107,7 +107,7 @@ impl Compared {
     }
 
     /// The column, the operator and the value, if the comparison is of a column with a literal.
-    fn of_column(&self) -> Option<(&Named, Operator, &ArrayRef)> {
+    fn of_column(&self) -> Option<(&NamedColumn, Operator, &ArrayRef)> {
         match (&self.left, &self.right) {
             (Side::Column(column), Side::Value(value)) => Some((column, self.operator, value)),
             (Side::Value(value), Side::Column(column)) => Some((column, self.operator.flipped(), value)),
@@ -165,7 +165,7 @@ impl Operator {
 
 /// The comparison of a column of this type with a value, and true if it holds for the same rows. It may hold for others
 /// otherwise.
-fn told(kind: &Kind, operator: Operator, value: &ArrayRef) -> (Comparison, bool) {
+fn told(kind: &ColumnType, operator: Operator, value: &ArrayRef) -> (Comparison, bool) {
     let exactly = |literal| (operator.with(literal), true);
     match value.data_type() {
         DataType::Boolean => exactly(Literal::Boolean(value.as_boolean().value(0))),
@@ -177,7 +177,7 @@ fn told(kind: &Kind, operator: Operator, value: &ArrayRef) -> (Comparison, bool)
         )),
         DataType::Float64 => {
             let double = value.as_primitive::<Float64Type>().value(0);
-            if *kind == Kind::Primitive(Primitive::Float) {
+            if *kind == ColumnType::Primitive(Primitive::Float) {
                 #[expect(clippy::cast_possible_truncation, reason = "the column has no more digits")]
                 let single = Literal::Float(double as f32);
                 return (operator.with_rounded(single), false);
@@ -188,7 +188,7 @@ fn told(kind: &Kind, operator: Operator, value: &ArrayRef) -> (Comparison, bool)
             let unscaled = value.as_primitive::<Decimal128Type>().value(0);
             let scale = u8::try_from(*scale).unwrap_or(0);
             match kind {
-                Kind::Primitive(_) => told_whole(operator, unscaled, scale),
+                ColumnType::Primitive(_) => told_whole(operator, unscaled, scale),
                 _ => told_decimal(operator, unscaled, scale),
             }
         }
@@ -229,22 +229,22 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use arrow_schema::{Field, Schema};
-    use delta_commit::Patience;
+    use delta_commit::WaitLimit;
 
     use super::*;
     use crate::conditions::bound;
     use crate::{CreateMode, CreateOptions, Table};
 
-    fn head(root: &Path) -> Arc<Head> {
+    fn head(root: &Path) -> Arc<TableHead> {
         let schema = Arc::new(Schema::new(vec![
             Field::new("n", DataType::Int32, true),
             Field::new("price", DataType::Decimal128(9, 2), true),
             Field::new("single", DataType::Float32, true),
             Field::new("flag", DataType::Boolean, true),
         ]));
-        let mut patience = Patience::until(Instant::now() + Duration::from_secs(60));
+        let mut wait = WaitLimit::until(Instant::now() + Duration::from_secs(60));
         let options = CreateOptions::default();
-        let table = Table::create(root, &schema, options, CreateMode::Error, &mut patience).unwrap();
+        let table = Table::create(root, &schema, options, CreateMode::Error, &mut wait).unwrap();
         table.head().unwrap()
     }
 

@@ -29,13 +29,13 @@ pub(super) fn rest_at(text: &str, place: Location) -> &str {
 
 /// The reason why a text is not understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Fault {
+pub(crate) struct SqlFault {
     /// Where it is; none where the whole text is meant.
     at: Option<Location>,
     pub why: String,
 }
 
-impl Fault {
+impl SqlFault {
     /// A fault at a place of the text, which is its end if it is empty.
     pub fn at(at: Location, why: impl Into<String>) -> Self {
         Self {
@@ -79,17 +79,17 @@ mod tests {
 
     #[test]
     fn a_place_is_told_in_characters() {
-        let words = |line, column| Fault::at(Location::new(line, column), "no").words("`ü` =\n x + 1 ");
+        let words = |line, column| SqlFault::at(Location::new(line, column), "no").words("`ü` =\n x + 1 ");
         assert_eq!(words(1, 1), "at character 1, \"`ü` =\\n x + 1\": no");
         assert_eq!(words(2, 4), "at character 10, \"+ 1\": no");
         assert_eq!(words(2, 7), "at its end, no");
         assert_eq!(words(0, 0), "at its end, no");
         assert_eq!(words(9, 9), "at its end, no");
-        assert_eq!(Fault::of_all("no").words("x"), "no");
+        assert_eq!(SqlFault::of_all("no").words("x"), "no");
         let long = "x".repeat(40);
         let shown = "x".repeat(24);
         assert_eq!(
-            Fault::at(Location::new(1, 1), "no").words(&long),
+            SqlFault::at(Location::new(1, 1), "no").words(&long),
             format!("at character 1, \"{shown}...\": no")
         );
     }

@@ -12,11 +12,11 @@ use sqlparser::ast::{
     DataType as SqlType, Expr, TimezoneInfo, TypedString, UnaryOperator, Value, ValueWithSpan,
 };
 
-use crate::schema::{Kind, Primitive};
+use crate::schema::{ColumnType, Primitive};
 
 use super::Purpose;
 use super::bind::{decimal_of, digits_of};
-use super::fault::Fault;
+use super::fault::SqlFault;
 use super::parse::{bare, place};
 
 /// The digits of the widest decimal.
@@ -36,13 +36,13 @@ const MICROS_PER_DAY: i64 = 86_400_000_000;
 
 /// A literal.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Literal {
+pub(super) enum SqlLiteral {
     /// No value.
     Null,
     /// True or false.
     Boolean(bool),
     /// A number without an exponent, which is exact.
-    Number(Number),
+    Number(DecimalLiteral),
     /// A number with an exponent.
     Double(f64),
     /// Text.
@@ -55,7 +55,7 @@ pub(super) enum Literal {
 
 /// A decimal number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Number {
+pub(super) struct DecimalLiteral {
     /// Its digits as a whole number.
     pub unscaled: i128,
     /// The number of digits behind the point.
@@ -64,10 +64,10 @@ pub(super) struct Number {
     pub digits: u8,
 }
 
-impl Literal {
+impl SqlLiteral {
     /// The literal that an expression is; none for one that is something else.
-    pub fn of(expression: &Expr) -> Result<Option<Self>, Fault> {
-        let of_number = |text: &str| number(text).map_err(|why| Fault::at(place(expression), why));
+    pub fn of(expression: &Expr) -> Result<Option<Self>, SqlFault> {
+        let of_number = |text: &str| number(text).map_err(|why| SqlFault::at(place(expression), why));
         // A quote in it is doubled.
         let of_text = |text: &str| text.replace("''", "'");
         Ok(match bare(expression) {
@@ -101,14 +101,14 @@ impl Literal {
 }
 
 /// The literal that a number is, perhaps with a sign.
-pub(super) fn number(text: &str) -> Result<Literal, String> {
+pub(super) fn number(text: &str) -> Result<SqlLiteral, String> {
     let unknown = || format!("the number {text} has more than {MOST_DIGITS} digits");
     if text.contains(['e', 'E']) {
         let value: f64 = text.parse().map_err(|_| format!("{text} is no number"))?;
         if !value.is_finite() {
             return Err(format!("the number {text} is beyond the doubles"));
         }
-        return Ok(Literal::Double(value));
+        return Ok(SqlLiteral::Double(value));
     }
     let (is_negative, text) = text.strip_prefix('-').map_or((false, text), |text| (true, text));
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
@@ -121,14 +121,14 @@ pub(super) fn number(text: &str) -> Result<Literal, String> {
         "" => 0,
         digits => digits.parse().map_err(|_| unknown())?,
     };
-    Ok(Literal::Number(Number {
+    Ok(SqlLiteral::Number(DecimalLiteral {
         unscaled: if is_negative { -unscaled } else { unscaled },
         scale: u8::try_from(fraction.len()).map_err(|_| unknown())?,
         digits: u8::try_from(digits).map_err(|_| unknown())?,
     }))
 }
 
-impl Number {
+impl DecimalLiteral {
     /// The nearest double.
     pub fn to_double(self) -> Option<f64> {
         nearest_double(self.unscaled, self.scale)
@@ -142,36 +142,42 @@ pub(super) fn nearest_double(unscaled: i128, scale: u8) -> Option<f64> {
 
 /// A literal as an array of one value, in the type in which it is compared with a column. The error is in words that
 /// follow "compared with".
-pub(super) fn value_of(kind: &Kind, literal: &Literal, purpose: Purpose) -> Result<ArrayRef, String> {
+pub(super) fn value_of(
+    kind: &ColumnType,
+    literal: &SqlLiteral,
+    purpose: Purpose,
+) -> Result<ArrayRef, String> {
     use Primitive::{
         Boolean, Byte, Date, Double, Float, Integer, Long, Short, String as Text, Timestamp, TimestampNtz,
     };
     let double = |value: f64| -> ArrayRef { Arc::new(Float64Array::from(vec![value])) };
-    if let (Some(digits), Literal::Number(number)) = (digits_of(kind), literal) {
+    if let (Some(digits), SqlLiteral::Number(number)) = (digits_of(kind), literal) {
         return exact(kind, digits, *number, purpose);
     }
-    let Kind::Primitive(primitive) = kind else {
+    let ColumnType::Primitive(primitive) = kind else {
         return Err(format!("a literal of this type: {}", accepted(kind, purpose)));
     };
     let value: ArrayRef = match (primitive, literal) {
-        (Boolean, Literal::Boolean(value)) => Arc::new(BooleanArray::from(vec![*value])),
-        (Float, Literal::Number(number)) if number.scale == 0 && number.unscaled.abs() > MOST_SINGLE => {
+        (Boolean, SqlLiteral::Boolean(value)) => Arc::new(BooleanArray::from(vec![*value])),
+        (Float, SqlLiteral::Number(number)) if number.scale == 0 && number.unscaled.abs() > MOST_SINGLE => {
             return Err("so large a whole number, which single precision would round".to_owned());
         }
-        (Float | Double, Literal::Number(number)) => double(number.to_double().ok_or("this number")?),
-        (Byte | Short | Integer | Long | Float | Double, Literal::Double(value)) => double(*value),
-        (Text, Literal::Text(text)) => Arc::new(StringArray::from(vec![text.as_str()])),
-        (Date, Literal::Date(text) | Literal::Text(text)) => Arc::new(Date32Array::from(vec![of_day(text)?])),
-        (Timestamp, Literal::Timestamp(text) | Literal::Text(text)) => {
+        (Float | Double, SqlLiteral::Number(number)) => double(number.to_double().ok_or("this number")?),
+        (Byte | Short | Integer | Long | Float | Double, SqlLiteral::Double(value)) => double(*value),
+        (Text, SqlLiteral::Text(text)) => Arc::new(StringArray::from(vec![text.as_str()])),
+        (Date, SqlLiteral::Date(text) | SqlLiteral::Text(text)) => {
+            Arc::new(Date32Array::from(vec![of_day(text)?]))
+        }
+        (Timestamp, SqlLiteral::Timestamp(text) | SqlLiteral::Text(text)) => {
             let micros = moment(text).ok_or_else(|| {
                 format!("'{text}', which is no time with a zone, such as '2026-01-31 12:00:00Z'")
             })?;
             Arc::new(TimestampMicrosecondArray::from(vec![micros]).with_timezone("UTC"))
         }
-        (TimestampNtz, Literal::Text(text)) => of_clock(text)?,
+        (TimestampNtz, SqlLiteral::Text(text)) => of_clock(text)?,
         // A constraint has none: Spark reads the literal in the zone of its session.
-        (TimestampNtz, Literal::Timestamp(text)) if purpose == Purpose::Asked => of_clock(text)?,
-        (TimestampNtz, Literal::Date(text)) if purpose == Purpose::Asked => {
+        (TimestampNtz, SqlLiteral::Timestamp(text)) if purpose == Purpose::Asked => of_clock(text)?,
+        (TimestampNtz, SqlLiteral::Date(text)) if purpose == Purpose::Asked => {
             let midnight = i64::from(of_day(text)?) * MICROS_PER_DAY;
             Arc::new(TimestampMicrosecondArray::from(vec![midnight]))
         }
@@ -181,24 +187,27 @@ pub(super) fn value_of(kind: &Kind, literal: &Literal, purpose: Purpose) -> Resu
 }
 
 /// The words for the literals that a column of this type is compared with.
-fn accepted(kind: &Kind, purpose: Purpose) -> &'static str {
+fn accepted(kind: &ColumnType, purpose: Purpose) -> &'static str {
     use Primitive::{
         Binary, Boolean, Byte, Date, Double, Float, Integer, Long, Short, String as Text, Timestamp,
         TimestampNtz,
     };
     match kind {
-        Kind::Decimal(..) | Kind::Primitive(Byte | Short | Integer | Long | Float | Double) => {
+        ColumnType::Decimal(..) | ColumnType::Primitive(Byte | Short | Integer | Long | Float | Double) => {
             "give a number such as 7 or -0.5"
         }
-        Kind::Primitive(Boolean) => "give TRUE or FALSE",
-        Kind::Primitive(Text) => "give a text such as 'a'",
-        Kind::Primitive(Date) => "give DATE '2026-01-31'",
-        Kind::Primitive(Timestamp) => "give TIMESTAMP '2026-01-31 12:00:00Z'",
-        Kind::Primitive(TimestampNtz) if purpose == Purpose::Asked => "give TIMESTAMP '2026-01-31 12:00:00'",
-        Kind::Primitive(TimestampNtz) => "give '2026-01-31 12:00:00'",
-        Kind::Primitive(Binary) | Kind::Struct(_) | Kind::Array(..) | Kind::Map(..) => {
-            "it goes with IS NULL alone"
+        ColumnType::Primitive(Boolean) => "give TRUE or FALSE",
+        ColumnType::Primitive(Text) => "give a text such as 'a'",
+        ColumnType::Primitive(Date) => "give DATE '2026-01-31'",
+        ColumnType::Primitive(Timestamp) => "give TIMESTAMP '2026-01-31 12:00:00Z'",
+        ColumnType::Primitive(TimestampNtz) if purpose == Purpose::Asked => {
+            "give TIMESTAMP '2026-01-31 12:00:00'"
         }
+        ColumnType::Primitive(TimestampNtz) => "give '2026-01-31 12:00:00'",
+        ColumnType::Primitive(Binary)
+        | ColumnType::Struct(_)
+        | ColumnType::Array(..)
+        | ColumnType::Map(..) => "it goes with IS NULL alone",
     }
 }
 
@@ -213,14 +222,19 @@ fn of_clock(text: &str) -> Result<ArrayRef, String> {
 }
 
 /// A number for the comparison with a column of exact numbers.
-fn exact(kind: &Kind, digits: (u8, u8), number: Number, purpose: Purpose) -> Result<ArrayRef, String> {
+fn exact(
+    kind: &ColumnType,
+    digits: (u8, u8),
+    number: DecimalLiteral,
+    purpose: Purpose,
+) -> Result<ArrayRef, String> {
     // DataFusion takes it for a double first.
     if purpose != Purpose::Asked && number.scale > 0 && number.digits > MOST_FRACTIONAL {
         return Err(format!(
             "a fraction of more than {MOST_FRACTIONAL} digits, which delta-rs would round"
         ));
     }
-    if matches!(kind, Kind::Primitive(_)) {
+    if matches!(kind, ColumnType::Primitive(_)) {
         match i64::try_from(number.unscaled / 10_i128.pow(number.scale.into())) {
             Ok(whole) if number.scale == 0 => return Ok(Arc::new(Int64Array::from(vec![whole]))),
             // Spark takes nulls for true where no long is as large.
@@ -277,7 +291,7 @@ mod tests {
     #[test]
     fn numbers_are_exact_without_an_exponent() {
         let exact = |unscaled, scale, digits| {
-            Ok(Literal::Number(Number {
+            Ok(SqlLiteral::Number(DecimalLiteral {
                 unscaled,
                 scale,
                 digits,
@@ -287,8 +301,8 @@ mod tests {
         assert_eq!(number("0"), exact(0, 0, 1));
         assert_eq!(number("-0.50"), exact(-50, 2, 2));
         assert_eq!(number("12.5"), exact(125, 1, 3));
-        assert_eq!(number("1e-3"), Ok(Literal::Double(1e-3)));
-        assert_eq!(number("-2E2"), Ok(Literal::Double(-200.0)));
+        assert_eq!(number("1e-3"), Ok(SqlLiteral::Double(1e-3)));
+        assert_eq!(number("-2E2"), Ok(SqlLiteral::Double(-200.0)));
         assert!(number(&"9".repeat(38)).is_ok());
         assert!(number(&"9".repeat(39)).is_err());
     }
@@ -296,7 +310,7 @@ mod tests {
     #[test]
     fn the_nearest_double_is_that_of_the_digits() {
         for text in ["0.1", "123456789.987654321", "2", "0.30000000000000001"] {
-            let Ok(Literal::Number(number)) = number(text) else {
+            let Ok(SqlLiteral::Number(number)) = number(text) else {
                 panic!("{text} is no exact number");
             };
             assert_eq!(number.to_double(), text.parse().ok(), "{text}");

@@ -15,8 +15,8 @@ mod sides;
 mod tokens;
 
 pub(crate) use bind::{Scope, partitions_alone};
-pub(crate) use bound::{Bound, Named};
-pub(crate) use fault::Fault;
+pub(crate) use bound::{BoundCondition, NamedColumn};
+pub(crate) use fault::SqlFault;
 #[cfg(any(test, fuzzing))]
 pub(crate) use parse::reprinted;
 pub(crate) use sides::{SideColumns, over_sides};
@@ -44,7 +44,7 @@ pub(crate) enum Purpose {
 
 impl Scope<'_> {
     /// The condition that a text has over the columns. The error says why there is none.
-    pub fn read(&self, text: &str) -> Result<Bound, Fault> {
+    pub fn read(&self, text: &str) -> Result<BoundCondition, SqlFault> {
         self.condition(&parse::parse(text, self.purpose)?)
     }
 }
@@ -59,7 +59,7 @@ pub(crate) fn check(text: &str, option: &str) -> Result<()> {
 }
 
 /// The error of an argument whose text is not understood.
-pub(crate) fn refused(option: &str, text: &str, fault: &Fault) -> TableError {
+pub(crate) fn refused(option: &str, text: &str, fault: &SqlFault) -> TableError {
     let why = fault.words(text);
     let shown = fault::cut(text, MOST_SHOWN);
     TableError::option(

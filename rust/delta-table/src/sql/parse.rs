@@ -12,8 +12,8 @@ use sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 
 use super::Purpose;
 use super::bound::Operator;
-use super::fault::{Fault, MOST_SHOWN, cut};
-use super::literals::Literal;
+use super::fault::{MOST_SHOWN, SqlFault, cut};
+use super::literals::SqlLiteral;
 use super::tokens::tokens;
 
 /// The depth of parentheses and `NOT` at most.
@@ -48,9 +48,9 @@ const ANSI_RESERVED: &str = "
 /// Parses a condition. The error says why it is not understood.
 ///
 /// Each column is an [`Expr::CompoundIdentifier`]. Names and texts have doubled quotes as they are written.
-pub(super) fn parse(text: &str, purpose: Purpose) -> Result<Expr, Fault> {
+pub(super) fn parse(text: &str, purpose: Purpose) -> Result<Expr, SqlFault> {
     if text.len() > MOST_BYTES {
-        return Err(Fault::of_all(format!("it is longer than {MOST_BYTES} bytes")));
+        return Err(SqlFault::of_all(format!("it is longer than {MOST_BYTES} bytes")));
     }
     let grammar = Grammar { purpose };
     let mut parser = Parser::new(&grammar)
@@ -64,7 +64,7 @@ pub(super) fn parse(text: &str, purpose: Purpose) -> Result<Expr, Fault> {
         });
     let expression = parsed.map_err(|error| match error {
         ParserError::ParserError(why) | ParserError::TokenizerError(why) => placed(&why),
-        ParserError::RecursionLimitExceeded => Fault::at(
+        ParserError::RecursionLimitExceeded => SqlFault::at(
             parser.peek_token_ref().span.start,
             format!("it is nested deeper than {MOST_DEPTH}"),
         ),
@@ -74,7 +74,7 @@ pub(super) fn parse(text: &str, purpose: Purpose) -> Result<Expr, Fault> {
 }
 
 /// The parser's fault, which ends with its place, if that is not the end of the text.
-fn placed(why: &str) -> Fault {
+fn placed(why: &str) -> SqlFault {
     let place = why.rsplit_once(" at Line: ").and_then(|(why, place)| {
         let (line, column) = place.split_once(", Column: ")?;
         Some((why, Location::new(line.parse().ok()?, column.parse().ok()?)))
@@ -82,12 +82,12 @@ fn placed(why: &str) -> Fault {
     let (why, at) = place.unwrap_or((why, Location::empty()));
     let expected = why.strip_prefix("Expected: ");
     match expected.and_then(|expected| expected.rsplit_once(", found: ")) {
-        Some((expected, "EOF")) => Fault::at(at, format!("it ends too early: give {expected}")),
-        Some((expected, found)) => Fault::at(
+        Some((expected, "EOF")) => SqlFault::at(at, format!("it ends too early: give {expected}")),
+        Some((expected, found)) => SqlFault::at(
             at,
             format!("{found} is not expected where it stands: give {expected}"),
         ),
-        None => Fault::at(at, why),
+        None => SqlFault::at(at, why),
     }
 }
 
@@ -243,7 +243,7 @@ fn is_ansi_reserved(word: &str) -> bool {
 }
 
 /// Refuses an expression that no condition is built of, whatever the columns.
-fn check(expression: &Expr) -> Result<(), Fault> {
+fn check(expression: &Expr) -> Result<(), SqlFault> {
     match expression {
         Expr::CompoundIdentifier(_) => Ok(()),
         Expr::Nested(inner) | Expr::IsNull(inner) | Expr::IsNotNull(inner) => check(inner),
@@ -263,21 +263,27 @@ fn check(expression: &Expr) -> Result<(), Fault> {
             ..
         } => {
             for item in list {
-                if Literal::of(item)?.is_none() {
-                    return Err(Fault::at(place(item), "a list has something else than literals"));
+                if SqlLiteral::of(item)?.is_none() {
+                    return Err(SqlFault::at(
+                        place(item),
+                        "a list has something else than literals",
+                    ));
                 }
             }
             check(expr)
         }
         Expr::Between { expr, low, high, .. } => {
             // It is two comparisons of the value.
-            if !matches!(bare(expr), Expr::CompoundIdentifier(_)) && Literal::of(expr)?.is_none() {
-                return Err(Fault::at(place(expr), "BETWEEN goes with a column or a literal"));
+            if !matches!(bare(expr), Expr::CompoundIdentifier(_)) && SqlLiteral::of(expr)?.is_none() {
+                return Err(SqlFault::at(
+                    place(expr),
+                    "BETWEEN goes with a column or a literal",
+                ));
             }
             check(low)?;
             check(high)
         }
-        other => match Literal::of(other)? {
+        other => match SqlLiteral::of(other)? {
             Some(_) => Ok(()),
             None => Err(unknown(other)),
         },
@@ -285,9 +291,9 @@ fn check(expression: &Expr) -> Result<(), Fault> {
 }
 
 /// The fault of an expression that is parsed, and of which no condition is built.
-pub(super) fn unknown(expression: &Expr) -> Fault {
+pub(super) fn unknown(expression: &Expr) -> SqlFault {
     let shown = cut(&expression.to_string(), MOST_SHOWN);
-    Fault::at(place(expression), format!("{shown} is not known"))
+    SqlFault::at(place(expression), format!("{shown} is not known"))
 }
 
 /// The expression inside of parentheses.

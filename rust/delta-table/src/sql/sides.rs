@@ -5,17 +5,17 @@
 
 use crate::error::Result;
 use crate::near::near;
-use crate::schema::{Column, Kind, TableSchema};
+use crate::schema::{ColumnType, TableColumn, TableSchema};
 
 use super::bind::Scope;
-use super::bound::Bound;
+use super::bound::BoundCondition;
 use super::{Purpose, refused};
 
 /// A side of which conditions name columns.
 pub(crate) struct SideColumns {
     /// Its name.
     pub name: &'static str,
-    pub columns: Vec<Column>,
+    pub columns: Vec<TableColumn>,
     /// Columns of which no conditions are built: their names, and the reasons.
     pub others: Vec<(String, String)>,
 }
@@ -32,10 +32,10 @@ impl SideColumns {
 ///
 /// # Errors
 /// [`TableError::Option`](crate::error::TableError::Option) names `option`, and the place in the text.
-pub(crate) fn over_sides(sides: &[SideColumns], text: &str, option: &str) -> Result<Bound> {
-    let columns = sides.iter().map(|side| Column {
+pub(crate) fn over_sides(sides: &[SideColumns], text: &str, option: &str) -> Result<BoundCondition> {
+    let columns = sides.iter().map(|side| TableColumn {
         name: side.name.to_owned(),
-        kind: Kind::Struct(side.columns.clone()),
+        kind: ColumnType::Struct(side.columns.clone()),
         nullable: false,
         metadata: serde_json::Map::new(),
     });

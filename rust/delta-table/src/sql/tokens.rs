@@ -4,7 +4,7 @@ use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, TokenizerError, Whitespace, Word};
 
 use super::Purpose;
-use super::fault::{Fault, rest_at};
+use super::fault::{SqlFault, rest_at};
 use super::literals::number;
 use super::parse::Grammar;
 
@@ -13,7 +13,7 @@ const DOUBLE_QUOTES: &str = "double quotes are those of a text for some engines,
                              a text as 'x', and a name as `x`";
 
 /// The tokens of a text, in their order. Names and texts have doubled quotes as they are written.
-pub(super) fn tokens(text: &str, grammar: &Grammar) -> Result<Vec<TokenWithSpan>, Fault> {
+pub(super) fn tokens(text: &str, grammar: &Grammar) -> Result<Vec<TokenWithSpan>, SqlFault> {
     let mut tokens = Vec::new();
     let read = Tokenizer::new(grammar, text)
         .with_unescape(false)
@@ -33,24 +33,24 @@ pub(super) fn tokens(text: &str, grammar: &Grammar) -> Result<Vec<TokenWithSpan>
 }
 
 /// The fault of a text that has no tokens.
-fn unread(text: &str, error: TokenizerError) -> Fault {
+fn unread(text: &str, error: TokenizerError) -> SqlFault {
     let why = match rest_at(text, error.location).chars().next() {
         Some('\'') => "a text has no quote at its end".to_owned(),
         Some('`') => "a name has no backquote at its end".to_owned(),
         Some('"') => DOUBLE_QUOTES.to_owned(),
         _ => error.message,
     };
-    Fault::at(error.location, why)
+    SqlFault::at(error.location, why)
 }
 
 /// Refuses a token that follows others.
-fn check(before: &[TokenWithSpan], token: &TokenWithSpan, purpose: Purpose) -> Result<(), Fault> {
-    let fault = |why: String| Err(Fault::at(token.span.start, why));
+fn check(before: &[TokenWithSpan], token: &TokenWithSpan, purpose: Purpose) -> Result<(), SqlFault> {
+    let fault = |why: String| Err(SqlFault::at(token.span.start, why));
     if let Some(number) = before.last().filter(|last| is_number(last))
         && number.span.end == token.span.start
         && (is_number(token) || matches!(&token.token, Token::Word(word) if word.quote_style.is_none()))
     {
-        return Err(Fault::at(number.span.start, goes_on(number)));
+        return Err(SqlFault::at(number.span.start, goes_on(number)));
     }
     match &token.token {
         Token::Number(text, is_long) if *is_long || text.starts_with('.') || text.ends_with('.') => {
@@ -130,7 +130,7 @@ fn check_text(before: &[TokenWithSpan], text: &str, purpose: Purpose) -> Result<
 }
 
 /// Refuses a parenthesis after a name, which is that of a function.
-fn check_call(before: &[TokenWithSpan]) -> Result<(), Fault> {
+fn check_call(before: &[TokenWithSpan]) -> Result<(), SqlFault> {
     let is_name = |token: &TokenWithSpan| matches!(&token.token, Token::Word(word) if !is_reserved(word));
     let Some(mut first) = before.len().checked_sub(1).filter(|last| is_name(&before[*last])) else {
         return Ok(());
@@ -139,7 +139,7 @@ fn check_call(before: &[TokenWithSpan]) -> Result<(), Fault> {
         first -= 2;
     }
     let name: String = before[first..].iter().map(ToString::to_string).collect();
-    Err(Fault::at(
+    Err(SqlFault::at(
         before[first].span.start,
         format!("the function {name} is not known"),
     ))

@@ -8,9 +8,9 @@ use delta_commit::Version;
 use crate::checkpoint::{self, Since, SinceReplay};
 use crate::cleanup;
 use crate::error::Result;
-use crate::versions::Kept;
+use crate::versions::VersionCache;
 
-use super::{Shared, Table, lock};
+use super::{SharedTable, Table, lock};
 
 /// The number of versions between two checkpoints, unless the table's properties say otherwise.
 const CHECKPOINT_INTERVAL: i64 = 10;
@@ -30,14 +30,14 @@ fn spacing(interval: Version, size: i64) -> Version {
     interval.saturating_mul((size / ACTIONS_A_VERSION / interval).clamp(1, MOST_INTERVALS))
 }
 
-impl Shared {
+impl SharedTable {
     /// The table with the files of the versions after its newest checkpoint. None if that checkpoint is damaged, or if
     /// the table has to be opened anew.
     fn since_checkpoint(&self) -> Result<Option<Since>> {
         if self.is_planned {
             return Ok(None);
         }
-        let loaded = self.log.load::<SinceReplay>(None, Kept::default());
+        let loaded = self.log.load::<SinceReplay>(None, VersionCache::default());
         // Asked after it was read, and before it is believed, or its absence.
         if !self.is_confirmed()? {
             return Ok(None);

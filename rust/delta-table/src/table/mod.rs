@@ -8,22 +8,22 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use delta_commit::log::BEFORE_FIRST;
-use delta_commit::{CommitError, CommitStats, Outcome, Patience, Token, Version};
+use delta_commit::{CommitError, CommitStats, Outcome, Token, Version, WaitLimit};
 use per_process::PerProcess;
 use serde_json::Value;
 
 use crate::error::{Result, TableError};
-use crate::head::Head;
+use crate::head::TableHead;
 use crate::pinned::Pinned;
-use crate::place::{Folder, Place};
 use crate::snapshot::Snapshot;
+use crate::storage::{LocalStorage, TableStorage};
 
-pub(crate) use shared::Shared;
+pub(crate) use shared::SharedTable;
 
 /// A table that is open. Any thread may use it, and so may forked children.
 pub struct Table {
-    pub(crate) place: Arc<dyn Place>,
-    shared: PerProcess<Mutex<Arc<Shared>>>,
+    pub(crate) storage: Arc<dyn TableStorage>,
+    shared: PerProcess<Mutex<Arc<SharedTable>>>,
     /// The version that the caller reads.
     pub(crate) pinned: PerProcess<Mutex<Pinned>>,
     /// The last version that the handle was pinned to.
@@ -32,7 +32,7 @@ pub struct Table {
 
 /// A counter of the versions that all threads of this process try to write to a table.
 #[derive(Clone)]
-pub struct CommitCounter(pub(crate) Arc<Shared>);
+pub struct CommitCounter(pub(crate) Arc<SharedTable>);
 
 impl CommitCounter {
     /// The number of attempts so far. Does no I/O.
@@ -47,27 +47,27 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// The check of a thread without a deadline of its own that waits for another one.
-pub(crate) fn looking(place: &dyn Place) -> impl FnMut() -> Result<()> + '_ {
+pub(crate) fn looking(storage: &dyn TableStorage) -> impl FnMut() -> Result<()> + '_ {
     let mut attend = None;
     // Most waits end before anybody has to look.
     move || {
-        let attend = attend.get_or_insert_with(|| place.attend());
-        attend().map_err(|error| TableError::io(place.root().display(), &error))
+        let attend = attend.get_or_insert_with(|| storage.attend());
+        attend().map_err(|error| TableError::io(storage.root().display(), &error))
     }
 }
 
 /// The check of a thread that waits for another one in a commit.
-pub(crate) fn patient<'a>(patience: &'a mut Patience<'_>) -> impl FnMut() -> Result<()> + 'a {
-    move || match patience.left() {
+pub(crate) fn patient<'a>(wait: &'a mut WaitLimit<'_>) -> impl FnMut() -> Result<()> + 'a {
+    move || match wait.left() {
         Some(_) => Ok(()),
         None => Err(CommitError::DeadlinePassed.into()),
     }
 }
 
 /// Replaces an error that the end of the time may have caused. A request that it has cut short says so in its own way.
-pub(crate) fn or_late(error: TableError, patience: &mut Patience<'_>) -> TableError {
+pub(crate) fn or_late(error: TableError, wait: &mut WaitLimit<'_>) -> TableError {
     match &error {
-        TableError::Commit(CommitError::Store(_)) if patience.left().is_none() => {
+        TableError::Commit(CommitError::Store(_)) if wait.left().is_none() => {
             CommitError::DeadlinePassed.into()
         }
         _ => error,
@@ -81,22 +81,22 @@ impl Table {
     /// [`TableError::NotFound`] if there is no table; [`TableError::Malformed`] if its log has a gap or is damaged;
     /// [`CommitError::Unsupported`] when it asks its readers for what is not built.
     pub fn open(root: &Path) -> Result<Self> {
-        Self::open_at(Arc::new(Folder::new(root)?))
+        Self::open_at(Arc::new(LocalStorage::new(root)?))
     }
 
     /// Opens the table wherever it is.
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub fn open_at(place: Arc<dyn Place>) -> Result<Self> {
-        let shared = Shared::open(&place, &mut looking(place.as_ref()))?;
+    pub fn open_at(storage: Arc<dyn TableStorage>) -> Result<Self> {
+        let shared = SharedTable::open(&storage, &mut looking(storage.as_ref()))?;
         let (own, pinned) = (PerProcess::new(), PerProcess::new());
         let head = shared.head();
         let seen = AtomicI64::new(head.version);
         own.get_or_init(|| Mutex::new(Arc::clone(&shared)));
         pinned.get_or_init(|| Mutex::new(Pinned::to(head)));
         Ok(Self {
-            place,
+            storage,
             shared: own,
             pinned,
             seen,
@@ -104,12 +104,12 @@ impl Table {
     }
 
     /// A table that is not there yet, by its protocol and metadata.
-    pub(crate) fn planned_as(place: Arc<dyn Place>, head: Head) -> Self {
-        let shared = Arc::new(Shared::planned(&place, head));
+    pub(crate) fn planned_as(storage: Arc<dyn TableStorage>, head: TableHead) -> Self {
+        let shared = Arc::new(SharedTable::planned(&storage, head));
         let own = PerProcess::new();
         own.get_or_init(|| Mutex::new(Arc::clone(&shared)));
         Self {
-            place,
+            storage,
             shared: own,
             pinned: PerProcess::new(),
             seen: AtomicI64::new(BEFORE_FIRST),
@@ -119,22 +119,22 @@ impl Table {
     /// The table's folder, or its URL.
     #[must_use]
     pub fn root(&self) -> &Path {
-        self.place.root()
+        self.storage.root()
     }
 
-    pub(crate) fn shared(&self) -> Result<Arc<Shared>> {
+    pub(crate) fn shared(&self) -> Result<Arc<SharedTable>> {
         if let Some(own) = self.shared.get() {
             // Stores are asked without the lock: others must not wait for an answer behind it.
             let known = Arc::clone(&lock(own));
             if !known.is_outdated() && !known.is_doubtful()? {
                 return Ok(known);
             }
-            let found = Shared::open(&self.place, &mut known.looking())?;
+            let found = SharedTable::open(&self.storage, &mut known.looking())?;
             known.check_same(&found.head().metadata)?;
             *lock(own) = Arc::clone(&found);
             return Ok(found);
         }
-        let shared = Shared::open(&self.place, &mut looking(self.place.as_ref()))?;
+        let shared = SharedTable::open(&self.storage, &mut looking(self.storage.as_ref()))?;
         let own = self.shared.get_or_init(|| Mutex::new(Arc::clone(&shared)));
         Ok(Arc::clone(&lock(own)))
     }
@@ -143,7 +143,7 @@ impl Table {
     ///
     /// # Errors
     /// When its log cannot be read; [`TableError::Replaced`] when it is another table's by now.
-    pub fn head(&self) -> Result<Arc<Head>> {
+    pub fn head(&self) -> Result<Arc<TableHead>> {
         let shared = self.shared()?;
         shared.refresh(&mut shared.looking())
     }
@@ -158,9 +158,9 @@ impl Table {
     }
 
     /// The table with its files, for a commit that waits no longer than its caller.
-    pub(crate) fn snapshot_in_time(&self, patience: &mut Patience<'_>) -> Result<Arc<Snapshot>> {
-        let snapshot = self.shared()?.snapshot(&mut patient(patience));
-        snapshot.map_err(|error| or_late(error, patience))
+    pub(crate) fn snapshot_in_time(&self, wait: &mut WaitLimit<'_>) -> Result<Arc<Snapshot>> {
+        let snapshot = self.shared()?.snapshot(&mut patient(wait));
+        snapshot.map_err(|error| or_late(error, wait))
     }
 
     /// The newest version.
@@ -202,8 +202,8 @@ impl Table {
     ///
     /// # Errors
     /// When the token is not one of this table's.
-    pub fn outcome(&self, token: &Token, patience: &mut Patience<'_>) -> Result<Outcome> {
-        self.shared()?.outcome(token, patience)
+    pub fn outcome(&self, token: &Token, wait: &mut WaitLimit<'_>) -> Result<Outcome> {
+        self.shared()?.outcome(token, wait)
     }
 
     /// The error of the newest checkpoint, if that was damaged when the table was opened and an older one, or versions,
@@ -223,7 +223,7 @@ impl Table {
     }
 
     /// The state that this handle holds, be it up to date or not.
-    fn held(&self) -> Option<Arc<Shared>> {
+    fn held(&self) -> Option<Arc<SharedTable>> {
         self.shared.get().map(|own| Arc::clone(&lock(own)))
     }
 

@@ -9,22 +9,22 @@ use std::time::{Duration, Instant};
 use delta_commit::actions::Metadata;
 use delta_commit::log::{StoreError, StoreErrorKind};
 use delta_commit::{
-    AsyncCommit, BootTime, CommitError, Committer, CompactionBackoff, Outcome, Patience, Start, Token,
-    Transaction, Version,
+    AsyncCommit, BootTime, CommitError, Committer, CompactionBackoff, Outcome, Start, Token, Transaction,
+    Version, WaitLimit,
 };
 use per_process::PerProcess;
 
-use crate::coalesce::Pool;
+use crate::coalesce::AppendQueue;
 use crate::create::before_first;
 use crate::error::{Result, TableError};
-use crate::head::{Head, Known, KnownReplay, but_files, in_commit_timestamp};
+use crate::head::{KnownHead, KnownReplay, TableHead, but_files, in_commit_timestamp};
 use crate::log_dir::{Damaged, Incarnation, Loaded, LogDir};
-use crate::place::Place;
-use crate::row_change::Waiting;
+use crate::row_change::ChangeQueue;
 use crate::row_ids;
-use crate::single_flight::{Look, SingleFlight};
+use crate::single_flight::{SingleFlight, WaitProbe};
 use crate::snapshot::{Replay, Snapshot};
-use crate::versions::{Kept, Versions};
+use crate::storage::TableStorage;
+use crate::versions::{VersionCache, Versions};
 
 use super::{lock, looking, or_late, patient};
 
@@ -37,7 +37,7 @@ static OPEN: PerProcess<Mutex<HashMap<OsString, Opened>>> = PerProcess::new();
 /// A table of this process.
 #[derive(Default)]
 struct Opened {
-    shared: Weak<Shared>,
+    shared: Weak<SharedTable>,
     /// One thread reads the table again for all that wait.
     loading: Arc<SingleFlight>,
     /// The start of the last reading, and its error, if the store did not answer.
@@ -45,21 +45,21 @@ struct Opened {
 }
 
 /// The state of a table that all handles in one process share.
-pub(crate) struct Shared {
-    pub(crate) place: Arc<dyn Place>,
+pub(crate) struct SharedTable {
+    pub(crate) storage: Arc<dyn TableStorage>,
     pub(crate) log: LogDir,
     /// The queue of appends that share files.
-    pub(crate) pool: Pool,
+    pub(crate) pool: AppendQueue,
     /// The queue of changes of rows that share versions.
-    pub(crate) changes: Waiting,
+    pub(crate) changes: ChangeQueue,
     pub(super) committer: Committer,
-    pub(super) known: Mutex<Known>,
+    pub(super) known: Mutex<KnownHead>,
     /// One thread reads the versions that were added since.
     pub(super) reading: SingleFlight,
     /// The start of the newest reading of the log. One thread reads for all that wait.
     pub(super) read: Mutex<Option<Instant>>,
     /// The versions that the head was read from, until the files are.
-    pub(super) opened_with: Mutex<Kept>,
+    pub(super) opened_with: Mutex<VersionCache>,
     /// The table with its files, as they were when an operation last asked for them, and the start of that reading.
     pub(super) files: Mutex<Option<(Instant, Arc<Snapshot>)>>,
     /// One thread reads the files.
@@ -83,7 +83,7 @@ pub(crate) struct Shared {
 }
 
 /// The in-commit timestamp of a version, which checkpoints do not hold. Those of later versions rise above it.
-fn newest_in_commit_timestamp(log: &LogDir, head: &Head) -> Result<Option<i64>> {
+fn newest_in_commit_timestamp(log: &LogDir, head: &TableHead) -> Result<Option<i64>> {
     if head.in_commit_timestamp.is_some() {
         return Ok(head.in_commit_timestamp);
     }
@@ -94,16 +94,16 @@ fn newest_in_commit_timestamp(log: &LogDir, head: &Head) -> Result<Option<i64>> 
 }
 
 /// The state of this table that all handles share, if it is up to date.
-fn opened(key: &OsStr) -> Option<Arc<Shared>> {
+fn opened(key: &OsStr) -> Option<Arc<SharedTable>> {
     let open = lock(OPEN.get_or_init(Mutex::default));
     let known = open.get(key).and_then(|opened| opened.shared.upgrade());
     known.filter(|known| !known.is_outdated())
 }
 
-impl Shared {
-    /// Opens the table in a place once for the whole process.
-    pub(super) fn open(place: &Arc<dyn Place>, look: Look<'_>) -> Result<Arc<Self>> {
-        let key = place.key();
+impl SharedTable {
+    /// Opens the table in a storage once for the whole process.
+    pub(super) fn open(storage: &Arc<dyn TableStorage>, look: WaitProbe<'_>) -> Result<Arc<Self>> {
+        let key = storage.key();
         let asked = Instant::now();
         if let Some(known) = opened(&key)
             && known.catch_up(look)?
@@ -135,7 +135,7 @@ impl Shared {
             return Err(error.into());
         }
         let began = Instant::now();
-        let loaded = Self::load(place);
+        let loaded = Self::load(storage);
         let mut open = lock(OPEN.get_or_init(Mutex::default));
         let opened = open.entry(key).or_default();
         opened.failed = match &loaded {
@@ -149,9 +149,9 @@ impl Shared {
         Ok(loaded)
     }
 
-    fn load(place: &Arc<dyn Place>) -> Result<Self> {
+    fn load(storage: &Arc<dyn TableStorage>) -> Result<Self> {
         let confirmed = BootTime::now();
-        let log = LogDir(Arc::clone(place));
+        let log = LogDir(Arc::clone(storage));
         let Loaded {
             state: known,
             checkpoint,
@@ -159,7 +159,7 @@ impl Shared {
             incarnation,
             digest,
             read,
-        } = log.load::<KnownReplay>(None, Kept::default())?;
+        } = log.load::<KnownReplay>(None, VersionCache::default())?;
         let head = &known.head;
         let in_commit_timestamp = if head.metadata.is_enabled("delta.enableInCommitTimestamps") {
             // Without a time that is known, the clock alone says how they rise.
@@ -180,23 +180,23 @@ impl Shared {
             checkpointed: AtomicI64::new(checkpoint.unwrap_or(0)),
             damaged: Mutex::new(damaged),
             opened_with: Mutex::new(read),
-            ..Self::new(place, start, known, incarnation, confirmed)
+            ..Self::new(storage, start, known, incarnation, confirmed)
         })
     }
 
     fn new(
-        place: &Arc<dyn Place>,
+        storage: &Arc<dyn TableStorage>,
         start: Start,
-        known: Known,
+        known: KnownHead,
         incarnation: Incarnation,
         confirmed: BootTime,
     ) -> Self {
         Self {
-            place: Arc::clone(place),
-            log: LogDir(Arc::clone(place)),
-            pool: Pool::default(),
-            changes: Waiting::default(),
-            committer: Committer::new(place.log_store(), start),
+            storage: Arc::clone(storage),
+            log: LogDir(Arc::clone(storage)),
+            pool: AppendQueue::default(),
+            changes: ChangeQueue::default(),
+            committer: Committer::new(storage.log_store(), start),
             known: Mutex::new(known),
             reading: SingleFlight::default(),
             read: Mutex::new(None),
@@ -215,14 +215,14 @@ impl Shared {
     }
 
     /// The state of a table that is not there yet. Nothing of it is read from the log.
-    pub(super) fn planned(place: &Arc<dyn Place>, head: Head) -> Self {
+    pub(super) fn planned(storage: &Arc<dyn TableStorage>, head: TableHead) -> Self {
         let start = before_first(&head.metadata);
         Self {
             is_planned: true,
             ..Self::new(
-                place,
+                storage,
                 start,
-                Known::new(head),
+                KnownHead::new(head),
                 Incarnation::none(),
                 BootTime::now(),
             )
@@ -230,13 +230,13 @@ impl Shared {
     }
 
     /// The newest version that this process has read, without files. Does no I/O.
-    pub fn head(&self) -> Arc<Head> {
+    pub fn head(&self) -> Arc<TableHead> {
         Arc::clone(&lock(&self.known).head)
     }
 
     /// The check of a thread that waits for another one here.
     pub fn looking(&self) -> impl FnMut() -> Result<()> + '_ {
-        looking(self.place.as_ref())
+        looking(self.storage.as_ref())
     }
 
     pub(super) fn is_outdated(&self) -> bool {
@@ -255,7 +255,7 @@ impl Shared {
         }
         let before = {
             let mut confirmed = lock(&self.confirmed);
-            if confirmed.elapsed() < self.place.believes_marks_for() {
+            if confirmed.elapsed() < self.storage.believes_marks_for() {
                 return Ok(false);
             }
             // Whoever comes meanwhile need not ask too.
@@ -279,7 +279,7 @@ impl Shared {
     }
 
     fn replaced(&self) -> TableError {
-        TableError::Replaced(self.place.root().to_path_buf())
+        TableError::Replaced(self.storage.root().to_path_buf())
     }
 
     /// Refuses another table in the place of the one that was opened.
@@ -292,10 +292,10 @@ impl Shared {
 
     /// The same table as it is in its place now. Refuses a table whose versions are not those that the committer knows.
     /// The committer knows versions by number, and another table has the same numbers.
-    fn reopened(&self, look: Look<'_>) -> Result<Arc<Self>> {
+    fn reopened(&self, look: WaitProbe<'_>) -> Result<Arc<Self>> {
         // Before it is read: others go on committing.
         let least = self.committer.known().0.max(self.head().version);
-        let found = match Self::open(&self.place, look) {
+        let found = match Self::open(&self.storage, look) {
             Err(TableError::NotFound(_)) => return Err(self.replaced()),
             found => found?,
         };
@@ -322,7 +322,7 @@ impl Shared {
     }
 
     /// Reads the versions that were added since. Returns false when the table has to be opened anew.
-    fn catch_up(&self, look: Look<'_>) -> Result<bool> {
+    fn catch_up(&self, look: WaitProbe<'_>) -> Result<bool> {
         if self.is_planned {
             return Ok(true);
         }
@@ -368,7 +368,7 @@ impl Shared {
     /// The versions that came after this one.
     fn versions_after(&self, newest: Version) -> Versions<'_> {
         self.log
-            .versions(newest + 1..=Version::MAX, newest, Kept::default())
+            .versions(newest + 1..=Version::MAX, newest, VersionCache::default())
     }
 
     /// Parses the next [`READ_AT_ONCE`] versions, or as many as there are.
@@ -385,7 +385,7 @@ impl Shared {
     }
 
     /// The table at its newest version, without files.
-    pub fn refresh(&self, look: Look<'_>) -> Result<Arc<Head>> {
+    pub fn refresh(&self, look: WaitProbe<'_>) -> Result<Arc<TableHead>> {
         if self.catch_up(look)? {
             return Ok(self.head());
         }
@@ -393,7 +393,7 @@ impl Shared {
     }
 
     /// The table at its newest version, without files, and the last transaction version of an application there.
-    pub fn progress(&self, app_id: &str, look: Look<'_>) -> Result<(Arc<Head>, Option<i64>)> {
+    pub fn progress(&self, app_id: &str, look: WaitProbe<'_>) -> Result<(Arc<TableHead>, Option<i64>)> {
         let of = |shared: &Self| {
             let known = lock(&shared.known);
             (Arc::clone(&known.head), known.transaction_version(app_id))
@@ -405,16 +405,16 @@ impl Shared {
     }
 
     /// The table at its newest version, with its files. They are kept for the next one to ask.
-    pub fn snapshot(&self, look: Look<'_>) -> Result<Arc<Snapshot>> {
+    pub fn snapshot(&self, look: WaitProbe<'_>) -> Result<Arc<Snapshot>> {
         self.with_files(true, look)
     }
 
     /// The same for one operation alone. What was not kept before is not kept.
-    pub fn snapshot_once(&self, look: Look<'_>) -> Result<Arc<Snapshot>> {
+    pub fn snapshot_once(&self, look: WaitProbe<'_>) -> Result<Arc<Snapshot>> {
         self.with_files(false, look)
     }
 
-    fn with_files(&self, keep: bool, look: Look<'_>) -> Result<Arc<Snapshot>> {
+    fn with_files(&self, keep: bool, look: WaitProbe<'_>) -> Result<Arc<Snapshot>> {
         if self.is_planned {
             return Ok(Arc::new(Snapshot::empty(self.head())));
         }
@@ -428,7 +428,10 @@ impl Shared {
         }
         // Where marks do not last, no other reading would be believed any more than this one.
         let least = reopened_as.head().version;
-        let snapshot = reopened_as.log.load::<Replay>(None, Kept::default())?.state;
+        let snapshot = reopened_as
+            .log
+            .load::<Replay>(None, VersionCache::default())?
+            .state;
         reopened_as.check_same(&snapshot.metadata)?;
         if snapshot.version < least {
             return Err(self.replaced());
@@ -437,7 +440,7 @@ impl Shared {
     }
 
     /// The table with its files, read by one thread for all that wait. None when the table has to be opened anew.
-    fn own_files(&self, keep: bool, look: Look<'_>) -> Result<Option<Arc<Snapshot>>> {
+    fn own_files(&self, keep: bool, look: WaitProbe<'_>) -> Result<Option<Arc<Snapshot>>> {
         let asked = Instant::now();
         let _turn = self.reading_files.take(look)?;
         if let Some((began, snapshot)) = lock(&self.files).as_ref()
@@ -502,18 +505,21 @@ impl Shared {
     }
 
     /// The table at an older version, with its files.
-    pub(super) fn snapshot_at(&self, version: Version, look: Look<'_>) -> Result<Snapshot> {
-        let loaded = self.log.load::<Replay>(Some(version), Kept::default());
+    pub(super) fn snapshot_at(&self, version: Version, look: WaitProbe<'_>) -> Result<Snapshot> {
+        let loaded = self.log.load::<Replay>(Some(version), VersionCache::default());
         if !self.is_planned && !self.is_confirmed()? {
             let same = self.reopened(look)?;
-            return Ok(same.log.load::<Replay>(Some(version), Kept::default())?.state);
+            return Ok(same
+                .log
+                .load::<Replay>(Some(version), VersionCache::default())?
+                .state);
         }
         Ok(loaded?.state)
     }
 
     /// A head with the newest known protocol and metadata, and the newest version that they are valid for. By which
     /// columns the rows are clustered is read from the log.
-    pub fn base(&self, look: Look<'_>) -> Result<(Arc<Head>, Version)> {
+    pub fn base(&self, look: WaitProbe<'_>) -> Result<(Arc<TableHead>, Version)> {
         let (tip, world) = self.committer.known();
         let head = self.head();
         // Reading a snapshot follows the log too, without advancing the head.
@@ -536,10 +542,9 @@ impl Shared {
         Ok((head, version))
     }
 
-    pub fn commit(&self, transaction: Transaction, patience: &mut Patience<'_>) -> Result<Version> {
-        self.check_committer(patience)
-            .map_err(|error| or_late(error, patience))?;
-        self.answered(self.committer.commit_while(transaction, patience))
+    pub fn commit(&self, transaction: Transaction, wait: &mut WaitLimit<'_>) -> Result<Version> {
+        self.check_committer(wait).map_err(|error| or_late(error, wait))?;
+        self.answered(self.committer.commit_while(transaction, wait))
     }
 
     /// Asks compactions, of all processes, to wait for so long; see [`CompactionBackoff`].
@@ -548,8 +553,8 @@ impl Shared {
     }
 
     /// Waits for those that asked compactions to. Returns true if it did.
-    pub fn back_off(&self, patience: &mut Patience<'_>) -> bool {
-        self.committer.back_off(patience)
+    pub fn back_off(&self, wait: &mut WaitLimit<'_>) -> bool {
+        self.committer.back_off(wait)
     }
 
     /// Commits likewise for a caller that does not wait: the committer's answer is for `reply`, and then for
@@ -557,11 +562,10 @@ impl Shared {
     pub fn post(
         &self,
         transaction: Transaction,
-        patience: &mut Patience<'_>,
-        reply: delta_commit::Reply,
+        wait: &mut WaitLimit<'_>,
+        reply: delta_commit::CommitCallback,
     ) -> Result<AsyncCommit> {
-        self.check_committer(patience)
-            .map_err(|error| or_late(error, patience))?;
+        self.check_committer(wait).map_err(|error| or_late(error, wait))?;
         Ok(self.committer.post(transaction, reply)?)
     }
 
@@ -577,9 +581,9 @@ impl Shared {
     }
 
     /// Refuses a table whose versions are not those that the committer knows.
-    fn check_committer(&self, patience: &mut Patience<'_>) -> Result<()> {
+    fn check_committer(&self, wait: &mut WaitLimit<'_>) -> Result<()> {
         if self.is_doubtful()? {
-            self.reopened(&mut patient(patience))?;
+            self.reopened(&mut patient(wait))?;
         }
         Ok(())
     }
@@ -600,14 +604,14 @@ impl Shared {
 
     /// Makes the versions up to this one survive a crash, whoever wrote them.
     pub fn sync_log(&self, version: Version) -> Result<()> {
-        match self.place.log_store().sync_log(version, version) {
+        match self.storage.log_store().sync_log(version, version) {
             // Cleaned up: a checkpoint stands for it.
             Err(error) if error.kind == StoreErrorKind::NotFound => Ok(()),
             done => Ok(done?),
         }
     }
 
-    pub fn outcome(&self, token: &Token, patience: &mut Patience<'_>) -> Result<Outcome> {
-        Ok(self.committer.outcome(token, patience)?)
+    pub fn outcome(&self, token: &Token, wait: &mut WaitLimit<'_>) -> Result<Outcome> {
+        Ok(self.committer.outcome(token, wait)?)
     }
 }

@@ -8,7 +8,7 @@ use delta_commit::conflict::ConflictKind;
 use parquet_writer::{OptionInput, StatisticsRule, WriterOptions};
 
 use super::process::{Process, Step};
-use super::{Has, batch, patience, table};
+use super::{Has, batch, table, wait_limit};
 use crate::append::{Append, AppendOptions};
 use crate::table::lock;
 use crate::{Table, TableError};
@@ -33,18 +33,18 @@ fn columns_do_not_follow_a_file_without_statistics_of_them() {
             let table = table(folder.path(), isolation, Has::default());
             let named = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
             // From here on the protocol has what clustering needs.
-            table.cluster_by(&named(&["id"]), &mut patience()).unwrap();
+            table.cluster_by(&named(&["id"]), &mut wait_limit()).unwrap();
             let late = Mutex::new(Some(written(&table, has_statistics)));
             let before = move |step| -> io::Result<()> {
                 if step == Step::Version
                     && let Some(mut late) = lock(&late).take()
                 {
-                    late.commit(&mut patience(), &mut || true).unwrap();
+                    late.commit(&mut wait_limit(), &mut || true).unwrap();
                 }
                 Ok(())
             };
-            let other = Table::open_at(Process::place(folder.path(), 0, Arc::new(before))).unwrap();
-            let done = other.cluster_by(&named(&["id", "value"]), &mut patience());
+            let other = Table::open_at(Process::storage(folder.path(), 0, Arc::new(before))).unwrap();
+            let done = other.cluster_by(&named(&["id", "value"]), &mut wait_limit());
             let columns = table.head().unwrap().clustering_columns().unwrap();
             match done {
                 Ok(_) => assert_eq!((columns, has_statistics), (named(&["id", "value"]), true)),

@@ -10,12 +10,12 @@ use delta_commit::await_intent_gc;
 
 use super::model::{Change, Wanted};
 use super::process::Process;
-use super::{Has, append, options, patience, rows_at, table};
+use super::{Has, append, options, rows_at, table, wait_limit};
 use crate::{CompactOptions, PendingChange, PendingCompaction, Retry, Table};
 
 /// The table in a process of its own.
 fn opened(root: &Path, process: usize) -> Table {
-    Table::open_at(Process::place(root, process, Arc::new(|_| Ok(())))).unwrap()
+    Table::open_at(Process::storage(root, process, Arc::new(|_| Ok(())))).unwrap()
 }
 
 /// A table with deletion vectors and several files.
@@ -49,8 +49,8 @@ fn compaction(table: &Table) -> PendingCompaction<'_> {
 fn overtaken<'a>(change: &'a Table, optimiser: &Table) -> Retry<'a> {
     let mut retry = Retry::of(change);
     let late = deletion(change);
-    compaction(optimiser).commit(&mut patience()).unwrap();
-    assert!(retry.should_retry(&late.commit(&mut patience()).unwrap_err()));
+    compaction(optimiser).commit(&mut wait_limit()).unwrap();
+    assert!(retry.should_retry(&late.commit(&mut wait_limit()).unwrap_err()));
     append_some(optimiser, 100);
     retry
 }
@@ -65,9 +65,9 @@ fn the_next_compaction_comes_after_it_and_takes_its_marks_over() {
     let longer = change.shared().unwrap().request_backoff(Duration::from_secs(10));
     let pending = compaction(&optimiser);
     let (deleted, compacted) = thread::scope(|scope| {
-        let waits = scope.spawn(|| pending.commit(&mut patience()).unwrap());
+        let waits = scope.spawn(|| pending.commit(&mut wait_limit()).unwrap());
         thread::sleep(Duration::from_millis(100));
-        let deleted = deletion(&change).commit(&mut patience()).unwrap();
+        let deleted = deletion(&change).commit(&mut wait_limit()).unwrap();
         drop((retry, longer));
         (deleted, waits.join().unwrap().version)
     });
@@ -100,6 +100,6 @@ fn one_that_died_stops_no_compaction_for_ever() {
     create(folder.path());
     let (change, optimiser) = (opened(folder.path(), 1), opened(folder.path(), 2));
     std::mem::forget(overtaken(&change, &optimiser));
-    let compacted = compaction(&optimiser).commit(&mut patience()).unwrap();
+    let compacted = compaction(&optimiser).commit(&mut wait_limit()).unwrap();
     assert!(compacted.added_files > 0);
 }

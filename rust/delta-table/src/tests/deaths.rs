@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use super::model::{Change, Merging, Model, Wanted};
 use super::process::{Process, Step};
-use super::{Has, Rows, append, files_of, opened, options, patience, rows, stored, table};
+use super::{Has, Rows, append, files_of, opened, options, rows, stored, table, wait_limit};
 use crate::{CompactOptions, Result, Table, VacuumOptions};
 
 /// Rows of the first file. Every third of them takes a deletion vector that the log does not hold.
@@ -36,7 +36,7 @@ impl Operation {
         match self {
             Self::Change(change) => {
                 if let Some(pending) = change.prepare(table)?.1 {
-                    pending.commit(&mut patience())?;
+                    pending.commit(&mut wait_limit())?;
                 }
             }
             Self::Compact { purge } => compact(table, *purge, || ())?,
@@ -76,7 +76,7 @@ fn compact(table: &Table, purge: bool, meanwhile: impl FnOnce()) -> Result<()> {
     let mut pending = compaction.rewrite(&mut || true)?;
     meanwhile();
     while let Some(version) = pending {
-        version.commit(&mut patience())?;
+        version.commit(&mut wait_limit())?;
         pending = compaction.rewrite(&mut || true)?;
     }
     Ok(())
@@ -171,7 +171,7 @@ fn die_after(root: &Path, changes: usize, operation: &Operation) -> bool {
         }
         Err(io::Error::from(io::ErrorKind::BrokenPipe))
     };
-    let table = Table::open_at(Process::place(root, 0, Arc::new(before))).unwrap();
+    let table = Table::open_at(Process::storage(root, 0, Arc::new(before))).unwrap();
     let done = operation.run(&table);
     let died = made.load(Ordering::Relaxed) > changes;
     assert!(died || done.is_ok(), "{done:?}");
@@ -262,7 +262,7 @@ fn versions_of_a_day_are_read_only_for_a_file_that_no_other_thing_tells_of() {
         questions
     };
     assert_eq!(questions(), 0);
-    table.truncate(&mut patience()).unwrap();
+    table.truncate(&mut wait_limit()).unwrap();
     assert_eq!(questions(), 1, "the newest version says what left the table");
     assert_eq!(stored(folder.path()), BTreeSet::new());
     let young = "part-of-another.parquet";

@@ -6,20 +6,20 @@ use delta_commit::CommitError;
 use delta_commit::conflict::ConflictKind;
 use parquet_writer::WriteError;
 
-use super::{Has, append, changes, options, patience, table};
+use super::{Has, append, changes, options, table, wait_limit};
 use crate::change_feed::CHANGE_FEED;
-use crate::{ChangesOptions, Condition, Scalar, Table, TableError};
+use crate::{ChangesOptions, Condition, ConditionValue, Table, TableError};
 
 fn enable(table: &Table) {
     let properties = BTreeMap::from([(CHANGE_FEED.to_owned(), Some("true".to_owned()))]);
-    table.set_properties(&properties, &mut patience()).unwrap();
+    table.set_properties(&properties, &mut wait_limit()).unwrap();
 }
 
 fn with_id(id: i64) -> Vec<Condition> {
     vec![Condition {
         column: "id".to_owned(),
         operator: "=".to_owned(),
-        values: vec![Scalar::Long(id)],
+        values: vec![ConditionValue::Long(id)],
     }]
 }
 
@@ -39,7 +39,7 @@ fn a_delete_under_way_writes_no_version_without_changes_in_a_feed_that_came_mean
         };
         let late = prepare();
         enable(&table);
-        let refused = late.commit(&mut patience()).unwrap_err();
+        let refused = late.commit(&mut wait_limit()).unwrap_err();
         let TableError::Commit(CommitError::Conflict(conflict)) = refused else {
             panic!("{refused}");
         };
@@ -47,7 +47,7 @@ fn a_delete_under_way_writes_no_version_without_changes_in_a_feed_that_came_mean
             conflict.kind,
             ConflictKind::ProtocolChanged | ConflictKind::MetadataChanged
         ));
-        let version = prepare().commit(&mut patience()).unwrap();
+        let version = prepare().commit(&mut wait_limit()).unwrap();
         assert_eq!(
             changes(&table, version),
             BTreeMap::from([("delete".to_owned(), vec![(2, 20)])])

@@ -15,9 +15,11 @@ use proptest::sample::Index;
 
 use super::model::{Change, Merging, Model, Wanted};
 use super::process::{Process, Step};
-use super::{Has, Rows, append, appended, changes, options, patience, row_ids, rows, rows_at, stray, table};
+use super::{
+    Has, Rows, append, appended, changes, options, row_ids, rows, rows_at, stray, table, wait_limit,
+};
 use crate::append::Append;
-use crate::place::Place;
+use crate::storage::TableStorage;
 use crate::table::lock;
 use crate::{CompactOptions, Compaction, Counts, PendingChange, PendingCompaction, Table, TableError};
 
@@ -126,14 +128,14 @@ impl Worker {
                 gate.pass(step);
                 Ok(())
             });
-            Process::place(root, number, before)
+            Process::storage(root, number, before)
         })
     }
 
-    /// The process that has the table open in a place with this gate.
-    pub fn at(place: impl FnOnce(Arc<Gate>) -> Arc<dyn Place>) -> Self {
+    /// The process that has the table open in a storage with this gate.
+    pub fn at(storage: impl FnOnce(Arc<Gate>) -> Arc<dyn TableStorage>) -> Self {
         let gate = Arc::new(Gate::default());
-        let table = Table::open_at(place(Arc::clone(&gate))).unwrap();
+        let table = Table::open_at(storage(Arc::clone(&gate))).unwrap();
         Self { table, gate }
     }
 }
@@ -221,10 +223,10 @@ impl<'a> Begun<'a> {
 
     fn commit(self) -> Done {
         let version = match self.pending {
-            Pending::Append(mut append) => append.commit(&mut patience(), &mut || true),
-            Pending::Change(change) => change.commit(&mut patience()),
+            Pending::Append(mut append) => append.commit(&mut wait_limit(), &mut || true),
+            Pending::Change(change) => change.commit(&mut wait_limit()),
             Pending::Compaction(compaction) => {
-                let done = compaction.commit(&mut patience());
+                let done = compaction.commit(&mut wait_limit());
                 done.map(|done| done.version)
             }
         };
@@ -336,8 +338,8 @@ fn check_feed(table: &Table, counts: &BTreeMap<Version, Counts>) {
         assert_eq!(before.len(), after.len());
         assert!(counts.get(&version).is_none_or(|found| *found == noted));
         for row in before.into_iter().chain(deleted) {
-            let place = expected.iter().position(|there| *there == row);
-            expected.remove(place.expect("a changed row was there"));
+            let storage = expected.iter().position(|there| *there == row);
+            expected.remove(storage.expect("a changed row was there"));
         }
         expected.extend(inserted.into_iter().chain(after));
         expected.sort_unstable();
@@ -484,11 +486,11 @@ fn an_append_that_counts_as_later_has_not_been_read_before() {
         model.append(1, &first);
         let pending = prepared(&table, &late);
         let mut more = appended(&table, &appended_rows, Some(2));
-        more.commit(&mut patience(), &mut || true).unwrap();
+        more.commit(&mut wait_limit(), &mut || true).unwrap();
         model.append(2, &appended_rows);
-        let version = prepared(&table, &other).commit(&mut patience()).unwrap();
+        let version = prepared(&table, &other).commit(&mut wait_limit()).unwrap();
         model.change(2, &other);
-        let done = pending.commit(&mut patience());
+        let done = pending.commit(&mut wait_limit());
         assert_eq!(done.is_err(), is_refused, "{appended_rows:?} {other:?}");
         if let Err(error) = done {
             let refused = conflict(error);

@@ -21,17 +21,17 @@ use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use delta_commit::actions::{Action, Add};
-use delta_commit::{Patience, Version, path};
+use delta_commit::{Version, WaitLimit, path};
 use parquet_writer::{OptionInput, WriterOptions};
 
 use crate::append::{Append, AppendOptions};
 use crate::change_feed::{CHANGE_FEED, CHANGE_TYPE, FOLDER};
 use crate::deletion_vectors;
-use crate::place::Folder;
+use crate::storage::LocalStorage;
 use crate::{ChangesOptions, CreateMode, CreateOptions, ScanOptions, Table};
 
-pub(crate) fn patience() -> Patience<'static> {
-    Patience::until(Instant::now() + Duration::from_secs(60))
+pub(crate) fn wait_limit() -> WaitLimit<'static> {
+    WaitLimit::until(Instant::now() + Duration::from_secs(60))
 }
 
 fn options() -> WriterOptions {
@@ -73,7 +73,7 @@ pub(crate) fn table(root: &Path, isolation: &str, has: Has) -> Table {
         properties: properties.map(|(name, value)| (name.to_owned(), value)).into(),
         ..CreateOptions::default()
     };
-    Table::create(root, &schema(), create, CreateMode::Error, &mut patience()).unwrap()
+    Table::create(root, &schema(), create, CreateMode::Error, &mut wait_limit()).unwrap()
 }
 
 /// An append whose files are written, and that is not committed yet. Each has so many rows at most; none for one file.
@@ -89,7 +89,7 @@ fn appended(table: &Table, rows: &[(i64, i64)], file_rows: Option<i64>) -> Appen
 
 fn append(table: &Table, rows: &[(i64, i64)]) {
     appended(table, rows, None)
-        .commit(&mut patience(), &mut || true)
+        .commit(&mut wait_limit(), &mut || true)
         .unwrap();
 }
 
@@ -185,5 +185,5 @@ fn stray(table: &Table) -> Vec<String> {
 
 /// The table in a folder, opened by another process than any that a test kills.
 fn opened(root: &Path) -> Table {
-    Table::open_at(Arc::new(Folder::new(root).unwrap())).unwrap()
+    Table::open_at(Arc::new(LocalStorage::new(root).unwrap())).unwrap()
 }

@@ -12,8 +12,8 @@ use parquet_writer::Batch;
 
 use super::{Rows, batch, options, schema};
 use crate::{
-    ClauseKind, Condition, Conditions, Counts, MergeClause, MergeOptions, MergeValues, NewValues,
-    PendingChange, Scalar, Table,
+    ClauseKind, Condition, ConditionValue, Conditions, Counts, MergeClause, MergeOptions, MergeValues,
+    NewValues, PendingChange, Table,
 };
 
 /// Conditions of the rows that a deletion or an update looks for.
@@ -29,7 +29,7 @@ impl Wanted {
         let condition = |column: &str, operator: &str, values: Vec<i64>| Condition {
             column: column.to_owned(),
             operator: operator.to_owned(),
-            values: values.into_iter().map(Scalar::Long).collect(),
+            values: values.into_iter().map(ConditionValue::Long).collect(),
         };
         match self {
             Self::Ids(ids) => [condition("id", "in", ids.iter().copied().collect())].into(),

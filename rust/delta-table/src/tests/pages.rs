@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::process::{Process, Reads};
 use super::*;
-use crate::{Condition, Scalar};
+use crate::{Condition, ConditionValue};
 
 /// Rows of a page. A page of a column has 8 bytes for each, so that 64 KiB, what lies between two requests at least,
 /// are eight pages.
@@ -32,12 +32,12 @@ fn paged(root: &Path, rows: &[(i64, i64)], row_group_rows: Option<i64>) -> (Tabl
         None => writer,
     };
     table(root, "Serializable", has);
-    let (place, reads) = Process::counted(root);
-    let table = Table::open_at(place).unwrap();
+    let (storage, reads) = Process::counted(root);
+    let table = Table::open_at(storage).unwrap();
     let writer = WriterOptions::new(writer).unwrap();
     let mut append = table.append(AppendOptions::default(), writer).unwrap();
     append.write(&batch(rows).into(), &mut || true).unwrap();
-    append.commit(&mut patience(), &mut || true).unwrap();
+    append.commit(&mut wait_limit(), &mut || true).unwrap();
     (table, reads)
 }
 
@@ -45,7 +45,7 @@ fn equals(column: &str, value: i64) -> Condition {
     Condition {
         column: column.to_owned(),
         operator: "=".to_owned(),
-        values: vec![Scalar::Long(value)],
+        values: vec![ConditionValue::Long(value)],
     }
 }
 
@@ -99,7 +99,7 @@ fn pages_of_a_search_that_lie_close_together_are_one_request() {
     let (table, reads) = paged(folder.path(), &rows, None);
     requests(&reads);
     let change = table.prepare_delete(&vec![equals("id", 1)].into(), None, &options(), &mut || true);
-    change.unwrap().1.unwrap().commit(&mut patience()).unwrap();
+    change.unwrap().1.unwrap().commit(&mut wait_limit()).unwrap();
     let requests = requests(&reads);
     assert_eq!(
         requests.len(),

@@ -12,11 +12,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use delta_commit::LogStore;
-use delta_commit::log::{Digest, Listing, PutOutcome, Standing, StoreError, UnsyncedFile, Version};
+use delta_commit::log::{
+    BodyDigest, Listing, PutOutcome, StoreError, UnsyncedFile, Version, VersionPresence,
+};
 use parquet_writer::WriteError;
 use parquet_writer::sink::Sink;
 
-use crate::{Bodies, Folder, Names, Place, Result, StoredFiles, TableError};
+use crate::{Bodies, LocalStorage, Names, Result, StoredFiles, TableError, TableStorage};
 
 /// A change of the folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +34,7 @@ pub(crate) type Before = dyn Fn(Step) -> io::Result<()> + Send + Sync;
 
 /// The process.
 pub(crate) struct Process {
-    folder: Arc<Folder>,
+    folder: Arc<LocalStorage>,
     key: OsString,
     before: Arc<Before>,
     reads: Reads,
@@ -44,9 +46,9 @@ pub(crate) struct Process {
 pub(crate) type Reads = Arc<Mutex<Vec<(String, Range<u64>)>>>;
 
 impl Process {
-    /// The table's place for the process of this number. Processes of one number share a committer.
-    pub fn place(root: &Path, number: usize, before: Arc<Before>) -> Arc<dyn Place> {
-        let folder = Arc::new(Folder::new(root).unwrap());
+    /// The table's storage for the process of this number. Processes of one number share a committer.
+    pub fn storage(root: &Path, number: usize, before: Arc<Before>) -> Arc<dyn TableStorage> {
+        let folder = Arc::new(LocalStorage::new(root).unwrap());
         let mut key = folder.key();
         key.push(format!(" of process {number}"));
         Arc::new(Self {
@@ -58,23 +60,23 @@ impl Process {
         })
     }
 
-    /// The table's place, and what is read of it from now on.
-    pub fn counted(root: &Path) -> (Arc<dyn Place>, Reads) {
+    /// The table's storage, and what is read of it from now on.
+    pub fn counted(root: &Path) -> (Arc<dyn TableStorage>, Reads) {
         Self::counted_ahead(root, 0)
     }
 
-    /// A place that reads `ahead` files ahead.
-    pub fn counted_ahead(root: &Path, ahead: usize) -> (Arc<dyn Place>, Reads) {
-        let folder = Arc::new(Folder::new(root).unwrap());
-        let place = Self {
+    /// A storage that reads `ahead` files ahead.
+    pub fn counted_ahead(root: &Path, ahead: usize) -> (Arc<dyn TableStorage>, Reads) {
+        let folder = Arc::new(LocalStorage::new(root).unwrap());
+        let storage = Self {
             key: folder.key(),
             folder,
             before: Arc::new(|_| Ok(())),
             reads: Reads::default(),
             ahead,
         };
-        let reads = Arc::clone(&place.reads);
-        (Arc::new(place), reads)
+        let reads = Arc::clone(&storage.reads);
+        (Arc::new(storage), reads)
     }
 
     fn ask(&self, name: &str) -> Result<()> {
@@ -82,7 +84,7 @@ impl Process {
     }
 }
 
-impl Place for Process {
+impl TableStorage for Process {
     fn root(&self) -> &Path {
         self.folder.root()
     }
@@ -255,7 +257,11 @@ impl LogStore for Log {
         self.log.put_version(version, body)
     }
 
-    fn check_version(&self, version: Version, digest: Option<Digest>) -> Result<Standing, StoreError> {
+    fn check_version(
+        &self,
+        version: Version,
+        digest: Option<BodyDigest>,
+    ) -> Result<VersionPresence, StoreError> {
         self.log.check_version(version, digest)
     }
 

@@ -8,7 +8,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use delta_commit::Version;
 
-use super::{Has, append, patience, table};
+use super::{Has, append, table, wait_limit};
 use crate::deletion_vectors;
 use crate::row_ids::{CopiedRows, is_enabled};
 use crate::{CompactOptions, Table, TableError};
@@ -20,8 +20,8 @@ fn tracked(table: &Table, version: Version) -> Tracked {
     let snapshot = Arc::new(table.snapshot_at(version).unwrap());
     let mut found = Tracked::new();
     for add in snapshot.files() {
-        let deleted = deletion_vectors::read(&table.place, add).unwrap();
-        for batch in CopiedRows::open(&table.place, &snapshot, add, deleted).unwrap() {
+        let deleted = deletion_vectors::read(&table.storage, add).unwrap();
+        for batch in CopiedRows::open(&table.storage, &snapshot, add, deleted).unwrap() {
             let batch = batch.unwrap();
             let column = |place: usize| batch.column(place).as_primitive::<Int64Type>().values().to_vec();
             let [ids, values, rows, versions] = [0, 1, 2, 3].map(column);
@@ -102,9 +102,9 @@ fn a_restored_row_has_the_id_that_it_had() {
     let folder = tempfile::tempdir().unwrap();
     let table = ten_rows(folder.path());
     let before = tracked(&table, 1);
-    table.truncate(&mut patience()).unwrap();
+    table.truncate(&mut wait_limit()).unwrap();
     append(&table, &[(0, 0)]);
-    let version = table.restore(1, &mut patience()).unwrap();
+    let version = table.restore(1, &mut wait_limit()).unwrap();
     assert_eq!(tracked(&table, version), before);
     append(&table, &[(20, 0)]);
     let newest = tracked(&table, version + 1);
@@ -120,7 +120,7 @@ fn copied_rows_are_in_columns_that_the_table_does_not_show() {
         .compact(CompactOptions::default(), super::options())
         .unwrap();
     let pending = compaction.rewrite(&mut || true).unwrap().unwrap();
-    pending.commit(&mut patience()).unwrap();
+    pending.commit(&mut wait_limit()).unwrap();
     let snapshot = table.snapshot().unwrap();
     let [add] = snapshot.files().collect::<Vec<_>>()[..] else {
         panic!("more than a file");
@@ -139,22 +139,22 @@ fn a_version_without_row_tracking_is_not_restored() {
     let table = table(folder.path(), "Serializable", Has::default());
     let enable = |value: &str| {
         let properties = [("delta.enableRowTracking".to_owned(), Some(value.to_owned()))];
-        table.set_properties(&properties.into(), &mut patience())
+        table.set_properties(&properties.into(), &mut wait_limit())
     };
     assert_eq!(enable("true").unwrap(), 1);
     append(&table, &[(0, 0)]);
-    let refused = table.restore(0, &mut patience()).unwrap_err();
+    let refused = table.restore(0, &mut wait_limit()).unwrap_err();
     assert!(
         refused
             .to_string()
             .contains("was changed or dropped after version 0"),
         "{refused}"
     );
-    table.restore(1, &mut patience()).unwrap();
+    table.restore(1, &mut wait_limit()).unwrap();
     enable("false").unwrap();
     // Every file that came since has ids.
     append(&table, &[(1, 1)]);
     enable("true").unwrap();
-    let refused = table.restore(4, &mut patience()).unwrap_err();
+    let refused = table.restore(4, &mut wait_limit()).unwrap_err();
     assert!(matches!(refused, TableError::Commit(_)), "{refused}");
 }

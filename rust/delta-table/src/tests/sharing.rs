@@ -9,13 +9,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use delta_commit::conflict::ConflictKind;
-use delta_commit::{CommitError, Patience, Version};
+use delta_commit::{CommitError, Version, WaitLimit};
 use serde_json::Value;
 
 use super::histories::{Worker, conflict, held};
 use super::model::{Change, Merging, Wanted};
 use super::process::{Process, Step};
-use super::{Has, Rows, append, changes, patience, rows, stray, table};
+use super::{Has, Rows, append, changes, rows, stray, table, wait_limit};
 use crate::{PendingChange, Table, TableError};
 
 const ROWS: i64 = 200;
@@ -52,7 +52,7 @@ fn together(worker: &Worker, changes: &[Change]) -> Vec<Done> {
 }
 
 fn commit_together(worker: &Worker, pending: Vec<PendingChange>) -> Vec<Done> {
-    held(worker, pending, |pending| pending.commit(&mut patience()))
+    held(worker, pending, |pending| pending.commit(&mut wait_limit()))
 }
 
 fn info(table: &Table, version: Version) -> Value {
@@ -137,7 +137,7 @@ fn a_conflict_with_another_process_fails_one_of_those_that_wait() {
     let pending = (0..6).map(|id| prepared(&worker.table, &delete(id)));
     let pending: Vec<PendingChange> = pending.collect();
     let version = prepared(&other.table, &delete(4))
-        .commit(&mut patience())
+        .commit(&mut wait_limit())
         .unwrap();
     let mut done = commit_together(&worker, pending);
     let refused = conflict(done.remove(4).unwrap_err());
@@ -159,7 +159,7 @@ fn changes_that_read_different_versions_share_one() {
     for id in 1..5 {
         pending.push(prepared(&worker.table, &delete(id)));
         prepared(&worker.table, &delete(100 + id))
-            .commit(&mut patience())
+            .commit(&mut wait_limit())
             .unwrap();
     }
     let done = commit_together(&worker, pending);
@@ -203,7 +203,7 @@ fn asking(root: &Path, before: impl Fn() -> io::Result<()> + Send + Sync + 'stat
             gate.pass(step);
             if step == Step::Version { before() } else { Ok(()) }
         };
-        Process::place(root, 0, Arc::new(passing))
+        Process::storage(root, 0, Arc::new(passing))
     })
 }
 
@@ -212,9 +212,9 @@ fn one_leaves(worker: &Worker, after: Duration, leaves: impl Fn() + Sync) {
     let pending = [0, 1, 2, 3].map(|id| (id, prepared(&worker.table, &delete(id))));
     let done = held(worker, pending.into(), |(id, pending): (i64, PendingChange)| {
         if id < 3 {
-            return pending.commit(&mut patience());
+            return pending.commit(&mut wait_limit());
         }
-        let done = pending.commit(&mut Patience::until(Instant::now() + after));
+        let done = pending.commit(&mut WaitLimit::until(Instant::now() + after));
         leaves();
         done
     });

@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 use arrow_array::{Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use bytes::Bytes;
-use delta_commit::log::{Digest, Listing, PutOutcome, Standing, StoreError, UnsyncedFile};
-use delta_commit::{LogStore, Patience};
+use delta_commit::log::{BodyDigest, Listing, PutOutcome, StoreError, UnsyncedFile, VersionPresence};
+use delta_commit::{LogStore, WaitLimit};
 use delta_table::{
-    Append, AppendOptions, CreateMode, CreateOptions, Folder, Place, Result, StoredFiles, Table,
+    Append, AppendOptions, CreateMode, CreateOptions, LocalStorage, Result, StoredFiles, Table, TableStorage,
 };
 use parquet_writer::sink::Sink;
 use parquet_writer::{OptionInput, WriteError, WriterOptions};
@@ -38,7 +38,7 @@ fn call(hook: &Mutex<Option<Hook>>) {
 
 /// A folder that counts reads, and can block the opening of tables.
 pub struct Counted {
-    folder: Folder,
+    folder: LocalStorage,
     pub read: Mutex<Vec<(String, usize)>>,
     /// The files that were read as a whole.
     pub whole: Mutex<Vec<String>>,
@@ -64,7 +64,7 @@ pub struct Counted {
 impl Counted {
     pub fn new(root: &Path) -> Arc<Self> {
         Arc::new(Self {
-            folder: Folder::new(root).unwrap(),
+            folder: LocalStorage::new(root).unwrap(),
             read: Mutex::default(),
             whole: Mutex::default(),
             is_held: Mutex::default(),
@@ -103,7 +103,7 @@ impl Counted {
     }
 }
 
-impl Place for Counted {
+impl TableStorage for Counted {
     fn root(&self) -> &Path {
         self.folder.root()
     }
@@ -270,7 +270,7 @@ impl LogStore for Syncing {
         self.inner.put_version(version, body)
     }
 
-    fn check_version(&self, version: i64, digest: Option<Digest>) -> Result<Standing, StoreError> {
+    fn check_version(&self, version: i64, digest: Option<BodyDigest>) -> Result<VersionPresence, StoreError> {
         self.inner.check_version(version, digest)
     }
 
@@ -305,8 +305,8 @@ impl LogStore for Syncing {
     }
 }
 
-pub fn patience() -> Patience<'static> {
-    Patience::until(Instant::now() + Duration::from_secs(30))
+pub fn wait_limit() -> WaitLimit<'static> {
+    WaitLimit::until(Instant::now() + Duration::from_secs(30))
 }
 
 pub fn schema() -> SchemaRef {
@@ -315,7 +315,7 @@ pub fn schema() -> SchemaRef {
 
 pub fn create(root: &Path) {
     let options = CreateOptions::default();
-    Table::create(root, &schema(), options, CreateMode::Error, &mut patience()).unwrap();
+    Table::create(root, &schema(), options, CreateMode::Error, &mut wait_limit()).unwrap();
 }
 
 pub fn version_path(root: &Path, version: i64) -> PathBuf {
@@ -344,7 +344,7 @@ pub fn written(table: &Table, options: AppendOptions) -> Append {
 }
 
 pub fn commit(mut append: Append) -> Result<i64> {
-    append.commit(&mut patience(), &mut || true)
+    append.commit(&mut wait_limit(), &mut || true)
 }
 
 pub fn append(table: &Table) -> i64 {
@@ -358,6 +358,6 @@ pub fn loader(version: i64) -> AppendOptions {
     }
 }
 
-pub fn open(place: &Arc<Counted>) -> Table {
-    Table::open_at(Arc::clone(place) as Arc<dyn Place>).unwrap()
+pub fn open(storage: &Arc<Counted>) -> Table {
+    Table::open_at(Arc::clone(storage) as Arc<dyn TableStorage>).unwrap()
 }

@@ -10,7 +10,7 @@ use pyo3::types::PyBytes;
 
 use super::attention::Caller;
 use super::awaited::{Awaited, AwaitedCommit};
-use super::{CommitCounter, DeltaTable, RowSource};
+use super::{DeltaTable, PyCommitCounter, RowSource};
 use crate::errors::Failure;
 use crate::rows::{self, RowState, TakesRows};
 use crate::turn::{Takes, Turns, detached};
@@ -148,7 +148,7 @@ impl DeltaAppend {
             rows::write_tail(&call)?;
             let caller = caller.anew();
             self.append
-                .take(|append| caller.commit(|patience, go_on| append.commit(patience, go_on)))
+                .take(|append| caller.commit(|wait, go_on| append.commit(wait, go_on)))
         })
     }
 
@@ -191,8 +191,8 @@ impl DeltaAppend {
     }
 
     /// A counter of the versions that this process tries to write. Does no I/O.
-    fn commit_counter(&self) -> CommitCounter {
-        CommitCounter(self.counter.clone())
+    fn commit_counter(&self) -> PyCommitCounter {
+        PyCommitCounter(self.counter.clone())
     }
 
     /// Takes over the files of a part.

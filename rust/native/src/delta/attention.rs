@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::time::{Duration, Instant};
 
-use delta_commit::{Patience, Version};
+use delta_commit::{Version, WaitLimit};
 use delta_table::TableError;
 use object_sink::Attend;
 use pyo3::prelude::*;
@@ -103,7 +103,7 @@ pub(crate) fn watch() -> Attend {
 pub(crate) struct Caller {
     /// True on the main thread. Other threads need not take the GIL to look for signals.
     is_main: bool,
-    patience: Duration,
+    wait: Duration,
     deadline: Instant,
 }
 
@@ -117,18 +117,18 @@ impl Caller {
             );
             return Err(Failure::from(TableError::option("timeout", message)).into_py(py));
         }
-        let patience = Duration::from_secs_f64(seconds.min(FOREVER));
+        let wait = Duration::from_secs_f64(seconds.min(FOREVER));
         Ok(Self {
             is_main: is_main_thread(py)?,
-            patience,
-            deadline: Instant::now() + patience,
+            wait,
+            deadline: Instant::now() + wait,
         })
     }
 
     /// The same caller, whose time begins now.
     pub fn anew(self) -> Self {
         Self {
-            deadline: Instant::now() + self.patience,
+            deadline: Instant::now() + self.wait,
             ..self
         }
     }
@@ -141,18 +141,18 @@ impl Caller {
     /// Runs a wait that a signal can end. The handler's exception is raised, with the outcome of the work as its cause.
     pub fn wait<T>(
         self,
-        work: impl FnOnce(&mut Patience<'_>, &mut dyn FnMut() -> bool) -> Result<T, TableError>,
+        work: impl FnOnce(&mut WaitLimit<'_>, &mut dyn FnMut() -> bool) -> Result<T, TableError>,
     ) -> Result<T, Failure> {
         let raised = RefCell::new(None);
         let mut go_on = || self.go_on(&raised);
         // Thousands of threads that looked up twenty times a second would leave the processor no time for work.
-        let mut patience = if self.is_main {
-            Patience::while_asked(self.deadline, &mut go_on)
+        let mut wait = if self.is_main {
+            WaitLimit::while_asked(self.deadline, &mut go_on)
         } else {
-            Patience::until(self.deadline)
+            WaitLimit::until(self.deadline)
         };
         let limited = limited(self.deadline);
-        let done = work(&mut patience, &mut || self.go_on(&raised));
+        let done = work(&mut wait, &mut || self.go_on(&raised));
         drop(limited);
         let raised = raised.into_inner();
         match (done, raised.or_else(|| take_raised().map(Failure::Python))) {
@@ -170,11 +170,11 @@ impl Caller {
     /// Runs a commit. If it succeeds although a signal handler raised, the exception carries the version.
     pub fn commit(
         self,
-        work: impl FnOnce(&mut Patience<'_>, &mut dyn FnMut() -> bool) -> Result<Version, TableError>,
+        work: impl FnOnce(&mut WaitLimit<'_>, &mut dyn FnMut() -> bool) -> Result<Version, TableError>,
     ) -> Result<Version, Failure> {
         let mut committed = None;
-        let done = self.wait(|patience, go_on| {
-            let version = work(patience, go_on)?;
+        let done = self.wait(|wait, go_on| {
+            let version = work(wait, go_on)?;
             committed = Some(version);
             Ok(version)
         });

@@ -8,8 +8,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use delta_commit::{Patience, Version};
-use delta_table::{Answer, Reply, Step, TableError, Wait};
+use delta_commit::{Version, WaitLimit};
+use delta_table::{AnswerCallback, CommitAnswer, CommitStep, CommitWait, TableError};
 use parquet_writer::WriteError;
 use per_process::PerProcess;
 use pyo3::prelude::*;
@@ -27,13 +27,13 @@ static DESK: PerProcess<Desk> = PerProcess::new();
 /// The queue of the steps that can be taken.
 #[derive(Default)]
 struct Desk {
-    line: Mutex<Line>,
+    line: Mutex<StepQueue>,
     bell: Condvar,
 }
 
 #[derive(Default)]
-struct Line {
-    steps: VecDeque<(Arc<Awaited>, Option<Answer>)>,
+struct StepQueue {
+    steps: VecDeque<(Arc<Awaited>, Option<CommitAnswer>)>,
     /// Commits that have not ended.
     under_way: usize,
     threads: usize,
@@ -66,7 +66,7 @@ pub(super) struct Awaited {
     /// The one to be told of the end; none once it has come.
     receiver: Mutex<Option<Receiver>>,
     /// The answer that it waits for.
-    wait: Mutex<Option<Wait>>,
+    wait: Mutex<Option<CommitWait>>,
     /// True if the task was cancelled.
     is_left: Arc<AtomicBool>,
     /// True if the time is up.
@@ -135,31 +135,31 @@ impl Awaited {
     }
 
     /// Takes a step. Returns none when the commit waits for another answer.
-    fn step(self: &Arc<Self>, answer: Option<Answer>) -> Result<Option<Version>, Failure> {
+    fn step(self: &Arc<Self>, answer: Option<CommitAnswer>) -> Result<Option<Version>, Failure> {
         let is_left = Arc::clone(&self.is_left);
         delta_table::serve_until(move || is_left.load(Ordering::Acquire));
         let _limited = limited(self.deadline);
         let (mut stays, mut goes_on) = (|| self.stays(), || self.stays());
-        let mut patience = Patience::while_asked(self.deadline, &mut stays);
+        let mut wait = WaitLimit::while_asked(self.deadline, &mut stays);
         self.append.get().append.take(|append| {
             let reply = self.reply();
             let step = match answer {
-                None => append.post(&mut patience, &mut goes_on, &reply),
-                Some(answer) => append.resume(answer, &mut patience, &reply),
+                None => append.post(&mut wait, &mut goes_on, &reply),
+                Some(answer) => append.resume(answer, &mut wait, &reply),
             };
             match step {
-                Step::Waits(wait) => {
+                CommitStep::Waits(wait) => {
                     // Before the append is free again: its answer may be there already, and lead to another wait.
                     *lock(&self.wait) = Some(wait);
                     Ok(None)
                 }
-                Step::Ended(done) => Ok(Some(done?)),
+                CommitStep::Ended(done) => Ok(Some(done?)),
             }
         })
     }
 
     /// The function that queues the step for an answer.
-    fn reply(self: &Arc<Self>) -> Reply {
+    fn reply(self: &Arc<Self>) -> AnswerCallback {
         let awaited = Arc::clone(self);
         Arc::new(move |answer| {
             let desk = DESK.get_or_init(Desk::default);
@@ -218,7 +218,11 @@ impl Awaited {
 
 impl Desk {
     /// Queues a step, and sees to a thread for it.
-    fn put(&'static self, line: &mut Line, step: (Arc<Awaited>, Option<Answer>)) -> io::Result<()> {
+    fn put(
+        &'static self,
+        line: &mut StepQueue,
+        step: (Arc<Awaited>, Option<CommitAnswer>),
+    ) -> io::Result<()> {
         line.steps.push_back(step);
         if line.idle >= line.steps.len() {
             self.bell.notify_one();
@@ -255,7 +259,7 @@ impl Desk {
 
     /// The next step; none when the thread is to end. One thread stays as long as commits are under way: when their
     /// answers come, there may be none to be had.
-    fn next(&self) -> Option<(Arc<Awaited>, Option<Answer>)> {
+    fn next(&self) -> Option<(Arc<Awaited>, Option<CommitAnswer>)> {
         let mut line = lock(&self.line);
         loop {
             if let Some(step) = line.steps.pop_front() {

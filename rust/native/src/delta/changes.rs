@@ -11,7 +11,7 @@ use parquet_writer::{Batch, WriteError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 
-use crate::arrow::{Batches, Source};
+use crate::arrow::{ArrowSource, Batches};
 use crate::errors::Failure;
 use crate::rows::one_row;
 use crate::turn::detached;
@@ -66,7 +66,7 @@ impl Changing {
                 deleted,
             } = pending.counts();
             let commit = self.committer.anew();
-            match commit.commit(|patience, _| pending.commit(patience)) {
+            match commit.commit(|wait, _| pending.commit(wait)) {
                 Err(Failure::Table(error)) if retry.should_retry(&error) => {}
                 done => return Ok((done?, inserted, updated, deleted, true)),
             }
@@ -112,7 +112,7 @@ impl Evaluation {
             let batches = RecordBatchIterator::new(vec![Ok(rows.clone())], rows.schema());
             let stream = FFI_ArrowArrayStream::new(Box::new(batches));
             let capsule = PyCapsule::new_with_value(py, stream, c"arrow_array_stream")?;
-            Source::take(evaluate.call1(py, (capsule,))?.bind(py))
+            ArrowSource::take(evaluate.call1(py, (capsule,))?.bind(py))
         })?;
         let (_, batches) = source.open()?;
         batches.collect()

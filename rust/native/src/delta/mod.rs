@@ -14,8 +14,9 @@ use delta_commit::{Operation, Outcome, Token};
 use delta_object_store::Objects;
 use delta_table::schema::TableSchema;
 use delta_table::{
-    AppendOptions, ChangesOptions, CompactOptions, Condition, Conditions, CreateMode, CreateOptions, Folder,
-    MergeOptions, NewValues, Place, ReadSet, Scalar, ScanOptions, Table, TableError, VacuumOptions,
+    AppendOptions, ChangesOptions, CompactOptions, Condition, ConditionValue, Conditions, CreateMode,
+    CreateOptions, DeclaredReads, LocalStorage, MergeOptions, NewValues, ScanOptions, Table, TableError,
+    TableStorage, VacuumOptions,
 };
 use parquet_writer::{OptionFault, WriteError};
 use pyo3::Borrowed;
@@ -23,7 +24,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList, PyString};
 
-use crate::arrow::{Batches, Source, schema_from};
+use crate::arrow::{ArrowSource, Batches, schema_from};
 use crate::errors::Failure;
 use crate::options::Options;
 use crate::rows;
@@ -45,9 +46,9 @@ use attention::{Caller, attention, watch};
 use changes::{Changed, Changing, Evaluation, GivenClause, literals_of};
 
 /// Conditions from Python: a text in SQL, or a list, each with a column, an operator and values.
-struct Given(Conditions);
+struct GivenConditions(Conditions);
 
-impl<'py> FromPyObject<'_, 'py> for Given {
+impl<'py> FromPyObject<'_, 'py> for GivenConditions {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
@@ -120,7 +121,7 @@ impl RowSource {
     /// Takes any object with the Arrow `PyCapsule` interface.
     #[new]
     fn new(data: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let source = Source::take(data)?;
+        let source = ArrowSource::take(data)?;
         let (together, is_made) = (source.arrays_together(), source.is_made());
         let (schema, batches) = detached(data.py(), || source.open())?;
         Ok(Self {
@@ -161,10 +162,10 @@ fn schema_capsule<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, 
 
 type StorageOptions = BTreeMap<String, String>;
 
-/// The place of a folder, or with storage options, of a URL.
-fn place_of(root: &Path, options: Option<StorageOptions>) -> Result<Arc<dyn Place>, TableError> {
+/// The storage of a folder, or with storage options, of a URL.
+fn storage_of(root: &Path, options: Option<StorageOptions>) -> Result<Arc<dyn TableStorage>, TableError> {
     Ok(match options {
-        None => Arc::new(Folder::attended(root, watch)?),
+        None => Arc::new(LocalStorage::attended(root, watch)?),
         Some(options) => Arc::new(store_of(root, options)?),
     })
 }
@@ -212,8 +213,8 @@ pub(crate) fn unfit_columns(
 /// before.
 #[pyfunction]
 pub(crate) fn await_intent_gc(py: Python<'_>, seconds: f64) -> bool {
-    let patience = Duration::try_from_secs_f64(seconds).unwrap_or_default();
-    py.detach(|| delta_commit::await_intent_gc(patience))
+    let wait = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    py.detach(|| delta_commit::await_intent_gc(wait))
 }
 
 /// Creates an object below a URL, if there is none of its name; returns false if there is another one. Nobody else
@@ -243,7 +244,7 @@ impl DeltaTable {
     #[staticmethod]
     fn open(py: Python<'_>, root: PathBuf, storage_options: Option<StorageOptions>) -> PyResult<Self> {
         detached(py, move || {
-            let table = Table::open_at(place_of(&root, storage_options)?)?;
+            let table = Table::open_at(storage_of(&root, storage_options)?)?;
             Ok(Self { table })
         })
     }
@@ -273,7 +274,7 @@ impl DeltaTable {
         storage_options: Option<StorageOptions>,
     ) -> PyResult<Self> {
         detached(py, move || {
-            let table = Table::planned_at(place_of(&root, storage_options)?, &plan)?;
+            let table = Table::planned_at(storage_of(&root, storage_options)?, &plan)?;
             Ok(Self { table })
         })
     }
@@ -305,9 +306,9 @@ impl DeltaTable {
         let mode = create_mode(mode).map_err(|error| Failure::from(error).into_py(py))?;
         let caller = Caller::of(py, timeout)?;
         detached(py, move || {
-            caller.wait(|patience, _| {
-                let place = place_of(&root, storage_options)?;
-                let table = Table::create_at(place, &schema, options, mode, patience)?;
+            caller.wait(|wait, _| {
+                let storage = storage_of(&root, storage_options)?;
+                let table = Table::create_at(storage, &schema, options, mode, wait)?;
                 Ok(Self { table })
             })
         })
@@ -367,7 +368,7 @@ impl DeltaTable {
     fn cluster_by(&self, py: Python<'_>, columns: Vec<String>, timeout: Option<f64>) -> PyResult<i64> {
         let caller = Caller::of(py, timeout)?;
         self.committed(py, move || {
-            caller.commit(|patience, _| self.table.cluster_by(&columns, patience))
+            caller.commit(|wait, _| self.table.cluster_by(&columns, wait))
         })
     }
 
@@ -380,7 +381,7 @@ impl DeltaTable {
     ) -> PyResult<i64> {
         let caller = Caller::of(py, timeout)?;
         self.committed(py, move || {
-            caller.commit(|patience, _| self.table.set_properties(&properties, patience))
+            caller.commit(|wait, _| self.table.set_properties(&properties, wait))
         })
     }
 
@@ -404,7 +405,7 @@ impl DeltaTable {
         let caller = Caller::of(py, timeout)?;
         let name = name.to_owned();
         self.committed(py, move || {
-            caller.commit(|patience, _| self.table.drop_constraint(&name, patience))
+            caller.commit(|wait, _| self.table.drop_constraint(&name, wait))
         })
     }
 
@@ -430,7 +431,7 @@ impl DeltaTable {
         &self,
         py: Python<'py>,
         columns: Option<Vec<String>>,
-        given: Given,
+        given: GivenConditions,
         version: Option<i64>,
     ) -> PyResult<Bound<'py, DeltaScan>> {
         let scan = detached(py, move || {
@@ -490,7 +491,7 @@ impl DeltaTable {
         options: Options<'_>,
         merge_schema: bool,
         app_transaction: Option<(String, i64)>,
-        replace: Option<Given>,
+        replace: Option<GivenConditions>,
         user_metadata: Option<String>,
         max_file_bytes: Option<i64>,
         max_file_rows: Option<i64>,
@@ -513,11 +514,10 @@ impl DeltaTable {
     }
 
     /// Removes the files that conditions on partition columns choose.
-    fn delete(&self, py: Python<'_>, given: Given, timeout: Option<f64>) -> PyResult<i64> {
+    fn delete(&self, py: Python<'_>, given: GivenConditions, timeout: Option<f64>) -> PyResult<i64> {
         let caller = Caller::of(py, timeout)?;
         self.committed(py, move || {
-            caller
-                .commit(|patience, _| upkeep::retried(&self.table, || self.table.delete(&given.0, patience)))
+            caller.commit(|wait, _| upkeep::retried(&self.table, || self.table.delete(&given.0, wait)))
         })
     }
 
@@ -525,7 +525,7 @@ impl DeltaTable {
     fn delete_rows(
         &self,
         py: Python<'_>,
-        given: Given,
+        given: GivenConditions,
         options: Options<'_>,
         user_metadata: Option<String>,
         timeout: Option<f64>,
@@ -545,7 +545,7 @@ impl DeltaTable {
     fn update_rows(
         &self,
         py: Python<'_>,
-        given: Given,
+        given: GivenConditions,
         literals: &Bound<'_, PyDict>,
         computed: Vec<String>,
         evaluate: Vec<Py<PyAny>>,
@@ -611,7 +611,7 @@ impl DeltaTable {
     fn compact(
         &self,
         py: Python<'_>,
-        given: Given,
+        given: GivenConditions,
         target_file_bytes: Option<i64>,
         purge: bool,
         options: Options<'_>,
@@ -663,7 +663,7 @@ impl DeltaTable {
     fn truncate(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<i64> {
         let caller = Caller::of(py, timeout)?;
         self.committed(py, move || {
-            caller.commit(|patience, _| upkeep::retried(&self.table, || self.table.truncate(patience)))
+            caller.commit(|wait, _| upkeep::retried(&self.table, || self.table.truncate(wait)))
         })
     }
 
@@ -671,7 +671,7 @@ impl DeltaTable {
     fn restore(&self, py: Python<'_>, version: i64, timeout: Option<f64>) -> PyResult<i64> {
         let caller = Caller::of(py, timeout)?;
         self.committed(py, move || {
-            caller.commit(|patience, _| self.table.restore(version, patience))
+            caller.commit(|wait, _| self.table.restore(version, wait))
         })
     }
 
@@ -685,12 +685,12 @@ impl DeltaTable {
         version: Option<i64>,
         whole_table: bool,
         files: Vec<String>,
-        given: Given,
+        given: GivenConditions,
         operation: String,
         user_metadata: Option<String>,
         timeout: Option<f64>,
     ) -> PyResult<i64> {
-        let read = ReadSet {
+        let read = DeclaredReads {
             version,
             whole_table,
             files,
@@ -703,7 +703,7 @@ impl DeltaTable {
         };
         let caller = Caller::of(py, timeout)?;
         self.committed(py, move || {
-            caller.commit(|patience, _| self.table.commit(adds, &removes, &read, operation, patience))
+            caller.commit(|wait, _| self.table.commit(adds, &removes, &read, operation, wait))
         })
     }
 
@@ -718,7 +718,7 @@ impl DeltaTable {
             Token::from_text(token).map_err(|error| Failure::from(TableError::from(error)).into_py(py))?;
         let caller = Caller::of(py, timeout)?;
         let outcome = self.committed(py, move || {
-            caller.wait(|patience, _| self.table.outcome(&token, patience))
+            caller.wait(|wait, _| self.table.outcome(&token, wait))
         })?;
         Ok(match outcome {
             Outcome::Committed(version) => ("committed", Some(version)),
@@ -744,8 +744,8 @@ impl DeltaTable {
     }
 
     /// A counter of the versions that this process tries to write. Does no I/O.
-    fn commit_counter(&self) -> Option<CommitCounter> {
-        self.table.commit_counter().map(CommitCounter)
+    fn commit_counter(&self) -> Option<PyCommitCounter> {
+        self.table.commit_counter().map(PyCommitCounter)
     }
 
     /// The error of a checkpoint that was damaged when the table was opened. Does no I/O.
@@ -798,11 +798,11 @@ fn create_mode(mode: &str) -> Result<CreateMode, TableError> {
 }
 
 /// A counter of the versions that this process tries to write to a table.
-#[pyclass(module = "spillway._native", frozen)]
-pub(crate) struct CommitCounter(delta_table::CommitCounter);
+#[pyclass(module = "spillway._native", name = "CommitCounter", frozen)]
+pub(crate) struct PyCommitCounter(delta_table::CommitCounter);
 
 #[pymethods]
-impl CommitCounter {
+impl PyCommitCounter {
     /// Attempts so far.
     #[getter]
     fn attempts(&self) -> u64 {
@@ -857,23 +857,23 @@ fn file_dict<'py>(py: Python<'py>, add: &Add) -> PyResult<Bound<'py, PyDict>> {
 }
 
 /// Converts a Python value. Dates and times come as ISO text with their type.
-fn scalar(value: &Bound<'_, PyAny>) -> PyResult<Scalar> {
+fn scalar(value: &Bound<'_, PyAny>) -> PyResult<ConditionValue> {
     if value.is_none() {
-        return Ok(Scalar::Null);
+        return Ok(ConditionValue::Null);
     }
     if value.is_instance_of::<PyString>() {
-        return Ok(Scalar::Text(value.extract()?));
+        return Ok(ConditionValue::Text(value.extract()?));
     }
     if let Some(iso) = value.getattr_opt("isoformat")? {
-        return Ok(Scalar::Text(iso.call0()?.extract()?));
+        return Ok(ConditionValue::Text(iso.call0()?.extract()?));
     }
     if let Ok(value) = value.extract::<bool>() {
-        return Ok(Scalar::Boolean(value));
+        return Ok(ConditionValue::Boolean(value));
     }
     if let Ok(value) = value.extract::<i64>() {
-        return Ok(Scalar::Long(value));
+        return Ok(ConditionValue::Long(value));
     }
-    value.extract::<f64>().map(Scalar::Double).map_err(|_| {
+    value.extract::<f64>().map(ConditionValue::Double).map_err(|_| {
         PyTypeError::new_err(format!(
             "a condition's value is None, a bool, an int, a float, a str, a date or a datetime, not {}",
             value.get_type()

@@ -34,7 +34,7 @@ pub(super) fn constrain(
     let mut retry = Retry::of(table);
     loop {
         let pending = reader.wait(|_, go_on| table.prepare_constraint(name, expression, go_on))?;
-        match committer.anew().commit(|patience, _| pending.commit(patience)) {
+        match committer.anew().commit(|wait, _| pending.commit(wait)) {
             Err(Failure::Table(error)) if retry.should_retry(&error) => {}
             done => return done,
         }
@@ -74,8 +74,8 @@ fn next(
         return Ok(None);
     };
     let mut done = Compacted::default();
-    committer.anew().commit(|patience, _| {
-        done = pending.commit(patience)?;
+    committer.anew().commit(|wait, _| {
+        done = pending.commit(wait)?;
         Ok(done.version)
     })?;
     Ok(Some(done))

@@ -11,11 +11,11 @@ use pyo3::types::{
     PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMemoryView, PyString, PyTuple,
 };
 use pyo3::{ffi, intern};
-use rows::{Column, Extra, Fields, MapValues, Misfit, Scalar, Values};
+use rows::{ColumnBuilder, Extra, Fields, MapValues, Misfit, Scalar, Values};
 
 use crate::rows::classes::{Classes, is_missing};
 use crate::rows::clock::Clock;
-use crate::rows::layout::Layout;
+use crate::rows::layout::VerifiedLayouts;
 use crate::rows::usual::BuiltIn;
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
@@ -65,28 +65,28 @@ impl Fault {
     }
 }
 
-type Done = Result<(), Fault>;
+type CellResult = Result<(), Fault>;
 
 /// The classes of cells by address, and the handling of keys.
-pub(crate) struct Reader<'py> {
+pub(crate) struct CellReader<'py> {
     pub(super) py: Python<'py>,
     classes: &'static Classes,
     pub(super) built_in: BuiltIn,
-    pub(super) layout: Layout,
+    pub(super) layout: VerifiedLayouts,
     pub(super) clock: Clock,
     extra: Extra,
     /// The keys whose addresses the builders remember, kept alive.
     keys: Vec<Py<PyAny>>,
 }
 
-impl<'py> Reader<'py> {
+impl<'py> CellReader<'py> {
     pub fn new(py: Python<'py>, extra: Extra) -> PyResult<Self> {
         let classes = Classes::get(py)?;
         Ok(Self {
             py,
             classes,
             built_in: BuiltIn::new(py, classes),
-            layout: Layout::get(py)?,
+            layout: VerifiedLayouts::get(py)?,
             clock: Clock::new(classes),
             extra,
             keys: Vec::new(),
@@ -121,7 +121,7 @@ impl<'py> Reader<'py> {
     }
 
     /// Appends a row, or a struct inside of one. `len` is the number of rows before it.
-    pub fn dict(&mut self, dict: &Bound<'py, PyDict>, fields: &mut Fields, len: usize) -> Done {
+    pub fn dict(&mut self, dict: &Bound<'py, PyDict>, fields: &mut Fields, len: usize) -> CellResult {
         let (mut place, mut found) = (0, 0);
         let mut position = 0;
         let (mut key, mut value) = (std::ptr::null_mut(), std::ptr::null_mut());
@@ -224,7 +224,7 @@ impl<'py> Reader<'py> {
 
     /// Appends a cell that a container lent.
     #[inline]
-    fn cell(&mut self, column: &mut Column, cell: *mut ffi::PyObject) -> Done {
+    fn cell(&mut self, column: &mut ColumnBuilder, cell: *mut ffi::PyObject) -> CellResult {
         if self.usual_cell(column, cell)? {
             return Ok(());
         }
@@ -233,7 +233,7 @@ impl<'py> Reader<'py> {
     }
 
     /// Appends a cell of any class.
-    fn slow_cell(&mut self, column: &mut Column, cell: &Bound<'py, PyAny>) -> Done {
+    fn slow_cell(&mut self, column: &mut ColumnBuilder, cell: &Bound<'py, PyAny>) -> CellResult {
         if cell.is_none() || is_missing(cell) {
             return Ok(column.push_null()?);
         }
@@ -266,7 +266,7 @@ impl<'py> Reader<'py> {
     }
 
     /// Appends the elements of a list, a tuple, or anything with `tolist()`.
-    fn items(&mut self, items: &mut Column, cell: &Bound<'py, PyAny>) -> Done {
+    fn items(&mut self, items: &mut ColumnBuilder, cell: &Bound<'py, PyAny>) -> CellResult {
         if let Ok(list) = cell.cast::<PyList>() {
             let mut index = 0;
             // The list may change its length while elements are asked for their values.
@@ -291,13 +291,13 @@ impl<'py> Reader<'py> {
         Err(Misfit::expected("a list or a tuple", &class_of(cell)).into())
     }
 
-    fn item(&mut self, items: &mut Column, index: usize, item: &Bound<'py, PyAny>) -> Done {
+    fn item(&mut self, items: &mut ColumnBuilder, index: usize, item: &Bound<'py, PyAny>) -> CellResult {
         self.cell(items, item.as_ptr())
             .map_err(|fault| fault.in_item(index))
     }
 
     /// Appends the entries of a dict, or of a list of pairs.
-    fn entries(&mut self, map: &mut MapValues, cell: &Bound<'py, PyAny>) -> Done {
+    fn entries(&mut self, map: &mut MapValues, cell: &Bound<'py, PyAny>) -> CellResult {
         if let Ok(dict) = cell.cast::<PyDict>() {
             return dict
                 .items()
@@ -316,7 +316,7 @@ impl<'py> Reader<'py> {
         Err(Misfit::expected("a dict, or a list of pairs of keys and values", &class_of(cell)).into())
     }
 
-    fn pair(&mut self, map: &mut MapValues, pair: &Bound<'py, PyAny>) -> Done {
+    fn pair(&mut self, map: &mut MapValues, pair: &Bound<'py, PyAny>) -> CellResult {
         let (key, value) = match (pair.cast::<PyTuple>(), pair.cast::<PyList>()) {
             (Ok(pair), _) if pair.len() == 2 => (pair.get_item(0), pair.get_item(1)),
             (_, Ok(pair)) if pair.len() == 2 => (pair.get_item(0), pair.get_item(1)),
@@ -334,7 +334,7 @@ impl<'py> Reader<'py> {
     }
 
     /// Appends a value that is not nested, by its class.
-    fn scalar(&mut self, column: &mut Column, cell: &Bound<'py, PyAny>) -> Done {
+    fn scalar(&mut self, column: &mut ColumnBuilder, cell: &Bound<'py, PyAny>) -> CellResult {
         if let Ok(text) = cell.cast::<PyString>() {
             return Ok(column.push(Scalar::Text(self.utf8(text.as_ptr())?))?);
         }
@@ -360,14 +360,14 @@ impl<'py> Reader<'py> {
             return self.scalar(column, &bytes);
         }
         match self.of_standard_library(cell) {
-            Ok(Some(Found::Scalar(scalar))) => Ok(column.push(scalar)?),
-            Ok(Some(Found::Decimal(text))) => Ok(column.push(Scalar::Number(&text))?),
+            Ok(Some(StandardValue::Scalar(scalar))) => Ok(column.push(scalar)?),
+            Ok(Some(StandardValue::Decimal(text))) => Ok(column.push(Scalar::Number(&text))?),
             Ok(None) => self.number_like(column, cell),
             Err(error) => Err(Fault::asked(self.py, error)),
         }
     }
 
-    fn integer(&self, column: &mut Column, int: &Bound<'py, PyInt>) -> Done {
+    fn integer(&self, column: &mut ColumnBuilder, int: &Bound<'py, PyInt>) -> CellResult {
         if let Ok(value) = int.extract::<i64>() {
             return Ok(column.push(Scalar::Int(value.into()))?);
         }
@@ -377,20 +377,20 @@ impl<'py> Reader<'py> {
     }
 
     /// Converts dates, times, decimals, UUIDs, and instances of their subclasses.
-    fn of_standard_library(&mut self, cell: &Bound<'py, PyAny>) -> PyResult<Option<Found>> {
+    fn of_standard_library(&mut self, cell: &Bound<'py, PyAny>) -> PyResult<Option<StandardValue>> {
         let (py, classes) = (self.py, self.classes);
-        Ok(Some(Found::Scalar(
+        Ok(Some(StandardValue::Scalar(
             if cell.is_instance(classes.datetime.bind(py))? {
                 self.instant(cell)?
             } else if cell.is_instance(classes.date.bind(py))? {
                 let ordinal: i32 = cell.call_method0(intern!(py, "toordinal"))?.extract()?;
                 Scalar::Date(ordinal - EPOCH_ORDINAL)
             } else if cell.is_instance(classes.time.bind(py))? {
-                return self.time(cell).map(|time| time.map(Found::Scalar));
+                return self.time(cell).map(|time| time.map(StandardValue::Scalar));
             } else if cell.is_instance(classes.timedelta.bind(py))? {
                 Scalar::Duration(nanos_of(cell)?)
             } else if cell.is_instance(classes.decimal.bind(py))? {
-                return Ok(Some(Found::Decimal(cell.str()?.extract()?)));
+                return Ok(Some(StandardValue::Decimal(cell.str()?.extract()?)));
             } else if cell.is_instance(classes.uuid.bind(py))? {
                 Scalar::Uuid(cell.getattr(intern!(py, "bytes"))?.extract()?)
             } else {
@@ -427,7 +427,7 @@ impl<'py> Reader<'py> {
     }
 
     /// Appends numbers of other libraries: numpy's through `item()`, others through `__index__` or `__float__`.
-    fn number_like(&mut self, column: &mut Column, cell: &Bound<'py, PyAny>) -> Done {
+    fn number_like(&mut self, column: &mut ColumnBuilder, cell: &Bound<'py, PyAny>) -> CellResult {
         let py = self.py;
         let has = |name| cell.get_type().hasattr(name).unwrap_or(false);
         let value = if has(intern!(py, "dtype")) && has(intern!(py, "item")) {
@@ -454,7 +454,7 @@ impl<'py> Reader<'py> {
 }
 
 /// A value of the standard library.
-enum Found {
+enum StandardValue {
     Scalar(Scalar<'static>),
     Decimal(String),
 }

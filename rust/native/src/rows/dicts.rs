@@ -10,10 +10,10 @@ use pyo3::types::{PyBytes, PyDict, PyIterator, PyList, PyString, PyTuple};
 use rows::{Misfit, RowError, Rows, Shape, Visitor as _};
 
 use crate::errors::Failure;
-use crate::rows::cells::{Fault, Reader, class_of};
+use crate::rows::cells::{CellReader, Fault, class_of};
 use crate::rows::intake::{Intake, Rules};
 use crate::rows::usual::{Cell, gather};
-use crate::rows::{Kept, SAMPLE_ROWS, TakesRows, guess};
+use crate::rows::{PendingRows, SAMPLE_ROWS, TakesRows, guess};
 
 /// The number of rows between two looks for signals. Other threads may run then, too.
 const ROWS_BETWEEN_LOOKS: u64 = 256;
@@ -175,7 +175,7 @@ impl<'py> Ahead<'py> {
 
 pub(crate) fn write(
     writer: &dyn TakesRows,
-    kept: &mut Kept,
+    kept: &mut PendingRows,
     schema: Option<SchemaRef>,
     data: &Py<PyAny>,
     rules: &Rules,
@@ -194,7 +194,7 @@ pub(crate) fn write(
         let data = data.bind(py);
         let is_stream = !(data.is_instance_of::<PyList>() || data.is_instance_of::<PyTuple>());
         let mut intake = Intake::new(writer, rules, is_stream);
-        let mut reader = Reader::new(py, rules.extra)?;
+        let mut reader = CellReader::new(py, rules.extra)?;
         let outcome = walk(py, supply, rows, &mut reader, &mut intake, inferred.as_ref());
         rows.fields.forget_tokens();
         py.detach(|| intake.end(rows, outcome))
@@ -205,7 +205,7 @@ fn walk<'py>(
     py: Python<'py>,
     mut supply: Supply<'py>,
     rows: &mut Rows,
-    reader: &mut Reader<'py>,
+    reader: &mut CellReader<'py>,
     intake: &mut Intake<'_>,
     inferred: Option<&Shape>,
 ) -> Result<(), Failure> {
@@ -249,7 +249,7 @@ fn walk<'py>(
 }
 
 #[inline]
-fn append<'py>(row: &Bound<'py, PyAny>, rows: &mut Rows, reader: &mut Reader<'py>) -> Result<(), Fault> {
+fn append<'py>(row: &Bound<'py, PyAny>, rows: &mut Rows, reader: &mut CellReader<'py>) -> Result<(), Fault> {
     let len = rows.rows();
     match row.cast::<PyDict>() {
         Ok(dict) => reader.dict(dict, &mut rows.fields, len),
@@ -263,7 +263,7 @@ fn refused<'py>(
     row: &Bound<'py, PyAny>,
     index: u64,
     rows: &mut Rows,
-    reader: &mut Reader<'py>,
+    reader: &mut CellReader<'py>,
     intake: &mut Intake<'_>,
     inferred: Option<&Shape>,
     fault: Fault,
@@ -300,7 +300,7 @@ fn refused<'py>(
 fn widen<'py>(
     row: &Bound<'py, PyAny>,
     rows: &mut Rows,
-    reader: &mut Reader<'py>,
+    reader: &mut CellReader<'py>,
     intake: &mut Intake<'_>,
     mut misfit: Misfit,
 ) -> Result<Option<Misfit>, Failure> {

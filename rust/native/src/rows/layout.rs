@@ -32,7 +32,7 @@ const DIGIT_BITS: u32 = 30;
 
 /// The layouts that were verified. Those that were not decline every value.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Layout {
+pub(super) struct VerifiedLayouts {
     /// The offset of compact ASCII text.
     ascii: Option<usize>,
     int: Option<Int>,
@@ -47,9 +47,9 @@ enum Int {
     Tagged,
 }
 
-static LAYOUT: PyOnceLock<Layout> = PyOnceLock::new();
+static LAYOUT: PyOnceLock<VerifiedLayouts> = PyOnceLock::new();
 
-impl Layout {
+impl VerifiedLayouts {
     /// The layouts of the interpreter, which are verified by the first call.
     pub fn get(py: Python<'_>) -> PyResult<Self> {
         LAYOUT.get_or_try_init(py, || Self::verified(py)).copied()
@@ -162,9 +162,9 @@ fn ascii_layout(py: Python<'_>) -> PyResult<Option<usize>> {
         probes.push(text.add("-")?.cast_into()?);
     }
     for offset in ASCII_STARTS {
-        let layout = Layout {
+        let layout = VerifiedLayouts {
             ascii: Some(offset),
-            ..Layout::default()
+            ..VerifiedLayouts::default()
         };
         let is_right = |probe: &Bound<'_, PyString>| -> bool {
             let mut size = 0;
@@ -203,9 +203,9 @@ fn int_layout(py: Python<'_>) -> PyResult<Option<Int>> {
         .map(|value| Ok((*value, value.into_pyobject(py)?)))
         .collect::<PyResult<Vec<_>>>()?;
     let found = [Int::Signed, Int::Tagged].into_iter().find(|int| {
-        let layout = Layout {
+        let layout = VerifiedLayouts {
             int: Some(*int),
-            ..Layout::default()
+            ..VerifiedLayouts::default()
         };
         probes.iter().all(|(value, probe)| {
             let expected = (value.unsigned_abs() >> (2 * DIGIT_BITS) == 0).then_some(*value);
@@ -216,9 +216,9 @@ fn int_layout(py: Python<'_>) -> PyResult<Option<Int>> {
 }
 
 fn float_layout(py: Python<'_>) -> bool {
-    let layout = Layout {
+    let layout = VerifiedLayouts {
         float: true,
-        ..Layout::default()
+        ..VerifiedLayouts::default()
     };
     [
         0.0,

@@ -9,20 +9,20 @@ use rows::{Ndjson, Shape, Visitor as _, infer_ndjson};
 
 use crate::errors::Failure;
 use crate::rows::intake::{Intake, Rules};
-use crate::rows::{Kept, SAMPLE_ROWS, TakesRows, conflict};
+use crate::rows::{PendingRows, SAMPLE_ROWS, TakesRows, conflict};
 
 /// Bytes that a schema is inferred from.
 const SAMPLE_BYTES: usize = 1 << 20;
 const READ_BYTES: usize = 1 << 20;
 
 /// A source of NDJSON.
-pub(crate) enum Source {
+pub(crate) enum NdjsonSource {
     Chunk(PyBackedBytes),
     /// An object with `read(size)`.
     File(Py<PyAny>),
 }
 
-impl Source {
+impl NdjsonSource {
     pub fn of(source: &Bound<'_, PyAny>) -> PyResult<Self> {
         if let Ok(bytes) = source.extract::<PyBackedBytes>() {
             return Ok(Self::Chunk(bytes));
@@ -70,21 +70,21 @@ fn read(file: &Py<PyAny>) -> Result<Option<PyBackedBytes>, Failure> {
 
 pub(crate) fn write(
     writer: &dyn TakesRows,
-    kept: &mut Kept,
+    kept: &mut PendingRows,
     schema: Option<SchemaRef>,
-    source: Source,
+    source: NdjsonSource,
     rules: Rules,
 ) -> Result<u64, Failure> {
     let before = kept.ndjson.clone();
     let written = match source {
-        Source::Chunk(chunk) => {
+        NdjsonSource::Chunk(chunk) => {
             let written = write_chunk(writer, kept, schema, &chunk, &rules);
             if written.is_err() && rules.is_all_or_nothing(false) {
                 kept.ndjson = before;
             }
             written
         }
-        Source::File(file) => {
+        NdjsonSource::File(file) => {
             let written = write_file(writer, kept, schema, &file, &rules);
             if written.is_err() {
                 kept.ndjson.leave_file(before);
@@ -103,7 +103,7 @@ pub(crate) fn write(
 
 fn write_chunk(
     writer: &dyn TakesRows,
-    kept: &mut Kept,
+    kept: &mut PendingRows,
     schema: Option<SchemaRef>,
     chunk: &[u8],
     rules: &Rules,
@@ -123,7 +123,7 @@ fn write_chunk(
 
 fn write_file(
     writer: &dyn TakesRows,
-    kept: &mut Kept,
+    kept: &mut PendingRows,
     schema: Option<SchemaRef>,
     file: &Py<PyAny>,
     rules: &Rules,
@@ -165,7 +165,7 @@ fn write_file(
 /// Writes the unended last line. Good or bad, it is dropped afterwards.
 pub(crate) fn write_tail(
     writer: &dyn TakesRows,
-    kept: &mut Kept,
+    kept: &mut PendingRows,
     schema: Option<SchemaRef>,
 ) -> Result<(), Failure> {
     let Some(rules) = kept.rules.take() else {

@@ -8,7 +8,7 @@ use arrow_schema::{Schema, SchemaRef};
 use parquet_writer::{Batch, WriteError};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use rows::{Conflict, Ndjson, Rows, Shape};
+use rows::{Ndjson, Rows, Shape, TypeConflict};
 
 use crate::errors::Failure;
 use crate::turn::{detached, thread_mark};
@@ -25,7 +25,7 @@ mod one;
 mod usual;
 
 use intake::Rules;
-use lines::Source;
+use lines::NdjsonSource;
 
 pub(crate) use one::{inferred, one_row};
 
@@ -70,14 +70,14 @@ pub(crate) trait TakesRows: Sync {
 /// The state that a writer keeps between calls with rows. Each call has it exclusively from beginning to end.
 #[derive(Default)]
 pub(crate) struct RowState {
-    kept: Mutex<Kept>,
+    kept: Mutex<PendingRows>,
     /// The thread whose turn it is, by the address of something it owns; 0 for none.
     turn: AtomicUsize,
 }
 
 /// Builders of the file's schema, and the unended last line.
 #[derive(Default)]
-struct Kept {
+struct PendingRows {
     rows: Option<Rows>,
     ndjson: Ndjson,
     /// The options of the call that left the line.
@@ -86,7 +86,7 @@ struct Kept {
 
 impl RowState {
     /// Waits for this thread's turn and runs `work`. The GIL is not held.
-    fn on_turn<T>(&self, work: impl FnOnce(&mut Kept) -> Result<T, Failure>) -> Result<T, Failure> {
+    fn on_turn<T>(&self, work: impl FnOnce(&mut PendingRows) -> Result<T, Failure>) -> Result<T, Failure> {
         let me = thread_mark();
         if self.turn.load(Ordering::Relaxed) == me {
             return Err(PyRuntimeError::new_err(
@@ -99,14 +99,14 @@ impl RowState {
         let done = catch_unwind(AssertUnwindSafe(|| work(&mut kept)));
         self.turn.store(0, Ordering::Relaxed);
         if done.is_err() {
-            *kept = Kept::default();
+            *kept = PendingRows::default();
         }
         drop(kept);
         done.unwrap_or_else(|panic| resume_unwind(panic))
     }
 }
 
-impl Kept {
+impl PendingRows {
     /// Makes builders for the file's schema; without one, for the schema of the shape that `infer` finds.
     fn builders(
         &mut self,
@@ -131,7 +131,7 @@ fn same(left: &Arc<Schema>, right: &Arc<Schema>) -> bool {
     Arc::ptr_eq(left, right) || left == right
 }
 
-fn conflict(row: u64, conflict: &Conflict) -> Failure {
+fn conflict(row: u64, conflict: &TypeConflict) -> Failure {
     WriteError::column(
         conflict.path(),
         format!(
@@ -168,7 +168,7 @@ pub(crate) fn write_ndjson(
 ) -> PyResult<u64> {
     let rules = Rules::new(on_error, extra)?;
     let py = source.py();
-    let source = Source::of(source)?;
+    let source = NdjsonSource::of(source)?;
     detached(py, || {
         with_kept(writer, |kept, schema| {
             lines::write(writer, kept, schema, source, rules)
@@ -190,7 +190,7 @@ pub(crate) fn write_tail(writer: &dyn TakesRows) -> Result<(), Failure> {
 /// Runs `work` exclusively, with the schema of the writer's file.
 fn with_kept<T>(
     writer: &dyn TakesRows,
-    work: impl FnOnce(&mut Kept, Option<SchemaRef>) -> Result<T, Failure>,
+    work: impl FnOnce(&mut PendingRows, Option<SchemaRef>) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     // Says at once when the writer is closed.
     writer.schema()?;

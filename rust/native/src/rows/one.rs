@@ -8,7 +8,7 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 use rows::{Extra, Rows};
 
 use crate::errors::Failure;
-use crate::rows::cells::{Fault, Reader};
+use crate::rows::cells::{CellReader, Fault};
 use crate::rows::guess;
 
 /// The schema that rows of these dicts have, as a writer without a schema infers it.
@@ -35,7 +35,7 @@ pub(crate) fn one_row(
         }
     }
     let mut rows = Rows::new(schema).map_err(|error| WriteError::schema(error.to_string()))?;
-    let mut reader = Reader::new(values.py(), Extra::Error)?;
+    let mut reader = CellReader::new(values.py(), Extra::Error)?;
     let done = reader.dict(values, &mut rows.fields, 0);
     rows.fields.forget_tokens();
     match done {

@@ -1,12 +1,12 @@
 //! Appends cells of built-in classes that are not subclasses. No Python code runs for them, so that references are
-//! borrowed and none is counted. What else there is, and every row with a fault, is read again by [`Reader::dict`].
+//! borrowed and none is counted. What else there is, and every row with a fault, is read again by [`CellReader::dict`].
 
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyType};
-use rows::{Column, Fields, Scalar, Values};
+use rows::{ColumnBuilder, Fields, Scalar, Values};
 
-use crate::rows::cells::{Fault, Reader};
+use crate::rows::cells::{CellReader, Fault};
 use crate::rows::classes::Classes;
 
 /// Integers up to this one are exact as doubles.
@@ -110,7 +110,7 @@ fn prefetch(object: *mut ffi::PyObject) {
 /// True if the cell was appended. Else it may be in part, and the row has to be rolled back.
 type Appended = Result<bool, Fault>;
 
-impl Reader<'_> {
+impl CellReader<'_> {
     /// Appends a row that was gathered, if all of its cells are usual ones. No Python code may run between gathering
     /// and appending, so that borrowed references stay valid.
     #[inline]
@@ -139,7 +139,7 @@ impl Reader<'_> {
 
     /// Appends a cell that is not nested. When it is not appended, nothing of it is.
     #[inline]
-    pub(super) fn usual_cell(&self, column: &mut Column, cell: *mut ffi::PyObject) -> Appended {
+    pub(super) fn usual_cell(&self, column: &mut ColumnBuilder, cell: *mut ffi::PyObject) -> Appended {
         let built_in = &self.built_in;
         if cell == built_in.none {
             column.push_null()?;
@@ -198,7 +198,7 @@ impl Reader<'_> {
     /// Appends a cell of a class that its column has to convert, such as text to a column of timestamps.
     fn converted(
         &self,
-        column: &mut Column,
+        column: &mut ColumnBuilder,
         cell: *mut ffi::PyObject,
         class: *mut ffi::PyTypeObject,
     ) -> Appended {
@@ -222,7 +222,7 @@ impl Reader<'_> {
     }
 
     /// Appends a list or a dict with usual cells.
-    fn usual_nested(&mut self, column: &mut Column, cell: *mut ffi::PyObject) -> Appended {
+    fn usual_nested(&mut self, column: &mut ColumnBuilder, cell: *mut ffi::PyObject) -> Appended {
         // SAFETY: the container holds the cell.
         #[expect(unsafe_code, reason = "one look at the class")]
         let class = unsafe { ffi::Py_TYPE(cell) };
@@ -259,7 +259,7 @@ impl Reader<'_> {
         Ok(done)
     }
 
-    fn usual_items(&mut self, items: &mut Column, list: *mut ffi::PyObject) -> Appended {
+    fn usual_items(&mut self, items: &mut ColumnBuilder, list: *mut ffi::PyObject) -> Appended {
         // SAFETY: `list` is a list that its container holds, and nothing runs that could change it.
         #[expect(unsafe_code, reason = "elements are borrowed, as cells are")]
         let length = unsafe { ffi::PyList_Size(list) };
@@ -274,7 +274,7 @@ impl Reader<'_> {
         Ok(true)
     }
 
-    fn usual_value(&mut self, column: &mut Column, cell: *mut ffi::PyObject) -> Appended {
+    fn usual_value(&mut self, column: &mut ColumnBuilder, cell: *mut ffi::PyObject) -> Appended {
         Ok(self.usual_cell(column, cell)? || self.usual_nested(column, cell)?)
     }
 

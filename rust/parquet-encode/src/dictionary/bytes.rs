@@ -1,7 +1,7 @@
 //! The dictionary of byte arrays and fixed-size binary.
 
-use super::keys::{Key, KeyMap, map_keys};
-use super::{BATCH, Indices, Limits, MOST_PROBES, Table, hash, rank};
+use super::keys::{DictionaryKey, KeyMap, map_keys};
+use super::{BATCH, DictionaryLimits, EntryTable, Indices, MOST_PROBES, hash, rank};
 use crate::byte_arrays::{ByteArrays, Head, head_of};
 use crate::cpu::dispatch;
 
@@ -33,46 +33,46 @@ const NO_ENTRY: Entry = Entry {
 /// A dictionary of byte arrays. Its values are stored as the page that is written in the end.
 #[derive(Debug)]
 pub struct ByteDictionary {
-    limits: Limits,
+    limits: DictionaryLimits,
     /// Bytes of the length before each value: 4, or 0 for fixed-size binary.
     prefix: usize,
     page: Vec<u8>,
     /// The first one is [`NO_ENTRY`]; index `i` is entry `i + 1`.
     entries: Vec<Entry>,
-    table: Table,
+    table: EntryTable,
 }
 
 impl ByteDictionary {
     /// A dictionary of `BYTE_ARRAY` values.
     #[must_use]
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: DictionaryLimits) -> Self {
         Self::with_prefix(limits, 4)
     }
 
     /// A dictionary of `FIXED_LEN_BYTE_ARRAY` values, whose page has no lengths.
     #[must_use]
-    pub fn fixed_size(limits: Limits) -> Self {
+    pub fn fixed_size(limits: DictionaryLimits) -> Self {
         Self::with_prefix(limits, 0)
     }
 
-    fn with_prefix(limits: Limits, prefix: usize) -> Self {
+    fn with_prefix(limits: DictionaryLimits, prefix: usize) -> Self {
         Self {
             limits: limits.within_format(),
             prefix,
             page: Vec::new(),
             entries: vec![NO_ENTRY],
-            table: Table::new(),
+            table: EntryTable::new(),
         }
     }
 
     /// Changes the limits. Present entries stay.
-    pub fn set_limits(&mut self, limits: Limits) {
+    pub fn set_limits(&mut self, limits: DictionaryLimits) {
         self.limits = limits.within_format();
     }
 
     /// The limits at which it stops.
     #[must_use]
-    pub fn limits(&self) -> Limits {
+    pub fn limits(&self) -> DictionaryLimits {
         self.limits
     }
 
@@ -150,7 +150,7 @@ impl ByteDictionary {
     /// # Panics
     ///
     /// If a key is not below the length that the map was reset to.
-    pub fn encode_keys<K: Key, V: ByteArrays>(
+    pub fn encode_keys<K: DictionaryKey, V: ByteArrays>(
         &mut self,
         keys: &[K],
         values: &V,
@@ -299,7 +299,7 @@ fn hash_heads(heads: &[Head], tags: &mut [u32]) -> Longer {
 
 /// Loads the home slot of each tag. The loads are independent of each other.
 #[inline(always)]
-fn look_up(table: &Table, tags: &[u32], found: &mut [u32]) {
+fn look_up(table: &EntryTable, tags: &[u32], found: &mut [u32]) {
     for (found, tag) in found.iter_mut().zip(tags) {
         *found = table.slots[table.home(*tag)];
     }

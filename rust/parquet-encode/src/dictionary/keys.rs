@@ -3,14 +3,14 @@
 use super::{BATCH, Indices, rank};
 
 /// A key of an Arrow dictionary.
-pub trait Key: Copy {
+pub trait DictionaryKey: Copy {
     /// The row of the dictionary's values. Negative keys have none.
     fn row(self) -> usize;
 }
 
 macro_rules! key {
     ($($ty:ty)+) => {$(
-        impl Key for $ty {
+        impl DictionaryKey for $ty {
             #[inline(always)]
             #[allow(clippy::cast_sign_loss, reason = "a negative key becomes one that is out of range")]
             fn row(self) -> usize {
@@ -55,7 +55,7 @@ impl KeyMap {
 }
 
 /// Appends the index of each key. `index_of` finds that of a value that was not met before.
-pub(super) fn map_keys<K: Key>(
+pub(super) fn map_keys<K: DictionaryKey>(
     keys: &[K],
     map: &mut KeyMap,
     indices: &mut Indices,

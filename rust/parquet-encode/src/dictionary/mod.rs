@@ -18,7 +18,7 @@ mod used;
 
 pub use bytes::{ByteDictionary, Entries};
 pub use indices::Indices;
-pub use keys::{Key, KeyMap};
+pub use keys::{DictionaryKey, KeyMap};
 pub use numbers::{NumberDictionary, Word};
 pub use used::UsedEntries;
 
@@ -35,7 +35,7 @@ const MOST_PROBES: usize = 128;
 
 /// The limits of a dictionary. It also ends at a value whose hash collides with too many others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct DictionaryLimits {
     /// It takes no more entries than this.
     pub entries: usize,
     /// Its page grows no larger than this.
@@ -44,7 +44,7 @@ pub struct Limits {
     pub window: usize,
 }
 
-impl Limits {
+impl DictionaryLimits {
     /// The limits of the format: numbers of a page header, and indices of 31 bits.
     const FORMAT: Self = Self {
         entries: i32::MAX as usize,
@@ -61,7 +61,7 @@ impl Limits {
     }
 }
 
-impl Default for Limits {
+impl Default for DictionaryLimits {
     /// The 1 MiB at which other writers stop.
     fn default() -> Self {
         Self {
@@ -75,13 +75,13 @@ impl Default for Limits {
 /// An open-addressing table of entry numbers; 0 is a free slot. A value's home slot is given by the highest bits of its
 /// 32-bit hash.
 #[derive(Debug)]
-struct Table {
+struct EntryTable {
     slots: Vec<u32>,
     /// 32 less the bits that choose a slot.
     shift: u32,
 }
 
-impl Table {
+impl EntryTable {
     fn new() -> Self {
         let mut table = Self {
             slots: Vec::new(),

@@ -1,7 +1,7 @@
 //! The dictionary of integers and floats.
 
-use super::keys::{Key, KeyMap, map_keys};
-use super::{BATCH, Indices, Limits, MOST_PROBES, Table, hash, rank};
+use super::keys::{DictionaryKey, KeyMap, map_keys};
+use super::{BATCH, DictionaryLimits, EntryTable, Indices, MOST_PROBES, hash, rank};
 use crate::cpu::dispatch;
 use crate::fixed::{Fixed, as_bytes};
 
@@ -33,14 +33,14 @@ word!(
 
 /// A plain array over a range of values, searched before the table. Most integer columns need no hash.
 #[derive(Debug, Default)]
-struct Window {
+struct ValueWindow {
     /// The value of the first slot.
     base: i64,
     /// Entry numbers; 0 for values that have not been seen.
     slots: Vec<u32>,
 }
 
-impl Window {
+impl ValueWindow {
     #[inline(always)]
     fn place(&self, bits: i64) -> u64 {
         bits.wrapping_sub(self.base).cast_unsigned()
@@ -54,22 +54,22 @@ impl Window {
 /// A dictionary of integers or floats.
 #[derive(Debug)]
 pub struct NumberDictionary<T> {
-    limits: Limits,
+    limits: DictionaryLimits,
     /// The entries. The first one stands for free slots; index `i` is entry `i + 1`.
     entries: Vec<T>,
-    table: Table,
-    window: Window,
+    table: EntryTable,
+    window: ValueWindow,
 }
 
 impl<T: Word> NumberDictionary<T> {
     /// An empty dictionary.
     #[must_use]
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: DictionaryLimits) -> Self {
         Self {
             limits: limits.within_format(),
             entries: vec![T::ZERO],
-            table: Table::new(),
-            window: Window::default(),
+            table: EntryTable::new(),
+            window: ValueWindow::default(),
         }
     }
 
@@ -142,7 +142,7 @@ impl<T: Word> NumberDictionary<T> {
     /// # Panics
     ///
     /// If a key is not below the length that the map was reset to.
-    pub fn encode_keys<K: Key>(
+    pub fn encode_keys<K: DictionaryKey>(
         &mut self,
         keys: &[K],
         values: &[T],

@@ -128,7 +128,7 @@ fn miniblocks_without_values_have_no_width_and_no_bytes() {
 #[test]
 fn nulls_leave_holes_in_the_data() {
     let data = b"oneXtwoYthree";
-    let spans = [(0, 3), (4, 7), (8, 13)].map(|(start, end)| crate::byte_arrays::Span { start, end });
+    let spans = [(0, 3), (4, 7), (8, 13)].map(|(start, end)| crate::byte_arrays::ByteSpan { start, end });
     let spans = Spans {
         spans: &spans,
         data,

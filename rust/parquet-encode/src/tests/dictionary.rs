@@ -7,9 +7,9 @@ use proptest::prelude::*;
 
 use super::{as_offsets, as_views, byte_arrays, decoded, strings};
 use crate::byte_arrays::{ByteArrays, FixedSize, Offsets, Views};
-use crate::dictionary::{ByteDictionary, Indices, KeyMap, Limits, NumberDictionary, UsedEntries};
+use crate::dictionary::{ByteDictionary, DictionaryLimits, Indices, KeyMap, NumberDictionary, UsedEntries};
 
-const NO_LIMITS: Limits = Limits {
+const NO_LIMITS: DictionaryLimits = DictionaryLimits {
     entries: usize::MAX,
     bytes: usize::MAX,
     window: 1 << 16,
@@ -197,7 +197,7 @@ proptest! {
 
     #[test]
     fn limits_stop_at_the_value_that_breaks_them(values in strings(), entries in 0..20usize, bytes in 0..300usize) {
-        let mut dictionary = ByteDictionary::new(Limits { entries, bytes, ..Limits::default() });
+        let mut dictionary = ByteDictionary::new(DictionaryLimits { entries, bytes, ..DictionaryLimits::default() });
         let mut found = Indices::new();
         let (offsets, data) = as_offsets(&values);
         let taken = dictionary.encode(&Offsets { offsets: &offsets, data: &data }, &mut found);
@@ -277,10 +277,10 @@ fn repeated_values_of_an_input_dictionary_become_one() {
 
 #[test]
 fn limits_of_keys_and_numbers() {
-    let mut dictionary = NumberDictionary::new(Limits {
+    let mut dictionary = NumberDictionary::new(DictionaryLimits {
         entries: 2,
         bytes: 100,
-        ..Limits::default()
+        ..DictionaryLimits::default()
     });
     let mut found = Indices::new();
     assert_eq!(dictionary.encode(&[1i64, 2, 1, 3, 1], &mut found), 3);
@@ -292,10 +292,10 @@ fn limits_of_keys_and_numbers() {
         2
     );
     assert_eq!(found.to_vec(0), [0, 1, 0, 1, 0]);
-    let mut small = NumberDictionary::new(Limits {
+    let mut small = NumberDictionary::new(DictionaryLimits {
         entries: 9,
         bytes: 3 * 8,
-        ..Limits::default()
+        ..DictionaryLimits::default()
     });
     assert_eq!(small.encode(&[1, 2, i64::MAX, 4, 1], &mut found), 3);
 }
@@ -330,10 +330,10 @@ fn values_that_end_with_zeros() {
 fn batches_of_one_value() {
     for value in ["short", "a value that is longer than its head"] {
         let mut values = vec![value.as_bytes().to_vec(); 300];
-        let mut dictionary = ByteDictionary::new(Limits {
+        let mut dictionary = ByteDictionary::new(DictionaryLimits {
             entries: 1,
             bytes: 100,
-            ..Limits::default()
+            ..DictionaryLimits::default()
         });
         let mut found = Indices::new();
         assert_eq!(dictionary.encode(&values, &mut found), 300);

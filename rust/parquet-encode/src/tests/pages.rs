@@ -12,9 +12,9 @@ use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor, ColumnPath, Type};
 
 use super::{byte_arrays, with_bitmap};
-use crate::dictionary::{ByteDictionary, Limits};
+use crate::dictionary::{ByteDictionary, DictionaryLimits};
 use crate::levels::encode_validity;
-use crate::page_header::{Content, Encoding, PageHeader, PageStatistics, TooLarge};
+use crate::page_header::{Encoding, PageContent, PageHeader, PageStatistics, TooLarge};
 use crate::rle::{encode_indices_in, index_width};
 
 fn column() -> ColumnDescPtr {
@@ -49,7 +49,7 @@ fn pages(chunk: &[u8], values: usize, dictionary: bool) -> SerializedPageReader<
     .unwrap()
 }
 
-fn page(content: Content<'_>, body: &[u8], out: &mut Vec<u8>) {
+fn page(content: PageContent<'_>, body: &[u8], out: &mut Vec<u8>) {
     let header = PageHeader {
         uncompressed_size: body.len(),
         compressed_size: body.len(),
@@ -73,7 +73,7 @@ fn a_chunk_of_all_page_kinds_comes_back() {
         .filter(|(_, valid)| **valid)
         .map(|(row, _)| &row[..])
         .collect();
-    let mut dictionary = ByteDictionary::new(Limits::default());
+    let mut dictionary = ByteDictionary::new(DictionaryLimits::default());
     let mut indices = vec![];
     for value in &present {
         indices.push(dictionary.index_of(value).unwrap());
@@ -82,7 +82,7 @@ fn a_chunk_of_all_page_kinds_comes_back() {
 
     let mut chunk = vec![];
     page(
-        Content::Dictionary {
+        PageContent::Dictionary {
             entries: dictionary.len(),
             sorted: false,
         },
@@ -100,7 +100,7 @@ fn a_chunk_of_all_page_kinds_comes_back() {
         min: Some((b"value 0", true)),
         max: Some((b"value 9", true)),
     };
-    let content = Content::Data {
+    let content = PageContent::Data {
         values: 600,
         encoding: Encoding::RleDictionary,
         statistics: Some(statistics),
@@ -112,7 +112,7 @@ fn a_chunk_of_all_page_kinds_comes_back() {
     });
     encode_indices_in(&indices[first..], width, &mut body);
     page(
-        Content::Data {
+        PageContent::Data {
             values: 400,
             encoding: Encoding::RleDictionary,
             statistics: None,
@@ -169,14 +169,14 @@ fn pages_of_no_values() {
         encode_validity(bits, &mut body);
     });
     encode_indices_in(&[0_u8; 0], index_width(0), &mut body);
-    let content = Content::Data {
+    let content = PageContent::Data {
         values: 100,
         encoding: Encoding::RleDictionary,
         statistics: None,
     };
     let mut chunk = vec![];
     page(
-        Content::Dictionary {
+        PageContent::Dictionary {
             entries: 0,
             sorted: false,
         },
@@ -200,7 +200,7 @@ fn pages_of_no_values() {
 #[test]
 fn page_sizes_past_31_bits_are_refused() {
     let most = i32::MAX as usize;
-    let content = Content::Data {
+    let content = PageContent::Data {
         values: 1,
         encoding: Encoding::Plain,
         statistics: None,
@@ -227,7 +227,7 @@ fn page_sizes_past_31_bits_are_refused() {
     };
     header.write(&mut out).unwrap();
     out.truncate(3);
-    let content = Content::Dictionary {
+    let content = PageContent::Dictionary {
         entries: usize::MAX,
         sorted: false,
     };

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::{as_offsets, as_views, byte_arrays, decoded, encoded, strings, validity, with_bitmap};
 use crate::bitmap::Bitmap;
-use crate::byte_arrays::{ByteArrays, FixedSize, Offsets, Rows, Spans, Views};
+use crate::byte_arrays::{ByteArrays, FixedSize, Offsets, RowRange, Spans, Views};
 use crate::compact::{compact, compact_bits, compact_offsets};
 use crate::fixed::as_bytes;
 use crate::{byte_stream_split, plain};
@@ -70,7 +70,7 @@ proptest! {
         prop_assert_eq!(decoded::<ByteArrayType>(Encoding::PLAIN, 0, &body, values.len()), byte_arrays(&values));
 
         let from = from.min(values.len());
-        let rows = Rows { values: &offsets, start: from, count: values.len() - from };
+        let rows = RowRange { values: &offsets, start: from, count: values.len() - from };
         let body = encoded(|out| plain::encode_byte_arrays(&rows, out));
         prop_assert_eq!(&body, &encoded(|out| plain::encode_byte_arrays(&values[from..].to_vec(), out)));
         for row in 0..values.len() {

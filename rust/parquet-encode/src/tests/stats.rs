@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::{as_offsets, strings, with_bitmap};
 use crate::byte_arrays::{ByteArrays, FixedSize, Offsets};
 use crate::stats::{
-    Content, Floats, MinMax, Picked, big_endian_decimals, bools, byte_arrays, compare_decimals, floats,
+    ByteContent, Floats, MinMax, Picked, big_endian_decimals, bools, byte_arrays, compare_decimals, floats,
     half_floats, integers, lower_bound, merge, upper_bound,
 };
 
@@ -87,21 +87,21 @@ proptest! {
 
     #[test]
     fn bounds_hold(text in "\\PC{0,20}", bytes in prop::collection::vec(200..=255u8, 0..20), limit in 0..24usize) {
-        for (value, content) in [(text.as_bytes(), Content::Utf8), (&bytes[..], Content::Binary), (&bytes[..], Content::Utf8)] {
+        for (value, content) in [(text.as_bytes(), ByteContent::Utf8), (&bytes[..], ByteContent::Binary), (&bytes[..], ByteContent::Utf8)] {
             let lower = lower_bound(value, limit, content);
             prop_assert!(&*lower.bytes <= value && lower.bytes.len() <= limit);
             prop_assert_eq!(lower.exact, &*lower.bytes == value);
             if let Some(upper) = upper_bound(value, limit, content) {
                 prop_assert!(&*upper.bytes >= value && upper.bytes.len() <= limit);
                 prop_assert_eq!(upper.exact, &*upper.bytes == value);
-                if value == text.as_bytes() && content == Content::Utf8 {
+                if value == text.as_bytes() && content == ByteContent::Utf8 {
                     prop_assert!(std::str::from_utf8(&upper.bytes).is_ok());
                 }
             } else {
                 prop_assert!(value.len() > limit);
             }
         }
-        prop_assert!(std::str::from_utf8(&lower_bound(text.as_bytes(), limit, Content::Utf8).bytes).is_ok());
+        prop_assert!(std::str::from_utf8(&lower_bound(text.as_bytes(), limit, ByteContent::Utf8).bytes).is_ok());
     }
 
     #[test]
@@ -208,7 +208,7 @@ fn ranges_of_booleans() {
 #[test]
 fn a_text_maximum_is_incremented_when_cut() {
     let upper = |text: &str, limit| {
-        upper_bound(text.as_bytes(), limit, Content::Utf8)
+        upper_bound(text.as_bytes(), limit, ByteContent::Utf8)
             .map(|bound| String::from_utf8(bound.bytes.into()).unwrap())
     };
     assert_eq!(upper("abcdef", 3).as_deref(), Some("abd"));
@@ -220,10 +220,12 @@ fn a_text_maximum_is_incremented_when_cut() {
     assert_eq!(upper("\u{10ffff}\u{10ffff}", 4), None);
     assert_eq!(upper("a\u{10ffff}x", 5).as_deref(), Some("b"));
     assert_eq!(upper("é", 1), None);
-    assert_eq!(lower_bound("é".as_bytes(), 1, Content::Utf8).bytes, &b""[..]);
-    assert_eq!(upper_bound(b"\xff\xff\xff", 2, Content::Binary), None);
+    assert_eq!(lower_bound("é".as_bytes(), 1, ByteContent::Utf8).bytes, &b""[..]);
+    assert_eq!(upper_bound(b"\xff\xff\xff", 2, ByteContent::Binary), None);
     assert_eq!(
-        upper_bound(b"\x01\xff\xff", 2, Content::Binary).unwrap().bytes,
+        upper_bound(b"\x01\xff\xff", 2, ByteContent::Binary)
+            .unwrap()
+            .bytes,
         &b"\x02"[..]
     );
 }

@@ -25,12 +25,12 @@ const PLAIN_ONLY: &[Encoding] = &[Encoding::PLAIN];
 
 /// Chooses encodings, and remembers them from one row group to the next.
 pub(crate) struct Chooser {
-    leaves: Vec<Leaf>,
+    leaves: Vec<LeafChoice>,
     rows: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Leaf {
+struct LeafChoice {
     /// True if it may have a dictionary.
     allowed: bool,
     /// Encodings to try without a dictionary.
@@ -72,7 +72,7 @@ impl Need {
     }
 }
 
-impl Leaf {
+impl LeafChoice {
     fn new(allowed: bool, named: Option<Choice>, direct: &'static [Encoding]) -> Self {
         Self {
             allowed,
@@ -141,7 +141,7 @@ impl Chooser {
                 Compatibility::Modern if options.page_bytes < SMALLEST_DELTA_PAGE => PLAIN_ONLY,
                 Compatibility::Modern => candidates(kind),
             };
-            Leaf::new(allowed[index] && kind != Type::BOOLEAN, named[index], direct)
+            LeafChoice::new(allowed[index] && kind != Type::BOOLEAN, named[index], direct)
         };
         Self {
             leaves: (0..allowed.len()).map(leaf).collect(),
@@ -208,7 +208,7 @@ impl Chooser {
 
     /// The reasons for the encodings of all leaves.
     pub fn reasons(&self) -> Vec<Reason> {
-        let of = |leaf: &Leaf| {
+        let of = |leaf: &LeafChoice| {
             let otherwise = if leaf.named { Reason::Named } else { Reason::Only };
             leaf.choice.reason.unwrap_or(otherwise)
         };

@@ -29,9 +29,9 @@ use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
 use parquet::basic::{Encoding, LogicalType, Type};
 use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor};
-use parquet_encode::page_header::{Content, Encoding as PageEncoding};
+use parquet_encode::page_header::{Encoding as PageEncoding, PageContent};
 
-pub(crate) use preserved::Preserved;
+pub(crate) use preserved::{Preserved, all_texts};
 pub(super) use run::{Repetition, RunLevels};
 pub(crate) use source::is_flat;
 
@@ -45,12 +45,12 @@ use crate::options::WriterOptions;
 use crate::pages::{ChunkPages, Filter};
 use account::{Account, Count};
 use bools::Bools;
-use bytes::{Bytes, Meaning};
+use bytes::{ByteMeaning, ByteValues};
 use contest::Contest;
 use cuts::Cuts;
 use geometries::Geometries;
 use levels::PageLevels;
-use numbers::{Numbers, Order};
+use numbers::{IntegerOrder, Numbers};
 use page::PageValues;
 use run::Run;
 use source::Scratch;
@@ -92,7 +92,7 @@ const ROWS_BEFORE_DECISION: usize = 20_000;
 
 /// The reason why a page ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+enum PageEnd {
     /// It is full.
     Page,
     /// Nothing follows.
@@ -206,7 +206,7 @@ impl FlatEncoder {
         let mut start = 0;
         while let Some(end) = self.cuts.as_mut().and_then(|cuts| cuts.next(run, start)) {
             self.write_some(run, start, end)?;
-            self.finish_page(End::Page)?;
+            self.finish_page(PageEnd::Page)?;
             start = end;
         }
         self.write_some(run, start, run.rows)
@@ -217,8 +217,8 @@ impl FlatEncoder {
         while start < end {
             let room = self.room(run, start).min(end - start);
             if room == 0 {
-                if !self.decide(End::Page)? {
-                    self.finish_page(End::Page)?;
+                if !self.decide(PageEnd::Page)? {
+                    self.finish_page(PageEnd::Page)?;
                 }
                 continue;
             }
@@ -238,7 +238,7 @@ impl FlatEncoder {
             start += rows;
             if full {
                 // The page so far keeps its indices; the rest of the chunk does without.
-                self.finish_page(End::Page)?;
+                self.finish_page(PageEnd::Page)?;
                 self.values.give_up_dictionary();
                 if self.choice.dictionary {
                     self.choice.reason = Some(Reason::Full);
@@ -349,7 +349,7 @@ impl FlatEncoder {
         }
     }
 
-    fn finish_page(&mut self, end: End) -> Result<()> {
+    fn finish_page(&mut self, end: PageEnd) -> Result<()> {
         let Count { rows, entries, nulls } = self.page;
         if rows == 0 {
             return Ok(());
@@ -364,7 +364,7 @@ impl FlatEncoder {
         self.pages.add(is_weighed, &mut |out| {
             levels.encode(entries, nulls, out);
             encoding = values.encode(index_width, out);
-            Content::Data {
+            PageContent::Data {
                 values: entries,
                 encoding,
                 statistics: None,
@@ -393,9 +393,9 @@ fn page_values(column: &ColumnDescriptor, choice: Choice) -> Box<dyn PageValues>
     let encoding = page_encoding(choice.encoding);
     let undecided = choice.trial.is_some();
     let order = if is_unsigned(column) {
-        Order::Unsigned
+        IntegerOrder::Unsigned
     } else {
-        Order::Signed
+        IntegerOrder::Signed
     };
     match column.physical_type() {
         Type::BOOLEAN => Box::new(Bools::new(encoding)),
@@ -403,10 +403,20 @@ fn page_values(column: &ColumnDescriptor, choice: Choice) -> Box<dyn PageValues>
         Type::INT64 => Box::new(Numbers::<i64>::new(order, limits, encoding, undecided)),
         Type::FLOAT => Box::new(Numbers::<f32>::new(order, limits, encoding, undecided)),
         Type::DOUBLE => Box::new(Numbers::<f64>::new(order, limits, encoding, undecided)),
-        Type::BYTE_ARRAY => Box::new(Bytes::new(meaning(column), None, limits, (encoding, undecided))),
+        Type::BYTE_ARRAY => Box::new(ByteValues::new(
+            meaning(column),
+            None,
+            limits,
+            (encoding, undecided),
+        )),
         Type::FIXED_LEN_BYTE_ARRAY | Type::INT96 => {
             let width = Some(width(column));
-            Box::new(Bytes::new(meaning(column), width, limits, (encoding, undecided)))
+            Box::new(ByteValues::new(
+                meaning(column),
+                width,
+                limits,
+                (encoding, undecided),
+            ))
         }
     }
 }
@@ -433,15 +443,15 @@ fn has_order(column: &ColumnDescriptor) -> bool {
     column.physical_type() != Type::INT96 && !is_geospatial
 }
 
-fn meaning(column: &ColumnDescriptor) -> Meaning {
+fn meaning(column: &ColumnDescriptor) -> ByteMeaning {
     if !has_order(column) {
-        return Meaning::Unordered;
+        return ByteMeaning::Unordered;
     }
     match column.logical_type_ref() {
-        Some(LogicalType::String | LogicalType::Json | LogicalType::Enum) => Meaning::Text,
-        Some(LogicalType::Decimal { .. }) => Meaning::Decimal,
-        Some(LogicalType::Float16) => Meaning::HalfFloat,
-        _ => Meaning::Binary,
+        Some(LogicalType::String | LogicalType::Json | LogicalType::Enum) => ByteMeaning::Text,
+        Some(LogicalType::Decimal { .. }) => ByteMeaning::Decimal,
+        Some(LogicalType::Float16) => ByteMeaning::HalfFloat,
+        _ => ByteMeaning::Binary,
     }
 }
 
@@ -467,7 +477,7 @@ impl FieldEncoder for FlatEncoder {
         let room = self.value_room();
         if !self.values.preserve(values, room) {
             // Wider indices would make the page too large.
-            self.finish_page(End::Page)
+            self.finish_page(PageEnd::Page)
                 .map_err(|error| in_column(&self.column, error))?;
             self.values.preserve(values, room);
         }
@@ -494,7 +504,7 @@ impl FieldEncoder for FlatEncoder {
     }
 
     fn close(mut self: Box<Self>, each: &mut dyn FnMut(EncodedChunk) -> Result<()>) -> Result<()> {
-        self.finish_page(End::Chunk)
+        self.finish_page(PageEnd::Chunk)
             .map_err(|error| in_column(&self.column, error))?;
         let choice = self.choice;
         let Self {
@@ -509,7 +519,7 @@ impl FieldEncoder for FlatEncoder {
         if let Some((page, entries)) = values.dictionary() {
             pages.add(true, &mut |out| {
                 out.extend_from_slice(page);
-                Content::Dictionary {
+                PageContent::Dictionary {
                     entries,
                     sorted: false,
                 }

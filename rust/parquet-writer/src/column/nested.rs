@@ -14,7 +14,7 @@ use arrow_schema::{DataType, Field, FieldRef};
 use super::flat::{self, FlatEncoder};
 use super::{EncodedChunk, FieldEncoder};
 use crate::error::{Result, WriteError};
-use levels::Place;
+use levels::SlotLevels;
 
 /// Encodes the leaves of one nested field of one row group.
 pub(super) struct NestedEncoder {
@@ -44,7 +44,7 @@ pub(crate) fn leaf_count(data_type: &DataType) -> usize {
 type Leaves<'a> = IterMut<'a, FlatEncoder>;
 
 /// Encodes an array leaf by leaf; `place` holds its levels.
-fn write(field: &Field, array: &ArrayRef, place: &Place<'_>, leaves: &mut Leaves<'_>) -> Result<()> {
+fn write(field: &Field, array: &ArrayRef, place: &SlotLevels<'_>, leaves: &mut Leaves<'_>) -> Result<()> {
     if array.len() != place.slots() {
         return Err(unexpected(array));
     }
@@ -69,7 +69,12 @@ fn write(field: &Field, array: &ArrayRef, place: &Place<'_>, leaves: &mut Leaves
     }
 }
 
-fn write_fields(field: &Field, array: &ArrayRef, place: &Place<'_>, leaves: &mut Leaves<'_>) -> Result<()> {
+fn write_fields(
+    field: &Field,
+    array: &ArrayRef,
+    place: &SlotLevels<'_>,
+    leaves: &mut Leaves<'_>,
+) -> Result<()> {
     let (DataType::Struct(fields), Some(array)) = (field.data_type(), array.as_struct_opt()) else {
         return Err(unexpected(array));
     };
@@ -81,8 +86,8 @@ fn write_fields(field: &Field, array: &ArrayRef, place: &Place<'_>, leaves: &mut
 fn write_lists(
     field: &Field,
     array: &ArrayRef,
-    place: &Place<'_>,
-    inside: &mut dyn FnMut(&ArrayRef, &Place<'_>) -> Result<()>,
+    place: &SlotLevels<'_>,
+    inside: &mut dyn FnMut(&ArrayRef, &SlotLevels<'_>) -> Result<()>,
 ) -> Result<()> {
     let (nullable, nulls) = (field.is_nullable(), array.nulls());
     let (values, elements) = match array.data_type() {
@@ -147,7 +152,12 @@ fn gathered(values: &ArrayRef, ranges: &[Range<usize>]) -> Result<ArrayRef> {
     }
 }
 
-fn write_leaf(field: &Field, array: &ArrayRef, place: &Place<'_>, leaves: &mut Leaves<'_>) -> Result<()> {
+fn write_leaf(
+    field: &Field,
+    array: &ArrayRef,
+    place: &SlotLevels<'_>,
+    leaves: &mut Leaves<'_>,
+) -> Result<()> {
     let leaf = leaves.next().ok_or_else(|| unexpected(array))?;
     let array = flat::plain_values(array)?;
     let nulls = flat::nulls(&array);
@@ -172,7 +182,7 @@ fn unexpected(array: &ArrayRef) -> WriteError {
 
 impl FieldEncoder for NestedEncoder {
     fn write(&mut self, run: &ArrayRef) -> Result<()> {
-        let place = Place::of_rows(run.len());
+        let place = SlotLevels::of_rows(run.len());
         write(&self.field, run, &place, &mut self.leaves.iter_mut())
             .map_err(|error| in_column(self.field.name(), error))
     }

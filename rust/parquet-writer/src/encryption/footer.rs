@@ -6,7 +6,7 @@
 use super::module::{Module, nonce_and_tag, place};
 use super::{FileCipher, Protection};
 use crate::error::{Result, WriteError};
-use crate::thrift::{Struct, Value};
+use crate::thrift::{ThriftStruct, ThriftValue};
 
 /// The first and the last bytes of a file with an encrypted footer.
 pub(crate) const MAGIC: [u8; 4] = *b"PARE";
@@ -38,7 +38,7 @@ mod id {
 /// Seals the end of a file, which begins at `start` with the first bloom filter or page index.
 pub(crate) fn seal_end(end: &[u8], start: u64, cipher: &FileCipher) -> Result<Vec<u8>> {
     let footer = footer_of(end).ok_or_else(unexpected)?;
-    let mut file = Struct::parse(&end[footer.clone()])?;
+    let mut file = ThriftStruct::parse(&end[footer.clone()])?;
     let mut moved = Moved {
         end: &end[..footer.start],
         start,
@@ -73,8 +73,8 @@ fn footer_of(end: &[u8]) -> Option<std::ops::Range<usize>> {
 
 /// Calls `each` with the ordinals of each chunk and its `ColumnChunk`.
 fn each_chunk(
-    file: &mut Struct,
-    each: &mut dyn FnMut(usize, usize, &mut Struct) -> Result<()>,
+    file: &mut ThriftStruct,
+    each: &mut dyn FnMut(usize, usize, &mut ThriftStruct) -> Result<()>,
 ) -> Result<()> {
     for (row_group, value) in file.list(id::ROW_GROUPS)?.iter_mut().enumerate() {
         for (leaf, chunk) in value.as_struct()?.list(id::COLUMNS)?.iter_mut().enumerate() {
@@ -97,7 +97,7 @@ impl<'a> Moved<'a> {
         &mut self,
         row_group: usize,
         leaf: usize,
-        chunk: &mut Struct,
+        chunk: &mut ThriftStruct,
         place: (i16, i16),
         module: Module,
     ) -> Result<()> {
@@ -109,7 +109,7 @@ impl<'a> Moved<'a> {
     }
 
     /// Moves a filter, whose header and bits are modules of their own.
-    fn bloom_filter(&mut self, row_group: usize, leaf: usize, metadata: &mut Struct) -> Result<()> {
+    fn bloom_filter(&mut self, row_group: usize, leaf: usize, metadata: &mut ThriftStruct) -> Result<()> {
         let Some(plain) = self.bytes_at(metadata, id::BLOOM_FILTER)? else {
             return Ok(());
         };
@@ -120,7 +120,7 @@ impl<'a> Moved<'a> {
     }
 
     /// The bytes that a struct's fields say the place of, if they do.
-    fn bytes_at(&self, fields: &Struct, place: (i16, i16)) -> Result<Option<&'a [u8]>> {
+    fn bytes_at(&self, fields: &ThriftStruct, place: (i16, i16)) -> Result<Option<&'a [u8]>> {
         let Some(offset) = fields.integer(place.0) else {
             return Ok(None);
         };
@@ -137,7 +137,7 @@ impl<'a> Moved<'a> {
         self.cipher.seal_of(row_group, leaf, module, plain)
     }
 
-    fn put(&mut self, fields: &mut Struct, place: (i16, i16), bytes: &[u8]) -> Result<()> {
+    fn put(&mut self, fields: &mut ThriftStruct, place: (i16, i16), bytes: &[u8]) -> Result<()> {
         let offset = self.start + self.out.len() as u64;
         fields.set_integer(place.0, i64::try_from(offset).map_err(|_| unexpected())?)?;
         fields.set_integer(place.1, i64::try_from(bytes.len()).map_err(|_| unexpected())?)?;
@@ -150,7 +150,7 @@ impl<'a> Moved<'a> {
 fn header_bytes(filter: &[u8]) -> Result<usize> {
     (0..filter.len())
         .find(|length| {
-            let header = Struct::parse(&filter[..*length]).ok();
+            let header = ThriftStruct::parse(&filter[..*length]).ok();
             let bits = header.and_then(|header| header.integer(1));
             bits.and_then(|bits| usize::try_from(bits).ok()) == Some(filter.len() - length)
         })
@@ -158,18 +158,18 @@ fn header_bytes(filter: &[u8]) -> Result<usize> {
 }
 
 /// Hides what a chunk's metadata tells, and says by which key that is found again.
-fn protect(row_group: usize, leaf: usize, chunk: &mut Struct, cipher: &FileCipher) -> Result<()> {
+fn protect(row_group: usize, leaf: usize, chunk: &mut ThriftStruct, cipher: &FileCipher) -> Result<()> {
     let metadata = chunk.nested(id::META_DATA)?;
     let whose = match &cipher.columns[leaf] {
         Protection::None => return Ok(()),
-        Protection::Footer => Struct::default().with(1, Value::Struct(Struct::default())),
+        Protection::Footer => ThriftStruct::default().with(1, ThriftValue::Struct(ThriftStruct::default())),
         Protection::Own(own) => {
             let path = metadata.get(id::PATH_IN_SCHEMA).ok_or_else(unexpected)?;
-            let mut key = Struct::default().with(1, path.clone());
+            let mut key = ThriftStruct::default().with(1, path.clone());
             if let Some(metadata) = &own.metadata {
-                key.set(2, Value::Binary(metadata.clone()));
+                key.set(2, ThriftValue::Binary(metadata.clone()));
             }
-            Struct::default().with(2, Value::Struct(key))
+            ThriftStruct::default().with(2, ThriftValue::Struct(key))
         }
     };
     // What the footer's key protects is in the encrypted footer as it is.
@@ -185,20 +185,20 @@ fn protect(row_group: usize, leaf: usize, chunk: &mut Struct, cipher: &FileCiphe
             chunk.remove(id::META_DATA);
         }
     }
-    chunk.set(id::CRYPTO_METADATA, Value::Struct(whose));
+    chunk.set(id::CRYPTO_METADATA, ThriftValue::Struct(whose));
     if let Some(sealed) = sealed {
-        chunk.set(id::ENCRYPTED_COLUMN_METADATA, Value::Binary(sealed));
+        chunk.set(id::ENCRYPTED_COLUMN_METADATA, ThriftValue::Binary(sealed));
     }
     Ok(())
 }
 
 /// Appends the footer, its length and the magic.
-fn write_footer(mut file: Struct, cipher: &FileCipher, end: &mut Vec<u8>) -> Result<()> {
+fn write_footer(mut file: ThriftStruct, cipher: &FileCipher, end: &mut Vec<u8>) -> Result<()> {
     let start = end.len();
     let aad = cipher.aad(Module::Footer, &[]);
-    let key_metadata = cipher.footer.metadata.clone().map(Value::Binary);
+    let key_metadata = cipher.footer.metadata.clone().map(ThriftValue::Binary);
     let magic = if cipher.plaintext_footer {
-        file.set(id::ENCRYPTION_ALGORITHM, Value::Struct(cipher.algorithm()));
+        file.set(id::ENCRYPTION_ALGORITHM, ThriftValue::Struct(cipher.algorithm()));
         if let Some(metadata) = key_metadata {
             file.set(id::FOOTER_SIGNING_KEY_METADATA, metadata);
         }
@@ -208,7 +208,7 @@ fn write_footer(mut file: Struct, cipher: &FileCipher, end: &mut Vec<u8>) -> Res
         end.extend([&plain[..], nonce, tag].into_iter().flatten());
         PLAIN_MAGIC
     } else {
-        let mut crypto = Struct::default().with(1, Value::Struct(cipher.algorithm()));
+        let mut crypto = ThriftStruct::default().with(1, ThriftValue::Struct(cipher.algorithm()));
         if let Some(metadata) = key_metadata {
             crypto.set(2, metadata);
         }
@@ -224,15 +224,15 @@ fn write_footer(mut file: Struct, cipher: &FileCipher, end: &mut Vec<u8>) -> Res
 
 impl FileCipher {
     /// `EncryptionAlgorithm`: `AES_GCM_V1` and what the modules are authenticated with.
-    fn algorithm(&self) -> Struct {
-        let mut algorithm = Struct::default().with(2, Value::Binary(self.unique.to_vec()));
+    fn algorithm(&self) -> ThriftStruct {
+        let mut algorithm = ThriftStruct::default().with(2, ThriftValue::Binary(self.unique.to_vec()));
         if let Some(prefix) = &self.prefix {
             if self.store_prefix {
-                algorithm.set(1, Value::Binary(prefix.clone()));
+                algorithm.set(1, ThriftValue::Binary(prefix.clone()));
             }
-            algorithm.set(3, Value::Bool(!self.store_prefix));
+            algorithm.set(3, ThriftValue::Bool(!self.store_prefix));
         }
-        Struct::default().with(1, Value::Struct(algorithm))
+        ThriftStruct::default().with(1, ThriftValue::Struct(algorithm))
     }
 
     /// A module of a chunk, sealed where the column is encrypted.

@@ -45,11 +45,11 @@ const LEAST_OUTPUT: usize = 4 << 10;
 /// The bytes in which a compressor looks for repeats, where memory is limited. The buffers and tables of a context are
 /// no larger than its window asks for. A larger one than pages have was tried: files are not smaller for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Window {
+pub(crate) struct CompressionWindow {
     log: u8,
 }
 
-impl Window {
+impl CompressionWindow {
     /// The least: 4 KiB.
     pub const LEAST: Self = Self { log: 12 };
     /// The largest: 512 KiB, which level 1 of ZSTD has as well.
@@ -71,15 +71,15 @@ impl Window {
 /// The size of a context.
 struct Known {
     compression: Compression,
-    window: Window,
+    window: CompressionWindow,
     bytes: usize,
 }
 
 /// Compresses pages one after the other with one context.
 pub(crate) struct Compressor {
     compression: Compression,
-    window: Option<Window>,
-    codec: Codec,
+    window: Option<CompressionWindow>,
+    codec: CodecContext,
     compressed: Vec<u8>,
     /// Room for the page to be compressed.
     pub body: Vec<u8>,
@@ -122,7 +122,7 @@ impl Tried {
     }
 }
 
-enum Codec {
+enum CodecContext {
     Zstd(Box<Zstd>),
     Snappy(Box<snap::raw::Encoder>),
     Lz4,
@@ -132,7 +132,7 @@ enum Codec {
     None,
 }
 
-impl Codec {
+impl CodecContext {
     /// Memory of the context while a page is compressed.
     fn memory_bytes(&self) -> usize {
         match self {
@@ -150,14 +150,14 @@ impl Codec {
 struct Zstd {
     context: zstd::bulk::Compressor<'static>,
     level: i32,
-    window: Option<Window>,
+    window: Option<CompressionWindow>,
     strategy: MatchStrategy,
     /// Its size after the last page.
     bytes: usize,
 }
 
 impl Zstd {
-    fn new(level: i32, window: Option<Window>) -> Result<Self> {
+    fn new(level: i32, window: Option<CompressionWindow>) -> Result<Self> {
         let mut zstd = Self {
             context: zstd::bulk::Compressor::new(level)?,
             level,
@@ -208,7 +208,7 @@ impl Compressor {
     /// is limited, it has this window.
     pub fn with<T>(
         compression: Compression,
-        window: Option<Window>,
+        window: Option<CompressionWindow>,
         work: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Result<T> {
         let idle = locked(&IDLE, |idle| {
@@ -270,7 +270,7 @@ impl Compressor {
     }
 
     /// Bytes of a context with this window, as the library has them.
-    pub fn context_bytes(compression: Compression, window: Window) -> Result<usize> {
+    pub fn context_bytes(compression: Compression, window: CompressionWindow) -> Result<usize> {
         let is_it = |known: &&Known| (known.compression, known.window) == (compression, window);
         let find = |known: &mut Vec<Known>| known.iter().find(is_it).map(|known| known.bytes);
         if let Some(bytes) = locked(&KNOWN, find) {
@@ -288,7 +288,7 @@ impl Compressor {
 
     /// Bytes of its context after pages of all sizes. Tables of smaller pages may be the larger ones.
     fn measured(mut self) -> Result<usize> {
-        if let Codec::Zstd(zstd) = &self.codec {
+        if let CodecContext::Zstd(zstd) = &self.codec {
             let both: &[_] = &[MatchStrategy::TwoTables, MatchStrategy::Level];
             let strategies = if zstd.level == 1 { both } else { &both[1..] };
             let zeros = vec![0; LARGEST_MEASURED];
@@ -302,17 +302,21 @@ impl Compressor {
         Ok(self.codec.memory_bytes())
     }
 
-    fn new(compression: Compression, window: Option<Window>) -> Result<Self> {
+    fn new(compression: Compression, window: Option<CompressionWindow>) -> Result<Self> {
         let codec = match compression {
-            Compression::UNCOMPRESSED => Codec::None,
-            Compression::ZSTD(level) => Codec::Zstd(Box::new(Zstd::new(level.compression_level(), window)?)),
-            Compression::SNAPPY => Codec::Snappy(Box::new(snap::raw::Encoder::new())),
-            Compression::LZ4_RAW => Codec::Lz4,
+            Compression::UNCOMPRESSED => CodecContext::None,
+            Compression::ZSTD(level) => {
+                CodecContext::Zstd(Box::new(Zstd::new(level.compression_level(), window)?))
+            }
+            Compression::SNAPPY => CodecContext::Snappy(Box::new(snap::raw::Encoder::new())),
+            Compression::LZ4_RAW => CodecContext::Lz4,
             Compression::GZIP(level) => {
                 let level = flate2::Compression::new(level.compression_level());
-                Codec::Gzip(flate2::Compress::new_gzip(level, GZIP_WINDOW_LOG))
+                CodecContext::Gzip(flate2::Compress::new_gzip(level, GZIP_WINDOW_LOG))
             }
-            Compression::BROTLI(level) => Codec::Brotli(brotli_parameters(level.compression_level(), window)),
+            Compression::BROTLI(level) => {
+                CodecContext::Brotli(brotli_parameters(level.compression_level(), window))
+            }
             other => return Err(WriteError::Encode(format!("pages are not written in {other}"))),
         };
         Ok(Self {
@@ -327,7 +331,7 @@ impl Compressor {
 
     /// The compressed size of a page, by the parameters of the level. A small page is remembered, compressed.
     pub fn try_out(&mut self, body: &[u8]) -> Result<usize> {
-        if let Codec::None = self.codec {
+        if let CodecContext::None = self.codec {
             return Ok(body.len());
         }
         if let Some(place) = self.tried.place(body) {
@@ -346,7 +350,7 @@ impl Compressor {
         strategy: MatchStrategy,
         body: &'a [u8],
     ) -> Result<&'a [u8]> {
-        if let Codec::None = self.codec {
+        if let CodecContext::None = self.codec {
             return Ok(body);
         }
         let Some(place) = self
@@ -367,25 +371,25 @@ impl Compressor {
         } = self;
         compressed.clear();
         match codec {
-            Codec::None => compressed.extend_from_slice(body),
-            Codec::Zstd(zstd) => {
+            CodecContext::None => compressed.extend_from_slice(body),
+            CodecContext::Zstd(zstd) => {
                 compressed.reserve(zstd::zstd_safe::compress_bound(body.len()));
                 zstd.set(strategy)?;
                 zstd.context.compress_to_buffer(body, compressed)?;
                 zstd.bytes = zstd.context.context_mut().sizeof();
             }
-            Codec::Snappy(snappy) => {
+            CodecContext::Snappy(snappy) => {
                 compressed.resize(snap::raw::max_compress_len(body.len()), 0);
                 let size = snappy.compress(body, compressed).map_err(std::io::Error::from)?;
                 compressed.truncate(size);
             }
-            Codec::Lz4 => {
+            CodecContext::Lz4 => {
                 compressed.resize(lz4_flex::block::get_maximum_output_size(body.len()), 0);
                 let size = lz4_flex::block::compress_into(body, compressed).map_err(std::io::Error::other)?;
                 compressed.truncate(size);
             }
-            Codec::Gzip(gzip) => compress_gzip(gzip, body, compressed)?,
-            Codec::Brotli(parameters) => {
+            CodecContext::Gzip(gzip) => compress_gzip(gzip, body, compressed)?,
+            CodecContext::Brotli(parameters) => {
                 brotli::BrotliCompress(&mut &*body, compressed, parameters)?;
             }
         }
@@ -396,9 +400,11 @@ impl Compressor {
     pub(super) fn best_strategy(&mut self, body: &[u8]) -> Result<MatchStrategy> {
         match self.codec {
             // Who asks for a higher level asks for the time that it takes.
-            Codec::Zstd(ref zstd) if zstd.level == 1 => MatchStrategy::best(body, |strategy, sample| {
-                Ok(self.compress_with(strategy, sample)?.len())
-            }),
+            CodecContext::Zstd(ref zstd) if zstd.level == 1 => {
+                MatchStrategy::best(body, |strategy, sample| {
+                    Ok(self.compress_with(strategy, sample)?.len())
+                })
+            }
             _ => Ok(MatchStrategy::Level),
         }
     }
@@ -453,7 +459,7 @@ fn brotli_bytes(quality: i32, window_log: i32) -> usize {
     (2 << window_log) + table + (1 << 20)
 }
 
-fn brotli_parameters(level: u32, window: Option<Window>) -> brotli::enc::BrotliEncoderParams {
+fn brotli_parameters(level: u32, window: Option<CompressionWindow>) -> brotli::enc::BrotliEncoderParams {
     let mut parameters = brotli::enc::BrotliEncoderParams {
         quality: i32::try_from(level).unwrap_or(1),
         ..Default::default()
@@ -517,7 +523,7 @@ mod tests {
             page_bytes in 1..(1_usize << 20),
             pages in prop::collection::vec((any::<u8>(), 1..(2_usize << 20), any::<bool>()), 1..4),
         ) {
-            let window = Window::up_to(page_bytes).last().unwrap_or(Window::LEAST);
+            let window = CompressionWindow::up_to(page_bytes).last().unwrap_or(CompressionWindow::LEAST);
             let said = Compressor::context_bytes(zstd(level), window).unwrap();
             let mut compressor = Compressor::new(zstd(level), Some(window)).unwrap();
             for (step, size, has_two_tables) in pages {
@@ -606,7 +612,11 @@ mod tests {
 
     #[test]
     fn windows_end_with_that_of_a_page() {
-        let logs = |page| Window::up_to(page).map(|window| window.log).collect::<Vec<_>>();
+        let logs = |page| {
+            CompressionWindow::up_to(page)
+                .map(|window| window.log)
+                .collect::<Vec<_>>()
+        };
         assert!(logs(0).is_empty());
         assert!(logs(4 << 10).is_empty());
         assert_eq!(logs((4 << 10) + 1), [13]);

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::budget::Budget;
 use crate::error::{Result, WriteError};
-use crate::shared_memory::Share;
+use crate::shared_memory::MemoryShare;
 
 /// Keeps pages until they are read, each once.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(crate) struct PageStore {
     room: AtomicUsize,
     budget: Budget,
     /// The share of a budget of several writers: all that waits counts there.
-    share: Option<Share>,
+    share: Option<MemoryShare>,
     spill: Option<Spill>,
 }
 
@@ -91,7 +91,7 @@ impl PageStore {
     }
 
     /// The same with a share of a budget of several writers.
-    pub fn with_share(mut self, mut share: Option<Share>) -> Self {
+    pub fn with_share(mut self, mut share: Option<MemoryShare>) -> Self {
         if let Some(share) = &mut share {
             share.leave(self.budget.resident);
         }

@@ -12,13 +12,13 @@ pub(super) struct Tally(Mutex<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
-    compressors: Vec<Compressor>,
+    compressors: Vec<CompressorMemory>,
     /// The most bytes of all at once.
     peak: usize,
 }
 
 #[derive(Debug)]
-struct Compressor {
+struct CompressorMemory {
     codec: Compression,
     is_busy: bool,
     /// The most bytes that it took since none was busy.
@@ -29,15 +29,15 @@ struct Compressor {
 
 /// The place of a compressor that is busy.
 #[derive(Debug)]
-pub(super) struct Place(usize);
+pub(super) struct CompressorSlot(usize);
 
 impl Tally {
     /// Notes that a compressor of this codec begins a page.
-    pub fn begin(&self, codec: Compression) -> Place {
+    pub fn begin(&self, codec: Compression) -> CompressorSlot {
         let compressors = &mut lock(&self.0).compressors;
-        let is_idle = |compressor: &Compressor| compressor.codec == codec && !compressor.is_busy;
+        let is_idle = |compressor: &CompressorMemory| compressor.codec == codec && !compressor.is_busy;
         let place = compressors.iter().position(is_idle).unwrap_or_else(|| {
-            compressors.push(Compressor {
+            compressors.push(CompressorMemory {
                 codec,
                 is_busy: false,
                 bytes: 0,
@@ -46,12 +46,12 @@ impl Tally {
             compressors.len() - 1
         });
         compressors[place].is_busy = true;
-        Place(place)
+        CompressorSlot(place)
     }
 
     /// Notes that it is done with the page, for which it took `used` bytes, and that it keeps `kept` of them. Until no
     /// other is busy, all of `used` counts: it was there beside what others take by now.
-    pub fn end(&self, Place(place): Place, used: usize, kept: usize) {
+    pub fn end(&self, CompressorSlot(place): CompressorSlot, used: usize, kept: usize) {
         let counts = &mut *lock(&self.0);
         let done = &mut counts.compressors[place];
         done.bytes = done.bytes.max(used);

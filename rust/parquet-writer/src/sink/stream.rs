@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use super::Sink;
 
 /// A sink without atomicity: what was written stays written.
-pub struct Stream {
+pub struct StreamSink {
     inner: Box<dyn Write + Send>,
 }
 
-impl Stream {
+impl StreamSink {
     /// A sink over anything that takes bytes.
     #[must_use]
     pub fn new(inner: Box<dyn Write + Send>) -> Self {
@@ -17,7 +17,7 @@ impl Stream {
     }
 }
 
-impl Write for Stream {
+impl Write for StreamSink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.inner.write(bytes)
     }
@@ -27,7 +27,7 @@ impl Write for Stream {
     }
 }
 
-impl Sink for Stream {
+impl Sink for StreamSink {
     fn commit(&mut self) -> io::Result<()> {
         self.inner.flush()
     }

@@ -9,14 +9,14 @@ use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::reader::{ChunkReader, Length};
 use parquet_inspect::{read_footer, read_page_indexes};
 
-use super::window::Window;
+use super::window::FileWindow;
 use super::{Written, in_column, undecodable};
 use crate::error::{Result, WriteError};
 
 const MAGIC: &[u8; 4] = b"PAR1";
 
 /// Compares the ends of the file, and returns its footer and the memory that it takes.
-pub(super) fn check(written: &Written<'_>, file: &Window) -> Result<(ParquetMetaData, usize)> {
+pub(super) fn check(written: &Written<'_>, file: &FileWindow) -> Result<(ParquetMetaData, usize)> {
     let differs = |what: String| Err(WriteError::Corrupt(what));
     if file.len() != written.bytes {
         return differs(format!(
@@ -165,7 +165,7 @@ fn check_page_index(
 }
 
 /// Compares the last bytes of the file, from the page indexes on.
-fn check_end(written: &Written<'_>, file: &Window) -> Result<()> {
+fn check_end(written: &Written<'_>, file: &FileWindow) -> Result<()> {
     let start = written.bytes.saturating_sub(written.end.len() as u64);
     let mut done = 0;
     while done < written.end.len() {

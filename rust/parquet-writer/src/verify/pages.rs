@@ -8,10 +8,10 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use parquet::file::page_index::offset_index::PageLocation;
 use parquet::file::reader::SerializedPageReader;
-use parquet_inspect::PageHeader;
+use parquet_inspect::DecodedPageHeader;
 
 use super::values;
-use super::window::Window;
+use super::window::FileWindow;
 use super::{Written, in_column, within};
 use crate::error::{Result, WriteError};
 use crate::options::Verify;
@@ -27,7 +27,7 @@ pub(super) fn check(
     level: Verify,
     written: &Written<'_>,
     found: &ParquetMetaData,
-    file: &Window,
+    file: &FileWindow,
     most: usize,
     patience: &mut Patience<'_>,
 ) -> Result<usize> {
@@ -54,8 +54,8 @@ pub(super) fn check(
 pub(super) fn open(
     found: &ParquetMetaData,
     (group, leaf): (usize, usize),
-    file: Window,
-) -> Result<(CheckedPages, Progress)> {
+    file: FileWindow,
+) -> Result<(CheckedPages, PageProgress)> {
     let metadata = found.row_group(group);
     let chunk = metadata.column(leaf);
     let (start, bytes) = chunk.byte_range();
@@ -63,7 +63,7 @@ pub(super) fn open(
         .page_index_for_row_group(group)
         .page_locations(leaf)
         .cloned();
-    let progress = Progress(Arc::new(Mutex::new(Seen {
+    let progress = PageProgress(Arc::new(Mutex::new(ChunkTotals {
         group,
         chunk: chunk.clone(),
         rows_of_group: metadata.num_rows(),
@@ -93,7 +93,7 @@ pub(super) fn open(
 }
 
 /// The facts about the pages that were read, and those that they must add up to.
-struct Seen {
+struct ChunkTotals {
     group: usize,
     chunk: ColumnChunkMetaData,
     rows_of_group: i64,
@@ -116,10 +116,10 @@ struct Seen {
 
 /// The progress of a [`CheckedPages`], which whoever decodes its pages owns.
 #[derive(Clone)]
-pub(super) struct Progress(Arc<Mutex<Seen>>);
+pub(super) struct PageProgress(Arc<Mutex<ChunkTotals>>);
 
-impl Progress {
-    fn lock(&self) -> MutexGuard<'_, Seen> {
+impl PageProgress {
+    fn lock(&self) -> MutexGuard<'_, ChunkTotals> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -148,19 +148,19 @@ impl Progress {
     }
 }
 
-impl Seen {
+impl ChunkTotals {
     fn differs(&self, what: &str) -> WriteError {
         in_column(&self.chunk.column_path().string(), self.group, what)
     }
 
     /// Checks the header of the next page and the checksum of its bytes. Returns the header and its length.
-    fn check_header(&self, file: &Window) -> Result<(PageHeader, usize)> {
+    fn check_header(&self, file: &FileWindow) -> Result<(DecodedPageHeader, usize)> {
         let at = self.at;
         let differs = |what: &str| self.differs(&format!("the page at byte {at} {what}"));
         let left = usize::try_from(self.end - at).unwrap_or(usize::MAX);
         let mut size = HEADER_BYTES.min(left);
         let (header, header_bytes) = loop {
-            if let Ok(decoded) = PageHeader::decode(&file.from(at, size)?) {
+            if let Ok(decoded) = DecodedPageHeader::decode(&file.from(at, size)?) {
                 break decoded;
             }
             // The header may be longer than the bytes so far.
@@ -189,7 +189,7 @@ impl Seen {
     }
 
     /// Adds a page that was decompressed.
-    fn add(&mut self, header: &PageHeader, header_bytes: usize, page: &Page) -> Result<()> {
+    fn add(&mut self, header: &DecodedPageHeader, header_bytes: usize, page: &Page) -> Result<()> {
         let at = self.at;
         let differs = |what: &str| self.differs(&format!("the page at byte {at} {what}"));
         let values = i64::from(page.num_values());
@@ -266,9 +266,9 @@ impl Seen {
 
 /// The pages of a column chunk, each checked before it is handed on.
 pub(super) struct CheckedPages {
-    inner: SerializedPageReader<Window>,
-    file: Window,
-    progress: Progress,
+    inner: SerializedPageReader<FileWindow>,
+    file: FileWindow,
+    progress: PageProgress,
 }
 
 impl CheckedPages {
@@ -279,7 +279,7 @@ impl CheckedPages {
         }
         let (header, header_bytes) = seen.check_header(&self.file)?;
         let at = seen.at;
-        let differs = |seen: &Seen, what: &str| seen.differs(&format!("the page at byte {at} {what}"));
+        let differs = |seen: &ChunkTotals, what: &str| seen.differs(&format!("the page at byte {at} {what}"));
         let page = self
             .inner
             .get_next_page()

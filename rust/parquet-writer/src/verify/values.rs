@@ -16,10 +16,10 @@ use parquet::schema::types::{SchemaDescriptor, Type};
 use row_digest::Sequence;
 
 use super::pages::{self, CheckedPages};
-use super::window::Window;
+use super::window::FileWindow;
 use super::{Written, in_column, undecodable};
 use crate::error::{Result, WriteError};
-use crate::feed::Rows;
+use crate::feed::BatchRows;
 use crate::int96;
 use crate::integrity;
 use crate::normalize;
@@ -43,7 +43,7 @@ impl Digests {
     ///
     /// # Errors
     /// [`WriteError::Data`] for text that is not valid, which encoding would find later.
-    pub fn add(&mut self, rows: &Rows, schema: &FileSchema) -> Result<()> {
+    pub fn add(&mut self, rows: &BatchRows, schema: &FileSchema) -> Result<()> {
         let fields = schema.carried.fields();
         self.open.resize_with(fields.len(), Sequence::default);
         for (index, (field, sequence)) in fields.iter().zip(&mut self.open).enumerate() {
@@ -93,7 +93,7 @@ fn readable(column: &ArrayRef, target: &DataType) -> Result<ArrayRef> {
 pub(super) fn check(
     written: &Written<'_>,
     found: &ParquetMetaData,
-    file: &Window,
+    file: &FileWindow,
     most: usize,
     patience: &mut Patience<'_>,
 ) -> Result<usize> {
@@ -101,12 +101,12 @@ pub(super) fn check(
     let mut first_leaf = 0;
     // Column by column, so that only the pages of one are in memory.
     for column in 0..written.schema.carried.fields().len() {
-        let column = Column::new(written.schema, column, first_leaf)?;
+        let column = FileColumn::new(written.schema, column, first_leaf)?;
         first_leaf += column.leaves;
         for group in 0..found.num_row_groups() {
             let expected = written.digests.and_then(|digests| digests.closed.get(group));
             let expected = expected.and_then(|columns| columns.get(column.index));
-            let chunk = Chunk {
+            let chunk = ColumnChunks {
                 column: &column,
                 found,
                 group,
@@ -126,7 +126,7 @@ pub(super) fn check(
 }
 
 /// A column of the file, which may have several leaves.
-struct Column {
+struct FileColumn {
     index: usize,
     name: String,
     first_leaf: usize,
@@ -136,7 +136,7 @@ struct Column {
     int96: Option<TimeUnit>,
 }
 
-impl Column {
+impl FileColumn {
     fn new(schema: &FileSchema, index: usize, first_leaf: usize) -> Result<Self> {
         let field = schema.encoded.field(index);
         let int96 = schema.int96[index].then(|| time_unit(schema.declared.field(index).data_type()));
@@ -220,15 +220,15 @@ fn time_unit(data_type: &DataType) -> TimeUnit {
 }
 
 /// The chunks of a column in one row group.
-struct Chunk<'a> {
-    column: &'a Column,
+struct ColumnChunks<'a> {
+    column: &'a FileColumn,
     found: &'a ParquetMetaData,
     group: usize,
 }
 
-impl Chunk<'_> {
+impl ColumnChunks<'_> {
     /// The checksum of its values, and the memory that they took.
-    fn read(&self, file: &Window, most: usize, patience: &mut Patience<'_>) -> Result<(u64, usize)> {
+    fn read(&self, file: &FileWindow, most: usize, patience: &mut Patience<'_>) -> Result<(u64, usize)> {
         let mut opened = Vec::new();
         let mut progress = Vec::new();
         for leaf in 0..self.column.leaves {
@@ -239,7 +239,7 @@ impl Chunk<'_> {
             opened.push(std::sync::Mutex::new(Some(pages)));
             progress.push(own);
         }
-        let source = Source { chunk: self, opened };
+        let source = ChunkSource { chunk: self, opened };
         let differs = |error: &dyn std::fmt::Display| {
             let found = progress.iter().find(|leaf| leaf.has_failed());
             let leaf = found.or(progress.first());
@@ -290,12 +290,12 @@ impl Chunk<'_> {
 }
 
 /// The chunks as the decoder asks for them.
-struct Source<'a> {
-    chunk: &'a Chunk<'a>,
+struct ChunkSource<'a> {
+    chunk: &'a ColumnChunks<'a>,
     opened: Vec<std::sync::Mutex<Option<CheckedPages>>>,
 }
 
-impl RowGroups for Source<'_> {
+impl RowGroups for ChunkSource<'_> {
     fn num_rows(&self) -> usize {
         let rows = self.chunk.found.row_group(self.chunk.group).num_rows();
         usize::try_from(rows).unwrap_or(0)

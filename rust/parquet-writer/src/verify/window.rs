@@ -18,9 +18,9 @@ const MOST_BYTES: usize = 1 << 20;
 
 /// A file of which one piece is in memory: readers that go forward read each byte about once.
 #[derive(Clone)]
-pub(super) struct Window(Arc<Inner>);
+pub(super) struct FileWindow(Arc<WindowedFile>);
 
-struct Inner {
+struct WindowedFile {
     file: Arc<dyn ReadBack>,
     size: u64,
     /// Nothing is read ahead beyond this place.
@@ -29,7 +29,7 @@ struct Inner {
     held: Mutex<(u64, Bytes)>,
 }
 
-impl Window {
+impl FileWindow {
     /// A window that reads at most `most` bytes ahead.
     pub fn new(file: Arc<dyn ReadBack>, most: usize) -> Result<Self, WriteError> {
         let size = file.size()?;
@@ -37,7 +37,7 @@ impl Window {
     }
 
     fn over(file: Arc<dyn ReadBack>, size: u64, end: u64, most: usize) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(WindowedFile {
             file,
             size,
             end,
@@ -95,13 +95,13 @@ impl Window {
     }
 }
 
-impl Length for Window {
+impl Length for FileWindow {
     fn len(&self) -> u64 {
         self.0.size
     }
 }
 
-impl ChunkReader for Window {
+impl ChunkReader for FileWindow {
     type T = Forward;
 
     fn get_read(&self, start: u64) -> Result<Forward, ParquetError> {
@@ -125,7 +125,7 @@ fn within((begin, piece): &(u64, Bytes), start: u64, least: usize) -> Option<Byt
 
 /// Reads on from a place in the file.
 pub(super) struct Forward {
-    window: Window,
+    window: FileWindow,
     at: u64,
 }
 

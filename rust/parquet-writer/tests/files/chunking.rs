@@ -9,7 +9,7 @@ use arrow_array::{
 use arrow_schema::{DataType, Field};
 use arrow_select::concat::concat_batches;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use parquet_writer::sink::Stream;
+use parquet_writer::sink::StreamSink;
 use parquet_writer::{
     Amount, Batch, BloomRule, CompressionRule, FileWriter, OptionInput, SortInput, WriterOptions,
 };
@@ -191,7 +191,7 @@ proptest! {
         let sorted = in_order(&rows);
         let options = WriterOptions::new(options).unwrap();
         let file = Shared::default();
-        let sink = Box::new(Stream::new(Box::new(file.clone())));
+        let sink = Box::new(StreamSink::new(Box::new(file.clone())));
         let mut writer = FileWriter::new(sink, None, options).unwrap();
         let cut = cut.index(rows.len());
         let whole = batch(&rows);

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
 use arrow_array::RecordBatch;
-use parquet_writer::sink::Stream;
+use parquet_writer::sink::StreamSink;
 use parquet_writer::{Batch, FileWriter, OptionInput, WriterOptions};
 
 /// The bytes written so far, shared with the test.
@@ -55,7 +55,7 @@ fn parts(batch: &RecordBatch, cuts: &[usize]) -> Vec<Batch> {
 
 fn written_by(batch: &RecordBatch, options: &OptionInput, write: impl FnOnce(&mut FileWriter)) -> Vec<u8> {
     let file = Shared::default();
-    let sink = Box::new(Stream::new(Box::new(file.clone())));
+    let sink = Box::new(StreamSink::new(Box::new(file.clone())));
     let options = WriterOptions::new(options.clone()).unwrap();
     let mut writer = FileWriter::new(sink, Some(batch.schema()), options).unwrap();
     write(&mut writer);

@@ -12,7 +12,9 @@ use parquet::bloom_filter::Sbbf;
 use parquet::encryption::decrypt::FileDecryptionProperties;
 use parquet::errors::Result as ParquetResult;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaDataReader};
-use parquet_writer::{BloomRule, ByColumn, Encryption, Key, OptionInput, WriteError, WriterOptions};
+use parquet_writer::{
+    BloomRule, ByColumn, Encryption, EncryptionKey, OptionInput, WriteError, WriterOptions,
+};
 use proptest::prelude::*;
 use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 
@@ -23,8 +25,8 @@ const OTHER: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz012345";
 const PREFIX: &[u8] = b"orders/2026-11-23";
 const LEAVES: [&str; 4] = ["id", "text", "both.number", "list.list.element"];
 
-fn key(bytes: &[u8]) -> Key {
-    Key {
+fn key(bytes: &[u8]) -> EncryptionKey {
+    EncryptionKey {
         bytes: bytes.to_vec(),
         metadata: None,
     }
@@ -281,7 +283,7 @@ fn more_pages_than_can_be_numbered_are_refused() {
         encryption: Some(uniform()),
         ..OptionInput::default()
     };
-    let sink = Box::new(parquet_writer::sink::Stream::new(Box::new(
+    let sink = Box::new(parquet_writer::sink::StreamSink::new(Box::new(
         common::Shared::default(),
     )));
     let options = WriterOptions::new(options).unwrap();

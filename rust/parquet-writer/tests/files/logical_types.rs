@@ -12,7 +12,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::{EdgeInterpolationAlgorithm, LogicalType, Repetition};
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use parquet::schema::types::Type;
-use parquet_writer::sink::Stream;
+use parquet_writer::sink::StreamSink;
 use parquet_writer::{Batch, FileWriter, OptionInput, WriteError, WriterOptions};
 
 use crate::common::written;
@@ -107,7 +107,7 @@ fn geometries_have_their_type_and_no_bounds() {
 #[test]
 fn wrong_metadata_of_geometries_is_refused_by_name() {
     let options = WriterOptions::new(OptionInput::default()).unwrap();
-    let sink = Box::new(Stream::new(Box::new(Vec::new())));
+    let sink = Box::new(StreamSink::new(Box::new(Vec::new())));
     let schema = geometry(r#"{"edges": "round"}"#).schema();
     let refused = FileWriter::new(sink, Some(schema), options).err().unwrap();
     let WriteError::Schema(fault) = refused else {
@@ -186,7 +186,7 @@ fn variants_have_their_type_and_no_row_without_a_value() {
 #[test]
 fn a_variant_without_a_value_is_refused_and_the_writer_goes_on() {
     let options = WriterOptions::new(OptionInput::default()).unwrap();
-    let sink = Box::new(Stream::new(Box::new(Vec::new())));
+    let sink = Box::new(StreamSink::new(Box::new(Vec::new())));
     let of = |values| {
         Batch::from(batch(vec![variants(vec![
             metadata(),

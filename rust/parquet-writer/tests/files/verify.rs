@@ -183,7 +183,7 @@ fn a_good_file_with_its_rows_in_another_order_is_found_by_its_values() {
 fn what_cannot_be_read_back_is_refused_before_a_row_is_taken() {
     for verify in LEVELS {
         let input = level(&OptionInput::default(), verify);
-        let sink = parquet_writer::sink::Stream::new(Box::new(Vec::new()));
+        let sink = parquet_writer::sink::StreamSink::new(Box::new(Vec::new()));
         let options = WriterOptions::new(input).unwrap();
         let refused = FileWriter::new(Box::new(sink), None, options).err().unwrap();
         assert!(matches!(refused, WriteError::Option(fault) if fault.option.as_deref() == Some("verify")));

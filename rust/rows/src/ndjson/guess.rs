@@ -1,7 +1,7 @@
 //! The shape of the first lines.
 
 use crate::error::Misfit;
-use crate::infer::{Conflict, Guess, Shape};
+use crate::infer::{Guess, Shape, TypeConflict};
 use crate::ndjson::BYTE_ORDER_MARK;
 use crate::ndjson::cursor::Cursor;
 
@@ -10,7 +10,7 @@ use crate::ndjson::cursor::Cursor;
 ///
 /// # Errors
 /// The number of the first row (from 0) with a value that does not go with those before it.
-pub fn infer(bytes: &[u8], rows: usize, is_all: bool) -> Result<Shape, (u64, Conflict)> {
+pub fn infer(bytes: &[u8], rows: usize, is_all: bool) -> Result<Shape, (u64, TypeConflict)> {
     let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
     let mut shape = Shape::default();
     let mut scratch = String::new();

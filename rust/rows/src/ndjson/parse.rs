@@ -1,6 +1,6 @@
 //! The parser of one line of NDJSON, which appends directly to builders.
 
-use crate::column::Column;
+use crate::column::ColumnBuilder;
 use crate::error::Misfit;
 use crate::ndjson::cursor::Cursor;
 use crate::ndjson::number;
@@ -126,7 +126,7 @@ impl<'a> Parser<'a> {
 
     #[expect(clippy::inline_always, reason = "the call would cost more than most cells do")]
     #[inline(always)]
-    fn value(&mut self, column: &mut Column, depth: usize) -> Result<(), Misfit> {
+    fn value(&mut self, column: &mut ColumnBuilder, depth: usize) -> Result<(), Misfit> {
         if self.cursor.peek() == b'n' {
             return self.null(column);
         }
@@ -174,7 +174,7 @@ impl<'a> Parser<'a> {
     }
 
     #[inline]
-    fn null(&mut self, column: &mut Column) -> Result<(), Misfit> {
+    fn null(&mut self, column: &mut ColumnBuilder) -> Result<(), Misfit> {
         if self.cursor.takes_word(b"null") {
             return column.push_null();
         }
@@ -182,7 +182,7 @@ impl<'a> Parser<'a> {
     }
 
     /// A value of whatever kind stands here.
-    fn any_value(&mut self, column: &mut Column, depth: usize) -> Result<(), Misfit> {
+    fn any_value(&mut self, column: &mut ColumnBuilder, depth: usize) -> Result<(), Misfit> {
         match self.cursor.peek() {
             b't' if self.cursor.takes_word(b"true") => column.push(Scalar::Bool(true)),
             b'f' if self.cursor.takes_word(b"false") => column.push(Scalar::Bool(false)),
@@ -192,7 +192,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn nested(&mut self, column: &mut Column, depth: usize) -> Result<(), Misfit> {
+    fn nested(&mut self, column: &mut ColumnBuilder, depth: usize) -> Result<(), Misfit> {
         let len = column.len();
         let is_array = self.cursor.peek() == b'[';
         match &mut column.values {
@@ -229,7 +229,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn items(&mut self, items: &mut Column, depth: usize) -> Result<(), Misfit> {
+    fn items(&mut self, items: &mut ColumnBuilder, depth: usize) -> Result<(), Misfit> {
         self.cursor.enter(b'[', depth)?;
         if self.cursor.takes(b']') {
             return Ok(());

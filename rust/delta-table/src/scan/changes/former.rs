@@ -6,31 +6,40 @@ use arrow_array::{ArrayRef, RecordBatch, new_null_array};
 use arrow_schema::ArrowError;
 
 use crate::error::Result;
-use crate::head::Head;
+use crate::head::TableHead;
 use crate::mapping::Mapping;
-use crate::place::Place;
-use crate::scan::{Filters, Plan, adapt};
-use crate::schema::Column;
+use crate::scan::{Filters, ScanPlan, adapt};
+use crate::schema::TableColumn;
 use crate::snapshot::Snapshot;
+use crate::storage::TableStorage;
 
 /// The reading of rows in a schema that is no more, in the columns of another one.
 pub(super) struct Former {
     /// The reading in their own columns.
-    pub plan: Plan,
+    pub plan: ScanPlan,
     /// The place of each column of the answer among them. A column without a place is null.
     places: Vec<Option<usize>>,
 }
 
 impl Former {
     /// The reading of rows of this state in `columns`, which are changed so that they may hold them: null where the
-    /// rows have no such column, or one whose values are none of its own.
-    pub fn new(place: &Arc<dyn Place>, head: Arc<Head>, columns: &mut [Column]) -> Result<Self> {
+    /// rows have no such column or field, or one whose values are none of its own. Fields that the columns lack are left
+    /// out, as columns are.
+    pub fn new(
+        storage: &Arc<dyn TableStorage>,
+        head: Arc<TableHead>,
+        columns: &mut [TableColumn],
+    ) -> Result<Self> {
         let mut own = Vec::new();
         let mut places = Vec::new();
         for column in columns {
             let former = head.schema.column(&column.name);
             let mut place = None;
-            if let (Some(relaxed), Some(former)) = (column.relaxed(former), former) {
+            let shown = former.map(|former| TableColumn {
+                kind: former.kind.within(&column.kind),
+                ..former.clone()
+            });
+            if let (Some(relaxed), Some(former)) = (column.relaxed(shown.as_ref()), former) {
                 *column = relaxed;
                 place = Some(own.len());
                 own.push(former.clone());
@@ -41,13 +50,13 @@ impl Former {
         }
         let snapshot = Arc::new(Snapshot::empty(head));
         Ok(Self {
-            plan: Plan::new(place, &snapshot, own, Filters::default())?.unadvised(),
+            plan: ScanPlan::new(storage, &snapshot, own, Filters::default())?.unadvised(),
             places,
         })
     }
 
     /// The columns of the answer, of rows in their own.
-    pub fn answer(&self, rows: &RecordBatch, columns: &[Column]) -> Result<Vec<ArrayRef>, ArrowError> {
+    pub fn answer(&self, rows: &RecordBatch, columns: &[TableColumn]) -> Result<Vec<ArrayRef>, ArrowError> {
         let answer = self
             .places
             .iter()

@@ -5,23 +5,23 @@ use std::sync::Arc;
 use delta_commit::Version;
 
 use crate::error::{Result, TableError};
-use crate::head::Head;
-use crate::schema::{Column, TableSchema};
+use crate::head::TableHead;
+use crate::schema::{TableColumn, TableSchema};
 
 /// The states of a table in a range of versions, as far as its columns are concerned.
 pub(super) struct Schemas<'a> {
     /// The state at the last version.
-    end: &'a Head,
+    end: &'a TableHead,
     /// The columns of the last version, with null allowed wherever rows of the range may have it.
-    columns: Vec<Column>,
+    columns: Vec<TableColumn>,
     /// The state at the first version of each schema, in order.
-    heads: Vec<Head>,
+    heads: Vec<TableHead>,
     /// The first version whose rows cannot be read in these columns, and why.
     refused: Option<(Version, String)>,
 }
 
 impl<'a> Schemas<'a> {
-    pub fn of(end: &'a Head) -> Self {
+    pub fn of(end: &'a TableHead) -> Self {
         Self {
             end,
             columns: end.schema.columns.clone(),
@@ -31,8 +31,8 @@ impl<'a> Schemas<'a> {
     }
 
     /// Takes the state from a version on in.
-    pub fn take(&mut self, head: &Head) {
-        let is_same = |known: &Head| {
+    pub fn take(&mut self, head: &TableHead) {
+        let is_same = |known: &TableHead| {
             known.schema == head.schema && known.metadata.partition_columns == head.metadata.partition_columns
         };
         if self.heads.last().is_some_and(is_same) {
@@ -49,7 +49,7 @@ impl<'a> Schemas<'a> {
 
     /// Takes the state before the first version in, which the rows that leave in it have. Returns it if these cannot be
     /// read in the columns of the last version.
-    pub fn take_former(&mut self, former: Arc<Head>) -> Option<Arc<Head>> {
+    pub fn take_former(&mut self, former: Arc<TableHead>) -> Option<Arc<TableHead>> {
         match relaxed(&self.columns, self.end, &former) {
             Ok(columns) => {
                 self.columns = columns;
@@ -68,10 +68,10 @@ impl<'a> Schemas<'a> {
     ///
     /// # Errors
     /// [`TableError::Option`] when its columns cannot hold the rows of a version; it names the ranges that can be read.
-    pub fn finish(self) -> Result<Head> {
+    pub fn finish(self) -> Result<TableHead> {
         match &self.refused {
             Some((version, why)) => Err(self.crossing(*version, why)),
-            None => Ok(Head {
+            None => Ok(TableHead {
                 schema: Arc::new(TableSchema {
                     columns: self.columns,
                 }),
@@ -101,7 +101,7 @@ impl<'a> Schemas<'a> {
         let mut last = self.end.version;
         let mut heads = self.heads.as_slice();
         while let Some((end, before)) = heads.split_last() {
-            let fits = |head: &&Head| relaxed(&end.schema.columns, end, head).is_ok();
+            let fits = |head: &&TableHead| relaxed(&end.schema.columns, end, head).is_ok();
             let others = before.iter().rev().take_while(fits).count();
             let (before, range) = heads.split_at(before.len() - others);
             let first = range.first().map_or(last, |head| head.version);
@@ -123,14 +123,14 @@ fn shown((first, last): &(Version, Version)) -> String {
 }
 
 /// The columns of a last version for rows of another one, too. The error says why they cannot hold them.
-fn relaxed(columns: &[Column], end: &Head, of: &Head) -> Result<Vec<Column>, String> {
+fn relaxed(columns: &[TableColumn], end: &TableHead, of: &TableHead) -> Result<Vec<TableColumn>, String> {
     if of.mapping != end.mapping {
         return Err("the table mapped its columns to other names".to_owned());
     }
     if of.metadata.partition_columns != end.metadata.partition_columns {
         return Err("the table was partitioned by other columns".to_owned());
     }
-    let is_gone = |column: &&Column| columns.iter().all(|known| known.name != column.name);
+    let is_gone = |column: &&TableColumn| columns.iter().all(|known| known.name != column.name);
     if let Some(gone) = of.schema.columns.iter().find(is_gone) {
         return Err(format!("the column {:?} is gone", gone.name));
     }

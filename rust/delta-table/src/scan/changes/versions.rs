@@ -9,29 +9,29 @@ use parquet_writer::WriteError;
 
 use crate::change_feed::{CHANGE_FEED, ChangeType};
 use crate::error::{Result, TableError};
-use crate::head::{Head, KnownReplay};
+use crate::head::{KnownReplay, TableHead};
 use crate::mapping::Mapping;
-use crate::place::Place;
 use crate::properties::IN_COMMIT_TIMESTAMPS;
-use crate::table::Shared;
-use crate::versions::Kept;
+use crate::storage::TableStorage;
+use crate::table::SharedTable;
+use crate::versions::VersionCache;
 
 use super::schemas::Schemas;
-use super::{Part, Rows};
+use super::{ChangedFile, ChangedRows};
 
 /// The files with changed rows of a range of versions.
-pub(super) struct Found {
-    pub parts: Vec<Part>,
+pub(super) struct ChangedFiles {
+    pub parts: Vec<ChangedFile>,
     /// The state at the last version, with null allowed wherever rows of the range may have it.
-    pub end: Arc<Head>,
+    pub end: Arc<TableHead>,
     /// The state before the first version, if its rows cannot be read in the columns of the last one.
-    pub former: Option<Arc<Head>>,
+    pub former: Option<Arc<TableHead>>,
 }
 
-pub(super) fn head_at(shared: &Shared, version: Version) -> Result<Arc<Head>> {
+pub(super) fn head_at(shared: &SharedTable, version: Version) -> Result<Arc<TableHead>> {
     Ok(shared
         .log
-        .load::<KnownReplay>(Some(version), Kept::default())?
+        .load::<KnownReplay>(Some(version), VersionCache::default())?
         .state
         .head)
 }
@@ -41,11 +41,11 @@ pub(super) fn head_at(shared: &Shared, version: Version) -> Result<Arc<Head>> {
 /// # Errors
 /// As [`Table::changes`](crate::Table::changes).
 pub(super) fn find(
-    shared: &Shared,
+    shared: &SharedTable,
     first: Version,
-    end: &Head,
+    end: &TableHead,
     go_on: &mut dyn FnMut() -> bool,
-) -> Result<Found> {
+) -> Result<ChangedFiles> {
     let times = shared.log.written(first)?;
     let mut head = first_head(shared, first)?;
     let mut schemas = Schemas::of(end);
@@ -79,14 +79,14 @@ pub(super) fn find(
         let in_commit = head.in_commit_timestamp;
         let in_commit = in_commit.filter(|_| head.metadata.is_enabled(IN_COMMIT_TIMESTAMPS));
         let written = in_commit.or(times.get(&version).copied()).or(noted).unwrap_or(0);
-        let rows = changed_rows(&shared.place, &head, rest)?.into_iter();
-        parts.extend(rows.map(|rows| Part {
+        let rows = changed_rows(&shared.storage, &head, rest)?.into_iter();
+        parts.extend(rows.map(|rows| ChangedFile {
             version,
             written,
             rows,
         }));
     }
-    Ok(Found {
+    Ok(ChangedFiles {
         parts,
         end: Arc::new(schemas.finish()?),
         former,
@@ -94,7 +94,7 @@ pub(super) fn find(
 }
 
 /// The state before a version that states the schema and removes files, by which these are read.
-fn state_before(shared: &Shared, version: Version) -> Result<Arc<Head>> {
+fn state_before(shared: &SharedTable, version: Version) -> Result<Arc<TableHead>> {
     match head_at(shared, version - 1) {
         Err(TableError::NoSuchVersion(_)) => Err(cleaned_up(shared, version)?),
         head => head,
@@ -102,7 +102,7 @@ fn state_before(shared: &Shared, version: Version) -> Result<Arc<Head>> {
 }
 
 /// The state at the first version of a range.
-fn first_head(shared: &Shared, first: Version) -> Result<Head> {
+fn first_head(shared: &SharedTable, first: Version) -> Result<TableHead> {
     match head_at(shared, first) {
         // There were so many versions.
         Err(TableError::NoSuchVersion(_)) => Err(cleaned_up(shared, first)?),
@@ -111,7 +111,7 @@ fn first_head(shared: &Shared, first: Version) -> Result<Head> {
 }
 
 /// The error of a version that is gone. It names the first one of which the changes are there.
-fn cleaned_up(shared: &Shared, version: Version) -> Result<TableError> {
+fn cleaned_up(shared: &SharedTable, version: Version) -> Result<TableError> {
     let advice = match first_readable(shared)? {
         Some(first) if first > version => format!(
             ". The first version whose changes are there is {first}: read from it on. A longer \
@@ -125,7 +125,7 @@ fn cleaned_up(shared: &Shared, version: Version) -> Result<TableError> {
 }
 
 /// The first version of which the changes can be read.
-fn first_readable(shared: &Shared) -> Result<Option<Version>> {
+fn first_readable(shared: &SharedTable) -> Result<Option<Version>> {
     let Some(first) = shared.log.first_with_changes()? else {
         return Ok(None);
     };
@@ -165,7 +165,7 @@ fn has_change_data(actions: &[Action]) -> bool {
 }
 
 /// Refuses a version without a feed, and one of a table that maps columns.
-fn check_version(head: &Head, end: &Head) -> Result<()> {
+fn check_version(head: &TableHead, end: &TableHead) -> Result<()> {
     let version = head.version;
     if !head.has_change_feed() {
         return Err(TableError::option(
@@ -198,12 +198,21 @@ fn replaces_schema(actions: &[Action]) -> bool {
 ///
 /// The rules are those of "Add CDC File" in Delta's PROTOCOL.md. A file that leaves with one deletion vector and comes
 /// with another is a change of the rows that one of both deletes.
-fn changed_rows(place: &Arc<dyn Place>, head: &Head, actions: Vec<Action>) -> Result<Vec<Rows>> {
+fn changed_rows(
+    storage: &Arc<dyn TableStorage>,
+    head: &TableHead,
+    actions: Vec<Action>,
+) -> Result<Vec<ChangedRows>> {
     let mut noted = Vec::new();
     let mut files: BTreeMap<String, [Option<Arc<Add>>; 2]> = BTreeMap::new();
     for action in actions {
         match action {
-            Action::Cdc(cdc) => noted.push(Rows::Noted(file(cdc.path, cdc.partition_values, cdc.size, None))),
+            Action::Cdc(cdc) => noted.push(ChangedRows::Noted(file(
+                cdc.path,
+                cdc.partition_values,
+                cdc.size,
+                None,
+            ))),
             Action::Add(add) if add.data_change => {
                 let [_, comes] = files.entry(add.normal_path().into_owned()).or_default();
                 *comes = Some(file(
@@ -214,7 +223,7 @@ fn changed_rows(place: &Arc<dyn Place>, head: &Head, actions: Vec<Action>) -> Re
                 ));
             }
             Action::Remove(remove) if remove.data_change => {
-                let removed = removed(place, head, remove)?;
+                let removed = removed(storage, head, remove)?;
                 let [leaves, _] = files.entry(removed.normal_path().into_owned()).or_default();
                 *leaves = Some(removed);
             }
@@ -224,7 +233,7 @@ fn changed_rows(place: &Arc<dyn Place>, head: &Head, actions: Vec<Action>) -> Re
     if !noted.is_empty() {
         return Ok(noted);
     }
-    let of = |file: &Arc<Add>, change, among: Option<&Arc<Add>>| Rows::Of {
+    let of = |file: &Arc<Add>, change, among: Option<&Arc<Add>>| ChangedRows::Of {
         file: Arc::clone(file),
         change,
         among: among.cloned(),
@@ -261,7 +270,7 @@ fn file(
 }
 
 /// A file that left the table, as it was in it.
-fn removed(place: &Arc<dyn Place>, head: &Head, remove: Remove) -> Result<Arc<Add>> {
+fn removed(storage: &Arc<dyn TableStorage>, head: &TableHead, remove: Remove) -> Result<Arc<Add>> {
     let lost = |what: &str| {
         TableError::Malformed(format!(
             "{}: the removal of the file in version {} does not say {what}, so that its rows cannot be read",
@@ -276,7 +285,7 @@ fn removed(place: &Arc<dyn Place>, head: &Head, remove: Remove) -> Result<Arc<Ad
     let size = if let Some(size) = remove.size {
         size
     } else {
-        let size = place.size(&path::decode_inside(&remove.path)?)?;
+        let size = storage.size(&path::decode_inside(&remove.path)?)?;
         let size = size.ok_or_else(|| lost("its size, and it is gone"))?;
         i64::try_from(size).unwrap_or(i64::MAX)
     };

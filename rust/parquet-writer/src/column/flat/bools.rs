@@ -12,7 +12,7 @@ use super::numbers::mismatch;
 use super::page::{PageFacts, PageValues};
 use super::piece::Piece;
 use super::ranges::Ranges;
-use super::source::Values;
+use super::source::RunValues;
 use crate::error::Result;
 
 /// Collects the booleans of a page, eight to a byte.
@@ -43,14 +43,14 @@ impl Bools {
 }
 
 impl PageValues for Bools {
-    fn begin(&mut self, _: &Values<'_>, _: usize) {}
+    fn begin(&mut self, _: &RunValues<'_>, _: usize) {}
 
-    fn fitting(&self, _: &Values<'_>, piece: Piece<'_>, page: usize) -> usize {
+    fn fitting(&self, _: &RunValues<'_>, piece: Piece<'_>, page: usize) -> usize {
         piece.rows_with((page * 8).saturating_sub(self.bits.len()))
     }
 
-    fn append(&mut self, run: &Values<'_>, piece: Piece<'_>) -> Result<usize> {
-        let Values::Bools { bytes, offset } = run else {
+    fn append(&mut self, run: &RunValues<'_>, piece: Piece<'_>) -> Result<usize> {
+        let RunValues::Bools { bytes, offset } = run else {
             return Err(mismatch());
         };
         let start = offset + piece.start;

@@ -6,29 +6,29 @@ use arrow_array::ArrayRef;
 use parquet::basic::BoundaryOrder;
 use parquet::data_type::{ByteArray, FixedLenByteArray};
 use parquet::file::statistics::{Statistics, ValueStatistics};
-use parquet_encode::byte_arrays::{ByteArrays, FixedSize, Offsets, Rows, Views};
+use parquet_encode::byte_arrays::{ByteArrays, FixedSize, Offsets, RowRange, Views};
 use parquet_encode::delta_bytes::{self, LengthScratch};
-use parquet_encode::dictionary::{ByteDictionary, Limits};
+use parquet_encode::dictionary::{ByteDictionary, DictionaryLimits};
 use parquet_encode::each_width;
 use parquet_encode::page_header::Encoding;
 use parquet_encode::rle::numbers;
-use parquet_encode::stats::{self, Bound, Content, Picked};
+use parquet_encode::stats::{self, Bound, ByteContent, Picked};
 use parquet_encode::{byte_stream_split, delta, plain};
 
 use super::contest::{Neighbours, Repeats};
 use super::heads::{BOUND_BYTES, head};
-use super::indexed::{Indexed, index_capacity, leave};
+use super::indexed::{DictionaryEncoder, index_capacity, leave};
 use super::numbers::mismatch;
 use super::page::{PageFacts, PageValues};
 use super::piece::{Piece, Skipped, Taker};
 use super::preserved::{Preserved, Standing};
 use super::ranges::Ranges;
-use super::source::Values;
+use super::source::RunValues;
 use crate::error::Result;
 
 /// The meaning of a column's bytes, which decides their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Meaning {
+pub(super) enum ByteMeaning {
     Text,
     Binary,
     Decimal,
@@ -37,7 +37,7 @@ pub(super) enum Meaning {
     Unordered,
 }
 
-impl Meaning {
+impl ByteMeaning {
     fn compare(self) -> fn(&Vec<u8>, &Vec<u8>) -> Ordering {
         match self {
             Self::Text | Self::Binary | Self::Unordered => Vec::cmp,
@@ -47,10 +47,10 @@ impl Meaning {
     }
 
     /// The content by which bounds are cut; `None` where they are stored whole.
-    fn content(self) -> Option<Content> {
+    fn content(self) -> Option<ByteContent> {
         match self {
-            Self::Text => Some(Content::Utf8),
-            Self::Binary => Some(Content::Binary),
+            Self::Text => Some(ByteContent::Utf8),
+            Self::Binary => Some(ByteContent::Binary),
             Self::Decimal | Self::HalfFloat | Self::Unordered => None,
         }
     }
@@ -90,11 +90,11 @@ fn half_order(bytes: &[u8]) -> u16 {
 
 /// Collects the values of a page: as indices while there is a dictionary, as their encoding wants them without one.
 #[derive(Debug)]
-pub(super) struct Bytes {
-    meaning: Meaning,
+pub(super) struct ByteValues {
+    meaning: ByteMeaning,
     /// The size of every value; `None` where they differ.
     width: Option<usize>,
-    indexed: Option<Indexed<ByteDictionary>>,
+    indexed: Option<DictionaryEncoder<ByteDictionary>>,
     encoding: Encoding,
     /// The page as it will be written. Lengths that are packed are added when it is finished.
     data: Vec<u8>,
@@ -115,13 +115,13 @@ pub(super) struct Bytes {
     undecided: bool,
 }
 
-impl Bytes {
+impl ByteValues {
     /// `limits` are those of the dictionary; without them there is none. `undecided` if the first page decides about
     /// dictionary and encoding.
     pub fn new(
-        meaning: Meaning,
+        meaning: ByteMeaning,
         width: Option<usize>,
-        limits: Option<Limits>,
+        limits: Option<DictionaryLimits>,
         (encoding, undecided): (Encoding, bool),
     ) -> Self {
         let dictionary = |limits| match width {
@@ -131,7 +131,7 @@ impl Bytes {
         Self {
             meaning,
             width,
-            indexed: limits.map(|limits| Indexed::new(dictionary(limits))),
+            indexed: limits.map(|limits| DictionaryEncoder::new(dictionary(limits))),
             encoding,
             data: Vec::new(),
             lengths: Vec::new(),
@@ -166,7 +166,10 @@ impl Bytes {
         let adding = Adding {
             meaning: self.meaning,
             form,
-            indexed: self.indexed.as_mut().and_then(Indexed::while_active_mut),
+            indexed: self
+                .indexed
+                .as_mut()
+                .and_then(DictionaryEncoder::while_active_mut),
             data: &mut self.data,
             lengths: &mut self.lengths,
             unencoded: &mut self.unencoded,
@@ -177,9 +180,12 @@ impl Bytes {
 
     fn append_keyed<V: ByteArrays>(&mut self, values: &V) -> usize {
         let rows = std::mem::take(&mut self.rows);
-        let indexed = self.indexed.as_mut().and_then(Indexed::while_active_mut);
+        let indexed = self
+            .indexed
+            .as_mut()
+            .and_then(DictionaryEncoder::while_active_mut);
         let taken = if let Some(indexed) = indexed.filter(|indexed| indexed.mapped) {
-            let Indexed {
+            let DictionaryEncoder {
                 dictionary,
                 indices,
                 keys,
@@ -199,7 +205,11 @@ impl Bytes {
     }
 
     fn page_range(&mut self) -> Option<(Vec<u8>, Vec<u8>)> {
-        let Some(indexed) = self.indexed.as_mut().and_then(Indexed::while_active_mut) else {
+        let Some(indexed) = self
+            .indexed
+            .as_mut()
+            .and_then(DictionaryEncoder::while_active_mut)
+        else {
             return self.range.take();
         };
         let (dictionary, rows) = indexed.used();
@@ -211,11 +221,11 @@ impl Bytes {
 
     /// The page's values that are NaN, of half floats.
     fn page_nans(&self) -> usize {
-        if self.meaning != Meaning::HalfFloat {
+        if self.meaning != ByteMeaning::HalfFloat {
             return 0;
         }
         let is_nan = |bytes: &[u8]| stats::is_half_nan(half_bits(bytes));
-        let Some(indexed) = self.indexed.as_ref().and_then(Indexed::while_active) else {
+        let Some(indexed) = self.indexed.as_ref().and_then(DictionaryEncoder::while_active) else {
             let values = self.data.chunks_exact(size_of::<u16>());
             return values.filter(|bytes| is_nan(bytes)).count();
         };
@@ -239,7 +249,7 @@ impl Bytes {
     fn lay_out_indexed(&mut self) {
         let form = self.form();
         self.range = self.page_range();
-        let Some(indexed) = self.indexed.as_ref().and_then(Indexed::while_active) else {
+        let Some(indexed) = self.indexed.as_ref().and_then(DictionaryEncoder::while_active) else {
             return;
         };
         let values = Picked {
@@ -296,9 +306,9 @@ enum Form {
 
 /// Adds the values of a piece to a page.
 struct Adding<'a> {
-    meaning: Meaning,
+    meaning: ByteMeaning,
     form: Form,
-    indexed: Option<&'a mut Indexed<ByteDictionary>>,
+    indexed: Option<&'a mut DictionaryEncoder<ByteDictionary>>,
     data: &'a mut Vec<u8>,
     lengths: &'a mut Vec<i32>,
     unencoded: &'a mut u64,
@@ -309,12 +319,12 @@ impl Taker for Adding<'_> {
     type Out = usize;
 
     fn take<V: ByteArrays>(self, values: &V) -> usize {
-        if let Some(Indexed {
+        if let Some(DictionaryEncoder {
             dictionary, indices, ..
         }) = self.indexed
         {
             let taken = dictionary.encode(values, indices);
-            let taken_values = Rows {
+            let taken_values = RowRange {
                 values,
                 start: 0,
                 count: taken,
@@ -396,21 +406,21 @@ fn rows_within(lengths: impl Iterator<Item = Option<usize>>, room: usize) -> usi
 }
 
 /// The number of rows of a piece whose values go into `room` bytes.
-fn piece_within(values: &Values<'_>, piece: Piece<'_>, room: usize) -> usize {
+fn piece_within(values: &RunValues<'_>, piece: Piece<'_>, room: usize) -> usize {
     match values {
         // What lies under nulls is counted in: if even that fits, everything does.
-        Values::Small(values) if span(values, piece) <= room => piece.rows,
-        Values::Large(values) if span(values, piece) <= room => piece.rows,
-        Values::Small(values) => rows_within(piece.lengths(|row| values.value_len(row)), room),
-        Values::Large(values) => rows_within(piece.lengths(|row| values.value_len(row)), room),
-        Values::Views { views, buffers } => {
+        RunValues::Small(values) if span(values, piece) <= room => piece.rows,
+        RunValues::Large(values) if span(values, piece) <= room => piece.rows,
+        RunValues::Small(values) => rows_within(piece.lengths(|row| values.value_len(row)), room),
+        RunValues::Large(values) => rows_within(piece.lengths(|row| values.value_len(row)), room),
+        RunValues::Views { views, buffers } => {
             let views = Views { views, buffers };
             rows_within(piece.lengths(|row| views.value_len(row)), room)
         }
-        Values::Fixed(values) => piece.rows_with(room / values.width.max(1)),
-        Values::Keys { keys, values, .. } => {
+        RunValues::Fixed(values) => piece.rows_with(room / values.width.max(1)),
+        RunValues::Keys { keys, values, .. } => {
             // They have no lengths in the page, with keys or without.
-            if let Values::Fixed(values) = values.as_ref() {
+            if let RunValues::Fixed(values) = values.as_ref() {
                 return piece.rows_with(room / values.width.max(1));
             }
             let mut rows = Vec::new();
@@ -429,11 +439,11 @@ fn piece_within(values: &Values<'_>, piece: Piece<'_>, room: usize) -> usize {
 }
 
 /// The length of the value that a valid key refers to.
-fn keyed_length(values: &Values<'_>, row: u32) -> usize {
+fn keyed_length(values: &RunValues<'_>, row: u32) -> usize {
     match values {
-        Values::Small(values) => values.value_len(row as usize),
-        Values::Large(values) => values.value_len(row as usize),
-        Values::Views { views, buffers } => Views { views, buffers }.value_len(row as usize),
+        RunValues::Small(values) => values.value_len(row as usize),
+        RunValues::Large(values) => values.value_len(row as usize),
+        RunValues::Views { views, buffers } => Views { views, buffers }.value_len(row as usize),
         _ => 0,
     }
 }
@@ -445,9 +455,9 @@ fn span<O: Copy + Into<i64>>(values: &Offsets<'_, O>, piece: Piece<'_>) -> usize
         + piece.rows * size_of::<u32>()
 }
 
-impl PageValues for Bytes {
+impl PageValues for ByteValues {
     fn adopt(&mut self, Preserved { dictionary, standing }: Preserved) {
-        self.indexed = Some(Indexed::new(dictionary));
+        self.indexed = Some(DictionaryEncoder::new(dictionary));
         self.standing = Some(standing);
     }
 
@@ -455,7 +465,11 @@ impl PageValues for Bytes {
         let Some(standing) = &mut self.standing else {
             return true;
         };
-        let Some(indexed) = self.indexed.as_mut().and_then(Indexed::while_active_mut) else {
+        let Some(indexed) = self
+            .indexed
+            .as_mut()
+            .and_then(DictionaryEncoder::while_active_mut)
+        else {
             return true;
         };
         let (indices, entries) = (indexed.indices.len(), indexed.dictionary.len());
@@ -472,18 +486,18 @@ impl PageValues for Bytes {
         self.standing.map(|standing| Preserved { dictionary, standing })
     }
 
-    fn begin(&mut self, run: &Values<'_>, rows: usize) {
+    fn begin(&mut self, run: &RunValues<'_>, rows: usize) {
         let Some(indexed) = &mut self.indexed else {
             return;
         };
         indexed.reserve(rows);
-        if let Values::Keys { len, .. } = run {
+        if let RunValues::Keys { len, .. } = run {
             indexed.map_keys(*len);
         }
     }
 
-    fn fitting(&self, run: &Values<'_>, piece: Piece<'_>, page: usize) -> usize {
-        let Some(indexed) = self.indexed.as_ref().and_then(Indexed::while_active) else {
+    fn fitting(&self, run: &RunValues<'_>, piece: Piece<'_>, page: usize) -> usize {
+        let Some(indexed) = self.indexed.as_ref().and_then(DictionaryEncoder::while_active) else {
             let held = self.data.len() + self.lengths.len() * size_of::<i32>();
             return piece_within(run, piece, page.saturating_sub(held));
         };
@@ -496,23 +510,23 @@ impl PageValues for Bytes {
         rows.min(piece_within(run, piece, page.saturating_sub(held)))
     }
 
-    fn append(&mut self, run: &Values<'_>, piece: Piece<'_>) -> Result<usize> {
-        if let Values::Keys { keys, values, .. } = run {
+    fn append(&mut self, run: &RunValues<'_>, piece: Piece<'_>) -> Result<usize> {
+        if let RunValues::Keys { keys, values, .. } = run {
             keys.rows(piece, &mut self.rows);
             return Ok(match values.as_ref() {
-                Values::Small(values) => self.append_keyed(values),
-                Values::Large(values) => self.append_keyed(values),
-                Values::Views { views, buffers } => self.append_keyed(&Views { views, buffers }),
-                Values::Fixed(values) => self.append_keyed(values),
+                RunValues::Small(values) => self.append_keyed(values),
+                RunValues::Large(values) => self.append_keyed(values),
+                RunValues::Views { views, buffers } => self.append_keyed(&Views { views, buffers }),
+                RunValues::Fixed(values) => self.append_keyed(values),
                 _ => return Err(mismatch()),
             });
         }
         let (adding, skipped) = self.taker();
         Ok(match run {
-            Values::Small(values) => piece.offsets(values, skipped, adding),
-            Values::Large(values) => piece.offsets(values, skipped, adding),
-            Values::Views { views, buffers } => piece.views(views, buffers, skipped, adding),
-            Values::Fixed(values) => piece.fixed(values, skipped, adding),
+            RunValues::Small(values) => piece.offsets(values, skipped, adding),
+            RunValues::Large(values) => piece.offsets(values, skipped, adding),
+            RunValues::Views { views, buffers } => piece.views(views, buffers, skipped, adding),
+            RunValues::Fixed(values) => piece.fixed(values, skipped, adding),
             _ => return Err(mismatch()),
         })
     }
@@ -520,7 +534,11 @@ impl PageValues for Bytes {
     /// Drops the last values. Only a dictionary takes fewer values than it is given, so there are only indices to drop.
     fn drop_last(&mut self, count: usize) {
         let unencoded = &mut self.unencoded;
-        if let Some(indexed) = self.indexed.as_mut().and_then(Indexed::while_active_mut) {
+        if let Some(indexed) = self
+            .indexed
+            .as_mut()
+            .and_then(DictionaryEncoder::while_active_mut)
+        {
             indexed.drop_last(count, |dictionary, index| {
                 *unencoded -= dictionary.entries().value_len(index) as u64;
             });
@@ -531,13 +549,17 @@ impl PageValues for Bytes {
         if self.standing.is_some_and(|standing| !standing.is_empty()) {
             return;
         }
-        if let Some(indexed) = self.indexed.as_mut().and_then(Indexed::while_active_mut) {
+        if let Some(indexed) = self
+            .indexed
+            .as_mut()
+            .and_then(DictionaryEncoder::while_active_mut)
+        {
             indexed.rank();
         }
     }
 
     fn repeats(&self) -> Option<Repeats> {
-        self.indexed.as_ref().and_then(Indexed::repeats)
+        self.indexed.as_ref().and_then(DictionaryEncoder::repeats)
     }
 
     fn encode_indices(&self, index_width: u8, start: usize, out: &mut Vec<u8>) {
@@ -548,7 +570,7 @@ impl PageValues for Bytes {
 
     fn encode_direct(&mut self, encoding: Encoding, start: usize, out: &mut Vec<u8>) {
         let width = self.width;
-        if let Some(indexed) = self.indexed.as_ref().and_then(Indexed::while_active) {
+        if let Some(indexed) = self.indexed.as_ref().and_then(DictionaryEncoder::while_active) {
             let values = Picked {
                 values: &indexed.dictionary.entries(),
                 rows: &indexed.indices.to_vec(start),
@@ -571,7 +593,7 @@ impl PageValues for Bytes {
     }
 
     fn direct_bytes(&self, _: Encoding) -> usize {
-        let indices = self.indexed.as_ref().and_then(Indexed::while_active);
+        let indices = self.indexed.as_ref().and_then(DictionaryEncoder::while_active);
         let values = indices.map_or(self.lengths.len(), |indexed| indexed.indices.len());
         let lengths = if self.width.is_none() {
             values * size_of::<u32>()
@@ -582,18 +604,18 @@ impl PageValues for Bytes {
     }
 
     fn neighbours(&self, last: usize) -> Neighbours {
-        let indexed = self.indexed.as_ref().and_then(Indexed::while_active);
+        let indexed = self.indexed.as_ref().and_then(DictionaryEncoder::while_active);
         indexed.map_or_else(Neighbours::default, |indexed| indexed.neighbours(last))
     }
 
     fn suit_bytes(&self, start: usize) -> bool {
-        let indexed = self.indexed.as_ref().and_then(Indexed::while_active);
+        let indexed = self.indexed.as_ref().and_then(DictionaryEncoder::while_active);
         indexed.is_some_and(|indexed| indexed.suits_bytes(start))
     }
 
     fn never_repeats(&self) -> bool {
-        let indexed = self.indexed.as_ref().and_then(Indexed::while_active);
-        indexed.is_some_and(Indexed::never_repeats)
+        let indexed = self.indexed.as_ref().and_then(DictionaryEncoder::while_active);
+        indexed.is_some_and(DictionaryEncoder::never_repeats)
     }
 
     fn drop_dictionary(&mut self) {
@@ -604,7 +626,12 @@ impl PageValues for Bytes {
     fn settle(&mut self, encoding: Encoding) {
         self.undecided = false;
         self.encoding = encoding;
-        if self.indexed.as_ref().and_then(Indexed::while_active).is_some() {
+        if self
+            .indexed
+            .as_ref()
+            .and_then(DictionaryEncoder::while_active)
+            .is_some()
+        {
             self.lay_out_indexed();
         } else if self.form() == Form::Plain {
             self.lay_out_plain();
@@ -627,11 +654,14 @@ impl PageValues for Bytes {
     }
 
     fn index_width(&self) -> Option<u8> {
-        self.indexed.as_ref()?.while_active().map(Indexed::width)
+        self.indexed
+            .as_ref()?
+            .while_active()
+            .map(DictionaryEncoder::width)
     }
 
     fn encode(&mut self, index_width: u8, out: &mut Vec<u8>) -> Encoding {
-        let indexed = self.indexed.as_ref().and_then(Indexed::while_active);
+        let indexed = self.indexed.as_ref().and_then(DictionaryEncoder::while_active);
         if indexed.is_some_and(|indexed| indexed.encode(index_width, out)) {
             return Encoding::RleDictionary;
         }
@@ -711,7 +741,7 @@ impl PageValues for Bytes {
             Statistics::ByteArray(statistics)
         } else {
             let [min, max] = [min, max].map(|bytes| bytes.map(FixedLenByteArray::from));
-            let is_float = self.meaning == Meaning::HalfFloat;
+            let is_float = self.meaning == ByteMeaning::HalfFloat;
             let statistics = ValueStatistics::new(min, max, None, Some(nulls), false)
                 .with_min_is_exact(min_exact)
                 .with_max_is_exact(max_exact)
@@ -729,13 +759,13 @@ impl PageValues for Bytes {
         if !self.lengths.is_empty() {
             delta::encode(&self.lengths, &mut lengths);
         }
-        self.indexed.as_ref().map_or(0, Indexed::pending_bytes) + self.data.len() + lengths.len()
+        self.indexed.as_ref().map_or(0, DictionaryEncoder::pending_bytes) + self.data.len() + lengths.len()
     }
 
     fn memory_bytes(&self) -> usize {
         let range = self.range.iter().flat_map(|(min, max)| [min, max]);
         let bounds = range.chain(self.ranges.bounds());
-        self.indexed.as_ref().map_or(0, Indexed::memory_bytes)
+        self.indexed.as_ref().map_or(0, DictionaryEncoder::memory_bytes)
             + bounds.map(Vec::capacity).sum::<usize>()
             + (self.rows.capacity() + self.lengths.capacity()) * size_of::<u32>()
             + self.data.capacity()

@@ -103,7 +103,7 @@ impl Neighbours {
 
 /// The weight of the first page with a dictionary.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Indexed {
+pub(super) struct DictionaryWeight {
     pub repeats: Repeats,
     /// The weight of the page's indices.
     pub indices: usize,
@@ -115,7 +115,7 @@ pub(super) struct Indexed {
     pub most_bytes: usize,
 }
 
-impl Indexed {
+impl DictionaryWeight {
     /// The cost with the dictionary, as a share of that in a direct encoding in which the page weighs `direct`, over
     /// `values` values; `None` if nothing follows the page. `are_many` if values repeat so much that the dictionary
     /// weighs nothing.
@@ -174,7 +174,7 @@ pub(super) struct Contest {
 impl Contest {
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     /// The lightest direct encoding of the first page has the weight `direct`.
-    pub fn new(direct: usize, with: &Indexed) -> Self {
+    pub fn new(direct: usize, with: &DictionaryWeight) -> Self {
         Self {
             direct_weight: direct as f64 / with.repeats.values as f64,
             entry_weight: with.dictionary as f64 / with.dictionary_bytes as f64,
@@ -201,7 +201,7 @@ impl Contest {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Contest, Indexed, Neighbours, Repeats};
+    use super::{Contest, DictionaryWeight, Neighbours, Repeats};
 
     proptest! {
         #[test]
@@ -232,8 +232,8 @@ mod tests {
 
     /// A page of 1,000 values, `distinct` of them different, and as many in its first half as when all are equally
     /// likely.
-    fn page(distinct: usize, distinct_in_half: usize) -> Indexed {
-        Indexed {
+    fn page(distinct: usize, distinct_in_half: usize) -> DictionaryWeight {
+        DictionaryWeight {
             repeats: Repeats {
                 values: 1000,
                 distinct,
@@ -260,11 +260,11 @@ mod tests {
 
     #[test]
     fn a_dictionary_that_may_be_larger_serves_more_values() {
-        let small = Indexed {
+        let small = DictionaryWeight {
             most_bytes: 64 << 10,
             ..page(500, 320)
         };
-        let large = Indexed {
+        let large = DictionaryWeight {
             most_bytes: 16 << 20,
             ..small
         };

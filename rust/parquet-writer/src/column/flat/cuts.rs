@@ -7,7 +7,7 @@ use parquet_encode::byte_arrays::{ByteArrays, Views};
 
 use super::piece::Piece;
 use super::run::Run;
-use super::source::{self, Values};
+use super::source::{self, RunValues};
 use crate::chunker::{ChunkSizes, Chunker};
 
 /// Stands for an entry without a value.
@@ -39,7 +39,7 @@ impl Cuts {
     /// A run begins, whose rows [`Self::next`] looks at.
     pub fn begin(&mut self, run: &Run<'_>) {
         self.rolled = 0;
-        if let Some(Values::Keys { keys, .. }) = run.values {
+        if let Some(RunValues::Keys { keys, .. }) = run.values {
             let whole = Piece {
                 start: 0,
                 rows: run.slots(0, run.rows).len(),
@@ -63,7 +63,7 @@ impl Cuts {
         for slot in slots {
             let is_valid = run.nulls.is_none_or(|nulls| nulls.is_valid(slot));
             match run.values.filter(|_| is_valid) {
-                Some(Values::Keys { values, .. }) => {
+                Some(RunValues::Keys { values, .. }) => {
                     if let Some(named) = self.named.get(self.rolled) {
                         roll(&mut self.chunker, values, *named as usize);
                     }
@@ -82,22 +82,22 @@ impl Cuts {
 }
 
 /// Rolls a value as PLAIN has it, but booleans in a byte each.
-fn roll(chunker: &mut Chunker, values: &Values<'_>, slot: usize) {
+fn roll(chunker: &mut Chunker, values: &RunValues<'_>, slot: usize) {
     match values {
-        Values::Bools { bytes, offset } => {
+        RunValues::Bools { bytes, offset } => {
             let bit = offset + slot;
             chunker.roll(&[bytes[bit / 8] >> (bit % 8) & 1]);
         }
-        Values::I32(values) => chunker.roll(&values[slot].to_le_bytes()),
-        Values::I64(values) => chunker.roll(&values[slot].to_le_bytes()),
-        Values::F32(values) => chunker.roll(&values[slot].to_le_bytes()),
-        Values::F64(values) => chunker.roll(&values[slot].to_le_bytes()),
-        Values::Small(values) => roll_bytes(chunker, values.value(slot)),
-        Values::Large(values) => roll_bytes(chunker, values.value(slot)),
-        Values::Views { views, buffers } => roll_bytes(chunker, Views { views, buffers }.value(slot)),
-        Values::Fixed(values) => chunker.roll(values.value(slot)),
+        RunValues::I32(values) => chunker.roll(&values[slot].to_le_bytes()),
+        RunValues::I64(values) => chunker.roll(&values[slot].to_le_bytes()),
+        RunValues::F32(values) => chunker.roll(&values[slot].to_le_bytes()),
+        RunValues::F64(values) => chunker.roll(&values[slot].to_le_bytes()),
+        RunValues::Small(values) => roll_bytes(chunker, values.value(slot)),
+        RunValues::Large(values) => roll_bytes(chunker, values.value(slot)),
+        RunValues::Views { views, buffers } => roll_bytes(chunker, Views { views, buffers }.value(slot)),
+        RunValues::Fixed(values) => chunker.roll(values.value(slot)),
         // Keys refer to no keys.
-        Values::Keys { .. } => {}
+        RunValues::Keys { .. } => {}
     }
 }
 

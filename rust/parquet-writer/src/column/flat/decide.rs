@@ -6,9 +6,9 @@
 use parquet::basic::{Encoding, Type};
 use parquet_encode::page_header::Encoding as PageEncoding;
 
-use super::contest::{Contest, Indexed, Neighbours, Repeats};
+use super::contest::{Contest, DictionaryWeight, Neighbours, Repeats};
 use super::page::PageValues;
-use super::{End, FlatEncoder, ROWS_BEFORE_DECISION, page_encoding};
+use super::{FlatEncoder, PageEnd, ROWS_BEFORE_DECISION, page_encoding};
 use crate::choose::{FEWEST_VALUES, Growth, Reason, Trial};
 use crate::error::Result;
 
@@ -48,16 +48,16 @@ const LONG_SEQUENCE: usize = 256;
 const SEQUENTIAL: usize = 8;
 
 /// The weights of a page in its candidates.
-struct Weights {
+struct PageWeights {
     /// The encodings without a dictionary, with the weight in each; the lightest first.
     direct: Vec<(Encoding, usize)>,
     /// The weights with a dictionary, where values repeat.
-    with: Option<Indexed>,
+    with: Option<DictionaryWeight>,
     /// The cost with a dictionary as a share of that without.
     share: f64,
 }
 
-impl Weights {
+impl PageWeights {
     fn lightest(&self) -> (Encoding, usize) {
         self.direct.first().copied().unwrap_or((Encoding::PLAIN, 0))
     }
@@ -98,19 +98,19 @@ impl FlatEncoder {
     }
 
     /// Decides by the first page how the chunk goes on, where that is open. Returns true if it decided.
-    pub(super) fn decide(&mut self, end: End) -> Result<bool> {
+    pub(super) fn decide(&mut self, end: PageEnd) -> Result<bool> {
         let Some(trial) = self.choice.trial else {
             return Ok(false);
         };
         let values = self.page.entries - self.page.nulls;
         // A page of nulls says little, and another one follows.
         let sparse = values < FEWEST_VALUES && values < self.page.entries / 2;
-        if values == 0 || (end == End::Page && sparse) {
+        if values == 0 || (end == PageEnd::Page && sparse) {
             return Ok(false);
         }
         // A page that ends by its content or by its rows, and not by its bytes, may be of few values.
         let ends_early = self.cuts.is_some() || self.page.rows >= self.budget.page_rows;
-        let is_short = end == End::Page && values < FEWEST_VALUES && ends_early;
+        let is_short = end == PageEnd::Page && values < FEWEST_VALUES && ends_early;
         let known = is_short.then(|| self.repeats_of_pages(values));
         if known == Some(None) {
             return Ok(false);
@@ -145,10 +145,10 @@ impl FlatEncoder {
     }
 
     /// Returns true if a dictionary is the best without being weighed.
-    fn is_plain_to_see(&self, repeats: Repeats, end: End) -> bool {
+    fn is_plain_to_see(&self, repeats: Repeats, end: PageEnd) -> bool {
         // Values so large that a page has a few of them are looked up until the dictionary is full: none of them may
         // repeat in one page, and each that does saves much.
-        if end == End::Page && repeats.values < FEW_VALUES {
+        if end == PageEnd::Page && repeats.values < FEW_VALUES {
             return true;
         }
         // A codec finds sequences that come again among values better than among packed indices.
@@ -183,10 +183,10 @@ impl FlatEncoder {
         })
     }
 
-    fn settle(&mut self, weights: &Weights, end: End) {
+    fn settle(&mut self, weights: &PageWeights, end: PageEnd) {
         let (lightest, weight) = weights.lightest();
         let encoding = page_encoding(lightest);
-        let most = if self.is_integer() && end == End::Page {
+        let most = if self.is_integer() && end == PageEnd::Page {
             SHARE_OF_INTEGERS
         } else {
             1.0
@@ -215,9 +215,9 @@ impl FlatEncoder {
     }
 
     /// Weighs the page in all candidates.
-    fn weigh(&mut self, trial: Trial, repeats: Option<Repeats>, end: End) -> Result<Weights> {
+    fn weigh(&mut self, trial: Trial, repeats: Option<Repeats>, end: PageEnd) -> Result<PageWeights> {
         if let ([only], None) = (trial.direct, repeats) {
-            return Ok(Weights {
+            return Ok(PageWeights {
                 direct: vec![(*only, 0)],
                 with: None,
                 share: f64::INFINITY,
@@ -243,24 +243,24 @@ impl FlatEncoder {
     fn weigh_part(
         &mut self,
         direct: &[Encoding],
-        (rows, repeats, end): (usize, Option<Repeats>, End),
+        (rows, repeats, end): (usize, Option<Repeats>, PageEnd),
         bytes: usize,
-    ) -> Result<Weights> {
+    ) -> Result<PageWeights> {
         let direct = self.weigh_direct(direct, bytes)?;
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-        let expected = (end == End::Page).then(|| {
+        let expected = (end == PageEnd::Page).then(|| {
             let values = self.page.entries - self.page.nulls;
             rows.max(self.page.rows) as f64 * values as f64 / self.page.rows as f64
         });
         let lightest = direct.first().map_or(0, |(_, weight)| *weight);
         let are_many = repeats.is_some_and(|repeats| self.are_many(repeats));
-        let share = |with: &Indexed| with.share_of(lightest, expected, are_many);
+        let share = |with: &DictionaryWeight| with.share_of(lightest, expected, are_many);
         let plain = direct.iter().find(|(encoding, _)| *encoding == Encoding::PLAIN);
         let plain = plain.map_or(0, |(_, weight)| *weight);
         let with = repeats
             .map(|repeats| self.weigh_indexed(repeats, (bytes, plain), |with| share(with) >= CLOSE.end))
             .transpose()?;
-        Ok(Weights {
+        Ok(PageWeights {
             direct,
             share: with.as_ref().map_or(f64::INFINITY, share),
             with,
@@ -273,8 +273,8 @@ impl FlatEncoder {
         &mut self,
         repeats: Repeats,
         (bytes, plain): (usize, usize),
-        is_lost: impl Fn(&Indexed) -> bool,
-    ) -> Result<Indexed> {
+        is_lost: impl Fn(&DictionaryWeight) -> bool,
+    ) -> Result<DictionaryWeight> {
         let width = self.index_width()?;
         let (page, most_bytes) = (self.page, self.dictionary_bytes);
         let Self {
@@ -290,7 +290,7 @@ impl FlatEncoder {
             values.encode_indices(width, start, out);
         })?;
         let page = values.dictionary().map_or(&[][..], |(page, _)| page);
-        let mut weights = Indexed {
+        let mut weights = DictionaryWeight {
             repeats,
             indices: indices * repeats.values / tried,
             // Each entry weighs more than a value among others that are the same.

@@ -13,18 +13,18 @@ use parquet::geospatial::statistics::GeospatialStatistics;
 use parquet::schema::types::ColumnDescriptor;
 use parquet_encode::byte_arrays::{ByteArrays, Views};
 
-use super::source::Values;
+use super::source::RunValues;
 
 /// Collections within collections that are followed.
 const MOST_NESTED: usize = 16;
 
 /// The least and the greatest coordinate on the axes x, y, z and m; none without coordinates.
-type Ranges = [Option<(f64, f64)>; 4];
+type AxisRanges = [Option<(f64, f64)>; 4];
 
 /// Collects the statistics of a chunk's geometries.
 #[derive(Debug, Default)]
 pub(super) struct Geometries {
-    ranges: Ranges,
+    ranges: AxisRanges,
     /// The codes of their kinds.
     kinds: BTreeSet<i32>,
     /// True once a value was none.
@@ -38,8 +38,8 @@ impl Geometries {
     }
 
     /// Adds the values of a run's valid slots.
-    pub fn add(&mut self, values: &Values<'_>, nulls: Option<&NullBuffer>, slots: usize) {
-        if let Values::Keys { keys, values, .. } = values {
+    pub fn add(&mut self, values: &RunValues<'_>, nulls: Option<&NullBuffer>, slots: usize) {
+        if let RunValues::Keys { keys, values, .. } = values {
             let rows = keys.distinct_rows(nulls, slots).into_iter();
             return self.add_rows(values, rows.map(|row| row as usize));
         }
@@ -47,11 +47,11 @@ impl Geometries {
         self.add_rows(values, (0..slots).filter(is_valid));
     }
 
-    fn add_rows(&mut self, values: &Values<'_>, rows: impl Iterator<Item = usize>) {
+    fn add_rows(&mut self, values: &RunValues<'_>, rows: impl Iterator<Item = usize>) {
         match values {
-            Values::Small(values) => self.add_each(values, rows),
-            Values::Large(values) => self.add_each(values, rows),
-            Values::Views { views, buffers } => self.add_each(&Views { views, buffers }, rows),
+            RunValues::Small(values) => self.add_each(values, rows),
+            RunValues::Large(values) => self.add_each(values, rows),
+            RunValues::Views { views, buffers } => self.add_each(&Views { views, buffers }, rows),
             _ => self.is_broken = true,
         }
     }
@@ -108,7 +108,7 @@ enum ByteOrder {
 
 impl<'a> Wkb<'a> {
     /// Reads a geometry, and widens the ranges by its coordinates. Returns the code of its kind; none for other bytes.
-    fn geometry(&mut self, ranges: &mut Ranges, deeper: usize) -> Option<i32> {
+    fn geometry(&mut self, ranges: &mut AxisRanges, deeper: usize) -> Option<i32> {
         let order = match self.take(1)? {
             [0] => ByteOrder::Big,
             [1] => ByteOrder::Little,
@@ -141,12 +141,18 @@ impl<'a> Wkb<'a> {
         i32::try_from(code).ok()
     }
 
-    fn line(&mut self, axes: &[usize], order: ByteOrder, ranges: &mut Ranges) -> Option<()> {
+    fn line(&mut self, axes: &[usize], order: ByteOrder, ranges: &mut AxisRanges) -> Option<()> {
         let count = usize::try_from(self.number(order)?).ok()?;
         self.points(count, axes, order, ranges)
     }
 
-    fn points(&mut self, count: usize, axes: &[usize], order: ByteOrder, ranges: &mut Ranges) -> Option<()> {
+    fn points(
+        &mut self,
+        count: usize,
+        axes: &[usize],
+        order: ByteOrder,
+        ranges: &mut AxisRanges,
+    ) -> Option<()> {
         let point_bytes = axes.len() * size_of::<f64>();
         for point in self
             .take(count.checked_mul(point_bytes)?)?

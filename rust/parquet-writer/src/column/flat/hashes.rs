@@ -6,7 +6,7 @@ use parquet_encode::bloom::{hash_bytes, hash_fixed};
 use parquet_encode::byte_arrays::{ByteArrays, Views};
 use parquet_encode::fixed::Fixed;
 
-use super::source::Values;
+use super::source::RunValues;
 use crate::pages::Filter;
 
 /// Puts the valid values of a run into a filter.
@@ -14,24 +14,24 @@ use crate::pages::Filter;
 /// `halves` says that values of fixed size are half floats.
 pub(super) fn insert(
     filter: &mut Filter,
-    (values, halves): (&Values<'_>, bool),
+    (values, halves): (&RunValues<'_>, bool),
     nulls: Option<&NullBuffer>,
     rows: usize,
 ) {
     let valid = |row: &usize| nulls.is_none_or(|nulls| nulls.is_valid(*row));
-    if let Values::Keys { keys, values, .. } = values {
+    if let RunValues::Keys { keys, values, .. } = values {
         let named = keys.distinct_rows(nulls, rows).into_iter();
         return rows_of(filter, (values, halves), named.map(|row| row as usize));
     }
     rows_of(filter, (values, halves), (0..rows).filter(valid));
 }
 
-fn rows_of(filter: &mut Filter, (values, halves): (&Values<'_>, bool), rows: impl Iterator<Item = usize>) {
+fn rows_of(filter: &mut Filter, (values, halves): (&RunValues<'_>, bool), rows: impl Iterator<Item = usize>) {
     match values {
-        Values::I32(values) => fixed(filter, values, rows),
-        Values::I64(values) => fixed(filter, values, rows),
+        RunValues::I32(values) => fixed(filter, values, rows),
+        RunValues::I64(values) => fixed(filter, values, rows),
         // Readers that look for a number may look for another form of it: both zeros are equal, and so are all NaN.
-        Values::F32(values) => rows.for_each(|row| match values[row] {
+        RunValues::F32(values) => rows.for_each(|row| match values[row] {
             0.0 => [0.0_f32, -0.0]
                 .into_iter()
                 .for_each(|zero| filter.insert(hash_fixed(zero))),
@@ -40,7 +40,7 @@ fn rows_of(filter: &mut Filter, (values, halves): (&Values<'_>, bool), rows: imp
                 .for_each(|nan| filter.insert(hash_fixed(nan))),
             value => filter.insert(hash_fixed(value)),
         }),
-        Values::F64(values) => rows.for_each(|row| match values[row] {
+        RunValues::F64(values) => rows.for_each(|row| match values[row] {
             0.0 => [0.0_f64, -0.0]
                 .into_iter()
                 .for_each(|zero| filter.insert(hash_fixed(zero))),
@@ -49,13 +49,13 @@ fn rows_of(filter: &mut Filter, (values, halves): (&Values<'_>, bool), rows: imp
                 .for_each(|nan| filter.insert(hash_fixed(nan))),
             value => filter.insert(hash_fixed(value)),
         }),
-        Values::Small(values) => bytes(filter, values, rows),
-        Values::Large(values) => bytes(filter, values, rows),
-        Values::Views { views, buffers } => bytes(filter, &Views { views, buffers }, rows),
-        Values::Fixed(values) if halves => rows.for_each(|row| half(filter, values.value(row))),
-        Values::Fixed(values) => bytes(filter, values, rows),
+        RunValues::Small(values) => bytes(filter, values, rows),
+        RunValues::Large(values) => bytes(filter, values, rows),
+        RunValues::Views { views, buffers } => bytes(filter, &Views { views, buffers }, rows),
+        RunValues::Fixed(values) if halves => rows.for_each(|row| half(filter, values.value(row))),
+        RunValues::Fixed(values) => bytes(filter, values, rows),
         // Booleans get no filter, and keys no keys.
-        Values::Bools { .. } | Values::Keys { .. } => {}
+        RunValues::Bools { .. } | RunValues::Keys { .. } => {}
     }
 }
 

@@ -1,20 +1,20 @@
 //! The first bytes of least and greatest values, which are all that their bounds need.
 
-use parquet_encode::stats::Content;
+use parquet_encode::stats::ByteContent;
 
 /// Bytes of a bound in statistics and indexes; longer values are cut.
 pub(super) const BOUND_BYTES: usize = 64;
 
 /// The head of a least or a greatest value: as many bytes as decide where its bound is cut. Heads of one content have
 /// the order of their values, except that values which differ only after them are equal. Those have the same bounds.
-pub(super) fn head(value: &[u8], content: Content) -> &[u8] {
+pub(super) fn head(value: &[u8], content: ByteContent) -> &[u8] {
     // One byte more than a bound tells that the value is cut, and where the last character of the bound ends.
     let end = value.len().min(BOUND_BYTES + 1);
     let continues = |at: &usize| value.get(*at).is_some_and(|byte| byte & 0xc0 == 0x80);
     let rest = match content {
-        Content::Binary => 0,
+        ByteContent::Binary => 0,
         // Half a character would make the head bytes instead of text.
-        Content::Utf8 => (end..end + 3).take_while(continues).count(),
+        ByteContent::Utf8 => (end..end + 3).take_while(continues).count(),
     };
     &value[..end + rest]
 }
@@ -61,7 +61,7 @@ mod tests {
             })
     }
 
-    fn check(values: &[Vec<u8>], content: Content) {
+    fn check(values: &[Vec<u8>], content: ByteContent) {
         let (least, greatest) = (values.iter().min().unwrap(), values.iter().max().unwrap());
         let heads = values.iter().map(|value| head(value, content));
         let (least_head, greatest_head) = (heads.clone().min().unwrap(), heads.max().unwrap());
@@ -79,12 +79,12 @@ mod tests {
     proptest! {
         #[test]
         fn heads_have_the_bounds_of_text(values in texts()) {
-            check(&values, Content::Utf8);
+            check(&values, ByteContent::Utf8);
         }
 
         #[test]
         fn heads_have_the_bounds_of_bytes(values in binaries()) {
-            check(&values, Content::Binary);
+            check(&values, ByteContent::Binary);
         }
     }
 }

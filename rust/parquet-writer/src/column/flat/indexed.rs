@@ -51,7 +51,7 @@ dictionary!(T: Word => NumberDictionary<T>);
 
 /// A dictionary and the indices of the page that is not finished.
 #[derive(Debug)]
-pub(super) struct Indexed<D> {
+pub(super) struct DictionaryEncoder<D> {
     pub dictionary: D,
     pub indices: Indices,
     /// The index of each value of the run's Arrow dictionary.
@@ -67,7 +67,7 @@ pub(super) struct Indexed<D> {
     used: UsedEntries,
 }
 
-impl<D: Dictionary> Indexed<D> {
+impl<D: Dictionary> DictionaryEncoder<D> {
     pub fn new(dictionary: D) -> Self {
         Self {
             entries_before: dictionary.len(),
@@ -238,12 +238,12 @@ fn count<T: Symbol>(indices: &[T], counts: &mut [u32; NARROW]) {
 }
 
 /// Goes on without a dictionary, and drops it unless earlier pages refer to it.
-pub(super) fn leave<D: Dictionary>(place: &mut Option<Indexed<D>>) {
+pub(super) fn leave<D: Dictionary>(place: &mut Option<DictionaryEncoder<D>>) {
     if let Some(indexed) = place {
         indexed.indices.clear();
         indexed.give_up();
     }
-    *place = place.take().filter(Indexed::serves_earlier_pages);
+    *place = place.take().filter(DictionaryEncoder::serves_earlier_pages);
 }
 
 /// The most bits of an index for a dictionary that needs `bits`: some widths are rounded up to whole bytes.
@@ -277,12 +277,12 @@ pub(super) fn index_capacity(entries: usize, page: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use parquet_encode::dictionary::Limits;
+    use parquet_encode::dictionary::DictionaryLimits;
     use proptest::prelude::*;
 
     use super::*;
 
-    fn compressed(indexed: &Indexed<NumberDictionary<i32>>, width: u8) -> usize {
+    fn compressed(indexed: &DictionaryEncoder<NumberDictionary<i32>>, width: u8) -> usize {
         let mut page = Vec::new();
         indexed.encode(width, &mut page);
         zstd::bulk::compress(&page, 1).unwrap().len()
@@ -295,7 +295,7 @@ mod tests {
             uneven in 1.0..6.0_f64,
             draws in prop::collection::vec(0.0..1.0_f64, 64..4096),
         ) {
-            let mut indexed = Indexed::new(NumberDictionary::new(Limits::default()));
+            let mut indexed = DictionaryEncoder::new(NumberDictionary::new(DictionaryLimits::default()));
             let all: Vec<i32> = (0..values).collect();
             indexed.dictionary.encode(&all, &mut Indices::new());
             #[expect(clippy::cast_possible_truncation, reason = "below the number of values")]

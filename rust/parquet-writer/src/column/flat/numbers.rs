@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use parquet::file::statistics::{Statistics, ValueStatistics};
-use parquet_encode::dictionary::{Limits, NumberDictionary, UsedEntries, Word};
+use parquet_encode::dictionary::{DictionaryLimits, NumberDictionary, UsedEntries, Word};
 use parquet_encode::each_width;
 use parquet_encode::fixed::as_bytes;
 use parquet_encode::page_header::Encoding;
@@ -11,11 +11,11 @@ use parquet_encode::rle::numbers;
 use parquet_encode::{byte_stream_split, delta, plain, stats};
 
 use super::contest::{Neighbours, Repeats};
-use super::indexed::{Indexed, leave};
+use super::indexed::{DictionaryEncoder, leave};
 use super::page::{PageFacts, PageValues};
 use super::piece::Piece;
 use super::ranges::Ranges;
-use super::source::Values;
+use super::source::RunValues;
 use crate::error::{Result, WriteError};
 
 /// Values of a page whose deltas stand for those of all.
@@ -23,21 +23,21 @@ const DELTAS_TRIED: usize = 1024;
 
 /// The order of a column's integers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum IntegerOrder {
     Signed,
     Unsigned,
 }
 
 /// One of Parquet's numbers.
-pub(super) trait Number: Word + std::fmt::Debug + Send + Sync {
+pub(super) trait ParquetNumber: Word + std::fmt::Debug + Send + Sync {
     /// The values of a run, and those of its dictionary if it has one.
-    fn slots<'a>(values: &'a Values<'a>) -> Option<&'a [Self]>;
+    fn slots<'a>(values: &'a RunValues<'a>) -> Option<&'a [Self]>;
     /// Least and greatest, `None` without values and where one is NaN; and how many are NaN.
-    fn range(values: &[Self], order: Order) -> (Option<(Self, Self)>, u64);
+    fn range(values: &[Self], order: IntegerOrder) -> (Option<(Self, Self)>, u64);
     /// Returns true for NaN; integers have none.
     fn is_nan(self) -> bool;
     /// The order of values, which are not NaN.
-    fn compare(order: Order) -> fn(&Self, &Self) -> Ordering;
+    fn compare(order: IntegerOrder) -> fn(&Self, &Self) -> Ordering;
     /// Appends a page of deltas; returns `false` for floats, which have none.
     fn deltas(values: &[Self], out: &mut Vec<u8>) -> bool;
     /// Statistics of a chunk with so many nulls and so many NaN.
@@ -46,16 +46,16 @@ pub(super) trait Number: Word + std::fmt::Debug + Send + Sync {
 
 macro_rules! integer {
     ($ty:ty, $unsigned:ty, $kind:ident, $statistics:ident) => {
-        impl Number for $ty {
-            fn slots<'a>(values: &'a Values<'a>) -> Option<&'a [Self]> {
+        impl ParquetNumber for $ty {
+            fn slots<'a>(values: &'a RunValues<'a>) -> Option<&'a [Self]> {
                 match values {
-                    Values::$kind(slots) => Some(slots),
+                    RunValues::$kind(slots) => Some(slots),
                     _ => None,
                 }
             }
 
-            fn range(values: &[Self], order: Order) -> (Option<(Self, Self)>, u64) {
-                if order == Order::Signed {
+            fn range(values: &[Self], order: IntegerOrder) -> (Option<(Self, Self)>, u64) {
+                if order == IntegerOrder::Signed {
                     let range = stats::integers(values).map(|range| (range.min, range.max));
                     return (range, 0);
                 }
@@ -76,10 +76,10 @@ macro_rules! integer {
                 false
             }
 
-            fn compare(order: Order) -> fn(&Self, &Self) -> Ordering {
+            fn compare(order: IntegerOrder) -> fn(&Self, &Self) -> Ordering {
                 match order {
-                    Order::Signed => Self::cmp,
-                    Order::Unsigned => |left, right| left.cast_unsigned().cmp(&right.cast_unsigned()),
+                    IntegerOrder::Signed => Self::cmp,
+                    IntegerOrder::Unsigned => |left, right| left.cast_unsigned().cmp(&right.cast_unsigned()),
                 }
             }
 
@@ -100,15 +100,15 @@ integer!(i64, u64, I64, Int64);
 
 macro_rules! float {
     ($ty:ty, $kind:ident, $statistics:ident) => {
-        impl Number for $ty {
-            fn slots<'a>(values: &'a Values<'a>) -> Option<&'a [Self]> {
+        impl ParquetNumber for $ty {
+            fn slots<'a>(values: &'a RunValues<'a>) -> Option<&'a [Self]> {
                 match values {
-                    Values::$kind(slots) => Some(slots),
+                    RunValues::$kind(slots) => Some(slots),
                     _ => None,
                 }
             }
 
-            fn range(values: &[Self], _: Order) -> (Option<(Self, Self)>, u64) {
+            fn range(values: &[Self], _: IntegerOrder) -> (Option<(Self, Self)>, u64) {
                 let stats::Floats { range, nans } = stats::floats(values);
                 (range.map(|range| (range.min, range.max)), nans)
             }
@@ -117,7 +117,7 @@ macro_rules! float {
                 self.is_nan()
             }
 
-            fn compare(_: Order) -> fn(&Self, &Self) -> Ordering {
+            fn compare(_: IntegerOrder) -> fn(&Self, &Self) -> Ordering {
                 Self::total_cmp
             }
 
@@ -159,9 +159,9 @@ impl<T> Default for Noted<T> {
     }
 }
 
-impl<T: Number> Noted<T> {
+impl<T: ParquetNumber> Noted<T> {
     /// Notes values that follow the first `before` of the page; values that follow others are not noted.
-    fn add(&mut self, before: usize, values: &[T], order: Order) {
+    fn add(&mut self, before: usize, values: &[T], order: IntegerOrder) {
         if self.values != Some(before) {
             return;
         }
@@ -188,8 +188,8 @@ impl<T: Number> Noted<T> {
 /// Collects the values of a page: as indices with a dictionary, unchanged without one.
 #[derive(Debug)]
 pub(super) struct Numbers<T> {
-    order: Order,
-    indexed: Option<Indexed<NumberDictionary<T>>>,
+    order: IntegerOrder,
+    indexed: Option<DictionaryEncoder<NumberDictionary<T>>>,
     encoding: Encoding,
     values: Vec<T>,
     ranges: Ranges<T>,
@@ -203,13 +203,18 @@ pub(super) struct Numbers<T> {
     undecided: bool,
 }
 
-impl<T: Number> Numbers<T> {
+impl<T: ParquetNumber> Numbers<T> {
     /// `limits` are those of the dictionary; without them there is none. `undecided` if the first page decides about
     /// it.
-    pub fn new(order: Order, limits: Option<Limits>, encoding: Encoding, undecided: bool) -> Self {
+    pub fn new(
+        order: IntegerOrder,
+        limits: Option<DictionaryLimits>,
+        encoding: Encoding,
+        undecided: bool,
+    ) -> Self {
         Self {
             order,
-            indexed: limits.map(|limits| Indexed::new(NumberDictionary::new(limits))),
+            indexed: limits.map(|limits| DictionaryEncoder::new(NumberDictionary::new(limits))),
             encoding,
             values: Vec::new(),
             ranges: Ranges::new(T::compare(order)),
@@ -223,7 +228,7 @@ impl<T: Number> Numbers<T> {
 
     /// The values of the page that its indices from the one at `start` on stand for, in `room`; `None` without indices.
     fn named(&self, start: usize, mut room: Vec<T>) -> Option<Vec<T>> {
-        let indexed = self.indexed.as_ref().and_then(Indexed::while_active)?;
+        let indexed = self.indexed.as_ref().and_then(DictionaryEncoder::while_active)?;
         let entries = indexed.dictionary.entries();
         room.clear();
         each_width!(&indexed.indices, start, indices => {
@@ -234,13 +239,17 @@ impl<T: Number> Numbers<T> {
 
     /// The number of values of the page.
     fn count(&self) -> usize {
-        let indexed = self.indexed.as_ref().and_then(Indexed::while_active);
+        let indexed = self.indexed.as_ref().and_then(DictionaryEncoder::while_active);
         indexed.map_or(self.values.len(), |indexed| indexed.indices.len())
     }
 
     fn append_slots(&mut self, slots: &[T], piece: Piece<'_>) -> usize {
         let valid = piece.numbers(slots, &mut self.valid);
-        if let Some(indexed) = self.indexed.as_mut().and_then(Indexed::while_active_mut) {
+        if let Some(indexed) = self
+            .indexed
+            .as_mut()
+            .and_then(DictionaryEncoder::while_active_mut)
+        {
             let before = indexed.indices.len();
             let taken = indexed.dictionary.encode(valid, &mut indexed.indices);
             if indexed.dictionary.len() > UsedEntries::FEW {
@@ -253,9 +262,12 @@ impl<T: Number> Numbers<T> {
     }
 
     fn append_keyed(&mut self, values: &[T]) -> usize {
-        let indexed = self.indexed.as_mut().and_then(Indexed::while_active_mut);
+        let indexed = self
+            .indexed
+            .as_mut()
+            .and_then(DictionaryEncoder::while_active_mut);
         if let Some(indexed) = indexed.filter(|indexed| indexed.mapped) {
-            let Indexed {
+            let DictionaryEncoder {
                 dictionary,
                 indices,
                 keys,
@@ -276,9 +288,13 @@ impl<T: Number> Numbers<T> {
         taken
     }
 
-    /// Least and greatest of the page, and its NaN, as [`Number::range`] has them.
+    /// Least and greatest of the page, and its NaN, as [`ParquetNumber::range`] has them.
     fn page_range(&mut self) -> (Option<(T, T)>, u64) {
-        let Some(indexed) = self.indexed.as_mut().and_then(Indexed::while_active_mut) else {
+        let Some(indexed) = self
+            .indexed
+            .as_mut()
+            .and_then(DictionaryEncoder::while_active_mut)
+        else {
             return T::range(&self.values, self.order);
         };
         if let Some(noted) = self.noted.of(indexed.indices.len()) {
@@ -302,21 +318,21 @@ impl<T: Number> Numbers<T> {
     }
 }
 
-impl<T: Number> PageValues for Numbers<T> {
-    fn begin(&mut self, run: &Values<'_>, rows: usize) {
+impl<T: ParquetNumber> PageValues for Numbers<T> {
+    fn begin(&mut self, run: &RunValues<'_>, rows: usize) {
         let Some(indexed) = &mut self.indexed else {
             self.values.reserve(rows);
             return;
         };
         indexed.reserve(rows);
-        if let Values::Keys { len, .. } = run {
+        if let RunValues::Keys { len, .. } = run {
             indexed.map_keys(*len);
         }
     }
 
-    fn fitting(&self, _: &Values<'_>, piece: Piece<'_>, page: usize) -> usize {
+    fn fitting(&self, _: &RunValues<'_>, piece: Piece<'_>, page: usize) -> usize {
         let direct = |held: usize| (page / size_of::<T>()).saturating_sub(held);
-        let room = match self.indexed.as_ref().and_then(Indexed::while_active) {
+        let room = match self.indexed.as_ref().and_then(DictionaryEncoder::while_active) {
             // Until it is decided, the page must have room in either form.
             Some(indexed) if self.undecided => indexed.room(page).min(direct(indexed.indices.len())),
             Some(indexed) => indexed.room(page),
@@ -325,8 +341,8 @@ impl<T: Number> PageValues for Numbers<T> {
         piece.rows_with(room)
     }
 
-    fn append(&mut self, run: &Values<'_>, piece: Piece<'_>) -> Result<usize> {
-        if let Values::Keys { keys, values, .. } = run {
+    fn append(&mut self, run: &RunValues<'_>, piece: Piece<'_>) -> Result<usize> {
+        if let RunValues::Keys { keys, values, .. } = run {
             keys.rows(piece, &mut self.rows);
             let values = T::slots(values).ok_or_else(mismatch)?;
             return Ok(self.append_keyed(values));
@@ -336,7 +352,11 @@ impl<T: Number> PageValues for Numbers<T> {
     }
 
     fn drop_last(&mut self, count: usize) {
-        match self.indexed.as_mut().and_then(Indexed::while_active_mut) {
+        match self
+            .indexed
+            .as_mut()
+            .and_then(DictionaryEncoder::while_active_mut)
+        {
             Some(indexed) => {
                 indexed.drop_last(count, |_, _| {});
                 if count > 0 {
@@ -348,13 +368,17 @@ impl<T: Number> PageValues for Numbers<T> {
     }
 
     fn rank(&mut self) {
-        if let Some(indexed) = self.indexed.as_mut().and_then(Indexed::while_active_mut) {
+        if let Some(indexed) = self
+            .indexed
+            .as_mut()
+            .and_then(DictionaryEncoder::while_active_mut)
+        {
             indexed.rank();
         }
     }
 
     fn repeats(&self) -> Option<Repeats> {
-        self.indexed.as_ref().and_then(Indexed::repeats)
+        self.indexed.as_ref().and_then(DictionaryEncoder::repeats)
     }
 
     fn encode_direct(&mut self, encoding: Encoding, start: usize, out: &mut Vec<u8>) {
@@ -389,18 +413,18 @@ impl<T: Number> PageValues for Numbers<T> {
     }
 
     fn neighbours(&self, last: usize) -> Neighbours {
-        let indexed = self.indexed.as_ref().and_then(Indexed::while_active);
+        let indexed = self.indexed.as_ref().and_then(DictionaryEncoder::while_active);
         indexed.map_or_else(Neighbours::default, |indexed| indexed.neighbours(last))
     }
 
     fn suit_bytes(&self, start: usize) -> bool {
-        let indexed = self.indexed.as_ref().and_then(Indexed::while_active);
+        let indexed = self.indexed.as_ref().and_then(DictionaryEncoder::while_active);
         indexed.is_some_and(|indexed| indexed.suits_bytes(start))
     }
 
     fn never_repeats(&self) -> bool {
-        let indexed = self.indexed.as_ref().and_then(Indexed::while_active);
-        indexed.is_some_and(Indexed::never_repeats)
+        let indexed = self.indexed.as_ref().and_then(DictionaryEncoder::while_active);
+        indexed.is_some_and(DictionaryEncoder::never_repeats)
     }
 
     fn drop_dictionary(&mut self) {
@@ -428,11 +452,14 @@ impl<T: Number> PageValues for Numbers<T> {
     }
 
     fn index_width(&self) -> Option<u8> {
-        self.indexed.as_ref()?.while_active().map(Indexed::width)
+        self.indexed
+            .as_ref()?
+            .while_active()
+            .map(DictionaryEncoder::width)
     }
 
     fn encode(&mut self, index_width: u8, out: &mut Vec<u8>) -> Encoding {
-        let indexed = self.indexed.as_ref().and_then(Indexed::while_active);
+        let indexed = self.indexed.as_ref().and_then(DictionaryEncoder::while_active);
         if indexed.is_some_and(|indexed| indexed.encode(index_width, out)) {
             return Encoding::RleDictionary;
         }
@@ -474,7 +501,7 @@ impl<T: Number> PageValues for Numbers<T> {
     }
 
     fn pending_bytes(&self) -> usize {
-        let indices = self.indexed.as_ref().map_or(0, Indexed::pending_bytes);
+        let indices = self.indexed.as_ref().map_or(0, DictionaryEncoder::pending_bytes);
         let mut deltas = Vec::new();
         if self.encoding == Encoding::DeltaBinaryPacked && T::deltas(&self.values, &mut deltas) {
             return indices + deltas.len();
@@ -483,14 +510,14 @@ impl<T: Number> PageValues for Numbers<T> {
     }
 
     fn memory_bytes(&self) -> usize {
-        self.indexed.as_ref().map_or(0, Indexed::memory_bytes)
+        self.indexed.as_ref().map_or(0, DictionaryEncoder::memory_bytes)
             + self.rows.capacity() * size_of::<u32>()
             + (self.values.capacity() + self.valid.capacity()) * size_of::<T>()
     }
 }
 
 /// Appends values without a dictionary. Returns the encoding, which is PLAIN for those that it does not suit.
-fn append_direct<T: Number>(values: &[T], encoding: Encoding, out: &mut Vec<u8>) -> Encoding {
+fn append_direct<T: ParquetNumber>(values: &[T], encoding: Encoding, out: &mut Vec<u8>) -> Encoding {
     match encoding {
         _ if values.is_empty() => {}
         Encoding::DeltaBinaryPacked if T::deltas(values, out) => return Encoding::DeltaBinaryPacked,
@@ -516,7 +543,12 @@ mod tests {
     /// The range of a page that goes through a dictionary, and its values: pieces are added and the last values of some
     /// are dropped, as where a row does not fit.
     fn page(pieces: &[(Vec<f64>, usize)]) -> (Numbers<f64>, Vec<f64>) {
-        let mut numbers = Numbers::new(Order::Signed, Some(Limits::default()), Encoding::Plain, false);
+        let mut numbers = Numbers::new(
+            IntegerOrder::Signed,
+            Some(DictionaryLimits::default()),
+            Encoding::Plain,
+            false,
+        );
         let mut values: Vec<f64> = Vec::new();
         for (piece, dropped) in pieces {
             let rows = Piece {
@@ -554,7 +586,7 @@ mod tests {
                 pieces[place].0.insert(0, f64::NAN);
             }
             let (mut numbers, values) = page(&pieces);
-            prop_assert_eq!(bits(numbers.page_range()), bits(f64::range(&values, Order::Signed)));
+            prop_assert_eq!(bits(numbers.page_range()), bits(f64::range(&values, IntegerOrder::Signed)));
         }
     }
 }

@@ -8,7 +8,7 @@ use parquet_encode::page_header::Encoding;
 use super::contest::{Neighbours, Repeats};
 use super::piece::Piece;
 use super::preserved::Preserved;
-use super::source::Values;
+use super::source::RunValues;
 use crate::error::Result;
 
 /// Facts about the values of a page.
@@ -39,14 +39,14 @@ pub(super) trait PageValues: Send {
     }
 
     /// A run of rows begins, of which the page has room for so many.
-    fn begin(&mut self, run: &Values<'_>, rows: usize);
+    fn begin(&mut self, run: &RunValues<'_>, rows: usize);
 
     /// The number of rows of `piece` that the page takes until its values fill `page` bytes.
-    fn fitting(&self, run: &Values<'_>, piece: Piece<'_>, page: usize) -> usize;
+    fn fitting(&self, run: &RunValues<'_>, piece: Piece<'_>, page: usize) -> usize;
 
     /// Adds the valid values of a piece and returns how many. They are fewer than there are when the dictionary is
     /// full.
-    fn append(&mut self, run: &Values<'_>, piece: Piece<'_>) -> Result<usize>;
+    fn append(&mut self, run: &RunValues<'_>, piece: Piece<'_>) -> Result<usize>;
 
     /// Drops the last values of the page; their entries stay in the dictionary.
     fn drop_last(&mut self, count: usize);

@@ -1,7 +1,7 @@
 //! The valid values of a few rows.
 
 use parquet_encode::bitmap::Bitmap;
-use parquet_encode::byte_arrays::{ByteArrays, FixedSize, Offsets, Rows, Span, Spans, Views};
+use parquet_encode::byte_arrays::{ByteArrays, ByteSpan, FixedSize, Offsets, RowRange, Spans, Views};
 use parquet_encode::compact::{compact, compact_offsets};
 use parquet_encode::fixed::Fixed;
 
@@ -16,13 +16,13 @@ pub(super) struct Piece<'a> {
 /// Buffers for the values that are left when nulls are skipped; reused from piece to piece.
 #[derive(Debug, Default)]
 pub(super) struct Skipped {
-    spans: Vec<Span>,
+    spans: Vec<ByteSpan>,
     views: Vec<u128>,
 }
 
 impl Skipped {
     pub fn memory_bytes(&self) -> usize {
-        self.spans.capacity() * size_of::<Span>() + self.views.capacity() * size_of::<u128>()
+        self.spans.capacity() * size_of::<ByteSpan>() + self.views.capacity() * size_of::<u128>()
     }
 }
 
@@ -111,7 +111,7 @@ impl Piece<'_> {
     /// Gives `taker` the valid values of one width.
     pub fn fixed<T: Taker>(&self, values: &FixedSize<'_>, skipped: &mut Skipped, taker: T) -> T::Out {
         let Some(validity) = &self.validity else {
-            return taker.take(&Rows {
+            return taker.take(&RowRange {
                 values,
                 start: self.start,
                 count: self.rows,
@@ -123,7 +123,7 @@ impl Piece<'_> {
             .spans
             .extend((0..self.rows).filter(|row| validity.get(*row)).map(|row| {
                 let start = (self.start + row) * width;
-                Span {
+                ByteSpan {
                     start,
                     end: start + width,
                 }

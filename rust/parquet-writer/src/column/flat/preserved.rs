@@ -5,11 +5,11 @@ use arrow_array::{Array, ArrayRef};
 use arrow_buffer::NullBuffer;
 use parquet::basic::Type;
 use parquet_encode::byte_arrays::{ByteArrays, Views};
-use parquet_encode::dictionary::{ByteDictionary, Limits};
+use parquet_encode::dictionary::{ByteDictionary, DictionaryLimits};
 
-use super::source::{self, Scratch, Values};
+use super::source::{self, RunValues, Scratch};
 use crate::budget::Room;
-use crate::stored_schema::Order;
+use crate::stored_schema::DictionaryOrder;
 
 /// The values of all dictionaries since a row group or a file began, each once, in the order in which they came.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(crate) struct Preserved {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Standing {
     /// Limits for all of them together.
-    limits: Limits,
+    limits: DictionaryLimits,
     /// The values that came with them.
     entries: usize,
     /// True while it holds each of them whole and in its order, and nothing else.
@@ -57,8 +57,8 @@ impl Preserved {
     }
 
     /// The order of its values.
-    pub fn order(&self) -> Order {
-        Order::of(self.dictionary.len(), self.dictionary.page())
+    pub fn order(&self) -> DictionaryOrder {
+        DictionaryOrder::of(self.dictionary.len(), self.dictionary.page())
     }
 
     /// Its values and the bytes of their page; `None` without values, or when one of its dictionaries is not whole.
@@ -85,6 +85,33 @@ impl Preserved {
     }
 }
 
+/// Returns true if a test holds for the row and the bytes of every text that is not null; false if these are no texts.
+pub(crate) fn all_texts(values: &ArrayRef, test: &dyn Fn(usize, &[u8]) -> bool) -> bool {
+    fn all<V: ByteArrays>(
+        values: &V,
+        nulls: Option<&NullBuffer>,
+        test: &dyn Fn(usize, &[u8]) -> bool,
+    ) -> bool {
+        let mut valid = (0..values.len()).filter(|row| nulls.is_none_or(|nulls| nulls.is_valid(*row)));
+        valid.all(|row| test(row, values.value(row)))
+    }
+    let (data, mut scratch) = (values.to_data(), Scratch::default());
+    let nulls = values.nulls();
+    match source::values(&data, (Type::BYTE_ARRAY, 0), &mut scratch) {
+        _ if values.is_empty() => true,
+        Ok(RunValues::Small(values)) => all(&values, nulls, test),
+        Ok(RunValues::Large(values)) => all(&values, nulls, test),
+        Ok(RunValues::Views { views, buffers }) => {
+            let values = Views {
+                views,
+                buffers: &buffers,
+            };
+            all(&values, nulls, test)
+        }
+        _ => false,
+    }
+}
+
 impl Standing {
     /// Adds the values that `dictionary` does not have. Adds none and returns `false` if there are such values and
     /// `room` refuses so many.
@@ -98,9 +125,9 @@ impl Standing {
         let nulls = values.nulls();
         match source::values(&data, (Type::BYTE_ARRAY, 0), &mut scratch) {
             _ if values.is_empty() => true,
-            Ok(Values::Small(values)) => self.add_all(dictionary, (&values, nulls), room),
-            Ok(Values::Large(values)) => self.add_all(dictionary, (&values, nulls), room),
-            Ok(Values::Views { views, buffers }) => {
+            Ok(RunValues::Small(values)) => self.add_all(dictionary, (&values, nulls), room),
+            Ok(RunValues::Large(values)) => self.add_all(dictionary, (&values, nulls), room),
+            Ok(RunValues::Views { views, buffers }) => {
                 let values = Views {
                     views,
                     buffers: &buffers,

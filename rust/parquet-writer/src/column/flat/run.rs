@@ -5,12 +5,12 @@ use std::ops::Range;
 use arrow_buffer::NullBuffer;
 
 use super::piece::Piece;
-use super::source::{self, Values};
+use super::source::{self, RunValues};
 
 /// A run of rows. A slot is a position in the leaf's array: a row's, or that of a list's element.
 pub(super) struct Run<'a> {
     /// `None` when no slot is valid.
-    pub values: Option<&'a Values<'a>>,
+    pub values: Option<&'a RunValues<'a>>,
     pub nulls: Option<&'a NullBuffer>,
     /// `None` when slots are rows and validity is the only level.
     pub levels: Option<RunLevels<'a>>,

@@ -6,7 +6,7 @@ use arrow_schema::DataType;
 use parquet::basic::Type;
 use parquet_encode::bitmap::Bitmap;
 use parquet_encode::byte_arrays::{FixedSize, Offsets};
-use parquet_encode::dictionary::Key;
+use parquet_encode::dictionary::DictionaryKey;
 use parquet_encode::fixed::Fixed;
 use parquet_encode::plain;
 
@@ -14,7 +14,7 @@ use super::piece::Piece;
 use crate::error::{Result, WriteError};
 
 /// Values of one run of rows; slots of nulls hold anything.
-pub(super) enum Values<'a> {
+pub(super) enum RunValues<'a> {
     Bools {
         bytes: &'a [u8],
         offset: usize,
@@ -32,15 +32,15 @@ pub(super) enum Values<'a> {
     Fixed(FixedSize<'a>),
     /// Keys into values of one of the other kinds, none of which is null.
     Keys {
-        keys: Keys<'a>,
-        values: Box<Values<'a>>,
+        keys: DictionaryKeys<'a>,
+        values: Box<RunValues<'a>>,
         len: usize,
     },
 }
 
 /// The keys of a dictionary array.
 #[derive(Clone, Copy)]
-pub(super) enum Keys<'a> {
+pub(super) enum DictionaryKeys<'a> {
     I8(&'a [i8]),
     I16(&'a [i16]),
     I32(&'a [i32]),
@@ -51,7 +51,7 @@ pub(super) enum Keys<'a> {
     U64(&'a [u64]),
 }
 
-impl Keys<'_> {
+impl DictionaryKeys<'_> {
     /// Collects into `rows` the rows that the valid keys of a piece refer to.
     pub fn rows(self, piece: Piece<'_>, rows: &mut Vec<u32>) {
         rows.clear();
@@ -86,7 +86,7 @@ impl Keys<'_> {
     clippy::cast_possible_truncation,
     reason = "an array has fewer than 2^32 distinct values in memory"
 )]
-fn named_rows<K: Key + Fixed>(keys: &[K], piece: Piece<'_>, rows: &mut Vec<u32>) {
+fn named_rows<K: DictionaryKey + Fixed>(keys: &[K], piece: Piece<'_>, rows: &mut Vec<u32>) {
     let mut valid = Vec::new();
     rows.extend(piece.numbers(keys, &mut valid).iter().map(|key| key.row() as u32));
 }
@@ -157,7 +157,7 @@ pub(super) fn values<'a>(
     array: &'a ArrayData,
     (physical, width): (Type, usize),
     scratch: &'a mut Scratch,
-) -> Result<Values<'a>> {
+) -> Result<RunValues<'a>> {
     if let DataType::Dictionary(keys, _) = array.data_type() {
         let dictionary = array.child_data().first().filter(|values| !values.is_empty());
         let (dictionary, keys) = dictionary
@@ -165,14 +165,14 @@ pub(super) fn values<'a>(
             .ok_or_else(|| unexpected(array))?;
         let values = Box::new(self::values(dictionary, (physical, width), scratch)?);
         let len = dictionary.len();
-        return Ok(Values::Keys { keys, values, len });
+        return Ok(RunValues::Keys { keys, values, len });
     }
     match physical {
         Type::BOOLEAN => bools(array),
         Type::INT32 => small(array, &mut scratch.small),
         Type::INT64 => large(array, &mut scratch.large),
-        Type::FLOAT => Some(Values::F32(slots(array))),
-        Type::DOUBLE => Some(Values::F64(slots(array))),
+        Type::FLOAT => Some(RunValues::F32(slots(array))),
+        Type::DOUBLE => Some(RunValues::F64(slots(array))),
         Type::BYTE_ARRAY => byte_arrays(array),
         Type::FIXED_LEN_BYTE_ARRAY | Type::INT96 => fixed(array, width, &mut scratch.bytes),
     }
@@ -191,22 +191,22 @@ fn slots<T: ArrowNativeType>(array: &ArrayData) -> &[T] {
     &array.buffer::<T>(0)[..array.len()]
 }
 
-fn keys_of<'a>(array: &'a ArrayData, keys: &DataType) -> Option<Keys<'a>> {
+fn keys_of<'a>(array: &'a ArrayData, keys: &DataType) -> Option<DictionaryKeys<'a>> {
     Some(match keys {
-        DataType::Int8 => Keys::I8(slots(array)),
-        DataType::Int16 => Keys::I16(slots(array)),
-        DataType::Int32 => Keys::I32(slots(array)),
-        DataType::Int64 => Keys::I64(slots(array)),
-        DataType::UInt8 => Keys::U8(slots(array)),
-        DataType::UInt16 => Keys::U16(slots(array)),
-        DataType::UInt32 => Keys::U32(slots(array)),
-        DataType::UInt64 => Keys::U64(slots(array)),
+        DataType::Int8 => DictionaryKeys::I8(slots(array)),
+        DataType::Int16 => DictionaryKeys::I16(slots(array)),
+        DataType::Int32 => DictionaryKeys::I32(slots(array)),
+        DataType::Int64 => DictionaryKeys::I64(slots(array)),
+        DataType::UInt8 => DictionaryKeys::U8(slots(array)),
+        DataType::UInt16 => DictionaryKeys::U16(slots(array)),
+        DataType::UInt32 => DictionaryKeys::U32(slots(array)),
+        DataType::UInt64 => DictionaryKeys::U64(slots(array)),
         _ => return None,
     })
 }
 
-fn bools(array: &ArrayData) -> Option<Values<'_>> {
-    Some(Values::Bools {
+fn bools(array: &ArrayData) -> Option<RunValues<'_>> {
+    Some(RunValues::Bools {
         bytes: array.buffers().first()?,
         offset: array.offset(),
     })
@@ -221,8 +221,8 @@ where
     scratch
 }
 
-fn small<'a>(array: &'a ArrayData, scratch: &'a mut Vec<i32>) -> Option<Values<'a>> {
-    Some(Values::I32(match array.data_type() {
+fn small<'a>(array: &'a ArrayData, scratch: &'a mut Vec<i32>) -> Option<RunValues<'a>> {
+    Some(RunValues::I32(match array.data_type() {
         DataType::Int32
         | DataType::UInt32
         | DataType::Date32
@@ -243,8 +243,8 @@ fn small<'a>(array: &'a ArrayData, scratch: &'a mut Vec<i32>) -> Option<Values<'
     }))
 }
 
-fn large<'a>(array: &'a ArrayData, scratch: &'a mut Vec<i64>) -> Option<Values<'a>> {
-    Some(Values::I64(match array.data_type() {
+fn large<'a>(array: &'a ArrayData, scratch: &'a mut Vec<i64>) -> Option<RunValues<'a>> {
+    Some(RunValues::I64(match array.data_type() {
         DataType::Int64
         | DataType::UInt64
         | DataType::Time64(_)
@@ -275,18 +275,18 @@ fn low_word(value: i128) -> i64 {
     value as i64
 }
 
-fn byte_arrays(array: &ArrayData) -> Option<Values<'_>> {
+fn byte_arrays(array: &ArrayData) -> Option<RunValues<'_>> {
     let buffers = array.buffers();
     Some(match array.data_type() {
-        DataType::Utf8 | DataType::Binary => Values::Small(Offsets {
+        DataType::Utf8 | DataType::Binary => RunValues::Small(Offsets {
             offsets: &array.buffer::<i32>(0)[..=array.len()],
             data: buffers.get(1)?,
         }),
-        DataType::LargeUtf8 | DataType::LargeBinary => Values::Large(Offsets {
+        DataType::LargeUtf8 | DataType::LargeBinary => RunValues::Large(Offsets {
             offsets: &array.buffer::<i64>(0)[..=array.len()],
             data: buffers.get(1)?,
         }),
-        DataType::Utf8View | DataType::BinaryView => Values::Views {
+        DataType::Utf8View | DataType::BinaryView => RunValues::Views {
             views: slots(array),
             buffers: buffers[1..].iter().map(Buffer::as_slice).collect(),
         },
@@ -294,7 +294,7 @@ fn byte_arrays(array: &ArrayData) -> Option<Values<'_>> {
     })
 }
 
-fn fixed<'a>(array: &'a ArrayData, width: usize, scratch: &'a mut Vec<u8>) -> Option<Values<'a>> {
+fn fixed<'a>(array: &'a ArrayData, width: usize, scratch: &'a mut Vec<u8>) -> Option<RunValues<'a>> {
     let (start, count) = (array.offset() * width, array.len());
     let data = match array.data_type() {
         DataType::FixedSizeBinary(_) | DataType::Float16 => {
@@ -314,5 +314,5 @@ fn fixed<'a>(array: &'a ArrayData, width: usize, scratch: &'a mut Vec<u8>) -> Op
         }
         _ => return None,
     };
-    Some(Values::Fixed(FixedSize { data, width, count }))
+    Some(RunValues::Fixed(FixedSize { data, width, count }))
 }

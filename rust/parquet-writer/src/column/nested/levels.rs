@@ -11,7 +11,7 @@ use crate::column::flat::{Repetition, RunLevels};
 use crate::error::{Result, WriteError};
 
 /// The levels of an array's slots, and their positions among the rows of a run.
-pub(super) struct Place<'a> {
+pub(super) struct SlotLevels<'a> {
     pub rows: usize,
     repetition: Option<&'a Repetition>,
     /// The definition level of each entry; `None` when all have `level`.
@@ -30,8 +30,8 @@ pub(super) struct Elements {
     pub ranges: Vec<Range<usize>>,
 }
 
-impl<'a> Place<'a> {
-    /// The place of a top-level column.
+impl<'a> SlotLevels<'a> {
+    /// The levels of a top-level column.
     pub fn of_rows(rows: usize) -> Self {
         Self {
             rows,
@@ -42,9 +42,9 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The place of the elements of lists at this place, of which `nullable` says whether they may be null.
-    pub fn of_elements(&self, elements: &'a Elements, nullable: bool) -> Place<'a> {
-        Place {
+    /// The levels of the elements of lists with these levels, of which `nullable` says whether they may be null.
+    pub fn of_elements(&self, elements: &'a Elements, nullable: bool) -> SlotLevels<'a> {
+        SlotLevels {
             rows: self.rows,
             repetition: Some(&elements.repetition),
             definition: elements.definition.as_deref().map(Cow::Borrowed),
@@ -76,15 +76,15 @@ impl<'a> Place<'a> {
         self.valid.as_ref()
     }
 
-    /// The slots that are valid here and not null in an array at this place.
+    /// The slots that are valid here and not null in an array with these levels.
     pub fn and_valid(&self, nulls: Option<&NullBuffer>) -> Option<NullBuffer> {
         NullBuffer::union(self.valid.as_ref(), nulls).filter(|valid| valid.null_count() > 0)
     }
 
-    /// The place of what is in a nullable array at this place.
-    pub fn in_nullable(&self, nulls: Option<&NullBuffer>) -> Place<'_> {
+    /// The levels of what is in a nullable array with these levels.
+    pub fn in_nullable(&self, nulls: Option<&NullBuffer>) -> SlotLevels<'_> {
         let valid = self.and_valid(nulls);
-        Place {
+        SlotLevels {
             rows: self.rows,
             repetition: self.repetition,
             definition: self.raised(valid.as_ref()),
@@ -142,8 +142,8 @@ impl<'a> Place<'a> {
         Some(Cow::Owned(levels))
     }
 
-    /// The elements of the lists of an array at this place. `span` gives the span of each slot in the child array; all
-    /// spans together have no more than `most` elements.
+    /// The elements of the lists of an array with these levels. `span` gives the span of each slot in the child array;
+    /// all spans together have no more than `most` elements.
     pub fn elements(
         &self,
         nullable: bool,
@@ -195,7 +195,7 @@ struct Making {
 }
 
 impl Making {
-    fn new(lists: &Place<'_>, element: u8, most: usize) -> Self {
+    fn new(lists: &SlotLevels<'_>, element: u8, most: usize) -> Self {
         let entries = lists.entries().saturating_add(most);
         let depth = lists.repetition.map_or(0, |all| all.depth) + 1;
         Self {

@@ -21,13 +21,13 @@ const KEPT_ROWS: usize = 1 << 16;
 
 /// Rows that wait for the commit of their append.
 #[derive(Default)]
-pub(crate) struct Kept {
+pub(crate) struct BufferedRows {
     batches: Vec<Batch>,
     rows: usize,
     bytes: usize,
 }
 
-impl Kept {
+impl BufferedRows {
     /// Copies the rows of a batch, whose owner may change or free it afterwards. Returns false when they are too many
     /// to be kept.
     pub fn keep(&mut self, batch: &Batch, schema: &SchemaRef) -> Result<bool> {
@@ -63,17 +63,17 @@ impl Kept {
 
 /// Joins the rows of several appends into few batches. Most batches then meet each partition once, and its file stays
 /// open.
-pub(crate) fn joined<'a>(all: impl Iterator<Item = &'a Kept>) -> Result<Vec<Batch>> {
+pub(crate) fn joined<'a>(all: impl Iterator<Item = &'a BufferedRows>) -> Result<Vec<Batch>> {
     let mut groups: Vec<Vec<&Batch>> = Vec::new();
     let mut bytes = usize::MAX;
-    for kept in all {
-        bytes = bytes.saturating_add(kept.bytes);
+    for buffered in all {
+        bytes = bytes.saturating_add(buffered.bytes);
         if bytes > KEPT_BYTES {
             groups.push(Vec::new());
-            bytes = kept.bytes;
+            bytes = buffered.bytes;
         }
         if let Some(group) = groups.last_mut() {
-            group.extend(&kept.batches);
+            group.extend(&buffered.batches);
         }
     }
     groups.iter().filter_map(|group| one_of(group)).collect()

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use delta_commit::actions::{Action, Add, Metadata, Protocol};
 use delta_commit::log::{
-    BEFORE_FIRST, Bundles, Digest, Effect, Event, IntentEntry, Listing, PutOutcome, Standing, StoreError,
+    BEFORE_FIRST, BodyDigest, Bundles, Effect, Event, IntentEntry, Listing, PutOutcome, StoreError,
+    VersionPresence,
 };
 use delta_commit::winner::Winner;
 use delta_commit::{MemberId, Version};
@@ -18,15 +19,15 @@ type Log = BTreeMap<Version, Vec<u8>>;
 const BIRTH: i64 = 1_700_000_000_000;
 
 /// A version that was written once.
-struct Written {
+struct WrittenVersion {
     version: Version,
     /// The body of the version before it, at that moment.
-    before: Option<Digest>,
+    before: Option<BodyDigest>,
     /// The body that was put there later, if there was none.
-    before_later: Option<Digest>,
+    before_later: Option<BodyDigest>,
     members: HashSet<MemberId>,
     /// The process that wrote it, and the version with which it had opened its table; none for other software.
-    by: Option<(usize, Digest)>,
+    by: Option<(usize, BodyDigest)>,
     /// True if nobody can be asked to remove it.
     is_excused: bool,
     /// True if its writer found another version after it, and so had to leave it.
@@ -35,22 +36,22 @@ struct Written {
 }
 
 /// A version that may still be created, although no process waits for it.
-struct Late {
+struct LateVersion {
     process: usize,
-    opened: Digest,
+    opened: BodyDigest,
     version: Version,
     body: Vec<u8>,
 }
 
 #[derive(Default)]
-pub(super) struct Place {
+pub(super) struct TableLocation {
     pub(super) now: i64,
     /// The odds of a lost answer, out of a thousand.
     pub(super) lost: usize,
     pub(super) retracted: usize,
     log: Log,
     intents: BTreeMap<String, (i64, Vec<u8>)>,
-    written: HashMap<Digest, Written>,
+    written: HashMap<BodyDigest, WrittenVersion>,
     /// The last time at which others removed or replaced a version.
     changed: BTreeMap<Version, i64>,
     /// Versions that are still to be deleted.
@@ -58,11 +59,11 @@ pub(super) struct Place {
     copies: Vec<Log>,
     /// The last time at which a copy was put back.
     restored: i64,
-    late: Vec<Late>,
+    late: Vec<LateVersion>,
     numbers: u64,
 }
 
-impl Place {
+impl TableLocation {
     pub(super) fn new(lost: usize) -> Self {
         Self {
             now: BIRTH,
@@ -99,14 +100,14 @@ impl Place {
     }
 
     /// The versions of a whole table, and the digest of the newest one.
-    pub(super) fn read_whole(&self) -> Option<(Vec<Winner>, Digest)> {
+    pub(super) fn read_whole(&self) -> Option<(Vec<Winner>, BodyDigest)> {
         let is_whole = self.log.keys().copied().eq(0..self.count());
         if !is_whole || !self.doomed.is_empty() {
             return None;
         }
         let winners: Option<Vec<Winner>> = self.log.iter().map(|(v, body)| parsed(*v, body)).collect();
         let last = self.log.last_key_value()?;
-        Some((winners?, Digest::of(last.1)))
+        Some((winners?, BodyDigest::of(last.1)))
     }
 
     fn note_changed(&mut self, version: Version) {
@@ -220,13 +221,13 @@ impl Place {
         copies.any(|copy| copy.values().any(|copied| copied == body))
     }
 
-    fn write(&mut self, version: Version, body: Vec<u8>, by: Option<(usize, Digest)>) -> PutOutcome {
+    fn write(&mut self, version: Version, body: Vec<u8>, by: Option<(usize, BodyDigest)>) -> PutOutcome {
         if self.log.contains_key(&version) {
             return PutOutcome::Exists;
         }
-        let written = Written {
+        let written = WrittenVersion {
             version,
-            before: self.log.get(&(version - 1)).map(|body| Digest::of(body)),
+            before: self.log.get(&(version - 1)).map(|body| BodyDigest::of(body)),
             before_later: None,
             members: parsed(version, &body)
                 .map(|winner| winner.members)
@@ -236,8 +237,8 @@ impl Place {
             is_built_upon: false,
             at: self.now,
         };
-        let digest = Digest::of(&body);
-        let next = self.log.get(&(version + 1)).map(|body| Digest::of(body));
+        let digest = BodyDigest::of(&body);
+        let next = self.log.get(&(version + 1)).map(|body| BodyDigest::of(body));
         if let Some(next) = next.and_then(|next| self.written.get_mut(&next))
             && next.before.is_none()
         {
@@ -251,7 +252,7 @@ impl Place {
     /// The digest and those of the versions before it, the latest first.
     ///
     /// A version that was left above a gap is of the table that fills the gap: readers cannot tell.
-    fn lineage(&self, last: Digest) -> impl Iterator<Item = Digest> {
+    fn lineage(&self, last: BodyDigest) -> impl Iterator<Item = BodyDigest> {
         std::iter::successors(Some(last), |digest| {
             let written = self.written.get(digest)?;
             written.before.or(written.before_later)
@@ -259,15 +260,15 @@ impl Place {
     }
 
     /// Returns true if the version `opened` is the one of this digest, or came before it when it was written.
-    fn follows(&self, digest: Digest, opened: Digest) -> bool {
+    fn follows(&self, digest: BodyDigest, opened: BodyDigest) -> bool {
         let before = self.written.get(&digest).and_then(|written| written.before);
         digest == opened || before.is_some_and(|before| self.lineage(before).any(|each| each == opened))
     }
 
     /// Returns true if the version that is there continues the table that was opened with `opened`, or is one of the
     /// versions before that.
-    pub(super) fn is_in_lineage(&self, version: Version, opened: Digest) -> bool {
-        let Some(digest) = self.log.get(&version).map(|body| Digest::of(body)) else {
+    pub(super) fn is_in_lineage(&self, version: Version, opened: BodyDigest) -> bool {
+        let Some(digest) = self.log.get(&version).map(|body| BodyDigest::of(body)) else {
             return false;
         };
         self.lineage(digest).any(|each| each == opened) || self.lineage(opened).any(|each| each == digest)
@@ -275,7 +276,7 @@ impl Place {
 
     /// Returns true if a transaction was written in this version of the table that was opened with `opened`, or the
     /// place was restored after it: nobody can tell a table that came back from one that was always there.
-    pub(super) fn is_of_table(&self, id: MemberId, version: Version, opened: Digest) -> bool {
+    pub(super) fn is_of_table(&self, id: MemberId, version: Version, opened: BodyDigest) -> bool {
         let mut held = self
             .written
             .iter()
@@ -283,7 +284,7 @@ impl Place {
         held.any(|(digest, written)| written.at <= self.restored || self.follows(*digest, opened))
     }
 
-    fn is_misplaced(&self, digest: Digest, written: &Written) -> bool {
+    fn is_misplaced(&self, digest: BodyDigest, written: &WrittenVersion) -> bool {
         written
             .by
             .is_some_and(|(_, opened)| !self.follows(digest, opened))
@@ -300,7 +301,7 @@ impl Place {
     /// A version that its writer should have removed.
     pub(super) fn left_over(&self) -> Option<Version> {
         let left = |version: &Version, body: &Vec<u8>| {
-            let digest = Digest::of(body);
+            let digest = BodyDigest::of(body);
             let written = self.written.get(&digest)?;
             let is_followed = written.is_built_upon || self.log.contains_key(&(version + 1));
             let is_left = self.is_misplaced(digest, written) && !written.is_excused && !is_followed;
@@ -317,12 +318,12 @@ impl Place {
 
     /// Returns true if a body arrived after its process had stopped waiting for it, or had died.
     pub(super) fn is_excused(&self, body: &[u8]) -> bool {
-        let written = self.written.get(&Digest::of(body));
+        let written = self.written.get(&BodyDigest::of(body));
         written.is_some_and(|written| written.is_excused)
     }
 
     fn excuse(&mut self, body: &[u8]) {
-        if let Some(written) = self.written.get_mut(&Digest::of(body)) {
+        if let Some(written) = self.written.get_mut(&BodyDigest::of(body)) {
             written.is_excused = true;
         }
     }
@@ -347,7 +348,13 @@ impl Place {
     }
 
     /// Does an effect of a process that opened the table with `opened`.
-    pub(super) fn apply(&mut self, process: usize, opened: Digest, effect: &Effect, rng: &mut Rng) -> Event {
+    pub(super) fn apply(
+        &mut self,
+        process: usize,
+        opened: BodyDigest,
+        effect: &Effect,
+        rng: &mut Rng,
+    ) -> Event {
         if rng.permille(self.lost) {
             let lost = StoreError::transient("the answer was lost");
             let Effect::PutVersion(version, body) = effect else {
@@ -359,7 +366,7 @@ impl Place {
                     // Its owner reads it, and removes it if it has to.
                     self.write(*version, body.clone(), Some((process, opened)));
                 }
-                _ => self.late.push(Late {
+                _ => self.late.push(LateVersion {
                     process,
                     opened,
                     version: *version,
@@ -375,9 +382,11 @@ impl Place {
                 Event::Put(self.write(*version, body.clone(), Some((process, opened))))
             }
             Effect::CheckVersion(version, digest) => Event::Standing(match self.log.get(version) {
-                None => Standing::Missing,
-                Some(body) if digest.is_none_or(|digest| digest == Digest::of(body)) => Standing::Same,
-                Some(_) => Standing::Other,
+                None => VersionPresence::Missing,
+                Some(body) if digest.is_none_or(|digest| digest == BodyDigest::of(body)) => {
+                    VersionPresence::Same
+                }
+                Some(_) => VersionPresence::Other,
             }),
             Effect::RetractVersion(version, digests) => Event::Retracted(self.retract(*version, digests)),
             Effect::ListIntents => Event::Listing(self.listing()),
@@ -400,8 +409,8 @@ impl Place {
         }
     }
 
-    fn retract(&mut self, version: Version, digests: &[Digest]) -> bool {
-        let there = self.log.get(&version).map(|body| Digest::of(body));
+    fn retract(&mut self, version: Version, digests: &[BodyDigest]) -> bool {
+        let there = self.log.get(&version).map(|body| BodyDigest::of(body));
         let Some(digest) = there.filter(|digest| digests.contains(digest)) else {
             return false;
         };

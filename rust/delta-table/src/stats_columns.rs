@@ -3,7 +3,7 @@
 use delta_commit::actions::Metadata;
 
 use crate::error::{Result, TableError};
-use crate::head::Head;
+use crate::head::TableHead;
 use crate::schema::TableSchema;
 
 /// The number of leaf columns that have statistics, unless the table's properties say otherwise.
@@ -17,12 +17,12 @@ const NAMES: &str = "delta.dataSkippingStatsColumns";
 /// These are the columns of `delta.dataSkippingStatsColumns`, or else the first ones, as many as
 /// `delta.dataSkippingNumIndexedCols` says. Clustering columns are always among them, as the protocol requires.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Indexed(Vec<bool>);
+pub(crate) struct StatsColumns(Vec<bool>);
 
-impl Indexed {
+impl StatsColumns {
     /// # Errors
     /// [`delta_commit::CommitError::Unsupported`] when the table's names or its clustering cannot be understood.
-    pub fn of(head: &Head, schema: &TableSchema) -> Result<Self> {
+    pub fn of(head: &TableHead, schema: &TableSchema) -> Result<Self> {
         let clustering = head.clustering()?;
         let mut indexed = Self::by_properties(&head.metadata, schema)?;
         let leaves = schema.leaves(&head.metadata.partition_columns);

@@ -20,10 +20,10 @@ use delta_commit::actions::Add;
 use crate::commit_waiter::serve_until;
 use crate::deletion_vectors;
 use crate::error::{Result, TableError};
-use crate::place::Attend;
+use crate::storage::WaitCheck;
 use crate::table::lock;
 
-use super::Plan;
+use super::ScanPlan;
 use super::reader::{FileReader, GroupRows, RowsInOrder};
 
 /// Bytes of row groups that each thread adds to those begun before their turn. Two have room for one of the usual size.
@@ -37,20 +37,20 @@ const MUCH: i64 = 1 << 20;
 /// The time between two looks of the caller's thread at what may end its wait.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The place of a work in the answer: the number of a file, and 0 for its opening, or that of a row group from 1 on.
-type Place = (usize, usize);
+/// The position of a task in the answer: the number of a file, and 0 for its opening, or that of a row group from 1 on.
+type PrefetchPosition = (usize, usize);
 
 /// The batches of a scan, in the order of its files and of their row groups.
 pub struct ScanReader {
-    plan: Arc<Plan>,
+    plan: Arc<ScanPlan>,
     files: Vec<Arc<Add>>,
     /// None for those of the machine.
-    limits: Option<Limits>,
+    limits: Option<PrefetchLimits>,
     /// Bytes of other files than the first that are worth threads before the first batch.
     much: i64,
     /// The files that the caller's thread reads, and the one that it is reading.
     own: (VecDeque<Arc<Add>>, Option<RowsInOrder>),
-    ahead: Option<Arc<Ahead>>,
+    ahead: Option<Arc<Prefetch>>,
     is_begun: bool,
     /// The process that has the threads.
     process: u32,
@@ -59,22 +59,22 @@ pub struct ScanReader {
     /// Those of them that come again, in a forked child.
     again: usize,
     maker: ThreadId,
-    attend: Option<Attend>,
+    attend: Option<WaitCheck>,
     looked: Instant,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Limits {
+struct PrefetchLimits {
     threads: usize,
     /// Bytes of row groups that are begun before their turn.
     bytes: usize,
 }
 
-/// The works of threads.
-struct Ahead {
-    plan: Arc<Plan>,
-    limits: Limits,
-    state: Mutex<State>,
+/// The row groups that threads read and decode before their turn.
+struct Prefetch {
+    plan: Arc<ScanPlan>,
+    limits: PrefetchLimits,
+    state: Mutex<PrefetchState>,
     /// Rung when others may have something to do.
     bell: Condvar,
     /// True when nobody wants more rows.
@@ -82,39 +82,39 @@ struct Ahead {
 }
 
 #[derive(Default)]
-struct State {
+struct PrefetchState {
     threads: usize,
     /// Begun in their order.
-    works: BTreeMap<Place, Work>,
+    works: BTreeMap<PrefetchPosition, PrefetchTask>,
     /// The files that threads are opening.
     opening: BTreeSet<usize>,
     /// Rows that wait for the caller, of the works that are begun.
-    done: BTreeMap<Place, Done>,
+    done: BTreeMap<PrefetchPosition, PrefetchedRows>,
     /// Bytes of batches that wait, and of those to come.
     bytes: usize,
 }
 
-enum Work {
+enum PrefetchTask {
     Open(Arc<Add>),
     /// A row group by its number in the file, and its bytes.
     Decode(Arc<FileReader>, usize, usize),
 }
 
 #[derive(Default)]
-struct Done {
+struct PrefetchedRows {
     batches: VecDeque<RecordBatch>,
     /// Bytes that are counted for batches to come.
     reserved: usize,
     end: Option<Result<()>>,
 }
 
-fn open(plan: &Plan, add: Arc<Add>) -> Result<FileReader> {
-    let deleted = deletion_vectors::read(&plan.place, &add)?;
+fn open(plan: &ScanPlan, add: Arc<Add>) -> Result<FileReader> {
+    let deleted = deletion_vectors::read(&plan.storage, &add)?;
     FileReader::open(plan, add, deleted)
 }
 
 impl ScanReader {
-    pub(super) fn new(plan: Arc<Plan>, files: Vec<Arc<Add>>) -> Self {
+    pub(super) fn new(plan: Arc<ScanPlan>, files: Vec<Arc<Add>>) -> Self {
         Self {
             plan,
             own: (files.clone().into(), None),
@@ -162,9 +162,9 @@ impl ScanReader {
             return Ok(());
         }
         self.looked = Instant::now();
-        let place = self.plan.place.as_ref();
-        let attend = self.attend.get_or_insert_with(|| place.attend());
-        attend().map_err(|error| TableError::io(place.root().display(), &error))
+        let storage = self.plan.storage.as_ref();
+        let attend = self.attend.get_or_insert_with(|| storage.attend());
+        attend().map_err(|error| TableError::io(storage.root().display(), &error))
     }
 
     /// Returns true if conditions are asked of many rows that are not in the first file.
@@ -179,12 +179,12 @@ impl ScanReader {
             let processors = thread::available_parallelism().map_or(1, usize::from);
             let threads = processors.min(MOST_THREADS);
             let bytes = threads * THREAD_BYTES;
-            Limits { threads, bytes }
+            PrefetchLimits { threads, bytes }
         });
         if limits.threads < 2 {
             return Ok(());
         }
-        let ahead = Arc::new(Ahead {
+        let ahead = Arc::new(Prefetch {
             plan: Arc::clone(&self.plan),
             limits,
             state: Mutex::default(),
@@ -199,8 +199,8 @@ impl ScanReader {
         }
         let opens = (1..)
             .zip(&*files)
-            .map(|(file, add)| ((file, 0), Work::Open(Arc::clone(add))));
-        let mut works: BTreeMap<Place, Work> = opens.collect();
+            .map(|(file, add)| ((file, 0), PrefetchTask::Open(Arc::clone(add))));
+        let mut works: BTreeMap<PrefetchPosition, PrefetchTask> = opens.collect();
         if let Some(rows) = &rows {
             let (file, groups) = rows.others();
             works.append(&mut ahead.works_of(0, file, groups));
@@ -261,22 +261,25 @@ impl ScanReader {
     }
 }
 
-impl Ahead {
+impl Prefetch {
     fn works_of(
         &self,
         file: usize,
         reader: &Arc<FileReader>,
         groups: impl Iterator<Item = usize>,
-    ) -> BTreeMap<Place, Work> {
-        let works = (1..).zip(groups).map(|(place, group)| {
+    ) -> BTreeMap<PrefetchPosition, PrefetchTask> {
+        let works = (1..).zip(groups).map(|(position, group)| {
             let bytes = reader.bytes_of(&self.plan, group);
-            ((file, place), Work::Decode(Arc::clone(reader), group, bytes))
+            (
+                (file, position),
+                PrefetchTask::Decode(Arc::clone(reader), group, bytes),
+            )
         });
         works.collect()
     }
 
     /// Adds works, and threads for them. Returns false if there is none.
-    fn add(self: &Arc<Self>, mut works: BTreeMap<Place, Work>) -> bool {
+    fn add(self: &Arc<Self>, mut works: BTreeMap<PrefetchPosition, PrefetchTask>) -> bool {
         let mut state = lock(&self.state);
         if self.is_over() {
             return false;
@@ -296,21 +299,21 @@ impl Ahead {
     fn run(self: &Arc<Self>) {
         let ahead = Arc::clone(self);
         serve_until(move || ahead.is_over());
-        while let Some((place, work)) = self.take() {
-            let done = catch_unwind(AssertUnwindSafe(|| self.work(place, work)));
+        while let Some((position, work)) = self.take() {
+            let done = catch_unwind(AssertUnwindSafe(|| self.work(position, work)));
             let end = done.unwrap_or_else(|_| {
                 // The panic was reported where it happened.
                 let words =
                     "a thread that read the rows panicked: report it with what it wrote to standard error";
                 Err(TableError::Malformed(words.into()))
             });
-            lock(&self.state).end(place, end);
+            lock(&self.state).end(position, end);
             self.bell.notify_all();
         }
     }
 
     /// Waits for the next work; none when there is no more.
-    fn take(&self) -> Option<(Place, Work)> {
+    fn take(&self) -> Option<(PrefetchPosition, PrefetchTask)> {
         let mut state = lock(&self.state);
         loop {
             if self.is_over() || (state.works.is_empty() && state.opening.is_empty()) {
@@ -324,12 +327,12 @@ impl Ahead {
         }
     }
 
-    fn work(self: &Arc<Self>, place: Place, work: Work) -> Result<()> {
+    fn work(self: &Arc<Self>, position: PrefetchPosition, work: PrefetchTask) -> Result<()> {
         let (file, group) = match work {
-            Work::Decode(file, group, _) => (file, group),
-            Work::Open(add) => {
+            PrefetchTask::Decode(file, group, _) => (file, group),
+            PrefetchTask::Open(add) => {
                 let file = Arc::new(open(&self.plan, add)?);
-                self.add(self.works_of(place.0, &file, file.groups.iter().copied()));
+                self.add(self.works_of(position.0, &file, file.groups.iter().copied()));
                 return Ok(());
             }
         };
@@ -339,19 +342,19 @@ impl Ahead {
         while let Some(batch) = rows.next(&self.plan) {
             let batch = batch?;
             let mut state = lock(&self.state);
-            while !self.is_over() && !state.has_room(self.limits, place, &batch) {
+            while !self.is_over() && !state.has_room(self.limits, position, &batch) {
                 state = self.wait(state);
             }
             if self.is_over() {
                 break;
             }
-            state.keep(place, batch);
+            state.keep(position, batch);
             self.bell.notify_all();
         }
         Ok(())
     }
 
-    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn wait<'a>(&self, state: MutexGuard<'a, PrefetchState>) -> MutexGuard<'a, PrefetchState> {
         self.bell.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -370,46 +373,48 @@ impl Ahead {
     }
 }
 
-impl State {
+impl PrefetchState {
     /// Returns true if the caller waits for this.
-    fn is_next(&self, place: Place) -> bool {
+    fn is_next(&self, position: PrefetchPosition) -> bool {
         let firsts = [self.works.keys().next(), self.done.keys().next()];
-        firsts.into_iter().flatten().min() == Some(&place)
+        firsts.into_iter().flatten().min() == Some(&position)
     }
 
     /// Takes the first work. A row group waits for those before it to be known and begun, so that no thread has one
     /// while the caller waits for another that nobody has.
-    fn take(&mut self, limits: Limits) -> Option<(Place, Work)> {
-        let (place, work) = self.works.first_key_value()?;
-        let (place, left) = (*place, limits.bytes.saturating_sub(self.bytes));
-        let mut done = Done::default();
+    fn take(&mut self, limits: PrefetchLimits) -> Option<(PrefetchPosition, PrefetchTask)> {
+        let (position, work) = self.works.first_key_value()?;
+        let (position, left) = (*position, limits.bytes.saturating_sub(self.bytes));
+        let mut done = PrefetchedRows::default();
         match work {
-            Work::Open(_) => {
-                self.opening.insert(place.0);
+            PrefetchTask::Open(_) => {
+                self.opening.insert(position.0);
             }
-            Work::Decode(_, _, bytes) => {
-                let is_known = self.opening.first().is_none_or(|file| *file > place.0);
-                if !is_known || (*bytes > left && !self.is_next(place)) {
+            PrefetchTask::Decode(_, _, bytes) => {
+                let is_known = self.opening.first().is_none_or(|file| *file > position.0);
+                if !is_known || (*bytes > left && !self.is_next(position)) {
                     return None;
                 }
                 done.reserved = left.min(*bytes);
             }
         }
         self.bytes += done.reserved;
-        self.done.insert(place, done);
+        self.done.insert(position, done);
         self.works.pop_first()
     }
 
     /// Returns true if the batch may wait, or the caller waits for it.
-    fn has_room(&self, limits: Limits, place: Place, batch: &RecordBatch) -> bool {
-        self.done.get(&place).is_none_or(|done| {
+    fn has_room(&self, limits: PrefetchLimits, position: PrefetchPosition, batch: &RecordBatch) -> bool {
+        self.done.get(&position).is_none_or(|done| {
             let more = batch.get_array_memory_size().saturating_sub(done.reserved);
-            more == 0 || self.bytes + more <= limits.bytes || (done.batches.is_empty() && self.is_next(place))
+            more == 0
+                || self.bytes + more <= limits.bytes
+                || (done.batches.is_empty() && self.is_next(position))
         })
     }
 
-    fn keep(&mut self, place: Place, batch: RecordBatch) {
-        if let Some(done) = self.done.get_mut(&place) {
+    fn keep(&mut self, position: PrefetchPosition, batch: RecordBatch) {
+        if let Some(done) = self.done.get_mut(&position) {
             let bytes = batch.get_array_memory_size();
             let reserved = done.reserved.min(bytes);
             done.reserved -= reserved;
@@ -418,15 +423,15 @@ impl State {
         }
     }
 
-    fn end(&mut self, place: Place, end: Result<()>) {
-        if place.1 == 0 {
-            self.opening.remove(&place.0);
+    fn end(&mut self, position: PrefetchPosition, end: Result<()>) {
+        if position.1 == 0 {
+            self.opening.remove(&position.0);
         }
-        if let Some(done) = self.done.get_mut(&place) {
+        if let Some(done) = self.done.get_mut(&position) {
             self.bytes -= std::mem::take(&mut done.reserved);
             done.end = Some(end);
             if done.is_over() {
-                self.done.remove(&place);
+                self.done.remove(&position);
             }
         }
     }
@@ -450,7 +455,7 @@ impl State {
     }
 }
 
-impl Done {
+impl PrefetchedRows {
     fn is_over(&self) -> bool {
         self.batches.is_empty() && matches!(self.end, Some(Ok(())))
     }
@@ -496,7 +501,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::tests::{Has, batch, patience, table as created};
+    use crate::tests::{Has, batch, table as created, wait_limit};
     use crate::{AppendOptions, Conditions, ScanOptions, Table};
 
     /// A table with a file for each of these ranges of numbers, in row groups of so many rows.
@@ -511,12 +516,12 @@ mod tests {
             let rows: Vec<(i64, i64)> = file.clone().map(|number| (number, number % 7)).collect();
             let mut append = table.append(AppendOptions::default(), options.clone()).unwrap();
             append.write(&batch(&rows).into(), &mut || true).unwrap();
-            append.commit(&mut patience(), &mut || true).unwrap();
+            append.commit(&mut wait_limit(), &mut || true).unwrap();
         }
         table
     }
 
-    fn reader(table: &Table, limits: Limits, conditions: Conditions) -> ScanReader {
+    fn reader(table: &Table, limits: PrefetchLimits, conditions: Conditions) -> ScanReader {
         let options = ScanOptions {
             conditions,
             ..ScanOptions::default()
@@ -545,7 +550,7 @@ mod tests {
         stats["minValues"]["id"].as_i64().unwrap()
     }
 
-    const ALONE: Limits = Limits { threads: 1, bytes: 0 };
+    const ALONE: PrefetchLimits = PrefetchLimits { threads: 1, bytes: 0 };
 
     proptest! {
         #[test]
@@ -580,7 +585,7 @@ mod tests {
                 reader.much = much;
                 read(reader)
             };
-            let limits = Limits { threads: limits.0, bytes: limits.1 };
+            let limits = PrefetchLimits { threads: limits.0, bytes: limits.1 };
             prop_assert_eq!(of(ALONE), (expected.clone(), broken.is_some()));
             prop_assert_eq!(of(limits), (expected, broken.is_some()));
         }
@@ -604,7 +609,7 @@ mod tests {
     }
 
     /// The bytes that are counted and those of the batches that wait, once they have stayed for fifty looks.
-    fn settled(ahead: &Ahead) -> (usize, usize) {
+    fn settled(ahead: &Prefetch) -> (usize, usize) {
         let look = || {
             let state = lock(&ahead.state);
             let batches = state.done.values().flat_map(|done| &done.batches);
@@ -625,7 +630,7 @@ mod tests {
     fn threads_begin_with_the_second_batch_wait_within_the_bound_and_end_with_the_stream() {
         let folder = tempfile::tempdir().unwrap();
         let table = eight_files(folder.path());
-        let limits = Limits {
+        let limits = PrefetchLimits {
             threads: 3,
             bytes: 5_000,
         };
@@ -641,7 +646,7 @@ mod tests {
             // That for which the caller waits may be beyond the bound.
             assert!(counted <= limits.bytes + batch.get_array_memory_size());
         }
-        let held: Weak<Ahead> = Arc::downgrade(reader.ahead.as_ref().unwrap());
+        let held: Weak<Prefetch> = Arc::downgrade(reader.ahead.as_ref().unwrap());
         drop(reader);
         await_that(|| held.upgrade().is_none());
     }
@@ -650,7 +655,7 @@ mod tests {
     fn threads_begin_with_a_scan_that_has_much_to_search() {
         let folder = tempfile::tempdir().unwrap();
         let table = eight_files(folder.path());
-        let limits = Limits {
+        let limits = PrefetchLimits {
             threads: 3,
             bytes: 5_000,
         };
@@ -677,14 +682,14 @@ mod tests {
     fn a_row_group_too_large_for_the_room_is_begun_when_its_turn_comes() {
         let folder = tempfile::tempdir().unwrap();
         let table = eight_files(folder.path());
-        let limits = Limits { threads: 3, bytes: 1 };
+        let limits = PrefetchLimits { threads: 3, bytes: 1 };
         let mut reader = reader(&table, limits, Conditions::default());
         for _ in 0..30 {
             reader.next().unwrap().unwrap();
             if let Some(ahead) = reader.ahead.clone() {
                 settled(&ahead);
                 let state = lock(&ahead.state);
-                let begun = state.done.keys().filter(|place| place.1 > 0);
+                let begun = state.done.keys().filter(|position| position.1 > 0);
                 assert!(begun.count() <= 1, "a row group was begun before its turn");
             }
         }
@@ -694,7 +699,7 @@ mod tests {
     fn a_forked_child_goes_on_though_a_thread_of_its_parent_had_the_lock() {
         let folder = tempfile::tempdir().unwrap();
         let table = eight_files(folder.path());
-        let limits = Limits {
+        let limits = PrefetchLimits {
             threads: 3,
             bytes: THREAD_BYTES,
         };
