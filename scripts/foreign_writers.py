@@ -31,8 +31,8 @@ from spillway.race.check import check
 from spillway.race.location import Location
 from spillway.race.model import Cell, load, rows
 from spillway.race.open_loop import quantile
-from spillway.race.plan import Options
 from spillway.race.record import SCHEMA_VERSION
+from spillway.race.run import Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,10 +19,9 @@ from rich.console import Console
 from spillway.cli.common import pairs
 from spillway.race.cell import Progress
 from spillway.race.model import Cell
-from spillway.race.plan import Options
+from spillway.race.record import read_run
 from spillway.race.report import draw_figures, write_report
-from spillway.race.run import hold_races
-from spillway.race.summary import read_run
+from spillway.race.run import Options, hold_races
 
 _PEER = "delta-rs-retry"
 _race = partial(Cell, workload="append-only")

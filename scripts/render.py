@@ -23,7 +23,7 @@ import suite
 import targets
 from spillway.bench import record
 from spillway.bench.report import report_parts
-from spillway.cli import inspect_json
+from spillway.cli import inspect
 from spillway.cli.inspect import JSON_VERSION
 from spillway.harness.plots import Figure
 from spillway.harness.report import REPORT, document, plain_table
@@ -56,7 +56,7 @@ _RECORDS = {
     f"v{record.SCHEMA_VERSION}/pairs.schema.json": record.PAIR_SCHEMA,
     f"v{record.SCHEMA_VERSION}/allocations.schema.json": record.ALLOCATION_SCHEMA,
     f"v{record.SCHEMA_VERSION}/least_memory.schema.json": record.LIMIT_TRIAL_SCHEMA,
-    f"v{JSON_VERSION}/inspect.schema.json": inspect_json.SCHEMA,
+    f"v{JSON_VERSION}/inspect.schema.json": inspect.SCHEMA,
     f"v{race_record.SCHEMA_VERSION}/race.schema.json": race_record.SCHEMA,
     f"v{pipeline_record.SCHEMA_VERSION}/pipeline.schema.json": pipeline_record.SCHEMA,
 }

@@ -37,9 +37,8 @@ from spillway.harness import records
 from spillway.harness.environment import describe_run, refuse_debug_build
 from spillway.race.cell import Progress
 from spillway.race.model import Cell
-from spillway.race.plan import Options
 from spillway.race.record import RACES
-from spillway.race.run import hold_races
+from spillway.race.run import Options, hold_races
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from spillway import __version__
 from spillway._wording import and_joined, counted
 from spillway.harness.environment import describe_machine, noise_warnings
-from spillway.harness.limits.proof import limit_words
+from spillway.harness.limits import limit_words
 from spillway.harness.statistics import change_of_pairs
 
 if TYPE_CHECKING:

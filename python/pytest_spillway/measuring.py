@@ -24,9 +24,7 @@ from spillway.bench.plan import Cell
 from spillway.bench.sample import OutputFiles, SampleTaker, limits_of
 from spillway.errors import OptionError, SpillwayError
 from spillway.harness.environment import refuse_debug_build, require_disk
-from spillway.harness.limits import Unlimited, choose_limiter
-from spillway.harness.limits.detect import choose_cores
-from spillway.harness.limits.proof import proved
+from spillway.harness.limits import Unlimited, choose_cores, choose_limiter, proved
 from spillway.harness.plan import Slot, parse_bytes
 
 if TYPE_CHECKING:
@@ -35,8 +33,7 @@ if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture
 
     from spillway.bench.record import Probe, ProbeSample, Sample
-    from spillway.harness.limits import Limiter
-    from spillway.harness.limits.proof import Proof
+    from spillway.harness.limits import Limiter, Proof
 
 _ROWS = 100_000
 _FEWEST_PAIRS = 6  # with fewer, an interval of 95 % has no ends

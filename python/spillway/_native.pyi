@@ -6,7 +6,7 @@ from typing import Any, Literal, Self, TypeAlias, TypedDict, final, type_check_o
 from typing_extensions import disjoint_base
 
 from spillway.dataset_writer import DatasetOptions
-from spillway.delta._merging import PreparedClause
+from spillway.delta.clauses import _PreparedClause
 from spillway.delta.types import EffectTimes
 from spillway.encryption import Encryption
 from spillway.types import EffectName
@@ -312,7 +312,7 @@ class DeltaTable:
         self,
         data: RowSource,
         on: list[str],
-        clauses: list[PreparedClause],
+        clauses: list[_PreparedClause],
         evaluate: Sequence[Callable[[object], object]],
         options: WriterOptions,
         user_metadata: str | None,

@@ -13,7 +13,7 @@ from spillway._context import WithBlock
 from spillway._destination import OBJECT_STORES, local_path
 from spillway._inputs import write_all
 from spillway._options import checks_names, refuse_unknown, shows_options
-from spillway._result_html import dataset_html
+from spillway._results import dataset_html
 from spillway._wording import counted
 from spillway.errors import ClosedError, OptionError
 from spillway.writer import WriteResult, WriterOptions, _write_result

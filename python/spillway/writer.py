@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 from spillway import _native
 from spillway._context import WithBlock
 from spillway._destination import resolve
-from spillway._file_metadata import file_metadata
 from spillway._inputs import write_all
-from spillway._options import checks_names, shows_options
-from spillway._result_html import result_html
-from spillway._spellings import METHODS
+from spillway._options import METHODS, checks_names, shows_options
+from spillway._results import file_metadata, result_html
 from spillway.errors import ClosedError
 
 if TYPE_CHECKING:

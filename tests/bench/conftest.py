@@ -16,8 +16,7 @@ import pytest
 from spillway import datasets
 from spillway.bench.plan import Cell
 from spillway.bench.sample import OutputFiles, SampleTaker, result_of
-from spillway.harness.limits import Unlimited
-from spillway.harness.limits.detect import choose_cores
+from spillway.harness.limits import Unlimited, choose_cores
 from spillway.harness.plan import Slot
 
 if TYPE_CHECKING:

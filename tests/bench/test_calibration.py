@@ -20,7 +20,7 @@ import pyarrow as pa
 import pytest
 
 from spillway.harness.environment import cpu_model
-from spillway.harness.probes import process, rss
+from spillway.harness.probes import process
 from spillway.harness.probes.curve import CurveProbe, read_curve
 from spillway.harness.probes.interpreter import GarbageProbe, GilTicker
 from spillway.harness.probes.process import GroupProbe
@@ -237,8 +237,8 @@ def test_readings_around_the_write_cost_microseconds_and_lie_outside_it(enter_co
     group = GroupProbe(None)
 
     def read():
-        rss.reset_high_water()
-        rss.read_memory()
+        process.reset_high_water()
+        process.read_memory()
         group.start()
         process.read_usage()
 

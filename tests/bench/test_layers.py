@@ -21,7 +21,7 @@ MEASURED = """
 import json, sys
 from spillway.backends import load
 from spillway.bench.worker import inputs, main
-from spillway.harness.probes import interpreter, process, rss
+from spillway.harness.probes import interpreter, process
 load("pyarrow-streaming")
 print(json.dumps([name for name in sys.modules if name.startswith("spillway.")]))
 """

@@ -20,7 +20,7 @@ from spillway.bench.summary import read_run
 from spillway.harness import records
 from spillway.harness.limits import choose_limiter
 from spillway.harness.limits.cgroup import _least
-from spillway.harness.spawn import ProcessResult
+from spillway.harness.processes import ProcessResult
 
 from .conftest import cell
 from .made_runs import Writes, make_run

@@ -7,10 +7,15 @@ import os
 import pytest
 
 from spillway.errors import OptionError
-from spillway.harness.limits import Unlimited, choose_limiter, detect_limiters
+from spillway.harness.limits import (
+    Unlimited,
+    choose_cores,
+    choose_limiter,
+    detect_limiters,
+    prove,
+    stepping_aside,
+)
 from spillway.harness.limits.cgroup import CgroupV1, CgroupV2
-from spillway.harness.limits.detect import choose_cores, stepping_aside
-from spillway.harness.limits.proof import prove
 
 MIB = 1 << 20
 LIMITERS = detect_limiters()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spillway.bench.sample import resident_share, warm
-from spillway.harness.probes import process, rss
+from spillway.harness.probes import process
 from spillway.harness.probes.curve import CurveProbe, read_curve
 from spillway.harness.probes.interpreter import GarbageProbe, GilTicker
 from spillway.harness.probes.process import GroupProbe, PoolTotals
@@ -48,18 +48,18 @@ def test_200_mib_allocated_and_freed_in_the_phase_are_reported_within_1_percent(
 
 
 def test_200_mib_in_a_bare_process_are_reported_within_1_percent():
-    rss.reset_high_water()
-    before = rss.read_memory().rss
+    process.reset_high_water()
+    before = process.read_memory().rss
     with mmap.mmap(-1, 200 * MIB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as block:
         for page in range(0, 200 * MIB, mmap.PAGESIZE):
             block[page] = 1
-    growth = rss.read_memory().high_water - before
+    growth = process.read_memory().high_water - before
     assert growth == pytest.approx(200 * MIB, rel=0.01)
 
 
 def test_the_counters_agree_with_the_page_tables():
-    memory = rss.read_memory()
-    assert rss.read_rollup()["rss"] == pytest.approx(memory.rss, rel=0.05)
+    memory = process.read_memory()
+    assert process.read_rollup()["rss"] == pytest.approx(memory.rss, rel=0.05)
     assert memory.anon + memory.file <= memory.rss
 
 

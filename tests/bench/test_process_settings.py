@@ -28,9 +28,8 @@ from spillway.bench.sample import limits_of
 from spillway.bench.summary import read_run
 from spillway.errors import OptionError
 from spillway.harness import records
-from spillway.harness.limits import Unlimited
+from spillway.harness.limits import Unlimited, with_quota
 from spillway.harness.limits.cgroup import v1_parents, v2_parents
-from spillway.harness.limits.detect import with_quota
 from spillway.harness.statistics import ALPHA
 
 from .conftest import cell

@@ -516,7 +516,7 @@ def test_what_is_asked_for_beside_a_quick_look_counts(runs, tmp_path):
 
 def test_an_absent_library_is_a_line_in_the_table(runs, monkeypatch):
     monkeypatch.setattr(
-        "spillway.backends.registry.importlib.util.find_spec",
+        "spillway.backends.importlib.util.find_spec",
         lambda name: None if name == "polars" else find_spec(name),
     )
     out = str(runs / "absent")

@@ -13,7 +13,7 @@ from spillway.cli.common import termination_as_interrupt
 PROGRAM = """
 import time
 from spillway.cli.common import first_interrupt_alone
-from spillway.spark.failures import interrupts_put_off
+from spillway.spark.status import interrupts_put_off
 
 with first_interrupt_alone():
     try:

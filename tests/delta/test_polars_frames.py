@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 import spillway.delta
-from spillway.delta._polars_conditions import where_of
+from spillway.delta._polars import where_of
 
 from .logs import add_of, make_log, metadata_of, needs
 

@@ -11,10 +11,10 @@ import pytest
 from jsonschema import Draft202012Validator, ValidationError
 
 from spillway.bench import record as bench
-from spillway.cli import inspect_json
+from spillway.cli import inspect
 from spillway.cli.inspect import JSON_VERSION
 from spillway.harness import records
-from spillway.harness.schema import Keywords, Positive, Signed, schema_of
+from spillway.harness.records import Keywords, Positive, Signed, schema_of
 from spillway.race import record as race
 from spillway.spark.pipeline import record as pipeline
 
@@ -27,7 +27,7 @@ SCHEMAS = {
     "pairs": (bench.PAIR_SCHEMA, bench.SCHEMA_VERSION, bench.PAIRS),
     "allocations": (bench.ALLOCATION_SCHEMA, bench.SCHEMA_VERSION, bench.ALLOCATIONS),
     "least_memory": (bench.LIMIT_TRIAL_SCHEMA, bench.SCHEMA_VERSION, bench.LEAST_MEMORY),
-    "inspect": (inspect_json.SCHEMA, JSON_VERSION, ""),
+    "inspect": (inspect.SCHEMA, JSON_VERSION, ""),
     "race": (race.SCHEMA, race.SCHEMA_VERSION, race.RACES),
     "pipeline": (pipeline.SCHEMA, pipeline.SCHEMA_VERSION, pipeline.PIPELINE),
 }

@@ -16,8 +16,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 import spillway
-from spillway.cli.inspect import inspect
-from spillway.cli.inspect_json import SCHEMA
+from spillway.cli.inspect import SCHEMA, inspect
 
 ROWS = 3_000
 

@@ -14,7 +14,6 @@ from spillway import datasets
 from spillway.datasets.packaged import open_lineitem
 from spillway.errors import OptionError
 from spillway.spark import Sink
-from spillway.spark.master import cores_of
 from spillway.spark.pipeline.command import Options
 from spillway.spark.pipeline.rows import (
     MOST_ROWS,
@@ -25,6 +24,7 @@ from spillway.spark.pipeline.rows import (
     partition_bounds,
     partitions_for,
 )
+from spillway.spark.session import cores_of
 
 from ..counts import examples
 

@@ -12,9 +12,9 @@ from rich.console import Console
 
 from spillway.errors import SpillwayError
 from spillway.spark import Pipeline, Sink
-from spillway.spark.failures import cause_of
 from spillway.spark.pipeline.progress import Progress, StageRunner, Tasks
 from spillway.spark.pipeline.rows import GeneratedRows
+from spillway.spark.status import cause_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,8 +17,7 @@ from spillway.errors import ConcurrentDeleteDelete
 from spillway.race import committers
 from spillway.race.check import Verdict, check
 from spillway.race.location import Location, log_name
-from spillway.race.model import Cell, first_table, load, own_conditions, rows
-from spillway.race.operations import OPERATIONS
+from spillway.race.model import OPERATIONS, Cell, first_table, load, own_conditions, rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from spillway.harness.plots import drawn
+from spillway.race.record import read_run
 from spillway.race.report import charts
-from spillway.race.summary import read_run
 
 from ..bench.test_figures import assert_texts_can_be_read
 

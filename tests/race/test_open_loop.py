@@ -14,8 +14,8 @@ import pytest
 from spillway.errors import OptionError
 from spillway.race.model import Cell, Receipt
 from spillway.race.open_loop import Responses, arrivals
-from spillway.race.plan import Options
-from spillway.race.summary import Setting, read_run
+from spillway.race.record import Setting, read_run
+from spillway.race.run import Options
 from spillway.race.tables import _columns, detail_table
 from spillway.race.worker import _Race
 

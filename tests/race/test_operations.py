@@ -11,12 +11,10 @@ import pytest
 from spillway.harness import records
 from spillway.race import committers
 from spillway.race.location import Location
-from spillway.race.model import FILE_ROWS, WORKS, Cell, load
-from spillway.race.operations import OPERATIONS, Compaction
-from spillway.race.plan import Options, plan_cells
-from spillway.race.record import RACES
+from spillway.race.model import FILE_ROWS, OPERATIONS, WORKS, Cell, Compaction, load
+from spillway.race.record import RACES, read_run
 from spillway.race.report import draw_figures, write_report
-from spillway.race.summary import read_run
+from spillway.race.run import Options, plan_cells
 from spillway.race.tables import targets_table
 
 from ..counts import SOAK, count

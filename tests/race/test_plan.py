@@ -9,8 +9,7 @@ from spillway.race import committers
 from spillway.race.location import Location
 from spillway.race.model import Cell, load
 from spillway.race.open_loop import quantile
-from spillway.race.plan import Options, parse_spread, plan_cells
-from spillway.race.run import reason_to_skip
+from spillway.race.run import Options, parse_spread, plan_cells, reason_to_skip
 from spillway.race.tables import TARGETS, target_cells
 
 

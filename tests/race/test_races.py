@@ -20,9 +20,8 @@ from spillway.harness import records
 from spillway.race import committers, worker
 from spillway.race.location import Location
 from spillway.race.model import Cell
-from spillway.race.record import RACES
+from spillway.race.record import RACES, read_run
 from spillway.race.report import draw_figures, write_report
-from spillway.race.summary import read_run
 from spillway.race.tables import targets_table
 
 from ..counts import SOAK

@@ -11,8 +11,8 @@ import pytest
 
 from spillway.errors import OptionError, SpillwayError
 from spillway.race import real_s3
-from spillway.race.plan import Options
 from spillway.race.real_s3 import CELLS, RealS3, Requests, cell, requests_of
+from spillway.race.run import Options
 
 from ..stores.server import SECONDS
 from .conftest import invoke, races_in, start

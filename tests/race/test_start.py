@@ -9,7 +9,7 @@ import pytest
 
 from spillway.race import worker
 from spillway.race.model import Cell
-from spillway.race.worker_processes import START
+from spillway.race.worker import START
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,8 +10,8 @@ import pytest
 from pyspark import TaskContext
 
 from spillway.spark import write
-from spillway.spark.batches import without_limit
-from spillway.spark.driver import answers_of
+from spillway.spark.run import answers_of
+from spillway.spark.settings import without_limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

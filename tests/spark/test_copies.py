@@ -20,10 +20,10 @@ from spillway.errors import AuditError, CheckFailedError, OptionError
 from spillway.spark import Pipeline, Sink, between, unique
 from spillway.spark.folder_job import _COPIED_FILE, FolderJob
 from spillway.spark.folder_storage import FolderStorage
-from spillway.spark.left_uploads import find_uploads
 from spillway.spark.pipeline import audit
 from spillway.spark.row_sums import RowSums
 from spillway.spark.run import job_of
+from spillway.spark.uploads import find_uploads
 from spillway.spark.write_job import Job, Target
 
 from ..counts import examples

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import spillway
 from spillway.errors import OptionError
-from spillway.spark.folder_partitions import where_holds
+from spillway.spark.folder_contents import where_holds
 from spillway.spark.run import job_of
 from spillway.spark.write_job import Target
 

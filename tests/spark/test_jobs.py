@@ -25,11 +25,9 @@ from spillway.errors import (
     UnknownOptionError,
     UnsupportedTableError,
 )
-from spillway.spark.driver import _of_another_python, driver_of
 from spillway.spark.folder_storage import FolderStorage
-from spillway.spark.options import parsed
-from spillway.spark.run import job_of, run
-from spillway.spark.source import SpillwayWriter, TaskMessage
+from spillway.spark.run import _of_another_python, driver_of, job_of, run
+from spillway.spark.source import SpillwayWriter, TaskMessage, parsed
 from spillway.spark.write_job import Job, SparkWriteResult, Target, TaskResult
 from spillway.types import WriteMode, WriterKeywords
 

@@ -10,7 +10,7 @@ from pyspark import SparkConf
 from pyspark.java_gateway import launch_gateway
 
 from spillway.harness.probes.jvm import JvmProbe
-from spillway.spark.java import find_java
+from spillway.spark.session import find_java
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,7 @@ import pytest
 import spillway
 from spillway.errors import MissingExtraError, OptionError
 from spillway.spark import Packed, pack
-from spillway.spark.pack import requirements
+from spillway.spark.workers import requirements
 
 from .cluster import BASE_PYTHON
 

@@ -72,7 +72,7 @@ def only(monkeypatch: pytest.MonkeyPatch, *installers: str) -> None:
         return None if hidden else importlib.util.find_spec(name)
 
     # The name of the module is that of the function, too.
-    monkeypatch.setattr(sys.modules["spillway.spark.pack"], "find_spec", found)
+    monkeypatch.setattr(sys.modules["spillway.spark.workers"], "find_spec", found)
     if "uv" not in installers:
         monkeypatch.setenv("PATH", "/nowhere")
 

@@ -19,7 +19,7 @@ import pytest
 import spillway
 from spillway.errors import JavaError, SpillwayError
 from spillway.spark import local_session
-from spillway.spark.java import find_java
+from spillway.spark.session import find_java
 
 from ..counts import SOAK
 

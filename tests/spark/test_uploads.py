@@ -15,10 +15,9 @@ from spillway.cli.app import app
 from spillway.errors import OptionError
 from spillway.spark.folder_job import FolderJob
 from spillway.spark.folder_storage import FolderStorage
-from spillway.spark.left_uploads import find_uploads
-from spillway.spark.scratch import choose_scratch
 from spillway.spark.stream_jobs import FolderBatch, batch_of
-from spillway.spark.write_job import Job, Target
+from spillway.spark.uploads import find_uploads
+from spillway.spark.write_job import Job, Target, choose_scratch
 
 from ..stores.server import Instead
 from .test_jobs import SCHEMA, begun, rows

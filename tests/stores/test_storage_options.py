@@ -12,8 +12,8 @@ import spillway
 from spillway.cli.app import app
 from spillway.errors import OptionError
 from spillway.race.location import Location
-from spillway.spark.left_uploads import find_uploads
 from spillway.spark.run import job_of
+from spillway.spark.uploads import find_uploads
 from spillway.spark.write_job import Target
 
 if TYPE_CHECKING:

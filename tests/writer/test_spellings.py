@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 import spillway
 import spillway.spark
-from spillway._spellings import ELSEWHERE, METHODS, option_of
+from spillway._options import ELSEWHERE, METHODS, option_of
 from spillway.cli.common import meant
 from spillway.types import DatasetKeywords, WriterKeywords
 

@@ -18,9 +18,7 @@ from spillway import backends
 from spillway.bench.sample import OutputFiles, SampleTaker, limits_of
 from spillway.errors import OptionError
 from spillway.harness.environment import describe_machine, read_load, refuse_debug_build, require_disk
-from spillway.harness.limits import Unlimited, choose_limiter
-from spillway.harness.limits.detect import choose_cores
-from spillway.harness.limits.proof import prove
+from spillway.harness.limits import Unlimited, choose_cores, choose_limiter, prove
 from spillway.harness.processes import redact
 
 if TYPE_CHECKING:

@@ -25,10 +25,8 @@ from spillway.harness.environment import (
     read_settings,
     refuse_debug_build,
 )
-from spillway.harness.limits import detect_limiters
-from spillway.harness.limits.detect import LIMIT_KINDS
-from spillway.harness.limits.proof import prove
-from spillway.harness.probes import rss
+from spillway.harness.limits import LIMIT_KINDS, detect_limiters, prove
+from spillway.harness.probes import process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -86,14 +84,14 @@ def _peak_memory() -> Finding:
     """Plant 200 MiB, free it, and ask the high-water mark."""
     subject = "exact peak RSS"
     try:
-        rss.reset_high_water()
+        process.reset_high_water()
     except OSError as error:
         return Finding(subject, "missing", f"clear_refs cannot be written ({error.strerror}): no exact peak")
-    before = rss.read_memory().rss
+    before = process.read_memory().rss
     with mmap.mmap(-1, _PLANTED, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as planted:
         for page in range(0, _PLANTED, mmap.PAGESIZE):
             planted[page] = 1
-    seen = rss.read_memory().high_water - before
+    seen = process.read_memory().high_water - before
     detail = f"200 MiB allocated and freed were seen as {seen / 2**20:.1f} MiB"
     return Finding(subject, "ok" if abs(seen / _PLANTED - 1) <= _WITHIN else "warning", detail)
 
@@ -221,7 +219,7 @@ def _spark() -> Finding:
         require_engines(["spark"])
     except SpillwayError as error:
         return Finding(subject, "not here", f"{error}", without)
-    from spillway.spark.java import find_java
+    from spillway.spark.session import find_java
 
     java = find_java()
     return Finding(

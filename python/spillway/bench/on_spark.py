@@ -23,11 +23,9 @@ from spillway._wording import and_joined
 from spillway.bench.block import Block, Part, Survey, survey, take_block
 from spillway.errors import OptionError, SpillwayError
 from spillway.harness.environment import CHECKED_BUILD
-from spillway.spark.failures import explained, interrupts_put_off
-from spillway.spark.master import cores_of, open_session, require_spark
-from spillway.spark.pack import pack, requirements
-from spillway.spark.session import stop_session
-from spillway.spark.status import IDLE_SECONDS, NO_EXECUTOR, tasks_of
+from spillway.spark.session import cores_of, open_session, require_spark, stop_session
+from spillway.spark.status import IDLE_SECONDS, NO_EXECUTOR, explained, interrupts_put_off, tasks_of
+from spillway.spark.workers import pack, requirements
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

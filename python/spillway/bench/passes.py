@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from spillway.bench.sample import SampleTaker
     from spillway.harness.limits import Limiter
     from spillway.harness.probes.curve import AllocationCurve
-    from spillway.harness.spawn import ProcessResult
+    from spillway.harness.processes import ProcessResult
     from spillway.validation import Verdict
 
 Item = TypeVar("Item")
@@ -516,7 +516,7 @@ def require_engines(engines: Sequence[str]) -> None:
         if find_spec(package) is None:
             raise MissingExtraError(package, extra, f"validate with {engine}")
     if "spark" in engines:
-        from spillway.spark.java import find_java
+        from spillway.spark.session import find_java
 
         find_java()
 

@@ -17,9 +17,9 @@ from spillway._wording import counted
 from spillway.backends import CODECS, OWN_LIBRARY, Mode, library
 from spillway.backends import names as backend_names
 from spillway.errors import OptionError
-from spillway.harness.limits.detect import LIMIT_KINDS
+from spillway.harness.limits import LIMIT_KINDS
 from spillway.harness.plan import joined, require_counts
-from spillway.harness.schema import LATER, Keywords, Positive, Signed
+from spillway.harness.records import LATER, Keywords, Positive, Signed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -17,8 +17,7 @@ from spillway.harness.probes.readings import (
     PoolReading,
     UsageReading,
 )
-from spillway.harness.records import Failure, RecordSchema
-from spillway.harness.schema import Instant, Keywords, Signed
+from spillway.harness.records import Failure, Instant, Keywords, RecordSchema, Signed
 
 SAMPLES = "samples.jsonl"
 DISTURBED = "disturbed.jsonl"

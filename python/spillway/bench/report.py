@@ -1,15 +1,20 @@
-"""A run in words and tables: its ``report.md``."""
+"""A run for its readers: its ``report.md``, its page, and the forms of other tools."""
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import re
 from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from spillway._wording import counted
+from spillway.backends import library
 from spillway.bench.conclusion import BUILD_LEGEND, build_tables, conclude, headline, verdict_caveats
 from spillway.bench.figures import charts_across, charts_of
+from spillway.bench.plan import DEFAULT_PROCESS, Options
 from spillway.bench.ratio_tables import (
     CROSSOVER_LEGEND,
     PAIR_LEGEND,
@@ -32,7 +37,15 @@ from spillway.bench.side_tables import (
     probe_costs,
     program_table,
 )
-from spillway.bench.summary import host_lines, hosts_of, wrong_outputs
+from spillway.bench.summary import (
+    allocated_bytes,
+    file_bytes,
+    growth,
+    host_lines,
+    hosts_of,
+    seconds,
+    wrong_outputs,
+)
 from spillway.bench.tables import measures_table, ranking_table, rankings, setting_title, throughput_table
 from spillway.errors import MissingExtraError
 from spillway.harness.plots import embedded
@@ -51,9 +64,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from spillway.bench.summary import RunSummary, Setting
+    import pyarrow as pa
+
+    from spillway.bench.plan import Cell
+    from spillway.bench.summary import CellSummary, Metric, RunSummary, Setting
     from spillway.harness.plots import Chart, Figure
     from spillway.harness.report import Table
+    from spillway.harness.statistics import Estimate
 
 
 def run_tables(run: RunSummary) -> list[Table]:
@@ -342,3 +359,81 @@ def _sort_key(text: str) -> str:
     """The number that a table's text begins with; nothing where it begins with none."""
     found = _NUMBER.match(text)
     return "" if found is None else repr(float(found[1].replace(",", "")) * _SCALES[found[2]])
+
+
+_MEGABYTE = 1e6
+# name, value of a sample, unit, and what a value is divided by for it; of all of them less is better
+_BENCHMARKED: tuple[tuple[str, Metric, str, float], ...] = (
+    ("time", seconds, "s", 1.0),
+    ("peak memory", growth, "MB", _MEGABYTE),
+    ("file size", file_bytes, "MB", _MEGABYTE),
+    ("allocated", allocated_bytes, "MB", _MEGABYTE),
+)
+
+
+def custom_benchmarks(run: RunSummary) -> list[dict[str, Any]]:
+    """The figures of a run as github-action-benchmark's ``customSmallerIsBetter`` takes them.
+
+    Each has a name, which is the same in every run that measures the same, a unit, the median, its interval
+    as ``range``, and its basis as ``extra``. Cells that failed have none.
+    """
+    return [
+        _benchmark(run, cell, figure, found)
+        for cell in run.cells
+        if cell.is_right
+        for figure in _BENCHMARKED
+        if (found := cell.estimate(figure[1])) is not None
+    ]
+
+
+def _benchmark(
+    run: RunSummary, cell: CellSummary, figure: tuple[str, Metric, str, float], found: Estimate
+) -> dict[str, Any]:
+    name, _, unit, scale = figure
+    python = next(
+        (each for each in run.environment.get("pythons", ()) if each["name"] == cell.cell.python),
+        run.environment,
+    )["python"]["version"]
+    version = cell.good[0]["backend_version"]
+    return {
+        "name": f"{_unambiguous(cell.cell)}: {name}",
+        "unit": unit,
+        "value": found.median / scale,
+        "range": f"{found.low / scale:.6g} to {found.high / scale:.6g}",
+        "extra": "\n".join(
+            [
+                f"{library(cell.cell.backend)} {version}, Python {python}",
+                f"{counted(found.n, 'sample')} in run {run.run_id}",
+                str(run.environment["cpu_model"]),
+            ]
+        ),
+    }
+
+
+def _unambiguous(cell: Cell) -> str:
+    """A cell in words that do not depend on what else was measured; what is usual is left out."""
+    limit = "no limit" if cell.memory_bytes is None else f"{cell.memory_bytes / 1e6:,.0f} MB"
+    codec = cell.codec if cell.level is None else f"{cell.codec} {cell.level}"
+    parts = [cell.backend, cell.mode, cell.dataset, counted(cell.rows, "row"), codec]
+    parts += [counted(cell.threads, "core"), limit]
+    if cell.chunk_rows not in Options.chunk_rows:
+        parts.append(f"{counted(cell.chunk_rows, 'row')} a batch")
+    if cell.row_group_rows not in Options.row_group_rows:
+        parts.append(f"{counted(cell.row_group_rows, 'row')} a row group")
+    parts += [cell.arm] if cell.arm != DEFAULT_PROCESS else []
+    parts += [f"environment {cell.python}"] if cell.python else []
+    return ", ".join(parts)
+
+
+def comma_separated(table: pa.Table) -> str:
+    """A table as CSV with a header. Lists are JSON, nulls are empty."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(table.column_names)
+    for batch in table.to_batches():
+        writer.writerows([_cell_of_csv(value) for value in row.values()] for row in batch.to_pylist())
+    return text.getvalue()
+
+
+def _cell_of_csv(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, list | dict | bool) else value

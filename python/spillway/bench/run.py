@@ -31,9 +31,7 @@ from spillway.bench.summary import imprecise_cells
 from spillway.errors import OptionError
 from spillway.harness import records
 from spillway.harness.environment import describe_run, on_disk, refuse_debug_build, run_folder
-from spillway.harness.limits import Unlimited, choose_limiter
-from spillway.harness.limits.detect import choose_cores, with_quota
-from spillway.harness.limits.proof import limit_words, proved
+from spillway.harness.limits import Unlimited, choose_cores, choose_limiter, limit_words, proved, with_quota
 from spillway.harness.plan import schedule
 
 if TYPE_CHECKING:

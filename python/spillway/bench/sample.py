@@ -21,11 +21,9 @@ from spillway._wording import counted
 from spillway.bench.plan import process_setting
 from spillway.bench.record import SCHEMA_VERSION
 from spillway.harness.environment import SampleWatch, sync_filesystem
-from spillway.harness.limits import Unlimited
-from spillway.harness.limits.detect import stepping_aside, with_quota
+from spillway.harness.limits import Unlimited, stepping_aside, with_quota
 from spillway.harness.probes.process import thread_environment
-from spillway.harness.processes import redact
-from spillway.harness.spawn import ProcessResult, run_limited
+from spillway.harness.processes import ProcessResult, redact, run_limited
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

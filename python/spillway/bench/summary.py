@@ -14,15 +14,16 @@ from spillway.bench.plan import DEFAULT_PROCESS, Cell
 from spillway.bench.record import ALLOCATIONS, DISTURBED, LEAST_MEMORY, PAIRS, PROBES, SAMPLES, VALIDATION
 from spillway.harness import records
 from spillway.harness.environment import noise_warnings
+from spillway.harness.records import CellOfRun, RunOfCells, outcomes, records_by_cell
 from spillway.harness.report import machine
 from spillway.harness.statistics import (
     FEWEST_FOR_INTERVAL,
     FEWEST_FOR_OUTLIERS,
     Estimate,
     estimate,
+    estimate_of,
     exact_value,
 )
-from spillway.harness.summary import CellOfRun, RunOfCells, estimate_of, outcomes, records_by_cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

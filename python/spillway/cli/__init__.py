@@ -1,4 +1,4 @@
-"""The ``spillway`` command: one file per subcommand, found here by name."""
+"""The ``spillway`` command: its subcommands are functions of the modules here, and found by name."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from spillway.cli import bench, inspect, pipeline, race, runs, tune, uploads, validate, write
+from spillway.cli import bench, inspect, race, runs, spark, tune, validate, write
 from spillway.cli.common import WritingCommand
 
 app = typer.Typer(
@@ -41,10 +41,10 @@ app.command()(runs.compare)
 app.command()(bench.doctor)
 app.command()(runs.export)
 app.command()(inspect.inspect)
-app.command(cls=WritingCommand)(pipeline.pipeline)
+app.command(cls=WritingCommand)(spark.pipeline)
 app.command()(race.race)
 app.command()(runs.report)
 app.command()(tune.tune)
-app.command()(uploads.uploads)
+app.command()(spark.uploads)
 app.command()(validate.validate)
 app.command(cls=WritingCommand)(write.write)

@@ -72,7 +72,7 @@ class WritingCommand(TyperCommand):
 
 def meant(name: str, options: Iterable[str]) -> list[str]:
     """The options of a command that an unknown option probably means."""
-    from spillway._spellings import ELSEWHERE, option_of
+    from spillway._options import ELSEWHERE, option_of
 
     python = name.lstrip("-").replace("-", "_")
     spelling = ELSEWHERE.get(python)

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from itertools import chain
 from pathlib import Path  # noqa: TC003 - typer evaluates the annotations
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypedDict
 
 import typer
+
+from spillway.harness.records import RecordSchema
+from spillway.inspection import (  # noqa: TC001 - types of fields, looked up at run time
+    ColumnComparison,
+    FileReport,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -17,15 +23,13 @@ if TYPE_CHECKING:
 
     from spillway.inspection import (
         ColumnChunkReport,
-        ColumnComparison,
         ColumnTotals,
         FileComparison,
-        FileReport,
         PageReport,
         RowGroupReport,
     )
 
-__all__ = ["JSON_VERSION", "inspect"]
+__all__ = ["JSON_VERSION", "SCHEMA", "inspect"]
 
 JSON_VERSION = 1
 """The version of the JSON document: raised when a field is removed or redefined, not when one is added."""
@@ -34,6 +38,35 @@ _KIB = 1024
 #: Exit statuses: two files differ; a file cannot be shown.
 _DIFFERENT, _FAILED = 1, 2
 _TWO = 2
+
+
+class Compared(TypedDict):
+    """The comparison of two files.
+
+    Attributes:
+        differences: What differs between the files as a whole, as `spillway.FileComparison` names it.
+        columns: The columns of both files, those that differ first.
+    """
+
+    differences: list[str]
+    columns: list[ColumnComparison]
+
+
+class Inspected(TypedDict):
+    """What `spillway inspect --json` prints. Sizes are in bytes.
+
+    Attributes:
+        schema_version: 1. Raised when a field is removed or redefined, not when one is added.
+        files: The files that could be shown, in the order in which they were named.
+        comparison: The comparison, if exactly two files were named and both can be shown; else null.
+    """
+
+    schema_version: Literal[1]
+    files: list[FileReport]
+    comparison: Compared | None
+
+
+SCHEMA = RecordSchema(Inspected)
 
 
 def inspect(

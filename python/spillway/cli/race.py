@@ -178,9 +178,8 @@ def race(  # noqa: PLR0913 - one argument per option of the command
     from spillway.errors import OptionError, SpillwayError
     from spillway.race.cell import Progress
     from spillway.race.committers import usual
-    from spillway.race.plan import Options, plan_cells
     from spillway.race.real_s3 import CELLS, RealS3
-    from spillway.race.run import hold_races
+    from spillway.race.run import Options, hold_races, plan_cells
     from spillway.race.tables import target_cells
 
     signal.signal(signal.SIGTERM, interrupt)
@@ -250,8 +249,8 @@ def _chosen(given: str | None, default: tuple[str, ...]) -> tuple[str, ...]:
 
 def _report(console: Console, finished: Finished) -> list[str]:
     """Write the report from what is on disk, and print its tables; what is wrong with tables."""
+    from spillway.race.record import read_run
     from spillway.race.report import all_tables, draw_figures, write_report
-    from spillway.race.summary import read_run
 
     run = read_run(finished.folder)
     report = write_report(run, draw_figures(run))

@@ -355,8 +355,8 @@ def export(
 
 
 def _benchmarks(folder: Path) -> str:
-    from spillway.bench.exporting import custom_benchmarks
     from spillway.bench.record import SAMPLES
+    from spillway.bench.report import custom_benchmarks
     from spillway.bench.summary import read_run
     from spillway.errors import OptionError
     from spillway.harness.records import is_stored
@@ -381,7 +381,7 @@ def _say_what_is_left_out(run: RunSummary) -> None:
 
 
 def _csv(folder: Path) -> str:
-    from spillway.bench.exporting import comma_separated
+    from spillway.bench.report import comma_separated
     from spillway.runs import load_run
 
     return comma_separated(load_run(folder))

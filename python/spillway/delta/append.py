@@ -1,4 +1,4 @@
-"""Appends to a table."""
+"""Appends to a table, and what is done and logged after any commit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from spillway import _native
 from spillway._context import WithBlock
-from spillway.delta._commit_logging import CommitTimer
 from spillway.errors import CommitUnknown, SpillwayError
 
 if TYPE_CHECKING:
@@ -191,7 +190,7 @@ class Append(WithBlock):
                 once.
             TableNotFoundError: The table was deleted, moved or replaced.
         """
-        timer = CommitTimer(self._native, self._table.root, logging.DEBUG)
+        timer = _CommitTimer(self._native, self._table.root, logging.DEBUG)
         try:
             version = self._native.commit(self._timeout if timeout is None else timeout)
         except BaseException as error:
@@ -244,7 +243,7 @@ class Append(WithBlock):
         # Programs without asyncio do not load it.
         from spillway.delta._awaited import ended  # noqa: PLC0415
 
-        timer = CommitTimer(self._native, self._table.root, logging.DEBUG)
+        timer = _CommitTimer(self._native, self._table.root, logging.DEBUG)
         timeout = self._timeout if timeout is None else timeout
         try:
             outcome, cancelled = await ended(self._native, self._table, timeout)
@@ -418,4 +417,49 @@ def _checkpoint(table: _native.DeltaTable) -> None:
     if removed:
         _log.info(
             "%d files of the log of %s removed: they were older than it keeps them", removed, table.root
+        )
+
+
+class _CommitTimer:
+    """The time and the attempts of a commit. Nothing of it does I/O: a commit that is done cannot fail by it.
+
+    Args:
+        native: What commits.
+        root: The table's path or URL.
+        level: The level of the record: ``DEBUG`` for appends, since there may be hundreds a second.
+    """
+
+    def __init__(
+        self, native: _native.DeltaTable | _native.DeltaAppend, root: str, level: int = logging.INFO
+    ) -> None:
+        self._native = native
+        self._root = root
+        self._level = level
+        # Nothing is counted for a record that nobody reads.
+        self._is_logged = _log.isEnabledFor(level)
+        if self._is_logged:
+            self._counter = native.commit_counter()
+            self._before = 0 if self._counter is None else self._counter.attempts
+            self._started = time.perf_counter()
+
+    def log(self, operation: str, version: int) -> None:
+        """Log the version, the attempts of this process to write one meanwhile, and the time that it took.
+
+        All threads of a process try as one, and another process may write a version for it: then there may be
+        no attempt.
+        """
+        if not self._is_logged:
+            return
+        waited = time.perf_counter() - self._started
+        # A forked child has one only after its first commit.
+        counter = self._counter or self._native.commit_counter()
+        attempts = 0 if counter is None else counter.attempts - self._before
+        _log.log(
+            self._level,
+            "%s committed to %s in version %d after %d attempts and %.4f s",
+            operation,
+            self._root,
+            version,
+            attempts,
+            waited,
         )

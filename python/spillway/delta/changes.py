@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spillway.delta._rows import Rows
+from spillway.delta.scan import _Rows
 
 if TYPE_CHECKING:
     from spillway import _native
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 __all__ = ["Changes"]
 
 
-class Changes(Rows):
+class Changes(_Rows):
     """The changed rows of a range of versions, for any Arrow library: ``pyarrow.table(changes)``.
 
     Rows have three columns in addition to the table's. ``_change_type`` is ``insert``, ``delete``, or, for an

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spillway.delta._rows import Rows
 from spillway.delta.types import TableFile
 
 if TYPE_CHECKING:
@@ -13,7 +12,26 @@ if TYPE_CHECKING:
 __all__ = ["Scan"]
 
 
-class Scan(Rows):
+class _Rows:
+    """Rows that any Arrow library reads, as often as it asks for them."""
+
+    def __init__(self, rows: _native.DeltaRows) -> None:
+        self._rows = rows
+
+    def __arrow_c_schema__(self) -> object:
+        """Export the schema, by the Arrow PyCapsule interface."""
+        return self._rows.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Export the rows, by the Arrow PyCapsule interface.
+
+        Args:
+            requested_schema: Not regarded, as the interface allows: types are those of the table.
+        """
+        return self._rows.__arrow_c_stream__(requested_schema)
+
+
+class Scan(_Rows):
     """The rows of one version of a table, for any Arrow library: ``pyarrow.table(scan)``.
 
     The scan selects files when it is created, but reads none before an Arrow library requests rows. Each

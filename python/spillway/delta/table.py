@@ -13,17 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from spillway import _native
 from spillway._destination import OBJECT_STORES, local_path
+from spillway._inputs import opened
 from spillway._options import checks_arguments, shows_options
-from spillway.delta._commit_logging import CommitTimer
 from spillway.delta._expressions import Expressions, check_text, is_expression
-from spillway.delta._input import opened
-from spillway.delta._merging import check_clauses, prepared
-from spillway.delta._polars import lazy_frame
 from spillway.delta._pyarrow_dataset import dataset_of
 from spillway.delta._versions import number_of
-from spillway.delta.append import Append, _checkpoint_when_due
+from spillway.delta.append import Append, _checkpoint_when_due, _CommitTimer
 from spillway.delta.changes import Changes
-from spillway.delta.clauses import when_matched_update, when_not_matched_insert
+from spillway.delta.clauses import _check_clauses, _prepared, when_matched_update, when_not_matched_insert
 from spillway.delta.scan import Scan
 from spillway.delta.types import (
     CommitStats,
@@ -37,7 +34,7 @@ from spillway.delta.types import (
     Update,
     Vacuum,
 )
-from spillway.errors import OptionError, TableExistsError, TableNotFoundError
+from spillway.errors import MissingExtraError, OptionError, TableExistsError, TableNotFoundError
 from spillway.writer import WriterOptions
 
 if TYPE_CHECKING:
@@ -256,6 +253,10 @@ class Table:
             [(2,)]
         """
         number = self._number(version)
+        try:
+            from spillway.delta._polars import lazy_frame  # noqa: PLC0415 - loaded only if asked for
+        except ImportError as error:
+            raise MissingExtraError("polars", "bench", "make a LazyFrame") from error
         return lazy_frame(self._native, self.version if number is None else number)
 
     @checks_arguments
@@ -810,20 +811,20 @@ class Table:
         """
         keys = [on] if isinstance(on, str) else list(on)
         chosen = clauses or (when_matched_update(), when_not_matched_insert())
-        check_clauses(chosen)
+        _check_clauses(chosen)
         writer_options = WriterOptions(**options) if options else _DEFAULTS
         _native.check_delta_options(writer_options)
         # A DataFrame of Spark: its own stream refuses timestamps (PySpark 4.2), and takes partitions in turn.
         collect = getattr(source, "toArrow", None)
         rows = _native.RowSource(source if collect is None else collect())
         # The merge is of the newest version.
-        given, evaluate = prepared(chosen, keys, self._native.newest_schema(), rows)
+        given, evaluate = _prepared(chosen, keys, self._native.newest_schema(), rows)
         timer = self._timer()
         done = self._native.merge_rows(rows, keys, given, evaluate, writer_options, user_metadata, timeout)
         return Merge(*self._changed("MERGE", timer, done))
 
     def _changed(
-        self, operation: str, timer: CommitTimer, done: tuple[int, int, int, int, bool]
+        self, operation: str, timer: _CommitTimer, done: tuple[int, int, int, int, bool]
     ) -> tuple[int, int, int, int]:
         """The version of a change, and the rows that it inserted, updated and deleted."""
         version, inserted, updated, deleted, is_new = done
@@ -1196,10 +1197,10 @@ class Table:
         """
         return self._native.checkpoint()
 
-    def _timer(self) -> CommitTimer:
-        return CommitTimer(self._native, self._native.root)
+    def _timer(self) -> _CommitTimer:
+        return _CommitTimer(self._native, self._native.root)
 
-    def _committed(self, operation: str, timer: CommitTimer, version: int) -> int:
+    def _committed(self, operation: str, timer: _CommitTimer, version: int) -> int:
         """Log a commit, which began before `version` was there, and write a checkpoint where one is due."""
         timer.log(operation, version)
         _checkpoint_when_due(self._native, version)

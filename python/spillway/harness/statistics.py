@@ -13,13 +13,13 @@ import math
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from math import comb
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import special
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -228,6 +228,14 @@ def estimate(values: Sequence[float]) -> Estimate:
     if not values:
         raise ValueError("no samples to summarise")
     return _estimate(tuple(values))
+
+
+def estimate_of(
+    records: Sequence[dict[str, Any]], metric: Callable[[dict[str, Any]], float | None]
+) -> Estimate | None:
+    """The estimate of a metric over the records that have it; None where none has."""
+    values = [value for record in records if (value := metric(record)) is not None]
+    return estimate(values) if values else None
 
 
 # Several tables of a report show the same cell.

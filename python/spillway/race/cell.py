@@ -27,7 +27,7 @@ from spillway.race.check import Verdict
 from spillway.race.model import merged
 from spillway.race.open_loop import Responses, percentiles
 from spillway.race.record import SCHEMA_VERSION
-from spillway.race.worker_processes import WorkerProcesses
+from spillway.race.worker import WorkerProcesses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

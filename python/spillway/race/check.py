@@ -17,8 +17,16 @@ from urllib.parse import unquote
 from spillway._wording import counted
 from spillway.race import committers
 from spillway.race.location import log_name
-from spillway.race.model import KEYS, MESSAGE, PARTITION_COLUMN, first_rows, load_own, message, partition
-from spillway.race.operations import OPERATIONS
+from spillway.race.model import (
+    KEYS,
+    MESSAGE,
+    OPERATIONS,
+    PARTITION_COLUMN,
+    first_rows,
+    load_own,
+    message,
+    partition,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

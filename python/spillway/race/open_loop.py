@@ -18,7 +18,7 @@ import math
 import random
 from typing import TYPE_CHECKING, Annotated, TypedDict
 
-from spillway.harness.schema import Keywords
+from spillway.harness.records import Keywords
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

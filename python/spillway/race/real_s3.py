@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from spillway.race.plan import Options
     from spillway.race.record import RaceRecord
+    from spillway.race.run import Options
 
 PRICES = "list prices of S3 Standard in us-east-1, November 2026: aws.amazon.com/s3/pricing"
 # Of a PUT, COPY, POST or LIST, of a GET or HEAD, and of a byte to the internet. A DELETE is free, and so is a

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from spillway.harness.report import Table
     from spillway.harness.statistics import Estimate
-    from spillway.race.summary import CellSummary, RunSummary, Setting
+    from spillway.race.record import CellSummary, RunSummary, Setting
 
 _MEDIAN, _LONGEST = 50, 100
 _DOTTED = (0, (1, 1.5))

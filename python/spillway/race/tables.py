@@ -13,7 +13,7 @@ from spillway.race.model import FILE_ROWS, Cell
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from spillway.race.summary import CellSummary, RunSummary, Setting
+    from spillway.race.record import CellSummary, RunSummary, Setting
 
 _WHOLE_FROM = 100
 

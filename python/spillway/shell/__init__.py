@@ -5,10 +5,8 @@ from __future__ import annotations
 from spillway.errors import MissingExtraError
 
 try:
-    from spillway.shell.copying import run_copy
-    from spillway.shell.job import Job
+    from spillway.shell.job import Done, Job, Progress, run_copy, run_write, sized
     from spillway.shell.rewriting import Rewritten, rewrite
-    from spillway.shell.run import Done, Progress, run_write, sized
 except ModuleNotFoundError as error:
     if error.name in {"pyarrow", "rich"}:
         raise MissingExtraError(error.name, "bench", "write files from a shell") from error

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
     from spillway._native import Digest
     from spillway.reading.files import RowStream
-    from spillway.shell.job import Memory
-    from spillway.shell.run import Progress
+    from spillway.shell.job import Memory, Progress
 
 # Marks of Delta, of Dask and older tools, of Hudi and of Iceberg.
 _TABLES = ("_delta_log", "_metadata", ".hoodie", "metadata/*.metadata.json", "metadata/version-hint.text")

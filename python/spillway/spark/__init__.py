@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from spillway.spark.pack import Packed, pack
 from spillway.spark.pipeline.checks import PipelineResult, between, not_null, unique
 from spillway.spark.pipeline.run import Pipeline
 from spillway.spark.pipeline.source_and_sink import Sink
-from spillway.spark.register import register
-from spillway.spark.session import local_session, stop_session
+from spillway.spark.session import local_session, register, stop_session
+from spillway.spark.workers import Packed, pack
 from spillway.spark.write import write, write_generated
 
 # Not imported late: the import of a submodule would put itself in the place of the function of its name.

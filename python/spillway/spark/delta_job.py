@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -20,23 +21,23 @@ from spillway.errors import (
     TableNotFoundError,
     UnsupportedTableError,
 )
-from spillway.spark import touched
 from spillway.spark.location import unquoted
 from spillway.spark.row_sums import check_hashed
-from spillway.spark.scratch import choose_scratch
+from spillway.spark.schema import quoted
 from spillway.spark.write_job import (
     Clock,
     Job,
     SparkWriteResult,
     StagedFile,
     TaskResult,
+    choose_scratch,
     claimed,
     peeked,
 )
 from spillway.writer import WriterOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from spillway.spark.write_job import Target
     from spillway.types import Condition
@@ -319,9 +320,9 @@ class DeltaJob(Job):
         if not self.replaces_touched(results):
             return ()
         parts = (json.loads(result.part) for result in results if result.part is not None)
-        partitions = [partition for part in parts for partition in touched.partitions(part)]
+        partitions = [partition for part in parts for partition in _partitions_of(part)]
         schema: Any = table.schema  # what pa.schema takes, and its stubs do not
-        return touched.condition(partitions, pa.schema(schema)) if partitions else None
+        return _condition_on(partitions, pa.schema(schema)) if partitions else None
 
     def _committing(
         self, table: spillway.delta.Table, replaced: str | Sequence[Condition] | None
@@ -349,3 +350,77 @@ class DeltaJob(Job):
 def nullable(schema: pa.Schema) -> pa.Schema:
     """The schema without columns that refuse nulls, as Delta does: engines disagree about who checks them."""
     return pa.schema([field.with_nullable(nullable=True) for field in schema])
+
+
+#: Bytes that the native module takes of a condition in SQL.
+_MOST_BYTES = 65_536
+
+
+def _partitions_of(part: Mapping[str, Any]) -> list[dict[str, str | None]]:
+    """The partition values of a detached part's files, by the names that the columns have in the table."""
+    values: list[dict[str, str | None]] = [add["partitionValues"] for add in part["adds"]]
+    if not part["basis"].get("isMapped"):
+        return values
+    # The log has physical names (PROTOCOL.md, "Column Mapping").
+    fields = part["basis"]["schema"]["fields"]
+    names = {field["metadata"]["delta.columnMapping.physicalName"]: field["name"] for field in fields}
+    return [{names[name]: value for name, value in each.items()} for each in values]
+
+
+def _condition_on(
+    partitions: Iterable[Mapping[str, str | None]], schema: pa.Schema
+) -> str | Sequence[Condition]:
+    """Return the condition that is true only for the rows of these partitions.
+
+    Args:
+        partitions: The values of each, one or more, in the form of a Delta table's log (PROTOCOL.md,
+            "Partition Value Serialization").
+        schema: The schema of the table.
+
+    Raises:
+        OptionError: A value has no literal: NaN, infinity, or a binary value; or there are too many.
+    """
+    # Ordered, so that the same files make the same condition.
+    distinct = sorted({tuple(sorted(each.items())) for each in partitions}, key=repr)
+    texts = [" AND ".join(_equals(*pair, schema) for pair in each) for each in distinct]
+    columns = {name for name, _ in distinct[0]}
+    values = [each[0][1] for each in distinct]
+    (column, *others) = sorted(columns)
+    # A list may have any length, but cannot hold decimals.
+    if not (others or None in values or pa.types.is_decimal(schema.field(column).type)):
+        return [(column, "in", pa.array(values, pa.string()).cast(schema.field(column).type).to_pylist())]
+    text = _any_of(texts)
+    if len(text.encode()) > _MOST_BYTES:
+        raise OptionError(
+            f"{len(distinct)} partitions of {', '.join(sorted(columns))} have new rows, too many to replace "
+            "each alone in one commit: give where= for the rows to replace, or write fewer of them at once",
+            "partition_overwrite",
+        )
+    return text
+
+
+def _any_of(conditions: Sequence[str]) -> str:
+    """Join conditions as a balanced tree: of a chain, the parser takes no more than some hundred."""
+    if len(conditions) == 1:
+        return conditions[0]
+    middle = len(conditions) // 2
+    return f"({_any_of(conditions[:middle])}) OR ({_any_of(conditions[middle:])})"
+
+
+def _equals(column: str, value: str | None, schema: pa.Schema) -> str:
+    name = quoted(column)
+    if value is None:
+        return f"{name} IS NULL"
+    kind = schema.field(column).type
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+        return f"{name} = {value}"
+    if pa.types.is_floating(kind) and math.isfinite(float(value)):
+        return f"{name} = {value}"
+    if pa.types.is_floating(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        raise OptionError(
+            f"the partition {column}={value} cannot be replaced separately, because no condition "
+            f"can express its value: "
+            "give where= for the rows to replace, or partition_overwrite='static' to replace all",
+            "partition_overwrite",
+        )
+    return f"{name} = '" + value.replace("'", "''") + "'"

@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import spillway.delta
 from spillway.errors import OptionError, TableNotFoundError
-from spillway.spark.folder_contents import check_listed_elsewhere, replaced_files
-from spillway.spark.folder_partitions import in_folders_of, partition_of, where_holds
-from spillway.spark.folder_storage import FolderStorage
+from spillway.spark.folder_contents import (
+    check_listed_elsewhere,
+    in_folders_of,
+    partition_of,
+    replaced_files,
+    where_holds,
+)
+from spillway.spark.folder_storage import MARK, STAGING, FolderStorage
 from spillway.spark.location import scheme_of, unquoted
 from spillway.spark.row_sums import check_hashed
-from spillway.spark.scratch import choose_scratch
 from spillway.spark.uploads import JOURNAL, Upload, UploadingWriter, abort_noted, is_note
 from spillway.spark.write_job import (
     Clock,
@@ -24,6 +28,7 @@ from spillway.spark.write_job import (
     SparkWriteResult,
     StagedFile,
     TaskResult,
+    choose_scratch,
     claimed,
     peeked,
 )
@@ -36,15 +41,10 @@ if TYPE_CHECKING:
     from spillway.spark.settings import Settings
     from spillway.spark.write_job import Target
 
-__all__ = ["MARK", "STAGING", "SUCCESS", "FolderJob", "Staged", "staged_files"]
+__all__ = ["SUCCESS", "FolderJob", "Staged", "staged_files"]
 
-#: The folder of jobs inside the destination. Spark, pyarrow and Hive read no folder that begins with `_`.
-#: `_temporary` is Hadoop's: its committer removes that whole folder when a job of Spark's own ends.
-STAGING = "_spillway_jobs"
 #: The folder in which the native module looks if a store has conditional PUTs.
 _ANNOUNCEMENTS = "_spillway"
-#: The file that is in a job's folder while the job is under way.
-MARK = "_job"
 #: The file that is there once a commit was begun that may be begun twice.
 _CLAIM = "_commit"
 SUCCESS = "_SUCCESS"

@@ -18,7 +18,15 @@ from spillway.spark.location import is_local
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["Entry", "FolderStorage"]
+__all__ = ["MARK", "SINK", "STAGING", "Entry", "FolderStorage"]
+
+#: The folder of jobs inside the destination. Spark, pyarrow and Hive read no folder that begins with `_`.
+#: `_temporary` is Hadoop's: its committer removes that whole folder when a job of Spark's own ends.
+STAGING = "_spillway_jobs"
+#: The file that is in a job's folder while the job is under way.
+MARK = "_job"
+#: The folder of manifests of micro-batches inside the destination. Readers skip folders that begin with `_`.
+SINK = "_spillway_sink"
 
 _Answer = TypeVar("_Answer")
 

@@ -1,24 +1,29 @@
-"""A local Spark session with fixed settings, in a separate process group."""
+"""Spark sessions: local ones with fixed settings, those of a cluster, and the data source in any of them."""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import ipaddress
 import logging
 import os
+import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import spillway
-from spillway.errors import JavaError, MissingExtraError, SpillwayError
-from spillway.spark.java import find_java
+from spillway._wording import counted
+from spillway.errors import JavaError, MissingExtraError, OptionError, SpillwayError
+from spillway.spark.workers import check_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -26,7 +31,66 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-__all__ = ["delta_release", "local_session", "quiet_log", "start_session", "stop_session"]
+__all__ = [
+    "cores_of",
+    "delta_release",
+    "find_java",
+    "kind_of",
+    "local_session",
+    "open_session",
+    "quiet_log",
+    "register",
+    "require_spark",
+    "start_session",
+    "stop_session",
+]
+
+OLDEST = 17
+"""The oldest Java that all supported versions of Spark run on."""
+
+_REMEDY = f"Spark needs Java {OLDEST} or newer: install one, and put it on PATH or set JAVA_HOME"
+
+
+class Java(NamedTuple):
+    """A Java that is new enough.
+
+    Attributes:
+        program: Its ``java``.
+        version: Its major version.
+    """
+
+    program: Path
+    version: int
+
+
+def find_java() -> Java:
+    """Find the ``java`` program that Spark would start, and check its version.
+
+    Raises:
+        JavaError: Java was not found, does not run, or is too old.
+    """
+    home = os.environ.get("JAVA_HOME")
+    found = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if found is None or not Path(found).is_file():
+        where = f"JAVA_HOME is {home!r}, which holds no bin/java" if home else "there is no java on PATH"
+        raise JavaError(f"{where}. {_REMEDY}.")
+    version = _version(found)
+    if version < OLDEST:
+        raise JavaError(f"{found} is Java {version}. {_REMEDY}.")
+    return Java(Path(found), version)
+
+
+def _version(java: str) -> int:
+    try:
+        answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise JavaError(f"{java} does not run: {error}. {_REMEDY}.") from error
+    # `openjdk version "17.0.15" 2025-04-15`; up to Java 8 the major number came second, as in "1.8.0".
+    number = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
+    if number is None:
+        raise JavaError(f"{java} does not print its version: {answer.stderr.strip()!r}. {_REMEDY}.")
+    return int(number[1])
+
 
 _log = logging.getLogger(__name__)
 
@@ -313,3 +377,209 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)  # a group of its own, where it has one
         process.wait(_STOP_SECONDS)
+
+
+def register(session: SparkSession) -> None:
+    """Register ``format("spillway")`` with a session.
+
+    Spark 4 finds the format by itself if this package is installed in the driver's Python. Use this function
+    if the look-up is switched off or happened too early, for example because the package was installed while
+    Spark was running. The function also says why Spark does not find the format: with a local master, it
+    checks the workers' Python.
+
+    Raises:
+        MissingExtraError: PySpark is not installed.
+        SpillwayError: PySpark is older than 4.0, the first with data sources that take Arrow batches; or the
+            Python that a local master starts for workers has a different minor version than the driver's, or
+            lacks Spillway or pyarrow.
+
+    Example:
+        >>> spillway.spark.register(session)  # doctest: +SKIP
+        >>> df.write.format("spillway").mode("append").save("rows")  # doctest: +SKIP
+    """
+    try:
+        import pyspark
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("pyspark", "spark", "write from Spark") from error
+    import pyspark_spillway
+
+    if not hasattr(pyspark_spillway, "DefaultSource"):
+        raise SpillwayError(
+            f"PySpark {pyspark.__version__} has no data sources that take Arrow batches, and 4.0 is the "
+            "oldest that has them: write with spillway.spark.write, or update Spark"
+        )
+    check_workers(session)
+    from pyspark.errors import AnalysisException
+
+    try:
+        session.dataSource.register(pyspark_spillway.DefaultSource)
+    except AnalysisException as error:
+        # Spark 4.0 takes no source whose name its look-up has found.
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
+
+
+#: The oldest and the newest Spark that tests run.
+_TESTED = ("3.5", "4.3")
+_CONNECT_SECONDS = 10.0
+_ATTEMPTS = 4
+_ON_THIS_MACHINE = {"--master": "with --master 'local[*]'"}
+_LOCAL = re.compile(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?")
+
+
+def require_spark() -> None:
+    """Check the version of PySpark.
+
+    Raises:
+        MissingExtraError: It is not installed.
+        OptionError: It is one that no test runs.
+    """
+    try:
+        version = metadata.version("pyspark")
+    except metadata.PackageNotFoundError as error:
+        raise MissingExtraError("pyspark", "spark", "run Spark") from error
+    oldest, newest = _TESTED
+    if not _minor(oldest) <= _minor(version) <= _minor(newest):
+        raise OptionError(
+            f"PySpark {version} is installed, and {oldest} to {newest} is needed: "
+            "pip install 'spillway[spark]'"
+        )
+
+
+def _minor(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")[:2]))
+
+
+def cores_of(master: str, option: str = "--master") -> int | None:
+    """The cores of a local master; None for one that is elsewhere.
+
+    Args:
+        master: The master's address.
+        option: The option that it was given by.
+
+    Raises:
+        OptionError: It is no address of a master.
+    """
+    match = _LOCAL.fullmatch(master)
+    if match:
+        return _local_cores(match[1])
+    if re.match(r"(spark|k8s)://.|yarn$", master):
+        return None
+    raise OptionError(
+        f"{option} {master!r} is not the address of a master: write local[*], local[4], "
+        f"spark://HOST:PORT, yarn "
+        f"or k8s://https://HOST:PORT"
+    )
+
+
+def kind_of(master: str) -> str:
+    """Return ``local`` with its cores, or the kind of a cluster without its hosts."""
+    match = _LOCAL.fullmatch(master)
+    return f"local[{_local_cores(match[1])}]" if match else master.partition(":")[0]
+
+
+def _local_cores(asked: str | None) -> int:
+    """All usable cores for ``local[*]``, and one for ``local``."""
+    if asked == "*":
+        return len(os.sched_getaffinity(0))
+    return int(asked or 1)
+
+
+def open_session(  # noqa: PLR0913 - each is one thing to say about a session
+    master: str,
+    *,
+    name: str,
+    option: str = "--master",
+    memory: str,
+    delta: bool,
+    settings: Mapping[str, str],
+    say: Callable[[str], None],
+) -> SparkSession:
+    """Start Spark with a master.
+
+    A task that fails is tried again up to three times, on this machine too.
+
+    Args:
+        master: The master's address.
+        name: The name of the application.
+        option: The option that the address was given by.
+        memory: The heap of the driver's JVM.
+        delta: True if it reads Delta tables.
+        settings: Settings of Spark over all others.
+        say: Called with a line that says what the call is waiting for.
+
+    Raises:
+        OptionError: The master does not answer.
+        JavaError: There is no Java, or Spark does not start.
+        MissingExtraError: PySpark is not installed.
+        SpillwayError: No release of Delta is for this Spark.
+    """
+    require_spark()
+    cores = cores_of(master, option)
+    if cores is None:
+        _require_masters(master, option)
+    own = {
+        "spark.app.name": name,
+        "spark.master": master if cores is None else f"local[{cores},{_ATTEMPTS}]",
+        "spark.driver.memory": memory,
+        "spark.task.maxFailures": str(_ATTEMPTS),
+        "spark.sql.parquet.enableVectorizedReader": "true",
+        "spark.sql.parquet.enableNestedColumnVectorizedReader": "true",
+    }
+    on = master if cores is None else counted(cores, "core")
+    hosts = [] if cores is not None else [host for host, _ in _addresses(master, option)]
+    loopback = cores is not None or (bool(hosts) and all(map(_is_loopback, hosts)))
+    try:
+        return start_session({**own, **settings}, on=on, delta=delta, loopback=loopback, say=say)
+    except Exception as error:
+        if cores is not None or isinstance(error, SpillwayError):
+            raise
+        said = " ".join(str(error).split())[:300]
+        raise OptionError(f"{option} {master} accepted no application: {said}") from error
+
+
+def _require_masters(master: str, option: str) -> None:
+    """Check that a master listens, as Spark itself would wait a minute for one.
+
+    Raises:
+        OptionError: None does.
+    """
+    addresses = _addresses(master, option)
+    reasons = []
+    for host, port in addresses:
+        try:
+            socket.create_connection((host, port), timeout=_CONNECT_SECONDS).close()
+        except OSError as error:
+            reasons.append(f"{host}:{port}: {error.strerror or error}")
+        else:
+            return
+    if addresses:
+        raise OptionError(
+            f"{option} {master}: no master answers at this address ({'; '.join(reasons)}); start "
+            f"one, or run on this "
+            f"machine {_ON_THIS_MACHINE.get(option, f'without {option}')}"
+        )
+
+
+def _addresses(master: str, option: str) -> list[tuple[str, int]]:
+    """The hosts and ports of standalone masters; none for another kind of cluster.
+
+    Raises:
+        OptionError: A port is missing.
+    """
+    if not master.startswith("spark://"):
+        return []
+    found = []
+    for part in master.removeprefix("spark://").split(","):
+        match = re.fullmatch(r"\[?([^\[\]]+?)\]?:(\d+)", part)
+        if match is None:
+            raise OptionError(f"{option} {master}: write spark://HOST:PORT; the port is mostly 7077")
+        found.append((match[1], int(match[2])))
+    return found
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -19,9 +19,9 @@ from urllib.parse import unquote
 import spillway.delta
 from spillway.errors import TableNotFoundError
 from spillway.spark.delta_job import DeltaJob, nullable
-from spillway.spark.folder_contents import has_data
+from spillway.spark.folder_contents import has_data, in_folders_of
 from spillway.spark.folder_job import SUCCESS, FolderJob, Staged, staged_files
-from spillway.spark.folder_partitions import in_folders_of
+from spillway.spark.folder_storage import SINK
 from spillway.spark.uploads import Upload
 from spillway.spark.write_job import SparkWriteResult, TaskResult
 
@@ -33,12 +33,10 @@ if TYPE_CHECKING:
     from spillway.spark.folder_storage import FolderStorage
     from spillway.spark.write_job import Job, Target
 
-__all__ = ["SINK", "DeltaBatch", "FolderBatch", "FolderRun", "batch_of", "check_store"]
+__all__ = ["DeltaBatch", "FolderBatch", "FolderRun", "batch_of", "check_store"]
 
 _log = logging.getLogger("spillway.spark")
 
-#: The folder of manifests inside the destination. Readers skip folders that begin with `_`.
-SINK = "_spillway_sink"
 #: The file that says that the store has conditional PUT.
 _CHECKED = "checked"
 #: Batches whose manifests are kept. Spark replays the last batch alone.

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from spillway._options import checks_arguments, shows_options
 from spillway.errors import OptionError
-from spillway.spark.driver import driver_of
 from spillway.spark.location import scheme_of
-from spillway.spark.run import check_mode, job_of, run, tasks_of_frame, tasks_of_partitions
+from spillway.spark.run import check_mode, driver_of, job_of, run, tasks_of_frame, tasks_of_partitions
 from spillway.spark.schema import arrow_schema, check_names
 from spillway.spark.settings import is_connect, of_session, of_task
 from spillway.spark.workers import check_workers

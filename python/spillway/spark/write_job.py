@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
 import platform
 import secrets
 import time
 import uuid
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import spillway
@@ -38,6 +40,7 @@ __all__ = [
     "StagedFile",
     "Target",
     "TaskResult",
+    "choose_scratch",
     "claimed",
     "described",
     "messages_of",
@@ -461,3 +464,14 @@ def peeked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch] | None
     filled = (batch for batch in batches if batch.num_rows)
     first = next(filled, None)
     return None if first is None else itertools.chain((first,), filled)
+
+
+def choose_scratch() -> None:
+    """Let temporary files of this process lie in Spark's local directories, unless ``TMPDIR`` is set.
+
+    The native module looks at ``TMPDIR``, too. Spark passes its local directories to each Python worker; the
+    root disks of executors are often small.
+    """
+    local = os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0]
+    if local and Path(local).is_dir():
+        os.environ.setdefault("TMPDIR", local)

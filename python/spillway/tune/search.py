@@ -25,11 +25,10 @@ import pyarrow as pa
 
 from spillway._wording import counted
 from spillway.errors import SpillwayError
-from spillway.harness.limits import Unlimited
-from spillway.harness.limits.detect import choose_cores, stepping_aside
+from spillway.harness.limits import Unlimited, choose_cores, stepping_aside
 from spillway.harness.probes.process import thread_environment
+from spillway.harness.processes import run_limited
 from spillway.harness.report import Entry, Table
-from spillway.harness.spawn import run_limited
 from spillway.harness.statistics import ALPHA, change_of_pairs, holm
 from spillway.tune.writers import WRITERS, Choice, Codec, ColumnChoice
 

@@ -34,7 +34,7 @@ def _measure(request: dict[str, object]) -> dict[str, object]:
     import pyarrow as pa  # noqa: PLC0415 - after the process has its core
 
     from spillway.bench.worker.inputs import MappedInput  # noqa: PLC0415
-    from spillway.harness.probes import process, rss  # noqa: PLC0415
+    from spillway.harness.probes import process  # noqa: PLC0415
 
     source = MappedInput(str(request["input"]), int(str(request["rows"])))
     code = compile(str(request["code"]), "<tuned>", "exec")
@@ -43,12 +43,12 @@ def _measure(request: dict[str, object]) -> dict[str, object]:
     table = source.table()
     gc.collect()
     process.release_memory()
-    rss.reset_high_water()
-    before = rss.read_memory()
+    process.reset_high_water()
+    before = process.read_memory()
     begin = process.read_usage()
     _run(code, table, path, str(request["library"]))
     used = process.usage_between(begin, process.read_usage())
-    peak = rss.read_memory().high_water - before.rss
+    peak = process.read_memory().high_water - before.rss
     data = path.read_bytes()
     return {
         "cpu_seconds": used["user_seconds"] + used["system_seconds"],

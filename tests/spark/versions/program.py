@@ -17,8 +17,8 @@ import pyspark
 
 import spillway
 from spillway.spark import Pipeline, Sink, local_session, stop_session, unique
-from spillway.spark.master import require_spark
 from spillway.spark.schema import exchanged_schema
+from spillway.spark.session import require_spark
 
 from ...counts import SOAK
 

@@ -26,10 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from spillway.backends import Backend, Sink
+    from spillway.backends.protocol import JvmBackend
     from spillway.bench.record import PairResult, Phase, ProbeResult, Result
-    from spillway.bench.worker.in_jvm import JvmPhase
     from spillway.bench.worker.inputs import MappedInput
-    from spillway.harness.probes.jvm import WarmUp
+    from spillway.harness.probes.jvm import JvmReading, WarmUp
+    from spillway.harness.probes.readings import UsageReading
 
 _PAUSE_SECONDS = 0.05  # between a meeting and the writes
 _WARM_UP_ROWS = 100
@@ -146,13 +147,12 @@ def _warm_up(backend: Backend, source: MappedInput, request: dict[str, Any]) -> 
     path.unlink()
     if not hasattr(backend, "warm_up_rows"):
         return None
-    from spillway.bench.worker.in_jvm import warm_up
 
     def write() -> None:
         _write(backend, path, source, _data(source, request), request)
         path.unlink()
 
-    return warm_up(backend, source.rows, write)
+    return _warm_jvm(backend, source.rows, write)
 
 
 def _write(
@@ -202,7 +202,7 @@ def _write_and_measure(
     warmed: WarmUp | None,
 ) -> Result:
     """The timed write. Nothing works beside it: all counters are the kernel's and the libraries' own."""
-    from spillway.harness.probes import process, rss
+    from spillway.harness.probes import process
     from spillway.harness.probes.process import GroupProbe
 
     data = _data(source, request)
@@ -210,19 +210,19 @@ def _write_and_measure(
     gc.collect()
     process.release_memory()
     pool = process.PoolTotals()
-    jvm = None if warmed is None else _jvm_phase(backend, warmed)
+    jvm = None if warmed is None else _JvmPhase(backend, warmed)
     group.start()
-    rss.reset_high_water()
-    before = rss.read_memory()
+    process.reset_high_water()
+    before = process.read_memory()
     channel.mark("write")
     begin = process.read_usage()
     sink = _write(backend, Path(request["output"]), source, data, request)
     end = process.read_usage()
     if jvm is not None:
         jvm.end()
-    after = rss.read_memory()
+    after = process.read_memory()
     of_group = group.stop()
-    rollup = rss.read_rollup()
+    rollup = process.read_rollup()
     channel.mark("after")
     account: dict[str, int] = getattr(backend, "peak_account", dict)()
     del sink
@@ -271,12 +271,6 @@ def _as_the_program_says(result: Result, own_figures: Callable[[], dict[str, Any
         "group": None,
         "program": own,  # type: ignore[typeddict-item]
     }
-
-
-def _jvm_phase(backend: Any, warmed: WarmUp) -> JvmPhase:
-    from spillway.bench.worker.in_jvm import JvmPhase
-
-    return JvmPhase(backend, warmed)
 
 
 def _write_and_probe(
@@ -366,6 +360,63 @@ def _kind(error: BaseException) -> str:
     is_of_kernel = isinstance(error, OSError) and error.errno == errno.ENOMEM
     is_memory = isinstance(error, MemoryError) or is_named or is_of_kernel
     return "memory_error" if is_memory else "library_error"
+
+
+_FEWEST_WARM_UPS, _MOST_WARM_UPS = 2, 10
+
+
+def _warm_jvm(backend: Any, rows: int, write: Callable[[], object]) -> WarmUp:
+    """Write all rows of the cell repeatedly, at least twice, until the backend has written enough.
+
+    Rows take other ways through a library when they are many, so that a part of them would warm less.
+
+    Args:
+        backend: A `JvmBackend`, which says how many are enough.
+        rows: Rows that `write` writes.
+        write: Writes all rows of the cell.
+    """
+    seconds = []
+    for _ in range(min(_MOST_WARM_UPS, max(_FEWEST_WARM_UPS, -(-backend.warm_up_rows // rows)))):
+        begin = time.perf_counter()
+        write()
+        seconds.append(time.perf_counter() - begin)
+    return {"rows": rows, "seconds": seconds}
+
+
+class _JvmPhase:
+    """Watches a backend's JVM from construction to `end`.
+
+    Args:
+        backend: A `JvmBackend`, whose JVM runs.
+        warmed: The writes that came before.
+    """
+
+    def __init__(self, backend: Any, warmed: WarmUp) -> None:
+        from spillway.harness.probes.jvm import JvmProbe
+
+        self._backend: JvmBackend = backend
+        self._warmed = warmed
+        self._probe = JvmProbe(backend.gateway)
+
+    def end(self) -> None:
+        """End the counting, right after the write."""
+        self._probe.stop()
+
+    def add_to(self, use: UsageReading) -> UsageReading:
+        """The resource use of this process and of the JVM together."""
+        return self._probe.add_to(use)
+
+    def read(self, python_peak_bytes: int) -> JvmReading:
+        """The reading of the JVM.
+
+        Args:
+            python_peak_bytes: Peak resident memory of this process during the write.
+        """
+        return self._probe.read(
+            warm_up=self._warmed,
+            hand_over_seconds=self._backend.hand_over_seconds,
+            python_peak_bytes=python_peak_bytes,
+        )
 
 
 if __name__ == "__main__":

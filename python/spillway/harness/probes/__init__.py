@@ -1,1 +1,1 @@
-"""The instruments: one file each, and a test for each that plants a known effect and asks for it."""
+"""The instruments: each has a test that plants a known effect and asks for it."""

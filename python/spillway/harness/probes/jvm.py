@@ -10,8 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from spillway.harness.probes.process import difference, total, written_by
-from spillway.harness.probes.rss import kib_fields
+from spillway.harness.probes.process import difference, kib_fields, total, written_by
 
 if TYPE_CHECKING:
     from spillway.harness.probes.readings import Counters, UsageReading

@@ -5,7 +5,7 @@ The measured process does not import these types: its probes name them only for 
 
 from typing import Annotated, NotRequired, TypedDict
 
-from spillway.harness.probes.rss import Memory, Rollup
+from spillway.harness.probes.process import Memory, Rollup
 
 
 class Written(TypedDict):

@@ -19,8 +19,6 @@ from spillway.harness import records
 from spillway.harness.environment import describe_run, on_disk, run_folder
 from spillway.harness.processes import redact
 from spillway.spark.location import absolute, is_local, scheme_of
-from spillway.spark.master import cores_of, open_session, require_spark
-from spillway.spark.pack import pack
 from spillway.spark.pipeline.progress import StageRunner
 from spillway.spark.pipeline.record import (
     PIPELINE,
@@ -35,8 +33,9 @@ from spillway.spark.pipeline.record import (
 from spillway.spark.pipeline.rows import GeneratedRows, count_rows, partitions_for
 from spillway.spark.pipeline.run import Pipeline, Run
 from spillway.spark.pipeline.source_and_sink import Sink, format_of, read_path
-from spillway.spark.session import stop_session
+from spillway.spark.session import cores_of, open_session, require_spark, stop_session
 from spillway.spark.status import Tasks
+from spillway.spark.workers import pack
 from spillway.writer import WriterOptions
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from spillway._wording import counted
 from spillway.harness.progress import ProgressLine
-from spillway.spark.failures import explained, interrupts_put_off
-from spillway.spark.status import IDLE_SECONDS, NO_EXECUTOR, Tasks, tasks_of
+from spillway.spark.status import IDLE_SECONDS, NO_EXECUTOR, Tasks, explained, interrupts_put_off, tasks_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

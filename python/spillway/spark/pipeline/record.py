@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict
 
 from spillway.harness.environment import HostReading, HostWatch
-from spillway.harness.probes.rss import read_memory, reset_high_water
-from spillway.harness.records import Failure, RecordSchema
-from spillway.harness.schema import Keywords, Signed
-from spillway.spark.master import kind_of
+from spillway.harness.probes.process import read_memory, reset_high_water
+from spillway.harness.records import Failure, Keywords, RecordSchema, Signed
 from spillway.spark.pipeline.checks import AuditKind, BadRows, PipelineResult
 from spillway.spark.schema import quoted
+from spillway.spark.session import kind_of
 from spillway.spark.write_job import SparkWriteResult, TableKind
 from spillway.types import WriteMode
 

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from spillway._wording import counted
 from spillway.errors import CheckFailedError, OptionError
-from spillway.spark.driver import activate, answers_of, driver_of, interrupt_behind
 from spillway.spark.pipeline.checks import AuditKind, BadRows, PipelineResult, RowCheck, Unique, column_of
 from spillway.spark.pipeline.source_and_sink import RunName, read_path
-from spillway.spark.run import run, tasks_of_partitions
+from spillway.spark.run import activate, answers_of, driver_of, interrupt_behind, run, tasks_of_partitions
 from spillway.spark.schema import arrow_schema, quoted
 from spillway.spark.settings import is_connect
 from spillway.spark.write import sorted_for
@@ -29,12 +28,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from spillway.spark.driver import Driver
     from spillway.spark.pipeline.audit import AuditOutcome, Staged
     from spillway.spark.pipeline.checks import Check
     from spillway.spark.pipeline.record import PipelineRecord, RunWatch, Stage
     from spillway.spark.pipeline.source_and_sink import Sink
     from spillway.spark.pipeline.tasks import Answer
+    from spillway.spark.run import Driver
     from spillway.spark.write_job import Job, TaskResult
 
 _BAD_ROWS = ("fail", "drop", "quarantine")

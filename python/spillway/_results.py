@@ -1,4 +1,4 @@
-"""A finished file, or a dataset, as a table for notebooks."""
+"""What a write's result gives to others: pyarrow's object of the footer, and a table for notebooks."""
 
 from __future__ import annotations
 
@@ -6,12 +6,38 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from spillway._wording import counted
+from spillway.errors import MissingExtraError
 
 if TYPE_CHECKING:
+    from pyarrow.parquet import FileMetaData
+
     from spillway.dataset_writer import DatasetFile, DatasetResult
     from spillway.writer import ColumnResult, StageSeconds, WriteResult
 
-__all__ = ["dataset_html", "result_html"]
+__all__ = ["dataset_html", "file_metadata", "result_html"]
+
+_MAGIC = b"PAR1"
+
+
+def file_metadata(footer: bytes) -> FileMetaData:
+    """Make pyarrow's object of a footer.
+
+    Args:
+        footer: ``FileMetaData`` in Thrift, its length and the magic.
+
+    Raises:
+        MissingExtraError: pyarrow is not installed.
+        ValueError: There is no footer, as of an encrypted file.
+    """
+    if not footer:
+        raise ValueError("the file is encrypted: read its metadata from the file, with its keys")
+    try:
+        import pyarrow as pa  # noqa: PLC0415  # the base install goes without
+        import pyarrow.parquet as pq  # noqa: PLC0415
+    except ImportError as error:
+        raise MissingExtraError("pyarrow", "bench", "return metadata as a pyarrow object") from error
+    return pq.read_metadata(pa.BufferReader(_MAGIC + footer))
+
 
 #: Columns or files that are shown; a notebook with thousands of rows is of no use.
 MOST_COLUMNS = MOST_FILES = 100
