@@ -88,8 +88,5 @@ impl CommitError {
 }
 
 fn in_version(version: Option<i64>) -> String {
-    version.map_or_else(
-        || " by a transaction that commits now".to_owned(),
-        |version| format!(" in version {version}"),
-    )
+    version.map_or_else(String::new, |version| format!(" in version {version}"))
 }

@@ -145,7 +145,7 @@ impl SchemaCheck {
             .and_then(Value::as_array)
             .filter(|_| value.get("type").and_then(Value::as_str) == Some("struct"))
             .ok_or_else(|| CommitError::schema(format!("{} is not a struct with fields", place(at))))?;
-        let mut names = Vec::with_capacity(fields.len());
+        let mut names: Vec<String> = Vec::with_capacity(fields.len());
         let mut folded = HashSet::new();
         for field in fields {
             let name = field
@@ -156,12 +156,14 @@ impl SchemaCheck {
                 check_name(name)?;
             }
             if !folded.insert(name.to_lowercase()) {
+                let how = if names.iter().any(|other| other == name) {
+                    "is there twice"
+                } else {
+                    "differs from another only in case"
+                };
                 return Err(CommitError::column(
                     name,
-                    format!(
-                        "the column {name:?} of {} differs from another only in case; rename one",
-                        place(at)
-                    ),
+                    format!("the column {name:?} of {} {how}; rename one", place(at)),
                 ));
             }
             if !field.get("nullable").is_some_and(Value::is_boolean) {

@@ -153,6 +153,9 @@ impl Condition {
                 self.column
             )));
         };
+        if self.operator != "==" && !OPERATORS.contains(&self.operator.as_str()) {
+            return Err(self.refused("is unknown"));
+        }
         // An empty text of a partition column is written as null; a file's rows have it.
         let is_empty = |value: &ConditionValue| {
             matches!(value, ConditionValue::Text(text) if text.is_empty())
@@ -183,21 +186,27 @@ impl Condition {
                 Comparison::In(values.iter().flatten().cloned().collect())
             }
             _ => {
-                return Err(TableError::Option(OptionFault {
-                    message: format!(
-                        "the condition on {:?} has the operator {:?}, which is not accepted with its value: choose one \
-                         of {}; None goes with = and != alone, and so does an empty text, which is null, on a \
-                         partition column",
-                        self.column,
-                        self.operator,
-                        OPERATORS.join(", ")
-                    ),
-                    option: None,
-                    accepted: OPERATORS.map(String::from).to_vec(),
-                }));
+                return Err(self.refused(
+                    "is not accepted with its value: None goes with = and != alone, and so does an empty text, which is \
+                     null, on a partition column",
+                ));
             }
         };
         Ok(Term::new(head.mapping.stored_name(column), comparison))
+    }
+
+    /// The error of an operator.
+    fn refused(&self, why: &str) -> TableError {
+        TableError::Option(OptionFault {
+            message: format!(
+                "the operator {:?} of the condition on {:?} {why}; choose one of {}",
+                self.operator,
+                self.column,
+                OPERATORS.join(", ")
+            ),
+            option: None,
+            accepted: OPERATORS.map(String::from).to_vec(),
+        })
     }
 
     /// The condition as the history shows it.

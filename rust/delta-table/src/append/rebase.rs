@@ -183,13 +183,23 @@ fn holds_as_written(schema: &TableSchema, column: &TableColumn) -> bool {
 pub(super) fn check_one_type(schema: &TableSchema, written: &TableSchema) -> Result<()> {
     let mut columns = written.columns.iter();
     match columns.find(|column| !holds_as_written(schema, column)) {
-        Some(column) => Err(TableError::column(
-            &column.name,
-            format!(
-                "the parts of the append have different types in the column {:?}: give it one type in all of them",
-                column.name
-            ),
-        )),
+        Some(column) => {
+            let name = &column.name;
+            let has_nulls = schema
+                .column(name)
+                .is_some_and(|now| !now.nullable && column.nullable);
+            let why = if has_nulls {
+                format!(
+                    "the column {name:?} of the table accepts no nulls, and files of the append may have some"
+                )
+            } else {
+                format!(
+                    "the parts of the append have different types in the column {name:?}: give it one type in all of \
+                     them"
+                )
+            };
+            Err(TableError::column(name, why))
+        }
         None => Ok(()),
     }
 }

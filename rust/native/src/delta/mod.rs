@@ -20,7 +20,7 @@ use delta_table::{
 };
 use parquet_writer::{OptionFault, WriteError};
 use pyo3::Borrowed;
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList, PyString};
 
@@ -861,8 +861,11 @@ fn scalar(value: &Bound<'_, PyAny>) -> PyResult<ConditionValue> {
     if value.is_none() {
         return Ok(ConditionValue::Null);
     }
-    if value.is_instance_of::<PyString>() {
-        return Ok(ConditionValue::Text(value.extract()?));
+    if let Ok(text) = value.cast::<PyString>() {
+        let text = text.to_str().map_err(|_| {
+            PyValueError::new_err("a condition's text has half of a surrogate pair, which UTF-8 cannot hold")
+        })?;
+        return Ok(ConditionValue::Text(text.to_owned()));
     }
     if let Some(iso) = value.getattr_opt("isoformat")? {
         return Ok(ConditionValue::Text(iso.call0()?.extract()?));
