@@ -289,6 +289,33 @@ def test_a_restore_takes_changes_back(tmp_path: Path, properties: dict[str, str]
     }
 
 
+def test_a_restore_that_takes_fields_away_shows_what_the_rows_have_in_the_others(tmp_path: Path) -> None:
+    few = pa.struct({"x": pa.int64()})
+    more = pa.struct({"new": pa.string(), "x": pa.int64(), "other": few})
+    schemas = [
+        pa.schema({"id": pa.int64(), "s": kind, "l": pa.list_(kind), "m": pa.map_(pa.string(), kind)})
+        for kind in (few, more)
+    ]
+    table = spillway.delta.create(tmp_path / "t", schemas[0], properties=FEED)
+    with table.append(schema_mode="merge") as append:
+        field = {"new": "n", "x": 2, "other": None}
+        append.write(
+            pa.Table.from_pylist([{"id": 2, "s": field, "l": [field], "m": [("k", field)]}], schemas[1])
+        )
+    table.restore(0)
+    [row] = pa.table(table.changes(2)).to_pylist()
+    assert row["_change_type"] == "delete"
+    assert {name: row[name] for name in schemas[0].names} == {
+        "id": 2,
+        "s": {"x": 2},
+        "l": [{"x": 2}],
+        "m": [("k", {"x": 2})],
+    }
+    [theirs] = pa.table(deltalake.DeltaTable(str(tmp_path / "t")).load_cdf(2, 2)).to_pylist()
+    assert theirs["s"] == row["s"]
+    assert theirs["l"] == row["l"]
+
+
 def test_columns_are_chosen_and_those_of_the_feed_come_behind(tmp_path: Path) -> None:
     table = made(tmp_path / "t", 10, properties=FEED)
     changes = table.changes(1, columns=["id"])

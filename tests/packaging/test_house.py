@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,26 @@ def test_no_tracked_file_names_a_place_on_this_machine() -> None:
 
 
 MOST_CHARACTERS = 120
+
+
+TYPE = re.compile(r"^(?:pub(?:\([^)]*\))? )?(?:struct|enum|trait|type|union) (\w+)", re.MULTILINE)
+
+
+def test_no_name_of_a_type_has_two_meanings_in_the_crates() -> None:
+    meanings = defaultdict(list)
+    for path in tracked():
+        parts = path.relative_to(ROOT).parts
+        if path.suffix != ".rs" or parts[0] != "rust" or parts[2] != "src" or not path.is_file():
+            continue
+        if {"tests", "tests.rs"} & set(parts):
+            continue
+        code = re.split(r"^#\[cfg\(test\)\]", path.read_text(), maxsplit=1, flags=re.MULTILINE)[0]
+        for name in TYPE.findall(code):
+            meanings[name].append("/".join(parts))
+    # By custom each crate has a result of its own errors.
+    del meanings["Result"]
+    assert len(meanings) > 700
+    assert not {name: places for name, places in meanings.items() if len(places) > 1}
 
 
 def test_no_comment_in_rust_is_longer_than_a_line_may_be() -> None:
