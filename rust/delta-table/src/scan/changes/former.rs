@@ -23,8 +23,8 @@ pub(super) struct Former {
 
 impl Former {
     /// The reading of rows of this state in `columns`, which are changed so that they may hold them: null where the
-    /// rows have no such column or field, or one whose values are none of its own. Fields that the columns lack are left
-    /// out, as columns are.
+    /// rows have no such column or field, or one whose values are none of its own. Fields that the columns lack are
+    /// left out, as columns are.
     pub fn new(
         storage: &Arc<dyn TableStorage>,
         head: Arc<TableHead>,
