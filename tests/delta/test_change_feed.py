@@ -311,9 +311,10 @@ def test_a_restore_that_takes_fields_away_shows_what_the_rows_have_in_the_others
         "l": [{"x": 2}],
         "m": [("k", {"x": 2})],
     }
-    [theirs] = pa.table(deltalake.DeltaTable(str(tmp_path / "t")).load_cdf(2, 2)).to_pylist()
-    assert theirs["s"] == row["s"]
-    assert theirs["l"] == row["l"]
+    # delta-rs refuses maps whose values lose fields.
+    feed = deltalake.DeltaTable(str(tmp_path / "t")).load_cdf(2, 2, columns=["id", "s", "l"])
+    [theirs] = pa.table(feed).to_pylist()
+    assert (theirs["s"], theirs["l"]) == (row["s"], row["l"])
 
 
 def test_columns_are_chosen_and_those_of_the_feed_come_behind(tmp_path: Path) -> None:

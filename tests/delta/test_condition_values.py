@@ -70,6 +70,7 @@ def test_times_are_compared_exactly_whatever_their_zone(
     values = (aware.isoformat(" "), str(naive)) if as_text else (aware, naive)
     for column, value in zip(("zoned", "plain"), values, strict=True):
         assert ids(table, [(column, operator, value)]) == expected
+    for column, value in (("zoned", aware), ("plain", naive)):
         assert ids(table, [(column, operator, pd.Timestamp(value))]) == expected
 
 
@@ -103,7 +104,7 @@ def test_nanoseconds_are_refused_since_a_comparison_would_round_them(
         ("zoned", dt.date(2026, 1, 1), "no value of its type, timestamp"),
         ("day", NOON, "no value of its type, date"),
         ("id", 1.5, "with 1.5, which is no value of its type, long"),
-        ("id", 2**63, "with 9223372036854775808, which is no value of its type, long"),
+        ("id", 2**63, "with 9223372036854776000, which is no value of its type, long"),
         ("id", True, "with true, which is no value of its type, long"),
         ("flag", 1, "with 1, which is no value of its type, boolean"),
         ("name", 1, "with 1, which is no value of its type, string"),
@@ -117,12 +118,18 @@ def test_what_a_column_cannot_hold_is_refused_as_it_was_given(
         table.scan(where=[(column, "=", value)])
 
 
-def test_an_unknown_operator_is_named_before_its_value(table: spillway.delta.Table) -> None:
+def test_an_operator_that_is_none_is_named_before_its_value(table: spillway.delta.Table) -> None:
     with pytest.raises(
-        OptionError, match='the operator "not in" of the condition on "id" is unknown'
+        OptionError, match='the operator "like" of the condition on "id" is unknown'
     ) as caught:
-        table.scan(where=[("id", "not in", [1])])
+        table.scan(where=[("id", "like", "a")])
     assert "in" in caught.value.accepted
+    with pytest.raises(OptionError, match='"in" alone takes a list of values'):
+        table.scan(where=[("id", "not in", [1])])
+    with pytest.raises(TypeError, match="where is None: give a condition in SQL"):
+        table.delete(None)  # type: ignore[arg-type]  # on purpose
+    with pytest.raises(TypeError, match=r"set is \['id'\]: give new values by column"):
+        table.update("id = 1", ["id"])  # type: ignore[arg-type]  # on purpose
 
 
 def test_one_column_may_be_named_without_a_list(table: spillway.delta.Table) -> None:

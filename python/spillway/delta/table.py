@@ -6,7 +6,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -38,7 +38,7 @@ from spillway.errors import MissingExtraError, OptionError, TableExistsError, Ta
 from spillway.writer import WriterOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from typing import Unpack
 
     import polars as pl
@@ -713,6 +713,8 @@ class Table:
             Update(version=2, rows=1)
         """
         conditions = _conditions(where, "where")
+        if not isinstance(set, Mapping):
+            raise TypeError(f'set is {set!r}: give new values by column, such as {{"status": "done"}}')
         if not set:
             raise OptionError('set names no column: give new values, such as {"status": "done"}', "set")
         writer_options = WriterOptions(**options) if options else _DEFAULTS
@@ -1450,6 +1452,8 @@ def _conditions(given: Any, name: str) -> str | list[tuple[str, str, list[Any]]]
         f"give a condition in SQL, such as {name}=\"service = 'z'\", or a list of conditions, such as "
         f'{name}=[("service", "=", "z"), ("day", "in", ["a", "b"])]'
     )
+    if not isinstance(given, Iterable):
+        raise TypeError(f"{name} is {given!r}: {accepted}")
     conditions: list[tuple[str, str, list[Any]]] = []
     for condition in given:
         match condition:
@@ -1457,6 +1461,9 @@ def _conditions(given: Any, name: str) -> str | list[tuple[str, str, list[Any]]]
                 conditions.append((column, "in", list(values)))
             case (str(), "in", _):
                 message = f'{name} has {condition!r}, and "in" needs a list of values: {accepted}'
+                raise OptionError(message, name)
+            case (str(), str(), list() | tuple() | set()):
+                message = f'{name} has {condition!r}, and "in" alone takes a list of values: {accepted}'
                 raise OptionError(message, name)
             case (str(column), str(operator), value):
                 conditions.append((column, operator, [value]))
