@@ -9,6 +9,7 @@ import threading
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -405,3 +406,25 @@ def test_one_file_in_a_folder_with_a_key_has_its_column(tmp_path: Path, form: st
     (tmp_path / "day=1" / f"x.{form}").write_bytes(encoded(form, pa.table({"id": [5]})))
     result = written(tmp_path / "day=1" / f"x.{form}", tmp_path / "out.parquet")
     assert result.to_pylist() == [{"id": 5, "day": 1}]
+
+
+@pytest.mark.parametrize("text", ["a,b", "a,b\n", "a,b\r\n", "\n\na,b"])
+@pytest.mark.parametrize("is_piped", [False, True], ids=["file", "pipe"])
+def test_the_names_of_columns_alone_are_a_table_without_rows(
+    tmp_path: Path, text: str, *, is_piped: bool
+) -> None:
+    (tmp_path / "rows.csv").write_bytes(text.encode())
+    source, stdin = ("-", text.encode()) if is_piped else (tmp_path / "rows.csv", None)
+    found = written(source, tmp_path / "out.parquet", stdin=stdin)
+    assert found.column_names == ["a", "b"]
+    assert found.num_rows == 0
+
+
+@pytest.mark.parametrize("text", ["", "\n", "\r\n\r\n", "\ufeff\n"])
+def test_a_csv_without_a_line_is_empty_and_no_reader_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    # Arrow's thread that reads ahead may never end when its reader finds no columns.
+    monkeypatch.setattr(pa.csv, "open_csv", None)
+    (tmp_path / "rows.csv").write_bytes(text.encode())
+    assert f"{tmp_path / 'rows.csv'} is empty" in refused(tmp_path / "rows.csv", tmp_path / "out.parquet")

@@ -18,6 +18,7 @@ import pyarrow.parquet
 
 from spillway.errors import CorruptFileError, OptionError
 from spillway.reading.text import (
+    CsvText,
     Piped,
     TextBatches,
     TextOptions,
@@ -476,11 +477,12 @@ def _delimiter(form: Format, text: TextOptions) -> str:
 
 def _open_csv(opened: _Opened) -> RowStream:
     types = {} if opened.schema is None else {field.name: field.type for field in opened.schema}
-    source: Readable = opened.utf8()
+    source = Piped(CsvText(opened.utf8(), opened.path), opened.path)
+    head = source.head(opened.text_block)
+    if not head:
+        raise CorruptFileError(f"{opened.path} is empty: its first line should name the columns")
     if opened.text.is_exact:
-        whole = Piped(source, opened.path)
-        types = _long_integers(opened, whole.head(opened.text_block)) | types
-        source = whole
+        types = _long_integers(opened, head) | types
     batches = opened.batches(source, _csv_reader(opened, types))
     return RowStream(str(opened.path), batches.schema, batches, None)
 

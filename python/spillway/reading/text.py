@@ -141,6 +141,52 @@ class Utf8Stream(io.RawIOBase):
         )
 
 
+class CsvText(io.RawIOBase):
+    """CSV as Arrow's reader expects it: it begins with the names of columns, and its last line has an end.
+
+    Arrow would take the rest of a text for a value if a quote is not closed, and finds no columns in a first
+    line without an end.
+
+    Args:
+        source: The text, in UTF-8.
+        path: For messages.
+
+    Raises:
+        CorruptFileError: By `read`: the text ends within quotes.
+    """
+
+    def __init__(self, source: Readable, path: Path) -> None:
+        self._source = Piped(source, path)
+        self._path = path
+        self._is_at_start = True
+        self._last = b"\n"
+
+    def readable(self) -> bool:
+        """It is for nothing else."""
+        return True
+
+    def read(self, size: int = -1, /) -> bytes:
+        """The next bytes, `size` at most; none at the end."""
+        if self._is_at_start and self._source.head(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8:
+            self._source.read(len(codecs.BOM_UTF8))
+        while data := self._source.read(size):
+            if self._is_at_start:
+                # Empty lines before the names of columns are no rows.
+                data = data.lstrip(b"\r\n")
+                self._is_at_start = not data
+            if data:
+                self._last = data[-1:]
+                return data
+        self._is_at_start = False
+        return self._end()
+
+    def _end(self) -> bytes:
+        if self._last in b"\r\n":
+            return b""
+        self._last = b"\n"
+        return b"\n"
+
+
 def refuse_binary(path: Path, head: bytes) -> None:
     """Refuse what begins as no UTF-8 text does: UTF-16, UTF-32, or bytes that are not text.
 
