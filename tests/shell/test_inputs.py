@@ -428,3 +428,35 @@ def test_a_csv_without_a_line_is_empty_and_no_reader_is_opened(
     monkeypatch.setattr(pa.csv, "open_csv", None)
     (tmp_path / "rows.csv").write_bytes(text.encode())
     assert f"{tmp_path / 'rows.csv'} is empty" in refused(tmp_path / "rows.csv", tmp_path / "out.parquet")
+
+
+@given(
+    values=st.lists(st.none() | st.integers(-(2**40), 2**40)),
+    end=st.sampled_from(["\n", "\r\n"]),
+    around=st.sampled_from([("a", ""), ('"a,b"', "\n"), ('\n"a""\nb"', ""), ("\r\n\na", "\r\n")]),
+    block=st.sampled_from([64, 100, 1 << 20]),
+)
+def test_empty_lines_of_a_csv_of_one_column_are_rows(
+    tmp_path_factory: pytest.TempPathFactory,
+    values: list[int | None],
+    end: str,
+    around: tuple[str, str],
+    block: int,
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "one-column.csv"
+    first, last = around
+    values = [7, *values, 7]  # so that the column has a type, and the last line is none that is empty
+    lines = [first, *("" if each is None else str(each) for each in values)]
+    path.write_bytes((end.join(lines) + last).encode())
+    with open_rows(path, TextOptions(is_exact=block < 100), block_bytes=block) as rows:
+        (column,) = pa.Table.from_batches(rows.batches, rows.schema).columns
+    assert column.to_pylist() == values
+
+
+def test_an_empty_last_line_is_a_row_of_one_column_and_none_of_several(tmp_path: Path) -> None:
+    (tmp_path / "one.csv").write_text("a\n1\n\n")
+    (tmp_path / "text.csv").write_text("a\nx\n\nz\n")
+    (tmp_path / "two.csv").write_text("a,b\n\n1,2\n\n")
+    assert written(tmp_path / "one.csv", tmp_path / "1.parquet")["a"].to_pylist() == [1, None]
+    assert written(tmp_path / "text.csv", tmp_path / "2.parquet")["a"].to_pylist() == ["x", "", "z"]
+    assert written(tmp_path / "two.csv", tmp_path / "3.parquet").to_pylist() == [{"a": 1, "b": 2}]

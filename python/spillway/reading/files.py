@@ -369,6 +369,7 @@ class _Opened(NamedTuple):
     Attributes:
         stack: What it holds is closed before the file.
         stop_waiting: Ends a wait for bytes of a pipe; None for a file.
+        has_one_column: True if the first line of CSV is one field.
     """
 
     file: Any
@@ -380,6 +381,7 @@ class _Opened(NamedTuple):
     on_bad_row: BadRow | None
     stack: ExitStack
     stop_waiting: Callable[[], None] | None = None
+    has_one_column: bool = False
 
     @property
     def text_block(self) -> int:
@@ -481,10 +483,18 @@ def _open_csv(opened: _Opened) -> RowStream:
     head = source.head(opened.text_block)
     if not head:
         raise CorruptFileError(f"{opened.path} is empty: its first line should name the columns")
+    opened = opened._replace(has_one_column=_has_one_column(head, _delimiter(opened.form, opened.text)))
     if opened.text.is_exact:
         types = _long_integers(opened, head) | types
     batches = opened.batches(source, _csv_reader(opened, types))
     return RowStream(str(opened.path), batches.schema, batches, None)
+
+
+def _has_one_column(head: bytes, delimiter: str) -> bool:
+    """True if the first line of CSV is one field, which may be in quotes."""
+    sign = re.escape(delimiter.encode())
+    one = rb'(?:"[^"]*+(?:""[^"]*+)*+")?+[^\r\n' + sign + rb"]*+(?:[\r\n]|\Z)"
+    return re.match(one, head) is not None
 
 
 def _csv_reader(opened: _Opened, types: dict[str, pa.DataType]) -> Callable[[pa.NativeFile], Any]:
@@ -497,6 +507,8 @@ def _csv_reader(opened: _Opened, types: dict[str, pa.DataType]) -> Callable[[pa.
         parse_options=pa.csv.ParseOptions(
             delimiter=_delimiter(opened.form, opened.text),
             newlines_in_values=True,
+            # Of one column, an empty line is a row whose value is empty.
+            ignore_empty_lines=not opened.has_one_column,
             invalid_row_handler=None if opened.on_bad_row is None else opened.skip,
         ),
         convert_options=pa.csv.ConvertOptions(column_types=types, **nulls),
