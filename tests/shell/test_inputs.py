@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import decimal
 import json
 import os
 import signal
 import threading
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
@@ -15,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spillway.errors import SchemaError
 from spillway.reading.files import open_pipe, open_rows
 from spillway.reading.text import TextOptions, interruptible
 
@@ -460,3 +463,88 @@ def test_an_empty_last_line_is_a_row_of_one_column_and_none_of_several(tmp_path:
     assert written(tmp_path / "one.csv", tmp_path / "1.parquet")["a"].to_pylist() == [1, None]
     assert written(tmp_path / "text.csv", tmp_path / "2.parquet")["a"].to_pylist() == ["x", "", "z"]
     assert written(tmp_path / "two.csv", tmp_path / "3.parquet").to_pylist() == [{"a": 1, "b": 2}]
+
+
+HALVES = st.integers(-(2**53), 2**53).map(lambda number: f"{number / 2}")
+INTEGERS = st.sampled_from([24, 53, 63, 64, 70, 1100]).flatmap(
+    lambda bits: st.integers(2**bits - 9, 2**bits + 9)
+)
+NUMBERS = st.lists(HALVES | INTEGERS.map(str) | INTEGERS.map("-{}".format) | st.sampled_from(["", "nan"]))
+
+
+@given(
+    texts=NUMBERS, kind=st.sampled_from(["double", "float", None]), block=st.sampled_from([1_000, 1 << 20])
+)
+def test_no_integer_of_csv_is_rounded(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str], kind: str | None, block: int
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "rounded.csv"
+    texts = ["0.5", *texts]
+    path.write_text("n,a\n" + "".join(f"{place},{text}\n" for place, text in enumerate(texts)))
+    schema = None if kind is None else pa.schema({"n": pa.int64(), "a": pa.type_for_alias(kind)})
+    width = np.float32 if kind == "float" else np.float64
+    with np.errstate(over="ignore"):
+        values = [width(text) if text else None for text in texts]
+    rounded = [
+        place
+        for place, (text, value) in enumerate(zip(texts, values, strict=True))
+        if text.strip("-").isdigit() and value is not None and (np.isinf(value) or int(value) != int(text))
+    ]
+    with open_rows(path, TextOptions(is_exact=True), schema=schema, block_bytes=block) as rows:
+        if rounded:
+            with pytest.raises(SchemaError) as caught:
+                list(rows.batches)
+            assert f"{path}, row {rounded[0] + 2:,}: column a is {kind or 'double'}" in str(caught.value)
+            assert f"integer {texts[rounded[0]][:40]}" in str(caught.value)
+        else:
+            found = pa.Table.from_batches(rows.batches, rows.schema)["a"].to_pylist()
+            assert str(found) == str([None if value is None else float(value) for value in values])
+
+
+@pytest.mark.parametrize(
+    ("lines", "kind"),
+    [("9007199254740993\n1.5\n", None), ("9007199254740993\n", "double"), ("16777217\n", "float")],
+)
+def test_an_integer_of_csv_that_would_be_rounded_is_named(
+    tmp_path: Path, lines: str, kind: str | None
+) -> None:
+    (tmp_path / "rows.csv").write_text(f"a\n{lines}")
+    (tmp_path / "schema.json").write_text(json.dumps({"a": kind}))
+    options = [] if kind is None else ["--schema", tmp_path / "schema.json"]
+    said = refused(tmp_path / "rows.csv", *options, tmp_path / "out.parquet")
+    assert f"rows.csv, row 2: column a is {kind or 'double'}, which cannot hold the integer" in said
+    assert lines.split(maxsplit=1)[0] in said
+    assert "--schema FILE" in said
+    (tmp_path / "schema.json").write_text('{"a": "decimal(38, 1)"}')
+    found = written(tmp_path / "rows.csv", "--schema", tmp_path / "schema.json", tmp_path / "out.parquet")
+    assert found["a"].to_pylist() == [decimal.Decimal(line) for line in lines.split()]
+
+
+def test_an_integer_of_one_csv_is_not_rounded_for_the_floats_of_another(tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_text("a\n9007199254740993\n")
+    (tmp_path / "2.csv").write_text("a\n1.5\n")
+    for order in ("12", "21"):
+        said = refused(*(tmp_path / f"{name}.csv" for name in order), tmp_path / "out.parquet")
+        assert f"{tmp_path / '1.csv'}, row 2: column a is double" in said
+    (tmp_path / "1.csv").write_text("a\n9007199254740992\n")
+    found = written(tmp_path / "1.csv", tmp_path / "2.csv", tmp_path / "out.parquet")
+    assert found["a"].to_pylist() == [2.0**53, 1.5]
+
+
+def test_a_text_that_is_no_float_is_named_with_its_row(tmp_path: Path) -> None:
+    good = "".join(f"{number / 4},x\n" for number in range(60_000))
+    (tmp_path / "rows.csv").write_text(f"a,b\n1\n{good}\n2\n 1.5\t,x\n1,5,x\n3\n1_5,x\n4\n")
+    said = refused(
+        *(tmp_path / "rows.csv", "--memory", "4MB", "--on-error", "skip", tmp_path / "out.parquet"),
+    )
+    assert "In CSV column #0: Row #60007: CSV conversion error to double: invalid value '1_5'" in said
+    assert "--schema FILE" in said
+
+
+@pytest.mark.parametrize("options", [[], ["--on-error", "skip"]])
+def test_long_integers_are_kept_in_a_text_of_many_blocks(tmp_path: Path, options: list[str]) -> None:
+    ids = [2**63 + number for number in range(60_000)]
+    (tmp_path / "rows.csv").write_text("id,a,b\n" + "".join(f"{each},{each % 7 / 4},x\n" for each in ids))
+    found = written(tmp_path / "rows.csv", "--memory", "4MB", *options, tmp_path / "out.parquet")
+    assert found["id"].to_pylist() == ids
+    assert found["a"].to_pylist() == [each % 7 / 4 for each in ids]
