@@ -548,3 +548,13 @@ def test_long_integers_are_kept_in_a_text_of_many_blocks(tmp_path: Path, options
     found = written(tmp_path / "rows.csv", "--memory", "4MB", *options, tmp_path / "out.parquet")
     assert found["id"].to_pylist() == ids
     assert found["a"].to_pylist() == [each % 7 / 4 for each in ids]
+
+
+@pytest.mark.parametrize("is_piped", [False, True], ids=["file", "pipe"])
+def test_two_columns_of_csv_of_one_name_are_refused(tmp_path: Path, *, is_piped: bool) -> None:
+    content = b"a,b,a\n1,2,3\n"
+    (tmp_path / "rows.csv").write_bytes(content)
+    source = "-" if is_piped else tmp_path / "rows.csv"
+    said = refused(source, tmp_path / "out.parquet", stdin=content if is_piped else None)
+    assert "the first line names the column 'a' twice" in said
+    assert names(tmp_path) == {"rows.csv"}

@@ -493,6 +493,7 @@ def _open_csv(opened: _Opened) -> RowStream:
     opened = opened._replace(has_one_column=_has_one_column(head, _delimiter(opened.form, opened.text)))
     if not opened.text.is_exact:
         batches = opened.batches(source, _csv_reader(opened, types))
+        _refuse_duplicates(opened.path, batches.schema)
         return RowStream(str(opened.path), batches.schema, batches, None)
     inferred = _float_columns(opened, types, head)
     types |= _long_integers(opened, types, inferred, head)
@@ -543,9 +544,19 @@ def _csv_reader(
     )
 
 
+def _refuse_duplicates(path: Path, schema: pa.Schema) -> None:
+    """Refuse CSV with two columns of one name: few readers open a file that has them."""
+    twice = next((name for name in schema.names if len(schema.get_all_field_indices(name)) > 1), None)
+    if twice is not None:
+        raise OptionError(
+            f"{path}: the first line names the column {twice!r} twice: give each column a name of its own"
+        )
+
+
 def _float_columns(opened: _Opened, types: dict[str, pa.DataType], head: bytes) -> dict[str, pa.DataType]:
     """The columns that are floats by the first block, or as they were given."""
     with closing(TextBatches(io.BytesIO(head), _csv_reader(opened.unsaid(), types))) as first:
+        _refuse_duplicates(opened.path, first.schema)
         return {each.name: each.type for each in first.schema if pa.types.is_floating(each.type)}
 
 
