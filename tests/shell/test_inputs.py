@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import decimal
+import io
 import json
 import os
+import re
 import signal
 import threading
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -17,15 +22,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spillway.errors import SchemaError
+from spillway.errors import CorruptFileError, SchemaError
+from spillway.reading import text as reading_text
 from spillway.reading.files import open_pipe, open_rows
-from spillway.reading.text import TextOptions, interruptible
+from spillway.reading.text import Quotes, TextOptions, interruptible
 
 from .conftest import CODECS, TABLE, compressed, encoded, names, refused, rows_as, run, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 FORMATS = ("parquet", "arrow", "arrows", "csv", "ndjson")
 
@@ -558,3 +563,80 @@ def test_two_columns_of_csv_of_one_name_are_refused(tmp_path: Path, *, is_piped:
     said = refused(source, tmp_path / "out.parquet", stdin=content if is_piped else None)
     assert "the first line names the column 'a' twice" in said
     assert names(tmp_path) == {"rows.csv"}
+
+
+@given(
+    text=st.text(st.sampled_from('",\n\na ;'), max_size=30).map("a{}".format),
+    cuts=st.integers(1, 40),
+    window=st.sampled_from([3, 7, 16 << 10]),
+)
+def test_quotes_are_followed_as_arrow_follows_them(text: str, cuts: int, window: int) -> None:
+    """As the oracle: within quotes, a line more is a part of the last value, and else a row."""
+
+    def rows(content: str) -> list[list[str]]:
+        found: list[list[str]] = []
+        parse = pa.csv.ParseOptions(
+            newlines_in_values=True, invalid_row_handler=lambda row: found.append([row.text]) or "skip"
+        )
+        names = [str(number) for number in range(40)]
+        read = pa.csv.ReadOptions(column_names=names, use_threads=False)
+        with suppress(pa.ArrowInvalid):
+            pa.csv.read_csv(io.BytesIO(content.encode()), read_options=read, parse_options=parse)
+        return found
+
+    data = text.encode()
+    with mock.patch.object(reading_text, "_WINDOW_BYTES", window):
+        quotes = Quotes(Path("rows.csv"), ",")
+        said = ""
+        try:
+            for start in range(0, len(data), cuts):
+                quotes.feed(data[start : start + cuts])
+            quotes.end()
+        except CorruptFileError as error:
+            said = str(error)
+    if "that text follows" in said:
+        assert re.search(r'"[^"]*\n[^"]*"[^",\n]', text)
+        return
+    assert bool(said) == (rows(f"{text}\nmore\n")[-1] != ["more"])
+    if said:
+        line = int(said.partition("in line ")[2].split()[0])
+        before = "\n".join(text.split("\n")[: line - 1])
+        assert not before or rows(f"{before}\nmore\n")[-1] == ["more"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('a,b\n1,"unclosed\n2,x\n', 2),
+        ('\n\na,b\n0,"x\ny"\n1,"unclosed\n2,x\n', 6),
+        ('a,b\n1,"unclosed\n2,"x"\n3,y\n', 2),
+        ('a,b\n"1,x\n2,y\n', 2),
+        ('a,b\n1,""",x\n', 2),
+        ('a,b\n1,5"\n2,"x\n', 3),
+    ],
+)
+@pytest.mark.parametrize("options", [[], ["--on-error", "skip"]])
+@pytest.mark.parametrize("is_piped", [False, True], ids=["file", "pipe"])
+def test_a_quote_that_is_not_closed_is_refused_with_its_line(
+    tmp_path: Path, text: str, line: int, options: list[str], *, is_piped: bool
+) -> None:
+    (tmp_path / "rows.csv").write_text(text)
+    source, stdin = ("-", text.encode()) if is_piped else (tmp_path / "rows.csv", None)
+    said = refused(source, *options, tmp_path / "out.parquet", stdin=stdin)
+    assert f"the quote that opens a value in line {line} " in said
+    assert names(tmp_path) == {"rows.csv"}
+
+
+def test_a_quote_that_is_not_closed_before_many_lines_is_refused_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text('a,b\n1,x\n2,"y\n' + "3,z\n" * 400_000)
+    said = refused(tmp_path / "rows.csv", "--memory", "4MB", tmp_path / "out.parquet")
+    assert "the quote that opens a value in line 3 is not closed" in said
+
+
+def test_values_with_line_breaks_in_quotes_and_quotes_within_values_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text('a,b\n"x\n""y""\n,",5"\n"",6" 7"\n"q"r,"\n"\n')
+    assert written(tmp_path / "rows.csv", tmp_path / "out.parquet").to_pylist() == [
+        {"a": 'x\n"y"\n,', "b": '5"'},
+        {"a": "", "b": '6" 7"'},
+        {"a": "qr", "b": "\n"},
+    ]

@@ -22,6 +22,7 @@ from spillway.reading.exact import ExactFloats
 from spillway.reading.text import (
     CsvText,
     Piped,
+    Quotes,
     TextBatches,
     TextOptions,
     Utf8Stream,
@@ -485,7 +486,30 @@ def _delimiter(form: Format, text: TextOptions) -> str:
 
 def _open_csv(opened: _Opened) -> RowStream:
     types = {} if opened.schema is None else {field.name: field.type for field in opened.schema}
-    source = Piped(CsvText(opened.utf8(), opened.path), opened.path)
+    quotes = Quotes(opened.path, _delimiter(opened.form, opened.text))
+    with _blaming(quotes):
+        stream = _csv_rows(opened, types, quotes)
+    return stream._replace(batches=_blamed(stream.batches, quotes))
+
+
+@contextmanager
+def _blaming(quotes: Quotes) -> Iterator[None]:
+    """Tell of a quote that is not closed, where Arrow tells of a row of more than a block."""
+    try:
+        yield
+    except pa.ArrowInvalid as error:
+        if "straddling" in str(error):
+            quotes.refuse_open()
+        raise
+
+
+def _blamed(batches: Iterator[pa.RecordBatch], quotes: Quotes) -> Iterator[pa.RecordBatch]:
+    with _blaming(quotes):
+        yield from batches
+
+
+def _csv_rows(opened: _Opened, types: dict[str, pa.DataType], quotes: Quotes) -> RowStream:
+    source = Piped(CsvText(opened.utf8(), opened.path, quotes), opened.path)
     # A byte more than a block: Arrow takes a row that a block cuts off for a whole one if nothing follows.
     head = source.head(opened.text_block + 1)
     if not head:
