@@ -11,7 +11,7 @@ import signal
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import numpy as np
@@ -22,9 +22,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spillway.errors import CorruptFileError, SchemaError
+from spillway.errors import CorruptFileError, OptionError, SchemaError
 from spillway.reading import text as reading_text
 from spillway.reading.files import open_pipe, open_rows
+from spillway.reading.sources import FileSource, find_files, open_files
 from spillway.reading.text import Quotes, TextOptions, interruptible
 
 from .conftest import CODECS, TABLE, compressed, encoded, names, refused, rows_as, run, written
@@ -640,3 +641,111 @@ def test_values_with_line_breaks_in_quotes_and_quotes_within_values_are_kept(tmp
         {"a": "", "b": '6" 7"'},
         {"a": "qr", "b": "\n"},
     ]
+
+
+DECIMAL = decimal.Decimal
+LISTS = [pa.list_(pa.field("element", kind)) for kind in (pa.uint64(), pa.int64())]
+KINDS = {
+    **{
+        getattr(pa, f"{sign}int{bits}")(): st.integers(
+            -(2 ** (bits - 1)) if not sign else 0, 2 ** (bits - (not sign)) - 1
+        )
+        for sign in ("", "u")
+        for bits in (8, 16, 32, 64)
+    },
+    pa.float32(): st.floats(width=32, allow_nan=False),
+    pa.float64(): st.floats(allow_nan=False),
+    **{
+        pa.decimal128(*kind): st.integers(-(10 ** kind[0]) + 1, 10 ** kind[0] - 1).map(
+            lambda digits, scale=kind[1]: DECIMAL(digits).scaleb(-scale, decimal.Context(prec=80))
+        )
+        for kind in ((3, 2), (20, 0), (38, 10), (38, 38))
+    },
+}
+
+
+@st.composite
+def columns(draw: st.DrawFn) -> pa.Array[Any]:
+    kind = draw(st.sampled_from(list(KINDS)))
+    return pa.array(draw(st.lists(st.none() | KINDS[kind], max_size=3)), kind)
+
+
+@given(parts=st.lists(columns(), min_size=2, max_size=3), is_nested=st.booleans())
+def test_numbers_of_several_files_are_all_kept_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, parts: list[pa.Array[Any]], *, is_nested: bool
+) -> None:
+    folder = tmp_path_factory.mktemp("numbers")
+    wanted: list[Any] = []
+    for place, part in enumerate(parts):
+        wanted += part.to_pylist()
+        column = pa.StructArray.from_arrays([part], ["x"]) if is_nested else part
+        pq.write_table(pa.table({"a": column}), folder / f"{place}.parquet")
+    source = FileSource(str(folder))
+    found = None
+    try:
+        with open_files(source, find_files(source)) as rows:
+            found = pa.Table.from_batches(rows.batches, rows.schema)["a"].to_pylist()
+    except (OptionError, SchemaError) as error:
+        said = str(error)
+    except CorruptFileError as error:
+        said = f"column a is in a struct: {error}" if is_nested else ""
+    if found is None:
+        assert "column a is" in said
+        return
+    assert [each["x"] for each in found] == wanted if is_nested else found == wanted
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kind"),
+    [
+        (pa.array([DECIMAL("1.25")]), pa.array([7]), pa.decimal128(21, 2)),
+        (pa.array([DECIMAL(10) ** 37]), pa.array([DECIMAL("0.5")]), pa.decimal256(39, 1)),
+        (pa.array([2**32 - 1], pa.uint32()), pa.array([-1], pa.int8()), pa.int64()),
+        (pa.array([2**31 - 1], pa.int32()), pa.array([0.5], pa.float32()), pa.float64()),
+        (pa.array([2**53]), pa.array([1.5]), pa.float64()),
+        (pa.array([2**60]), pa.array([1.5]), pa.float64()),
+    ],
+)
+def test_numbers_of_two_files_have_a_type_that_holds_both(
+    tmp_path: Path, first: pa.Array[Any], second: pa.Array[Any], kind: pa.DataType
+) -> None:
+    for number, column in enumerate((first, second)):
+        pq.write_table(pa.table({"a": column}), tmp_path / f"{number}.parquet")
+    found = written(tmp_path / "0.parquet", tmp_path / "1.parquet", tmp_path / "out.parquet")["a"]
+    assert found.type == kind
+    assert found.to_pylist() == [first[0].as_py(), second[0].as_py()]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (pa.array([DECIMAL("12345678901234567.89")]), pa.array([1.5])),
+        (pa.array([2**64 - 1], pa.uint64()), pa.array([-1])),
+        (pa.array([[2**64 - 1]], LISTS[0]), pa.array([[-1]], LISTS[1])),
+    ],
+)
+def test_numbers_that_no_type_holds_are_refused_with_both_files(
+    tmp_path: Path, first: pa.Array[Any], second: pa.Array[Any]
+) -> None:
+    for number, column in enumerate((first, second)):
+        pq.write_table(pa.table({"a": column}), tmp_path / f"{number}.parquet")
+    said = refused(tmp_path / "0.parquet", tmp_path / "1.parquet", tmp_path / "out.parquet")
+    assert (
+        f"{tmp_path / '1.parquet'}: column a is {second.type}, and {first.type} in the files before" in said
+    )
+    assert str(tmp_path / "0.parquet") in said
+
+
+def test_a_long_integer_is_not_rounded_for_the_floats_of_another_file(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [2**53 + 1]}), tmp_path / "0.parquet")
+    pq.write_table(pa.table({"a": [1.5]}), tmp_path / "1.parquet")
+    said = refused(tmp_path / "0.parquet", tmp_path / "1.parquet", tmp_path / "out.parquet")
+    assert f"{tmp_path / '0.parquet'}: column a is int64, and double in other files" in said
+    assert str(2**53 + 1) in said
+
+
+def test_unsigned_and_negative_integers_of_two_csv_files_are_text(tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_text(f"a\n{2**64 - 1}\n")
+    (tmp_path / "2.csv").write_text("a\n-1\n")
+    found = written(tmp_path / "1.csv", tmp_path / "2.csv", tmp_path / "out.parquet")
+    assert found["a"].to_pylist() == [str(2**64 - 1), "-1"]
