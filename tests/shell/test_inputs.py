@@ -749,3 +749,31 @@ def test_unsigned_and_negative_integers_of_two_csv_files_are_text(tmp_path: Path
     (tmp_path / "2.csv").write_text("a\n-1\n")
     found = written(tmp_path / "1.csv", tmp_path / "2.csv", tmp_path / "out.parquet")
     assert found["a"].to_pylist() == [str(2**64 - 1), "-1"]
+
+
+@pytest.mark.parametrize(
+    ("form", "options"), [*((form, []) for form in FORMATS), ("parquet", ["--copy-row-groups"])]
+)
+def test_a_file_that_two_arguments_name_is_read_twice(
+    tmp_path: Path, out: Path, form: str, options: list[str]
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    path = folder / f"rows.{form}"
+    path.write_bytes(encoded(form))
+    for number, second in enumerate((path, folder / f"*.{form}", folder)):
+        result = written(path, second, *options, out / f"{number}.parquet")
+        assert result.to_pylist() == rows_as(form) * 2
+    # What one argument names several times is there once.
+    assert written(tmp_path / "[i]*" / "**", *options, out / "3.parquet").to_pylist() == rows_as(form)
+
+
+def test_a_file_of_a_folder_with_a_key_has_its_value_however_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "day=1").mkdir()
+    (tmp_path / "day=1" / "rows.csv").write_text("a\n5\n")
+    spellings = tmp_path / "day=1" / "rows.csv", "day=1/rows.csv"
+    found = written(*spellings, tmp_path / "out.parquet")
+    assert found.to_pylist() == [{"a": 5, "day": 1}] * 2

@@ -112,6 +112,8 @@ def find_files(source: FileSource) -> Files:
 def find_all(typed: Sequence[str], text: TextOptions) -> Files:
     """The files of several sources, as a shell makes them of a glob, in their order.
 
+    A file of two sources is there twice.
+
     Raises:
         FileNotFoundError: One of them names nothing.
         OptionError: As `find_files`, or they are of several formats.
@@ -129,7 +131,8 @@ def find_all(typed: Sequence[str], text: TextOptions) -> Files:
                 f"{typed[place]} is {TITLES[files.format]}, and {typed[0]} is {TITLES[first.format]}: "
                 f"name files of one format"
             )
-    paths = tuple(dict.fromkeys(path for files in found for path in files.paths))
+    # A file that is named twice is meant twice.
+    paths = tuple(path for files in found for path in files.paths)
     base = os.path.commonpath([path.absolute().parent for path in paths])
     unknown = tuple(dict.fromkeys(path for files in found for path in files.unknown))
     is_matched = any(files.is_matched for files in found)
@@ -249,18 +252,18 @@ def partitions(files: Files) -> tuple[list[pa.Field[Any]], dict[Path, dict[str, 
     from pyarrow import dataset as of_arrow  # noqa: PLC0415 - it imports pandas
 
     dataset: Any = of_arrow  # its stubs are of an older version
-    names = {str(path.absolute()): path for path in files.paths}
+    names = {path: str(path.absolute()) for path in files.paths}
     options = dataset.FileSystemFactoryOptions(
         partition_base_dir=str(files.base.absolute()), partitioning=dataset.HivePartitioning.discover()
     )
     # Of the files only the names are looked at, whatever their format.
     factory = dataset.FileSystemDatasetFactory(
-        pa.fs.LocalFileSystem(), list(names), dataset.ParquetFileFormat(), options
+        pa.fs.LocalFileSystem(), list(dict.fromkeys(names.values())), dataset.ParquetFileFormat(), options
     )
     schema = factory.inspect(fragments=0)
     fragments = factory.finish(schema).get_fragments()
-    values = {names[each.path]: dataset.get_partition_keys(each.partition_expression) for each in fragments}
-    return list(schema), values
+    values = {each.path: dataset.get_partition_keys(each.partition_expression) for each in fragments}
+    return list(schema), {path: values[name] for path, name in names.items()}
 
 
 def _schema_and_rows(opened: _Open, files: Files) -> tuple[pa.Schema, int | None]:
