@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import decimal
+import io
 import json
 import os
+import re
 import signal
 import threading
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest import mock
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spillway.errors import CorruptFileError, OptionError, SchemaError
+from spillway.reading import text as reading_text
 from spillway.reading.files import open_pipe, open_rows
-from spillway.reading.text import TextOptions, interruptible
+from spillway.reading.sources import FileSource, find_files, open_files
+from spillway.reading.text import Quotes, TextOptions, interruptible
 
 from .conftest import CODECS, TABLE, compressed, encoded, names, refused, rows_as, run, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 FORMATS = ("parquet", "arrow", "arrows", "csv", "ndjson")
 
@@ -405,3 +415,365 @@ def test_one_file_in_a_folder_with_a_key_has_its_column(tmp_path: Path, form: st
     (tmp_path / "day=1" / f"x.{form}").write_bytes(encoded(form, pa.table({"id": [5]})))
     result = written(tmp_path / "day=1" / f"x.{form}", tmp_path / "out.parquet")
     assert result.to_pylist() == [{"id": 5, "day": 1}]
+
+
+@pytest.mark.parametrize("text", ["a,b", "a,b\n", "a,b\r\n", "\n\na,b"])
+@pytest.mark.parametrize("is_piped", [False, True], ids=["file", "pipe"])
+def test_the_names_of_columns_alone_are_a_table_without_rows(
+    tmp_path: Path, text: str, *, is_piped: bool
+) -> None:
+    (tmp_path / "rows.csv").write_bytes(text.encode())
+    source, stdin = ("-", text.encode()) if is_piped else (tmp_path / "rows.csv", None)
+    found = written(source, tmp_path / "out.parquet", stdin=stdin)
+    assert found.column_names == ["a", "b"]
+    assert found.num_rows == 0
+
+
+@pytest.mark.parametrize("text", ["", "\n", "\r\n\r\n", "\ufeff\n"])
+def test_a_csv_without_a_line_is_empty_and_no_reader_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    # Arrow's thread that reads ahead may never end when its reader finds no columns.
+    monkeypatch.setattr(pa.csv, "open_csv", None)
+    (tmp_path / "rows.csv").write_bytes(text.encode())
+    assert f"{tmp_path / 'rows.csv'} is empty" in refused(tmp_path / "rows.csv", tmp_path / "out.parquet")
+
+
+@given(
+    values=st.lists(st.none() | st.integers(-(2**40), 2**40)),
+    end=st.sampled_from(["\n", "\r\n"]),
+    around=st.sampled_from([("a", ""), ('"a,b"', "\n"), ('\n"a""\nb"', ""), ("\r\n\na", "\r\n")]),
+    block=st.sampled_from([64, 100, 1 << 20]),
+)
+def test_empty_lines_of_a_csv_of_one_column_are_rows(
+    tmp_path_factory: pytest.TempPathFactory,
+    values: list[int | None],
+    end: str,
+    around: tuple[str, str],
+    block: int,
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "one-column.csv"
+    first, last = around
+    values = [7, *values, 7]  # so that the column has a type, and the last line is none that is empty
+    lines = [first, *("" if each is None else str(each) for each in values)]
+    path.write_bytes((end.join(lines) + last).encode())
+    with open_rows(path, TextOptions(is_exact=block < 100), block_bytes=block) as rows:
+        (column,) = pa.Table.from_batches(rows.batches, rows.schema).columns
+    assert column.to_pylist() == values
+
+
+def test_an_empty_last_line_is_a_row_of_one_column_and_none_of_several(tmp_path: Path) -> None:
+    (tmp_path / "one.csv").write_text("a\n1\n\n")
+    (tmp_path / "text.csv").write_text("a\nx\n\nz\n")
+    (tmp_path / "two.csv").write_text("a,b\n\n1,2\n\n")
+    assert written(tmp_path / "one.csv", tmp_path / "1.parquet")["a"].to_pylist() == [1, None]
+    assert written(tmp_path / "text.csv", tmp_path / "2.parquet")["a"].to_pylist() == ["x", "", "z"]
+    assert written(tmp_path / "two.csv", tmp_path / "3.parquet").to_pylist() == [{"a": 1, "b": 2}]
+
+
+HALVES = st.integers(-(2**53), 2**53).map(lambda number: f"{number / 2}")
+INTEGERS = st.sampled_from([24, 53, 63, 64, 70, 1100]).flatmap(
+    lambda bits: st.integers(2**bits - 9, 2**bits + 9)
+)
+NUMBERS = st.lists(HALVES | INTEGERS.map(str) | INTEGERS.map("-{}".format) | st.sampled_from(["", "nan"]))
+
+
+@given(
+    texts=NUMBERS, kind=st.sampled_from(["double", "float", None]), block=st.sampled_from([1_000, 1 << 20])
+)
+def test_no_integer_of_csv_is_rounded(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str], kind: str | None, block: int
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "rounded.csv"
+    texts = ["0.5", *texts]
+    path.write_text("n,a\n" + "".join(f"{place},{text}\n" for place, text in enumerate(texts)))
+    schema = None if kind is None else pa.schema({"n": pa.int64(), "a": pa.type_for_alias(kind)})
+    width = np.float32 if kind == "float" else np.float64
+    with np.errstate(over="ignore"):
+        values = [width(text) if text else None for text in texts]
+    rounded = [
+        place
+        for place, (text, value) in enumerate(zip(texts, values, strict=True))
+        if text.strip("-").isdigit() and value is not None and (np.isinf(value) or int(value) != int(text))
+    ]
+    with open_rows(path, TextOptions(is_exact=True), schema=schema, block_bytes=block) as rows:
+        if rounded:
+            with pytest.raises(SchemaError) as caught:
+                list(rows.batches)
+            assert f"{path}, row {rounded[0] + 2:,}: column a is {kind or 'double'}" in str(caught.value)
+            assert f"integer {texts[rounded[0]][:40]}" in str(caught.value)
+        else:
+            found = pa.Table.from_batches(rows.batches, rows.schema)["a"].to_pylist()
+            assert str(found) == str([None if value is None else float(value) for value in values])
+
+
+@pytest.mark.parametrize(
+    ("lines", "kind"),
+    [("9007199254740993\n1.5\n", None), ("9007199254740993\n", "double"), ("16777217\n", "float")],
+)
+def test_an_integer_of_csv_that_would_be_rounded_is_named(
+    tmp_path: Path, lines: str, kind: str | None
+) -> None:
+    (tmp_path / "rows.csv").write_text(f"a\n{lines}")
+    (tmp_path / "schema.json").write_text(json.dumps({"a": kind}))
+    options = [] if kind is None else ["--schema", tmp_path / "schema.json"]
+    said = refused(tmp_path / "rows.csv", *options, tmp_path / "out.parquet")
+    assert f"rows.csv, row 2: column a is {kind or 'double'}, which cannot hold the integer" in said
+    assert lines.split(maxsplit=1)[0] in said
+    assert "--schema FILE" in said
+    (tmp_path / "schema.json").write_text('{"a": "decimal(38, 1)"}')
+    found = written(tmp_path / "rows.csv", "--schema", tmp_path / "schema.json", tmp_path / "out.parquet")
+    assert found["a"].to_pylist() == [decimal.Decimal(line) for line in lines.split()]
+
+
+def test_an_integer_of_one_csv_is_not_rounded_for_the_floats_of_another(tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_text("a\n9007199254740993\n")
+    (tmp_path / "2.csv").write_text("a\n1.5\n")
+    for order in ("12", "21"):
+        said = refused(*(tmp_path / f"{name}.csv" for name in order), tmp_path / "out.parquet")
+        assert f"{tmp_path / '1.csv'}, row 2: column a is double" in said
+    (tmp_path / "1.csv").write_text("a\n9007199254740992\n")
+    found = written(tmp_path / "1.csv", tmp_path / "2.csv", tmp_path / "out.parquet")
+    assert found["a"].to_pylist() == [2.0**53, 1.5]
+
+
+def test_a_text_that_is_no_float_is_named_with_its_row(tmp_path: Path) -> None:
+    good = "".join(f"{number / 4},x\n" for number in range(60_000))
+    (tmp_path / "rows.csv").write_text(f"a,b\n1\n{good}\n2\n 1.5\t,x\n1,5,x\n3\n1_5,x\n4\n")
+    said = refused(
+        *(tmp_path / "rows.csv", "--memory", "4MB", "--on-error", "skip", tmp_path / "out.parquet"),
+    )
+    assert "In CSV column #0: Row #60007: CSV conversion error to double: invalid value '1_5'" in said
+    assert "--schema FILE" in said
+
+
+@pytest.mark.parametrize("options", [[], ["--on-error", "skip"]])
+def test_long_integers_are_kept_in_a_text_of_many_blocks(tmp_path: Path, options: list[str]) -> None:
+    ids = [2**63 + number for number in range(60_000)]
+    (tmp_path / "rows.csv").write_text("id,a,b\n" + "".join(f"{each},{each % 7 / 4},x\n" for each in ids))
+    found = written(tmp_path / "rows.csv", "--memory", "4MB", *options, tmp_path / "out.parquet")
+    assert found["id"].to_pylist() == ids
+    assert found["a"].to_pylist() == [each % 7 / 4 for each in ids]
+
+
+@pytest.mark.parametrize("is_piped", [False, True], ids=["file", "pipe"])
+def test_two_columns_of_csv_of_one_name_are_refused(tmp_path: Path, *, is_piped: bool) -> None:
+    content = b"a,b,a\n1,2,3\n"
+    (tmp_path / "rows.csv").write_bytes(content)
+    source = "-" if is_piped else tmp_path / "rows.csv"
+    said = refused(source, tmp_path / "out.parquet", stdin=content if is_piped else None)
+    assert "the first line names the column 'a' twice" in said
+    assert names(tmp_path) == {"rows.csv"}
+
+
+@given(
+    text=st.text(st.sampled_from('",\n\na ;'), max_size=30).map("a{}".format),
+    cuts=st.integers(1, 40),
+    window=st.sampled_from([3, 7, 16 << 10]),
+)
+def test_quotes_are_followed_as_arrow_follows_them(text: str, cuts: int, window: int) -> None:
+    """As the oracle: within quotes, a line more is a part of the last value, and else a row."""
+
+    def rows(content: str) -> list[list[str]]:
+        found: list[list[str]] = []
+        parse = pa.csv.ParseOptions(
+            newlines_in_values=True, invalid_row_handler=lambda row: found.append([row.text]) or "skip"
+        )
+        names = [str(number) for number in range(40)]
+        read = pa.csv.ReadOptions(column_names=names, use_threads=False)
+        with suppress(pa.ArrowInvalid):
+            pa.csv.read_csv(io.BytesIO(content.encode()), read_options=read, parse_options=parse)
+        return found
+
+    data = text.encode()
+    with mock.patch.object(reading_text, "_WINDOW_BYTES", window):
+        quotes = Quotes(Path("rows.csv"), ",")
+        said = ""
+        try:
+            for start in range(0, len(data), cuts):
+                quotes.feed(data[start : start + cuts])
+            quotes.end()
+        except CorruptFileError as error:
+            said = str(error)
+    if "that text follows" in said:
+        assert re.search(r'"[^"]*\n[^"]*"[^",\n]', text)
+        return
+    assert bool(said) == (rows(f"{text}\nmore\n")[-1] != ["more"])
+    if said:
+        line = int(said.partition("in line ")[2].split()[0])
+        before = "\n".join(text.split("\n")[: line - 1])
+        assert not before or rows(f"{before}\nmore\n")[-1] == ["more"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('a,b\n1,"unclosed\n2,x\n', 2),
+        ('\n\na,b\n0,"x\ny"\n1,"unclosed\n2,x\n', 6),
+        ('a,b\n1,"unclosed\n2,"x"\n3,y\n', 2),
+        ('a,b\n"1,x\n2,y\n', 2),
+        ('a,b\n1,""",x\n', 2),
+        ('a,b\n1,5"\n2,"x\n', 3),
+    ],
+)
+@pytest.mark.parametrize("options", [[], ["--on-error", "skip"]])
+@pytest.mark.parametrize("is_piped", [False, True], ids=["file", "pipe"])
+def test_a_quote_that_is_not_closed_is_refused_with_its_line(
+    tmp_path: Path, text: str, line: int, options: list[str], *, is_piped: bool
+) -> None:
+    (tmp_path / "rows.csv").write_text(text)
+    source, stdin = ("-", text.encode()) if is_piped else (tmp_path / "rows.csv", None)
+    said = refused(source, *options, tmp_path / "out.parquet", stdin=stdin)
+    assert f"the quote that opens a value in line {line} " in said
+    assert names(tmp_path) == {"rows.csv"}
+
+
+def test_a_quote_that_is_not_closed_before_many_lines_is_refused_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text('a,b\n1,x\n2,"y\n' + "3,z\n" * 400_000)
+    said = refused(tmp_path / "rows.csv", "--memory", "4MB", tmp_path / "out.parquet")
+    assert "the quote that opens a value in line 3 is not closed" in said
+
+
+def test_values_with_line_breaks_in_quotes_and_quotes_within_values_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text('a,b\n"x\n""y""\n,",5"\n"",6" 7"\n"q"r,"\n"\n')
+    assert written(tmp_path / "rows.csv", tmp_path / "out.parquet").to_pylist() == [
+        {"a": 'x\n"y"\n,', "b": '5"'},
+        {"a": "", "b": '6" 7"'},
+        {"a": "qr", "b": "\n"},
+    ]
+
+
+DECIMAL = decimal.Decimal
+LISTS = [pa.list_(pa.field("element", kind)) for kind in (pa.uint64(), pa.int64())]
+KINDS = {
+    **{
+        getattr(pa, f"{sign}int{bits}")(): st.integers(
+            -(2 ** (bits - 1)) if not sign else 0, 2 ** (bits - (not sign)) - 1
+        )
+        for sign in ("", "u")
+        for bits in (8, 16, 32, 64)
+    },
+    pa.float32(): st.floats(width=32, allow_nan=False),
+    pa.float64(): st.floats(allow_nan=False),
+    **{
+        pa.decimal128(*kind): st.integers(-(10 ** kind[0]) + 1, 10 ** kind[0] - 1).map(
+            lambda digits, scale=kind[1]: DECIMAL(digits).scaleb(-scale, decimal.Context(prec=80))
+        )
+        for kind in ((3, 2), (20, 0), (38, 10), (38, 38))
+    },
+}
+
+
+@st.composite
+def columns(draw: st.DrawFn) -> pa.Array[Any]:
+    kind = draw(st.sampled_from(list(KINDS)))
+    return pa.array(draw(st.lists(st.none() | KINDS[kind], max_size=3)), kind)
+
+
+@given(parts=st.lists(columns(), min_size=2, max_size=3), is_nested=st.booleans())
+def test_numbers_of_several_files_are_all_kept_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, parts: list[pa.Array[Any]], *, is_nested: bool
+) -> None:
+    folder = tmp_path_factory.mktemp("numbers")
+    wanted: list[Any] = []
+    for place, part in enumerate(parts):
+        wanted += part.to_pylist()
+        column = pa.StructArray.from_arrays([part], ["x"]) if is_nested else part
+        pq.write_table(pa.table({"a": column}), folder / f"{place}.parquet")
+    source = FileSource(str(folder))
+    found = None
+    try:
+        with open_files(source, find_files(source)) as rows:
+            found = pa.Table.from_batches(rows.batches, rows.schema)["a"].to_pylist()
+    except (OptionError, SchemaError) as error:
+        said = str(error)
+    except CorruptFileError as error:
+        said = f"column a is in a struct: {error}" if is_nested else ""
+    if found is None:
+        assert "column a is" in said
+        return
+    assert [each["x"] for each in found] == wanted if is_nested else found == wanted
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kind"),
+    [
+        (pa.array([DECIMAL("1.25")]), pa.array([7]), pa.decimal128(21, 2)),
+        (pa.array([DECIMAL(10) ** 37]), pa.array([DECIMAL("0.5")]), pa.decimal256(39, 1)),
+        (pa.array([2**32 - 1], pa.uint32()), pa.array([-1], pa.int8()), pa.int64()),
+        (pa.array([2**31 - 1], pa.int32()), pa.array([0.5], pa.float32()), pa.float64()),
+        (pa.array([2**53]), pa.array([1.5]), pa.float64()),
+        (pa.array([2**60]), pa.array([1.5]), pa.float64()),
+    ],
+)
+def test_numbers_of_two_files_have_a_type_that_holds_both(
+    tmp_path: Path, first: pa.Array[Any], second: pa.Array[Any], kind: pa.DataType
+) -> None:
+    for number, column in enumerate((first, second)):
+        pq.write_table(pa.table({"a": column}), tmp_path / f"{number}.parquet")
+    found = written(tmp_path / "0.parquet", tmp_path / "1.parquet", tmp_path / "out.parquet")["a"]
+    assert found.type == kind
+    assert found.to_pylist() == [first[0].as_py(), second[0].as_py()]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (pa.array([DECIMAL("12345678901234567.89")]), pa.array([1.5])),
+        (pa.array([2**64 - 1], pa.uint64()), pa.array([-1])),
+        (pa.array([[2**64 - 1]], LISTS[0]), pa.array([[-1]], LISTS[1])),
+    ],
+)
+def test_numbers_that_no_type_holds_are_refused_with_both_files(
+    tmp_path: Path, first: pa.Array[Any], second: pa.Array[Any]
+) -> None:
+    for number, column in enumerate((first, second)):
+        pq.write_table(pa.table({"a": column}), tmp_path / f"{number}.parquet")
+    said = refused(tmp_path / "0.parquet", tmp_path / "1.parquet", tmp_path / "out.parquet")
+    assert (
+        f"{tmp_path / '1.parquet'}: column a is {second.type}, and {first.type} in the files before" in said
+    )
+    assert str(tmp_path / "0.parquet") in said
+
+
+def test_a_long_integer_is_not_rounded_for_the_floats_of_another_file(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [2**53 + 1]}), tmp_path / "0.parquet")
+    pq.write_table(pa.table({"a": [1.5]}), tmp_path / "1.parquet")
+    said = refused(tmp_path / "0.parquet", tmp_path / "1.parquet", tmp_path / "out.parquet")
+    assert f"{tmp_path / '0.parquet'}: column a is int64, and double in other files" in said
+    assert str(2**53 + 1) in said
+
+
+def test_unsigned_and_negative_integers_of_two_csv_files_are_text(tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_text(f"a\n{2**64 - 1}\n")
+    (tmp_path / "2.csv").write_text("a\n-1\n")
+    found = written(tmp_path / "1.csv", tmp_path / "2.csv", tmp_path / "out.parquet")
+    assert found["a"].to_pylist() == [str(2**64 - 1), "-1"]
+
+
+@pytest.mark.parametrize(
+    ("form", "options"), [*((form, []) for form in FORMATS), ("parquet", ["--copy-row-groups"])]
+)
+def test_a_file_that_two_arguments_name_is_read_twice(
+    tmp_path: Path, out: Path, form: str, options: list[str]
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    path = folder / f"rows.{form}"
+    path.write_bytes(encoded(form))
+    for number, second in enumerate((path, folder / f"*.{form}", folder)):
+        result = written(path, second, *options, out / f"{number}.parquet")
+        assert result.to_pylist() == rows_as(form) * 2
+    # What one argument names several times is there once.
+    assert written(tmp_path / "[i]*" / "**", *options, out / "3.parquet").to_pylist() == rows_as(form)
+
+
+def test_a_file_of_a_folder_with_a_key_has_its_value_however_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "day=1").mkdir()
+    (tmp_path / "day=1" / "rows.csv").write_text("a\n5\n")
+    spellings = tmp_path / "day=1" / "rows.csv", "day=1/rows.csv"
+    found = written(*spellings, tmp_path / "out.parquet")
+    assert found.to_pylist() == [{"a": 5, "day": 1}] * 2

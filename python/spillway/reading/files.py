@@ -6,6 +6,7 @@ import io
 import re
 import shutil
 import tempfile
+from collections import deque
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -17,8 +18,11 @@ import pyarrow.json
 import pyarrow.parquet
 
 from spillway.errors import CorruptFileError, OptionError
+from spillway.reading.exact import ExactFloats
 from spillway.reading.text import (
+    CsvText,
     Piped,
+    Quotes,
     TextBatches,
     TextOptions,
     Utf8Stream,
@@ -27,7 +31,7 @@ from spillway.reading.text import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from spillway.reading.text import Readable
 
@@ -368,6 +372,7 @@ class _Opened(NamedTuple):
     Attributes:
         stack: What it holds is closed before the file.
         stop_waiting: Ends a wait for bytes of a pipe; None for a file.
+        has_one_column: True if the first line of CSV is one field.
     """
 
     file: Any
@@ -379,6 +384,7 @@ class _Opened(NamedTuple):
     on_bad_row: BadRow | None
     stack: ExitStack
     stop_waiting: Callable[[], None] | None = None
+    has_one_column: bool = False
 
     @property
     def text_block(self) -> int:
@@ -394,6 +400,10 @@ class _Opened(NamedTuple):
     def batches(self, source: Readable, open_reader: Callable[[pa.NativeFile], Any]) -> TextBatches:
         """The batches of text, which are closed before the file."""
         return self.stack.enter_context(closing(TextBatches(source, open_reader, self.stop_waiting)))
+
+    def unsaid(self) -> _Opened:
+        """The same, for a look ahead: its bad rows are told of when they are read."""
+        return self._replace(on_bad_row=None if self.on_bad_row is None else say_nothing)
 
     def skip(self, row: pa.csv.InvalidRow) -> Literal["skip"]:
         """Tell of a row of CSV that is left out, in words of Arrow's."""
@@ -476,17 +486,72 @@ def _delimiter(form: Format, text: TextOptions) -> str:
 
 def _open_csv(opened: _Opened) -> RowStream:
     types = {} if opened.schema is None else {field.name: field.type for field in opened.schema}
-    source: Readable = opened.utf8()
-    if opened.text.is_exact:
-        whole = Piped(source, opened.path)
-        types = _long_integers(opened, whole.head(opened.text_block)) | types
-        source = whole
-    batches = opened.batches(source, _csv_reader(opened, types))
-    return RowStream(str(opened.path), batches.schema, batches, None)
+    quotes = Quotes(opened.path, _delimiter(opened.form, opened.text))
+    with _blaming(quotes):
+        stream = _csv_rows(opened, types, quotes)
+    return stream._replace(batches=_blamed(stream.batches, quotes))
 
 
-def _csv_reader(opened: _Opened, types: dict[str, pa.DataType]) -> Callable[[pa.NativeFile], Any]:
-    """A function that opens CSV, with types of columns that are not inferred."""
+@contextmanager
+def _blaming(quotes: Quotes) -> Iterator[None]:
+    """Tell of a quote that is not closed, where Arrow tells of a row of more than a block."""
+    try:
+        yield
+    except pa.ArrowInvalid as error:
+        if "straddling" in str(error):
+            quotes.refuse_open()
+        raise
+
+
+def _blamed(batches: Iterator[pa.RecordBatch], quotes: Quotes) -> Iterator[pa.RecordBatch]:
+    with _blaming(quotes):
+        yield from batches
+
+
+def _csv_rows(opened: _Opened, types: dict[str, pa.DataType], quotes: Quotes) -> RowStream:
+    source = Piped(CsvText(opened.utf8(), opened.path, quotes), opened.path)
+    # A byte more than a block: Arrow takes a row that a block cuts off for a whole one if nothing follows.
+    head = source.head(opened.text_block + 1)
+    if not head:
+        raise CorruptFileError(f"{opened.path} is empty: its first line should name the columns")
+    opened = opened._replace(has_one_column=_has_one_column(head, _delimiter(opened.form, opened.text)))
+    if not opened.text.is_exact:
+        batches = opened.batches(source, _csv_reader(opened, types))
+        _refuse_duplicates(opened.path, batches.schema)
+        return RowStream(str(opened.path), batches.schema, batches, None)
+    inferred = _float_columns(opened, types, head)
+    types |= _long_integers(opened, types, inferred, head)
+    floats = {name: kind for name, kind in (inferred | types).items() if pa.types.is_floating(kind)}
+    skipped: deque[int] = deque()
+    texts = opened.batches(source, _csv_reader(opened, types | dict.fromkeys(floats, pa.string()), skipped))
+    schema = pa.schema([each.with_type(floats.get(each.name, each.type)) for each in texts.schema])
+    checked = ExactFloats(opened.path, schema, floats.keys(), skipped)
+    return RowStream(str(opened.path), schema, map(checked.of_texts, texts), None)
+
+
+def _has_one_column(head: bytes, delimiter: str) -> bool:
+    """True if the first line of CSV is one field, which may be in quotes."""
+    sign = re.escape(delimiter.encode())
+    one = rb'(?:"[^"]*+(?:""[^"]*+)*+")?+[^\r\n' + sign + rb"]*+(?:[\r\n]|\Z)"
+    return re.match(one, head) is not None
+
+
+def _csv_reader(
+    opened: _Opened, types: dict[str, pa.DataType], skipped: deque[int] | None = None
+) -> Callable[[pa.NativeFile], Any]:
+    """A function that opens CSV, with types of columns that are not inferred.
+
+    Args:
+        opened: The file.
+        types: Of columns, by name.
+        skipped: Gets the numbers of rows that are left out.
+    """
+
+    def skip(row: pa.csv.InvalidRow) -> Literal["skip"]:
+        if skipped is not None and row.number is not None:
+            skipped.append(row.number)
+        return opened.skip(row)
+
     nulls: dict[str, Any] = {"null_values": [""]} if opened.text.is_exact else {}
     return partial(
         pa.csv.open_csv,
@@ -495,25 +560,42 @@ def _csv_reader(opened: _Opened, types: dict[str, pa.DataType]) -> Callable[[pa.
         parse_options=pa.csv.ParseOptions(
             delimiter=_delimiter(opened.form, opened.text),
             newlines_in_values=True,
-            invalid_row_handler=None if opened.on_bad_row is None else opened.skip,
+            # Of one column, an empty line is a row whose value is empty.
+            ignore_empty_lines=not opened.has_one_column,
+            invalid_row_handler=None if opened.on_bad_row is None else skip,
         ),
         convert_options=pa.csv.ConvertOptions(column_types=types, **nulls),
     )
 
 
-def _long_integers(opened: _Opened, head: bytes) -> dict[str, pa.DataType]:
+def _refuse_duplicates(path: Path, schema: pa.Schema) -> None:
+    """Refuse CSV with two columns of one name: few readers open a file that has them."""
+    twice = next((name for name in schema.names if len(schema.get_all_field_indices(name)) > 1), None)
+    if twice is not None:
+        raise OptionError(
+            f"{path}: the first line names the column {twice!r} twice: give each column a name of its own"
+        )
+
+
+def _float_columns(opened: _Opened, types: dict[str, pa.DataType], head: bytes) -> dict[str, pa.DataType]:
+    """The columns that are floats by the first block, or as they were given."""
+    with closing(TextBatches(io.BytesIO(head), _csv_reader(opened.unsaid(), types))) as first:
+        _refuse_duplicates(opened.path, first.schema)
+        return {each.name: each.type for each in first.schema if pa.types.is_floating(each.type)}
+
+
+def _long_integers(
+    opened: _Opened, types: dict[str, pa.DataType], floats: Iterable[str], head: bytes
+) -> dict[str, pa.DataType]:
     """The types of columns of integers of which some have over 64 bits: Arrow would round them to floats."""
-    if _LONG.search(head) is None:
+    names = [name for name in floats if name not in types]
+    if not names or _LONG.search(head) is None:
         return {}
-    # Its bad rows are told of when they are read.
-    opened = opened._replace(on_bad_row=None if opened.on_bad_row is None else say_nothing)
-    with closing(TextBatches(io.BytesIO(head), _csv_reader(opened, {}))) as first:
-        floats = [each.name for each in first.schema if pa.types.is_floating(each.type)]
-    as_text = _csv_reader(opened, dict.fromkeys(floats, pa.string()))
-    # An error is of a row that ends behind the head.
+    as_text = _csv_reader(opened.unsaid(), types | dict.fromkeys(names, pa.string()))
+    # An error is that of a row which will be told of when it is read.
     with suppress(pa.ArrowInvalid, StopIteration), closing(TextBatches(io.BytesIO(head), as_text)) as texts:
         read = next(texts)
-        return {name: kind for name in floats if (kind := _type_of_integers(read.column(name))) is not None}
+        return {name: kind for name in names if (kind := _type_of_integers(read.column(name))) is not None}
     return {}
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.fs
 
 from spillway.errors import CorruptFileError, OptionError
+from spillway.reading.exact import common_type, without_loss
 from spillway.reading.files import (
     FORMATS,
     TITLES,
@@ -111,6 +112,8 @@ def find_files(source: FileSource) -> Files:
 def find_all(typed: Sequence[str], text: TextOptions) -> Files:
     """The files of several sources, as a shell makes them of a glob, in their order.
 
+    A file of two sources is there twice.
+
     Raises:
         FileNotFoundError: One of them names nothing.
         OptionError: As `find_files`, or they are of several formats.
@@ -128,7 +131,8 @@ def find_all(typed: Sequence[str], text: TextOptions) -> Files:
                 f"{typed[place]} is {TITLES[files.format]}, and {typed[0]} is {TITLES[first.format]}: "
                 f"name files of one format"
             )
-    paths = tuple(dict.fromkeys(path for files in found for path in files.paths))
+    # A file that is named twice is meant twice.
+    paths = tuple(path for files in found for path in files.paths)
     base = os.path.commonpath([path.absolute().parent for path in paths])
     unknown = tuple(dict.fromkeys(path for files in found for path in files.unknown))
     is_matched = any(files.is_matched for files in found)
@@ -214,6 +218,7 @@ def open_files(
         OSError: A file cannot be read.
         CorruptFileError: A file is empty, truncated, damaged or not in its encoding.
         OptionError: A column has types in two files that do not go together.
+        SchemaError: An integer would be rounded; also raised by the iterator of batches.
     """
     keys, values = partitions(files)
     opened = partial(open_rows, text=source.text, block_bytes=block_bytes)
@@ -247,23 +252,24 @@ def partitions(files: Files) -> tuple[list[pa.Field[Any]], dict[Path, dict[str, 
     from pyarrow import dataset as of_arrow  # noqa: PLC0415 - it imports pandas
 
     dataset: Any = of_arrow  # its stubs are of an older version
-    names = {str(path.absolute()): path for path in files.paths}
+    names = {path: str(path.absolute()) for path in files.paths}
     options = dataset.FileSystemFactoryOptions(
         partition_base_dir=str(files.base.absolute()), partitioning=dataset.HivePartitioning.discover()
     )
     # Of the files only the names are looked at, whatever their format.
     factory = dataset.FileSystemDatasetFactory(
-        pa.fs.LocalFileSystem(), list(names), dataset.ParquetFileFormat(), options
+        pa.fs.LocalFileSystem(), list(dict.fromkeys(names.values())), dataset.ParquetFileFormat(), options
     )
     schema = factory.inspect(fragments=0)
     fragments = factory.finish(schema).get_fragments()
-    values = {names[each.path]: dataset.get_partition_keys(each.partition_expression) for each in fragments}
-    return list(schema), values
+    values = {each.path: dataset.get_partition_keys(each.partition_expression) for each in fragments}
+    return list(schema), {path: values[name] for path, name in names.items()}
 
 
 def _schema_and_rows(opened: _Open, files: Files) -> tuple[pa.Schema, int | None]:
     """A schema that holds the columns of all files, and the number of rows if all files state it."""
     columns: dict[str, pa.Field[Any]] = {}
+    origins: dict[str, Path] = {}  # the file that a column's type is of
     seen: dict[str, int] = {}
     total: int | None = 0
     metadata: dict[Any, Any] = {}
@@ -275,7 +281,11 @@ def _schema_and_rows(opened: _Open, files: Files) -> tuple[pa.Schema, int | None
                 f"{path} has duplicate column names, and rows of several files are matched by name"
             )
         for each in schema:
-            columns[each.name] = _widened(columns.get(each.name), each, path, is_csv=files.format == "csv")
+            known = columns.get(each.name)
+            paths = origins.get(each.name, path), path
+            columns[each.name] = _widened(known, each, paths, is_csv=files.format == "csv")
+            if known is None or known.type != columns[each.name].type:
+                origins[each.name] = path
             seen[each.name] = seen.get(each.name, 0) + 1
         total = None if total is None or rows is None else total + rows
         metadata = dict(schema.metadata or {}) if place == 0 else metadata
@@ -286,19 +296,22 @@ def _schema_and_rows(opened: _Open, files: Files) -> tuple[pa.Schema, int | None
     return pa.schema(fields, metadata or None), total
 
 
-def _widened(known: pa.Field[Any] | None, found: pa.Field[Any], path: Path, *, is_csv: bool) -> pa.Field[Any]:
+def _widened(
+    known: pa.Field[Any] | None, found: pa.Field[Any], paths: tuple[Path, Path], *, is_csv: bool
+) -> pa.Field[Any]:
+    """A column that holds the values of both; `paths` are those of the known type and of the one found."""
     if known is None:
         return found
-    try:
-        both = pa.unify_schemas([pa.schema([known]), pa.schema([found])], promote_options="permissive")
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        if is_csv:
-            return pa.field(found.name, pa.string())
+    both = common_type(known.type, found.type)
+    if both is None and is_csv:
+        both = pa.string()
+    if both is None:
         raise OptionError(
-            f"{path}: column {found.name} is {found.type}, and {known.type} in the files before: "
-            f"give files that agree, with a glob"
-        ) from error
-    return both.field(0)
+            f"{paths[1]}: column {found.name} is {found.type}, and {known.type} in the files before, such as "
+            f"{paths[0]}: no type holds all values of both; give files that agree, or change the type in "
+            f"one of them first"
+        )
+    return pa.field(found.name, both, known.nullable or found.nullable, known.metadata)
 
 
 def _batches(
@@ -311,17 +324,17 @@ def _batches(
             raise CorruptFileError(f"{path} changed while it was read: {', '.join(sorted(unknown))} is new")
         for batch in stream.batches:
             with explained(path):
-                columns = [_column(batch, each, values) for each in whole]
+                columns = [_column(batch, each, values, path) for each in whole]
                 filled = pa.RecordBatch.from_arrays(columns, schema=whole)
             yield filled
 
 
-def _column(batch: pa.RecordBatch, each: pa.Field[Any], values: dict[str, Any]) -> pa.Array[Any]:
+def _column(batch: pa.RecordBatch, each: pa.Field[Any], values: dict[str, Any], path: Path) -> pa.Array[Any]:
     column: pa.Array[Any]
     if each.name in batch.schema.names:
         column = batch.column(each.name)
         if column.type != each.type:
-            column = column.cast(each.type)
+            column = without_loss(column, each, path)
     else:
         column = of_folder(values.get(each.name), each, batch.num_rows)
     return column

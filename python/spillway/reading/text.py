@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import io
 import os
+import re
 import select
 import signal
 import threading
@@ -139,6 +140,206 @@ class Utf8Stream(io.RawIOBase):
             f"{self._path} is not UTF-8: {byte}, line {line:,}. Name its encoding, such as "
             f"--encoding cp1252 or latin-1, or convert it: iconv -f CP1252 -t UTF-8"
         )
+
+
+_WINDOW_BYTES = 16 << 10
+_VALUE = re.compile(rb'[^"]*+(?:""[^"]*+)*+"')
+
+
+class Quotes:
+    """Follows the quotes of CSV, whose reader takes all that follows a quote for a value until the next one.
+
+    A quote within a value without quotes is a character like others, as that reader has it.
+
+    Args:
+        path: The file, for messages.
+        delimiter: Between fields.
+    """
+
+    def __init__(self, path: Path, delimiter: str) -> None:
+        self._path = path
+        sign = delimiter.encode()
+        self._ends = sign + b"\r\n"
+        ends = (sign, b"\r", b"\n")
+        self._opening = [end + b'"' for end in ends]
+        self._closing = [b'"' + end for end in ends]
+        self._lines = 0
+        self._last = b"\n"
+        # Quotes at the end of what is known: whether the last one closes a value depends on what follows.
+        self._held = b""
+        self._opened: int | None = None  # the line
+        self._has_break = False
+
+    def pass_over(self, data: bytes) -> None:
+        """Count the lines of text that is not for the reader."""
+        self._lines += data.count(b"\n")
+
+    def feed(self, data: bytes) -> None:
+        """Follow the next bytes.
+
+        Raises:
+            CorruptFileError: A value of several lines in quotes is followed by other text, so its quote was
+                not meant to close there.
+        """
+        data = self._held + data if self._held else data
+        whole = data.rstrip(b'"') if data.endswith(b'"') else data
+        self._held = data[len(whole) :]
+        start = 0
+        while start < len(whole):
+            stop = start + _WINDOW_BYTES
+            while stop < len(whole) and whole[stop - 1 : stop] == b'"':
+                stop += 1
+            self._follow(whole[start:stop])
+            start = stop
+
+    def end(self) -> None:
+        """Follow what was held back.
+
+        Raises:
+            CorruptFileError: The text ends within quotes.
+        """
+        if self._held:
+            held, self._held = self._held, b""
+            self._follow(held)
+        self.refuse_open()
+
+    def refuse_open(self) -> None:
+        """Refuse text that is within quotes.
+
+        Raises:
+            CorruptFileError: It is so.
+        """
+        if self._opened is not None:
+            raise CorruptFileError(self._complaint(self._opened, "is not closed"))
+
+    def _complaint(self, line: int, what: str) -> str:
+        return (
+            f"{self._path}: the quote that opens a value in line {line:,} {what}, so the next lines would "
+            f"be read as a part of that value: close the value with a quote, and double each quote within it"
+        )
+
+    def _follow(self, data: bytes) -> None:
+        if self._opened is not None:
+            data = self._rest(data)
+        if data and not self._is_plain(data):
+            self._walk(data.split(b'"'))
+        if data:
+            self._lines += data.count(b"\n")
+            self._last = data[-1:]
+
+    def _rest(self, data: bytes) -> bytes:
+        """What follows the value that is open; none if it goes on."""
+        end = len(data) if (found := _VALUE.match(data)) is None else found.end()
+        self._has_break = self._has_break or b"\n" in data[:end]
+        self._lines += data.count(b"\n", 0, end)
+        self._last = data[end - 1 : end]
+        if found is not None and self._opened is not None:
+            self._refuse_text_behind(data[end : end + 1], self._opened)
+            self._opened = None
+        return data[end:]
+
+    def _is_plain(self, data: bytes) -> bool:
+        """True if every second quote opens a value, and each is beside a delimiter or an end of a line."""
+        if b'"' not in data:
+            return True
+        # Two quotes are an empty value, or one quote within a value.
+        parts = data.replace(b'""', b"").split(b'"')
+        closed, is_open = divmod(len(parts) - 1, 2)
+        # One quote stands for each value, and one for that which is open at the end.
+        before = b"" if self._last == b'"' else self._last
+        outside = before + b'"'.join(parts[::2]) + b'"' * is_open
+        if closed + is_open != sum(map(outside.count, self._opening)):
+            return False
+        if closed != sum(map(outside.count, self._closing)):
+            return False
+        if is_open:
+            self._open(self._lines + 1 + data.count(b"\n") - parts[-1].count(b"\n"), parts[-1:])
+        return True
+
+    def _open(self, line: int, texts: list[bytes]) -> None:
+        self._opened = line
+        self._has_break = any(b"\n" in text for text in texts)
+
+    def _walk(self, parts: list[bytes]) -> None:
+        """Follow text that is cut at its quotes, one by one; only the end of a whole text is a quote."""
+        last = len(parts) - 1
+        opened = 0  # the part behind the quote
+        is_doubled = False
+        for place in range(1, last + 1):
+            part = parts[place]
+            if is_doubled:
+                is_doubled = False
+            elif not opened:
+                before = parts[place - 1][-1:] or (self._last if place == 1 else b'"')
+                opened = place if before in self._ends else 0
+            elif not part and place < last:
+                is_doubled = True
+            else:
+                if part and part[:1] not in self._ends:
+                    self._has_break = any(b"\n" in text for text in parts[opened:place])
+                    self._refuse_text_behind(part[:1], self._line(parts, opened))
+                opened = 0
+        if opened:
+            self._open(self._line(parts, opened), parts[opened:])
+
+    def _line(self, parts: list[bytes], place: int) -> int:
+        return self._lines + sum(part.count(b"\n") for part in parts[:place]) + 1
+
+    def _refuse_text_behind(self, text: bytes, line: int) -> None:
+        """Refuse a value of several lines whose quote is followed by text: it opens another value."""
+        if text and text not in self._ends and self._has_break:
+            raise CorruptFileError(self._complaint(line, "is closed only by one that text follows"))
+
+
+class CsvText(io.RawIOBase):
+    """CSV as Arrow's reader expects it: it begins with the names of columns, and its last line has an end.
+
+    Arrow would take the rest of a text for a value if a quote is not closed, and finds no columns in a first
+    line without an end.
+
+    Args:
+        source: The text, in UTF-8.
+        path: For messages.
+        quotes: Looks for a quote that is not closed.
+
+    Raises:
+        CorruptFileError: By `read`: as `Quotes`.
+    """
+
+    def __init__(self, source: Readable, path: Path, quotes: Quotes) -> None:
+        self._source = Piped(source, path)
+        self._quotes = quotes
+        self._is_at_start = True
+        self._last = b"\n"
+
+    def readable(self) -> bool:
+        """It is for nothing else."""
+        return True
+
+    def read(self, size: int = -1, /) -> bytes:
+        """The next bytes, `size` at most; none at the end."""
+        if self._is_at_start and self._source.head(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8:
+            self._source.read(len(codecs.BOM_UTF8))
+        while data := self._source.read(size):
+            if self._is_at_start:
+                # Empty lines before the names of columns are no rows.
+                rows = data.lstrip(b"\r\n")
+                self._quotes.pass_over(data[: len(data) - len(rows)])
+                data = rows
+                self._is_at_start = not data
+            if data:
+                self._quotes.feed(data)
+                self._last = data[-1:]
+                return data
+        self._is_at_start = False
+        self._quotes.end()
+        return self._end()
+
+    def _end(self) -> bytes:
+        if self._last in b"\r\n":
+            return b""
+        self._last = b"\n"
+        return b"\n"
 
 
 def refuse_binary(path: Path, head: bytes) -> None:

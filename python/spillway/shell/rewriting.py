@@ -87,7 +87,7 @@ def find_parquet(typed: Sequence[str]) -> tuple[Path, ...]:
                     f"{path} belongs to the table of {mark}, which records file sizes, so its files cannot "
                     "be replaced. Write the rows to another place"
                 )
-    return files.paths
+    return tuple(dict.fromkeys(files.paths))
 
 
 def _folders(path: Path) -> Iterator[Path]:

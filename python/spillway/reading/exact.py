@@ -1,0 +1,227 @@
+"""Values whose type changes, and of which none may change with it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spillway.errors import SchemaError
+
+if TYPE_CHECKING:
+    from collections import deque
+    from collections.abc import Collection
+    from pathlib import Path
+
+# Floats of these widths have all integers up to these bounds.
+_WHOLE = {16: 2.0**11, 32: 2.0**24, 64: 2.0**53}
+_INTEGER = r"^[ \t]*[+-]?[0-9]+[ \t]*$"
+_LONGEST = 40
+
+
+class ExactFloats:
+    """Makes floats of the texts of a CSV file, which Arrow would do as well, but would round integers.
+
+    Args:
+        path: The file, for messages.
+        schema: Of its rows.
+        names: The columns of floats, which come as texts.
+        skipped: Numbers of the rows that were left out, which Arrow adds.
+    """
+
+    def __init__(self, path: Path, schema: pa.Schema, names: Collection[str], skipped: deque[int]) -> None:
+        self._path = path
+        self._schema = schema
+        self._floats = [place for place, each in enumerate(schema) if each.name in names]
+        self._skipped = skipped
+        self._before = 1  # the line with the names
+
+    def of_texts(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The next rows.
+
+        Raises:
+            SchemaError: A text is an integer that its column's type cannot hold.
+            ArrowInvalid: A text is no number.
+        """
+        columns: list[pa.Array[Any]] = list(batch.columns)
+        for place in self._floats:
+            columns[place] = self._floats_of(columns[place], place)
+        self._before = self._number(batch.num_rows - 1)
+        while self._skipped and self._skipped[0] <= self._before:
+            self._skipped.popleft()
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+    def _number(self, index: int) -> int:
+        """The number of a row of this batch, among all rows of the file."""
+        number = self._before + index + 1
+        for skipped in tuple(self._skipped):
+            if skipped > number:
+                break
+            number += 1
+        return number
+
+    def _floats_of(self, texts: pa.Array[Any], place: int) -> pa.Array[Any]:
+        kind = self._schema.field(place).type
+        texts = pc.replace_with_mask(texts, pc.equal(texts, ""), pa.scalar(None, pa.string()))
+        try:
+            floats = texts.cast(kind)
+        except pa.ArrowInvalid:
+            # Blanks around a number, which the reader of CSV leaves out, or no number.
+            floats = self._trimmed(texts, place)
+        largest = _WHOLE[kind.bit_width]
+        bounds = pc.min_max(floats).as_py()
+        if bounds["min"] is not None and (bounds["max"] >= largest or bounds["min"] <= -largest):
+            self._refuse_rounded(texts, floats, place)
+        return floats
+
+    def _trimmed(self, texts: pa.Array[Any], place: int) -> pa.Array[Any]:
+        kind = self._schema.field(place).type
+        trimmed = pc.utf8_trim(texts, " \t")
+        try:
+            return trimmed.cast(kind)
+        except pa.ArrowInvalid:
+            index = next(index for index, text in enumerate(trimmed) if not _is_number(text, kind))
+            # In the words of the reader of CSV, which gives no text of another column.
+            raise pa.ArrowInvalid(
+                f"In CSV column #{place}: Row #{self._number(index)}: CSV conversion error to {kind}: "
+                f"invalid value '{texts[index].as_py()}'"
+            ) from None
+
+    def _refuse_rounded(self, texts: pa.Array[Any], floats: pa.Array[Any], place: int) -> None:
+        field = self._schema.field(place)
+        are_large = pc.greater_equal(pc.abs(floats), pa.scalar(_WHOLE[field.type.bit_width], field.type))
+        suspects = pc.and_(are_large, pc.match_substring_regex(texts, _INTEGER))
+        for index in pc.indices_nonzero(suspects).to_pylist():
+            text, value = texts[index].as_py().strip(), floats[index].as_py()
+            if math.isinf(value) or int(text) != int(value):
+                shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+                raise SchemaError(
+                    f"{self._path}, row {self._number(index):,}: column {field.name} is {field.type}, which "
+                    f"cannot hold the integer {shown} exactly: declare the column with --schema FILE as "
+                    f"string, or as a decimal that holds all its digits",
+                    field.name,
+                )
+
+
+def _is_number(text: pa.Scalar[Any], kind: pa.DataType) -> bool:
+    try:
+        text.cast(kind)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def without_loss(column: pa.Array[Any], field: pa.Field[Any], path: Path) -> pa.Array[Any]:
+    """The values of a column of a file in the type that holds those of all files.
+
+    Raises:
+        SchemaError: The type is a float, which would round an integer.
+    """
+    kind = field.type
+    if not (pa.types.is_integer(column.type) and pa.types.is_floating(kind)):
+        return column.cast(kind)
+    floats = column.cast(kind, safe=False)
+    largest = _WHOLE[kind.bit_width]
+    bounds = pc.min_max(floats).as_py()
+    if bounds["min"] is not None and (bounds["max"] >= largest or bounds["min"] <= -largest):
+        for value, rounded in zip(column.to_pylist(), floats.to_pylist(), strict=True):
+            if value is not None and int(rounded) != value:
+                raise SchemaError(
+                    f"{path}: column {field.name} is {column.type}, and {kind} in other files, which cannot "
+                    f"hold the integer {value} exactly: give files that agree, such as all of {column.type}",
+                    field.name,
+                )
+    return floats
+
+
+def common_type(known: pa.DataType, found: pa.DataType) -> pa.DataType | None:
+    """A type that holds all values of two types; None if there is none.
+
+    64-bit integers and floats become floats, as in a file of CSV or NDJSON: values are looked at when they
+    are read.
+    """
+    alike = _aligned(known, found)
+    if alike is None:
+        return None
+    schemas = [pa.schema([pa.field("", kind)]) for kind in alike]
+    try:
+        return pa.unify_schemas(schemas, promote_options="permissive").field(0).type
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return None
+
+
+def _aligned(known: pa.DataType, found: pa.DataType) -> tuple[pa.DataType, pa.DataType] | None:
+    """Both types, with the same one wherever both have a number; None if no type holds these numbers.
+
+    Arrow would take a type for them that holds not all values.
+    """
+    if _is_number_type(known) and _is_number_type(found):
+        both = known if known == found else _wider_number(known, found)
+        return None if both is None else (both, both)
+    if pa.types.is_struct(known) and pa.types.is_struct(found):
+        parts = {each.name: [each] for each in known}
+        for each in found:
+            parts.setdefault(each.name, []).append(each)
+        alike: dict[str, tuple[pa.DataType, pa.DataType] | None] = {
+            name: _aligned(pair[0].type, pair[-1].type) for name, pair in parts.items()
+        }
+        if any(pair is None for pair in alike.values()):
+            return None
+        first, second = (
+            pa.struct([each.with_type((alike[each.name] or (each.type,) * 2)[side]) for each in kind])
+            for side, kind in enumerate((known, found))
+        )
+        return first, second
+    if pa.types.is_list(known) and pa.types.is_list(found):
+        inner = _aligned(known.value_type, found.value_type)
+        if inner is None:
+            return None
+        return (
+            pa.list_(known.value_field.with_type(inner[0])),
+            pa.list_(found.value_field.with_type(inner[1])),
+        )
+    return known, found
+
+
+def _is_number_type(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+
+
+_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
+_MOST_DIGITS = 38, 76
+
+
+def _wider_number(known: pa.DataType, found: pa.DataType) -> pa.DataType | None:
+    if pa.types.is_decimal(known) or pa.types.is_decimal(found):
+        if pa.types.is_floating(known) or pa.types.is_floating(found):
+            return None
+        pairs = [_decimal_of(known), _decimal_of(found)]
+        return _decimal(max(whole for whole, _ in pairs), max(scale for _, scale in pairs))
+    floats = [kind.bit_width for kind in (known, found) if pa.types.is_floating(kind)]
+    integers = [kind for kind in (known, found) if pa.types.is_integer(kind)]
+    if floats:
+        # A float has all integers of half its width.
+        width = max([*floats, *(2 * kind.bit_width for kind in integers)])
+        return {16: pa.float16(), 32: pa.float32()}.get(width, pa.float64())
+    signed = [pa.types.is_signed_integer(kind) for kind in integers]
+    if all(signed) or not any(signed):
+        return max(integers, key=lambda kind: kind.bit_width)
+    width = max(
+        kind.bit_width * (1 if is_signed else 2) for kind, is_signed in zip(integers, signed, strict=True)
+    )
+    return {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}.get(width)
+
+
+def _decimal_of(kind: pa.DataType) -> tuple[int, int]:
+    """The digits before and behind the point."""
+    if pa.types.is_decimal(kind):
+        return kind.precision - kind.scale, kind.scale
+    return _DIGITS[kind.bit_width] + (kind == pa.uint64()), 0
+
+
+def _decimal(whole: int, scale: int) -> pa.DataType | None:
+    if whole + scale <= _MOST_DIGITS[0]:
+        return pa.decimal128(whole + scale, scale)
+    return pa.decimal256(whole + scale, scale) if whole + scale <= _MOST_DIGITS[1] else None
