@@ -102,6 +102,7 @@ def resolve(
     Raises:
         OptionError: The arguments contradict each other, or nothing writes to such a URL.
         TypeError: An argument is of another kind.
+        OSError: The path is empty or has a NUL character.
     """
     if not isinstance(destination, (str, os.PathLike)):
         if not callable(getattr(destination, "write", None)):
@@ -116,6 +117,7 @@ def resolve(
             )
         return destination, None
     place = os.fsdecode(os.fspath(destination))
+    check_path(place, "destination")
     if filesystem is not None:
         if storage_options is not None:
             raise OptionError(
@@ -131,6 +133,18 @@ def resolve(
     if storage_options is not None:
         raise OptionError(f"storage_options need a URL, and {place!r} is a path: leave them out")
     return place, None
+
+
+def check_path(path: str, what: str) -> None:
+    """Refuse what is no path on any system.
+
+    Raises:
+        OSError: It is empty, or has a NUL character.
+    """
+    if not path:
+        raise OSError(f"{what} is an empty text, and a path is expected: give the path to write to")
+    if "\0" in path:
+        raise OSError(f"{what} {path!r} has a NUL character, which no path may have: remove it")
 
 
 def _url(url: str, scheme: str) -> str:

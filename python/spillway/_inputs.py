@@ -75,8 +75,16 @@ def streamed(data: Any) -> Any:
     if hasattr(data, "to_reader"):
         return data.to_reader()
     if isinstance(data, Iterable) and not isinstance(data, str | bytes | bytearray | memoryview):
-        return iter(data)
+        return _items(data) if hasattr(data, "dtype") else iter(data)
     return data
+
+
+def _items(column: Iterable[Any]) -> Any:
+    """The rows or batches in an array; an array of values is unchanged, so it and not a value is refused."""
+    items = iter(column)
+    for first in items:
+        return chain([first], items) if isinstance(first, dict) or is_arrow(first) else column
+    return items
 
 
 def is_arrow(data: object) -> bool:
@@ -114,6 +122,11 @@ def _types(schema: Any) -> dict[str, Any]:
 def _table(pa: Any, columns: Mapping[str, Any], types: Mapping[str, Any], schema: Any) -> ArrowStream:
     arrays: dict[str, Any] = {}
     for name, values in columns.items():
+        if not isinstance(name, str | bytes):
+            raise SchemaError(
+                f"a column is named {name!r}, which is {type(name).__name__}, and names of columns are text: "
+                f"use {str(name)!r}"
+            )
         kind = types.get(name)
         try:
             if hasattr(values, "__arrow_c_stream__"):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from spillway import _native
 from spillway._context import WithBlock
-from spillway._destination import OBJECT_STORES, local_path
+from spillway._destination import OBJECT_STORES, check_path, local_path
 from spillway._inputs import write_all
 from spillway._options import checks_names, refuse_unknown, shows_options
 from spillway._results import dataset_html
@@ -433,6 +433,7 @@ def _place(directory: object, storage_options: Mapping[str, str] | None) -> tupl
         message = f"directory must be a path or a URL, not {type(directory).__name__}"
         raise TypeError(message)
     path = os.fsdecode(os.fspath(directory))
+    check_path(path, "directory")
     # A path object has lost the second slash of a URL.
     scheme, separator, rest = path.partition("://")
     if separator and scheme.lower() in OBJECT_STORES:

@@ -19,6 +19,8 @@ from pathlib import Path
 import duckdb
 import pandas as pd
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import typer
 from rich.console import Console
@@ -282,8 +284,8 @@ def test_a_users_own_file_is_measured(runs, tmp_path):
 
 
 def test_a_broken_peer_says_why_and_does_not_fail_the_run(runs, tmp_path):
-    path = tmp_path / "doubled.csv"
-    path.write_text("a,a,b\n1,2,3\n4,5,6\n")
+    path = tmp_path / "doubled.parquet"
+    pq.write_table(pa.Table.from_arrays([pa.array([1, 4])] * 3, names=["a", "a", "b"]), path)
     out = str(runs / "doubled")
     arguments = [
         "--input",

@@ -307,3 +307,19 @@ def test_names_in_a_file_are_neither_markup_nor_escapes(tmp_path: Path) -> None:
 
 def _trimmed(result: Result) -> str:
     return "\n".join(line.rstrip() for line in result.output.splitlines())
+
+
+@pytest.mark.parametrize("options", [[], ["--pages"], ["--json", "--pages"]])
+def test_an_output_that_is_closed_early_is_no_difference_of_files(path: Path, options: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)  # as `head` does once it has its lines
+    program = "from spillway.cli.app import app; app()"
+    with os.fdopen(writing, "wb") as output:
+        ended = subprocess.run(
+            [sys.executable, "-c", program, "inspect", path, *options],
+            stdout=output,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert ended.returncode == 141
+    assert ended.stderr == b""

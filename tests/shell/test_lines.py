@@ -107,8 +107,44 @@ def test_types_are_those_of_the_first_lines() -> None:
 
 def test_values_of_which_no_type_holds_all_are_named(tmp_path: Path) -> None:
     said = refused("-", tmp_path / "out.parquet", stdin=b'{"a": 1}\n{"a": "x"}\n')
-    assert 'row 1, field "a"' in said
+    assert "standard input, line 2: a: no type can be inferred: it is text, and was an integer" in said
     assert "--schema FILE" in said
+    assert "schema=" not in said
+
+
+def test_values_that_do_not_go_together_are_named_with_their_file_and_line(tmp_path: Path) -> None:
+    (tmp_path / "1.ndjson").write_text('\n{"a": 1}\n{no\n')
+    (tmp_path / "2.ndjson").write_text('{"a": 2}\n  \n{"a": "x"}\n')
+    said = refused(tmp_path / "*.ndjson", tmp_path / "out.parquet")
+    assert f"{tmp_path / '2.ndjson'}, line 3: a: no type can be inferred" in said
+
+
+@pytest.mark.parametrize("options", [[], ["--on-error", "skip"]])
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('{"a": 1e400}', "a: 1e400 is out of range for a float"),
+        ('{"a": 1, "a": 2}', "a: the key comes twice"),
+        ("5", "not JSON: expected an object"),
+    ],
+)
+def test_lines_of_which_none_is_good_are_refused_with_the_first_reason(
+    tmp_path: Path, line: str, reason: str, options: list[str]
+) -> None:
+    (tmp_path / "rows.ndjson").write_text(f"\n{line}\n{line}\n")
+    said = refused(tmp_path / "rows.ndjson", *options, tmp_path / "out.parquet")
+    assert f"{tmp_path / 'rows.ndjson'}, line 2: {reason}" in said
+    assert "schema" not in said
+
+
+@pytest.mark.parametrize(
+    "text", [b'{"a": NaN}', b'{"a": "\xff"}', b'{"a": "\\ud800"}', b'{"a": 1', b'{"a": 1, "a": 2}']
+)
+def test_a_line_that_no_schema_makes_good_is_refused_without_that_advice(tmp_path: Path, text: bytes) -> None:
+    said = refused("-", tmp_path / "out.parquet", stdin=b'{"a": 1}\n' + text + b"\n")
+    assert "standard input, line 2: " in said
+    assert "schema" not in said
+    assert "--on-error skip" in said
 
 
 def rows_of(place: Path, output: str) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import arro3.core
 import duckdb
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -292,3 +293,35 @@ def test_what_lies_outside_a_slice_is_not_converted(kind: str, tmp_path: Path) -
     assert len(read["x"][0]) == 2
     with pytest.raises(spillway.SchemaError, match="out of range"):
         spillway.write_parquet(pa.table({"x": values}), tmp_path / "b.parquet")
+
+
+@pytest.mark.parametrize(
+    ("column", "name"),
+    [(pd.Series([1]), "Series"), (np.array([1.5]), "ndarray"), (np.array(["x"]), "ndarray")],
+)
+def test_a_column_alone_is_refused_by_its_own_name(tmp_path: Path, column: Any, name: str) -> None:
+    with pytest.raises(spillway.NotArrowError, match=f"^{name} has neither"):
+        spillway.write_parquet(column, tmp_path / "a.parquet")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_rows_in_an_array_are_written(tmp_path: Path) -> None:
+    spillway.write_parquet(np.array([{"a": 1}, {"a": 2}]), tmp_path / "a.parquet")
+    assert pq.read_table(tmp_path / "a.parquet").to_pylist() == [{"a": 1}, {"a": 2}]
+
+
+def test_a_column_whose_name_is_no_text_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        spillway.SchemaError, match="named 1, which is int, and names of columns are text: use '1'"
+    ):
+        spillway.write_parquet({1: [1]}, tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"), [("", "is an empty text"), ("a\0b", r"'a\\x00b' has a NUL character")]
+)
+def test_what_is_no_path_is_refused(path: str, reason: str) -> None:
+    with pytest.raises(OSError, match=f"^destination {reason}"):
+        spillway.write_parquet(TABLE, path)
+    with pytest.raises(OSError, match=f"^directory {reason}"):
+        spillway.write_dataset(TABLE, path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import signal
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -90,6 +91,25 @@ def meant(name: str, options: Iterable[str]) -> list[str]:
 
 
 INTERRUPTED = 130
+_CLOSED = 141
+
+
+@contextmanager
+def quiet_when_closed() -> Iterator[None]:
+    """End the command without a message where nobody reads its output any more, as behind ``head``.
+
+    The status is that of a program that SIGPIPE ends: others of a command have a meaning of their own.
+    """
+    try:
+        yield
+        sys.stdout.flush()
+    except (BrokenPipeError, SystemExit):
+        # Rich makes the one into the other, with status 1. What is still in a buffer would be written at the
+        # end of the process.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+        raise typer.Exit(_CLOSED) from None
 
 
 def listed(text: str) -> list[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypedDict
 
 import typer
 
+from spillway.cli.common import quiet_when_closed
 from spillway.harness.records import RecordSchema
 from spillway.inspection import (  # noqa: TC001 - types of fields, looked up at run time
     ColumnComparison,
@@ -107,6 +108,8 @@ def inspect(
     Exit status 1: two files differ.
 
     Exit status 2: a file could not be shown.
+
+    Exit status 141: the output was closed before all was printed, as by `head`.
     """  # noqa: D301 - a backspace keeps the lines of a paragraph
     from rich.console import Console
 
@@ -117,15 +120,16 @@ def inspect(
     if column:
         reports, comparison, lacking = _narrowed(reports, comparison, column)
         failures += lacking
-    if as_json:
-        _print_json(reports, comparison)
-    else:
-        console = Console()
-        if comparison is not None:
-            _print_comparison(console, reports, comparison)
-        if comparison is None or row_groups or pages:
-            for report in reports:
-                _print_report(console, report, row_groups=row_groups, pages=pages)
+    with quiet_when_closed():
+        if as_json:
+            _print_json(reports, comparison)
+        else:
+            console = Console()
+            if comparison is not None:
+                _print_comparison(console, reports, comparison)
+            if comparison is None or row_groups or pages:
+                for report in reports:
+                    _print_report(console, report, row_groups=row_groups, pages=pages)
     for failure in failures:
         typer.echo(f"spillway inspect: {failure}", err=True)
     if failures:

@@ -70,7 +70,7 @@ class ExactFloats:
         except pa.ArrowInvalid:
             # Blanks around a number, which the reader of CSV leaves out, or no number.
             floats = self._trimmed(texts, place)
-        if _may_be_rounded(floats):
+        if _are_large(floats):
             self._refuse_rounded(texts, floats, place)
         return floats
 
@@ -91,8 +91,8 @@ class ExactFloats:
         field = self._schema.field(place)
         are_large = pc.greater_equal(pc.abs(floats), pa.scalar(_WHOLE[field.type.bit_width], field.type))
         suspects = pc.and_(are_large, pc.match_substring_regex(texts, _INTEGER))
-        places: list[Any] = pc.indices_nonzero(suspects).to_pylist()
-        for index in places:
+        found: list[Any] = pc.indices_nonzero(suspects).to_pylist()
+        for index in found:
             text, value = texts[index].as_py().strip(), floats[index].as_py()
             if math.isinf(value) or int(text) != int(value):
                 shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
@@ -104,19 +104,19 @@ class ExactFloats:
                 )
 
 
-def _may_be_rounded(floats: pa.Array[Any]) -> bool:
-    """True if one is so large that not all integers beside it are floats."""
-    bounds: Any = pc.min_max(floats).as_py()
-    largest = _WHOLE[floats.type.bit_width]
-    return bounds["min"] is not None and bool(bounds["max"] >= largest or bounds["min"] <= -largest)
-
-
 def _is_number(text: pa.Scalar[Any], kind: pa.DataType) -> bool:
     try:
         text.cast(kind)
     except pa.ArrowInvalid:
         return False
     return True
+
+
+def _are_large(floats: pa.Array[Any]) -> bool:
+    """True if one is so large that some integers near it are no floats."""
+    largest = _WHOLE[floats.type.bit_width]
+    bounds: Any = pc.min_max(floats).as_py()
+    return bounds["min"] is not None and bool(bounds["max"] >= largest or bounds["min"] <= -largest)
 
 
 def without_loss(column: pa.Array[Any], field: pa.Field[Any], path: Path) -> pa.Array[Any]:
@@ -129,10 +129,9 @@ def without_loss(column: pa.Array[Any], field: pa.Field[Any], path: Path) -> pa.
     if not (pa.types.is_integer(column.type) and pa.types.is_floating(kind)):
         return column.cast(kind)
     floats = column.cast(kind, safe=False)
-    if _may_be_rounded(floats):
-        pairs: Any = zip(column.to_pylist(), floats.to_pylist(), strict=True)
-        for value, rounded in pairs:
-            if value is not None and int(rounded) != value:
+    if _are_large(floats):
+        for value, rounded in zip(column.to_pylist(), floats.to_pylist(), strict=True):
+            if value is not None and rounded is not None and int(rounded) != value:
                 raise SchemaError(
                     f"{path}: column {field.name} is {column.type}, and {kind} in other files, which cannot "
                     f"hold the integer {value} exactly: give files that agree, such as all of {column.type}",
@@ -152,11 +151,10 @@ def common_type(known: pa.DataType, found: pa.DataType) -> pa.DataType | None:
         return None
     schemas = [pa.schema([pa.field("", kind)]) for kind in alike]
     try:
-        both: pa.Field[Any] = pa.unify_schemas(schemas, promote_options="permissive").field(0)
+        both: pa.DataType = pa.unify_schemas(schemas, promote_options="permissive").field(0).type
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         return None
-    kind: pa.DataType = both.type
-    return kind
+    return both
 
 
 def _aligned(known: pa.DataType, found: pa.DataType) -> tuple[pa.DataType, pa.DataType] | None:

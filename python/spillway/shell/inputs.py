@@ -19,7 +19,7 @@ from spillway.errors import CorruptFileError, OptionError
 from spillway.reading.files import TITLES, open_lines, open_pipe, recognise
 from spillway.reading.sources import FileSource, find_all, of_folder, open_files, partitions
 from spillway.reading.text import interruptible
-from spillway.shell.schemas import Slice, inferred, slices
+from spillway.shell.schemas import Slice, inferred_of, slices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -173,7 +173,9 @@ def open_rows(job: Job, found: Found, bad: BadLines) -> Iterator[Rows]:
         CorruptFileError: A file is truncated, damaged or not in its encoding; also raised while parts are
             read.
         OptionError: Columns of several files do not go together, or do not fit the schema that was given.
-        SchemaError: The values of a field of NDJSON do not go together.
+        SchemaError: The values of a field do not go together, or an integer would be rounded; also raised
+            while parts are read.
+        RowError: No line of the NDJSON that types are inferred from is good.
     """
     if found.format == "ndjson":
         yield _lines(job, found)
@@ -239,10 +241,9 @@ def _lines(job: Job, found: Found) -> Rows:
             read += len(piece.data)
             if read >= job.memory.sample:
                 break
-        first = b"".join(piece.data for piece in sample)
-        if not first.strip():
+        if not any(piece.data.strip() for piece in sample):
             raise CorruptFileError(f"{reading.name} holds no line")
-        schema = inferred(first, reading.name)
+        schema = inferred_of(sample, reading.name)
         parts = chain(_emptied(sample), parts)
     keys, values = ([], {}) if found.files is None else partitions(found.files)
     lacking = [key for key in keys if key.name not in schema.names]

@@ -6,6 +6,7 @@ import io
 import json
 import re
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ from spillway.reading.files import explained
 from spillway.writer import ParquetWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from pyarrow.csv import InvalidRow
@@ -30,6 +31,7 @@ _ACCEPTED = 'a Parquet or Arrow file, or JSON such as {"id": "int64", "time": "t
 _TIMESTAMP = re.compile(r"timestamp\[(s|ms|us|ns), ?(?:tz=)?(.+)\]")
 _DECIMAL = re.compile(r"decimal(?:128)?\((\d+), ?(-?\d+)\)")
 _LONG = re.compile(rb"[0-9]{19}")
+_ROW = re.compile(r'row (?P<row>\d+), field "(?P<field>.*?)": (?P<reason>.*)', re.DOTALL)
 _ARROW = (b"ARROW1", b"\xff\xff\xff\xff")
 
 
@@ -87,7 +89,26 @@ def _type(name: str, kind: Any, path: Path) -> pa.DataType:
     )
 
 
-def inferred(sample: bytes, name: str) -> pa.Schema:
+def inferred_of(pieces: Sequence[Slice], name: str) -> pa.Schema:
+    """As `inferred`, of the first slices of all files.
+
+    Raises:
+        SchemaError: As `inferred`.
+        RowError: No line is good.
+    """
+
+    def place(line: int) -> str:
+        for piece in pieces:
+            count = piece.data.count(b"\n")
+            if line <= count:
+                return f"{piece.path}, line {piece.before + line:,}"
+            line -= count
+        return name
+
+    return inferred(b"".join(piece.data for piece in pieces), name, place)
+
+
+def inferred(sample: bytes, name: str, place: Callable[[int], str] | None = None) -> pa.Schema:
     """The schema that lines of NDJSON ask for.
 
     Text stays text, even if it looks like a time; integers and floats together are floats; a field that is
@@ -96,9 +117,11 @@ def inferred(sample: bytes, name: str) -> pa.Schema:
     Args:
         sample: Whole lines.
         name: For messages.
+        place: A line of the sample, from 1, for messages.
 
     Raises:
         SchemaError: The values of a field do not go together.
+        RowError: No line is good.
     """
     options = pa.json.ReadOptions(use_threads=False, block_size=len(sample) + 1)
     try:
@@ -106,7 +129,7 @@ def inferred(sample: bytes, name: str) -> pa.Schema:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         # A line is bad, or values do not go together: the writer's own inference passes over the one, and
         # names the other. It looks at fewer lines.
-        return _of_the_writer(sample, name)
+        return _of_the_writer(sample, name, place or partial("{}, line {:,}".format, name))
     settled = pa.schema([each.with_type(_settled(each.type)) for each in found])
     return _with_long_integers(settled, sample, name) if _LONG.search(sample) else settled
 
@@ -166,14 +189,39 @@ def _settled(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def _of_the_writer(sample: bytes, name: str) -> pa.Schema:
+def _of_the_writer(sample: bytes, name: str, place: Callable[[int], str]) -> pa.Schema:
     file = io.BytesIO()
+    bad: list[RowError] = []
     try:
         with ParquetWriter(file, compression="uncompressed") as writer:
-            writer.write_ndjson(sample, on_error="skip", extra="ignore")
+            writer.write_ndjson(
+                sample, on_error=lambda error: bad.append(error) if not bad else None, extra="ignore"
+            )
     except SchemaError as error:
-        raise SchemaError(f"{name}: {error}: give the types with --schema FILE", error.column) from error
+        if found := _ROW.fullmatch(str(error)):
+            line = _lines_with_rows(sample)[int(found["row"])]
+            said = f"{place(line)}: {found['field']}: {found['reason'].partition(': pass schema=')[0]}"
+            raise SchemaError(f"{said}; give the types with --schema FILE", error.column) from error
+        if not bad:
+            raise SchemaError(f"{name}: {error}", error.column) from error
+        # Without a row there are no columns.
+        first = bad[0]
+        field = f"{first.field}: " if first.field else ""
+        raise RowError(
+            f"{place(first.line or 1)}: {field}{first.message}; none of the first lines is "
+            f"good, so no types can be inferred: correct them",
+            row=first.row,
+            field=first.field,
+            message=first.message,
+            line=first.line,
+            raw=first.raw,
+        ) from error
     return pq.read_schema(pa.BufferReader(file.getvalue())).remove_metadata()
+
+
+def _lines_with_rows(sample: bytes) -> list[int]:
+    """The number of the line of each row, from 1: an empty line is none."""
+    return [number for number, line in enumerate(sample.split(b"\n"), 1) if line.strip()]
 
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -182,6 +230,8 @@ _INFERRED = (
     "; its type was inferred from the first lines: give it with --schema FILE, or leave such lines out with "
     "--on-error skip"
 )
+# Of a line that fits no type.
+_NO_VALUE = ("not JSON", "not UTF-8", "not text", "the key comes twice")
 _GIVEN = "; leave such lines out with --on-error skip"
 
 
@@ -293,8 +343,9 @@ class BadLines:
             field = f"{error.field}: " if error.field else ""
             text = f"{piece.path}, line {line:,}: {field}{message}"
             if not self._skips:
+                is_of_types = self.is_inferred and not message.startswith(_NO_VALUE)
                 raise RowError(
-                    text + (_INFERRED if self.is_inferred else _GIVEN),
+                    text + (_INFERRED if is_of_types else _GIVEN),
                     row=error.row,
                     field=error.field,
                     message=message,
