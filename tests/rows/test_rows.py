@@ -228,7 +228,11 @@ def test_values_of_a_kindred_class_are_taken(kind: pa.DataType, value: Any, expe
         (pa.timestamp("us", "UTC"), "2026-01-01T00:00:00", "with a zone"),
         (pa.timestamp("us", "UTC"), "yesterday", "yesterday"),
         (pa.timestamp("ns", "UTC"), dt.datetime(3000, 1, 1, tzinfo=dt.UTC), "out of range"),
-        (pa.timestamp("ns"), np.datetime64(1, "ns"), "expected a date and time"),
+        (pa.timestamp("ns"), np.datetime64(1, "ps"), "expected a date and time"),
+        (pa.timestamp("us", "UTC"), np.datetime64(1, "ns"), "with a zone"),
+        (pa.int64(), np.datetime64(1, "ns"), "expected an integer"),
+        (pa.int64(), np.timedelta64(1, "ns"), "expected an integer"),
+        (pa.float64(), np.datetime64(1, "ps"), "expected a number"),
         (pa.timestamp("s"), 2**62, "out of range"),
         (pa.decimal128(5, 2), decimal.Decimal("1.005"), "decimals"),
         (pa.decimal128(5, 2), decimal.Decimal(1000), "too large"),
@@ -252,6 +256,18 @@ def test_nanoseconds_of_pandas_are_kept() -> None:
     stamp = pd.Timestamp("2026-01-01T00:00:00.123456789Z")
     table = write_rows([{"x": stamp}], pa.schema([("x", pa.timestamp("ns", "UTC"))]))
     assert table["x"][0].value == stamp.value
+
+
+@given(nanos=st.integers(-(2**62), 2**62))
+def test_times_of_numpy_keep_their_unit(nanos: int) -> None:
+    """`item()` of nanoseconds is an integer, which became a column of integers."""
+    moment, length = np.datetime64(nanos, "ns"), np.timedelta64(nanos, "ns")
+    schema = pa.schema([("t", pa.timestamp("ns")), ("d", pa.duration("ns"))])
+    table = write_rows([{"t": moment, "d": length}], schema)
+    assert [table["t"][0].value, table["d"][0].value] == [nanos, nanos]
+    inferred = write_rows([{"t": moment, "d": length}])
+    assert inferred.schema.types == [pa.timestamp("us"), pa.duration("us")]
+    assert [inferred["t"][0].value, inferred["d"][0].value] == [nanos // 1000, nanos // 1000]
 
 
 def missing_without_a_unit() -> list[Any]:

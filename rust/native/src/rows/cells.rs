@@ -440,17 +440,54 @@ impl<'py> CellReader<'py> {
             return Err(unfit(&column.values, cell));
         };
         let value = value.map_err(|error| Fault::asked(py, error))?;
-        // A datetime64 of nanoseconds gives an integer that has lost its unit.
-        let is_clock = matches!(column.values, Values::Timestamp(..) | Values::Duration(..));
         // A datetime64 that is NaT gives none at all.
         if value.is_none() {
             return Ok(column.push_null()?);
         }
-        if is_plain(&value) && !(is_clock && value.is_instance_of::<PyInt>()) {
+        // A datetime64 of nanoseconds gives an integer that has lost its unit.
+        if let Ok(count) = value.cast::<PyInt>()
+            && let Some(unit) = clock_of_numpy(cell).map_err(|error| Fault::asked(py, error))?
+        {
+            let nanos = i128::from(count.extract::<i64>().map_err(|error| Fault::asked(py, error))?);
+            return match unit {
+                NumpyClock::Instant => Ok(column.push(Scalar::Instant { nanos, zoned: false })?),
+                NumpyClock::Duration => Ok(column.push(Scalar::Duration(nanos))?),
+                NumpyClock::Other => Err(unfit(&column.values, cell)),
+            };
+        }
+        if is_plain(&value) {
             return self.slow_cell(column, &value);
         }
         Err(unfit(&column.values, cell))
     }
+}
+
+/// A time of numpy's whose `item()` is an integer.
+pub(super) enum NumpyClock {
+    /// Nanoseconds since the epoch.
+    Instant,
+    /// Nanoseconds.
+    Duration,
+    /// A unit that no column has, or a time beyond those of Python.
+    Other,
+}
+
+/// The clock that a value of numpy's is; none for a number.
+pub(super) fn clock_of_numpy(value: &Bound<'_, PyAny>) -> PyResult<Option<NumpyClock>> {
+    let py = value.py();
+    let Some(dtype) = value.getattr_opt(intern!(py, "dtype"))? else {
+        return Ok(None);
+    };
+    let Some(kind) = dtype.getattr_opt(intern!(py, "str"))? else {
+        return Ok(None);
+    };
+    let text: String = kind.extract()?;
+    Ok(match text.get(1..) {
+        Some("M8[ns]") => Some(NumpyClock::Instant),
+        Some("m8[ns]") => Some(NumpyClock::Duration),
+        Some(other) if other.starts_with(['M', 'm']) => Some(NumpyClock::Other),
+        _ => None,
+    })
 }
 
 /// A value of the standard library.

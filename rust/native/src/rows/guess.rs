@@ -8,6 +8,7 @@ use pyo3::types::{
 use rows::{Guess, Shape};
 
 use crate::errors::Failure;
+use crate::rows::cells::{NumpyClock, clock_of_numpy};
 use crate::rows::classes::{Classes, is_missing};
 use crate::rows::conflict;
 
@@ -116,6 +117,12 @@ fn decimal(value: &Bound<'_, PyAny>) -> PyResult<Guess> {
 
 /// Infers the type of other libraries' values from their Python equivalents.
 fn foreign(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Guess> {
+    // Of nanoseconds, the equivalent is an integer that has lost its unit.
+    match clock_of_numpy(value)? {
+        Some(NumpyClock::Instant) => return Ok(Guess::Timestamp { zoned: false }),
+        Some(NumpyClock::Duration) => return Ok(Guess::Duration),
+        Some(NumpyClock::Other) | None => {}
+    }
     for method in ["tolist", "__index__", "__float__"] {
         if value.get_type().hasattr(method)? {
             return guess(&value.call_method0(method)?, depth + 1);
