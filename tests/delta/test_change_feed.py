@@ -317,6 +317,22 @@ def test_a_restore_that_takes_fields_away_shows_what_the_rows_have_in_the_others
     assert (theirs["s"], theirs["l"]) == (row["s"], row["l"])
 
 
+def test_keys_of_a_map_lose_no_field_in_a_feed(tmp_path: Path) -> None:
+    def kind(*names: str) -> pa.DataType:
+        return pa.map_(pa.struct([(name, pa.int64()) for name in names]), pa.int64())
+
+    table = spillway.delta.create(tmp_path / "t", pa.schema({"id": pa.int64(), "m": kind("x", "y")}))
+    table.set_properties(FEED)
+    entries = [({"x": 1, "y": 1}, 1), ({"x": 1, "y": 2}, 2)]
+    with table.append() as append:
+        append.write(pa.table({"id": [1], "m": pa.array([entries], kind("x", "y"))}))
+    fewer = pa.schema({"id": pa.int64(), "m": kind("x")})
+    spillway.delta.create(tmp_path / "t", fewer, mode="overwrite", properties=FEED)
+    table = spillway.delta.open(tmp_path / "t")
+    [row] = pa.table(table.changes(table.version)).to_pylist()
+    assert (row["_change_type"], row["id"], row["m"]) == ("delete", 1, None)
+
+
 def test_columns_are_chosen_and_those_of_the_feed_come_behind(tmp_path: Path) -> None:
     table = made(tmp_path / "t", 10, properties=FEED)
     changes = table.changes(1, columns=["id"])

@@ -270,6 +270,26 @@ def test_times_of_numpy_keep_their_unit(nanos: int) -> None:
     assert [inferred["t"][0].value, inferred["d"][0].value] == [nanos // 1000, nanos // 1000]
 
 
+@pytest.mark.parametrize("unit", ["ns", "us", "s"])
+@pytest.mark.parametrize("letter", ["M", "m"])
+def test_arrays_of_times_of_numpy_keep_their_unit(letter: str, unit: str) -> None:
+    """`tolist()` of nanoseconds has integers, which were taken for the column's unit."""
+    times = np.array([1_000, 2_000], f"{letter}8[{unit}]")
+    kind = pa.timestamp("us") if letter == "M" else pa.duration("us")
+    table = write_rows([{"t": times}, {"t": times[:1]}], pa.schema([("t", pa.list_(kind))]))
+    lists = [times.astype(f"{letter}8[us]").tolist(), times[:1].astype(f"{letter}8[us]").tolist()]
+    assert table["t"].to_pylist() == lists
+    assert write_rows([{"t": times}, {"t": times[:1]}])["t"].to_pylist() == lists
+
+
+@pytest.mark.parametrize("zone", [None, "UTC"])
+def test_series_of_times_are_lists(zone: str | None) -> None:
+    times = pd.Series(pd.to_datetime(["2026-01-01", "2026-01-02"])).dt.tz_localize(zone)
+    table = write_rows([{"t": times}, {"t": times[:1]}])
+    assert table["t"].type.value_type == pa.timestamp("us", zone)
+    assert [len(each) for each in table["t"].to_pylist()] == [2, 1]
+
+
 def missing_without_a_unit() -> list[Any]:
     with warnings.catch_warnings():
         # Some versions of NumPy warn of them.

@@ -704,6 +704,7 @@ def test_numbers_of_several_files_are_all_kept_or_refused(
         (pa.array([2**31 - 1], pa.int32()), pa.array([0.5], pa.float32()), pa.float64()),
         (pa.array([2**53]), pa.array([1.5]), pa.float64()),
         (pa.array([2**60]), pa.array([1.5]), pa.float64()),
+        (pa.array([255], pa.uint8()), pa.array([1.5], pa.float16()), pa.float16()),
     ],
 )
 def test_numbers_of_two_files_have_a_type_that_holds_both(
@@ -722,6 +723,14 @@ def test_numbers_of_two_files_have_a_type_that_holds_both(
         (pa.array([DECIMAL("12345678901234567.89")]), pa.array([1.5])),
         (pa.array([2**64 - 1], pa.uint64()), pa.array([-1])),
         (pa.array([[2**64 - 1]], LISTS[0]), pa.array([[-1]], LISTS[1])),
+        (
+            pa.array([[DECIMAL("9007199254740993.1")]], pa.large_list(pa.decimal128(20, 1))),
+            pa.array([[1.5]], pa.large_list(pa.float64())),
+        ),
+        (
+            pa.array([[("k", DECIMAL("1.1"))]], pa.map_(pa.string(), pa.decimal128(20, 1))),
+            pa.array([[("k", 1.5)]], pa.map_(pa.string(), pa.float64())),
+        ),
     ],
 )
 def test_numbers_that_no_type_holds_are_refused_with_both_files(
@@ -730,9 +739,8 @@ def test_numbers_that_no_type_holds_are_refused_with_both_files(
     for number, column in enumerate((first, second)):
         pq.write_table(pa.table({"a": column}), tmp_path / f"{number}.parquet")
     said = refused(tmp_path / "0.parquet", tmp_path / "1.parquet", tmp_path / "out.parquet")
-    assert (
-        f"{tmp_path / '1.parquet'}: column a is {second.type}, and {first.type} in the files before" in said
-    )
+    kinds = [pq.read_schema(tmp_path / f"{number}.parquet").field("a").type for number in (0, 1)]
+    assert f"{tmp_path / '1.parquet'}: column a is {kinds[1]}, and {kinds[0]} in the files before" in said
     assert str(tmp_path / "0.parquet") in said
 
 
@@ -742,6 +750,23 @@ def test_a_long_integer_is_not_rounded_for_the_floats_of_another_file(tmp_path: 
     said = refused(tmp_path / "0.parquet", tmp_path / "1.parquet", tmp_path / "out.parquet")
     assert f"{tmp_path / '0.parquet'}: column a is int64, and double in other files" in said
     assert str(2**53 + 1) in said
+
+
+def test_a_long_integer_in_a_list_is_not_rounded_either(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [[2**53 + 1]]}), tmp_path / "0.parquet")
+    pq.write_table(pa.table({"a": [[1.5]]}), tmp_path / "1.parquet")
+    said = refused(tmp_path / "0.parquet", tmp_path / "1.parquet", tmp_path / "out.parquet")
+    assert f"{tmp_path / '0.parquet'}: column a is list<element: int64>" in said
+    assert str(2**53 + 1) in said
+
+
+@pytest.mark.parametrize("number", ["0" * 4_400 + "9007199254740993", "1" * 5_000])
+def test_integers_of_thousands_of_digits_are_text_or_refused(tmp_path: Path, number: str) -> None:
+    (tmp_path / "1.csv").write_text(f"a\n{number}\n")
+    (tmp_path / "2.csv").write_text(f"a\n1.5\n{number}\n")
+    found = written(tmp_path / "1.csv", tmp_path / "out.parquet")["a"].to_pylist()
+    assert [str(value).lstrip("0") for value in found] == [number.lstrip("0")]
+    assert "cannot hold the integer" in refused(tmp_path / "2.csv", tmp_path / "other.parquet")
 
 
 def test_unsigned_and_negative_integers_of_two_csv_files_are_text(tmp_path: Path) -> None:

@@ -330,6 +330,12 @@ def test_durations_of_other_units_are_refused_since_parquet_has_no_unit(
     with pytest.raises(spillway.SchemaError, match=r"Duration\(ms\), and Duration\(s\) in .*s\.parquet"):
         spillway.rewrite(files, tmp_path / "out.parquet")
     assert not (tmp_path / "out.parquet").exists()
+    files.insert(0, tmp_path / "integers.parquet")
+    bare = pa.list_(pa.int64()) if nested else pa.int64()
+    pq.write_table(pa.table({"d": pa.array([[1] if nested else 1], bare)}), files[0])
+    with pytest.raises(spillway.SchemaError, match=r"Duration\(s\), and Int64 in .*integers\.parquet"):
+        spillway.rewrite(files, tmp_path / "out.parquet")
+    del files[0]
     assert spillway.rewrite([files[0], files[0]], tmp_path / "out.parquet").rows == 2
     assert pq.read_schema(tmp_path / "out.parquet") == pq.read_schema(files[0])
 

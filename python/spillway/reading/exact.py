@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -89,12 +91,12 @@ class ExactFloats:
 
     def _refuse_rounded(self, texts: pa.Array[Any], floats: pa.Array[Any], place: int) -> None:
         field = self._schema.field(place)
-        are_large = pc.greater_equal(pc.abs(floats), pa.scalar(_WHOLE[field.type.bit_width], field.type))
-        suspects = pc.and_(are_large, pc.match_substring_regex(texts, _INTEGER))
+        suspects = pc.and_(_large(floats), pc.match_substring_regex(texts, _INTEGER))
         found: list[Any] = pc.indices_nonzero(suspects).to_pylist()
         for index in found:
             text, value = texts[index].as_py().strip(), floats[index].as_py()
-            if math.isinf(value) or int(text) != int(value):
+            # Of a decimal, unlike an integer, Python reads any number of digits.
+            if math.isinf(value) or Decimal(text) != int(value):
                 shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
                 raise SchemaError(
                     f"{self._path}, row {self._number(index):,}: column {field.name} is {field.type}, which "
@@ -115,8 +117,19 @@ def _is_number(text: pa.Scalar[Any], kind: pa.DataType) -> bool:
 def _are_large(floats: pa.Array[Any]) -> bool:
     """True if one is so large that some integers near it are no floats."""
     largest = _WHOLE[floats.type.bit_width]
-    bounds: Any = pc.min_max(floats).as_py()
+    bounds: Any = pc.min_max(_with_kernels(floats)).as_py()
     return bounds["min"] is not None and bool(bounds["max"] >= largest or bounds["min"] <= -largest)
+
+
+def _large(floats: pa.Array[Any]) -> pa.Array[Any]:
+    """Which of them are so large; null where they are."""
+    known = _with_kernels(floats)
+    return pc.greater_equal(pc.abs(known), pa.scalar(_WHOLE[floats.type.bit_width], known.type))
+
+
+def _with_kernels(floats: pa.Array[Any]) -> pa.Array[Any]:
+    """The same numbers in a type that Arrow computes with, which it does not with half floats."""
+    return floats.cast(pa.float32()) if pa.types.is_float16(floats.type) else floats
 
 
 def without_loss(column: pa.Array[Any], field: pa.Field[Any], path: Path) -> pa.Array[Any]:
@@ -127,11 +140,20 @@ def without_loss(column: pa.Array[Any], field: pa.Field[Any], path: Path) -> pa.
     """
     kind = field.type
     if not (pa.types.is_integer(column.type) and pa.types.is_floating(kind)):
-        return column.cast(kind)
+        try:
+            return column.cast(kind)
+        except pa.ArrowInvalid as error:
+            raise SchemaError(
+                f"{path}: column {field.name} is {column.type}, and {kind} in other files, which cannot hold "
+                f"all its values: {error}",
+                field.name,
+            ) from error
     floats = column.cast(kind, safe=False)
     if _are_large(floats):
-        for value, rounded in zip(column.to_pylist(), floats.to_pylist(), strict=True):
-            if value is not None and rounded is not None and int(rounded) != value:
+        large = pc.indices_nonzero(_large(floats))
+        pairs: Any = zip(column.take(large).to_pylist(), floats.take(large).to_pylist(), strict=True)
+        for value, rounded in pairs:
+            if math.isinf(rounded) or int(rounded) != value:
                 raise SchemaError(
                     f"{path}: column {field.name} is {column.type}, and {kind} in other files, which cannot "
                     f"hold the integer {value} exactly: give files that agree, such as all of {column.type}",
@@ -157,7 +179,7 @@ def common_type(known: pa.DataType, found: pa.DataType) -> pa.DataType | None:
     return both
 
 
-def _aligned(known: pa.DataType, found: pa.DataType) -> tuple[pa.DataType, pa.DataType] | None:
+def _aligned(known: Any, found: Any) -> tuple[pa.DataType, pa.DataType] | None:
     """Both types, with the same one wherever both have a number; None if no type holds these numbers.
 
     Arrow would take a type for them that holds not all values.
@@ -166,28 +188,48 @@ def _aligned(known: pa.DataType, found: pa.DataType) -> tuple[pa.DataType, pa.Da
         both = known if known == found else _wider_number(known, found)
         return None if both is None else (both, both)
     if pa.types.is_struct(known) and pa.types.is_struct(found):
-        parts = {each.name: [each] for each in known}
-        for each in found:
-            parts.setdefault(each.name, []).append(each)
-        alike: dict[str, tuple[pa.DataType, pa.DataType] | None] = {
-            name: _aligned(pair[0].type, pair[-1].type) for name, pair in parts.items()
-        }
-        if any(pair is None for pair in alike.values()):
-            return None
-        first, second = (
-            pa.struct([each.with_type((alike[each.name] or (each.type,) * 2)[side]) for each in kind])
-            for side, kind in enumerate((known, found))
-        )
-        return first, second
-    if pa.types.is_list(known) and pa.types.is_list(found):
+        return _aligned_structs(known, found)
+    if pa.types.is_map(known) and pa.types.is_map(found):
+        inner = _aligned(known.item_type, found.item_type)
+        return None if inner is None else (_map_of(known, inner[0]), _map_of(found, inner[1]))
+    if (first_list := _list_of(known)) and (second_list := _list_of(found)):
         inner = _aligned(known.value_type, found.value_type)
         if inner is None:
             return None
         return (
-            pa.list_(known.value_field.with_type(inner[0])),
-            pa.list_(found.value_field.with_type(inner[1])),
+            first_list(known.value_field.with_type(inner[0])),
+            second_list(found.value_field.with_type(inner[1])),
         )
     return known, found
+
+
+def _aligned_structs(known: Any, found: Any) -> tuple[pa.DataType, pa.DataType] | None:
+    parts = {each.name: [each] for each in known}
+    for each in found:
+        parts.setdefault(each.name, []).append(each)
+    alike: dict[str, tuple[pa.DataType, pa.DataType] | None] = {
+        name: _aligned(pair[0].type, pair[-1].type) for name, pair in parts.items()
+    }
+    if any(pair is None for pair in alike.values()):
+        return None
+    first, second = (
+        pa.struct([each.with_type((alike[each.name] or (each.type,) * 2)[side]) for each in kind])
+        for side, kind in enumerate((known, found))
+    )
+    return first, second
+
+
+def _list_of(kind: pa.DataType) -> Any:
+    """What makes a list type of this kind from the field of its elements; None if it is no list."""
+    if pa.types.is_fixed_size_list(kind):
+        return partial(pa.list_, list_size=kind.list_size)
+    if pa.types.is_large_list(kind):
+        return pa.large_list
+    return pa.list_ if pa.types.is_list(kind) else None
+
+
+def _map_of(kind: Any, item: pa.DataType) -> pa.DataType:
+    return pa.map_(kind.key_field, kind.item_field.with_type(item), kind.keys_sorted)
 
 
 def _is_number_type(kind: pa.DataType) -> bool:

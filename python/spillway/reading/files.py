@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections import deque
 from contextlib import ExitStack, closing, contextmanager, suppress
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
@@ -608,7 +609,8 @@ def _type_of_integers(texts: pa.Array[Any]) -> pa.DataType | None:
     found = [text for text in texts.to_pylist() if text]
     if not found or not all(_INTEGER.fullmatch(text) for text in found):
         return None
-    values = [int(text) for text in found]
+    # Of a decimal, unlike an integer, Python reads any number of digits.
+    values = [Decimal(text.strip()) for text in found]
     return pa.uint64() if min(values) >= 0 and max(values) < 1 << 64 else pa.string()
 
 

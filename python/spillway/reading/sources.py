@@ -308,8 +308,8 @@ def _widened(
     if both is None:
         raise OptionError(
             f"{paths[1]}: column {found.name} is {found.type}, and {known.type} in the files before, such as "
-            f"{paths[0]}: no type holds all values of both; give files that agree, or change the type in "
-            f"one of them first"
+            f"{paths[0]}: these types are not combined; give files that agree, or change the type in one of "
+            f"them first"
         )
     return pa.field(found.name, both, known.nullable or found.nullable, known.metadata)
 

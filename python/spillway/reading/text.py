@@ -242,6 +242,9 @@ class Quotes:
         """True if every second quote opens a value, and each is beside a delimiter or an end of a line."""
         if b'"' not in data:
             return True
+        begun = self._last + data
+        if not any(each in begun for each in self._opening):
+            return True  # no value begins with a quote
         # Two quotes are an empty value, or one quote within a value.
         parts = data.replace(b'""', b"").split(b'"')
         closed, is_open = divmod(len(parts) - 1, 2)
@@ -288,7 +291,9 @@ class Quotes:
     def _refuse_text_behind(self, text: bytes, line: int) -> None:
         """Refuse a value of several lines whose quote is followed by text: it opens another value."""
         if text and text not in self._ends and self._has_break:
-            raise CorruptFileError(self._complaint(line, "is closed only by one that text follows"))
+            raise CorruptFileError(
+                self._complaint(line, "is closed only by one that text or a blank follows")
+            )
 
 
 class CsvText(io.RawIOBase):

@@ -323,7 +323,7 @@ fn time(text: &str) -> Option<(NaiveDateTime, Option<i64>)> {
             None => (text, None),
         },
     };
-    let clock: NaiveDateTime = clock.replacen(' ', "T", 1).parse().ok()?;
+    let clock: NaiveDateTime = clock.replacen([' ', 't'], "T", 1).parse().ok()?;
     // A leap second has no place in a table.
     (clock.nanosecond() < 1_000_000_000).then_some((clock, offset))
 }

@@ -196,11 +196,10 @@ impl ColumnType {
             (Self::Array(element, nullable), Self::Array(other, _)) => {
                 Self::Array(Box::new(element.within(other)), *nullable)
             }
-            (Self::Map(key, value, nullable), Self::Map(other_key, other_value, _)) => Self::Map(
-                Box::new(key.within(other_key)),
-                Box::new(value.within(other_value)),
-                *nullable,
-            ),
+            // Keys stay as they are: without a field, two of them could be equal.
+            (Self::Map(key, value, nullable), Self::Map(_, other, _)) => {
+                Self::Map(key.clone(), Box::new(value.within(other)), *nullable)
+            }
             _ => self.clone(),
         }
     }

@@ -27,6 +27,8 @@ pub(crate) struct Common {
     pairs: Vec<ThriftStruct>,
     /// The different Arrow schemas that files store; none where a file stores none.
     stored: Option<BTreeSet<String>>,
+    /// The first Arrow schema that a file stores, and the file.
+    first_stored: Option<(PathBuf, String)>,
     /// The one that is so of all files, once it is needed.
     arrow: OnceCell<Option<String>>,
     /// The different writers.
@@ -50,6 +52,7 @@ impl Common {
             version: facts.version,
             schema: schema.ok_or_else(|| RewriteError::damaged(path, "it has no schema"))?,
             pairs: facts.pairs,
+            first_stored: facts.stored.clone().map(|stored| (path.to_owned(), stored)),
             stored: facts.stored.map(|stored| BTreeSet::from([stored])),
             arrow: OnceCell::new(),
             creators: BTreeSet::from([facts.creator]),
@@ -147,13 +150,16 @@ impl Common {
         }
     }
 
-    /// Refuses numbers that count other units than those of the files before.
-    fn check_durations(&self, path: &Path, stored: Option<&str>) -> Result<()> {
-        let before = self.stored.as_ref().and_then(BTreeSet::first);
-        let differing = before.zip(stored).filter(|(before, stored)| before != stored);
-        let Some((column, expected, found)) =
-            differing.and_then(|(before, stored)| other_durations(before, stored))
-        else {
+    /// Refuses numbers that count other units than those of the first file which says what they count.
+    fn check_durations(&mut self, path: &Path, stored: Option<&str>) -> Result<()> {
+        let Some(stored) = stored else { return Ok(()) };
+        let (first, before) = self
+            .first_stored
+            .get_or_insert_with(|| (path.to_owned(), stored.to_owned()));
+        if before == stored {
+            return Ok(());
+        }
+        let Some((column, expected, found)) = other_durations(before, stored) else {
             return Ok(());
         };
         Err(WriteError::column(
@@ -162,7 +168,7 @@ impl Common {
                 "{}: column {column:?} is {found}, and {expected} in {}: Parquet holds both as numbers without a unit, \
                  which are copied as they are; to join them, write the rows again",
                 path.display(),
-                self.first.display()
+                first.display()
             ),
         )
         .into())

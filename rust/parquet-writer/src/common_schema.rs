@@ -58,8 +58,8 @@ pub fn common_schema(stored: &[&str], parquet: &SchemaDescriptor) -> Option<Stri
     metadata_text::stored_schema(&common).ok()?.value
 }
 
-/// The first column whose values are durations of one unit by one stored schema, and by the other of another unit, with
-/// both types. Parquet has no type for durations: only the stored schema says what the numbers count.
+/// The first column whose values are durations by one stored schema, and by the other of another unit or bare numbers,
+/// with both types. Parquet has no type for durations: only the stored schema says what the numbers count.
 #[must_use]
 pub fn other_durations(one: &str, other: &str) -> Option<(String, DataType, DataType)> {
     fn among(ours: &Fields, theirs: &Fields, path: &str) -> Option<(String, DataType, DataType)> {
@@ -69,7 +69,7 @@ pub fn other_durations(one: &str, other: &str) -> Option<(String, DataType, Data
                 above => format!("{above}.{}", ours.name()),
             };
             match (ours.data_type(), theirs.data_type()) {
-                (one @ DataType::Duration(_), other @ DataType::Duration(_)) => {
+                (one @ DataType::Duration(_), other) | (one, other @ DataType::Duration(_)) => {
                     (one != other).then(|| (path, one.clone(), other.clone()))
                 }
                 (one, other) => among(&children(one), &children(other), &path),

@@ -26,7 +26,7 @@ pub(crate) struct EnumCategories {
 impl EnumCategories {
     /// Those of a leaf's field; none where it states none. Where a text has another form, every value is another one.
     pub fn of(field: &Field) -> Option<Self> {
-        let mut stated = KEYS.iter().filter_map(|key| field.metadata().get(*key));
+        let mut stated = KEYS.iter().filter_map(|key| field.metadata().get(key));
         let in_order = parsed(stated.next_back()?).unwrap_or_default();
         Some(Self {
             all: in_order.iter().cloned().collect(),

@@ -282,6 +282,9 @@ impl<'py> CellReader<'py> {
                 .enumerate()
                 .try_for_each(|(index, item)| self.item(items, index, &item));
         }
+        if let Some(elements) = elements_of_numpy(cell).map_err(|error| Fault::asked(self.py, error))? {
+            return self.items(items, &elements);
+        }
         let list = cell
             .call_method0(intern!(self.py, "tolist"))
             .map_err(|_| Misfit::expected("a list or a tuple", &class_of(cell)))?;
@@ -472,21 +475,52 @@ pub(super) enum NumpyClock {
     Other,
 }
 
-/// The clock that a value of numpy's is; none for a number.
+/// The clock that a value of numpy's is; none for a number and for an array.
 pub(super) fn clock_of_numpy(value: &Bound<'_, PyAny>) -> PyResult<Option<NumpyClock>> {
+    match numpy_clock(value)? {
+        Some((dtype, 0)) => {
+            let text: String = dtype.getattr(intern!(value.py(), "str"))?.extract()?;
+            Ok(Some(match text.get(1..) {
+                Some("M8[ns]") => NumpyClock::Instant,
+                Some("m8[ns]") => NumpyClock::Duration,
+                _ => NumpyClock::Other,
+            }))
+        }
+        Some(_) | None => Ok(None),
+    }
+}
+
+/// The elements of an array of numpy's clocks, of which `tolist()` has integers that have lost their unit; none for
+/// anything else.
+pub(super) fn elements_of_numpy<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyList>>> {
+    match numpy_clock(value)? {
+        Some((_, dimensions)) if dimensions > 0 => {
+            let elements = value.try_iter()?.collect::<PyResult<Vec<_>>>()?;
+            Ok(Some(PyList::new(value.py(), elements)?))
+        }
+        Some(_) | None => Ok(None),
+    }
+}
+
+/// The dtype of a clock of numpy's, or of an array of them, and its number of dimensions.
+fn numpy_clock<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<(Bound<'py, PyAny>, usize)>> {
     let py = value.py();
     let Some(dtype) = value.getattr_opt(intern!(py, "dtype"))? else {
         return Ok(None);
     };
-    let Some(kind) = dtype.getattr_opt(intern!(py, "str"))? else {
+    let (Some(kind), Some(dimensions)) = (
+        dtype.getattr_opt(intern!(py, "kind"))?,
+        value.getattr_opt(intern!(py, "ndim"))?,
+    ) else {
         return Ok(None);
     };
-    let text: String = kind.extract()?;
-    Ok(match text.get(1..) {
-        Some("M8[ns]") => Some(NumpyClock::Instant),
-        Some("m8[ns]") => Some(NumpyClock::Duration),
-        Some(other) if other.starts_with(['M', 'm']) => Some(NumpyClock::Other),
-        _ => None,
+    let is_clock = kind
+        .cast::<PyString>()
+        .is_ok_and(|kind| kind.to_str().is_ok_and(|kind| matches!(kind, "M" | "m")));
+    Ok(if is_clock {
+        Some((dtype, dimensions.extract()?))
+    } else {
+        None
     })
 }
 

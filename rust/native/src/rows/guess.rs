@@ -8,7 +8,7 @@ use pyo3::types::{
 use rows::{Guess, Shape};
 
 use crate::errors::Failure;
-use crate::rows::cells::{NumpyClock, clock_of_numpy};
+use crate::rows::cells::{NumpyClock, clock_of_numpy, elements_of_numpy};
 use crate::rows::classes::{Classes, is_missing};
 use crate::rows::conflict;
 
@@ -122,6 +122,9 @@ fn foreign(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Guess> {
         Some(NumpyClock::Instant) => return Ok(Guess::Timestamp { zoned: false }),
         Some(NumpyClock::Duration) => return Ok(Guess::Duration),
         Some(NumpyClock::Other) | None => {}
+    }
+    if let Some(elements) = elements_of_numpy(value)? {
+        return guess(&elements, depth);
     }
     for method in ["tolist", "__index__", "__float__"] {
         if value.get_type().hasattr(method)? {
