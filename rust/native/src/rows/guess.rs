@@ -118,10 +118,14 @@ fn decimal(value: &Bound<'_, PyAny>) -> PyResult<Guess> {
 /// Infers the type of other libraries' values from their Python equivalents.
 fn foreign(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Guess> {
     // Of nanoseconds, the equivalent is an integer that has lost its unit.
-    match clock_of_numpy(value)? {
-        Some(NumpyClock::Instant) => return Ok(Guess::Timestamp { zoned: false }),
-        Some(NumpyClock::Duration) => return Ok(Guess::Duration),
-        Some(NumpyClock::Other) | None => {}
+    if let Some(clock) = clock_of_numpy(value)?
+        && !matches!(clock, NumpyClock::Other)
+    {
+        return Ok(match (value.call_method0("item")?.is_none(), clock) {
+            (true, _) => Guess::Null,
+            (false, NumpyClock::Duration) => Guess::Duration,
+            (false, _) => Guess::Timestamp { zoned: false },
+        });
     }
     if let Some(elements) = elements_of_numpy(value)? {
         return guess(&elements, depth);
