@@ -57,7 +57,7 @@ def test_the_measured_process_imports_of_the_bench_its_worker_and_probes_alone()
         [sys.executable, "-c", MEASURED], capture_output=True, text=True, check=True, timeout=60
     )
     modules = {name for name in json.loads(done.stdout) if name.split(".")[1] in {"bench", "harness", "race"}}
-    probes = ("interpreter", "process", "rss")
+    probes = ("interpreter", "process")
     worker = ("inputs", "main")
     assert modules == {
         "spillway.bench",
