@@ -1,4 +1,4 @@
-"""Values whose type changes, and of which none may change with it."""
+"""Conversions between types that keep every value, or refuse it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LONGEST = 40
 
 
 class ExactFloats:
-    """Makes floats of the texts of a CSV file, which Arrow would do as well, but would round integers.
+    """Converts text columns of a CSV file to floats. Arrow would round integers without an error.
 
     Args:
         path: The file, for messages.
@@ -115,20 +115,20 @@ def _is_number(text: pa.Scalar[Any], kind: pa.DataType) -> bool:
 
 
 def _are_large(floats: pa.Array[Any]) -> bool:
-    """True if one is so large that some integers near it are no floats."""
+    """True if a value is so large that its type skips integers near it."""
     largest = _WHOLE[floats.type.bit_width]
     bounds: Any = pc.min_max(_with_kernels(floats)).as_py()
     return bounds["min"] is not None and bool(bounds["max"] >= largest or bounds["min"] <= -largest)
 
 
 def _large(floats: pa.Array[Any]) -> pa.Array[Any]:
-    """Which of them are so large; null where they are."""
+    """A mask of the values that are so large; null where a value is null."""
     known = _with_kernels(floats)
     return pc.greater_equal(pc.abs(known), pa.scalar(_WHOLE[floats.type.bit_width], known.type))
 
 
 def _with_kernels(floats: pa.Array[Any]) -> pa.Array[Any]:
-    """The same numbers in a type that Arrow computes with, which it does not with half floats."""
+    """The numbers, half floats as single floats: Arrow has no kernels for half floats."""
     return floats.cast(pa.float32()) if pa.types.is_float16(floats.type) else floats
 
 
@@ -163,7 +163,7 @@ def without_loss(column: pa.Array[Any], field: pa.Field[Any], path: Path) -> pa.
 
 
 def common_type(known: pa.DataType, found: pa.DataType) -> pa.DataType | None:
-    """A type that holds all values of two types; None if there is none.
+    """The common type of two types, which holds every value of both; None if no type does.
 
     64-bit integers and floats become floats, as in a file of CSV or NDJSON: values are looked at when they
     are read.
@@ -182,7 +182,7 @@ def common_type(known: pa.DataType, found: pa.DataType) -> pa.DataType | None:
 def _aligned(known: Any, found: Any) -> tuple[pa.DataType, pa.DataType] | None:
     """Both types, with the same one wherever both have a number; None if no type holds these numbers.
 
-    Arrow would take a type for them that holds not all values.
+    Arrow would choose a type that does not hold all their values.
     """
     if _is_number_type(known) and _is_number_type(found):
         both = known if known == found else _wider_number(known, found)

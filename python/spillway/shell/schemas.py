@@ -220,7 +220,7 @@ def _of_the_writer(sample: bytes, name: str, place: Callable[[int], str]) -> pa.
 
 
 def _lines_with_rows(sample: bytes) -> list[int]:
-    """The number of the line of each row, from 1: an empty line is none."""
+    """The line number of each row, from 1; empty lines hold no row."""
     return [number for number, line in enumerate(sample.split(b"\n"), 1) if line.strip()]
 
 

@@ -18,7 +18,7 @@ use crate::sql::{self, BoundCondition, Purpose, Scope};
 /// Days from 0001-01-01 to the epoch.
 const EPOCH_FROM_CE: i32 = 719_163;
 
-/// The characters of a day.
+/// The length of a date.
 const DAY_LENGTH: usize = "2026-01-31".len();
 
 /// Values of a condition in the history, which each reader of the log reads.
@@ -195,7 +195,7 @@ impl Condition {
         Ok(Term::new(head.mapping.stored_name(column), comparison))
     }
 
-    /// The error of an operator.
+    /// The error for this condition's operator.
     fn refused(&self, why: &str) -> TableError {
         TableError::Option(OptionFault {
             message: format!(
@@ -300,7 +300,7 @@ fn days(text: &str) -> Option<i64> {
 fn time(text: &str) -> Option<(NaiveDateTime, Option<i64>)> {
     let (clock, offset) = match text.strip_suffix(['Z', 'z']) {
         Some(clock) => (clock, Some(0)),
-        // Behind the day, which has a minus of its own.
+        // After the date, which contains minus signs itself.
         None => match text
             .char_indices()
             .skip(DAY_LENGTH)

@@ -154,7 +154,7 @@ fn metadata(schema: &TableSchema, mapping: Mapping, options: CreateOptions) -> R
     })
 }
 
-/// Checks that folders can have the values of a partition column in their names.
+/// Checks that the values of a partition column can be part of a folder's name.
 fn check_partition_column(schema: &TableSchema, name: &str) -> Result<()> {
     let shown = match schema.column(name).map(|column| &column.kind) {
         Some(ColumnType::Struct(_)) => "a struct",

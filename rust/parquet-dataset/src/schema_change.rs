@@ -156,8 +156,8 @@ fn wider_fields(known: &Fields, given: &Fields) -> Result<Fields, Clash> {
     Ok(fields.into())
 }
 
-/// The known field with the wider type of both. An extension type goes with its storage type: where that changes, so
-/// does what the field says of it.
+/// The known field with the wider type. Extension metadata describes the storage type: it is dropped when that changes,
+/// and taken from the given field if the known type was null.
 fn widened(known: &FieldRef, given: &FieldRef, wider: DataType) -> FieldRef {
     if wider == *known.data_type() {
         return Arc::clone(known);

@@ -150,7 +150,7 @@ impl Common {
         }
     }
 
-    /// Refuses numbers that count other units than those of the first file which says what they count.
+    /// Refuses a file whose durations have another unit than in the first file with a stored schema.
     fn check_durations(&mut self, path: &Path, stored: Option<&str>) -> Result<()> {
         let Some(stored) = stored else { return Ok(()) };
         let (first, before) = self

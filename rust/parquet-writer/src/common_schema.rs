@@ -58,8 +58,8 @@ pub fn common_schema(stored: &[&str], parquet: &SchemaDescriptor) -> Option<Stri
     metadata_text::stored_schema(&common).ok()?.value
 }
 
-/// The first column whose values are durations by one stored schema, and by the other of another unit or bare numbers,
-/// with both types. Parquet has no type for durations: only the stored schema says what the numbers count.
+/// The first column that holds durations in one stored schema and another type in the other, with both types. Parquet
+/// has no type for durations: only the stored schema has their unit.
 #[must_use]
 pub fn other_durations(one: &str, other: &str) -> Option<(String, DataType, DataType)> {
     fn among(ours: &Fields, theirs: &Fields, path: &str) -> Option<(String, DataType, DataType)> {

@@ -29,7 +29,7 @@ use crate::stored_schema::{DictionaryClaim, DictionaryOrder, with_fields};
 pub(crate) struct Dictionaries {
     columns: Vec<PreservedColumn>,
     leaves: Vec<LeafDictionaries>,
-    /// The leaves whose fields state the categories of an Enum.
+    /// The leaves whose fields have the categories of an Enum.
     enums: Vec<(LeafPosition, EnumCategories)>,
     room: Room,
     /// True while row groups of every column go on with the values of those before them.
@@ -136,7 +136,7 @@ impl Dictionaries {
         given
     }
 
-    /// Looks for values of a batch that are none of the categories which their column's field states.
+    /// Notes which columns have values that are not among the Enum categories of their field.
     pub fn look_for_others(&mut self, columns: &[ArrayRef], schema: &FileSchema) {
         for (place, categories) in &mut self.enums {
             let mut found = Vec::new();
@@ -234,7 +234,7 @@ fn leaf_fields(field: &FieldRef) -> Vec<FieldRef> {
     }
 }
 
-/// The array of each leaf; none where it is not to be had without a conversion.
+/// The array of each leaf; `None` if it could be had by a conversion only.
 fn leaf_arrays(array: &ArrayRef, stored: &DataType, found: &mut Vec<Option<ArrayRef>>) {
     match (stored, array.data_type()) {
         (DataType::Struct(fields), DataType::Struct(_)) => {

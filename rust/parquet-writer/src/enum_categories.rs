@@ -1,7 +1,7 @@
-//! The categories that polars states of an Enum, in the metadata of its field.
+//! The categories of a polars Enum, which polars stores in the metadata of the field.
 //!
-//! polars reads a value that is none of them as null. A column gets other values where a later batch has another Enum,
-//! a larger one, or text: then its file must not state them, and polars reads categories.
+//! polars reads any other value as null. A later batch may bring other values, from another Enum or from plain text:
+//! the file must not store the categories then, and polars reads the column as categorical.
 
 use std::collections::HashSet;
 
@@ -12,10 +12,10 @@ use arrow_schema::Field;
 use crate::column::all_texts;
 use crate::integrity::check_run;
 
-/// The keys of the metadata. The first is that of older versions.
+/// The metadata keys; older versions of polars use the first.
 pub(crate) const KEYS: [&str; 2] = ["_PL_ENUM_VALUES", "_PL_ENUM_VALUES2"];
 
-/// The categories of one leaf, as long as it has no other values.
+/// The categories of one leaf, and whether all its values so far are among them.
 #[derive(Debug)]
 pub(crate) struct EnumCategories {
     in_order: Vec<Box<[u8]>>,
@@ -24,7 +24,7 @@ pub(crate) struct EnumCategories {
 }
 
 impl EnumCategories {
-    /// Those of a leaf's field; none where it states none. Where a text has another form, every value is another one.
+    /// The categories in the metadata of a leaf's field, if there are any. If they cannot be parsed, no value is one.
     pub fn of(field: &Field) -> Option<Self> {
         let mut stated = KEYS.iter().filter_map(|key| field.metadata().get(key));
         let in_order = parsed(stated.next_back()?).unwrap_or_default();
@@ -40,16 +40,15 @@ impl EnumCategories {
         self.holds
     }
 
-    /// Counts with other values.
+    /// Treats the leaf as having other values.
     pub fn give_up(&mut self) {
         self.holds = false;
     }
 
-    /// Looks at the values of a batch: those of its dictionary, or of its rows where they have none.
+    /// Compares the values of a batch: those of its dictionary, or of its rows if it has none.
     pub fn look_at(&mut self, leaf: &ArrayRef) {
         let values = leaf.as_any_dictionary_opt().map_or(leaf, |array| array.values());
-        // As a rule a batch has the dictionary that the schema states. Text that is not sound is refused when it is
-        // encoded.
+        // Usually the batch has the same dictionary. Invalid text is refused later, when it is encoded.
         self.holds = self.holds
             && check_run("", values).is_ok()
             && all_texts(values, &|row, value| {

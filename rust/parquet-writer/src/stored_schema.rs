@@ -19,7 +19,7 @@ pub(crate) struct DictionaryClaim {
     /// The most values that it has in any row group: readers must be able to count them. None for a leaf that may not
     /// have a dictionary.
     pub values: usize,
-    /// True if it has values that are none of the categories which its field states.
+    /// True if some value is not among the Enum categories of its field.
     pub has_others: bool,
 }
 

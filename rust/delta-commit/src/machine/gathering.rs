@@ -1,4 +1,4 @@
-//! The intents of a round: listed, read, looked up, and found to be of use or not.
+//! Gathers the intents of a round: lists and reads them, and decides which are of use.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What goes into a committer and what comes out: its start, submissions, verdicts and counts.
+//! The input and output of a committer: its start, submissions, verdicts and counts.
 
 use crate::actions::{Metadata, Protocol};
 use crate::error::Result;

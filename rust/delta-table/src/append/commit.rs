@@ -1,4 +1,4 @@
-//! The commit of an append: its transaction, and the answer to it.
+//! Commits an append: builds its transaction and handles the result.
 
 use std::sync::Arc;
 

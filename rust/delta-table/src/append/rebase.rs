@@ -1,4 +1,4 @@
-//! An append on another state of the table than it began with: whether its files are valid there.
+//! Rebases an append onto a newer state of the table, if its files are valid there.
 
 use std::borrow::Cow;
 use std::collections::HashSet;

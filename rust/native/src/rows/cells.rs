@@ -465,17 +465,17 @@ impl<'py> CellReader<'py> {
     }
 }
 
-/// A time of numpy's whose `item()` is an integer.
+/// A NumPy `datetime64` or `timedelta64` whose `item()` is an integer.
 pub(super) enum NumpyClock {
     /// Nanoseconds since the epoch.
     Instant,
     /// Nanoseconds.
     Duration,
-    /// A unit that no column has, or a time beyond those of Python.
+    /// A unit that no column has, or a time out of Python's range.
     Other,
 }
 
-/// The clock that a value of numpy's is; none for a number and for an array.
+/// The kind of time of a NumPy scalar; `None` for numbers and arrays.
 pub(super) fn clock_of_numpy(value: &Bound<'_, PyAny>) -> PyResult<Option<NumpyClock>> {
     match numpy_clock(value)? {
         Some((dtype, 0)) => {
@@ -490,8 +490,8 @@ pub(super) fn clock_of_numpy(value: &Bound<'_, PyAny>) -> PyResult<Option<NumpyC
     }
 }
 
-/// The elements of an array of numpy's clocks, of which `tolist()` has integers that have lost their unit; none for
-/// anything else.
+/// The elements of a NumPy array of times; `None` for anything else. Its `tolist()` would return integers without their
+/// unit.
 pub(super) fn elements_of_numpy<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyList>>> {
     match numpy_clock(value)? {
         Some((_, dimensions)) if dimensions > 0 => {
@@ -502,7 +502,7 @@ pub(super) fn elements_of_numpy<'py>(value: &Bound<'py, PyAny>) -> PyResult<Opti
     }
 }
 
-/// The dtype of a clock of numpy's, or of an array of them, and its number of dimensions.
+/// The dtype and the number of dimensions of NumPy times.
 fn numpy_clock<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<(Bound<'py, PyAny>, usize)>> {
     let py = value.py();
     let Some(dtype) = value.getattr_opt(intern!(py, "dtype"))? else {

@@ -117,7 +117,7 @@ fn decimal(value: &Bound<'_, PyAny>) -> PyResult<Guess> {
 
 /// Infers the type of other libraries' values from their Python equivalents.
 fn foreign(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Guess> {
-    // Of nanoseconds, the equivalent is an integer that has lost its unit.
+    // For nanoseconds, `tolist()` returns an integer without its unit.
     if let Some(clock) = clock_of_numpy(value)?
         && !matches!(clock, NumpyClock::Other)
     {

@@ -22,9 +22,8 @@ pub(super) struct Former {
 }
 
 impl Former {
-    /// The reading of rows of this state in `columns`, which are changed so that they may hold them: null where the
-    /// rows have no such column or field, or one whose values are none of its own. Fields that the columns lack are
-    /// left out, as columns are.
+    /// Reads rows of this state as `columns`, which become nullable where needed. A column or field is null if the rows
+    /// lack it or its type does not hold their values; those that only the rows have are left out.
     pub fn new(
         storage: &Arc<dyn TableStorage>,
         head: Arc<TableHead>,

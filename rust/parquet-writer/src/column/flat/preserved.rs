@@ -85,7 +85,7 @@ impl Preserved {
     }
 }
 
-/// Returns true if a test holds for the row and the bytes of every text that is not null; false if these are no texts.
+/// Returns true if `test` holds for the row and the bytes of every non-null text; false for arrays of another type.
 pub(crate) fn all_texts(values: &ArrayRef, test: &dyn Fn(usize, &[u8]) -> bool) -> bool {
     fn all<V: ByteArrays>(
         values: &V,
