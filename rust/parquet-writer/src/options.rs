@@ -71,7 +71,7 @@ impl Codec {
 /// The readers that the file is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compatibility {
-    /// Every encoding that Spark, pyarrow, polars, `DuckDB` and arrow-rs read.
+    /// Every encoding that Spark, pyarrow, polars, DuckDB and arrow-rs read.
     Modern,
     /// Data pages of version 1, PLAIN and dictionary encodings only.
     V1,
