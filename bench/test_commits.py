@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from rich.console import Console
 
-from spillway.harness.plan import Slot
+from spillway.harness.schedule import Slot
 from spillway.race.cell import DoneTables, Progress, Race
 from spillway.race.location import Location
 from spillway.race.model import Cell

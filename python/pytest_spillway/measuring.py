@@ -19,13 +19,14 @@ from pytest_spillway.reading_back import ReadingBack
 from pytest_spillway.timing import PROPERTY, clock
 from pytest_spillway.writers import Writer, writer_of
 from spillway import datasets
+from spillway._wording import parse_bytes
 from spillway.bench.passes import probe_once
 from spillway.bench.plan import Cell
 from spillway.bench.sample import OutputFiles, SampleTaker, limits_of
 from spillway.errors import OptionError, SpillwayError
 from spillway.harness.environment import refuse_debug_build, require_disk
 from spillway.harness.limits import Unlimited, choose_cores, choose_limiter, proved
-from spillway.harness.plan import Slot, parse_bytes
+from spillway.harness.schedule import Slot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

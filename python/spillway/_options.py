@@ -9,11 +9,12 @@ import re
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
-from spillway.errors import UnknownOptionError
+from spillway._wording import joined
+from spillway.errors import OptionError, UnknownOptionError
 from spillway.types import DatasetKeywords, WriterKeywords
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 __all__ = [
     "ELSEWHERE",
@@ -23,6 +24,7 @@ __all__ = [
     "option_of",
     "refusal",
     "refuse_unknown",
+    "require_counts",
     "shows_options",
     "with_options",
 ]
@@ -74,6 +76,17 @@ def refuse_unknown(given: Iterable[str], *groups: type) -> None:
         for other in errors[1:]:
             errors[0].add_note(str(other))
         raise errors[0]
+
+
+def require_counts(options: Mapping[str, Sequence[int]]) -> None:
+    """Check that options have whole numbers from 1 up.
+
+    Raises:
+        OptionError: One has none, or a smaller one.
+    """
+    for option, values in options.items():
+        if not values or min(values) < 1:
+            raise OptionError(f"{option} takes whole numbers from 1 up, not {joined(values)}")
 
 
 def shows_options(*groups: type) -> Callable[[_Callable], _Callable]:

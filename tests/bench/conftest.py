@@ -17,7 +17,7 @@ from spillway import datasets
 from spillway.bench.plan import Cell
 from spillway.bench.sample import OutputFiles, SampleTaker, result_of
 from spillway.harness.limits import Unlimited, choose_cores
-from spillway.harness.plan import Slot
+from spillway.harness.schedule import Slot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

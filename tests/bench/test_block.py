@@ -17,7 +17,7 @@ import pytest
 from spillway.bench.block import Block, Part
 from spillway.bench.record import SCHEMA
 from spillway.harness.limits import detect_limiters
-from spillway.harness.plan import Slot
+from spillway.harness.schedule import Slot
 
 from .conftest import ROWS, cell
 

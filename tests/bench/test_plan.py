@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from spillway.bench.plan import Options, plan_cells
 from spillway.errors import OptionError
-from spillway.harness.plan import schedule
+from spillway.harness.schedule import schedule
 
 BACKENDS = ("spillway", "polars", "duckdb")
 

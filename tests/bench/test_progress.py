@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from spillway.bench.progress import Progress
-from spillway.harness.plan import schedule
+from spillway.harness.schedule import schedule
 
 from .conftest import cell
 

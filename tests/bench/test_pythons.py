@@ -28,7 +28,7 @@ from spillway.cli.app import app
 from spillway.cli.runs import _short_tables
 from spillway.errors import OptionError
 from spillway.harness import records
-from spillway.harness.plan import schedule
+from spillway.harness.schedule import schedule
 
 from .conftest import cell
 from .made_runs import Writes, make_run

@@ -22,7 +22,7 @@ from spillway.errors import OptionError
 from spillway.harness import records
 from spillway.harness.limits import detect_limiters
 from spillway.harness.limits.cgroup import CgroupV1, CgroupV2
-from spillway.harness.plan import schedule
+from spillway.harness.schedule import schedule
 
 OPTIONS = Options(backends=("arro3", "polars"), rows=(10, 20), modes=("batches",), samples=3)
 DESCRIBED = {

@@ -14,7 +14,7 @@ from spillway.bench.record import SAMPLES
 from spillway.bench.run import StoppingRule, _take_samples
 from spillway.bench.summary import imprecise_cells
 from spillway.harness import records
-from spillway.harness.plan import schedule
+from spillway.harness.schedule import schedule
 
 from .conftest import cell
 

@@ -27,6 +27,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from spillway import datasets
+from spillway._wording import parse_bytes
 from spillway.backends import with_modes
 from spillway.bench.figures import draw_figures
 from spillway.bench.plan import plan_cells
@@ -43,7 +44,6 @@ from spillway.bench.summary import read_run
 from spillway.bench.tables import megabytes
 from spillway.cli.bench import bench
 from spillway.harness import records
-from spillway.harness.plan import parse_bytes
 
 from ..counts import SOAK
 

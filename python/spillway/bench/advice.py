@@ -25,7 +25,7 @@ BUSY = 0.7
 
 @dataclass(frozen=True)
 class Demand:
-    """The load, and the machines that are to be had.
+    """The load, and the machines that are available.
 
     Attributes:
         rows_per_second: Rows that arrive.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from spillway.bench.plan import Cell
     from spillway.harness.limits import Limiter
-    from spillway.harness.plan import Slot
+    from spillway.harness.schedule import Slot
 
 _CHUNK_BYTES = 4 << 20
 _LOCK = "spillway-bench.lock"
@@ -125,7 +125,9 @@ def take_block(block: Block) -> Iterator[Part]:
             cells = [slot.cell for slot in block.slots]
             limiter = _limiter(cells)
             load = read_load()
-            proofs = [_proved(limiter, cell.memory_bytes) for cell in cells if cell.memory_bytes is not None]
+            proofs = [
+                _proof_of(limiter, cell.memory_bytes) for cell in cells if cell.memory_bytes is not None
+            ]
             cores = choose_cores(max(cell.threads for cell in cells))
         except (OptionError, OSError) as error:
             yield Part("refused", "", redact(str(error)))
@@ -176,7 +178,7 @@ def _limiter(cells: Sequence[Cell]) -> Limiter:
     return choose_limiter(kinds.pop()) if kinds else Unlimited()
 
 
-def _proved(limiter: Limiter, limit: int) -> dict[str, Any]:
+def _proof_of(limiter: Limiter, limit: int) -> dict[str, Any]:
     """The proof of a limit, once for this executor.
 
     Raises:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from spillway.bench.progress import Progress
     from spillway.bench.record import Sample
     from spillway.bench.sample import OutputFiles, SampleTaker
-    from spillway.harness.plan import Slot
+    from spillway.harness.schedule import Slot
 
 Result = TypeVar("Result")
 

@@ -52,9 +52,9 @@ from spillway.errors import MissingExtraError
 from spillway.harness import records
 from spillway.harness.limits import Unlimited, choose_limiter
 from spillway.harness.limits.cgroup import enclosing_limit
-from spillway.harness.plan import Slot, schedule
 from spillway.harness.probes.curve import ENVIRONMENT, INVISIBLE, read_curve
 from spillway.harness.processes import redact
+from spillway.harness.schedule import Slot, schedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence

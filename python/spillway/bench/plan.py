@@ -13,12 +13,12 @@ import re
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from spillway._wording import counted
+from spillway._options import require_counts
+from spillway._wording import counted, joined
 from spillway.backends import CODECS, OWN_LIBRARY, Mode, library
 from spillway.backends import names as backend_names
 from spillway.errors import OptionError
 from spillway.harness.limits import LIMIT_KINDS
-from spillway.harness.plan import joined, require_counts
 from spillway.harness.records import LATER, Keywords, Positive, Signed
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ class Options:
 
     Attributes:
         rows: Row counts; None for all rows of the user's own, until `with_rows_of` says how many they are.
-        at_most: With no `rows`, the first of a file that has more.
+        at_most: The most rows to take of a file whose rows are measured as they are, without `rows`.
         table_rows: Row counts of mode "table"; None for the largest of `rows` if mode "batches" is measured
             too, else for `rows`.
         samples: Processes per cell, fixed before looking; with a precision the most.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from spillway.bench.plan import Cell
     from spillway.bench.record import Sample
-    from spillway.harness.plan import Slot
+    from spillway.harness.schedule import Slot
 
 # A sample's length for the estimate: starting a process, and writing a million rows. Only their ratio counts.
 _PROCESS_SECONDS = 1.0

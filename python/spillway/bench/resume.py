@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from spillway.harness.plan import Slot
+    from spillway.harness.schedule import Slot
 
 # The options that are written where they differ from these; the others always.
 _USUAL: dict[str, Any] = {

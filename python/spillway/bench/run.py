@@ -32,7 +32,7 @@ from spillway.errors import OptionError
 from spillway.harness import records
 from spillway.harness.environment import describe_run, on_disk, refuse_debug_build, run_folder
 from spillway.harness.limits import Unlimited, choose_cores, choose_limiter, limit_words, proved, with_quota
-from spillway.harness.plan import schedule
+from spillway.harness.schedule import schedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

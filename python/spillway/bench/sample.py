@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from spillway._wording import counted
 from spillway.bench.plan import process_setting
-from spillway.bench.record import SCHEMA_VERSION
+from spillway.bench.record import SCHEMA_VERSION, Measures
 from spillway.harness.environment import SampleWatch, sync_filesystem
 from spillway.harness.limits import Unlimited, stepping_aside, with_quota
 from spillway.harness.probes.process import thread_environment
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
     from spillway.bench.identity import PythonEnvironment
     from spillway.bench.plan import Cell
-    from spillway.bench.record import Measures, Outcome, OutputFile, Phase, PhaseLength, Probe, Result, Sample
+    from spillway.bench.record import Outcome, OutputFile, Phase, PhaseLength, Probe, Result, Sample
     from spillway.harness.limits import Limiter, MemoryLimit
-    from spillway.harness.plan import Slot
     from spillway.harness.probes.readings import Curve, GroupReading
     from spillway.harness.records import Failure
+    from spillway.harness.schedule import Slot
 
 _WORKER = str(Path(__file__).parent / "worker" / "main.py")
 _CURVE_POINTS = 200
@@ -294,19 +294,7 @@ def _group(ended: ProcessResult, result: Result | None) -> GroupReading | None:
 def _measured(result: Result | None) -> Measures:
     """The measures of the worker, in the record's form; nulls when it did not live to report them."""
     if result is None:
-        return {
-            "throughput": None,
-            "use": None,
-            "memory": None,
-            "fsync_seconds": None,
-            "pools": None,
-            "pyarrow_pool": None,
-            "account": None,
-            "jvm": None,
-            "affinity_cores": None,
-            "backend_version": None,
-            "program": None,
-        }
+        return cast("Measures", dict.fromkeys(Measures.__annotations__))
     wall = result["use"]["wall_seconds"]
     memory = result["memory"]
     return {

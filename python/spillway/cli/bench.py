@@ -420,8 +420,8 @@ def _cluster(on: str | None, conf: list[str] | None, *, pack: bool) -> Cluster |
 
 
 def _limits(text: str) -> tuple[int | None, ...]:
+    from spillway._wording import parse_bytes
     from spillway.errors import OptionError
-    from spillway.harness.plan import parse_bytes
 
     limits: list[int | None] = []
     for part in listed(text):

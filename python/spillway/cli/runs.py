@@ -445,11 +445,11 @@ def advise(  # noqa: PLR0913 - one argument per option of the command
     """  # noqa: D301 - a backspace keeps the lines of a paragraph
     from rich.console import Console
 
+    from spillway._wording import parse_bytes
     from spillway.bench.advice import Demand, best_of
     from spillway.bench.advice import advise as plans_of
     from spillway.bench.summary import read_run
     from spillway.errors import OptionError, SpillwayError
-    from spillway.harness.plan import parse_bytes
     from spillway.runs import find_run
 
     console = Console()

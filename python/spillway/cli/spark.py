@@ -275,8 +275,8 @@ def _rows(text: str | None) -> int | None:
 
 
 def _bytes(text: str | None) -> int | None:
+    from spillway._wording import parse_bytes
     from spillway.errors import OptionError
-    from spillway.harness.plan import parse_bytes
 
     try:
         return None if text is None else parse_bytes(text)

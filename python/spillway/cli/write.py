@@ -342,8 +342,8 @@ def _memory(text: str) -> Any:
 
 
 def _size(option: str, text: str | None) -> int | None:
+    from spillway._wording import parse_bytes
     from spillway.errors import OptionError
-    from spillway.harness.plan import parse_bytes
 
     try:
         return None if text is None else parse_bytes(text)

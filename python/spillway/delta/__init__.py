@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from spillway.delta.append import Append
-from spillway.delta.changes import Changes
 from spillway.delta.clauses import (
     MergeClause,
     when_matched_delete,
@@ -12,7 +11,7 @@ from spillway.delta.clauses import (
     when_not_matched_by_source_update,
     when_not_matched_insert,
 )
-from spillway.delta.scan import Scan
+from spillway.delta.scan import Changes, Scan
 from spillway.delta.table import (
     Table,
     create,

@@ -19,9 +19,8 @@ from spillway.delta._expressions import Expressions, check_text, is_expression
 from spillway.delta._pyarrow_dataset import dataset_of
 from spillway.delta._versions import number_of
 from spillway.delta.append import Append, _checkpoint_when_due, _CommitTimer
-from spillway.delta.changes import Changes
 from spillway.delta.clauses import _check_clauses, _prepared, when_matched_update, when_not_matched_insert
-from spillway.delta.scan import Scan
+from spillway.delta.scan import Changes, Scan
 from spillway.delta.types import (
     CommitStats,
     Compaction,

@@ -110,7 +110,7 @@ def _change(
     # Ties with no change count half, rounded towards no change.
     above, under = int((ordered > 0).sum()), int((ordered < 0).sum())
     p = min(1.0, 2 * float(below[len(ordered) - max(above, under)]))
-    # The size of a tail of at most 2.5 %: as many values are left out at each end.
+    # The order statistics beyond the interval at each end: with them, a tail has at most 2.5 %.
     out = int((below <= ALPHA / 2).sum())
     low, high = (-np.inf, np.inf) if out == 0 else (ordered[out - 1], ordered[len(ordered) - out])
     ratio, low, high = (float(np.exp(each)) for each in (np.median(ordered), low, high))

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from spillway.harness.plan import Slot
+    from spillway.harness.schedule import Slot
     from spillway.race.check import Step
     from spillway.race.location import Location
     from spillway.race.model import Cell, EffectTimes

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from spillway._options import require_counts
+from spillway._wording import joined
 from spillway.errors import OptionError, SpillwayError
 from spillway.harness import records
 from spillway.harness.environment import describe_run, refuse_debug_build, require_disk
-from spillway.harness.plan import Slot, joined, require_counts, schedule
 from spillway.harness.processes import redact
+from spillway.harness.schedule import Slot, schedule
 from spillway.race import committers
 from spillway.race.cell import DoneTables, Race
 from spillway.race.location import Location

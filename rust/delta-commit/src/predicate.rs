@@ -1,8 +1,6 @@
 //! Predicates: the rows that a transaction read, matched against the files of other transactions.
 //!
-//! For conflicts every answer is either "certainly not" or "perhaps": values that cannot be compared count as a match.
-//! The choice of files to remove goes by [`Predicate::partition_matches`], whose answer is none when it cannot be
-//! known.
+//! Every answer is either "certainly not" or "perhaps": values that cannot be compared count as a match.
 
 use std::cell::OnceCell;
 use std::cmp::Ordering;
@@ -58,10 +56,6 @@ pub enum Comparison {
     IsNull,
     /// Not null.
     IsNotNull,
-    /// Null or the empty text: writers of partition values write null for the empty text, and some write the text.
-    IsEmpty,
-    /// Neither null nor the empty text.
-    IsNotEmpty,
 }
 
 /// One condition on one column.
@@ -87,11 +81,6 @@ impl Term {
             return partition_may_match(value, &self.comparison);
         }
         stats_may_match(stats(), &self.column, &self.comparison)
-    }
-
-    fn partition_matches(&self, file: &Add) -> Option<bool> {
-        let value = self.top().and_then(|column| file.partition_values.get(column));
-        partition_matches(value?, &self.comparison)
     }
 
     /// The column's name, unless it is a field.
@@ -157,19 +146,6 @@ impl Predicate {
             Self::All(parts) | Self::Any(parts) => parts.iter().any(|part| part.names(column)),
         }
     }
-
-    /// Returns true if it holds for every row of the file by its partition values alone, false if for none. The empty
-    /// text counts as a value of text: in columns of other types it is null, which the caller has to put in its place.
-    ///
-    /// None when a value cannot be compared, or a column is no partition column.
-    #[must_use]
-    pub fn partition_matches(&self, file: &Add) -> Option<bool> {
-        match self {
-            Self::Term(term) => term.partition_matches(file),
-            Self::All(parts) => decided(parts, file, false),
-            Self::Any(parts) => decided(parts, file, true),
-        }
-    }
 }
 
 /// Returns true unless the file certainly holds no row that satisfies one of these. Its statistics are parsed once.
@@ -183,62 +159,15 @@ pub(crate) fn any_may_match(predicates: &[Predicate], file: &Add) -> bool {
         .any(|predicate| predicate.may_match_by(file, &stats))
 }
 
-/// The answer of several parts by the partition values of a file: `decisive` if one part says that, its opposite if all
-/// parts say the opposite.
-fn decided(parts: &[Predicate], file: &Add, decisive: bool) -> Option<bool> {
-    let mut known = true;
-    for part in parts {
-        match part.partition_matches(file) {
-            Some(answer) if answer == decisive => return Some(decisive),
-            Some(_) => {}
-            None => known = false,
-        }
-    }
-    known.then_some(!decisive)
-}
-
-/// Compares a partition value; none when it cannot be compared.
-fn partition_matches(value: Option<&str>, comparison: &Comparison) -> Option<bool> {
-    use Comparison::{
-        Equal, Greater, GreaterOrEqual, In, IsEmpty, IsNotEmpty, IsNotNull, IsNull, Less, LessOrEqual,
-        NotEqual,
-    };
-    let Some(value) = value else {
-        // Every comparison with null is null, which is not true.
-        return Some(matches!(comparison, IsNull | IsEmpty));
-    };
-    let order = |literal: &Literal| match literal {
-        // It is rounded, so that nothing is certain.
-        Literal::Decimal(_) => None,
-        _ => order_nans(value, literal).or_else(|| order_text(value, literal)),
-    };
-    match comparison {
-        IsNull => Some(false),
-        IsNotNull => Some(true),
-        IsEmpty => Some(value.is_empty()),
-        IsNotEmpty => Some(!value.is_empty()),
-        Equal(literal) => order(literal).map(Ordering::is_eq),
-        NotEqual(literal) => order(literal).map(Ordering::is_ne),
-        Less(literal) => order(literal).map(Ordering::is_lt),
-        LessOrEqual(literal) => order(literal).map(Ordering::is_le),
-        Greater(literal) => order(literal).map(Ordering::is_gt),
-        GreaterOrEqual(literal) => order(literal).map(Ordering::is_ge),
-        In(literals) => literals
-            .iter()
-            .map(order)
-            .try_fold(false, |found, order| Some(found || order?.is_eq())),
-    }
-}
-
 fn partition_may_match(value: Option<&str>, comparison: &Comparison) -> bool {
     let Some(value) = value else {
         // Every comparison with null is null, which is not true.
-        return matches!(comparison, Comparison::IsNull | Comparison::IsEmpty);
+        return matches!(comparison, Comparison::IsNull);
     };
     let ordered = |literal: &Literal| order_text(value, literal);
     range_may_match(comparison, ordered, ordered).unwrap_or(match comparison {
         // The empty text is a value in columns of text, and null in others. The type is not known here.
-        Comparison::IsNull | Comparison::IsEmpty => value.is_empty(),
+        Comparison::IsNull => value.is_empty(),
         _ => true,
     })
 }
@@ -251,10 +180,7 @@ fn range_may_match(
     lower: impl Fn(&Literal) -> Option<Ordering>,
     upper: impl Fn(&Literal) -> Option<Ordering>,
 ) -> Option<bool> {
-    use Comparison::{
-        Equal, Greater, GreaterOrEqual, In, IsEmpty, IsNotEmpty, IsNotNull, IsNull, Less, LessOrEqual,
-        NotEqual,
-    };
+    use Comparison::{Equal, Greater, GreaterOrEqual, In, IsNotNull, IsNull, Less, LessOrEqual, NotEqual};
     let within = |literal: &Literal| {
         lower(literal) != Some(Ordering::Greater) && upper(literal) != Some(Ordering::Less)
     };
@@ -273,26 +199,8 @@ fn range_may_match(
         Less(literal) => !matches!(lower(literal), Some(Ordering::Equal | Ordering::Greater)),
         Greater(literal) => !matches!(upper(literal), Some(Ordering::Equal | Ordering::Less)),
         In(literals) => literals.iter().any(within),
-        IsNull | IsNotNull | IsEmpty | IsNotEmpty => return None,
+        IsNull | IsNotNull => return None,
     })
-}
-
-/// Orders NaNs as Spark and most databases do: equal to each other, and above all numbers.
-///
-/// The conflict check does not use it. Other engines order NaNs differently, and an unknown order counts as a match
-/// there.
-fn order_nans(value: &str, literal: &Literal) -> Option<Ordering> {
-    let literal_is_nan = match literal {
-        Literal::Float(other) => other.is_nan(),
-        Literal::Double(other) => other.is_nan(),
-        _ => return None,
-    };
-    match (value.parse::<f64>().ok()?.is_nan(), literal_is_nan) {
-        (true, true) => Some(Ordering::Equal),
-        (true, false) => Some(Ordering::Greater),
-        (false, true) => Some(Ordering::Less),
-        (false, false) => None,
-    }
 }
 
 /// Orders a partition value against a literal.
@@ -322,7 +230,7 @@ fn stats_may_match(stats: &FileStats, column: &[String], comparison: &Comparison
         return nulls != Some(0);
     }
     if nulls.is_some() && nulls == stats.rows() {
-        return matches!(comparison, Comparison::IsEmpty);
+        return false;
     }
     let lower = stats.get("minValues", column);
     let upper = stats.get("maxValues", column);
@@ -467,24 +375,6 @@ mod tests {
             (Predicate::default(), true),
         ] {
             assert_eq!(predicate.may_match(&file), expected, "{predicate:?}");
-        }
-    }
-
-    #[test]
-    fn alternatives_on_partitions_are_as_sure_as_their_parts() {
-        let mut file = Add::default();
-        file.partition_values.insert("day", Some("1970-01-03"));
-        let day = |days| Predicate::Term(Term::new("day", Comparison::Equal(Literal::Date(days))));
-        let unsure = Predicate::Term(Term::new("x", Comparison::IsNull));
-        for (parts, expected) in [
-            (vec![day(1), day(2)], Some(true)),
-            (vec![day(1), day(3)], Some(false)),
-            (vec![unsure.clone(), day(2)], Some(true)),
-            (vec![unsure, day(3)], None),
-            (Vec::new(), Some(false)),
-        ] {
-            let predicate = Predicate::Any(parts);
-            assert_eq!(predicate.partition_matches(&file), expected, "{predicate:?}");
         }
     }
 }

@@ -1,19 +1,13 @@
 //! Conditions as a caller gives them: tuples of column, operator and values, or a text in SQL.
 
-use std::borrow::Cow;
-use std::sync::Arc;
-
-use chrono::{DateTime, NaiveDate, NaiveDateTime, Timelike};
-use delta_commit::actions::Add;
-use delta_commit::predicate::{Comparison, Literal, Predicate, Term};
+use chrono::{NaiveDate, NaiveDateTime, Timelike};
+use delta_commit::predicate::Literal;
 use parquet_writer::OptionFault;
 
 use crate::error::{Result, TableError};
 use crate::head::TableHead;
-use crate::scan::{PartitionFilter, RowCondition};
 use crate::schema::{ColumnType, Primitive};
-use crate::snapshot::Snapshot;
-use crate::sql::{self, BoundCondition, Purpose, Scope};
+use crate::sql::{self, BoundCondition, Operator, Purpose, Scope};
 
 /// Days from 0001-01-01 to the epoch.
 const EPOCH_FROM_CE: i32 = 719_163;
@@ -40,10 +34,6 @@ pub enum ConditionValue {
     Double(f64),
     /// Text; also a date or a timestamp in ISO 8601.
     Text(String),
-    /// Days since the epoch.
-    Date(i64),
-    /// Microseconds since the epoch.
-    Timestamp(i64),
 }
 
 /// A condition on one column.
@@ -91,6 +81,35 @@ impl Conditions {
         matches!(self, Self::All(conditions) if conditions.is_empty())
     }
 
+    /// The condition that they are over a table. Where they choose whole files, they name partition columns alone.
+    ///
+    /// # Errors
+    /// [`TableError::Option`] names `option`, and in a text the place.
+    pub(crate) fn bound(&self, head: &TableHead, option: &str, of_files: bool) -> Result<BoundCondition> {
+        match self {
+            Self::All(conditions) => {
+                let parts = conditions.iter().map(|condition| {
+                    if of_files {
+                        check_partition_column(head, &condition.column)?;
+                    }
+                    condition.bound(head)
+                });
+                Ok(BoundCondition::All(parts.collect::<Result<_>>()?))
+            }
+            Self::Sql(text) => {
+                let scope = Scope {
+                    schema: &head.schema,
+                    partition_columns: &head.metadata.partition_columns,
+                    purpose: Purpose::Asked,
+                    of_files,
+                    sides: &[],
+                };
+                let condition = scope.read(text);
+                condition.map_err(|fault| sql::refused(option, text, &fault))
+            }
+        }
+    }
+
     /// The conditions as the history shows them.
     pub(crate) fn describe(&self) -> String {
         let texts: Vec<String> = match self {
@@ -118,81 +137,54 @@ pub fn check_condition(text: &str, option: &str) -> Result<()> {
     sql::check(text, option)
 }
 
-/// The condition that a text has over a table.
-///
-/// # Errors
-/// [`TableError::Option`] names `option`, and the place in the text.
-pub(crate) fn bound(head: &TableHead, text: &str, option: &str) -> Result<BoundCondition> {
-    bound_in(scope(head), text, option)
-}
-
-fn scope(head: &TableHead) -> Scope<'_> {
-    Scope {
-        schema: &head.schema,
-        partition_columns: &head.metadata.partition_columns,
-        purpose: Purpose::Asked,
-        of_files: false,
-        sides: &[],
-    }
-}
-
-fn bound_in(scope: Scope<'_>, text: &str, option: &str) -> Result<BoundCondition> {
-    scope
-        .read(text)
-        .map_err(|fault| sql::refused(option, text, &fault))
-}
-
 const OPERATORS: [&str; 7] = ["=", "!=", "<", "<=", ">", ">=", "in"];
 
 impl Condition {
     /// The condition on a table's column.
-    pub(crate) fn term(&self, head: &TableHead) -> Result<Term> {
+    fn bound(&self, head: &TableHead) -> Result<BoundCondition> {
         let Some(column) = head.schema.column(&self.column) else {
             return Err(TableError::refused(format!(
                 "a condition names the column {:?}, which the table does not have",
                 self.column
             )));
         };
-        if self.operator != "==" && !OPERATORS.contains(&self.operator.as_str()) {
-            return Err(self.refused("is unknown"));
-        }
-        // An empty text of a partition column is written as null; a file's rows have it.
+        // Delta has null for the empty text of a partition column, and some writers write it as it is.
         let is_empty = |value: &ConditionValue| {
-            matches!(value, ConditionValue::Text(text) if text.is_empty())
-                && head.metadata.partition_columns.contains(&self.column)
+            matches!(value, ConditionValue::Text(text) if text.is_empty()) && head.is_partition_column(column)
         };
-        let literals = self
-            .values
-            .iter()
-            .map(|value| match value {
-                value if is_empty(value) => Ok(None),
-                value => literal(value, &column.kind, &self.column),
-            })
-            .collect::<Result<Vec<_>>>()?;
-        // Some writers write it as it is.
-        let may_be_text = column.kind.has_empty() && self.values.iter().any(is_empty);
-        let comparison = match (self.operator.as_str(), literals.as_slice()) {
-            ("=" | "==", [None]) if may_be_text => Comparison::IsEmpty,
-            ("!=", [None]) if may_be_text => Comparison::IsNotEmpty,
-            ("=" | "==", [None]) => Comparison::IsNull,
-            ("!=", [None]) => Comparison::IsNotNull,
-            ("=" | "==", [Some(value)]) => Comparison::Equal(value.clone()),
-            ("!=", [Some(value)]) => Comparison::NotEqual(value.clone()),
-            ("<", [Some(value)]) => Comparison::Less(value.clone()),
-            ("<=", [Some(value)]) => Comparison::LessOrEqual(value.clone()),
-            (">", [Some(value)]) => Comparison::Greater(value.clone()),
-            (">=", [Some(value)]) => Comparison::GreaterOrEqual(value.clone()),
+        let literals = self.values.iter().map(|value| match value {
+            value if is_empty(value) => Ok(None),
+            value => literal(value, &column.kind, &self.column),
+        });
+        let literals = literals.collect::<Result<Vec<_>>>()?;
+        let null = BoundCondition::is_null(column);
+        let null = if column.kind.has_empty() && self.values.iter().any(is_empty) {
+            let empty = Literal::String(String::new());
+            BoundCondition::Any(vec![null, BoundCondition::among(column, vec![empty])])
+        } else {
+            null
+        };
+        let compared = |operator, value: &Literal| BoundCondition::compare(column, operator, value.clone());
+        Ok(match (self.operator.as_str(), literals.as_slice()) {
+            ("=" | "==", [None]) => null,
+            ("!=", [None]) => BoundCondition::Not(Box::new(null)),
+            ("=" | "==", [Some(value)]) => compared(Operator::Equal, value),
+            ("!=", [Some(value)]) => compared(Operator::NotEqual, value),
+            ("<", [Some(value)]) => compared(Operator::Less, value),
+            ("<=", [Some(value)]) => compared(Operator::LessOrEqual, value),
+            (">", [Some(value)]) => compared(Operator::Greater, value),
+            (">=", [Some(value)]) => compared(Operator::GreaterOrEqual, value),
             ("in", values) if values.iter().all(Option::is_some) => {
-                Comparison::In(values.iter().flatten().cloned().collect())
+                BoundCondition::among(column, values.iter().flatten().cloned().collect())
             }
-            _ => {
+            (operator, _) if operator == "==" || OPERATORS.contains(&operator) => {
                 return Err(self.refused(
                     "is not accepted with its value: None goes with = and != alone, and so does an empty text, which is \
                      null, on a partition column",
                 ));
             }
-        };
-        Ok(Term::new(head.mapping.stored_name(column), comparison))
+            _ => return Err(self.refused("is unknown")),
+        })
     }
 
     /// The error for this condition's operator.
@@ -256,9 +248,7 @@ fn literal(value: &ConditionValue, kind: &ColumnType, column: &str) -> Result<Op
         },
         (ConditionValue::Double(value), Double) => Literal::Double(*value),
         (ConditionValue::Text(text), String) => Literal::String(text.clone()),
-        (ConditionValue::Date(days), Date) => Literal::Date(*days),
         (ConditionValue::Text(text), Date) => Literal::Date(days(text).ok_or_else(wrong)?),
-        (ConditionValue::Timestamp(micros), Timestamp | TimestampNtz) => Literal::Timestamp(*micros),
         (ConditionValue::Text(text), Timestamp | TimestampNtz) => {
             let (clock, offset) = time(text).ok_or_else(wrong)?;
             let refused = |why: &str| {
@@ -336,109 +326,8 @@ impl ConditionValue {
             Self::Long(value) => value.to_string(),
             Self::Double(value) => value.to_string(),
             Self::Text(text) => format!("'{}'", text.replace('\'', "''")),
-            Self::Date(days) => {
-                let days = i32::try_from(*days)
-                    .ok()
-                    .and_then(|days| days.checked_add(EPOCH_FROM_CE));
-                days.and_then(NaiveDate::from_num_days_from_ce_opt)
-                    .map_or_else(|| "?".to_owned(), |day| format!("'{day}'"))
-            }
-            Self::Timestamp(micros) => DateTime::from_timestamp_micros(*micros)
-                .map_or_else(|| "?".to_owned(), |moment| format!("'{}'", moment.to_rfc3339())),
         }
     }
-}
-
-/// A choice of whole files, by conditions on partition columns alone. The default chooses all.
-#[derive(Debug, Default)]
-pub(crate) struct FileChoice {
-    /// The predicate of all rows that are meant. Of a text it may hold for others, too.
-    pub predicate: Predicate,
-    /// The text's condition; none where the predicate tells exactly which files are meant.
-    text: Option<RowCondition>,
-}
-
-impl FileChoice {
-    /// The choice by conditions, those of the argument `option`.
-    ///
-    /// # Errors
-    /// [`TableError::Option`] when they are none, or name other columns.
-    pub fn of(head: &TableHead, conditions: &Conditions, option: &str) -> Result<Self> {
-        match conditions {
-            Conditions::All(conditions) => {
-                let terms = conditions.iter().map(|condition| {
-                    check_partition_column(head, &condition.column)?;
-                    condition.term(head)
-                });
-                Ok(Self {
-                    predicate: Predicate::all(terms.collect::<Result<Vec<_>>>()?),
-                    text: None,
-                })
-            }
-            Conditions::Sql(text) => {
-                let scope = Scope {
-                    of_files: true,
-                    ..scope(head)
-                };
-                let condition = bound_in(scope, text, option)?;
-                Ok(Self {
-                    predicate: condition.cover(head),
-                    text: Some(RowCondition::Sql(Arc::new(condition))),
-                })
-            }
-        }
-    }
-
-    /// Returns true if the rows of a file are meant, false if none of them is.
-    ///
-    /// # Errors
-    /// An error when it cannot be said of the file: nothing is removed on a guess.
-    pub fn has(&self, head: &TableHead, add: &Add) -> Result<bool> {
-        match &self.text {
-            Some(filter) => PartitionFilter::of(head, filter).holds(add),
-            None => self
-                .predicate
-                .partition_matches(&by_type(head, add))
-                .ok_or_else(|| incomparable(&head.named(add))),
-        }
-    }
-
-    /// The files whose rows are meant.
-    ///
-    /// # Errors
-    /// As [`has`](Self::has).
-    pub fn files(&self, snapshot: &Snapshot) -> Result<Vec<Arc<Add>>> {
-        let mut filter = self.text.as_ref().map(|text| PartitionFilter::of(snapshot, text));
-        let mut chosen = Vec::new();
-        for add in snapshot.files() {
-            let is_meant = match &mut filter {
-                Some(filter) => filter.holds(add)?,
-                None => self.has(snapshot, add)?,
-            };
-            if is_meant {
-                chosen.push(Arc::clone(add));
-            }
-        }
-        Ok(chosen)
-    }
-}
-
-/// The file with null for the empty texts of columns that have no such value.
-fn by_type<'a>(head: &TableHead, add: &'a Add) -> Cow<'a, Add> {
-    let columns = head.schema.columns.iter();
-    let nulls: Vec<&str> = columns
-        .filter(|column| !column.kind.has_empty())
-        .map(|column| head.mapping.stored_name(column))
-        .filter(|name| add.partition_values.get(name) == Some(Some("")))
-        .collect();
-    if nulls.is_empty() {
-        return Cow::Borrowed(add);
-    }
-    let mut add = add.clone();
-    for name in nulls {
-        add.partition_values.insert(name, None);
-    }
-    Cow::Owned(add)
 }
 
 /// Refuses a condition that whole files do not answer.
@@ -451,17 +340,4 @@ fn check_partition_column(head: &TableHead, column: &str) -> Result<()> {
         "the condition on {column:?} cannot choose whole files: {}",
         sql::partitions_alone(columns)
     )))
-}
-
-fn incomparable(add: &Add) -> TableError {
-    let values = add.partition_values.iter();
-    let values: Vec<String> = values
-        .map(|(column, value)| format!("{column}={}", value.unwrap_or("null")))
-        .collect();
-    TableError::refused(format!(
-        "the file {:?} is in the partition {}, which cannot be compared with the conditions, so that nobody can say \
-         whether its rows were meant: choose by another column, or by commit(removes=[...])",
-        add.path,
-        values.join(", ")
-    ))
 }

@@ -22,7 +22,7 @@ use arrow_schema::{ArrowError, DataType, FieldRef, Fields, TimeUnit};
 use arrow_select::take::take;
 
 use crate::rows::finer;
-use crate::scan::plain;
+use crate::sql::plain;
 
 /// Characters of a value in an error.
 const MOST_SHOWN: usize = 60;

@@ -10,7 +10,6 @@ use std::collections::HashSet;
 
 use arrow_schema::{Field, Fields};
 use delta_commit::actions::{Add, Metadata, Protocol};
-use delta_commit::predicate::Term;
 use delta_commit::schema::{SchemaFacts, check_mapped_schema, check_schema};
 use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
 use serde_json::{Map, Value};
@@ -215,13 +214,6 @@ fn unmapped(column: &TableColumn, lacks: &str) -> TableError {
 }
 
 impl TableHead {
-    /// The column that a condition names. Conditions have the names of the log.
-    pub(crate) fn column_of(&self, term: &Term) -> Option<&TableColumn> {
-        let name = term.column.first()?;
-        let mut columns = self.schema.columns.iter();
-        columns.find(|column| self.mapping.stored_name(column) == name)
-    }
-
     /// Returns true if the table is partitioned by a column.
     pub(crate) fn is_partition_column(&self, column: &TableColumn) -> bool {
         self.metadata.partition_columns.contains(&column.name)

@@ -12,7 +12,7 @@ use delta_commit::{MemberId, Operation, Transaction, Version, WaitLimit, path};
 
 use crate::clock::now;
 use crate::clustering;
-use crate::conditions::{Conditions, FileChoice};
+use crate::conditions::Conditions;
 use crate::constraints;
 use crate::create::check_in_commit_timestamps;
 use crate::deletion_vectors;
@@ -71,12 +71,12 @@ impl Table {
         let snapshot = self
             .removable("delete_partition()")
             .map_err(|error| or_late(error, wait))?;
-        let choice = FileChoice::of(&snapshot, conditions, "where")?;
+        let choice = Question::of_files(&snapshot, conditions, "where")?;
         let mut operation = Operation::new("DELETE");
         operation
             .parameters
             .insert("predicate".to_owned(), conditions.describe());
-        self.remove(&snapshot, choice, operation, wait)
+        self.remove(&snapshot, &choice, operation, wait)
     }
 
     /// Removes all rows.
@@ -87,7 +87,7 @@ impl Table {
         let snapshot = self
             .removable("truncate()")
             .map_err(|error| or_late(error, wait))?;
-        self.remove(&snapshot, FileChoice::default(), Operation::new("TRUNCATE"), wait)
+        self.remove(&snapshot, &Question::default(), Operation::new("TRUNCATE"), wait)
     }
 
     /// The newest version with its files, for an operation that changes rows.
@@ -107,7 +107,7 @@ impl Table {
     fn remove(
         &self,
         snapshot: &Snapshot,
-        choice: FileChoice,
+        choice: &Question,
         mut operation: Operation,
         wait: &mut WaitLimit<'_>,
     ) -> Result<Version> {
@@ -116,7 +116,7 @@ impl Table {
             .metrics
             .insert("numRemovedFiles".to_owned(), files.len().to_string());
         let mut transaction = begin(snapshot, operation)?;
-        remove_chosen(&mut transaction, choice.predicate, &files);
+        remove_chosen(&mut transaction, choice.predicate(), &files);
         self.shared()?.commit(transaction, wait)
     }
 

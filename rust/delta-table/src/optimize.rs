@@ -15,7 +15,7 @@ use parquet_writer::{Batch, OptionFault, WriteError, WriterOptions};
 
 use crate::append::{AppendOptions, DataWriter};
 use crate::clustering::{self, GroupLimits, Packing, Rewrite};
-use crate::conditions::{Conditions, FileChoice};
+use crate::conditions::Conditions;
 use crate::deletion_vectors;
 use crate::detached::stray_files;
 use crate::error::{Result, TableError};
@@ -24,7 +24,7 @@ use crate::operations::begin;
 use crate::properties::TARGET_FILE_SIZE;
 use crate::row_ids::{CopiedRows, head_of_copies};
 use crate::row_remap::{Bin, CopiedSource, NewFile, RowRemap};
-use crate::scan::row_count;
+use crate::scan::{Question, row_count};
 use crate::snapshot::Snapshot;
 use crate::table::{SharedTable, Table};
 
@@ -216,7 +216,7 @@ impl<'a> Compaction<'a> {
         if !self.options.purge {
             self.cluster_by = self.snapshot.clustering()?;
         }
-        let choice = FileChoice::of(&self.snapshot, &self.options.conditions, "where")?;
+        let choice = Question::of_files(&self.snapshot, &self.options.conditions, "where")?;
         let mut files = choice.files(&self.snapshot)?;
         let is_first = self.known.is_none();
         match &self.known {

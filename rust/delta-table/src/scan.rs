@@ -9,7 +9,6 @@ mod calendar;
 mod changes;
 mod constants;
 mod dictionaries;
-mod filter;
 mod pages;
 mod positions;
 mod prefetch;
@@ -35,10 +34,10 @@ use crate::table::Table;
 pub(crate) use adapt::adapt;
 pub(crate) use calendar::Calendar;
 pub use changes::{Changes, ChangesOptions, ChangesReader};
-pub(crate) use filter::{is_in, plain};
 pub(crate) use positions::{FileRows, FoundRows, NumberedRows, RowSearch, row_count};
 pub use prefetch::ScanReader;
-pub(crate) use question::{Filters, PartitionFilter, Question, RowCondition};
+use question::columns_of;
+pub(crate) use question::{Filters, Question};
 use reader::Advice;
 pub(crate) use reader::repeated;
 
@@ -118,7 +117,7 @@ impl ScanPlan {
     /// no other column.
     fn asks_for_text(&self, stored_name: &str) -> bool {
         let mut filters = self.filters.each.iter();
-        filters.any(|filter| match filter.columns(&self.snapshot)[..] {
+        filters.any(|filter| match columns_of(&self.snapshot, filter)[..] {
             [column] => {
                 column.kind == ColumnType::Primitive(Primitive::String)
                     && self.snapshot.mapping.stored_name(column) == stored_name

@@ -86,7 +86,7 @@ impl Budget {
     };
 
     /// Divides `limit` among the columns of a file with pages of `page_bytes` at most, and the compressors of a thread.
-    /// Returns the bytes of a page beside the shares. `contexts` are the bytes of these compressors with a window. They
+    /// Returns the shares and the bytes of a page. `contexts` are the bytes of these compressors with a window. They
     /// come off the limit before it is shared out.
     ///
     /// # Errors

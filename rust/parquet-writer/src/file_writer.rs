@@ -17,7 +17,6 @@ use crate::batch::Batch;
 use crate::budget::{COLUMN, VALUE_SHARE};
 use crate::choose::{self, Chooser};
 use crate::column::{self, FieldEncoder, Preserved};
-use crate::dictionaries::{BatchDictionary, Dictionaries};
 use crate::encryption::{self, FileCipher};
 use crate::error::{Result, WriteError};
 use crate::feed::{BatchRows, Carry, Feed, Pace, RowGroupRows, SAMPLE_ROWS};
@@ -30,6 +29,7 @@ use crate::metadata_text;
 use crate::normalize;
 use crate::options::{self, TimestampLoss, Verify, WriterOptions};
 use crate::pages::{FilterPlan, PageStore, Pages};
+use crate::preserved_dictionaries::{BatchDictionary, Dictionaries};
 use crate::result::{self, WriteResult};
 use crate::row_group::{Meter, Patience, RowGroupEncoder};
 use crate::schema::FileSchema;
@@ -40,7 +40,7 @@ use crate::sorting::{Sorting, Waiting};
 use crate::stages::Between;
 use crate::stored_schema::{StoredSchema, without_hidden};
 use crate::thread_pool::Threads;
-use crate::truncation;
+use crate::timestamp_loss;
 use crate::verify::{self, Digests, Written};
 use crate::weight::{ROWS_TOGETHER, RowWeights};
 
@@ -734,7 +734,7 @@ impl OpenFile {
         check_sizes(batch, options)?;
         let columns = normalize::with_stored_times(&batch.columns, &self.schema)?;
         if options.timestamp_loss == TimestampLoss::Refuse {
-            truncation::check(&batch.columns, &columns, &self.schema)?;
+            timestamp_loss::check(&batch.columns, &columns, &self.schema)?;
         }
         Ok(columns)
     }

@@ -13,7 +13,7 @@ use crate::normalize;
 use crate::options::{TimestampLoss, WriterOptions};
 use crate::schema::FileSchema;
 use crate::stored_names::StoredNames;
-use crate::truncation;
+use crate::timestamp_loss;
 
 /// The check of batches against one schema and its options. A caller that divides a batch among several writers makes
 /// it first; otherwise a batch could be refused after a part of it was written.
@@ -85,6 +85,6 @@ impl Fit {
                 Arc::clone(if is_written { given } else { stored })
             })
             .collect();
-        truncation::check(&given, &stored, &self.schema)
+        timestamp_loss::check(&given, &stored, &self.schema)
     }
 }

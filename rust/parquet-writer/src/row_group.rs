@@ -18,13 +18,13 @@ use parquet::file::writer::SerializedFileWriter;
 
 use crate::choose::Choice;
 use crate::column::{EncodedChunk, FieldEncoder, Preserved};
-use crate::dictionaries::BatchDictionary;
 use crate::error::{Result, WriteError};
 use crate::feed::{BatchRows, Position, RowGroupRows};
 use crate::integrity;
 use crate::normalize;
 use crate::pages::Pages;
 use crate::parallel::{Pause, run_tasks};
+use crate::preserved_dictionaries::BatchDictionary;
 use crate::sink::Output;
 use crate::size_checks::SizeChecks;
 use crate::thread_pool::{ActiveThread, Threads};

@@ -3,8 +3,8 @@
 //! Between two checks, rows are encoded one column after the other. So checks are few, and each is planned by what the
 //! one before found. They follow from the rows alone, however these were cut into batches.
 //!
-//! The first check is planned by a look at the first rows: what these take says as a rule that a row group of more
-//! values than its limit fits all the same. So a table that is there as a whole is encoded in two steps at most, and in
+//! The first check is planned by a look at the first rows: the ratio at which they are encoded predicts how many values
+//! fit, mostly more bytes of them than the limit. So a table that is there as a whole is encoded in two steps at most, and in
 //! the first of them dictionaries are small.
 
 /// The most bytes of values between two checks, in limits. A row group whose values stop to compress overruns its limit

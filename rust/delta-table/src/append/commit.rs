@@ -246,7 +246,7 @@ fn replace(
     if !conditions.is_empty() {
         parameters.insert("predicate".to_owned(), conditions.describe());
     }
-    remove_chosen(transaction, choice.predicate.clone(), &replaced.files);
+    remove_chosen(transaction, choice.predicate(), &replaced.files);
     Ok(())
 }
 

@@ -10,10 +10,11 @@ use parquet_writer::{Batch, WriteError, WriterOptions};
 
 use crate::buffered_rows::BufferedRows;
 use crate::coalesce;
-use crate::conditions::{Conditions, FileChoice};
+use crate::conditions::Conditions;
 use crate::detached::DetachedFiles;
 use crate::error::{Result, TableError};
 use crate::head::TableHead;
+use crate::scan::Question;
 use crate::schema::TableSchema;
 use crate::single_flight::WaitProbe;
 use crate::snapshot::Snapshot;
@@ -76,7 +77,7 @@ pub(crate) struct AppendBasis {
 /// The files that an append replaces.
 struct Replaced {
     conditions: Conditions,
-    choice: FileChoice,
+    choice: Question,
     files: Vec<Arc<Add>>,
 }
 
@@ -96,7 +97,7 @@ impl AppendBasis {
         if let Some(conditions) = &options.replace {
             let table = shared.snapshot(look)?;
             table.check_removable("overwriting")?;
-            let choice = FileChoice::of(&table, conditions, "where")?;
+            let choice = Question::of_files(&table, conditions, "where")?;
             let app_id = options.app_transaction.as_ref().map(|(app_id, _)| app_id);
             return Ok(Self {
                 head: Arc::clone(&table.head),

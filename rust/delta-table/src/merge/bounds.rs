@@ -5,77 +5,83 @@ use arrow_array::types::{Float32Type, Float64Type, Int64Type};
 use arrow_array::{Array, ArrayRef};
 use arrow_cast::cast;
 use arrow_schema::{ArrowError, DataType};
-use delta_commit::predicate::{Comparison, Literal, Term};
+use delta_commit::predicate::Literal;
 
 use crate::error::{Result, TableError};
-use crate::head::TableHead;
 use crate::schema::{ColumnType, Primitive, TableColumn};
+use crate::sql::{BoundCondition, Operator};
 
 use super::source::MergeSource;
 
 /// Values of a column up to which each is named. Of more, the least and the greatest are.
 const MOST_NAMED: usize = 256;
 
-/// The conditions, by which files are left out and concurrent transactions are checked. A column of the key for which
-/// there are no conditions has none.
-pub(super) fn terms(head: &TableHead, key: &[TableColumn], source: &MergeSource) -> Result<Vec<Term>> {
-    let mut terms = Vec::new();
+/// The condition, by which files are left out and concurrent transactions are checked. A column of the key for which
+/// none is built satisfies it with any value.
+pub(super) fn condition(key: &[TableColumn], source: &MergeSource) -> Result<BoundCondition> {
+    let mut parts = Vec::new();
     for column in key {
         let Some(place) = source.place(&column.name) else {
             continue;
         };
         let arrays: Vec<&ArrayRef> = source.column(place).iter().collect();
-        let comparisons = comparisons(&column.kind, &arrays).map_err(|error| {
+        let of_column = of_column(column, &arrays).map_err(|error| {
             TableError::column(
                 &column.name,
                 format!("the column {:?} does not fit: {error}", column.name),
             )
         })?;
-        let column = |comparison| Term::new(head.mapping.stored_name(column), comparison);
-        terms.extend(comparisons.into_iter().map(column));
+        parts.extend(of_column);
     }
-    Ok(terms)
+    Ok(BoundCondition::All(parts))
 }
 
-fn comparisons(kind: &ColumnType, arrays: &[&ArrayRef]) -> Result<Vec<Comparison>, ArrowError> {
+fn of_column(column: &TableColumn, arrays: &[&ArrayRef]) -> Result<Vec<BoundCondition>, ArrowError> {
     use Primitive::{
         Binary, Boolean, Byte, Date, Double, Float, Integer, Long, Short, String, Timestamp, TimestampNtz,
     };
-    let ColumnType::Primitive(primitive) = kind else {
+    let ColumnType::Primitive(primitive) = &column.kind else {
         return Ok(Vec::new());
     };
     Ok(match primitive {
-        Byte | Short | Integer | Long => between(longs(arrays)?, Literal::Long),
-        Timestamp | TimestampNtz => between(longs(arrays)?, Literal::Timestamp),
-        Date => between(longs(arrays)?, Literal::Date),
-        String => between(texts(arrays), |text| Literal::String(text.to_owned())),
-        Boolean => between(booleans(arrays), Literal::Boolean),
+        Byte | Short | Integer | Long => between(column, longs(arrays)?, Literal::Long),
+        Timestamp | TimestampNtz => between(column, longs(arrays)?, Literal::Timestamp),
+        Date => between(column, longs(arrays)?, Literal::Date),
+        String => between(column, texts(arrays), |text| Literal::String(text.to_owned())),
+        Boolean => between(column, booleans(arrays), Literal::Boolean),
         // Engines order NaN differently.
-        Float => among(singles(arrays), Literal::Float),
-        Double => among(doubles(arrays), Literal::Double),
+        Float => among(column, singles(arrays), Literal::Float),
+        Double => among(column, doubles(arrays), Literal::Double),
         Binary => Vec::new(),
     })
 }
 
-/// The comparisons with ordered values: one with each, or with both ends.
-fn between<T: Ord + Copy>(mut values: Vec<T>, literal: impl Fn(T) -> Literal) -> Vec<Comparison> {
+/// The conditions of ordered values: one with each, or with both ends.
+fn between<T: Ord + Copy>(
+    column: &TableColumn,
+    mut values: Vec<T>,
+    literal: impl Fn(T) -> Literal,
+) -> Vec<BoundCondition> {
     values.sort_unstable();
     values.dedup();
     match values.as_slice() {
         [first, .., last] if values.len() > MOST_NAMED => vec![
-            Comparison::GreaterOrEqual(literal(*first)),
-            Comparison::LessOrEqual(literal(*last)),
+            BoundCondition::compare(column, Operator::GreaterOrEqual, literal(*first)),
+            BoundCondition::compare(column, Operator::LessOrEqual, literal(*last)),
         ],
-        _ => vec![Comparison::In(values.into_iter().map(literal).collect())],
+        _ => among(column, values, literal),
     }
 }
 
-/// The comparison with each value, if they are few.
-fn among<T>(values: Vec<T>, literal: impl Fn(T) -> Literal) -> Vec<Comparison> {
+/// The condition that the column has one of the values, if they are few.
+fn among<T>(column: &TableColumn, values: Vec<T>, literal: impl Fn(T) -> Literal) -> Vec<BoundCondition> {
     if values.len() > MOST_NAMED {
         return Vec::new();
     }
-    vec![Comparison::In(values.into_iter().map(literal).collect())]
+    vec![BoundCondition::among(
+        column,
+        values.into_iter().map(literal).collect(),
+    )]
 }
 
 /// Numbers, days since the epoch, or microseconds.

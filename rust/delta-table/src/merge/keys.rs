@@ -8,8 +8,8 @@ use arrow_row::{RowConverter, Rows, SortField};
 use arrow_schema::ArrowError;
 
 use crate::error::{Result, TableError};
-use crate::scan::plain;
 use crate::schema::{ColumnType, TableColumn};
+use crate::sql::plain;
 
 use super::source::{MergeSource, SourceRow};
 

@@ -124,12 +124,11 @@ fn search_of<'a>(
     check_keys(snapshot, &key, &source)?;
     let keys = KeyConverter::new(&key)?;
     let groups = Groups::of(&keys, &source, &options.on)?;
-    let terms = if options.has(ClauseKind::NotMatchedBySource) {
-        Vec::new()
+    let question = if options.has(ClauseKind::NotMatchedBySource) {
+        Question::default()
     } else {
-        bounds::terms(snapshot, &key, &source)?
+        Question::of_condition(snapshot, bounds::condition(&key, &source)?)
     };
-    let question = Question::of_terms(snapshot, terms)?;
     let columns = read_columns(snapshot, key, &clauses)?;
     let search = Search {
         on: &options.on,

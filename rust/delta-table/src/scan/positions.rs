@@ -20,6 +20,7 @@ use crate::schema::TableColumn;
 use crate::snapshot::Snapshot;
 use crate::storage::TableStorage;
 
+use super::question::columns_of;
 use super::reader::{FileReader, RowsInOrder};
 use super::{Filters, ScanPlan};
 
@@ -110,7 +111,11 @@ pub(crate) struct FoundRows {
 impl RowSearch {
     pub fn new(storage: &Arc<dyn TableStorage>, snapshot: &Arc<Snapshot>, filters: Filters) -> Result<Self> {
         let mut columns: Vec<TableColumn> = Vec::new();
-        for column in filters.each.iter().flat_map(|filter| filter.columns(snapshot)) {
+        for column in filters
+            .each
+            .iter()
+            .flat_map(|filter| columns_of(snapshot, filter))
+        {
             if columns.iter().all(|known| known.name != column.name) {
                 columns.push(column.clone());
             }

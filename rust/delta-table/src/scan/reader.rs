@@ -26,14 +26,15 @@ use crate::error::{Result, TableError};
 use crate::mapping::Mapping;
 use crate::row_ids::{self, Origin, RowValue};
 use crate::schema::TableColumn;
+use crate::sql::BoundCondition;
 use crate::stats::row_group_stats_json;
 
 use super::adapt::adapt;
 use super::calendar::Calendar;
 use super::dictionaries::{self, Answers};
-use super::question::{batch, nullable};
+use super::question::{batch, columns_of, nullable};
 use super::row_numbers::{in_order, with_numbers};
-use super::{RowCondition, ScanPlan, constants, pages};
+use super::{ScanPlan, constants, pages};
 
 /// Rows of a batch.
 pub(super) const BATCH_ROWS: usize = 8_192;
@@ -111,7 +112,7 @@ impl FileReader {
                 .filters
                 .each
                 .iter()
-                .flat_map(|filter| filter.columns(&plan.snapshot));
+                .flat_map(|filter| columns_of(&plan.snapshot, filter));
             let mut wanted = roots(&metadata, columns, plan.snapshot.mapping);
             wanted.union(&mask);
             let leaves = 0..metadata.parquet_schema().num_columns();
@@ -195,7 +196,7 @@ impl FileReader {
     /// The bytes of a row group's columns that are read, without compression. Rows take about as many, or fewer.
     pub fn bytes_of(&self, plan: &ScanPlan, group: usize) -> usize {
         let filters = plan.filters.each.iter();
-        let asked = filters.flat_map(|filter| filter.columns(&plan.snapshot));
+        let asked = filters.flat_map(|filter| columns_of(&plan.snapshot, filter));
         let mut wanted = roots(&self.metadata, asked, plan.snapshot.mapping);
         wanted.union(&self.mask);
         let chunks = self
@@ -267,7 +268,7 @@ impl FileReader {
                 return Ok(None);
             }
             let mask = roots(&self.metadata, inputs.held.iter(), plan.snapshot.mapping);
-            let (filter, mapping) = (filter.clone(), plan.snapshot.mapping);
+            let (filter, mapping) = (Arc::clone(filter), plan.snapshot.mapping);
             let calendar = self.calendar.clone();
             let mut answers = Answers::default();
             let evaluate = move |decoded: RecordBatch| {
@@ -400,10 +401,10 @@ struct ConditionInputs {
 }
 
 impl ConditionInputs {
-    fn of(plan: &ScanPlan, add: &Add, file: &Schema, filter: &RowCondition) -> Result<Self> {
+    fn of(plan: &ScanPlan, add: &Add, file: &Schema, filter: &BoundCondition) -> Result<Self> {
         let mapping = plan.snapshot.mapping;
         let (mut held, mut constants) = (Vec::new(), Vec::new());
-        for column in filter.columns(&plan.snapshot) {
+        for column in columns_of(&plan.snapshot, filter) {
             if plan.snapshot.is_partition_column(column) {
                 let value = constants::constant(add, column, mapping)?;
                 constants.push((column.clone(), value));

@@ -1,9 +1,12 @@
 //! Conditions whose columns are known, and their truth for rows.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, BinaryArray, BooleanArray, Datum, Scalar, StringArray, new_null_array};
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, BooleanArray, Datum, RecordBatch, Scalar, StringArray, new_null_array,
+};
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_ord::cmp;
@@ -15,8 +18,10 @@ use sqlparser::ast::BinaryOperator;
 
 use crate::clustering::shown;
 use crate::mapping::Mapping;
-use crate::scan::{adapt, is_in, plain};
-use crate::schema::ColumnType;
+use crate::scan::adapt;
+use crate::schema::{ColumnType, TableColumn};
+
+use super::values::{array_of, is_in, plain};
 
 /// A column, or a field at any depth of structs, that a condition names.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,7 +53,7 @@ pub(crate) enum BoundCondition {
 
 /// A comparison of two values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Operator {
+pub(crate) enum Operator {
     /// `=`
     Equal,
     /// `<>`
@@ -103,6 +108,49 @@ pub(crate) struct Truth {
 }
 
 impl BoundCondition {
+    /// The condition that a column is null.
+    pub fn is_null(column: &TableColumn) -> Self {
+        Self::IsNull(NamedColumn::of(column))
+    }
+
+    /// The condition that a column has one of these values, which are of its type.
+    pub fn among(column: &TableColumn, literals: Vec<Literal>) -> Self {
+        Self::Among(NamedColumn::of(column), literals)
+    }
+
+    /// The comparison of a column with a value of its type.
+    pub fn compare(column: &TableColumn, operator: Operator, literal: Literal) -> Self {
+        match operator {
+            Operator::Equal => Self::among(column, vec![literal]),
+            Operator::NotEqual => Self::Not(Box::new(Self::among(column, vec![literal]))),
+            _ => {
+                let value = array_of(&literal, &column.kind.arrow());
+                Self::Compare(Compared {
+                    data_type: value.data_type().clone(),
+                    left: Side::Column(NamedColumn::of(column)),
+                    operator,
+                    right: Side::Value(value),
+                })
+            }
+        }
+    }
+
+    /// Names of the top-level columns that it asks for.
+    pub fn names(&self) -> BTreeSet<&str> {
+        let columns = self.columns().into_iter();
+        columns
+            .filter_map(|column| column.path.first())
+            .map(String::as_str)
+            .collect()
+    }
+
+    /// The rows for which it is true; nothing is null in it. The rows have the columns that it asks for, by the names
+    /// and in the types of the table.
+    pub fn holds(&self, rows: &RecordBatch) -> Result<BooleanArray, ArrowError> {
+        let truth = self.truth(&Batch::from(rows.clone()))?;
+        Ok(BooleanArray::new(truth.is_true, None))
+    }
+
     /// The columns that it names, each once, in their order.
     pub fn columns(&self) -> Vec<&NamedColumn> {
         let mut columns = Vec::new();
@@ -239,6 +287,16 @@ impl Compared {
 }
 
 impl NamedColumn {
+    /// A top-level column of a table, by its own name.
+    fn of(column: &TableColumn) -> Self {
+        Self {
+            path: vec![column.name.clone()],
+            kind: column.kind.clone(),
+            has_no_empty: false,
+            is_padded: false,
+        }
+    }
+
     /// The values of some rows, in the type of the table. A field of a struct that is null is null.
     pub fn values(&self, rows: &Batch) -> Result<ArrayRef, ArrowError> {
         let (top, below) = self.path.split_first().ok_or_else(|| lost(&self.path))?;

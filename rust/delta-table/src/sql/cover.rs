@@ -4,7 +4,9 @@
 //! literal for each comparison, in the types of the log, and no comparison of two columns.
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Date32Type, Decimal128Type, Float64Type, Int64Type, TimestampMicrosecondType};
+use arrow_array::types::{
+    Date32Type, Decimal128Type, Float32Type, Float64Type, Int64Type, TimestampMicrosecondType,
+};
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, TimeUnit};
 use delta_commit::predicate::{Comparison, Literal, Predicate, Term};
@@ -175,6 +177,7 @@ fn told(kind: &ColumnType, operator: Operator, value: &ArrayRef) -> (Comparison,
         DataType::Timestamp(TimeUnit::Microsecond, _) => exactly(Literal::Timestamp(
             value.as_primitive::<TimestampMicrosecondType>().value(0),
         )),
+        DataType::Float32 => exactly(Literal::Float(value.as_primitive::<Float32Type>().value(0))),
         DataType::Float64 => {
             let double = value.as_primitive::<Float64Type>().value(0);
             if *kind == ColumnType::Primitive(Primitive::Float) {
@@ -232,7 +235,7 @@ mod tests {
     use delta_commit::WaitLimit;
 
     use super::*;
-    use crate::conditions::bound;
+    use crate::conditions::Conditions;
     use crate::{CreateMode, CreateOptions, Table};
 
     fn head(root: &Path) -> Arc<TableHead> {
@@ -303,7 +306,8 @@ mod tests {
                 ]),
             ),
         ] {
-            let condition = bound(&head, text, "where").unwrap();
+            let condition = Conditions::Sql(text.to_owned());
+            let condition = condition.bound(&head, "where", false).unwrap();
             assert_eq!(condition.cover(&head), expected, "{text}");
         }
     }
@@ -318,7 +322,8 @@ mod tests {
             ("n = 1 OR flag AND price > 1", 1),
             ("NOT (n = 1 AND flag)", 1),
         ] {
-            let condition = bound(&head, text, "where").unwrap();
+            let condition = Conditions::Sql(text.to_owned());
+            let condition = condition.bound(&head, "where", false).unwrap();
             assert_eq!(condition.conjuncts().len(), count, "{text}");
         }
     }

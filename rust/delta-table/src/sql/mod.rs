@@ -13,13 +13,15 @@ mod literals;
 mod parse;
 mod sides;
 mod tokens;
+mod values;
 
 pub(crate) use bind::{Scope, partitions_alone};
-pub(crate) use bound::{BoundCondition, NamedColumn};
+pub(crate) use bound::{BoundCondition, NamedColumn, Operator};
 pub(crate) use fault::SqlFault;
 #[cfg(any(test, fuzzing))]
 pub(crate) use parse::reprinted;
 pub(crate) use sides::{SideColumns, over_sides};
+pub(crate) use values::plain;
 
 use crate::error::{Result, TableError};
 

@@ -258,7 +258,7 @@ impl Desk {
     }
 
     /// The next step; none when the thread is to end. One thread stays as long as commits are under way: when their
-    /// answers come, there may be none to be had.
+    /// answers come, the system may not have another one.
     fn next(&self) -> Option<(Arc<Awaited>, Option<CommitAnswer>)> {
         let mut line = lock(&self.line);
         loop {

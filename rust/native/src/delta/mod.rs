@@ -1,33 +1,25 @@
 //! Delta tables: the class `DeltaTable` and what it gives, which `spillway.delta` wraps.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
-use arrow_array::ffi::FFI_ArrowSchema;
-use arrow_schema::{Schema, SchemaRef};
-use delta_commit::actions::{Add, PartitionValues};
 use delta_commit::{Operation, Outcome, Token};
 use delta_object_store::Objects;
-use delta_table::schema::TableSchema;
 use delta_table::{
-    AppendOptions, ChangesOptions, CompactOptions, Condition, ConditionValue, Conditions, CreateMode,
-    CreateOptions, DeclaredReads, LocalStorage, MergeOptions, NewValues, ScanOptions, Table, TableError,
-    TableStorage, VacuumOptions,
+    AppendOptions, ChangesOptions, CompactOptions, CreateMode, CreateOptions, DeclaredReads, LocalStorage,
+    MergeOptions, NewValues, ScanOptions, Table, TableError, TableStorage, VacuumOptions,
 };
-use parquet_writer::{OptionFault, WriteError};
-use pyo3::Borrowed;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use parquet_writer::OptionFault;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList, PyString};
+use pyo3::types::{PyBytes, PyDict, PyList};
 
-use crate::arrow::{ArrowSource, Batches, schema_from};
+use crate::arrow::schema_from;
 use crate::errors::Failure;
 use crate::options::Options;
-use crate::rows;
 use crate::turn::detached;
 
 mod append;
@@ -35,130 +27,19 @@ mod attention;
 mod awaited;
 mod changes;
 pub(crate) mod errors;
+mod given;
 mod scan;
+mod schema;
 mod upkeep;
 
 pub(crate) use append::DeltaAppend;
 pub(crate) use awaited::{AwaitedCommit, stop_telling_loops};
 pub(crate) use scan::{DeltaChanges, DeltaRows, DeltaScan};
+pub(crate) use schema::{DeltaSchema, RowSource};
 
 use attention::{Caller, attention, watch};
 use changes::{Changed, Changing, Evaluation, GivenClause, literals_of};
-
-/// Conditions from Python: a text in SQL, or a list, each with a column, an operator and values.
-struct GivenConditions(Conditions);
-
-impl<'py> FromPyObject<'_, 'py> for GivenConditions {
-    type Error = PyErr;
-
-    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        if object.is_instance_of::<PyString>() {
-            return Ok(Self(Conditions::Sql(object.extract()?)));
-        }
-        let given: Vec<(String, String, Vec<Bound<'py, PyAny>>)> = object.extract()?;
-        let conditions = given.into_iter().map(|(column, operator, values)| {
-            Ok(Condition {
-                column,
-                operator,
-                values: values.iter().map(scalar).collect::<PyResult<_>>()?,
-            })
-        });
-        let conditions: Vec<Condition> = conditions.collect::<PyResult<_>>()?;
-        Ok(Self(conditions.into()))
-    }
-}
-
-/// A schema that any Arrow library takes.
-#[pyclass(module = "spillway._native", frozen)]
-pub(crate) struct DeltaSchema {
-    schema: Arc<TableSchema>,
-}
-
-#[pymethods]
-impl DeltaSchema {
-    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        schema_capsule(py, &self.schema.arrow())
-    }
-
-    /// The schema that a table of these dicts has.
-    #[staticmethod]
-    fn of_rows(rows: &Bound<'_, PyList>) -> PyResult<Self> {
-        let py = rows.py();
-        let rows: Vec<_> = rows.iter().collect();
-        let schema = rows::inferred(&rows).map_err(|failure| failure.into_py(py))?;
-        let schema = TableSchema::of(&schema).map_err(|error| errors::raised(py, error))?;
-        Ok(Self {
-            schema: Arc::new(schema),
-        })
-    }
-
-    /// The schema as the log holds it.
-    fn to_json(&self) -> String {
-        self.schema.to_json()
-    }
-
-    /// Names of the columns.
-    #[getter]
-    fn names(&self) -> Vec<String> {
-        let columns = self.schema.columns.iter();
-        columns.map(|column| column.name.clone()).collect()
-    }
-}
-
-/// Rows whose schema is read before they are written.
-#[pyclass(module = "spillway._native", frozen)]
-pub(crate) struct RowSource {
-    schema: SchemaRef,
-    batches: Mutex<Option<Batches>>,
-    /// The number of arrays that are written together.
-    together: usize,
-    /// True if each batch may be made when it is asked for.
-    is_made: bool,
-}
-
-#[pymethods]
-impl RowSource {
-    /// Takes any object with the Arrow `PyCapsule` interface.
-    #[new]
-    fn new(data: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let source = ArrowSource::take(data)?;
-        let (together, is_made) = (source.arrays_together(), source.is_made());
-        let (schema, batches) = detached(data.py(), || source.open())?;
-        Ok(Self {
-            together,
-            is_made,
-            schema,
-            batches: Mutex::new(Some(batches)),
-        })
-    }
-
-    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        schema_capsule(py, &self.schema)
-    }
-
-    #[getter]
-    fn names(&self) -> Vec<String> {
-        let fields = self.schema.fields().iter();
-        fields.map(|field| field.name().clone()).collect()
-    }
-}
-
-impl RowSource {
-    /// The rows, once.
-    fn open(&self) -> Result<(SchemaRef, Batches), Failure> {
-        let mut batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
-        match batches.take() {
-            Some(batches) => Ok((Arc::clone(&self.schema), batches)),
-            None => Err(WriteError::Closed("the rows were written before".into()).into()),
-        }
-    }
-}
-
-fn schema_capsule<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
-    let schema = FFI_ArrowSchema::try_from(schema)
-        .map_err(|error| Failure::from(WriteError::from(error)).into_py(py))?;
-    PyCapsule::new_with_value(py, schema, c"arrow_schema")
-}
+use given::{GivenConditions, GivenFile, file_dict};
 
 type StorageOptions = BTreeMap<String, String>;
 
@@ -808,78 +689,4 @@ impl PyCommitCounter {
     fn attempts(&self) -> u64 {
         self.0.attempts()
     }
-}
-
-/// A file that a caller wrote.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-struct GivenFile {
-    path: String,
-    size: i64,
-    modification_time: i64,
-    partition_values: HashMap<String, Option<String>>,
-    stats: Option<String>,
-    data_change: bool,
-}
-
-impl GivenFile {
-    fn into_add(self) -> Add {
-        Add {
-            path: self.path,
-            size: self.size,
-            modification_time: self.modification_time,
-            partition_values: self
-                .partition_values
-                .into_iter()
-                .collect::<PartitionValues>()
-                .written(),
-            stats: self.stats,
-            data_change: self.data_change,
-            ..Add::default()
-        }
-    }
-}
-
-fn file_dict<'py>(py: Python<'py>, add: &Add) -> PyResult<Bound<'py, PyDict>> {
-    let values = PyDict::new(py);
-    for (column, value) in add.partition_values.iter() {
-        values.set_item(column, value)?;
-    }
-    let file = PyDict::new(py);
-    file.set_item("path", &add.path)?;
-    file.set_item("size", add.size)?;
-    file.set_item("modification_time", add.modification_time)?;
-    file.set_item("partition_values", values)?;
-    file.set_item("stats", &add.stats)?;
-    let vector = add.deletion_vector.as_ref();
-    file.set_item("deleted_rows", vector.map_or(0, |vector| vector.cardinality))?;
-    Ok(file)
-}
-
-/// Converts a Python value. Dates and times come as ISO text with their type.
-fn scalar(value: &Bound<'_, PyAny>) -> PyResult<ConditionValue> {
-    if value.is_none() {
-        return Ok(ConditionValue::Null);
-    }
-    if let Ok(text) = value.cast::<PyString>() {
-        let text = text.to_str().map_err(|_| {
-            PyValueError::new_err("a condition's text has half of a surrogate pair, which UTF-8 cannot hold")
-        })?;
-        return Ok(ConditionValue::Text(text.to_owned()));
-    }
-    if let Some(iso) = value.getattr_opt("isoformat")? {
-        return Ok(ConditionValue::Text(iso.call0()?.extract()?));
-    }
-    if let Ok(value) = value.extract::<bool>() {
-        return Ok(ConditionValue::Boolean(value));
-    }
-    if let Ok(value) = value.extract::<i64>() {
-        return Ok(ConditionValue::Long(value));
-    }
-    value.extract::<f64>().map(ConditionValue::Double).map_err(|_| {
-        PyTypeError::new_err(format!(
-            "a condition's value is None, a bool, an int, a float, a str, a date or a datetime, not {}",
-            value.get_type()
-        ))
-    })
 }

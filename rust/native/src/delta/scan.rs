@@ -11,7 +11,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyList};
 
-use super::{file_dict, schema_capsule};
+use super::given::file_dict;
+use super::schema::schema_capsule;
 use crate::turn::{keep_raised, take_raised};
 
 /// A reading of rows, from the first one on.

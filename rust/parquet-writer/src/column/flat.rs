@@ -140,7 +140,7 @@ impl FlatEncoder {
             self.values.adopt(preserved);
             self.choice.trial = None;
             self.choice.reason = Some(Reason::Given);
-            self.values.settle_with_dictionary(page_encoding(choice.encoding));
+            self.values.set_fallback_encoding(page_encoding(choice.encoding));
         }
     }
 
@@ -239,7 +239,7 @@ impl FlatEncoder {
             if full {
                 // The page so far keeps its indices; the rest of the chunk does without.
                 self.finish_page(PageEnd::Page)?;
-                self.values.give_up_dictionary();
+                self.values.fall_back();
                 if self.choice.dictionary {
                     self.choice.reason = Some(Reason::Full);
                 }
@@ -344,7 +344,7 @@ impl FlatEncoder {
         let contest = self.contest.as_mut();
         if contest.is_some_and(|contest| contest.is_lost(values, page_bytes, dictionary)) {
             self.contest = None;
-            self.values.give_up_dictionary();
+            self.values.fall_back();
             self.choice.reason = Some(Reason::Outweighed);
         }
     }
@@ -373,7 +373,7 @@ impl FlatEncoder {
         if encoding == PageEncoding::Plain && self.column.max_rep_level() > 0 {
             // A page without values had no dictionary to name yet. Spark's vectorized reader fails when one with
             // indices follows it in a column that repeats.
-            self.values.give_up_dictionary();
+            self.values.fall_back();
         }
         let (facts, histograms) = (self.values.finish(), self.levels.histograms(entries, nulls));
         let indexes = self.account.memory_bytes();

@@ -77,7 +77,7 @@ impl PageValues for Bools {
 
     fn rank(&mut self) {}
 
-    fn give_up_dictionary(&mut self) {}
+    fn fall_back(&mut self) {}
 
     fn index_width(&self) -> Option<u8> {
         None
@@ -103,7 +103,7 @@ impl PageValues for Bools {
         self.bits.truncate(0);
         PageFacts {
             bounds: range.map(|range| (vec![range.min.into()], vec![range.max.into()])),
-            ordered: true,
+            has_bounds: true,
             value_bytes: None,
         }
     }

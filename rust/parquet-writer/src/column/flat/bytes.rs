@@ -17,7 +17,7 @@ use parquet_encode::{byte_stream_split, delta, plain};
 
 use super::contest::{Neighbours, Repeats};
 use super::heads::{BOUND_BYTES, head};
-use super::indexed::{DictionaryEncoder, index_capacity, leave};
+use super::indexed::{DictionaryEncoder, fall_back, index_capacity};
 use super::numbers::mismatch;
 use super::page::{PageFacts, PageValues};
 use super::piece::{Piece, Skipped, Taker};
@@ -277,7 +277,8 @@ impl ByteValues {
         self.lengths.clear();
     }
 
-    /// Cuts bounds short. There is no upper bound where no short value is above the greatest one.
+    /// Truncates min and max to [`BOUND_BYTES`]. There is no max where the truncated one cannot be incremented: all of it
+    /// is 0xFF, or U+10FFFF in text.
     fn short<'a>(&self, (min, max): &'a (Vec<u8>, Vec<u8>)) -> (Bound<'a>, Option<Bound<'a>>) {
         if let Some(content) = self.meaning.content() {
             return (
@@ -618,12 +619,12 @@ impl PageValues for ByteValues {
         indexed.is_some_and(DictionaryEncoder::never_repeats)
     }
 
-    fn drop_dictionary(&mut self) {
+    fn undo_dictionary(&mut self) {
         self.lay_out_indexed();
-        leave(&mut self.indexed);
+        fall_back(&mut self.indexed);
     }
 
-    fn settle(&mut self, encoding: Encoding) {
+    fn set_encoding(&mut self, encoding: Encoding) {
         self.undecided = false;
         self.encoding = encoding;
         if self
@@ -636,10 +637,10 @@ impl PageValues for ByteValues {
         } else if self.form() == Form::Plain {
             self.lay_out_plain();
         }
-        leave(&mut self.indexed);
+        fall_back(&mut self.indexed);
     }
 
-    fn settle_with_dictionary(&mut self, encoding: Encoding) {
+    fn set_fallback_encoding(&mut self, encoding: Encoding) {
         debug_assert!(
             self.data.is_empty(),
             "values without a dictionary are in the layout of the open decision"
@@ -648,12 +649,12 @@ impl PageValues for ByteValues {
         self.encoding = encoding;
     }
 
-    fn give_up_dictionary(&mut self) {
+    fn fall_back(&mut self) {
         if let Some(standing) = &mut self.standing {
             standing.end();
         }
         if let Some(indexed) = &mut self.indexed {
-            indexed.give_up();
+            indexed.fall_back();
         }
     }
 
@@ -712,10 +713,10 @@ impl PageValues for ByteValues {
             self.ranges.note(range, stored.clone());
             stored
         });
-        let ordered = bounds.is_some() || empty;
+        let has_bounds = bounds.is_some() || empty;
         let facts = PageFacts {
             bounds,
-            ordered,
+            has_bounds,
             value_bytes: self.width.is_none().then_some(self.unencoded),
         };
         if let Some(indexed) = &mut self.indexed {

@@ -158,7 +158,8 @@ impl DictionaryWeight {
     }
 }
 
-/// A dictionary that won the first page narrowly enough to be watched.
+/// The cost of a dictionary against that of encoding without it, from the first page on. It was close there, and decides
+/// on fallback as pages come.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Contest {
     /// The weight of a value without it.

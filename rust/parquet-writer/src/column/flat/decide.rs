@@ -25,8 +25,8 @@ const GLANCE_BYTES: usize = 16 << 10;
 /// Bytes of a page, before compression, that candidates which come close are tried on. In far fewer, repeats from
 /// further away are missed, and wrong encodings are taken.
 const TRIAL_BYTES: usize = 128 << 10;
-/// The costs with a dictionary, as shares of those without, between which a glance may not decide. What it shows is too
-/// much for direct encodings, which gain by repeats from far away.
+/// The costs with a dictionary, as shares of those without, between which a glance may not decide. It shows too much for
+/// the encodings without one: it is too short for the distant repeats that their compression gains by.
 const CLOSE: std::ops::Range<f64> = 0.5..1.1;
 /// The weight of a direct encoding, as a multiple of the lightest, above which a glance rules it out. Repeats from far
 /// away make one of them lighter than a glance shows, mostly the plain one.
@@ -77,7 +77,7 @@ impl FlatEncoder {
         let values = self.page.entries - self.page.nulls;
         let open = self.choice.trial.is_some() && values >= VALUES_WITHOUT_REPEAT;
         if open && !self.is_integer() && (self.values.never_repeats() || self.will_seldom_repeat(values)) {
-            self.values.drop_dictionary();
+            self.values.undo_dictionary();
         } else {
             self.values.rank();
         }
@@ -123,7 +123,7 @@ impl FlatEncoder {
         // A dictionary that was full before the decision is left, however much the values repeat.
         let repeats_show = known.flatten() == Some(true) && self.values.index_width().is_some();
         if repeats_show || repeats.is_some_and(|repeats| self.is_plain_to_see(repeats, end)) {
-            self.values.settle_with_dictionary(PageEncoding::Plain);
+            self.values.set_fallback_encoding(PageEncoding::Plain);
             self.choice.reason = Some(Reason::Repeats);
             return Ok(true);
         }
@@ -197,12 +197,12 @@ impl FlatEncoder {
         self.choice.reason = Some(Reason::Lightest);
         self.choice.encoding = lightest;
         if let Some(with) = with {
-            self.values.settle_with_dictionary(encoding);
+            self.values.set_fallback_encoding(encoding);
             // Where values repeat much, so little is at stake that look-ups would decide.
             let many = with.repeats.are_many(self.is_integer());
             self.contest = (!many).then(|| Contest::new(weight, &with));
         } else {
-            self.values.settle(encoding);
+            self.values.set_encoding(encoding);
         }
     }
 

@@ -130,7 +130,7 @@ impl<D: Dictionary> DictionaryEncoder<D> {
         self.dictionary.rank(&mut self.indices, &mut self.keys);
     }
 
-    pub fn give_up(&mut self) {
+    pub fn fall_back(&mut self) {
         self.active = false;
     }
 
@@ -237,11 +237,11 @@ fn count<T: Symbol>(indices: &[T], counts: &mut [u32; NARROW]) {
     }
 }
 
-/// Goes on without a dictionary, and drops it unless earlier pages refer to it.
-pub(super) fn leave<D: Dictionary>(place: &mut Option<DictionaryEncoder<D>>) {
+/// Dictionary fallback: goes on without the dictionary, and drops it unless earlier pages refer to it.
+pub(super) fn fall_back<D: Dictionary>(place: &mut Option<DictionaryEncoder<D>>) {
     if let Some(indexed) = place {
         indexed.indices.clear();
-        indexed.give_up();
+        indexed.fall_back();
     }
     *place = place.take().filter(DictionaryEncoder::serves_earlier_pages);
 }

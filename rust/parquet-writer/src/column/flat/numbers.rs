@@ -11,7 +11,7 @@ use parquet_encode::rle::numbers;
 use parquet_encode::{byte_stream_split, delta, plain, stats};
 
 use super::contest::{Neighbours, Repeats};
-use super::indexed::{DictionaryEncoder, leave};
+use super::indexed::{DictionaryEncoder, fall_back};
 use super::page::{PageFacts, PageValues};
 use super::piece::Piece;
 use super::ranges::Ranges;
@@ -427,27 +427,27 @@ impl<T: ParquetNumber> PageValues for Numbers<T> {
         indexed.is_some_and(DictionaryEncoder::never_repeats)
     }
 
-    fn drop_dictionary(&mut self) {
+    fn undo_dictionary(&mut self) {
         if let Some(named) = self.named(0, Vec::new()) {
             self.values = named;
         }
-        leave(&mut self.indexed);
+        fall_back(&mut self.indexed);
     }
 
-    fn settle(&mut self, encoding: Encoding) {
+    fn set_encoding(&mut self, encoding: Encoding) {
         self.undecided = false;
         self.encoding = encoding;
-        self.drop_dictionary();
+        self.undo_dictionary();
     }
 
-    fn settle_with_dictionary(&mut self, encoding: Encoding) {
+    fn set_fallback_encoding(&mut self, encoding: Encoding) {
         self.undecided = false;
         self.encoding = encoding;
     }
 
-    fn give_up_dictionary(&mut self) {
+    fn fall_back(&mut self) {
         if let Some(indexed) = &mut self.indexed {
-            indexed.give_up();
+            indexed.fall_back();
         }
     }
 
@@ -473,7 +473,7 @@ impl<T: ParquetNumber> PageValues for Numbers<T> {
         let bytes = |value: T| as_bytes(std::slice::from_ref(&value)).to_vec();
         let facts = PageFacts {
             bounds: range.map(|(min, max)| (bytes(min), bytes(max))),
-            ordered: range.is_some() || (indices == 0 && self.values.is_empty()),
+            has_bounds: range.is_some() || (indices == 0 && self.values.is_empty()),
             value_bytes: None,
         };
         if let Some(range) = range {

@@ -16,8 +16,8 @@ pub(super) struct PageFacts {
     /// Bounds as the column index has them; `None` without values, and where values have no order, one is NaN, or no
     /// short bound is above the greatest.
     pub bounds: Option<(Vec<u8>, Vec<u8>)>,
-    /// True if there are bounds wherever there are values.
-    pub ordered: bool,
+    /// False if the page has values and no bounds. Its chunk gets no column index then.
+    pub has_bounds: bool,
     /// `SizeStatistics`: bytes of byte arrays, their lengths left out; `None` for other types.
     pub value_bytes: Option<u64>,
 }
@@ -54,8 +54,8 @@ pub(super) trait PageValues: Send {
     /// Gives the most frequent of the values so far the smallest indices. Only the first page may have values.
     fn rank(&mut self);
 
-    /// Goes on without the dictionary. The page must be empty.
-    fn give_up_dictionary(&mut self);
+    /// Dictionary fallback: goes on without the dictionary. The page must be empty.
+    fn fall_back(&mut self);
 
     /// The repeats among the values of the page, while there is a dictionary.
     fn repeats(&self) -> Option<Repeats> {
@@ -86,19 +86,19 @@ pub(super) trait PageValues: Send {
     }
 
     /// Takes the first page's values out of the dictionary and drops it.
-    fn drop_dictionary(&mut self) {}
+    fn undo_dictionary(&mut self) {}
 
     /// An estimate of the bytes of the page's values in an encoding without a dictionary, before compression.
     fn direct_bytes(&self, _encoding: Encoding) -> usize {
         self.pending_bytes()
     }
 
-    /// Goes on in an encoding without a dictionary, the page's values too. A dictionary that no page refers to is
+    /// Falls back to an encoding without a dictionary, for the page's values too. A dictionary that no page refers to is
     /// dropped.
-    fn settle(&mut self, _encoding: Encoding) {}
+    fn set_encoding(&mut self, _encoding: Encoding) {}
 
-    /// Goes on with the dictionary, and without it in an encoding for the values that follow it.
-    fn settle_with_dictionary(&mut self, _encoding: Encoding) {}
+    /// Goes on with the dictionary. After a fallback, values have this encoding.
+    fn set_fallback_encoding(&mut self, _encoding: Encoding) {}
 
     /// The bits that an index needs, while pages get indices.
     fn index_width(&self) -> Option<u8>;

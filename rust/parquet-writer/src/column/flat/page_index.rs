@@ -55,7 +55,7 @@ impl PageIndex {
 
     /// Adds a page. One of values without bounds ends the column index, which could only mislead.
     pub fn add(&mut self, facts: &PageFacts, count: Count, histograms: &Histograms) -> Result<()> {
-        if !facts.ordered {
+        if !facts.has_bounds {
             self.column = None;
         }
         if let Some(column) = &mut self.column {

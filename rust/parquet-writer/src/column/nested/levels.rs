@@ -181,8 +181,8 @@ impl<'a> SlotLevels<'a> {
     }
 }
 
-/// Elements that are being collected. The levels are laid out as if every entry were an element behind the first of its
-/// list.
+/// Elements that are being collected. Levels are filled in for elements after the first of their list; starts of lists,
+/// nulls and empty lists overwrite them.
 struct Making {
     definition: Vec<u8>,
     repetition: Repetition,

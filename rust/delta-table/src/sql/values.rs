@@ -1,7 +1,7 @@
-//! Conditions on the values of an array.
+//! Values of columns against literals of their types.
 //!
-//! A comparison with null is null, which does not hold. NaN equals NaN and is above all other numbers, and -0.0 equals
-//! 0.0, as in Spark ("NaN Semantics" in its SQL reference).
+//! NaN equals NaN and is above all other numbers, and -0.0 equals 0.0, as in Spark ("NaN Semantics" in its SQL
+//! reference).
 
 use std::collections::HashSet;
 use std::mem::discriminant;
@@ -10,77 +10,41 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type, Int64Type};
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, Datum, Float32Array, Float64Array, Int64Array, Scalar, StringArray,
+    Array, ArrayRef, BooleanArray, Date32Array, Float32Array, Float64Array, Int64Array, Scalar, StringArray,
+    TimestampMicrosecondArray,
 };
 use arrow_buffer::BooleanBuffer;
 use arrow_cast::cast;
 use arrow_ord::cmp;
 use arrow_schema::{ArrowError, DataType};
-use delta_commit::predicate::{Comparison, Literal};
-
-/// For each value, true if the comparison holds; false or null if it does not.
-pub(super) fn holds(array: &ArrayRef, comparison: &Comparison) -> Result<BooleanArray, ArrowError> {
-    use Comparison::{
-        Equal, Greater, GreaterOrEqual, In, IsEmpty, IsNotEmpty, IsNotNull, IsNull, Less, LessOrEqual,
-        NotEqual,
-    };
-    type Compare = fn(&dyn Datum, &dyn Datum) -> Result<BooleanArray, ArrowError>;
-    let (compare, literal): (Compare, &Literal) = match comparison {
-        IsNull => return Ok(is_null(array)),
-        IsNotNull => {
-            let is_null = is_null(array);
-            return Ok(BooleanArray::new(!is_null.values(), None));
-        }
-        IsEmpty => return is_empty(array),
-        IsNotEmpty => {
-            let is_empty = is_empty(array)?;
-            return Ok(BooleanArray::new(!is_empty.values(), None));
-        }
-        In(literals) => return is_in(array, literals),
-        Equal(literal) => (cmp::eq, literal),
-        NotEqual(literal) => (cmp::neq, literal),
-        Less(literal) => (cmp::lt, literal),
-        LessOrEqual(literal) => (cmp::lt_eq, literal),
-        Greater(literal) => (cmp::gt, literal),
-        GreaterOrEqual(literal) => (cmp::gt_eq, literal),
-    };
-    compare(&comparable(array, literal)?, &scalar(literal))
-}
-
-/// The values of which it is certain that they are true.
-pub(super) fn certain(array: &BooleanArray) -> BooleanBuffer {
-    match array.nulls() {
-        None => array.values().clone(),
-        Some(nulls) => array.values() & nulls.inner(),
-    }
-}
-
-fn is_null(array: &ArrayRef) -> BooleanArray {
-    let values = match array.logical_nulls() {
-        None => BooleanBuffer::new_unset(array.len()),
-        Some(nulls) => !nulls.inner(),
-    };
-    BooleanArray::new(values, None)
-}
-
-/// The values that are null or the empty text; nothing is null in it.
-fn is_empty(array: &ArrayRef) -> Result<BooleanArray, ArrowError> {
-    let empty = holds(array, &Comparison::Equal(Literal::String(String::new())))?;
-    let either = is_null(array).values() | &certain(&empty);
-    Ok(BooleanArray::new(either, None))
-}
+use delta_commit::predicate::Literal;
 
 /// The values that are among these, which have the type of the column; nothing is null in it.
-pub(crate) fn is_in(array: &ArrayRef, literals: &[Literal]) -> Result<BooleanArray, ArrowError> {
+pub(super) fn is_in(array: &ArrayRef, literals: &[Literal]) -> Result<BooleanArray, ArrowError> {
     let mut any = BooleanBuffer::new_unset(array.len());
     // The literals of a column have one type, to which the array is converted once.
     for same in literals.chunk_by(|a, b| discriminant(a) == discriminant(b)) {
         let Some(first) = same.first() else {
             continue;
         };
-        any = &any | &among(&comparable(array, first)?, same);
+        let found = match same {
+            [one] => equal(array, one)?,
+            _ => among(&comparable(array, first)?, same),
+        };
+        any = &any | &found;
     }
     Ok(BooleanArray::new(any, None))
+}
+
+/// The values that equal one of their type.
+fn equal(array: &ArrayRef, literal: &Literal) -> Result<BooleanBuffer, ArrowError> {
+    let value = array_of(literal, array.data_type());
+    let array = plain(&cast(array, value.data_type())?);
+    let equal = cmp::eq(&array, &Scalar::new(plain(&value)))?;
+    Ok(match equal.nulls() {
+        None => equal.values().clone(),
+        Some(valid) => equal.values() & valid.inner(),
+    })
 }
 
 /// The values, in the type of [`comparable`], that are among these literals of one type.
@@ -140,7 +104,7 @@ fn key(literal: &Literal) -> EqualityKey<'_> {
     }
 }
 
-/// The array in the type of [`scalar`].
+/// The array in the type in which [`among`] looks its values up.
 fn comparable(array: &ArrayRef, literal: &Literal) -> Result<ArrayRef, ArrowError> {
     Ok(match literal {
         Literal::Boolean(_) => cast(array, &DataType::Boolean)?,
@@ -153,19 +117,27 @@ fn comparable(array: &ArrayRef, literal: &Literal) -> Result<ArrayRef, ArrowErro
     })
 }
 
-fn scalar(literal: &Literal) -> Scalar<ArrayRef> {
-    let array: ArrayRef = match literal {
+/// A literal as an array of one value, in the type in which a column of this type is compared with it.
+pub(super) fn array_of(literal: &Literal, column: &DataType) -> ArrayRef {
+    match literal {
         Literal::Boolean(value) => Arc::new(BooleanArray::from(vec![*value])),
         Literal::String(value) => Arc::new(StringArray::from(vec![value.as_str()])),
-        Literal::Long(value) | Literal::Timestamp(value) | Literal::Date(value) => {
-            Arc::new(Int64Array::from(vec![*value]))
+        Literal::Long(value) => Arc::new(Int64Array::from(vec![*value])),
+        Literal::Date(days) => {
+            // No date of a column is beyond.
+            let end = if *days < 0 { i32::MIN } else { i32::MAX };
+            Arc::new(Date32Array::from(vec![i32::try_from(*days).unwrap_or(end)]))
         }
-        Literal::Float(value) => Arc::new(Float32Array::from(vec![plain_float(*value)])),
-        Literal::Double(value) | Literal::Decimal(value) => {
-            Arc::new(Float64Array::from(vec![plain_double(*value)]))
+        Literal::Timestamp(micros) => {
+            let value = TimestampMicrosecondArray::from(vec![*micros]);
+            Arc::new(match column {
+                DataType::Timestamp(_, zone) => value.with_timezone_opt(zone.clone()),
+                _ => value,
+            })
         }
-    };
-    Scalar::new(array)
+        Literal::Float(value) => Arc::new(Float32Array::from(vec![*value])),
+        Literal::Double(value) | Literal::Decimal(value) => Arc::new(Float64Array::from(vec![*value])),
+    }
 }
 
 /// The array with one NaN and one zero, if it has floats. Others it returns as they are.
