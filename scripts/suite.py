@@ -31,7 +31,7 @@ RESULTS = Path(__file__).resolve().parent.parent / "results"
 ENVIRONMENT = "environment.json"
 SCHEMA_VERSION = 1
 INTERVALS = "Medians of ratios block by block, with their 95 % intervals."
-KEYS = {"clustered": "Keys that lie together", "spread": "Keys that are spread over all files"}
+KEYS = {"clustered": "Neighbouring keys", "spread": "Keys spread over all files"}
 QUESTIONS = {
     "second": "A second of a service, six columns",
     "second-wide": "A second of a service, all columns",
@@ -154,7 +154,7 @@ def _merges(run: Run) -> str:
     rows = run.environment["options"]["rows"]
     notes = [f"Into {rows:,} rows in 10 files, upserts of {rows // 100:,}.", INTERVALS]
     writers = ("spillway", "spillway, without vectors", "delta-rs")
-    header = ("writer", "rows/s", "times delta-rs", "MB written", "times less")
+    header = ("writer", "rows/s", "times delta-rs", "MB written", "times fewer")
     tables = []
     for keys, title in KEYS.items():
         cells = {writer: run.blocks(keys=keys, writer=writer) for writer in writers}
@@ -174,14 +174,14 @@ def _scans(run: Run) -> str:
     rows = run.environment["options"]["rows"]
     notes = [
         f"{rows:,} log lines in 10 files in the order of their times.",
-        "Milliseconds, and medians of ratios to duckdb block by block, with their 95 % intervals.",
-        "Above 1, spillway takes longer. `first` is the first reading of a process, `again` a later one.",
+        "Medians of ratios block by block, with their 95 % intervals.",
+        "Above 1, Spillway takes longer than DuckDB. The first read is that of a new process.",
     ]
-    header = ("question", "rows", "threads", "first", "times", "again", "times")
+    header = ("question", "rows", "threads", "first read, ms", "times DuckDB", "later, ms", "times DuckDB")
     threads = sorted({sample["threads"] for sample in run.samples})
     lines = [_scan(run, question, each) for question in QUESTIONS for each in threads]
     return _document(
-        [_table("Rows that are asked for", header, lines)], notes, run, f"{machine(run.environment)}."
+        [_table("Selected rows", header, lines)], notes, run, f"{machine(run.environment)}."
     )
 
 

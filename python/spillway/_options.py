@@ -386,6 +386,9 @@ def refusal(name: str, accepted: Collection[str], *, is_complete: bool = False) 
     if name in DatasetKeywords.__annotations__:
         return UnknownOptionError(f"{name} is an option of {_owner(name)}", name)
     spelling = ELSEWHERE.get(name.partition("#")[0])
+    if name == "version" and is_complete and "compression" not in accepted:
+        message = "version is not an option here: scan(version=...), files and restore of the table take it"
+        return UnknownOptionError(message, name)
     if spelling is None:
         return _unlike_any(name, accepted, is_complete=is_complete)
     whose = f"is an option of {spelling.library}" if spelling.library else "is not an option"

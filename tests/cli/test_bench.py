@@ -202,7 +202,7 @@ def test_the_verdict_ends_the_output_with_code_that_runs(run):
     assert printed.count("Verdict: logs, ") == 2
     assert re.search(r"At 10,000 rows (arro3|pyarrow-streaming|nobody) wins", " ".join(printed.split()))
     assert "In brackets the whole range of 2 samples" in printed
-    assert "Nobody read the files back" in printed
+    assert "The files were not read back" in printed
     code = [line for line in printed.splitlines() if line.startswith("    ")]
     compile("\n".join(line.removeprefix("    ") for line in code), "verdict", "exec")
     assert any("path" in line for line in code)

@@ -222,7 +222,7 @@ MATCHED = {
     "source = 1": r"source is a side: name a column of it, source\.NAME",
     "source.of.m = 1": r"no column source\.of\.m: there are source\.id, source\.text",
     "target.of.m = 1": r"no column target\.of\.m: did you mean target\.of\.n\?",
-    "target.N = 1": r"the column n is named N",
+    "target.N = 1": r"the column N is named n here",
     "source.text = 5": "the column source.text cannot be compared with",
     "source.text": "no boolean",
     "source.text > target.n": r"the columns source\.text and target\.n have types that cannot be compared",

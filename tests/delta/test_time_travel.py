@@ -99,6 +99,18 @@ def test_delta_rs_finds_the_same_version(table: spillway.delta.Table, steps: lis
     assert version_at(table, at(asked)) == other.version()
 
 
+def test_each_version_is_found_by_the_time_that_the_history_has(table: spillway.delta.Table) -> None:
+    for version, milliseconds in enumerate([0, 7, 7, 3, 90, 91]):
+        written(table, version, milliseconds)
+    history = table.history()
+    assert [entry.version for entry in history] == list(reversed(range(VERSIONS)))
+    for entry in history:
+        assert entry.timestamp is not None
+        moment = dt.datetime.fromtimestamp(entry.timestamp / 1000, dt.UTC)
+        assert version_at(table, moment) == entry.version
+    assert [entry.timestamp for entry in table.history(2)] == [entry.timestamp for entry in history[:2]]
+
+
 def test_in_commit_timestamps_count_and_not_the_times_of_files(tmp_path: Path) -> None:
     properties = {"delta.enableInCommitTimestamps": "true"}
     table = spillway.delta.create(tmp_path / "t", SCHEMA, properties=properties)

@@ -422,7 +422,7 @@ def comparison_tables(found: Comparison) -> list[Table]:
 
 def legend(found: Comparison) -> list[str]:
     """The meaning of the columns, and the samples that it rests on."""
-    how = "pairs of one block" if found.is_paired else "all samples of both: runs at two times are no pairs"
+    how = "pairs of one block" if found.is_paired else "all samples of both, which are not paired"
     reading = (
         f"Medians; the change is estimated from {how}, in brackets with its interval of 95 %. p is corrected "
         f"for all rows (Holm); ~ where it is {ALPHA} or more: no change can be told."
@@ -430,8 +430,8 @@ def legend(found: Comparison) -> list[str]:
     lines = [reading]
     if not found.is_paired:
         lines.append(
-            "What the machine did between the runs is part of a change: for less than a few per cent, "
-            "measure both in one run, as two backends."
+            "A machine that was busier or slower during one of the runs looks like a change: to tell it from "
+            "one of the writer, measure both in one run, with two --python or as two backends."
         )
     if found.is_blind:
         lines.append(
@@ -443,15 +443,21 @@ def legend(found: Comparison) -> list[str]:
 
 def gate_lines(found: Comparison, gate: float) -> list[str]:
     """Sentences about rows that exceed the gate, missing cells, and rows that may exceed the gate."""
-    beyond = [f"{label_of(row, found)}: {_worse(row, row.loss)}" for row in found.beyond(gate)]
+    beyond = [f"{_named(row, found)}: {_worse(row, row.loss)}" for row in found.beyond(gate)]
     beyond += [f"{each}: not in the new run" for each in found.lost]
     unclear = found.unclear(gate)
     if unclear:
         most = max(unclear, key=lambda row: row.possible_loss)
         reach = "without bound" if most.possible_loss == inf else f"up to {most.possible_loss:.1%}"
-        may = f"{counted(len(unclear), 'row')} may hide a loss beyond {gate:.1%}"
-        beyond.append(f"{may} ({reach}, {label_of(most, found)}): more samples would tell")
+        may = f"{counted(len(unclear), 'comparison')} may hide a loss beyond {gate:.1%}"
+        beyond.append(f"{may} ({reach}, {_named(most, found)}): more samples would tell")
     return beyond
+
+
+def _named(row: Row, found: Comparison) -> str:
+    """A row's cell where no table is beside it: with its backend, unless that is what is compared."""
+    is_same = row.old.cell.backend == row.new.cell.backend
+    return label_of(row, found, ("backend", "rows") if is_same else ())
 
 
 def markdown_of(

@@ -90,7 +90,9 @@ def verdict_caveats(run: RunSummary) -> list[str]:
         return []
     lines = [_of_samples(min(counts))]
     if not run.verdicts:
-        lines.append("Nobody read the files back: --validate names engines that do.")
+        engines = run.environment.get("afterwards", {}).get("engines")
+        why = "the run ended before that" if engines else "--validate names engines that do"
+        lines.append(f"The files were not read back: {why}.")
     return lines
 
 
@@ -106,8 +108,8 @@ def _of_samples(fewest: int) -> str:
             f"{coverage * 100:.0f} %; --samples {FEWEST_FOR_INTERVAL} or more makes it a 95 % interval."
         )
     return (
-        f"In brackets the 95 % interval of ratios within blocks, of {fewest} samples a backend: of each pair "
-        "by itself, uncorrected for their number."
+        f"In brackets the 95 % interval of ratios within blocks, of {fewest} samples a backend, for each "
+        "pair alone, not corrected for their number."
     )
 
 

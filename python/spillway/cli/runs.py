@@ -102,7 +102,10 @@ def report_run(
         covered = "covers the samples that were taken" if run.cells else "holds no sample: none was taken"
         console.print(f"interrupted: the report {covered}", style="yellow")
         if "hosts" not in run.environment:  # executors took its samples: no run of this machine goes on
-            again = f"spillway bench --resume {folder} goes on"
+            options = run.environment["options"]
+            own = " --input FILE" if "file" in options["datasets"] else ""
+            pythons = "".join(f" --python {name}=PATH" for name in options.get("pythons", ()))
+            again = f"spillway bench --resume {folder}{own}{pythons} continues it"
             console.print(again, style="yellow", highlight=False, markup=False, soft_wrap=True)
     console.print(f"report: {path}, and {page.name} beside it", highlight=False, soft_wrap=True)
     _print_verdict(console, run)
@@ -187,24 +190,25 @@ def compare(
 ) -> None:
     """Compare two runs, or two backends or Python environments of a run, cell by cell.
 
-    Runs before and after a change:
+    Two releases of a library, in two Python environments of one run. Samples
+    are paired, so that what else the machine does affects both:
+
+    \b
+        spillway bench --backend polars --samples 12 --python old=A --python new=B
+        spillway compare runs --gate 5%
+
+    Two backends of one run, also paired:
+
+    \b
+        spillway compare runs --backend pyarrow-streaming,spillway
+
+    Two runs, one before and one after a change. If the machine is busier
+    during one of them, that looks like a change of the writer:
 
     \b
         spillway bench --backend mine --samples 12 --out before
         spillway bench --backend mine --samples 12 --out after
         spillway compare before after --gate 5%
-
-    Two backends of one run, whose samples are paired, which detects smaller
-    changes:
-
-    \b
-        spillway compare runs --backend pyarrow-streaming,spillway
-
-    Two releases of a library, in two environments of one run:
-
-    \b
-        spillway bench --backend polars --samples 12 --python old=A --python new=B
-        spillway compare runs --gate 5%
 
     A change is printed only if it is statistically significant, else ~. The
     interval shows how large it may be. Runs that are not comparable are
@@ -266,7 +270,7 @@ def _verdict(found: Comparison, share: float | None) -> tuple[str, str, int]:
     if found.is_blind:
         return f"{gate}: too few samples to tell a change of any size: take more --samples", "", _UNTOLD
     if found.unclear(share):
-        return f"{gate}: not exceeded as far as the samples tell", "bold yellow", 0
+        return f"{gate}: not exceeded, but there are too few samples to exclude it", "bold yellow", 0
     return f"{gate}: kept", "bold green", 0
 
 
@@ -299,7 +303,9 @@ def _compared(runs: list[Path], backends: list[str], metric: str | None) -> _Sho
     else:
         known = ", ".join(dict.fromkeys(each.cell.backend for each in read[0].cells))
         raise OptionError(f"a comparison within one run needs two backends: --backend OLD,NEW from {known}")
-    notes = [*(f"differs: {each}" for each in found.differences), *found.alone]
+    names = ("",) if len(read) == 1 else (f"{read[0].run_id}: ", f"{read[1].run_id}: ")
+    noise = [f"{name}{line}" for name, run in zip(names, read, strict=True) for line in run.noise()]
+    notes = [*(f"differs: {each}" for each in found.differences), *found.alone, *noise]
     return _Shown(found, comparison_tables(found), legend(found), notes)
 
 

@@ -7,7 +7,7 @@ import logging
 import os
 import time
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,13 @@ from spillway.delta.types import (
     Update,
     Vacuum,
 )
-from spillway.errors import MissingExtraError, OptionError, TableExistsError, TableNotFoundError
+from spillway.errors import (
+    MissingExtraError,
+    NotArrowError,
+    OptionError,
+    TableExistsError,
+    TableNotFoundError,
+)
 from spillway.writer import WriterOptions
 
 if TYPE_CHECKING:
@@ -182,7 +188,7 @@ class Table:
         self,
         columns: str | Sequence[str] | None = None,
         *,
-        where: str | Sequence[Condition] = (),
+        where: str | Sequence[Condition] | None = None,
         version: Version | None = None,
     ) -> Scan:
         """Plan a scan of rows: ``pyarrow.table(table.scan(["time"], where="service = 'api'"))``.
@@ -224,7 +230,11 @@ class Table:
             [2, 3]
         """
         names = None if columns is None else _names(columns)
-        return Scan(self._native.scan(names, _conditions(where, "where"), self._number(version)))
+        return Scan(
+            self._native.scan(
+                names, _conditions(() if where is None else where, "where"), self._number(version)
+            )
+        )
 
     @checks_arguments
     def to_polars(self, *, version: Version | None = None) -> pl.LazyFrame:
@@ -341,14 +351,22 @@ class Table:
             [(2, 'update_preimage'), (3, 'update_postimage')]
         """
         names = None if columns is None else _names(columns)
+        given: dict[str, Any] = {"first_version": first_version, "last_version": last_version}
+        for option, version in given.items():
+            if isinstance(version, str | datetime):
+                message = (
+                    f"{option}={version!r} is not accepted: give the number of a version, which `history` has"
+                )
+                raise OptionError(message, option)
         return Changes(self._native.changes(first_version, last_version, names))
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """Return the history of the table, newest version first, as far back as the log goes."""
         entries = []
-        for version, text in self._native.history(limit):
+        for version, millis, text in self._native.history(limit):
             info = json.loads(text) or {}
-            entries.append(HistoryEntry(version, info.get("timestamp"), info.get("operation"), info))
+            timestamp = info.get("timestamp") if millis is None else millis
+            entries.append(HistoryEntry(version, timestamp, info.get("operation"), info))
         return entries
 
     def transaction_version(self, app_id: str) -> int | None:
@@ -508,8 +526,7 @@ class Table:
             timeout: Seconds to wait for the store.
 
         Raises:
-            CorruptLogError: `token` is not a token.
-            OptionError: It is the token of another table.
+            OptionError: `token` is not a token, or it is that of another table.
         """
         status, version = self._native.outcome(token, timeout)
         return Outcome(status, version)
@@ -811,6 +828,16 @@ class Table:
             Merge(version=2, inserted=0, updated=1, deleted=1)
         """
         keys = [on] if isinstance(on, str) else list(on)
+        if condition := next((key for key in keys if "=" in key and key not in self.schema.names), None):
+            message = (
+                f"on={condition!r} is not accepted: give the names of columns that both sides have, such as "
+                'on="id", and no condition'
+            )
+            raise OptionError(message, "on")
+        if isinstance(source, list | tuple | dict):
+            kind = type(source).__name__
+            message = f"merge takes Arrow data, not a {kind}: give pyarrow.Table.from_pylist(rows)"
+            raise NotArrowError(message)
         chosen = clauses or (when_matched_update(), when_not_matched_insert())
         _check_clauses(chosen)
         writer_options = WriterOptions(**options) if options else _DEFAULTS
@@ -865,7 +892,7 @@ class Table:
         return self._committed("CLUSTER BY", self._timer(), self._native.cluster_by(_names(columns), timeout))
 
     def set_properties(
-        self, properties: Mapping[str, str | None], *, timeout: float | None = _TIMEOUT
+        self, properties: Mapping[str, str | bool | int | None], *, timeout: float | None = _TIMEOUT
     ) -> int:
         """Set table properties, and remove those whose value is None, in one version.
 
@@ -878,7 +905,7 @@ class Table:
         appends and deletes continue. If a call is interrupted, call it again: it continues from there.
 
         Args:
-            properties: Values by name.
+            properties: Values by name. ``True`` stands for ``"true"``, and 7 for ``"7"``.
             timeout: Seconds that it may take, including the assignment of ids; None waits forever.
 
         Returns:
@@ -902,7 +929,7 @@ class Table:
             {'delta.appendOnly': 'true'}
         """
         return self._committed(
-            "SET TBLPROPERTIES", self._timer(), self._native.set_properties(dict(properties), timeout)
+            "SET TBLPROPERTIES", self._timer(), self._native.set_properties(_texts(properties), timeout)
         )
 
     @property
@@ -976,7 +1003,7 @@ class Table:
         self,
         *,
         target_file_bytes: int | None = None,
-        where: str | Sequence[Condition] = (),
+        where: str | Sequence[Condition] | None = None,
         user_metadata: str | None = None,
         timeout: float | None = _TIMEOUT,
         **options: Unpack[WriterKeywords],
@@ -1038,7 +1065,7 @@ class Table:
     def purge(
         self,
         *,
-        where: str | Sequence[Condition] = (),
+        where: str | Sequence[Condition] | None = None,
         user_metadata: str | None = None,
         timeout: float | None = _TIMEOUT,
         **options: Unpack[WriterKeywords],
@@ -1074,7 +1101,7 @@ class Table:
 
     def _compact(  # noqa: PLR0913 - see `optimize`
         self,
-        where: str | Sequence[Condition],
+        where: str | Sequence[Condition] | None,
         options: WriterKeywords,
         user_metadata: str | None,
         timeout: float | None,
@@ -1082,7 +1109,7 @@ class Table:
         target_file_bytes: int | None = None,
         purge: bool = False,
     ) -> Compaction:
-        conditions = _conditions(where, "where")
+        conditions = _conditions(() if where is None else where, "where")
         writer_options = WriterOptions(**options) if options else _DEFAULTS
         timer = self._timer()
         done = Compaction(
@@ -1135,6 +1162,10 @@ class Table:
             >>> table.vacuum()
             Vacuum(files=[], bytes=0, removed=0)
         """
+        given: Any = retention
+        if not isinstance(given, timedelta | None):
+            message = f"retention={retention!r} is not accepted: give a timedelta, such as timedelta(days=7)"
+            raise OptionError(message, "retention")
         millis = None if retention is None else retention // timedelta(milliseconds=1)
         return Vacuum(*self._native.vacuum(millis, dry_run, enforce_retention))
 
@@ -1215,7 +1246,7 @@ def create(  # noqa: PLR0913 - what a table is
     *,
     partition_by: str | Sequence[str] | None = None,
     cluster_by: str | Sequence[str] | None = None,
-    properties: Mapping[str, str] | None = None,
+    properties: Mapping[str, str | bool | int] | None = None,
     name: str | None = None,
     description: str | None = None,
     mode: CreateMode = "error",
@@ -1265,7 +1296,7 @@ def create(  # noqa: PLR0913 - what a table is
         schema,
         _names(partition_by),
         _names(cluster_by),
-        dict(properties or {}),
+        _texts(properties or {}),
         name,
         description,
         mode,
@@ -1273,6 +1304,19 @@ def create(  # noqa: PLR0913 - what a table is
         options,
     )
     return Table(native, options)
+
+
+def _texts(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Properties as the log has them: as text."""
+    texts: dict[str, Any] = {}
+    for name, value in properties.items():
+        if isinstance(value, bool):
+            texts[name] = str(value).lower()
+        else:
+            texts[name] = str(value) if isinstance(value, int) else value
+        if not isinstance(texts[name], str | None):
+            raise OptionError(f"properties has {name!r}: {value!r}, and a value is text", "properties")
+    return texts
 
 
 def _names(columns: str | Sequence[str] | None) -> list[str]:
@@ -1315,7 +1359,7 @@ def write(  # noqa: PLR0913 - all in one call
     partition_by: str | Sequence[str] | None = None,
     where: str | Sequence[Condition] = (),
     schema_mode: SchemaMode | None = None,
-    properties: Mapping[str, str] | None = None,
+    properties: Mapping[str, str | bool | int] | None = None,
     timeout: float | None = _TIMEOUT,
     user_metadata: str | None = None,
     storage_options: Mapping[str, str] | None = None,

@@ -204,7 +204,9 @@ class HistoryEntry:
 
     Args:
         version: Its number.
-        timestamp: The time of the version by the writer's clock, in milliseconds since the epoch.
+        timestamp: The time of the version in milliseconds since the epoch, as in time travel: the in-commit
+            timestamp, or the modification time of its file. ``info["timestamp"]`` is that of the writer's
+            clock, which stands here too if the store does not report modification times.
         operation: The operation: ``WRITE``, ``DELETE``, ``CREATE TABLE`` and others.
         info: The whole ``commitInfo`` of the version.
     """

@@ -260,7 +260,7 @@ mod tests {
         let table = table(folder.path(), 5);
         assert!(table.backfill_by(2, &mut wait_limit()).unwrap());
         check(&table);
-        let operations = table.history(None).unwrap().into_iter().map(|(_, info)| info);
+        let operations = table.history(None).unwrap().into_iter().map(|entry| entry.info);
         let operations: Vec<Value> = operations.map(|info| info["operation"].clone()).collect();
         assert_eq!(operations[..3], ["ROW TRACKING BACKFILL"; 3]);
         assert_eq!(operations[3], "UPGRADE PROTOCOL");

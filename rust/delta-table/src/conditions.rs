@@ -6,6 +6,7 @@ use parquet_writer::OptionFault;
 
 use crate::error::{Result, TableError};
 use crate::head::TableHead;
+use crate::scan::instead_of;
 use crate::schema::{ColumnType, Primitive};
 use crate::sql::{self, BoundCondition, Operator, Purpose, Scope};
 
@@ -144,10 +145,14 @@ impl Condition {
     fn bound(&self, head: &TableHead) -> Result<BoundCondition> {
         let Some(column) = head.schema.column(&self.column) else {
             return Err(TableError::refused(format!(
-                "a condition names the column {:?}, which the table does not have",
-                self.column
+                "a condition names the column {:?}, which the table does not have: {}",
+                self.column,
+                instead_of(head, &self.column)
             )));
         };
+        if self.operator != "==" && !OPERATORS.contains(&self.operator.as_str()) {
+            return Err(self.refused("is unknown"));
+        }
         // Delta has null for the empty text of a partition column, and some writers write it as it is.
         let is_empty = |value: &ConditionValue| {
             matches!(value, ConditionValue::Text(text) if text.is_empty()) && head.is_partition_column(column)
@@ -177,13 +182,12 @@ impl Condition {
             ("in", values) if values.iter().all(Option::is_some) => {
                 BoundCondition::among(column, values.iter().flatten().cloned().collect())
             }
-            (operator, _) if operator == "==" || OPERATORS.contains(&operator) => {
+            _ => {
                 return Err(self.refused(
                     "is not accepted with its value: None goes with = and != alone, and so does an empty text, which is \
                      null, on a partition column",
                 ));
             }
-            _ => return Err(self.refused("is unknown")),
         })
     }
 
@@ -223,12 +227,20 @@ fn literal(value: &ConditionValue, kind: &ColumnType, column: &str) -> Result<Op
     };
     let ColumnType::Primitive(primitive) = kind else {
         return Err(TableError::refused(format!(
-            "a condition names the column {column:?}, of whose type no conditions are built"
+            "a tuple cannot compare the column {column:?}, which is {}: write the condition in SQL, such as \
+             \"price < 7.5\" or \"address.city = 'Ulm'\"",
+            kind.to_json()
         )));
     };
     let wrong = || {
+        let instead = match primitive {
+            Date => ": give a date, or a text such as '2026-01-31'",
+            Timestamp => ": give a datetime with a tzinfo, or a text such as '2026-01-31T12:00:00Z'",
+            TimestampNtz => ": give a datetime without a tzinfo, or a text such as '2026-01-31T12:00:00'",
+            _ => "",
+        };
         TableError::refused(format!(
-            "a condition compares the column {column:?} with {}, which is no value of its type, {}",
+            "a condition compares the column {column:?} with {}, which is no value of its type, {}{instead}",
             value.describe(),
             primitive.name()
         ))
@@ -237,6 +249,9 @@ fn literal(value: &ConditionValue, kind: &ColumnType, column: &str) -> Result<Op
         (ConditionValue::Null, _) => return Ok(None),
         (ConditionValue::Boolean(value), Boolean) => Literal::Boolean(*value),
         (ConditionValue::Long(value), Byte | Short | Integer | Long) => Literal::Long(*value),
+        (ConditionValue::Double(value), Byte | Short | Integer | Long) => {
+            Literal::Long(whole(*value).ok_or_else(wrong)?)
+        }
         #[expect(clippy::cast_precision_loss, reason = "the column is a float")]
         (ConditionValue::Long(value), Float) => Literal::Float(*value as f32),
         #[expect(clippy::cast_precision_loss, reason = "the column is a double")]
@@ -277,6 +292,13 @@ fn literal(value: &ConditionValue, kind: &ColumnType, column: &str) -> Result<Op
         }
         _ => return Err(wrong()),
     }))
+}
+
+/// The whole number that a double is. From 2^53 on, a double stands for several.
+fn whole(value: f64) -> Option<i64> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    #[expect(clippy::cast_possible_truncation, reason = "it is whole, and in the range")]
+    (value.fract() == 0.0 && value.abs() < EXACT).then_some(value as i64)
 }
 
 fn days(text: &str) -> Option<i64> {

@@ -86,7 +86,7 @@ pub use storage::{
     Bodies, LocalStorage, MOST_REPLACEMENTS, Names, StoredFile, StoredFiles, TableStorage, WaitCheck,
     check_clock,
 };
-pub use table::{CommitCounter, Table};
+pub use table::{CommitCounter, HistoryEntry, Table};
 pub use update::NewValues;
 pub use vacuum::{Vacuum, VacuumOptions};
 pub use values::Evaluate;

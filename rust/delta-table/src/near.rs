@@ -1,6 +1,7 @@
 //! Names that are like another one, for the errors of names that are not known.
 
-pub(crate) use strsim::levenshtein as distance;
+/// Letters to change, to leave out, to add or to swap with the next one.
+pub(crate) use strsim::osa_distance as distance;
 
 /// Of these names the ones that are most like another: two at most, which differ from it in case or in few letters.
 pub(crate) fn near<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
@@ -36,6 +37,7 @@ mod tests {
         let known = ["day", "days", "customer_id", "Name", "x"];
         assert_eq!(near("custmer_id", known), ["customer_id"]);
         assert_eq!(near("name", known), ["Name"]);
+        assert_eq!(near("dya", known), ["day"]);
         assert_eq!(near("dayz", known), ["day", "days"]);
         assert!(near("amount", known).is_empty());
     }

@@ -25,6 +25,7 @@ use delta_commit::{Version, path};
 use crate::conditions::Conditions;
 use crate::error::{Result, TableError};
 use crate::head::TableHead;
+use crate::near::near;
 use crate::row_ids::{self, RowValue};
 use crate::schema::{ColumnType, Primitive, TableColumn};
 use crate::snapshot::Snapshot;
@@ -217,15 +218,22 @@ fn answered(head: &TableHead, names: Option<&[String]>) -> Result<(Vec<TableColu
 
 /// The error of a name that no column of the table has.
 pub(crate) fn no_column(head: &TableHead, name: &str) -> TableError {
-    let columns = head.schema.columns.iter();
-    let known: Vec<&str> = columns.map(|column| column.name.as_str()).collect();
     TableError::column(
         name,
-        format!(
-            "the table has no column {name:?}: its columns are {}",
-            known.join(", ")
-        ),
+        format!("the table has no column {name:?}: {}", instead_of(head, name)),
     )
+}
+
+/// The words for the columns that may be meant by a name that none has.
+pub(crate) fn instead_of(head: &TableHead, name: &str) -> String {
+    let columns = head.schema.columns.iter();
+    let known: Vec<&str> = columns.map(|column| column.name.as_str()).collect();
+    let near = near(name, known.iter().copied());
+    if near.is_empty() {
+        format!("its columns are {}", known.join(", "))
+    } else {
+        format!("did you mean {}?", near.join(" or "))
+    }
 }
 
 impl Scan {

@@ -289,9 +289,9 @@ fn check_kind(known: &TableColumn, given: &TableColumn) -> Result<()> {
 fn misfit(known: &TableColumn, given: &TableColumn) -> TableError {
     let is_new_field = known.kind.merged(&given.kind).is_some();
     let advice = if is_new_field {
-        "to add its new fields, write with schema_mode=\"merge\""
+        "to add its new fields, write with schema_mode=\"merge\"".to_owned()
     } else {
-        "cast it first"
+        format!("cast it to {} first", known.kind.arrow())
     };
     TableError::column(
         &known.name,

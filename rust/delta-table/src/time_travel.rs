@@ -10,12 +10,13 @@ use std::ops::RangeInclusive;
 use chrono::{DateTime, SecondsFormat};
 use delta_commit::Version;
 use delta_commit::log::version_file;
+use serde_json::Value;
 
 use crate::error::{Result, TableError};
 use crate::head::{TableHead, in_commit_timestamp};
 use crate::log_dir::LogDir;
 use crate::properties::{IN_COMMIT_TIMESTAMPS, IN_COMMIT_TIMESTAMPS_FROM};
-use crate::table::Table;
+use crate::table::{HistoryEntry, Table};
 
 /// The times of the versions that are still in the log, in milliseconds since the epoch.
 struct VersionTimes<'a> {
@@ -27,6 +28,34 @@ struct VersionTimes<'a> {
     in_commit_from: Version,
 }
 
+/// The first version with an in-commit timestamp.
+fn in_commit_from(head: &TableHead) -> Version {
+    if head.metadata.is_enabled(IN_COMMIT_TIMESTAMPS) {
+        let stated = head.property(IN_COMMIT_TIMESTAMPS_FROM);
+        stated.and_then(|text| text.parse().ok()).unwrap_or(0)
+    } else {
+        Version::MAX
+    }
+}
+
+/// Gives the versions of a history their times.
+pub(crate) fn tell_times(log: &LogDir, head: &TableHead, history: &mut [HistoryEntry]) -> Result<()> {
+    let in_commit_from = in_commit_from(head);
+    let of_file = history.iter().filter(|entry| entry.version < in_commit_from);
+    let of_files = match of_file.map(|entry| entry.version).min() {
+        Some(first) => log.written(first)?,
+        None => BTreeMap::new(),
+    };
+    for entry in history {
+        entry.time = if entry.version < in_commit_from {
+            of_files.get(&entry.version).copied()
+        } else {
+            entry.info.get("inCommitTimestamp").and_then(Value::as_i64)
+        };
+    }
+    Ok(())
+}
+
 impl<'a> VersionTimes<'a> {
     fn of(log: &'a LogDir, head: &TableHead) -> Result<Self> {
         let first = log.first_with_changes()?.ok_or_else(|| {
@@ -35,12 +64,7 @@ impl<'a> VersionTimes<'a> {
                     .to_owned(),
             )
         })?;
-        let in_commit_from = if head.metadata.is_enabled(IN_COMMIT_TIMESTAMPS) {
-            let stated = head.property(IN_COMMIT_TIMESTAMPS_FROM);
-            stated.and_then(|text| text.parse().ok()).unwrap_or(0)
-        } else {
-            Version::MAX
-        };
+        let in_commit_from = in_commit_from(head);
         let of_files = if first < in_commit_from {
             log.written(first)?
         } else {

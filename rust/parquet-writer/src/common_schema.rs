@@ -1,4 +1,4 @@
-//! The Arrow schema that is so of several files which others may have written, for a file with the row groups of all.
+//! The merged Arrow schema of files from possibly different writers, for one with the row groups of all.
 
 use std::sync::Arc;
 

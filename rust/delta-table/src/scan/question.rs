@@ -53,6 +53,8 @@ pub(crate) struct Question {
     of_partitions: Filters,
     /// Conditions on columns that the files hold, or on both.
     pub of_rows: Filters,
+    /// True if it chooses whole files: a file about which nothing can be said is an error.
+    is_of_files: bool,
 }
 
 impl Question {
@@ -66,7 +68,11 @@ impl Question {
     /// # Errors
     /// [`TableError::Option`] when they are none, or name other columns.
     pub fn of_files(head: &TableHead, conditions: &Conditions, option: &str) -> Result<Self> {
-        Ok(Self::of_condition(head, conditions.bound(head, option, true)?))
+        let question = Self::of_condition(head, conditions.bound(head, option, true)?);
+        Ok(Self {
+            is_of_files: true,
+            ..question
+        })
     }
 
     /// The question of a condition. Parts of it on the same columns are answered together, since each answer decodes
@@ -98,6 +104,7 @@ impl Question {
         Self {
             of_partitions: filters(of_partitions),
             of_rows: filters(of_rows),
+            is_of_files: false,
         }
     }
 
@@ -114,11 +121,30 @@ impl Question {
     /// Returns true if the partition values of a file satisfy the conditions on them.
     pub fn has(&self, head: &TableHead, file: &Add) -> Result<bool> {
         for filter in &self.of_partitions.each {
-            if !PartitionFilter::of(head, filter).holds(file)? {
+            let answer = PartitionFilter::of(head, filter).holds(file);
+            if !answer.map_err(|error| self.unanswered(head, file, error))? {
                 return Ok(false);
             }
         }
         Ok(true)
+    }
+
+    /// The error for a file whose partition values do not answer.
+    fn unanswered(&self, head: &TableHead, file: &Add, error: TableError) -> TableError {
+        if !self.is_of_files {
+            return error;
+        }
+        let file = head.named(file);
+        let values = file.partition_values.iter();
+        let values: Vec<String> = values
+            .map(|(column, value)| format!("{column}={}", value.unwrap_or("null")))
+            .collect();
+        TableError::refused(format!(
+            "the file {:?} is in the partition {}, which cannot be compared with the conditions, so that nobody can say \
+             whether its rows were meant: choose by another column, or by commit(removes=[...])",
+            file.path,
+            values.join(", ")
+        ))
     }
 
     /// The files that may hold a row for which all conditions hold.
@@ -131,7 +157,9 @@ impl Question {
         for file in snapshot.files() {
             let mut may_be = true;
             for filter in &mut filters {
-                may_be = may_be && filter.holds(file)?;
+                let answer = may_be.then(|| filter.holds(file)).transpose();
+                let answer = answer.map_err(|error| self.unanswered(snapshot, file, error))?;
+                may_be = answer.unwrap_or(false);
             }
             if may_be && self.of_rows.cover.may_match(file) {
                 files.push(Arc::clone(file));
@@ -311,7 +339,7 @@ mod tests {
             let error = question
                 .has(&head, &in_partition(column, Some(value)))
                 .unwrap_err();
-            assert!(error.to_string().contains("partition value"), "{error}");
+            assert!(error.to_string().contains("nobody can say"), "{error}");
         }
         let other = Conditions::Sql("n = 1".to_owned());
         let error = Question::of_files(&head, &other, "where").unwrap_err();

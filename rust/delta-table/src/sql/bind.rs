@@ -154,7 +154,10 @@ impl Scope<'_> {
             let found = find(columns, name);
             let found = found.ok_or_else(|| fault(no_column(&path.names, &names, columns)))?;
             if self.purpose != Purpose::Stated && found.name != *name {
-                return Err(fault(format!("the column {} is named {name}", found.name)));
+                let here = &found.name;
+                return Err(fault(format!(
+                    "the column {name} is named {here} here, and case matters: write {here}"
+                )));
             }
             is_padded |= found.metadata.contains_key(FIXED_TEXT);
             if self.of_files && !self.partition_columns.contains(&found.name) {

@@ -52,6 +52,12 @@ impl SqlFault {
         }
     }
 
+    /// Returns true if the reason says what to write instead.
+    pub fn has_advice(&self) -> bool {
+        let words = ["did you mean ", ": give ", ": write ", ": there are "];
+        words.iter().any(|advice| self.why.contains(advice))
+    }
+
     /// The place in the text, and the reason.
     pub fn words(&self, text: &str) -> String {
         let why = cut(&self.why, MOST_WORDS);

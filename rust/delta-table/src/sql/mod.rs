@@ -64,8 +64,13 @@ pub(crate) fn check(text: &str, option: &str) -> Result<()> {
 pub(crate) fn refused(option: &str, text: &str, fault: &SqlFault) -> TableError {
     let why = fault.words(text);
     let shown = fault::cut(text, MOST_SHOWN);
+    let advice = if fault.has_advice() {
+        String::new()
+    } else {
+        format!("; {ACCEPTED}")
+    };
     TableError::option(
         option,
-        format!("{option}={shown:?} is not accepted: {why}; {ACCEPTED}"),
+        format!("{option}={shown:?} is not accepted: {why}{advice}"),
     )
 }

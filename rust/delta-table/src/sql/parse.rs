@@ -4,6 +4,8 @@
 //! parentheses, with the precedence that Spark has. Texts that engines read differently are refused: a condition means
 //! the same to all of them.
 
+use std::borrow::Cow;
+
 use sqlparser::ast::{BinaryOperator, Expr, Ident, InTarget, Spanned, UnaryOperator};
 use sqlparser::dialect::Dialect;
 use sqlparser::keywords::Keyword;
@@ -81,11 +83,19 @@ fn placed(why: &str) -> SqlFault {
     });
     let (why, at) = place.unwrap_or((why, Location::empty()));
     let expected = why.strip_prefix("Expected: ");
-    match expected.and_then(|expected| expected.rsplit_once(", found: ")) {
-        Some((expected, "EOF")) => SqlFault::at(at, format!("it ends too early: give {expected}")),
+    // The parser knows more, such as IS JSON.
+    let expected = expected.map(|expected| match expected.split_once(" after IS, found: ") {
+        Some((_, found)) => Cow::Owned(format!("NULL or NOT NULL after IS, found: {found}")),
+        None => Cow::Borrowed(expected),
+    });
+    match expected
+        .as_deref()
+        .and_then(|expected| expected.rsplit_once(", found: "))
+    {
+        Some((expected, "EOF")) => SqlFault::at(at, format!("it ends too early, before {expected}")),
         Some((expected, found)) => SqlFault::at(
             at,
-            format!("{found} is not expected where it stands: give {expected}"),
+            format!("{found} is not expected where it stands, but {expected}"),
         ),
         None => SqlFault::at(at, why),
     }
@@ -292,8 +302,14 @@ fn check(expression: &Expr) -> Result<(), SqlFault> {
 
 /// The fault of an expression that is parsed, and of which no condition is built.
 pub(super) fn unknown(expression: &Expr) -> SqlFault {
-    let shown = cut(&expression.to_string(), MOST_SHOWN);
-    SqlFault::at(place(expression), format!("{shown} is not known"))
+    let why = match expression {
+        Expr::Like { .. } | Expr::ILike { .. } | Expr::RLike { .. } | Expr::SimilarTo { .. } => {
+            "patterns are not supported".to_owned()
+        }
+        Expr::BinaryOp { op, .. } => format!("the operator {op} is not supported"),
+        other => format!("{} is not known", cut(&other.to_string(), MOST_SHOWN)),
+    };
+    SqlFault::at(place(expression), why)
 }
 
 /// The expression inside of parentheses.
@@ -429,7 +445,7 @@ mod tests {
             ("a <=> 1", "'<=>' is not known"),
             ("length(a) > 1", "function length"),
             ("a.b(c)", "function a.b"),
-            ("a like 'x'", "a LIKE 'x' is not known"),
+            ("a like 'x'", "patterns are not supported"),
             ("a not like 'x'", "a NOT LIKE 'x' is not known"),
             ("a is distinct from 1", "a IS DISTINCT FROM 1 is not known"),
             ("interval '1' day > a", "is not expected"),

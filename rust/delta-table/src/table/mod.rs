@@ -17,6 +17,7 @@ use crate::head::TableHead;
 use crate::pinned::Pinned;
 use crate::snapshot::Snapshot;
 use crate::storage::{LocalStorage, TableStorage};
+use crate::time_travel;
 
 pub(crate) use shared::SharedTable;
 
@@ -235,25 +236,42 @@ impl Table {
         Ok(self.shared()?.committer.commit_stats())
     }
 
-    /// The `commitInfo` of each version, the newest first.
+    /// The versions, the newest first, as far back as the log has them.
     ///
     /// # Errors
     /// When the log cannot be read.
-    pub fn history(&self, limit: Option<usize>) -> Result<Vec<(Version, Value)>> {
+    pub fn history(&self, limit: Option<usize>) -> Result<Vec<HistoryEntry>> {
         let shared = self.shared()?;
-        let newest = shared.refresh(&mut shared.looking())?.version;
+        let head = shared.refresh(&mut shared.looking())?;
         let mut history = Vec::new();
-        let versions = (0..=newest).rev().take(limit.unwrap_or(usize::MAX));
+        let versions = (0..=head.version).rev().take(limit.unwrap_or(usize::MAX));
         for found in shared.log.bodies(versions) {
             let (version, body) = found?;
             // What is not there was cleaned up.
             let Some(body) = body else {
                 break;
             };
-            history.push((version, commit_info(&body)));
+            history.push(HistoryEntry {
+                version,
+                time: None,
+                info: commit_info(&body),
+            });
         }
+        time_travel::tell_times(&shared.log, &head, &mut history)?;
         Ok(history)
     }
+}
+
+/// An entry of a table's history: a version.
+#[derive(Debug, Clone)]
+pub struct HistoryEntry {
+    /// Its number.
+    pub version: Version,
+    /// Its time in milliseconds since the epoch, by which [`Table::version_at`] finds it; none where the store does not
+    /// report when files were written.
+    pub time: Option<i64>,
+    /// Its `commitInfo`.
+    pub info: Value,
 }
 
 /// The unparsed `commitInfo` of a commit, into which any writer may put anything.

@@ -11,7 +11,7 @@ use delta_commit::Version;
 use super::{Has, append, table, wait_limit};
 use crate::deletion_vectors;
 use crate::row_ids::{CopiedRows, is_enabled};
-use crate::{CompactOptions, Table, TableError};
+use crate::{CompactOptions, HistoryEntry, Table, TableError};
 
 /// The rows of a version by their ids: identifier, value, and the version that the row is of.
 type Tracked = BTreeMap<i64, (i64, i64, Version)>;
@@ -40,7 +40,7 @@ pub(super) fn check(table: &Table) {
         return;
     }
     let mut operations: Vec<String> = Vec::new();
-    for (_, info) in table.history(None).unwrap().into_iter().rev() {
+    for HistoryEntry { info, .. } in table.history(None).unwrap().into_iter().rev() {
         operations.push(info["operation"].as_str().unwrap().to_owned());
         assert_eq!(info["tags"]["delta.rowTracking.preserved"], "true");
     }

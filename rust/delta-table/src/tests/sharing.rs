@@ -57,7 +57,11 @@ fn commit_together(worker: &Worker, pending: Vec<PendingChange>) -> Vec<Done> {
 
 fn info(table: &Table, version: Version) -> Value {
     let history = table.history(None).unwrap();
-    history.into_iter().find(|(at, _)| *at == version).unwrap().1
+    history
+        .into_iter()
+        .find(|entry| entry.version == version)
+        .unwrap()
+        .info
 }
 
 #[test]

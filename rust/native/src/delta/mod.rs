@@ -350,12 +350,12 @@ impl DeltaTable {
         detached(py, || Ok(self.table.paths_in_use(folder)?))
     }
 
-    /// Versions and their `commitInfo` as JSON, the newest first.
-    fn history(&self, py: Python<'_>, limit: Option<usize>) -> PyResult<Vec<(i64, String)>> {
+    /// Versions, their times and their `commitInfo` as JSON, the newest first.
+    fn history(&self, py: Python<'_>, limit: Option<usize>) -> PyResult<Vec<(i64, Option<i64>, String)>> {
         let history = detached(py, || Ok(self.table.history(limit)?))?;
-        Ok(history
-            .into_iter()
-            .map(|(version, info)| (version, info.to_string()))
+        let entries = history.into_iter();
+        Ok(entries
+            .map(|entry| (entry.version, entry.time, entry.info.to_string()))
             .collect())
     }
 
@@ -595,8 +595,10 @@ impl DeltaTable {
         token: &str,
         timeout: Option<f64>,
     ) -> PyResult<(&'static str, Option<i64>)> {
-        let token =
-            Token::from_text(token).map_err(|error| Failure::from(TableError::from(error)).into_py(py))?;
+        let token = Token::from_text(token).map_err(|_| {
+            let message = "token is not that of a CommitUnknown: give the `token` of the error as it was";
+            Failure::from(TableError::option("token", message)).into_py(py)
+        })?;
         let caller = Caller::of(py, timeout)?;
         let outcome = self.committed(py, move || {
             caller.wait(|wait, _| self.table.outcome(&token, wait))
