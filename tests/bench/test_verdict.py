@@ -52,7 +52,7 @@ def test_the_winner_is_named_with_the_interval_and_the_code(tmp_path):
     assert found.writer == "spillway"
     assert found.code == 'spillway.write_parquet(table, path, compression="zstd")'
     assert verdict_caveats(run)[0].startswith("In brackets the 95 % interval")
-    assert "uncorrected" in verdict_caveats(run)[0]
+    assert "not corrected" in verdict_caveats(run)[0]
 
 
 def test_a_peer_that_wins_is_named_with_its_own_call(tmp_path):

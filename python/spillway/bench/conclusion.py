@@ -90,7 +90,7 @@ def verdict_caveats(run: RunSummary) -> list[str]:
         return []
     lines = [_of_samples(min(counts))]
     if not run.verdicts:
-        engines = run.environment.get("afterwards", {}).get("engines")
+        engines = (run.environment.get("afterwards") or {}).get("engines")
         why = "the run ended before that" if engines else "--validate names engines that do"
         lines.append(f"The files were not read back: {why}.")
     return lines

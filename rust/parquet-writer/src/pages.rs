@@ -38,8 +38,8 @@ use match_strategy::MatchStrategy;
 use page_store::{PageRead, StoredPage};
 use tally::Tally;
 
-/// Bytes before compression that count as one of the file where encodings are compared: a tenth more time for a fiftieth
-/// less size.
+/// Bytes before compression that count as one of the file where encodings are compared: a tenth more time for a
+/// fiftieth less size.
 const BYTES_WORTH_ONE: usize = 80;
 /// Bytes of a chunk's pages after which its match parameters are chosen. For fewer it is not worth the time.
 const BYTES_BEFORE_STRATEGY: usize = 256 << 10;

@@ -4,8 +4,8 @@
 //! one before found. They follow from the rows alone, however these were cut into batches.
 //!
 //! The first check is planned by a look at the first rows: the ratio at which they are encoded predicts how many values
-//! fit, mostly more bytes of them than the limit. So a table that is there as a whole is encoded in two steps at most, and in
-//! the first of them dictionaries are small.
+//! fit, mostly more bytes of them than the limit. So a table that is there as a whole is encoded in two
+//! steps at most, and in the first of them dictionaries are small.
 
 /// The most bytes of values between two checks, in limits. A row group whose values stop to compress overruns its limit
 /// by no more.

@@ -277,8 +277,8 @@ impl ByteValues {
         self.lengths.clear();
     }
 
-    /// Truncates min and max to [`BOUND_BYTES`]. There is no max where the truncated one cannot be incremented: all of it
-    /// is 0xFF, or U+10FFFF in text.
+    /// Truncates min and max to [`BOUND_BYTES`]. There is no max where the truncated one cannot be incremented: all of
+    /// it is 0xFF, or U+10FFFF in text.
     fn short<'a>(&self, (min, max): &'a (Vec<u8>, Vec<u8>)) -> (Bound<'a>, Option<Bound<'a>>) {
         if let Some(content) = self.meaning.content() {
             return (

@@ -25,8 +25,8 @@ const GLANCE_BYTES: usize = 16 << 10;
 /// Bytes of a page, before compression, that candidates which come close are tried on. In far fewer, repeats from
 /// further away are missed, and wrong encodings are taken.
 const TRIAL_BYTES: usize = 128 << 10;
-/// The costs with a dictionary, as shares of those without, between which a glance may not decide. It shows too much for
-/// the encodings without one: it is too short for the distant repeats that their compression gains by.
+/// The costs with a dictionary, as shares of those without, between which a glance may not decide. It shows too
+/// much for the encodings without one: it is too short for the distant repeats that their compression gains by.
 const CLOSE: std::ops::Range<f64> = 0.5..1.1;
 /// The weight of a direct encoding, as a multiple of the lightest, above which a glance rules it out. Repeats from far
 /// away make one of them lighter than a glance shows, mostly the plain one.

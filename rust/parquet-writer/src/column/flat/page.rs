@@ -93,8 +93,8 @@ pub(super) trait PageValues: Send {
         self.pending_bytes()
     }
 
-    /// Falls back to an encoding without a dictionary, for the page's values too. A dictionary that no page refers to is
-    /// dropped.
+    /// Falls back to an encoding without a dictionary, for the page's values too. A dictionary that no page refers to
+    /// is dropped.
     fn set_encoding(&mut self, _encoding: Encoding) {}
 
     /// Goes on with the dictionary. After a fallback, values have this encoding.
