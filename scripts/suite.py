@@ -180,9 +180,7 @@ def _scans(run: Run) -> str:
     header = ("question", "rows", "threads", "first read, ms", "times DuckDB", "later, ms", "times DuckDB")
     threads = sorted({sample["threads"] for sample in run.samples})
     lines = [_scan(run, question, each) for question in QUESTIONS for each in threads]
-    return _document(
-        [_table("Selected rows", header, lines)], notes, run, f"{machine(run.environment)}."
-    )
+    return _document([_table("Selected rows", header, lines)], notes, run, f"{machine(run.environment)}.")
 
 
 def _scan(run: Run, question: str, threads: int) -> list[str]:
