@@ -111,6 +111,18 @@ def test_each_version_is_found_by_the_time_that_the_history_has(table: spillway.
     assert [entry.timestamp for entry in table.history(2)] == [entry.timestamp for entry in history[:2]]
 
 
+def test_a_part_of_the_history_has_the_times_of_the_whole(tmp_path: Path) -> None:
+    table = spillway.delta.create(tmp_path / "t", SCHEMA, properties={"delta.checkpointInterval": "1000"})
+    for number in range(150):
+        table.append_rows([{"id": number}])
+    for version in range(table.version + 1):
+        written(table, version, 0)  # as in a table that was copied
+    newest = table.history(1)[0].timestamp
+    assert newest == table.history()[0].timestamp
+    assert newest is not None
+    assert table.scan(version=dt.datetime.fromtimestamp(newest / 1000, dt.UTC)).version == 150
+
+
 def test_in_commit_timestamps_count_and_not_the_times_of_files(tmp_path: Path) -> None:
     properties = {"delta.enableInCommitTimestamps": "true"}
     table = spillway.delta.create(tmp_path / "t", SCHEMA, properties=properties)

@@ -828,16 +828,8 @@ class Table:
             Merge(version=2, inserted=0, updated=1, deleted=1)
         """
         keys = [on] if isinstance(on, str) else list(on)
-        if condition := next((key for key in keys if "=" in key and key not in self.schema.names), None):
-            message = (
-                f"on={condition!r} is not accepted: give the names of columns that both sides have, such as "
-                'on="id", and no condition'
-            )
-            raise OptionError(message, "on")
-        if isinstance(source, list | tuple | dict):
-            kind = type(source).__name__
-            message = f"merge takes Arrow data, not a {kind}: give pyarrow.Table.from_pylist(rows)"
-            raise NotArrowError(message)
+        if isinstance(source, list) and all(isinstance(row, dict) for row in source):
+            raise NotArrowError("merge takes Arrow data, not dicts: give pyarrow.Table.from_pylist(rows)")
         chosen = clauses or (when_matched_update(), when_not_matched_insert())
         _check_clauses(chosen)
         writer_options = WriterOptions(**options) if options else _DEFAULTS
@@ -846,7 +838,14 @@ class Table:
         collect = getattr(source, "toArrow", None)
         rows = _native.RowSource(source if collect is None else collect())
         # The merge is of the newest version.
-        given, evaluate = _prepared(chosen, keys, self._native.newest_schema(), rows)
+        schema = self._native.newest_schema()
+        if condition := next((key for key in keys if "=" in key and key not in schema.names), None):
+            message = (
+                f"on={condition!r} is not accepted: give the names of columns that both sides have, such as "
+                'on="id", and no condition'
+            )
+            raise OptionError(message, "on")
+        given, evaluate = _prepared(chosen, keys, schema, rows)
         timer = self._timer()
         done = self._native.merge_rows(rows, keys, given, evaluate, writer_options, user_metadata, timeout)
         return Merge(*self._changed("MERGE", timer, done))
@@ -1357,7 +1356,7 @@ def write(  # noqa: PLR0913 - all in one call
     *,
     mode: WriteMode = "error",
     partition_by: str | Sequence[str] | None = None,
-    where: str | Sequence[Condition] = (),
+    where: str | Sequence[Condition] | None = None,
     schema_mode: SchemaMode | None = None,
     properties: Mapping[str, str | bool | int] | None = None,
     timeout: float | None = _TIMEOUT,
@@ -1412,6 +1411,7 @@ def write(  # noqa: PLR0913 - all in one call
     if mode not in {"append", "overwrite", "error", "ignore"}:
         message = f'mode={mode!r} is not accepted: choose one of "append", "overwrite", "error", "ignore"'
         raise OptionError(message, "mode", ["append", "overwrite", "error", "ignore"])
+    where = () if where is None else where
     if where and mode != "overwrite":
         raise OptionError('where selects the rows to overwrite, so it needs mode="overwrite"', "where")
     # Before a table is made.

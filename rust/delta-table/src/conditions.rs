@@ -158,8 +158,8 @@ impl Condition {
             matches!(value, ConditionValue::Text(text) if text.is_empty()) && head.is_partition_column(column)
         };
         let literals = self.values.iter().map(|value| match value {
-            value if is_empty(value) => Ok(None),
-            value => literal(value, &column.kind, &self.column),
+            value if *value == ConditionValue::Null || is_empty(value) => Ok(None),
+            value => literal(value, &column.kind, &self.column).map(Some),
         });
         let literals = literals.collect::<Result<Vec<_>>>()?;
         let null = BoundCondition::is_null(column);
@@ -220,16 +220,22 @@ impl Condition {
     }
 }
 
-/// Converts a value to the column's type; none for null.
-fn literal(value: &ConditionValue, kind: &ColumnType, column: &str) -> Result<Option<Literal>> {
+/// Converts a value to the column's type.
+fn literal(value: &ConditionValue, kind: &ColumnType, column: &str) -> Result<Literal> {
     use Primitive::{
         Boolean, Byte, Date, Double, Float, Integer, Long, Short, String, Timestamp, TimestampNtz,
     };
     let ColumnType::Primitive(primitive) = kind else {
+        let (what, instead) = match kind {
+            ColumnType::Struct(_) => (
+                "a struct",
+                "compare a field of it in SQL, such as \"address.city = 'Ulm'\"",
+            ),
+            ColumnType::Array(..) | ColumnType::Map(..) => ("nested", "it goes with None alone"),
+            _ => ("a decimal", "write the condition in SQL, such as \"price < 7.5\""),
+        };
         return Err(TableError::refused(format!(
-            "a tuple cannot compare the column {column:?}, which is {}: write the condition in SQL, such as \
-             \"price < 7.5\" or \"address.city = 'Ulm'\"",
-            kind.to_json()
+            "a tuple cannot compare the column {column:?}, which is {what}: {instead}"
         )));
     };
     let wrong = || {
@@ -237,6 +243,7 @@ fn literal(value: &ConditionValue, kind: &ColumnType, column: &str) -> Result<Op
             Date => ": give a date, or a text such as '2026-01-31'",
             Timestamp => ": give a datetime with a tzinfo, or a text such as '2026-01-31T12:00:00Z'",
             TimestampNtz => ": give a datetime without a tzinfo, or a text such as '2026-01-31T12:00:00'",
+            Byte | Short | Integer | Long => ": give an int",
             _ => "",
         };
         TableError::refused(format!(
@@ -245,8 +252,7 @@ fn literal(value: &ConditionValue, kind: &ColumnType, column: &str) -> Result<Op
             primitive.name()
         ))
     };
-    Ok(Some(match (value, primitive) {
-        (ConditionValue::Null, _) => return Ok(None),
+    Ok(match (value, primitive) {
         (ConditionValue::Boolean(value), Boolean) => Literal::Boolean(*value),
         (ConditionValue::Long(value), Byte | Short | Integer | Long) => Literal::Long(*value),
         (ConditionValue::Double(value), Byte | Short | Integer | Long) => {
@@ -291,7 +297,7 @@ fn literal(value: &ConditionValue, kind: &ColumnType, column: &str) -> Result<Op
             Literal::Timestamp(micros - offset.unwrap_or_default() * 1_000_000)
         }
         _ => return Err(wrong()),
-    }))
+    })
 }
 
 /// The whole number that a double is. From 2^53 on, a double stands for several.

@@ -41,9 +41,10 @@ fn in_commit_from(head: &TableHead) -> Version {
 /// Gives the versions of a history their times.
 pub(crate) fn tell_times(log: &LogDir, head: &TableHead, history: &mut [HistoryEntry]) -> Result<()> {
     let in_commit_from = in_commit_from(head);
-    let of_file = history.iter().filter(|entry| entry.version < in_commit_from);
-    let of_files = match of_file.map(|entry| entry.version).min() {
-        Some(first) => log.written(first)?,
+    let oldest = history.iter().map(|entry| entry.version).min();
+    let of_files = match oldest.filter(|oldest| *oldest < in_commit_from) {
+        // Each time depends on those before it: they begin where those of time travel do.
+        Some(oldest) => log.written(log.first_with_changes()?.unwrap_or(oldest))?,
         None => BTreeMap::new(),
     };
     for entry in history {

@@ -228,8 +228,9 @@ fn replace(
     written: &WrittenFiles,
 ) -> Result<()> {
     let (conditions, choice) = (&replaced.conditions, &replaced.choice);
+    let mut answers = choice.of_partitions(head);
     for add in &written.adds {
-        if choice.has(head, add)? {
+        if answers.hold(add)? {
             continue;
         }
         return Err(TableError::option(

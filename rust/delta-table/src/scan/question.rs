@@ -118,15 +118,14 @@ impl Question {
         self.of_rows.each.is_empty()
     }
 
-    /// Returns true if the partition values of a file satisfy the conditions on them.
-    pub fn has(&self, head: &TableHead, file: &Add) -> Result<bool> {
-        for filter in &self.of_partitions.each {
-            let answer = PartitionFilter::of(head, filter).holds(file);
-            if !answer.map_err(|error| self.unanswered(head, file, error))? {
-                return Ok(false);
-            }
+    /// The answers of partition values.
+    pub fn of_partitions<'a>(&'a self, head: &'a TableHead) -> PartitionAnswers<'a> {
+        let filters = self.of_partitions.each.iter();
+        PartitionAnswers {
+            question: self,
+            head,
+            filters: filters.map(|filter| PartitionFilter::of(head, filter)).collect(),
         }
-        Ok(true)
     }
 
     /// The error for a file whose partition values do not answer.
@@ -149,23 +148,39 @@ impl Question {
 
     /// The files that may hold a row for which all conditions hold.
     pub fn files(&self, snapshot: &Snapshot) -> Result<Vec<Arc<Add>>> {
-        let filters = self.of_partitions.each.iter();
-        let mut filters: Vec<PartitionFilter<'_>> = filters
-            .map(|filter| PartitionFilter::of(snapshot, filter))
-            .collect();
+        let mut answers = self.of_partitions(snapshot);
         let mut files = Vec::new();
         for file in snapshot.files() {
-            let mut may_be = true;
-            for filter in &mut filters {
-                let answer = may_be.then(|| filter.holds(file)).transpose();
-                let answer = answer.map_err(|error| self.unanswered(snapshot, file, error))?;
-                may_be = answer.unwrap_or(false);
-            }
-            if may_be && self.of_rows.cover.may_match(file) {
+            if answers.hold(file)? && self.of_rows.cover.may_match(file) {
                 files.push(Arc::clone(file));
             }
         }
         Ok(files)
+    }
+}
+
+/// The answers to the conditions on partition columns.
+pub(crate) struct PartitionAnswers<'a> {
+    question: &'a Question,
+    head: &'a TableHead,
+    filters: Vec<PartitionFilter<'a>>,
+}
+
+impl PartitionAnswers<'_> {
+    /// Returns true if the partition values of a file satisfy all conditions on them. One that they certainly do not
+    /// satisfy outweighs another that cannot be answered.
+    pub fn hold(&mut self, file: &Add) -> Result<bool> {
+        let mut unanswered = None;
+        for filter in &mut self.filters {
+            match filter.holds(file) {
+                Ok(false) => return Ok(false),
+                Ok(true) => {}
+                Err(error) => unanswered = Some(error),
+            }
+        }
+        unanswered.map_or(Ok(true), |error| {
+            Err(self.question.unanswered(self.head, file, error))
+        })
     }
 }
 
@@ -317,7 +332,7 @@ mod tests {
             let question = Question::of_files(&head, &conditions, "where").unwrap();
             let file = in_partition(column, value);
             assert_eq!(
-                question.has(&head, &file).unwrap(),
+                question.of_partitions(&head).hold(&file).unwrap(),
                 expected,
                 "{value:?} {conditions:?}"
             );
@@ -337,9 +352,17 @@ mod tests {
             let conditions = Conditions::Sql(condition.to_owned());
             let question = Question::of_files(&head, &conditions, "where").unwrap();
             let error = question
-                .has(&head, &in_partition(column, Some(value)))
+                .of_partitions(&head)
+                .hold(&in_partition(column, Some(value)))
                 .unwrap_err();
             assert!(error.to_string().contains("nobody can say"), "{error}");
+        }
+        for condition in ["day < '1970-01-03' AND x = 1", "x = 1 AND day < '1970-01-03'"] {
+            let conditions = Conditions::Sql(condition.to_owned());
+            let question = Question::of_files(&head, &conditions, "where").unwrap();
+            let mut file = in_partition("day", Some("one"));
+            file.partition_values.insert("x", Some("2"));
+            assert!(!question.of_partitions(&head).hold(&file).unwrap(), "{condition}");
         }
         let other = Conditions::Sql("n = 1".to_owned());
         let error = Question::of_files(&head, &other, "where").unwrap_err();

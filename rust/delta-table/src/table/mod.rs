@@ -267,8 +267,8 @@ impl Table {
 pub struct HistoryEntry {
     /// Its number.
     pub version: Version,
-    /// Its time in milliseconds since the epoch, by which [`Table::version_at`] finds it; none where the store does not
-    /// report when files were written.
+    /// Its time in milliseconds since the epoch, as [`Table::version_at`] goes by; none where the store does not report
+    /// when files were written.
     pub time: Option<i64>,
     /// Its `commitInfo`.
     pub info: Value,
