@@ -82,10 +82,11 @@ impl Conditions {
         matches!(self, Self::All(conditions) if conditions.is_empty())
     }
 
-    /// The condition that they are over a table. Where they choose whole files, they name partition columns alone.
+    /// Binds the conditions to the columns of a table. With `of_files` they select whole files, and may name partition
+    /// columns only.
     ///
     /// # Errors
-    /// [`TableError::Option`] names `option`, and in a text the place.
+    /// [`TableError::Option`] names `option`, and the position in a text.
     pub(crate) fn bound(&self, head: &TableHead, option: &str, of_files: bool) -> Result<BoundCondition> {
         match self {
             Self::All(conditions) => {
@@ -153,7 +154,7 @@ impl Condition {
         if self.operator != "==" && !OPERATORS.contains(&self.operator.as_str()) {
             return Err(self.refused("is unknown"));
         }
-        // Delta has null for the empty text of a partition column, and some writers write it as it is.
+        // Delta stores an empty string in a partition column as null; some writers store the empty string.
         let is_empty = |value: &ConditionValue| {
             matches!(value, ConditionValue::Text(text) if text.is_empty()) && head.is_partition_column(column)
         };
@@ -300,7 +301,7 @@ fn literal(value: &ConditionValue, kind: &ColumnType, column: &str) -> Result<Li
     })
 }
 
-/// The whole number that a double is. From 2^53 on, a double stands for several.
+/// The integer that a double represents exactly. From 2^53 on, several integers round to one double.
 fn whole(value: f64) -> Option<i64> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     #[expect(clippy::cast_possible_truncation, reason = "it is whole, and in the range")]

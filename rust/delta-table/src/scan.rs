@@ -224,7 +224,7 @@ pub(crate) fn no_column(head: &TableHead, name: &str) -> TableError {
     )
 }
 
-/// The words for the columns that may be meant by a name that none has.
+/// Suggests columns with a similar name, or lists all.
 pub(crate) fn instead_of(head: &TableHead, name: &str) -> String {
     let columns = head.schema.columns.iter();
     let known: Vec<&str> = columns.map(|column| column.name.as_str()).collect();

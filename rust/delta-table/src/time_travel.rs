@@ -38,12 +38,12 @@ fn in_commit_from(head: &TableHead) -> Version {
     }
 }
 
-/// Gives the versions of a history their times.
+/// Fills in the times of history entries.
 pub(crate) fn tell_times(log: &LogDir, head: &TableHead, history: &mut [HistoryEntry]) -> Result<()> {
     let in_commit_from = in_commit_from(head);
     let oldest = history.iter().map(|entry| entry.version).min();
     let of_files = match oldest.filter(|oldest| *oldest < in_commit_from) {
-        // Each time depends on those before it: they begin where those of time travel do.
+        // Times are adjusted from the first version on, so start at the same version as `version_at`.
         Some(oldest) => log.written(log.first_with_changes()?.unwrap_or(oldest))?,
         None => BTreeMap::new(),
     };

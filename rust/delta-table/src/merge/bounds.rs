@@ -16,8 +16,8 @@ use super::source::MergeSource;
 /// Values of a column up to which each is named. Of more, the least and the greatest are.
 const MOST_NAMED: usize = 256;
 
-/// The condition, by which files are left out and concurrent transactions are checked. A column of the key for which
-/// none is built satisfies it with any value.
+/// The condition by which files are skipped and concurrent transactions are checked. Key columns of other types do not
+/// restrict it.
 pub(super) fn condition(key: &[TableColumn], source: &MergeSource) -> Result<BoundCondition> {
     let mut parts = Vec::new();
     for column in key {
@@ -56,7 +56,7 @@ fn of_column(column: &TableColumn, arrays: &[&ArrayRef]) -> Result<Vec<BoundCond
     })
 }
 
-/// The conditions of ordered values: one with each, or with both ends.
+/// Conditions on a column with ordered values: `IN` for a few, else the smallest and the largest.
 fn between<T: Ord + Copy>(
     column: &TableColumn,
     mut values: Vec<T>,
@@ -73,7 +73,7 @@ fn between<T: Ord + Copy>(
     }
 }
 
-/// The condition that the column has one of the values, if they are few.
+/// `IN`, unless there are many values.
 fn among<T>(column: &TableColumn, values: Vec<T>, literal: impl Fn(T) -> Literal) -> Vec<BoundCondition> {
     if values.len() > MOST_NAMED {
         return Vec::new();

@@ -46,14 +46,15 @@ impl Filters {
     }
 }
 
-/// Conditions, apart by what answers them. The default holds for every row.
+/// Conditions, divided into those that the log answers for whole files, and those that are evaluated on rows. The
+/// default is true for every row.
 #[derive(Debug, Default)]
 pub(crate) struct Question {
     /// Conditions on partition columns: the log has the answer for each file.
     of_partitions: Filters,
     /// Conditions on columns that the files hold, or on both.
     pub of_rows: Filters,
-    /// True if it chooses whole files: a file about which nothing can be said is an error.
+    /// True if it selects whole files. A partition value that cannot be compared is an error of the option then.
     is_of_files: bool,
 }
 
@@ -63,10 +64,10 @@ impl Question {
         Ok(Self::of_condition(head, conditions.bound(head, option, false)?))
     }
 
-    /// The question which whole files are meant by conditions on partition columns alone.
+    /// Selects whole files by conditions on partition columns.
     ///
     /// # Errors
-    /// [`TableError::Option`] when they are none, or name other columns.
+    /// [`TableError::Option`] if a condition is invalid, or names a column that is not a partition column.
     pub fn of_files(head: &TableHead, conditions: &Conditions, option: &str) -> Result<Self> {
         let question = Self::of_condition(head, conditions.bound(head, option, true)?);
         Ok(Self {
@@ -75,8 +76,7 @@ impl Question {
         })
     }
 
-    /// The question of a condition. Parts of it on the same columns are answered together, since each answer decodes
-    /// its columns.
+    /// Divides a condition. Conjuncts on the same columns are evaluated together, so that these are decoded once.
     pub fn of_condition(head: &TableHead, condition: BoundCondition) -> Self {
         let mut parts: Vec<(BTreeSet<String>, Vec<BoundCondition>)> = Vec::new();
         for part in condition.conjuncts() {
@@ -118,7 +118,7 @@ impl Question {
         self.of_rows.each.is_empty()
     }
 
-    /// The answers of partition values.
+    /// Evaluates the conditions on partition columns for files.
     pub fn of_partitions<'a>(&'a self, head: &'a TableHead) -> PartitionAnswers<'a> {
         let filters = self.of_partitions.each.iter();
         PartitionAnswers {
@@ -128,7 +128,7 @@ impl Question {
         }
     }
 
-    /// The error for a file whose partition values do not answer.
+    /// The error for a file whose partition values cannot be compared.
     fn unanswered(&self, head: &TableHead, file: &Add, error: TableError) -> TableError {
         if !self.is_of_files {
             return error;
@@ -159,7 +159,7 @@ impl Question {
     }
 }
 
-/// The answers to the conditions on partition columns.
+/// Evaluates conditions on partition columns, once for each partition.
 pub(crate) struct PartitionAnswers<'a> {
     question: &'a Question,
     head: &'a TableHead,
@@ -167,8 +167,8 @@ pub(crate) struct PartitionAnswers<'a> {
 }
 
 impl PartitionAnswers<'_> {
-    /// Returns true if the partition values of a file satisfy all conditions on them. One that they certainly do not
-    /// satisfy outweighs another that cannot be answered.
+    /// Returns true if the partition values of a file satisfy all conditions. A condition that is false decides, even
+    /// if another one cannot be evaluated.
     pub fn hold(&mut self, file: &Add) -> Result<bool> {
         let mut unanswered = None;
         for filter in &mut self.filters {

@@ -135,7 +135,7 @@ impl BoundCondition {
         }
     }
 
-    /// Names of the top-level columns that it asks for.
+    /// Names of the top-level columns that the condition refers to.
     pub fn names(&self) -> BTreeSet<&str> {
         let columns = self.columns().into_iter();
         columns
@@ -144,8 +144,8 @@ impl BoundCondition {
             .collect()
     }
 
-    /// The rows for which it is true; nothing is null in it. The rows have the columns that it asks for, by the names
-    /// and in the types of the table.
+    /// Evaluates the condition: true where it is true, and false where it is false or null. `rows` has the columns that
+    /// the condition names, with the names and types of the table.
     pub fn holds(&self, rows: &RecordBatch) -> Result<BooleanArray, ArrowError> {
         let truth = self.truth(&Batch::from(rows.clone()))?;
         Ok(BooleanArray::new(truth.is_true, None))

@@ -1,4 +1,4 @@
-//! Values of columns against literals of their types.
+//! Comparison of arrays with literals of the column's type.
 //!
 //! NaN equals NaN and is above all other numbers, and -0.0 equals 0.0, as in Spark ("NaN Semantics" in its SQL
 //! reference).
@@ -36,7 +36,7 @@ pub(super) fn is_in(array: &ArrayRef, literals: &[Literal]) -> Result<BooleanArr
     Ok(BooleanArray::new(any, None))
 }
 
-/// The values that equal one of their type.
+/// Compares each value with one literal by Arrow's kernel, which is faster than a lookup.
 fn equal(array: &ArrayRef, literal: &Literal) -> Result<BooleanBuffer, ArrowError> {
     let value = array_of(literal, array.data_type());
     let array = plain(&cast(array, value.data_type())?);
@@ -124,7 +124,7 @@ pub(super) fn array_of(literal: &Literal, column: &DataType) -> ArrayRef {
         Literal::String(value) => Arc::new(StringArray::from(vec![value.as_str()])),
         Literal::Long(value) => Arc::new(Int64Array::from(vec![*value])),
         Literal::Date(days) => {
-            // No date of a column is beyond.
+            // Outside of the range no date of a column compares differently.
             let end = if *days < 0 { i32::MIN } else { i32::MAX };
             Arc::new(Date32Array::from(vec![i32::try_from(*days).unwrap_or(end)]))
         }

@@ -13,7 +13,7 @@ use super::*;
 use crate::tests::{Has, batch, table as created, wait_limit};
 use crate::{AppendOptions, Conditions, ScanOptions, Table};
 
-/// A table with a file for each of these ranges of numbers, in row groups of so many rows.
+/// Creates a table with one file per range, which holds the numbers of the range in row groups of `group_rows`.
 fn table(root: &Path, files: &[Range<i64>], group_rows: i64) -> Table {
     let table = created(root, "Serializable", Has::default());
     let options = WriterOptions::new(OptionInput {
