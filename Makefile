@@ -26,7 +26,7 @@ BENCH_OPTIONS ?=
 RACE_OPTIONS ?=
 DIST ?= dist
 
-.PHONY: help bench targets race test test-quick peers soak lint check check-compiled advisories instructions format wheel dist import-wheel rehearse sbom releasable publish readme docs lock setup setup-tests compile-tests test-rust test-python clean
+.PHONY: help bench targets race test test-quick peers soak lint check check-compiled advisories instructions fuzz format wheel dist import-wheel rehearse sbom releasable publish readme docs lock setup setup-tests compile-tests test-rust test-python clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -83,7 +83,7 @@ soak: export PROPTEST_CASES := 10000
 # Ten thousand examples take longer than a test of CI may.
 soak: export PYTEST_TIMEOUT := 7200
 soak: export SPILLWAY_EARLIER_WHEEL := $(CURDIR)/.build/earlier-$(EARLIER).whl
-soak: $(SPARKS:%=.build/spark-%) .build/earlier-$(EARLIER).whl .build/fuse .build/minio test ## Run every test, at the counts of the acceptance lines (hours)
+soak: $(SPARKS:%=.build/spark-%) .build/earlier-$(EARLIER).whl .build/fuse .build/minio test fuzz ## Run every test, at the counts of the acceptance lines (hours)
 
 lint: .build/environment ## Format, lints and types of Python: what needs nothing compiled
 	cargo fmt --all --check
@@ -104,6 +104,17 @@ check-compiled: setup
 	$(AS_MATURIN) cargo clippy --locked --workspace --all-targets -- -D warnings
 	$(AS_MATURIN) RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps --quiet
 	$(BIN)/python -m mypy.stubtest spillway._native --mypy-config-file pyproject.toml
+
+# The address sanitizer and the coverage of libFuzzer are features that a stable compiler has only when it is told to.
+FUZZ_SECONDS ?= 600
+FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
+fuzz: export RUSTC_BOOTSTRAP := 1
+fuzz: export PATH := $(CURDIR)/.build/cargo-fuzz/bin:$(PATH)
+fuzz: .build/cargo-fuzz ## Run every fuzz target for ten minutes (FUZZ_SECONDS=600)
+	cargo fuzz build
+	for target in $(FUZZ_TARGETS); do \
+		cargo fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) -max_len=20000 -len_control=0 -malloc_limit_mb=256; \
+	done
 
 advisories: .build/audit ## Compare the locks with the databases of advisories; fails where one cannot be reached
 	scripts/advisories.sh .build/audit
@@ -211,6 +222,9 @@ clean: ## Remove what was built (not the runs)
 	$(BIN)/uv --version >/dev/null 2>&1 || $(BIN)/python -m pip install -q --require-hashes -r requirements/uv.txt
 	$(BIN)/uv pip sync -q --require-hashes requirements/dev.txt
 	@mkdir -p .build && touch $@
+
+.build/cargo-fuzz:
+	cargo install --quiet --locked --root $@ --version 0.13.2 cargo-fuzz
 
 # What audits the locks is in none of the environments that it audits.
 .build/audit: requirements/audit.txt | .build/environment

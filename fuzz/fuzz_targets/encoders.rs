@@ -21,10 +21,11 @@ use parquet_encode::byte_arrays::{ByteArrays, FixedSize, Offsets};
 use parquet_encode::compact::compact;
 use parquet_encode::delta::{self, Delta};
 use parquet_encode::delta_bytes::{self, LengthScratch};
-use parquet_encode::dictionary::{ByteDictionary, DictionaryLimits, NumberDictionary};
+use parquet_encode::dictionary::{ByteDictionary, DictionaryLimits, Indices, NumberDictionary};
 use parquet_encode::fixed::as_bytes;
 use parquet_encode::levels::{encode_levels, encode_validity};
-use parquet_encode::{byte_stream_split, plain, rle, stats};
+use parquet_encode::stats::{self, ByteContent};
+use parquet_encode::{byte_stream_split, plain, rle};
 
 /// A value that is repeated, so that few bytes of input make long runs.
 type Runs<T> = Vec<(T, u8)>;
@@ -116,11 +117,12 @@ fn narrow(values: &[i32]) {
 fn wide(values: &[i64]) {
     delta_comes_back::<_, Int64Type>(values);
     let mut dictionary = NumberDictionary::new(DictionaryLimits::default());
-    let mut found = Vec::new();
+    let mut found = Indices::new();
     assert_eq!(dictionary.encode(values, &mut found), values.len());
     let entries = decoded::<Int64Type>(Encoding::PLAIN, 0, dictionary.page(), dictionary.len());
     assert!(
         found
+            .to_vec(0)
             .iter()
             .map(|index| entries[*index as usize])
             .eq(values.iter().copied())
@@ -148,9 +150,10 @@ fn floats(values: &[f64]) {
     let back = decoded::<DoubleType>(Encoding::BYTE_STREAM_SPLIT, 0, &split, values.len());
     assert_eq!(bits(&back), bits(values));
     let mut dictionary = NumberDictionary::new(DictionaryLimits::default());
-    let mut found = Vec::new();
+    let mut found = Indices::new();
     assert_eq!(dictionary.encode(values, &mut found), values.len());
     let looked_up: Vec<f64> = found
+        .to_vec(0)
         .iter()
         .map(|index| dictionary.entries()[*index as usize])
         .collect();
@@ -216,12 +219,12 @@ fn dictionary_of_byte_arrays(source: &Offsets<'_, i32>, expected: &[ByteArray]) 
             bytes,
             ..DictionaryLimits::default()
         });
-        let mut found = Vec::new();
+        let mut found = Indices::new();
         let taken = dictionary.encode(source, &mut found);
         assert!(taken == expected.len() || bytes == 64);
         let entries = decoded::<ByteArrayType>(Encoding::PLAIN, 0, dictionary.page(), dictionary.len());
         assert!(
-            found[..taken]
+            found.to_vec(0)[..taken]
                 .iter()
                 .map(|index| &entries[*index as usize])
                 .eq(&expected[..taken])
@@ -241,8 +244,8 @@ fn bounds_hold(values: &[Vec<u8>], source: &Offsets<'_, i32>, limit: usize) {
     }
     for value in values {
         assert!(filter.may_hold_hash(hash_bytes(value)));
-        for content in [stats::Content::Utf8, stats::Content::Binary] {
-            let is_text = content == stats::Content::Utf8 && std::str::from_utf8(value).is_ok();
+        for content in [ByteContent::Utf8, ByteContent::Binary] {
+            let is_text = content == ByteContent::Utf8 && std::str::from_utf8(value).is_ok();
             let low = stats::lower_bound(value, limit, content);
             assert!(
                 *low.bytes <= **value && low.bytes.len() <= limit && low.exact == (*low.bytes == **value)
