@@ -13,8 +13,6 @@ mod checkpoint;
 mod cleanup;
 mod clock;
 mod clustering;
-mod coalesce;
-mod commit_waiter;
 mod conditions;
 mod constraints;
 mod create;
@@ -27,6 +25,7 @@ mod fit;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
+mod group_commit;
 pub mod head;
 mod interval;
 mod limits;
@@ -67,12 +66,12 @@ mod widening;
 pub use append::{
     AnswerCallback, Append, AppendOptions, CommitAnswer, CommitStep, CommitWait, check_options,
 };
-pub use commit_waiter::{is_abandoned, is_serving, serve_until};
 pub use conditions::{Condition, ConditionValue, Conditions, check_condition};
 pub use constraints::PendingConstraint;
 pub use create::{CreateMode, CreateOptions};
 pub use error::{Result, TableError};
 pub use fit::check_new_values;
+pub use group_commit::{is_abandoned, is_serving, serve_until};
 pub use head::TableHead;
 pub use mapping::Mapping;
 pub use merge::{ClauseKind, Expressions, MergeClause, MergeCondition, MergeOptions, MergeValues};

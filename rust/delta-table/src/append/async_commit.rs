@@ -6,9 +6,9 @@ use std::sync::Arc;
 use delta_commit::{AsyncCommit, CommitError, Version, WaitLimit};
 
 use super::Append;
-use crate::coalesce::{self, Queued};
-use crate::commit_waiter;
+use super::coalesce::SmallAppend;
 use crate::error::Result;
+use crate::group_commit::{self, Queued, WaiterCallback};
 
 /// The answer that a commit waited for.
 pub struct CommitAnswer(Said);
@@ -36,7 +36,7 @@ pub enum CommitStep {
 pub struct CommitWait(Arc<WaitingCommit>);
 
 enum WaitingCommit {
-    Queue(Queued),
+    Queue(Queued<SmallAppend>),
     Committer(AsyncCommit),
 }
 
@@ -121,8 +121,8 @@ impl Append {
             return Err(CommitError::DeadlinePassed.into());
         }
         let told = Arc::clone(reply);
-        let told: commit_waiter::WaiterCallback = Box::new(move |done| told(CommitAnswer(Said::Queue(done))));
-        match self.share(|table, terms, rows| coalesce::post(table, terms, rows, told)) {
+        let told: WaiterCallback = Box::new(move |done| told(CommitAnswer(Said::Queue(done))));
+        match self.share(|table, append| group_commit::post(table, append, told)) {
             Ok(queued) => return Ok(StepResult::Waits(WaitingCommit::Queue(queued))),
             Err(buffered) => self.complete(buffered, go_on)?,
         }

@@ -6,13 +6,14 @@ use delta_commit::actions::{Action, Metadata, Txn};
 use delta_commit::{CommitError, MemberId, Operation, Transaction, Version, WaitLimit};
 use parquet_writer::WriteError;
 
+use crate::append::coalesce::SmallAppend;
 use crate::append::data_writer::WrittenFiles;
 use crate::append::{Append, AppendState, Replaced};
 use crate::buffered_rows::BufferedRows;
 use crate::clock::now;
-use crate::coalesce::{self, Terms};
 use crate::create::is_quicker;
 use crate::error::{Result, TableError};
+use crate::group_commit;
 use crate::head::TableHead;
 use crate::operations::remove_chosen;
 use crate::schema::TableSchema;
@@ -77,7 +78,7 @@ impl Append {
         go_on: &mut dyn FnMut() -> bool,
         tries: &dyn Fn(),
     ) -> Result<Version> {
-        let shared = self.share(|table, terms, rows| coalesce::commit(table, terms, rows, &mut *wait));
+        let shared = self.share(|table, append| group_commit::commit(table, append, &mut *wait));
         match shared {
             Ok(done) => return done,
             Err(buffered) => self.complete(buffered, go_on)?,
@@ -99,13 +100,17 @@ impl Append {
     /// Hands buffered rows in to share files with those of others. Returns those that cannot.
     pub(super) fn share<T>(
         &mut self,
-        hand_in: impl FnOnce(&Arc<SharedTable>, Terms, BufferedRows) -> Result<T, BufferedRows>,
+        hand_in: impl FnOnce(&Arc<SharedTable>, SmallAppend) -> Result<T, SmallAppend>,
     ) -> Result<T, Option<BufferedRows>> {
         let Some(rows) = self.buffered.take().filter(|buffered| !buffered.is_empty()) else {
             return Err(None);
         };
         match self.writer.terms(self.read_version) {
-            Some(terms) => hand_in(&self.shared, terms, rows).map_err(Some),
+            Some(terms) => {
+                let terms = Box::new(terms);
+                let done = hand_in(&self.shared, SmallAppend { terms, rows });
+                done.map_err(|append| Some(append.rows))
+            }
             None => Err(Some(rows)),
         }
     }

@@ -9,11 +9,11 @@ use delta_commit::{CommitError, Version, path};
 use parquet_dataset::{DatasetInput, DatasetOptions, Prepared, Spread, SpreadFile, SpreadPlan, ValuesIn};
 use parquet_writer::{Batch, OptionFault, WriterOptions};
 
+use crate::append::coalesce::Terms;
 use crate::append::options::{AppendOptions, check_options};
 use crate::buffered_rows::BufferedRows;
 use crate::change_feed;
 use crate::clock::now;
-use crate::coalesce::Terms;
 use crate::conditions::Conditions;
 use crate::constraints::Constraints;
 use crate::detached::DetachedFiles;

@@ -9,7 +9,6 @@ use delta_commit::{CommitError, MemberId, Version};
 use parquet_writer::{Batch, WriteError, WriterOptions};
 
 use crate::buffered_rows::BufferedRows;
-use crate::coalesce;
 use crate::conditions::Conditions;
 use crate::detached::DetachedFiles;
 use crate::error::{Result, TableError};
@@ -21,6 +20,7 @@ use crate::snapshot::Snapshot;
 use crate::table::{CommitCounter, SharedTable, Table};
 
 mod async_commit;
+mod coalesce;
 mod commit;
 mod data_writer;
 mod options;
@@ -28,6 +28,7 @@ mod parts;
 mod rebase;
 
 pub use async_commit::{AnswerCallback, CommitAnswer, CommitStep, CommitWait};
+pub(crate) use coalesce::SmallAppend;
 pub(crate) use data_writer::{DataWriter, WrittenFiles};
 pub use options::{AppendOptions, check_options};
 

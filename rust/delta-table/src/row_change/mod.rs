@@ -5,11 +5,10 @@
 //! The rows are in change data files too, if the table has a change data feed.
 
 mod files;
+mod grouped;
 mod history;
-mod share;
 #[cfg(test)]
 mod tests;
-mod united;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -36,8 +35,8 @@ use crate::table::{SharedTable, Table};
 use files::Files;
 use history::ChangeTimes;
 
+pub(crate) use grouped::GroupedChange;
 pub(crate) use history::note_files;
-pub(crate) use share::ChangeQueue;
 
 const DELETION_VECTORS: &str = "deletionVectors";
 
@@ -334,7 +333,7 @@ impl PendingChange {
         } = self;
         files.stay = true;
         let done = match &files.merge {
-            Some(merge) => share::commit(&files.shared, transaction, merge, wait),
+            Some(merge) => grouped::commit(&files.shared, transaction, merge, wait),
             None => files.shared.commit(transaction, wait),
         };
         files.stay = matches!(done, Ok(_) | Err(TableError::Commit(CommitError::Unknown { .. })));

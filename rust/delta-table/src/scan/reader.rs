@@ -20,9 +20,9 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
 use roaring::RoaringTreemap;
 
-use crate::commit_waiter;
 use crate::data_file::{DataFile, load_footer, ranges_of, table_error, with_micros};
 use crate::error::{Result, TableError};
+use crate::group_commit;
 use crate::mapping::Mapping;
 use crate::row_ids::{self, Origin, RowValue};
 use crate::schema::TableColumn;
@@ -272,7 +272,7 @@ impl FileReader {
             let calendar = self.calendar.clone();
             let mut answers = Answers::default();
             let evaluate = move |decoded: RecordBatch| {
-                if commit_waiter::is_abandoned() {
+                if group_commit::is_abandoned() {
                     return Err(ArrowError::ComputeError("nobody waits for the rows".into()));
                 }
                 let decoded = match &calendar {

@@ -14,12 +14,13 @@ use delta_commit::{
 };
 use per_process::PerProcess;
 
-use crate::coalesce::AppendQueue;
+use crate::append::SmallAppend;
 use crate::create::before_first;
 use crate::error::{Result, TableError};
+use crate::group_commit::GroupQueue;
 use crate::head::{KnownHead, KnownReplay, TableHead, but_files, in_commit_timestamp};
 use crate::log_dir::{Damaged, Incarnation, Loaded, LogDir};
-use crate::row_change::ChangeQueue;
+use crate::row_change::GroupedChange;
 use crate::row_ids;
 use crate::single_flight::{SingleFlight, WaitProbe};
 use crate::snapshot::{Replay, Snapshot};
@@ -49,9 +50,9 @@ pub(crate) struct SharedTable {
     pub(crate) storage: Arc<dyn TableStorage>,
     pub(crate) log: LogDir,
     /// The queue of appends that share files.
-    pub(crate) pool: AppendQueue,
+    pub(crate) small_appends: GroupQueue<SmallAppend>,
     /// The queue of changes of rows that share versions.
-    pub(crate) changes: ChangeQueue,
+    pub(crate) changes: GroupQueue<GroupedChange>,
     pub(super) committer: Committer,
     pub(super) known: Mutex<KnownHead>,
     /// One thread reads the versions that were added since.
@@ -194,8 +195,8 @@ impl SharedTable {
         Self {
             storage: Arc::clone(storage),
             log: LogDir(Arc::clone(storage)),
-            pool: AppendQueue::default(),
-            changes: ChangeQueue::default(),
+            small_appends: GroupQueue::default(),
+            changes: GroupQueue::default(),
             committer: Committer::new(storage.log_store(), start),
             known: Mutex::new(known),
             reading: SingleFlight::default(),

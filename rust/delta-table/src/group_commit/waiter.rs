@@ -24,9 +24,6 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause between two queries.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// Longer than any commit takes. Waiting callers have deadlines of their own.
-pub(crate) const LONG: Duration = Duration::from_secs(24 * 60 * 60);
-
 /// One caller that is blocked until its commit is decided.
 #[derive(Default)]
 pub(crate) struct CommitWaiter {
@@ -169,7 +166,7 @@ pub fn is_serving() -> bool {
 }
 
 /// Answers those that no longer wait with an error; true if there are any.
-pub(crate) fn part_with<M: Deref<Target = CommitWaiter>>(
+pub(super) fn part_with<M: Deref<Target = CommitWaiter>>(
     members: &[Arc<M>],
     error: impl Fn() -> CommitError,
 ) -> bool {
@@ -182,7 +179,7 @@ pub(crate) fn part_with<M: Deref<Target = CommitWaiter>>(
 }
 
 /// Gives everybody who waits the same answer.
-pub(crate) fn answer_all<M: Deref<Target = CommitWaiter>>(
+pub(super) fn answer_all<M: Deref<Target = CommitWaiter>>(
     members: &[Arc<M>],
     result: impl Fn() -> Result<Version>,
 ) {
@@ -193,7 +190,7 @@ pub(crate) fn answer_all<M: Deref<Target = CommitWaiter>>(
 
 /// Answers the members that no longer wait with the doubt about the transaction of all, and settles it for the others.
 /// Returns true if nothing of them is in the table, so that those without an answer must be tried again.
-pub(crate) fn settle<M: Deref<Target = CommitWaiter> + 'static>(
+pub(super) fn settle<M: Deref<Target = CommitWaiter> + 'static>(
     shared: &SharedTable,
     members: &[Arc<M>],
     token: &Token,

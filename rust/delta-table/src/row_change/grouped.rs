@@ -1,4 +1,4 @@
-//! One transaction of several changes of rows.
+//! Changes of rows that meet in one process share a version.
 //!
 //! They depend on nothing of each other: none would be refused if any of the others were in a version before it. So
 //! every order of them is one that explains the version.
@@ -7,25 +7,49 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use delta_commit::actions::{Action, Add, CommitInfo, DeletionVector};
+use delta_commit::log::StoreErrorKind;
 use delta_commit::winner::Winner;
-use delta_commit::{MemberId, Operation, ReadSet, Transaction, conflict};
+use delta_commit::{CommitError, MemberId, Operation, ReadSet, Transaction, Version, WaitLimit, conflict};
 use serde_json::Value;
 
 use crate::deletion_vectors;
 use crate::error::Result;
+use crate::group_commit::{self, GroupQueue, Grouped, Member, Split};
 use crate::row_merge::RowMerge;
 use crate::scan::FoundRows;
 use crate::storage::TableStorage;
+use crate::table::SharedTable;
 
 use super::note_files;
+
+/// The most changes of one version. Each is compared with each other.
+const MOST: usize = 64;
+
+/// The most actions of a version that changes share.
+const MOST_ACTIONS: usize = 5_000;
 
 /// The most predicates of changes that the history shows of one version.
 const MOST_SHOWN: usize = 8;
 
+/// Commits a change of rows, in one version with others that come meanwhile.
+pub(super) fn commit(
+    shared: &Arc<SharedTable>,
+    transaction: Transaction,
+    merge: &Arc<RowMerge>,
+    wait: &mut WaitLimit<'_>,
+) -> Result<Version> {
+    if transaction.actions.len() > MOST_ACTIONS {
+        return shared.commit(transaction, wait);
+    }
+    let change = GroupedChange::new(transaction, Arc::clone(merge));
+    group_commit::commit(shared, change, wait)
+        .unwrap_or_else(|change| shared.commit(change.transaction, wait))
+}
+
 /// A change that may be in one version with others.
-pub(super) struct Joined {
-    pub transaction: Transaction,
-    pub merge: Arc<RowMerge>,
+pub(crate) struct GroupedChange {
+    transaction: Transaction,
+    merge: Arc<RowMerge>,
     /// The version that it would be.
     winner: Winner,
     /// True if it has change data files. Readers look at these alone, so that those of one version say all of it.
@@ -34,8 +58,8 @@ pub(super) struct Joined {
     may_join: bool,
 }
 
-impl Joined {
-    pub fn new(transaction: Transaction, merge: Arc<RowMerge>) -> Self {
+impl GroupedChange {
+    fn new(transaction: Transaction, merge: Arc<RowMerge>) -> Self {
         let info = CommitInfo {
             operation: Some(transaction.operation.name.clone()),
             ..CommitInfo::default()
@@ -64,7 +88,7 @@ impl Joined {
 
     /// Returns true if both can be in one version, in any order: neither has a conflict with the other, and they mark
     /// different rows.
-    pub fn commutes_with(&self, other: &Self) -> bool {
+    fn commutes_with(&self, other: &Self) -> bool {
         self.may_join
             && other.may_join
             && self.has_changes == other.has_changes
@@ -72,6 +96,87 @@ impl Joined {
             && conflict::check(&self.transaction, &other.winner).is_ok()
             && conflict::check(&other.transaction, &self.winner).is_ok()
             && self.merge.is_disjoint(&other.merge)
+    }
+}
+
+/// The transaction of a group.
+pub(crate) struct UnitedChanges {
+    transaction: Transaction,
+    /// The merge of several; none for one, which has its own.
+    merge: Option<Arc<RowMerge>>,
+}
+
+impl Grouped for GroupedChange {
+    const THREAD: &'static str = "spillway-changes";
+    const MOST_SEEN: usize = 2 * MOST;
+
+    type United = UnitedChanges;
+
+    fn queue(shared: &SharedTable) -> &GroupQueue<Self> {
+        &shared.changes
+    }
+
+    fn joins(&self, group: &[Arc<Member<Self>>]) -> bool {
+        let changes = || group.iter().map(|member| &member.request);
+        let actions: usize = changes().map(|change| change.transaction.actions.len()).sum();
+        group.len() < MOST
+            && actions + self.transaction.actions.len() <= MOST_ACTIONS
+            && changes().all(|change| self.commutes_with(change))
+    }
+
+    fn unite(
+        shared: &Arc<SharedTable>,
+        group: &[Arc<Member<Self>>],
+        _: &mut dyn FnMut() -> bool,
+    ) -> Result<UnitedChanges> {
+        let changes: Vec<&Self> = group.iter().map(|member| &member.request).collect();
+        if let [only] = changes[..] {
+            return Ok(UnitedChanges {
+                transaction: only.transaction.clone(),
+                merge: None,
+            });
+        }
+        let (transaction, merge) = united(&shared.storage, &changes)?;
+        Ok(UnitedChanges {
+            transaction,
+            merge: Some(merge),
+        })
+    }
+
+    fn commit(
+        united: &mut UnitedChanges,
+        shared: &Arc<SharedTable>,
+        wait: &mut WaitLimit<'_>,
+        _: &mut dyn FnMut() -> bool,
+        tries: &dyn Fn(),
+    ) -> Result<Version> {
+        tries();
+        shared.commit(united.transaction.clone(), wait)
+    }
+
+    fn committed(united: UnitedChanges, group: &[Arc<Member<Self>>]) {
+        // The version has vectors of all of them.
+        if united.merge.is_some() {
+            for member in group {
+                member.request.merge.remove();
+            }
+        }
+    }
+
+    fn rejected(united: UnitedChanges) {
+        if let Some(merge) = united.merge {
+            merge.remove();
+        }
+    }
+
+    /// A conflict is that of one of them or of a few. Without the store, none can be committed. All else may be due to
+    /// the files of one.
+    fn split(error: &CommitError) -> Option<Split> {
+        match error {
+            CommitError::Conflict(_) => Some(Split::Halves),
+            CommitError::Store(error) if error.kind == StoreErrorKind::Transient => None,
+            _ => Some(Split::Each),
+        }
     }
 }
 
@@ -85,9 +190,9 @@ fn is_alike(one: &Transaction, other: &Transaction) -> bool {
 
 /// The transaction of all of them, which commute. The rows of each file are marked in a vector of its own, none of the
 /// members'.
-pub(super) fn united(
+fn united(
     storage: &Arc<dyn TableStorage>,
-    changes: &[&Joined],
+    changes: &[&GroupedChange],
 ) -> Result<(Transaction, Arc<RowMerge>)> {
     let files = marked(changes);
     let mut left = Vec::new();
@@ -147,7 +252,7 @@ pub(super) fn united(
 
 /// The rows of each file that one of the changes marks, and the number of the change that read the newest version of
 /// these.
-fn marked(changes: &[&Joined]) -> BTreeMap<String, (usize, FoundRows)> {
+fn marked(changes: &[&GroupedChange]) -> BTreeMap<String, (usize, FoundRows)> {
     let mut files = BTreeMap::<String, (usize, FoundRows)>::new();
     let read = |number: usize| changes[number].transaction.read_version;
     for (number, change) in changes.iter().enumerate() {

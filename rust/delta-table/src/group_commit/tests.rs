@@ -1,0 +1,202 @@
+//! Groups whose commits fail, panic and lose members.
+
+use std::panic::{catch_unwind, resume_unwind};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use arrow_schema::{DataType, Field, Schema};
+use proptest::prelude::*;
+
+use super::*;
+use crate::create::{CreateMode, CreateOptions};
+use crate::table::Table;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Good,
+    /// No transaction with it is committed.
+    Refused,
+    /// Its data make whoever writes them panic.
+    Panics,
+    /// Its caller waits for so many tenths of a millisecond.
+    Leaves(u8),
+}
+
+struct Request<const HALVES: bool> {
+    number: usize,
+    fate: Fate,
+}
+
+/// The transactions that were committed, by version.
+static COMMITTED: Mutex<Vec<(Version, usize)>> = Mutex::new(Vec::new());
+static NEWEST: AtomicI64 = AtomicI64::new(0);
+/// The number of requests that must have come before the first group is committed.
+static FIRST_WAITS_FOR: Mutex<usize> = Mutex::new(0);
+
+trait HasQueue: Sized {
+    fn own_queue() -> &'static GroupQueue<Self>;
+}
+
+impl HasQueue for Request<true> {
+    fn own_queue() -> &'static GroupQueue<Self> {
+        static QUEUE: LazyLock<GroupQueue<Request<true>>> = LazyLock::new(GroupQueue::default);
+        &QUEUE
+    }
+}
+
+impl HasQueue for Request<false> {
+    fn own_queue() -> &'static GroupQueue<Self> {
+        static QUEUE: LazyLock<GroupQueue<Request<false>>> = LazyLock::new(GroupQueue::default);
+        &QUEUE
+    }
+}
+
+impl<const HALVES: bool> Grouped for Request<HALVES>
+where
+    Self: HasQueue,
+{
+    const THREAD: &'static str = "test-group";
+    const MOST_SEEN: usize = usize::MAX;
+
+    type United = Vec<(usize, Fate)>;
+
+    fn queue(_: &SharedTable) -> &GroupQueue<Self> {
+        Self::own_queue()
+    }
+
+    fn joins(&self, group: &[Arc<Member<Self>>]) -> bool {
+        group.len() < 8
+    }
+
+    fn unite(
+        shared: &Arc<SharedTable>,
+        group: &[Arc<Member<Self>>],
+        _: &mut dyn FnMut() -> bool,
+    ) -> Result<Self::United> {
+        while Self::queue(shared).count() + group.len() < *lock(&FIRST_WAITS_FOR) {
+            thread::yield_now();
+        }
+        *lock(&FIRST_WAITS_FOR) = 0;
+        let all = group
+            .iter()
+            .map(|member| (member.request.number, member.request.fate));
+        let all: Vec<_> = all.collect();
+        if all.iter().any(|(_, fate)| *fate == Fate::Panics) {
+            // Without a report of the panic.
+            resume_unwind(Box::new("the data cannot be written"));
+        }
+        Ok(all)
+    }
+
+    fn commit(
+        united: &mut Self::United,
+        _: &Arc<SharedTable>,
+        _: &mut WaitLimit<'_>,
+        go_on: &mut dyn FnMut() -> bool,
+        tries: &dyn Fn(),
+    ) -> Result<Version> {
+        tries();
+        for _ in 0..4 {
+            if !go_on() {
+                return Err(CommitError::DeadlinePassed.into());
+            }
+            thread::sleep(Duration::from_micros(100));
+        }
+        if united.iter().any(|(_, fate)| *fate == Fate::Refused) {
+            return Err(CommitError::Invalid("refused".to_owned()).into());
+        }
+        let version = NEWEST.fetch_add(1, Ordering::AcqRel);
+        lock(&COMMITTED).extend(united.iter().map(|(number, _)| (version, *number)));
+        Ok(version)
+    }
+
+    fn split(_: &CommitError) -> Option<Split> {
+        Some(if HALVES { Split::Halves } else { Split::Each })
+    }
+}
+
+/// The answer to each request, where all meet that stay; none after a panic.
+fn answers<const HALVES: bool>(shared: &Arc<SharedTable>, fates: &[Fate]) -> Vec<Option<Result<Version>>>
+where
+    Request<HALVES>: HasQueue,
+{
+    let stays = |fate: &&Fate| !matches!(fate, Fate::Leaves(_));
+    *lock(&FIRST_WAITS_FOR) = fates.iter().filter(stays).count();
+    thread::scope(|scope| {
+        let threads: Vec<_> = fates
+            .iter()
+            .enumerate()
+            .map(|(number, &fate)| {
+                let request = Request::<HALVES> { number, fate };
+                let time = match fate {
+                    Fate::Leaves(tenths) => Duration::from_micros(100 * u64::from(tenths)),
+                    _ => Duration::from_secs(60),
+                };
+                scope.spawn(move || {
+                    let mut wait = WaitLimit::until(Instant::now() + time);
+                    let done = AssertUnwindSafe(|| commit(shared, request, &mut wait).ok());
+                    catch_unwind(done).ok().flatten()
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().ok().flatten())
+            .collect()
+    })
+}
+
+fn each_has_its_own_result<const HALVES: bool>(shared: &Arc<SharedTable>, fates: &[Fate])
+where
+    Request<HALVES>: HasQueue,
+{
+    lock(&COMMITTED).clear();
+    let answers = answers::<HALVES>(shared, fates);
+    let committed = std::mem::take(&mut *lock(&COMMITTED));
+    for (number, (fate, answer)) in fates.iter().zip(answers).enumerate() {
+        let of_it = committed.iter().filter(|(_, other)| *other == number);
+        let versions: Vec<Version> = of_it.map(|(version, _)| *version).collect();
+        match (fate, answer) {
+            (Fate::Good | Fate::Leaves(_), Some(Ok(version))) => assert_eq!(versions, [version]),
+            (Fate::Refused, Some(Err(TableError::Commit(CommitError::Invalid(_)))))
+            | (Fate::Panics, None)
+            | (Fate::Leaves(_), Some(Err(TableError::Commit(CommitError::DeadlinePassed)))) => {
+                assert!(versions.is_empty(), "{fate:?} is in {versions:?}");
+            }
+            (_, other) => panic!("{fate:?}: {other:?}"),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn each_member_of_a_group_has_the_result_that_it_would_have_alone(
+        fates in prop::collection::vec(
+            prop_oneof![
+                4 => Just(Fate::Good),
+                1 => Just(Fate::Refused),
+                1 => Just(Fate::Panics),
+                2 => (0..20u8).prop_map(Fate::Leaves),
+            ],
+            1..20,
+        ),
+        halves: bool,
+    ) {
+        static TABLE: LazyLock<(tempfile::TempDir, Arc<SharedTable>)> = LazyLock::new(|| {
+            let folder = tempfile::tempdir().unwrap();
+            let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, true)]));
+            let mut wait = WaitLimit::until(Instant::now() + Duration::from_secs(60));
+            let options = CreateOptions::default();
+            let table = Table::create(folder.path(), &schema, options, CreateMode::Error, &mut wait);
+            let shared = table.unwrap().shared().unwrap();
+            (folder, shared)
+        });
+        if halves {
+            each_has_its_own_result::<true>(&TABLE.1, &fates);
+        } else {
+            each_has_its_own_result::<false>(&TABLE.1, &fates);
+        }
+    }
+}
