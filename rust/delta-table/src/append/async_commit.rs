@@ -122,10 +122,14 @@ impl Append {
         }
         let told = Arc::clone(reply);
         let told: WaiterCallback = Box::new(move |done| told(CommitAnswer(Said::Queue(done))));
-        match self.share(|table, append| group_commit::post(table, append, told)) {
-            Ok(queued) => return Ok(StepResult::Waits(WaitingCommit::Queue(queued))),
-            Err(buffered) => self.complete(buffered, go_on)?,
-        }
+        let own = match self.small_append() {
+            Ok(append) => match group_commit::post(&self.shared, append, told) {
+                Ok(queued) => return Ok(StepResult::Waits(WaitingCommit::Queue(queued))),
+                Err(append) => Some(append.rows),
+            },
+            Err(buffered) => buffered,
+        };
+        self.complete(own, go_on)?;
         self.prepare()?;
         self.submit(wait, reply)
     }

@@ -1,7 +1,5 @@
 //! Commits an append: builds its transaction and handles the result.
 
-use std::sync::Arc;
-
 use delta_commit::actions::{Action, Metadata, Txn};
 use delta_commit::{CommitError, MemberId, Operation, Transaction, Version, WaitLimit};
 use parquet_writer::WriteError;
@@ -17,7 +15,6 @@ use crate::group_commit;
 use crate::head::TableHead;
 use crate::operations::remove_chosen;
 use crate::schema::TableSchema;
-use crate::table::SharedTable;
 
 impl Append {
     /// Completes the files and commits them.
@@ -78,11 +75,15 @@ impl Append {
         go_on: &mut dyn FnMut() -> bool,
         tries: &dyn Fn(),
     ) -> Result<Version> {
-        let shared = self.share(|table, append| group_commit::commit(table, append, &mut *wait));
-        match shared {
-            Ok(done) => return done,
-            Err(buffered) => self.complete(buffered, go_on)?,
-        }
+        // Others that share files come while this one is committed.
+        let (own, _lead) = match self.small_append() {
+            Ok(append) => match group_commit::commit(&self.shared, append, wait) {
+                Ok(done) => return done,
+                Err((append, lead)) => (Some(append.rows), Some(lead)),
+            },
+            Err(buffered) => (buffered, None),
+        };
+        self.complete(own, go_on)?;
         tries();
         self.prepare()?;
         loop {
@@ -97,20 +98,17 @@ impl Append {
         }
     }
 
-    /// Hands buffered rows in to share files with those of others. Returns those that cannot.
-    pub(super) fn share<T>(
-        &mut self,
-        hand_in: impl FnOnce(&Arc<SharedTable>, SmallAppend) -> Result<T, SmallAppend>,
-    ) -> Result<T, Option<BufferedRows>> {
-        let Some(rows) = self.buffered.take().filter(|buffered| !buffered.is_empty()) else {
+    /// Takes buffered rows to share files with those of others. Returns those that cannot.
+    pub(super) fn small_append(&mut self) -> Result<SmallAppend, Option<BufferedRows>> {
+        let buffered = self.buffered.take().filter(|buffered| !buffered.is_empty());
+        let Some(rows) = buffered else {
             return Err(None);
         };
         match self.writer.terms(self.read_version) {
-            Some(terms) => {
-                let terms = Box::new(terms);
-                let done = hand_in(&self.shared, SmallAppend { terms, rows });
-                done.map_err(|append| Some(append.rows))
-            }
+            Some(terms) => Ok(SmallAppend {
+                terms: Box::new(terms),
+                rows,
+            }),
             None => Err(Some(rows)),
         }
     }

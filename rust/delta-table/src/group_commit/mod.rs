@@ -1,9 +1,9 @@
 //! Group commit above the committer: requests of one kind that meet in one process become one transaction.
 //!
-//! A thread of the table takes the requests that can share a version and commits them, until none waits. How they
-//! become one transaction is said by [`Grouped`]: appends share files, changes of rows share deletion vectors. Where
-//! that fails for one of them, they are tried again in smaller groups, so that each has the result that it would have
-//! alone.
+//! A caller that meets no other commits by itself. A thread of the table takes the requests that came meanwhile, as many
+//! as can share a version, and commits them, until none waits. How they become one transaction is said by [`Grouped`]:
+//! appends share files, changes of rows share deletion vectors. Where that fails for one of them, they are tried again
+//! in smaller groups, so that each has the result that it would have alone.
 //!
 //! A caller that stops waiting leaves: at once while its request waits. If no version may hold the transaction, the
 //! others are tried again without it. If one may, the outcome is unknown, and is settled for the others.
@@ -14,6 +14,8 @@ mod waiter;
 
 use std::cell::Cell;
 use std::collections::VecDeque;
+use std::io;
+use std::marker::PhantomData;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
@@ -26,7 +28,7 @@ use crate::error::{Result, TableError};
 use crate::table::{SharedTable, lock};
 
 pub(crate) use waiter::WaiterCallback;
-use waiter::{CommitWaiter, answer_all, part_with, settle};
+use waiter::{CommitWaiter, answer_all, part_with, serve_nobody, settle};
 pub use waiter::{is_abandoned, is_serving, serve_until};
 
 /// Longer than any commit takes. Waiting callers have deadlines of their own.
@@ -111,7 +113,7 @@ struct GroupQueueState<G> {
     waiting: VecDeque<Arc<Member<G>>>,
     /// Groups that are tried again as they are, the next one last.
     again: Vec<Vec<Arc<Member<G>>>>,
-    /// True if a thread commits what waits.
+    /// True if a caller commits by itself, or a thread commits what waits.
     is_served: bool,
 }
 
@@ -125,16 +127,38 @@ impl<G> Default for GroupQueue<G> {
     }
 }
 
-/// Commits a request together with others that come meanwhile. Returns it if no thread can be started for that.
+/// The turn of a caller that commits by itself. When it is dropped, a thread commits what came meanwhile.
+pub(crate) struct Lead<G: Grouped>(Arc<SharedTable>, PhantomData<G>);
+
+impl<G: Grouped> Drop for Lead<G> {
+    fn drop(&mut self) {
+        let mut queue = lock(&G::queue(&self.0).0);
+        if queue.waiting.is_empty() {
+            queue.is_served = false;
+        } else if start::<G>(&self.0).is_err() {
+            drop(queue);
+            serve::<G>(&self.0);
+            serve_nobody();
+        }
+    }
+}
+
+/// Commits a request together with others that come meanwhile. Returns it if it is the first: its caller commits it.
 pub(crate) fn commit<G: Grouped>(
     shared: &Arc<SharedTable>,
     request: G,
     wait: &mut WaitLimit<'_>,
-) -> Result<Result<Version>, G> {
+) -> Result<Result<Version>, (G, Lead<G>)> {
     if wait.left().is_none() {
         return Ok(Err(CommitError::DeadlinePassed.into()));
     }
-    let member = hand_in(shared, request, None)?;
+    let mut queue = lock(&G::queue(shared).0);
+    if !queue.is_served {
+        queue.is_served = true;
+        return Err((request, Lead(Arc::clone(shared), PhantomData)));
+    }
+    let member = queue.add(request, None);
+    drop(queue);
     Ok(member.wait(wait).unwrap_or_else(|| {
         if G::queue(shared).withdraw(&member) {
             return Err(CommitError::DeadlinePassed.into());
@@ -143,17 +167,31 @@ pub(crate) fn commit<G: Grouped>(
     }))
 }
 
-/// Commits a request likewise, without a thread that waits: the result is for `reply`.
+/// Commits a request likewise, without a thread that waits: the result is for `reply`. Returns it if no thread can be
+/// started.
 pub(crate) fn post<G: Grouped>(
     shared: &Arc<SharedTable>,
     request: G,
     reply: WaiterCallback,
 ) -> Result<Queued<G>, G> {
-    let member = hand_in(shared, request, Some(reply))?;
+    let mut queue = lock(&G::queue(shared).0);
+    if !queue.is_served {
+        if start::<G>(shared).is_err() {
+            return Err(request);
+        }
+        queue.is_served = true;
+    }
     Ok(Queued {
         shared: Arc::clone(shared),
-        member,
+        member: queue.add(request, Some(reply)),
     })
+}
+
+/// Starts the thread that commits what waits.
+fn start<G: Grouped>(shared: &Arc<SharedTable>) -> io::Result<()> {
+    let served = Arc::clone(shared);
+    let begun = thread::Builder::new().name(G::THREAD.to_owned());
+    begun.spawn(move || serve::<G>(&served)).map(drop)
 }
 
 /// A request that no thread waits for.
@@ -173,29 +211,15 @@ impl<G: Grouped> Queued<G> {
     }
 }
 
-/// Queues a request, and starts a thread for the queue if there is none.
-fn hand_in<G: Grouped>(
-    shared: &Arc<SharedTable>,
-    request: G,
-    reply: Option<WaiterCallback>,
-) -> Result<Arc<Member<G>>, G> {
-    let mut queue = lock(&G::queue(shared).0);
-    if !queue.is_served {
-        let served = Arc::clone(shared);
-        let begun = thread::Builder::new()
-            .name(G::THREAD.to_owned())
-            .spawn(move || serve::<G>(&served));
-        if begun.is_err() {
-            return Err(request);
-        }
-        queue.is_served = true;
+impl<G> GroupQueueState<G> {
+    fn add(&mut self, request: G, reply: Option<WaiterCallback>) -> Arc<Member<G>> {
+        let member = Arc::new(Member {
+            request,
+            waiter: CommitWaiter::new(reply),
+        });
+        self.waiting.push_back(Arc::clone(&member));
+        member
     }
-    let member = Arc::new(Member {
-        request,
-        waiter: CommitWaiter::new(reply),
-    });
-    queue.waiting.push_back(Arc::clone(&member));
-    Ok(member)
 }
 
 impl<G: Grouped> GroupQueue<G> {

@@ -2,7 +2,7 @@
 
 use std::panic::{catch_unwind, resume_unwind};
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use arrow_schema::{DataType, Field, Schema};
 use proptest::prelude::*;
@@ -30,8 +30,9 @@ struct Request<const HALVES: bool> {
 /// The transactions that were committed, by version.
 static COMMITTED: Mutex<Vec<(Version, usize)>> = Mutex::new(Vec::new());
 static NEWEST: AtomicI64 = AtomicI64::new(0);
-/// The number of requests that must have come before the first group is committed.
-static FIRST_WAITS_FOR: Mutex<usize> = Mutex::new(0);
+/// The number of requests that must have come before a caller commits by itself, so that the others meet.
+static LEADER_WAITS_FOR: AtomicUsize = AtomicUsize::new(0);
+static COME: AtomicUsize = AtomicUsize::new(0);
 
 trait HasQueue: Sized {
     fn own_queue() -> &'static GroupQueue<Self>;
@@ -69,23 +70,14 @@ where
     }
 
     fn unite(
-        shared: &Arc<SharedTable>,
+        _: &Arc<SharedTable>,
         group: &[Arc<Member<Self>>],
         _: &mut dyn FnMut() -> bool,
     ) -> Result<Self::United> {
-        while Self::queue(shared).count() + group.len() < *lock(&FIRST_WAITS_FOR) {
-            thread::yield_now();
-        }
-        *lock(&FIRST_WAITS_FOR) = 0;
         let all = group
             .iter()
             .map(|member| (member.request.number, member.request.fate));
-        let all: Vec<_> = all.collect();
-        if all.iter().any(|(_, fate)| *fate == Fate::Panics) {
-            // Without a report of the panic.
-            resume_unwind(Box::new("the data cannot be written"));
-        }
-        Ok(all)
+        Ok(written(all.collect()))
     }
 
     fn commit(
@@ -96,18 +88,7 @@ where
         tries: &dyn Fn(),
     ) -> Result<Version> {
         tries();
-        for _ in 0..4 {
-            if !go_on() {
-                return Err(CommitError::DeadlinePassed.into());
-            }
-            thread::sleep(Duration::from_micros(100));
-        }
-        if united.iter().any(|(_, fate)| *fate == Fate::Refused) {
-            return Err(CommitError::Invalid("refused".to_owned()).into());
-        }
-        let version = NEWEST.fetch_add(1, Ordering::AcqRel);
-        lock(&COMMITTED).extend(united.iter().map(|(number, _)| (version, *number)));
-        Ok(version)
+        tried(united, go_on)
     }
 
     fn split(_: &CommitError) -> Option<Split> {
@@ -115,13 +96,58 @@ where
     }
 }
 
-/// The answer to each request, where all meet that stay; none after a panic.
+fn written(all: Vec<(usize, Fate)>) -> Vec<(usize, Fate)> {
+    if all.iter().any(|(_, fate)| *fate == Fate::Panics) {
+        // Without a report of the panic.
+        resume_unwind(Box::new("the data cannot be written"));
+    }
+    all
+}
+
+fn tried(all: &[(usize, Fate)], go_on: &mut dyn FnMut() -> bool) -> Result<Version> {
+    for _ in 0..4 {
+        if !go_on() {
+            return Err(CommitError::DeadlinePassed.into());
+        }
+        thread::sleep(Duration::from_micros(100));
+    }
+    if all.iter().any(|(_, fate)| *fate == Fate::Refused) {
+        return Err(CommitError::Invalid("refused".to_owned()).into());
+    }
+    let version = NEWEST.fetch_add(1, Ordering::AcqRel);
+    lock(&COMMITTED).extend(all.iter().map(|(number, _)| (version, *number)));
+    Ok(version)
+}
+
+/// Commits a request like its users do: by itself, if it is the first.
+fn committed<const HALVES: bool>(
+    shared: &Arc<SharedTable>,
+    request: Request<HALVES>,
+    time: Duration,
+) -> Result<Version>
+where
+    Request<HALVES>: HasQueue,
+{
+    let mut wait = WaitLimit::until(Instant::now() + time);
+    COME.fetch_add(1, Ordering::AcqRel);
+    commit(shared, request, &mut wait).unwrap_or_else(|(request, _lead)| {
+        while COME.load(Ordering::Acquire) < LEADER_WAITS_FOR.load(Ordering::Acquire) && wait.left().is_some()
+        {
+            thread::yield_now();
+        }
+        tried(&written(vec![(request.number, request.fate)]), &mut || {
+            wait.left().is_some()
+        })
+    })
+}
+
+/// The answer to each request; none after a panic.
 fn answers<const HALVES: bool>(shared: &Arc<SharedTable>, fates: &[Fate]) -> Vec<Option<Result<Version>>>
 where
     Request<HALVES>: HasQueue,
 {
-    let stays = |fate: &&Fate| !matches!(fate, Fate::Leaves(_));
-    *lock(&FIRST_WAITS_FOR) = fates.iter().filter(stays).count();
+    COME.store(0, Ordering::Release);
+    LEADER_WAITS_FOR.store(fates.len(), Ordering::Release);
     thread::scope(|scope| {
         let threads: Vec<_> = fates
             .iter()
@@ -132,11 +158,7 @@ where
                     Fate::Leaves(tenths) => Duration::from_micros(100 * u64::from(tenths)),
                     _ => Duration::from_secs(60),
                 };
-                scope.spawn(move || {
-                    let mut wait = WaitLimit::until(Instant::now() + time);
-                    let done = AssertUnwindSafe(|| commit(shared, request, &mut wait).ok());
-                    catch_unwind(done).ok().flatten()
-                })
+                scope.spawn(move || catch_unwind(AssertUnwindSafe(|| committed(shared, request, time))).ok())
             })
             .collect();
         threads

@@ -152,6 +152,11 @@ pub fn serve_until(is_abandoned: impl Fn() -> bool + 'static) {
     ABANDONED.set(Some(Box::new(is_abandoned)));
 }
 
+/// The calling thread works for itself again.
+pub(super) fn serve_nobody() {
+    ABANDONED.set(None);
+}
+
 /// Returns true if the calling thread works for callers that no longer wait, so that requests to a store should end.
 #[must_use]
 pub fn is_abandoned() -> bool {

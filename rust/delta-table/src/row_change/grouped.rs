@@ -42,8 +42,10 @@ pub(super) fn commit(
         return shared.commit(transaction, wait);
     }
     let change = GroupedChange::new(transaction, Arc::clone(merge));
-    group_commit::commit(shared, change, wait)
-        .unwrap_or_else(|change| shared.commit(change.transaction, wait))
+    match group_commit::commit(shared, change, wait) {
+        Ok(done) => done,
+        Err((change, _lead)) => shared.commit(change.transaction, wait),
+    }
 }
 
 /// A change that may be in one version with others.
