@@ -1,9 +1,9 @@
 //! Group commit above the committer: requests of one kind that meet in one process become one transaction.
 //!
-//! A caller that meets no other commits by itself. A thread of the table takes the requests that came meanwhile, as many
-//! as can share a version, and commits them, until none waits. How they become one transaction is said by [`Grouped`]:
-//! appends share files, changes of rows share deletion vectors. Where that fails for one of them, they are tried again
-//! in smaller groups, so that each has the result that it would have alone.
+//! A caller that meets no other commits by itself. A thread of the table takes the requests that came meanwhile, as
+//! many as can share a version, and commits them, until none waits. How they become one transaction is said by
+//! [`Grouped`]: appends share files, changes of rows share deletion vectors. Where that fails for one of them, they are
+//! tried again in smaller groups, so that each has the result that it would have alone.
 //!
 //! A caller that stops waiting leaves: at once while its request waits. If no version may hold the transaction, the
 //! others are tried again without it. If one may, the outcome is unknown, and is settled for the others.
