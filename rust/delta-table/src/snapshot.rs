@@ -127,6 +127,26 @@ impl Replay {
         self.take(actions);
         self.head.set_changed_in(changed_in);
     }
+
+    /// Applies the actions of the next version.
+    pub(crate) fn take_version(&mut self, version: Version, actions: Vec<Action>) {
+        self.head.begin(version);
+        self.take(actions);
+    }
+
+    /// Forgets the statistics of all files, those that left the table included.
+    pub(crate) fn drop_statistics(&mut self) {
+        for add in self.contents.files.values_mut() {
+            if add.stats.is_some() {
+                Arc::make_mut(add).stats = None;
+            }
+        }
+        for remove in self.contents.tombstones.values_mut() {
+            if remove.stats.is_some() {
+                Arc::make_mut(remove).stats = None;
+            }
+        }
+    }
 }
 
 impl Replaying for Replay {
@@ -155,8 +175,7 @@ impl Replaying for Replay {
     }
 
     fn commit(&mut self, log: &LogDir, version: Version, body: &[u8]) -> Result<()> {
-        self.head.begin(version);
-        self.take(log.parse(version, body)?);
+        self.take_version(version, log.parse(version, body)?);
         Ok(())
     }
 

@@ -279,6 +279,57 @@ fn a_checkpoint_copies_the_previous_one_without_reading_it_whole() {
     assert_eq!(table.snapshot().unwrap().files().count(), 2_003);
 }
 
+/// Statistics that say nothing, in so many bytes.
+fn statistics(rows: usize, bytes: usize) -> String {
+    json!({"numRecords": rows, "padding": "a".repeat(bytes)}).to_string()
+}
+
+#[test]
+fn a_first_checkpoint_of_more_statistics_than_are_held_has_the_newest_of_each_file() {
+    let (folder, plain) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    create(folder.path());
+    let add = |file: usize, rows: usize, bytes: usize| {
+        json!({"add": {
+            "path": format!("{file}.parquet"), "partitionValues": {}, "size": 1, "modificationTime": 1,
+            "dataChange": true, "stats": statistics(rows, bytes),
+        }})
+    };
+    let remove = |file: usize| json!({"remove": {"path": format!("{file}.parquet"), "dataChange": true}});
+    // 40 MB in the first of them.
+    let first = (0..20).map(|file| add(file, 1, 2 << 20)).collect();
+    // Statistics that come later, twice in one version, of a file that comes back, and of others.
+    let second = vec![add(0, 2, 10), add(0, 3, 10), remove(1), remove(2), add(20, 1, 10)];
+    let third = vec![add(2, 4, 10), remove(20), add(21, 1, 10)];
+    for (version, actions) in (1..).zip([first, second, third]) {
+        write_version(folder.path(), version, &actions);
+    }
+    fs::create_dir(plain.path().join("_delta_log")).unwrap();
+    for version in 0..=3 {
+        fs::copy(
+            version_path(folder.path(), version),
+            version_path(plain.path(), version),
+        )
+        .unwrap();
+    }
+    let storage = Counted::new(folder.path());
+    let table = open(&storage);
+    storage.forget();
+    assert_eq!(table.checkpoint().unwrap(), 3);
+    let whole = storage.whole.lock().unwrap().clone();
+    let readings = whole.iter().filter(|name| name.ends_with("01.json")).count();
+    assert_eq!(readings, 2, "{whole:?}");
+    for version in 0..=3 {
+        fs::remove_file(version_path(folder.path(), version)).unwrap();
+    }
+    let (found, expected) = (
+        Table::open(folder.path()).unwrap(),
+        Table::open(plain.path()).unwrap(),
+    );
+    let (found, expected) = (found.snapshot().unwrap(), expected.snapshot().unwrap());
+    assert!(state(&found) == state(&expected), "the states differ");
+    assert_eq!(found.contents.files.len(), 20);
+}
+
 /// Writes a checkpoint's file again, with null as the size of each file.
 fn forget_sizes(checkpoint: &Path) {
     let file = fs::File::open(checkpoint).unwrap();

@@ -53,22 +53,29 @@ impl<'a> Actions<'a> {
 
     /// The actions as a checkpoint has them, one at a time.
     pub fn written(&self) -> impl Iterator<Item = Action> + '_ {
-        let adds = self.adds.iter().map(|add| {
-            Action::Add(Add {
-                data_change: false,
-                ..(*add).clone()
-            })
-        });
-        let removes = self.removes.iter().map(|remove| {
+        let adds = self.adds.iter().map(|add| written((*add).clone()));
+        self.others.iter().cloned().chain(adds).chain(self.removals())
+    }
+
+    /// Those of files that left the table.
+    pub fn removals(&self) -> impl Iterator<Item = Action> + '_ {
+        self.removes.iter().map(|remove| {
             Action::Remove(Remove {
                 data_change: false,
                 stats: None,
                 tags: None,
                 ..(*remove).clone()
             })
-        });
-        self.others.iter().cloned().chain(adds).chain(removes)
+        })
     }
+}
+
+/// A file's entry as a checkpoint has it.
+pub(super) fn written(add: Add) -> Action {
+    Action::Add(Add {
+        data_change: false,
+        ..add
+    })
 }
 
 /// The time after which removals are kept. All are, if the table's retention cannot be parsed.

@@ -1,16 +1,19 @@
 //! Incremental checkpoints: the entries of the previous checkpoint, updated by the versions after it.
 //!
 //! A version adds a few files to a table that may have very many, each with kilobytes of statistics. Only the versions
-//! after the previous checkpoint are held in memory. Its own entries are copied from file to file a batch at a time,
-//! unless a later version added or removed the same file.
+//! after the previous checkpoint are held in memory, and no more than [`MOST_STATISTICS`] of what they say about the
+//! values of files: the rest is read again while the checkpoint is written. The entries of the previous one are copied
+//! from file to file a batch at a time, unless a later version added or removed the same file.
 
+use std::collections::HashSet;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use arrow_array::{BooleanArray, RecordBatch};
 use arrow_schema::{ArrowError, SchemaRef};
 use arrow_select::filter::filter_record_batch;
 use delta_commit::Version;
-use delta_commit::actions::Action;
+use delta_commit::actions::{Action, Add, Remove};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 
@@ -23,18 +26,84 @@ use crate::snapshot::{Contents, Replay, Snapshot, key};
 use super::is_json;
 use super::read::{each_action, each_batch, read_head};
 
+/// The most bytes of statistics that are held. Those of 200,000 files with fifty columns are half a gigabyte.
+const MOST_STATISTICS: usize = 32 << 20;
+
 /// A table with the files of the versions after a checkpoint alone.
 pub(crate) struct Since {
     /// The table. Its files and tombstones are those of the versions after the checkpoint.
     pub snapshot: Arc<Snapshot>,
     /// The names of the checkpoint's files in the log. Empty if the log was read from its first version.
     pub base: Vec<String>,
+    /// The versions that have the statistics of the snapshot's files; none where these are in the snapshot.
+    pub statistics_in: Option<RangeInclusive<Version>>,
+}
+
+impl Since {
+    /// A whole table.
+    pub fn first(snapshot: Arc<Snapshot>) -> Self {
+        Self {
+            snapshot,
+            base: Vec::new(),
+            statistics_in: None,
+        }
+    }
+
+    /// Returns true if nothing else is read for its checkpoint.
+    pub fn is_whole(&self) -> bool {
+        self.base.is_empty() && self.statistics_in.is_none()
+    }
+
+    /// Calls back with the files of the snapshot and their statistics, a version at a time, from these versions.
+    ///
+    /// # Errors
+    /// Those of `take`; [`TableError::Malformed`] if the versions do not have them any more.
+    pub fn each_read_again(
+        &self,
+        log: &LogDir,
+        versions: &RangeInclusive<Version>,
+        take: &mut dyn FnMut(Vec<Add>) -> Result<()>,
+    ) -> Result<()> {
+        let files = &self.snapshot.contents.files;
+        let mut found = HashSet::with_capacity(files.len());
+        // The newest entry of a file is the one that counts.
+        for body in log.bodies(versions.clone().rev()) {
+            let (version, body) = body?;
+            let mut actions = log.parse(version, &body.unwrap_or_default())?;
+            actions.reverse();
+            let adds = actions.into_iter().filter_map(|action| match action {
+                Action::Add(add) => Some(add),
+                _ => None,
+            });
+            let new = adds.filter(|add| {
+                let key = key(&add.path, add.deletion_vector.as_ref());
+                let known = files.get_key_value(&key);
+                known.is_some_and(|(key, _)| found.insert(key.as_str()))
+            });
+            take(new.collect())?;
+        }
+        if found.len() < files.len() {
+            return Err(TableError::Malformed(format!(
+                "{} of {} files were in versions {} to {} of the log, which are no longer there",
+                files.len() - found.len(),
+                files.len(),
+                versions.start(),
+                versions.end()
+            )));
+        }
+        Ok(())
+    }
 }
 
 /// The replay of the versions after a checkpoint.
 pub(crate) struct SinceReplay {
     replay: Replay,
     base: Vec<String>,
+    /// The first version after the checkpoint.
+    first: Option<Version>,
+    /// The bytes of the statistics that are held.
+    statistics: usize,
+    has_dropped: bool,
 }
 
 impl Replaying for SinceReplay {
@@ -46,6 +115,9 @@ impl Replaying for SinceReplay {
         Self {
             replay: Replay::new(),
             base: Vec::new(),
+            first: None,
+            statistics: 0,
+            has_dropped: false,
         }
     }
 
@@ -66,12 +138,32 @@ impl Replaying for SinceReplay {
     }
 
     fn commit(&mut self, log: &LogDir, version: Version, body: &[u8]) -> Result<()> {
-        self.replay.commit(log, version, body)
+        let actions = log.parse(version, body)?;
+        let statistics = actions.iter().map(|action| match action {
+            Action::Add(Add {
+                stats: Some(stats), ..
+            })
+            | Action::Remove(Remove {
+                stats: Some(stats), ..
+            }) => stats.len(),
+            _ => 0,
+        });
+        self.statistics += statistics.sum::<usize>();
+        self.first.get_or_insert(version);
+        self.replay.take_version(version, actions);
+        if self.statistics > MOST_STATISTICS {
+            self.replay.drop_statistics();
+            (self.statistics, self.has_dropped) = (0, true);
+        }
+        Ok(())
     }
 
     fn finish(self) -> Result<Since> {
+        let snapshot = Arc::new(self.replay.finish()?);
+        let first = self.first.filter(|_| self.has_dropped);
         Ok(Since {
-            snapshot: Arc::new(self.replay.finish()?),
+            statistics_in: first.map(|first| first..=snapshot.version),
+            snapshot,
             base: self.base,
         })
     }

@@ -17,7 +17,7 @@ use crate::error::{Result, TableError};
 use crate::log_dir::{CHANGED_IN, HINT, IN_COMMIT_TIMESTAMP, Incarnation, LogDir};
 use crate::snapshot::Snapshot;
 
-use super::actions::Actions;
+use super::actions::{Actions, written};
 use super::incremental::{Base, Since};
 use super::layout::CheckpointLayout;
 use super::{ADD, BATCH_ROWS, file_name};
@@ -62,7 +62,7 @@ pub(crate) fn write(
         check: Arc::clone(check),
         is_sent: Arc::clone(&is_sent),
     };
-    let encoded = encode_all(Box::new(sink), &layout, &actions, snapshot, &base);
+    let encoded = encode_all(log, Box::new(sink), &layout, &actions, since, &base);
     let exists = matches!(&encoded, Err(error) if is_of_existing(error));
     let is_own = is_sent.load(Ordering::Acquire) && !exists;
     // It also says in its own way why nothing was committed.
@@ -91,7 +91,7 @@ pub(crate) fn write(
 /// Opens the files of the previous checkpoint. Returns none if the new checkpoint has other columns, or statistics as
 /// structs: their types depend on all files of the table.
 fn base_of(log: &LogDir, since: &Since, layout: &CheckpointLayout) -> Result<Option<Vec<Base>>> {
-    if layout.parsed.is_some() && !since.base.is_empty() {
+    if layout.parsed.is_some() && !since.is_whole() {
         return Ok(None);
     }
     let files = since.base.iter().map(|name| Base::open(log, name, &layout.plain));
@@ -224,16 +224,26 @@ impl<'a> Encoder<'a> {
 
 /// Writes the actions since the previous checkpoint, and then the entries of that one which they do not replace.
 fn encode_all(
+    log: &LogDir,
     sink: Box<dyn Sink>,
     layout: &CheckpointLayout,
     actions: &Actions<'_>,
-    since: &Snapshot,
+    since: &Since,
     base: &[Base],
 ) -> Result<Encoded> {
     let mut encoder = Encoder::new(sink, layout)?;
-    encoder.write_actions(actions.written())?;
+    match &since.statistics_in {
+        None => encoder.write_actions(actions.written())?,
+        Some(versions) => {
+            encoder.write_actions(actions.others.iter().cloned())?;
+            since.each_read_again(log, versions, &mut |adds| {
+                encoder.write_actions(adds.into_iter().map(written))
+            })?;
+            encoder.write_actions(actions.removals())?;
+        }
+    }
     for file in base {
-        file.each(&since.contents, actions.kept_since, &mut |batch| {
+        file.each(&since.snapshot.contents, actions.kept_since, &mut |batch| {
             encoder.write(batch)
         })?;
     }

@@ -167,15 +167,12 @@ impl Table {
         if let Some(since) = since {
             match shared.write_checkpoint(&since, &unreadable) {
                 // A full read says what is damaged, and falls back to an older checkpoint.
-                Err(error) if error.is_corruption() && !since.base.is_empty() => {}
+                Err(error) if error.is_corruption() && !since.is_whole() => {}
                 done if !matches!(done, Ok(false)) => return done.map(|_| since.snapshot.version),
                 _ => {}
             }
         }
-        let since = Since {
-            snapshot: shared.snapshot_once(&mut shared.looking())?,
-            base: Vec::new(),
-        };
+        let since = Since::first(shared.snapshot_once(&mut shared.looking())?);
         shared.write_checkpoint(&since, &unreadable)?;
         Ok(since.snapshot.version)
     }
