@@ -9,7 +9,7 @@ use parquet_writer::WriterOptions;
 use super::{Append, AppendBasis, AppendOptions};
 use crate::buffered_rows::{BufferedRows, joined};
 use crate::error::{Result, TableError};
-use crate::group_commit::{GroupQueue, Grouped, Member, Split};
+use crate::group_commit::{GroupMember, GroupQueue, Grouped, Split};
 use crate::head::TableHead;
 use crate::table::SharedTable;
 
@@ -66,7 +66,7 @@ impl Grouped for SmallAppend {
         &shared.small_appends
     }
 
-    fn joins(&self, group: &[Arc<Member<Self>>]) -> bool {
+    fn joins(&self, group: &[Arc<GroupMember<Self>>]) -> bool {
         group
             .first()
             .is_some_and(|first| self.terms.are_those_of(&first.request.terms))
@@ -74,7 +74,7 @@ impl Grouped for SmallAppend {
 
     fn unite(
         shared: &Arc<SharedTable>,
-        group: &[Arc<Member<Self>>],
+        group: &[Arc<GroupMember<Self>>],
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<Append> {
         let Some(first) = group.first() else {

@@ -49,7 +49,7 @@ pub(crate) trait Grouped: Send + Sync + Sized + 'static {
     fn queue(shared: &SharedTable) -> &GroupQueue<Self>;
 
     /// Returns true if this request can share a version with all of a group, which is not empty.
-    fn joins(&self, group: &[Arc<Member<Self>>]) -> bool;
+    fn joins(&self, group: &[Arc<GroupMember<Self>>]) -> bool;
 
     /// Writes what the transaction of a group needs.
     ///
@@ -57,7 +57,7 @@ pub(crate) trait Grouped: Send + Sync + Sized + 'static {
     /// Those of the files. Nothing that was written stays.
     fn unite(
         shared: &Arc<SharedTable>,
-        group: &[Arc<Member<Self>>],
+        group: &[Arc<GroupMember<Self>>],
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<Self::United>;
 
@@ -74,7 +74,7 @@ pub(crate) trait Grouped: Send + Sync + Sized + 'static {
     ) -> Result<Version>;
 
     /// Removes what a version with all of the group does not need.
-    fn committed(_: Self::United, _group: &[Arc<Member<Self>>]) {}
+    fn committed(_: Self::United, _group: &[Arc<GroupMember<Self>>]) {}
 
     /// Removes what was written for a transaction that no version holds.
     fn rejected(_: Self::United) {}
@@ -93,12 +93,12 @@ pub(crate) enum Split {
 }
 
 /// A request that waits for its version.
-pub(crate) struct Member<G> {
+pub(crate) struct GroupMember<G> {
     pub request: G,
     waiter: CommitWaiter,
 }
 
-impl<G> Deref for Member<G> {
+impl<G> Deref for GroupMember<G> {
     type Target = CommitWaiter;
 
     fn deref(&self) -> &CommitWaiter {
@@ -110,9 +110,9 @@ impl<G> Deref for Member<G> {
 pub(crate) struct GroupQueue<G>(Mutex<GroupQueueState<G>>);
 
 struct GroupQueueState<G> {
-    waiting: VecDeque<Arc<Member<G>>>,
+    waiting: VecDeque<Arc<GroupMember<G>>>,
     /// Groups that are tried again as they are, the next one last.
-    again: Vec<Vec<Arc<Member<G>>>>,
+    again: Vec<Vec<Arc<GroupMember<G>>>>,
     /// True if a caller commits by itself, or a thread commits what waits.
     is_served: bool,
 }
@@ -128,9 +128,9 @@ impl<G> Default for GroupQueue<G> {
 }
 
 /// The turn of a caller that commits by itself. When it is dropped, a thread commits what came meanwhile.
-pub(crate) struct Lead<G: Grouped>(Arc<SharedTable>, PhantomData<G>);
+pub(crate) struct GroupLead<G: Grouped>(Arc<SharedTable>, PhantomData<G>);
 
-impl<G: Grouped> Drop for Lead<G> {
+impl<G: Grouped> Drop for GroupLead<G> {
     fn drop(&mut self) {
         let mut queue = lock(&G::queue(&self.0).0);
         if queue.waiting.is_empty() {
@@ -148,14 +148,14 @@ pub(crate) fn commit<G: Grouped>(
     shared: &Arc<SharedTable>,
     request: G,
     wait: &mut WaitLimit<'_>,
-) -> Result<Result<Version>, (G, Lead<G>)> {
+) -> Result<Result<Version>, (G, GroupLead<G>)> {
     if wait.left().is_none() {
         return Ok(Err(CommitError::DeadlinePassed.into()));
     }
     let mut queue = lock(&G::queue(shared).0);
     if !queue.is_served {
         queue.is_served = true;
-        return Err((request, Lead(Arc::clone(shared), PhantomData)));
+        return Err((request, GroupLead(Arc::clone(shared), PhantomData)));
     }
     let member = queue.add(request, None);
     drop(queue);
@@ -197,7 +197,7 @@ fn start<G: Grouped>(shared: &Arc<SharedTable>) -> io::Result<()> {
 /// A request that no thread waits for.
 pub(crate) struct Queued<G> {
     shared: Arc<SharedTable>,
-    member: Arc<Member<G>>,
+    member: Arc<GroupMember<G>>,
 }
 
 impl<G: Grouped> Queued<G> {
@@ -212,8 +212,8 @@ impl<G: Grouped> Queued<G> {
 }
 
 impl<G> GroupQueueState<G> {
-    fn add(&mut self, request: G, reply: Option<WaiterCallback>) -> Arc<Member<G>> {
-        let member = Arc::new(Member {
+    fn add(&mut self, request: G, reply: Option<WaiterCallback>) -> Arc<GroupMember<G>> {
+        let member = Arc::new(GroupMember {
             request,
             waiter: CommitWaiter::new(reply),
         });
@@ -230,10 +230,10 @@ impl<G: Grouped> GroupQueue<G> {
     }
 
     /// Takes a request out. Returns false if it was taken before.
-    fn withdraw(&self, member: &Arc<Member<G>>) -> bool {
+    fn withdraw(&self, member: &Arc<GroupMember<G>>) -> bool {
         let mut queue = lock(&self.0);
         let mut is_found = false;
-        let mut stays = |other: &Arc<Member<G>>| {
+        let mut stays = |other: &Arc<GroupMember<G>>| {
             let is_it = Arc::ptr_eq(other, member);
             is_found |= is_it;
             !is_it
@@ -244,7 +244,7 @@ impl<G: Grouped> GroupQueue<G> {
     }
 
     /// Takes the next group. None when the queue is empty; the thread ends then.
-    fn next(&self) -> Option<Vec<Arc<Member<G>>>> {
+    fn next(&self) -> Option<Vec<Arc<GroupMember<G>>>> {
         let mut queue = lock(&self.0);
         while let Some(group) = queue.again.pop() {
             if !group.is_empty() {
@@ -271,7 +271,7 @@ impl<G: Grouped> GroupQueue<G> {
     }
 
     /// Puts the members without an answer back.
-    fn put_back(&self, mut group: Vec<Arc<Member<G>>>, next: NextAttempt) {
+    fn put_back(&self, mut group: Vec<Arc<GroupMember<G>>>, next: NextAttempt) {
         group.retain(|member| !member.is_answered());
         let mut queue = lock(&self.0);
         match next {
@@ -322,7 +322,7 @@ enum NextAttempt {
 
 fn attempt<G: Grouped>(
     shared: &Arc<SharedTable>,
-    group: &[Arc<Member<G>>],
+    group: &[Arc<GroupMember<G>>],
     is_tried: &Cell<bool>,
 ) -> NextAttempt {
     let someone_leaves = {
@@ -360,7 +360,7 @@ fn attempt<G: Grouped>(
 }
 
 /// Handles an error after which no version holds the group.
-fn failed<G: Grouped>(group: &[Arc<Member<G>>], error: TableError) -> NextAttempt {
+fn failed<G: Grouped>(group: &[Arc<GroupMember<G>>], error: TableError) -> NextAttempt {
     // Someone's leaving ends an attempt as well.
     if part_with(group, || CommitError::DeadlinePassed) {
         return NextAttempt::Together;

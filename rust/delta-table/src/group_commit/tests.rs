@@ -65,13 +65,13 @@ where
         Self::own_queue()
     }
 
-    fn joins(&self, group: &[Arc<Member<Self>>]) -> bool {
+    fn joins(&self, group: &[Arc<GroupMember<Self>>]) -> bool {
         group.len() < 8
     }
 
     fn unite(
         _: &Arc<SharedTable>,
-        group: &[Arc<Member<Self>>],
+        group: &[Arc<GroupMember<Self>>],
         _: &mut dyn FnMut() -> bool,
     ) -> Result<Self::United> {
         let all = group

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::deletion_vectors;
 use crate::error::Result;
-use crate::group_commit::{self, GroupQueue, Grouped, Member, Split};
+use crate::group_commit::{self, GroupMember, GroupQueue, Grouped, Split};
 use crate::row_merge::RowMerge;
 use crate::scan::FoundRows;
 use crate::storage::TableStorage;
@@ -118,7 +118,7 @@ impl Grouped for GroupedChange {
         &shared.changes
     }
 
-    fn joins(&self, group: &[Arc<Member<Self>>]) -> bool {
+    fn joins(&self, group: &[Arc<GroupMember<Self>>]) -> bool {
         let changes = || group.iter().map(|member| &member.request);
         let actions: usize = changes().map(|change| change.transaction.actions.len()).sum();
         group.len() < MOST
@@ -128,7 +128,7 @@ impl Grouped for GroupedChange {
 
     fn unite(
         shared: &Arc<SharedTable>,
-        group: &[Arc<Member<Self>>],
+        group: &[Arc<GroupMember<Self>>],
         _: &mut dyn FnMut() -> bool,
     ) -> Result<UnitedChanges> {
         let changes: Vec<&Self> = group.iter().map(|member| &member.request).collect();
@@ -156,7 +156,7 @@ impl Grouped for GroupedChange {
         shared.commit(united.transaction.clone(), wait)
     }
 
-    fn committed(united: UnitedChanges, group: &[Arc<Member<Self>>]) {
+    fn committed(united: UnitedChanges, group: &[Arc<GroupMember<Self>>]) {
         // The version has vectors of all of them.
         if united.merge.is_some() {
             for member in group {
