@@ -101,7 +101,7 @@ def resolve(
 
     Raises:
         OptionError: The arguments contradict each other, or nothing writes to such a URL.
-        TypeError: An argument is of another kind.
+        TypeError: An argument has another type.
         OSError: The path is empty or has a NUL character.
     """
     if not isinstance(destination, (str, os.PathLike)):
@@ -222,10 +222,10 @@ def open_on(filesystem: object, path: str) -> Destination | str:
         What the writer fills, or the path on this machine where the file system is of this machine.
 
     Raises:
-        TypeError: `filesystem` is neither.
+        TypeError: `filesystem` has another type.
         OptionError: `path` names no file, or the file system can neither move files nor hold one back.
         ValueError: `path` leads out of the folder that a file system of fsspec shows.
-        OSError: The file system refuses.
+        OSError: The file system returns an error.
     """
     if path.endswith("/") or not path:
         raise OptionError(f"destination {path!r} names no file: put its name after the last slash")

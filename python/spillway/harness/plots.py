@@ -70,11 +70,11 @@ class Style:
     """The look of one name in every chart of a run.
 
     Attributes:
-        colour: That of its library.
+        colour: The colour of its library.
         marker: One per library, so that lines never differ only by colour.
-        dash: That of its place among the settings of its library, which share colour and marker.
+        dash: The dash of its place among the settings of its library, which share colour and marker.
         is_open: True if its markers are hollow, likewise.
-        width: Of its line, in points.
+        width: The width of its line, in points.
     """
 
     colour: str

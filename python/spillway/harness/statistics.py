@@ -265,7 +265,7 @@ def paired_ratio(above: Mapping[int, float], below: Mapping[int, float]) -> Rati
         below: Sample by block; blocks that only one of them has are left out.
 
     Raises:
-        ValueError: They share no block.
+        ValueError: No block has a sample of both cells.
     """
     return _ratio(tuple(above[block] / below[block] for block in sorted(above.keys() & below.keys())))
 

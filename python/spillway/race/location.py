@@ -69,11 +69,11 @@ class Location:
         return given or _session().get_config_variable("region")
 
     def with_credentials(self) -> Location:
-        """It with the credentials that botocore finds: not all committers read profiles.
+        """The location with the credentials that botocore finds: not all committers read profiles.
 
         Raises:
             MissingExtraError: botocore is not installed.
-            OptionError: There are none.
+            OptionError: botocore finds no credentials.
         """
         if "access_key_id" in _short_names(self.storage_options):
             return self

@@ -207,7 +207,7 @@ class RealS3:
         """Check that the store creates an object only once, and measure the latency of a GET.
 
         Raises:
-            SpillwayError: It does not, or requests are refused.
+            SpillwayError: The store replaces an object that exists, or refuses requests.
         """
         files = S3Files(self.location.below(_PROBE))
         with _plain_words(self.location.uri):

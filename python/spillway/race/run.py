@@ -167,7 +167,7 @@ def parse_spread(text: str, writers: int) -> int:
     """The processes that `writers` are spread over.
 
     Raises:
-        OptionError: It is no way to spread them.
+        OptionError: `text` does not say how to spread them.
     """
     if text == "threads":
         return 1

@@ -28,7 +28,7 @@ class ExactFloats:
 
     Args:
         path: The file, for messages.
-        schema: Of its rows.
+        schema: The schema of its rows.
         names: The columns of floats, which come as texts.
         skipped: Numbers of the rows that were left out, which Arrow adds.
     """

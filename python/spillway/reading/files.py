@@ -71,8 +71,8 @@ class RowStream(NamedTuple):
     """A file's rows, read on demand.
 
     Attributes:
-        name: For messages.
-        schema: Of all batches.
+        name: The name of the file, for messages.
+        schema: The schema of all batches.
         batches: Record batches of whatever size the file gives.
         rows: The number of rows; None if it is known only after reading to the end.
     """
@@ -161,7 +161,7 @@ def open_lines(file: Readable, path: Path, text: TextOptions, compression: str |
     Args:
         file: The file, open.
         path: Its name, for messages.
-        text: Has the encoding.
+        text: Its properties, among them the encoding.
         compression: Compression of the whole file, as in `Format`.
     """
     source: Any = file if compression is None else _decompressed(file, compression)
@@ -225,7 +225,7 @@ def open_pipe(source: Readable, name: str, text: TextOptions) -> OpenPipe:
 
     Args:
         source: The pipe.
-        name: For messages.
+        name: The name of the pipe, for messages.
         text: Properties that text does not state itself.
 
     Raises:
@@ -257,7 +257,7 @@ def recognise(path: Path, text: TextOptions) -> Format:
     """The format of a file, by its first bytes, or by its suffix if it is text.
 
     Raises:
-        UnknownFormatError: It is of none that is known.
+        UnknownFormatError: The format is not known.
         CorruptFileError: It is empty, or not what its name says.
         OptionError: The format is known but cannot be read directly, or `text` does not apply to it.
     """
@@ -544,7 +544,7 @@ def _csv_reader(
 
     Args:
         opened: The file.
-        types: Of columns, by name.
+        types: The types of columns, by name.
         skipped: Gets the numbers of rows that are left out.
     """
 

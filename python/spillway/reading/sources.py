@@ -80,8 +80,9 @@ def find_files(source: FileSource) -> Files:
     """The files that a source names.
 
     Raises:
-        FileNotFoundError: There is nothing of this name.
-        OptionError: It is no place that is read, or holds no file that is, or files of several formats.
+        FileNotFoundError: No file or folder has this name.
+        OptionError: Spillway does not read from there, or it holds no file that can be read, or files of
+            several formats.
         CorruptFileError: A file is empty, or its first bytes do not fit its name.
     """
     typed = source.path
@@ -115,7 +116,7 @@ def find_all(typed: Sequence[str], text: TextOptions) -> Files:
     A file of two sources is there twice.
 
     Raises:
-        FileNotFoundError: One of them names nothing.
+        FileNotFoundError: No file or folder has the name of one of them.
         OptionError: As `find_files`, or they are of several formats.
         CorruptFileError: As `find_files`.
     """
@@ -346,10 +347,10 @@ def of_folder(value: Any, each: pa.Field[Any], rows: int) -> pa.Array[Any]:
     Args:
         value: As `partitions` has it; None for null.
         each: The column.
-        rows: Their number.
+        rows: The number of rows.
 
     Raises:
-        OptionError: It is no value of the column's type.
+        OptionError: `value` is not of the column's type.
     """
     column: pa.Array[Any] = (
         pa.nulls(rows, each.type) if value is None else pa.repeat(_as_type(value, each), rows)

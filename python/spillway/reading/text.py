@@ -91,8 +91,8 @@ class Utf8Stream(io.RawIOBase):
 
     Args:
         source: The file's bytes, decompressed.
-        path: For messages.
-        encoding: Of the file; None for UTF-8.
+        path: The file, for messages.
+        encoding: Its encoding; None for UTF-8.
     """
 
     def __init__(self, source: Readable, path: Path, encoding: str | None) -> None:
@@ -153,7 +153,7 @@ class Quotes:
 
     Args:
         path: The file, for messages.
-        delimiter: Between fields.
+        delimiter: The character between fields.
     """
 
     def __init__(self, path: Path, delimiter: str) -> None:
@@ -204,10 +204,10 @@ class Quotes:
         self.refuse_open()
 
     def refuse_open(self) -> None:
-        """Refuse text that is within quotes.
+        """Refuse text that ends within quotes.
 
         Raises:
-            CorruptFileError: It is so.
+            CorruptFileError: A quote before the end of the text is not closed.
         """
         if self._opened is not None:
             raise CorruptFileError(self._complaint(self._opened, "is not closed"))
@@ -304,11 +304,11 @@ class CsvText(io.RawIOBase):
 
     Args:
         source: The text, in UTF-8.
-        path: For messages.
+        path: The file, for messages.
         quotes: Looks for a quote that is not closed.
 
     Raises:
-        CorruptFileError: By `read`: as `Quotes`.
+        CorruptFileError: From `read`, when a quote is not closed.
     """
 
     def __init__(self, source: Readable, path: Path, quotes: Quotes) -> None:
@@ -370,7 +370,7 @@ def refuse_other_delimiter(path: Path, head: str, delimiter: str) -> None:
     """Refuse CSV whose first line has none of the delimiters that were expected, but others.
 
     Raises:
-        OptionError: It is so; the message says what to give as ``--delimiter``.
+        OptionError: Another character separates fields; the message says what to give as ``--delimiter``.
     """
     line = head.split("\n", 1)[0]
     other = max(_DELIMITERS, key=line.count)
@@ -402,7 +402,7 @@ class TextBatches:
         stop_waiting: Ends a wait of `source` for bytes, in whatever thread it is.
 
     Attributes:
-        schema: Of all batches.
+        schema: The schema of all batches.
 
     Raises:
         ArrowInvalid: As `open_reader`.

@@ -96,7 +96,7 @@ def find(job: Job) -> Iterator[Found]:
     """Find the inputs of a job, and look at their first bytes.
 
     Raises:
-        FileNotFoundError: One of them names nothing.
+        FileNotFoundError: No file or folder has the name of one of them.
         OptionError: They are not read, or not together; or an option of the job is not for their format.
         CorruptFileError: One is empty, or begins as no file of its name does.
     """

@@ -277,7 +277,7 @@ def check_output(job: Job, found: Found) -> None:
     """Refuse an output that already exists, or that is also an input.
 
     Raises:
-        OptionError: It is; the message says what to do.
+        OptionError: The output exists, or is an input; the message says what to do.
         OSError: The store does not answer.
     """
     if job.output == "-" and (job.is_folder or job.to_delta):

@@ -66,7 +66,7 @@ def find_parquet(typed: Sequence[str]) -> tuple[Path, ...]:
     """The Parquet files that files, folders and globs name.
 
     Raises:
-        FileNotFoundError: One of them names nothing.
+        FileNotFoundError: No file or folder has the name of one of them.
         OptionError: There are files of another format, or files of a table, whose log or footer has their
             sizes.
         CorruptFileError: A file is empty, or begins as no Parquet file does.
@@ -326,7 +326,7 @@ def _check_rows(path: Path, new: Path, memory: Memory, progress: Progress) -> No
     """Read both files and compare their rows, and the order of these, by checksums of all values.
 
     Raises:
-        RowsDifferError: They differ.
+        RowsDifferError: The rows or their order differ.
     """
     old_rows = _digest(path, memory, progress)
     new_rows = _digest(new, memory, progress)

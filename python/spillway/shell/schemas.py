@@ -116,7 +116,7 @@ def inferred(sample: bytes, name: str, place: Callable[[int], str] | None = None
 
     Args:
         sample: Whole lines.
-        name: For messages.
+        name: The name of the input, for messages.
         place: A line of the sample, from 1, for messages.
 
     Raises:

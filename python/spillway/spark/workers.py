@@ -394,7 +394,7 @@ def _installer(target: _Target) -> list[str]:
     """The command of pip, or of uv, that installs for a target.
 
     Raises:
-        SpillwayError: There is neither.
+        SpillwayError: Neither pip nor uv is installed.
     """
     if find_spec("pip") is not None:
         return [sys.executable, "-m", "pip", "install", "--no-compile", *target.of_pip()]

@@ -448,7 +448,7 @@ def _check_input(path: str) -> None:
 
     Raises:
         OptionError: The suffix is that of another format.
-        FileNotFoundError: There is nothing of this name.
+        FileNotFoundError: No file or folder has this name.
     """
     format_of(path)
     if scheme_of(path) is None and not glob(path):  # noqa: PTH207 - absolute patterns, too
