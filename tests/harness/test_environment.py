@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import spillway
-from spillway import _native
-from spillway.harness.environment import native_build
+from spillway import _native, backends
+from spillway.harness.environment import describe_software, native_build
 
 if TYPE_CHECKING:
     import pytest
@@ -28,6 +28,11 @@ def test_two_runs_had_the_same_native_module_if_its_digest_is_the_same(
     again = native_build()
     assert again is not None
     assert again["sha256"] != build["sha256"]
+
+
+def test_the_version_of_every_backends_library_is_recorded() -> None:
+    recorded = {library["name"] for library in describe_software()["libraries"]}
+    assert {backends.library(name) for name in backends.names()} <= recorded
 
 
 def test_a_module_that_is_not_built_has_no_account(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """The parts that `spillway.bench` and `spillway.race` share; nothing here imports from either.
 
-`plan` checks what a caller asks for, and orders the samples. Each sample runs in a separate process, which
-`processes` starts under a memory limit of `limits`, and `probes` measure it. `environment` describes the
+`schedule` orders the samples. Each sample runs in a separate process, which `processes` starts under a memory
+limit of `limits`, and `probes` measure it; `progress` shows how far the run is. `environment` describes the
 machine. `records` keeps what was measured as lines of JSON, and `statistics`, `plots` and `report` build a
 report only from these lines.
 """

@@ -238,6 +238,8 @@ _LIBRARIES = (
     "duckdb",
     "arro3-core",
     "arro3-io",
+    "datafusion",
+    "fastparquet",
     "numpy",
     "memray",
     "pandas",
