@@ -224,7 +224,7 @@ clean: ## Remove what was built (not the runs)
 	@mkdir -p .build && touch $@
 
 .build/cargo-fuzz:
-	cargo install --quiet --locked --root $@ --version 0.13.2 cargo-fuzz
+	cargo install --quiet --locked --root $@ --version 0.13.2 cargo-fuzz || { rm -rf $@; exit 1; }
 
 # What audits the locks is in none of the environments that it audits.
 .build/audit: requirements/audit.txt | .build/environment

@@ -31,7 +31,20 @@ impl Terms {
             && self.writer_options == other.writer_options
     }
 
-    /// The append of the shared files.
+    /// The append of files with these rows.
+    fn written<'a>(
+        &self,
+        shared: &Arc<SharedTable>,
+        rows: impl Iterator<Item = &'a BufferedRows>,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Append> {
+        let mut append = self.begin(shared)?;
+        for batch in &joined(rows)? {
+            append.write(batch, go_on)?;
+        }
+        Ok(append)
+    }
+
     fn begin(&self, shared: &Arc<SharedTable>) -> Result<Append> {
         let (head, version) = shared.base(&mut shared.looking())?;
         let is_same = head.metadata.id == self.head.metadata.id && head.changed_in == self.head.changed_in;
@@ -54,6 +67,20 @@ impl Terms {
 pub(crate) struct SmallAppend {
     pub terms: Box<Terms>,
     pub rows: BufferedRows,
+}
+
+impl SmallAppend {
+    /// Commits the rows in files of their own.
+    pub fn commit(
+        &self,
+        shared: &Arc<SharedTable>,
+        wait: &mut WaitLimit<'_>,
+        go_on: &mut dyn FnMut() -> bool,
+        tries: &dyn Fn(),
+    ) -> Result<Version> {
+        let mut append = self.terms.written(shared, std::iter::once(&self.rows), go_on)?;
+        append.commit_noted(wait, go_on, tries)
+    }
 }
 
 impl Grouped for SmallAppend {
@@ -80,11 +107,8 @@ impl Grouped for SmallAppend {
         let Some(first) = group.first() else {
             return Err(CommitError::Invalid("no append was handed in".to_owned()).into());
         };
-        let mut append = first.request.terms.begin(shared)?;
-        for batch in &joined(group.iter().map(|member| &member.request.rows))? {
-            append.write(batch, go_on)?;
-        }
-        Ok(append)
+        let rows = group.iter().map(|member| &member.request.rows);
+        first.request.terms.written(shared, rows, go_on)
     }
 
     fn commit(
@@ -97,9 +121,9 @@ impl Grouped for SmallAppend {
         append.commit_noted(wait, go_on, tries)
     }
 
-    /// An error of the commit is each append's; one of its files can be due to the rows of one.
-    fn split(_: &CommitError) -> Option<Split> {
-        None
+    /// What the rows of one append cause is not the error of the others.
+    fn split(error: &CommitError) -> Option<Split> {
+        matches!(error, CommitError::Schema { .. } | CommitError::Invalid(_)).then_some(Split::Each)
     }
 }
 

@@ -75,15 +75,13 @@ impl Append {
         go_on: &mut dyn FnMut() -> bool,
         tries: &dyn Fn(),
     ) -> Result<Version> {
-        // Others that share files come while this one is committed.
-        let (own, _lead) = match self.small_append() {
-            Ok(append) => match group_commit::commit(&self.shared, append, wait) {
-                Ok(done) => return done,
-                Err((append, lead)) => (Some(append.rows), Some(lead)),
-            },
-            Err(buffered) => (buffered, None),
-        };
-        self.complete(own, go_on)?;
+        match self.small_append() {
+            Ok(append) => {
+                return group_commit::commit(&self.shared, append, wait)
+                    .unwrap_or_else(|alone| alone.commit(&self.shared, wait, go_on, tries));
+            }
+            Err(buffered) => self.complete(buffered, go_on)?,
+        }
         tries();
         self.prepare()?;
         loop {

@@ -53,12 +53,12 @@ impl<'a> Actions<'a> {
 
     /// The actions as a checkpoint has them, one at a time.
     pub fn written(&self) -> impl Iterator<Item = Action> + '_ {
-        let adds = self.adds.iter().map(|add| written((*add).clone()));
-        self.others.iter().cloned().chain(adds).chain(self.removals())
+        let adds = self.adds.iter().map(|add| checkpoint_add((*add).clone()));
+        self.others.iter().cloned().chain(adds).chain(self.tombstones())
     }
 
-    /// Those of files that left the table.
-    pub fn removals(&self) -> impl Iterator<Item = Action> + '_ {
+    /// The `remove` actions.
+    pub fn tombstones(&self) -> impl Iterator<Item = Action> + '_ {
         self.removes.iter().map(|remove| {
             Action::Remove(Remove {
                 data_change: false,
@@ -70,8 +70,8 @@ impl<'a> Actions<'a> {
     }
 }
 
-/// A file's entry as a checkpoint has it.
-pub(super) fn written(add: Add) -> Action {
+/// An `add` action as a checkpoint has it.
+pub(super) fn checkpoint_add(add: Add) -> Action {
     Action::Add(Add {
         data_change: false,
         ..add

@@ -1,9 +1,10 @@
 //! Incremental checkpoints: the entries of the previous checkpoint, updated by the versions after it.
 //!
-//! A version adds a few files to a table that may have very many, each with kilobytes of statistics. Only the versions
-//! after the previous checkpoint are held in memory, and no more than [`MOST_STATISTICS`] of what they say about the
-//! values of files: the rest is read again while the checkpoint is written. The entries of the previous one are copied
-//! from file to file a batch at a time, unless a later version added or removed the same file.
+//! A version adds a few files to a table that may have very many, each with kilobytes of statistics (`add.stats`). Only
+//! the versions after the previous checkpoint are held in memory, and if their statistics exceed [`MOST_STATISTICS`],
+//! without these: they are read again while the checkpoint is written, one version at a time. The entries of the
+//! previous checkpoint are copied from file to file a batch at a time, unless a later version added or removed the same
+//! file.
 
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
@@ -23,8 +24,8 @@ use crate::head::is_of_files;
 use crate::log_dir::{LogDir, Replaying};
 use crate::snapshot::{Contents, Replay, Snapshot, key};
 
-use super::is_json;
 use super::read::{each_action, each_batch, read_head};
+use super::{BATCH_ROWS, is_json};
 
 /// The most bytes of statistics that are held. Those of 200,000 files with fifty columns are half a gigabyte.
 const MOST_STATISTICS: usize = 32 << 20;
@@ -66,22 +67,32 @@ impl Since {
     ) -> Result<()> {
         let files = &self.snapshot.contents.files;
         let mut found = HashSet::with_capacity(files.len());
+        let mut batch = Vec::new();
         // The newest entry of a file is the one that counts.
         for body in log.bodies(versions.clone().rev()) {
-            let (version, body) = body?;
-            let mut actions = log.parse(version, &body.unwrap_or_default())?;
-            actions.reverse();
-            let adds = actions.into_iter().filter_map(|action| match action {
-                Action::Add(add) => Some(add),
-                _ => None,
-            });
-            let new = adds.filter(|add| {
+            // Where one is gone, older ones may have entries that it replaced.
+            let (version, Some(body)) = body? else {
+                break;
+            };
+            let mut adds = Vec::new();
+            log.each_action(version, &body, |action| {
+                if let Action::Add(add) = action {
+                    adds.push(add);
+                }
+            })?;
+            batch.extend(adds.into_iter().rev().filter(|add| {
                 let key = key(&add.path, add.deletion_vector.as_ref());
                 let known = files.get_key_value(&key);
                 known.is_some_and(|(key, _)| found.insert(key.as_str()))
-            });
-            take(new.collect())?;
+            }));
+            if batch.len() >= BATCH_ROWS {
+                take(std::mem::take(&mut batch))?;
+            }
+            if found.len() == files.len() {
+                break;
+            }
         }
+        take(batch)?;
         if found.len() < files.len() {
             return Err(TableError::Malformed(format!(
                 "{} of {} files were in versions {} to {} of the log, which are no longer there",
@@ -101,9 +112,8 @@ pub(crate) struct SinceReplay {
     base: Vec<String>,
     /// The first version after the checkpoint.
     first: Option<Version>,
-    /// The bytes of the statistics that are held.
+    /// The bytes of all statistics. Above the limit, none are held.
     statistics: usize,
-    has_dropped: bool,
 }
 
 impl Replaying for SinceReplay {
@@ -117,7 +127,6 @@ impl Replaying for SinceReplay {
             base: Vec::new(),
             first: None,
             statistics: 0,
-            has_dropped: false,
         }
     }
 
@@ -138,29 +147,29 @@ impl Replaying for SinceReplay {
     }
 
     fn commit(&mut self, log: &LogDir, version: Version, body: &[u8]) -> Result<()> {
-        let actions = log.parse(version, body)?;
-        let statistics = actions.iter().map(|action| match action {
-            Action::Add(Add {
-                stats: Some(stats), ..
-            })
-            | Action::Remove(Remove {
-                stats: Some(stats), ..
-            }) => stats.len(),
-            _ => 0,
-        });
-        self.statistics += statistics.sum::<usize>();
+        let mut actions = Vec::new();
+        let mut statistics = self.statistics;
+        log.each_action(version, body, |mut action| {
+            if let Action::Add(Add { stats, .. }) | Action::Remove(Remove { stats, .. }) = &mut action {
+                statistics += stats.as_ref().map_or(0, String::len);
+                if statistics > MOST_STATISTICS {
+                    *stats = None;
+                }
+            }
+            actions.push(action);
+        })?;
         self.first.get_or_insert(version);
         self.replay.take_version(version, actions);
-        if self.statistics > MOST_STATISTICS {
+        if self.statistics <= MOST_STATISTICS && statistics > MOST_STATISTICS {
             self.replay.drop_statistics();
-            (self.statistics, self.has_dropped) = (0, true);
         }
+        self.statistics = statistics;
         Ok(())
     }
 
     fn finish(self) -> Result<Since> {
         let snapshot = Arc::new(self.replay.finish()?);
-        let first = self.first.filter(|_| self.has_dropped);
+        let first = self.first.filter(|_| self.statistics > MOST_STATISTICS);
         Ok(Since {
             statistics_in: first.map(|first| first..=snapshot.version),
             snapshot,

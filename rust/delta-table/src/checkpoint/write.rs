@@ -17,7 +17,7 @@ use crate::error::{Result, TableError};
 use crate::log_dir::{CHANGED_IN, HINT, IN_COMMIT_TIMESTAMP, Incarnation, LogDir};
 use crate::snapshot::Snapshot;
 
-use super::actions::{Actions, written};
+use super::actions::{Actions, checkpoint_add};
 use super::incremental::{Base, Since};
 use super::layout::CheckpointLayout;
 use super::{ADD, BATCH_ROWS, file_name};
@@ -237,9 +237,9 @@ fn encode_all(
         Some(versions) => {
             encoder.write_actions(actions.others.iter().cloned())?;
             since.each_read_again(log, versions, &mut |adds| {
-                encoder.write_actions(adds.into_iter().map(written))
+                encoder.write_actions(adds.into_iter().map(checkpoint_add))
             })?;
-            encoder.write_actions(actions.removals())?;
+            encoder.write_actions(actions.tombstones())?;
         }
     }
     for file in base {

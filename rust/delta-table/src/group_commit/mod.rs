@@ -18,17 +18,19 @@ use std::io;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use delta_commit::{CommitError, Version, WaitLimit};
+use parquet_writer::WriteError;
 
 use crate::error::{Result, TableError};
 use crate::table::{SharedTable, lock};
 
 pub(crate) use waiter::WaiterCallback;
-use waiter::{CommitWaiter, answer_all, part_with, serve_nobody, settle};
+use waiter::{CommitWaiter, Settled, answer_all, part_with, settle};
 pub use waiter::{is_abandoned, is_serving, serve_until};
 
 /// Longer than any commit takes. Waiting callers have deadlines of their own.
@@ -61,7 +63,7 @@ pub(crate) trait Grouped: Send + Sync + Sized + 'static {
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<Self::United>;
 
-    /// Commits the transaction, and calls `tries` when a version may hold it from then on.
+    /// Commits the transaction, and calls `tries` once a version may hold it from then on.
     ///
     /// # Errors
     /// After every error but [`CommitError::Unknown`], no version holds it.
@@ -95,7 +97,26 @@ pub(crate) enum Split {
 /// A request that waits for its version.
 pub(crate) struct GroupMember<G> {
     pub request: G,
+    /// True if its caller must commit it, since no thread can be started.
+    is_alone: AtomicBool,
     waiter: CommitWaiter,
+}
+
+impl<G> GroupMember<G> {
+    fn new(request: G, reply: Option<WaiterCallback>) -> Arc<Self> {
+        Arc::new(Self {
+            request,
+            is_alone: AtomicBool::new(false),
+            waiter: CommitWaiter::new(reply),
+        })
+    }
+
+    /// Leaves the commit to the caller. One that does not wait gets the error.
+    fn send_back(&self, error: &io::Error) {
+        self.is_alone.store(true, Ordering::Release);
+        let source = io::Error::from(error.kind());
+        self.answer(Err(WriteError::Io { path: None, source }.into()));
+    }
 }
 
 impl<G> Deref for GroupMember<G> {
@@ -128,43 +149,66 @@ impl<G> Default for GroupQueue<G> {
 }
 
 /// The turn of a caller that commits by itself. When it is dropped, a thread commits what came meanwhile.
-pub(crate) struct GroupLead<G: Grouped>(Arc<SharedTable>, PhantomData<G>);
+struct GroupLead<G: Grouped>(Arc<SharedTable>, PhantomData<G>);
 
 impl<G: Grouped> Drop for GroupLead<G> {
     fn drop(&mut self) {
         let mut queue = lock(&G::queue(&self.0).0);
         if queue.waiting.is_empty() {
             queue.is_served = false;
-        } else if start::<G>(&self.0).is_err() {
-            drop(queue);
-            serve::<G>(&self.0);
-            serve_nobody();
+        } else if let Err(error) = start::<G>(&self.0) {
+            queue.is_served = false;
+            for member in queue.waiting.drain(..) {
+                member.send_back(&error);
+            }
         }
     }
 }
 
-/// Commits a request together with others that come meanwhile. Returns it if it is the first: its caller commits it.
+/// A request that its caller commits by itself.
+pub(crate) struct Alone<G: Grouped> {
+    member: Arc<GroupMember<G>>,
+    /// None where others do so at the same time, since no thread can be started.
+    _lead: Option<GroupLead<G>>,
+}
+
+impl<G: Grouped> Deref for Alone<G> {
+    type Target = G;
+
+    fn deref(&self) -> &G {
+        &self.member.request
+    }
+}
+
+/// Commits a request together with others that come meanwhile. Returns it if it is the first: its caller commits it,
+/// and holds it until that is done.
 pub(crate) fn commit<G: Grouped>(
     shared: &Arc<SharedTable>,
     request: G,
     wait: &mut WaitLimit<'_>,
-) -> Result<Result<Version>, (G, GroupLead<G>)> {
+) -> Result<Result<Version>, Alone<G>> {
     if wait.left().is_none() {
         return Ok(Err(CommitError::DeadlinePassed.into()));
     }
+    let member = GroupMember::new(request, None);
     let mut queue = lock(&G::queue(shared).0);
     if !queue.is_served {
         queue.is_served = true;
-        return Err((request, GroupLead(Arc::clone(shared), PhantomData)));
+        let lead = Some(GroupLead(Arc::clone(shared), PhantomData));
+        return Err(Alone { member, _lead: lead });
     }
-    let member = queue.add(request, None);
+    queue.waiting.push_back(Arc::clone(&member));
     drop(queue);
-    Ok(member.wait(wait).unwrap_or_else(|| {
+    let done = member.wait(wait).unwrap_or_else(|| {
         if G::queue(shared).withdraw(&member) {
             return Err(CommitError::DeadlinePassed.into());
         }
         member.leave()
-    }))
+    });
+    if member.is_alone.load(Ordering::Acquire) {
+        return Err(Alone { member, _lead: None });
+    }
+    Ok(done)
 }
 
 /// Commits a request likewise, without a thread that waits: the result is for `reply`. Returns it if no thread can be
@@ -181,9 +225,11 @@ pub(crate) fn post<G: Grouped>(
         }
         queue.is_served = true;
     }
+    let member = GroupMember::new(request, Some(reply));
+    queue.waiting.push_back(Arc::clone(&member));
     Ok(Queued {
         shared: Arc::clone(shared),
-        member: queue.add(request, Some(reply)),
+        member,
     })
 }
 
@@ -208,17 +254,6 @@ impl<G: Grouped> Queued<G> {
         } else {
             self.member.begin_to_leave();
         }
-    }
-}
-
-impl<G> GroupQueueState<G> {
-    fn add(&mut self, request: G, reply: Option<WaiterCallback>) -> Arc<GroupMember<G>> {
-        let member = Arc::new(GroupMember {
-            request,
-            waiter: CommitWaiter::new(reply),
-        });
-        self.waiting.push_back(Arc::clone(&member));
-        member
     }
 }
 
@@ -346,11 +381,15 @@ fn attempt<G: Grouped>(
             NextAttempt::None
         }
         Err(TableError::Commit(CommitError::Unknown { token, reason })) => {
-            if !settle(shared, group, &token, &reason) {
-                return NextAttempt::None;
+            match settle(shared, group, &token, &reason) {
+                Settled::Committed => G::committed(united, group),
+                Settled::Rejected => {
+                    G::rejected(united);
+                    return NextAttempt::Together;
+                }
+                Settled::Unknown => {}
             }
-            G::rejected(united);
-            NextAttempt::Together
+            NextAttempt::None
         }
         Err(error) => {
             G::rejected(united);

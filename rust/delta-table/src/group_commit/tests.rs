@@ -1,8 +1,8 @@
 //! Groups whose commits fail, panic and lose members.
 
 use std::panic::{catch_unwind, resume_unwind};
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::{LazyLock, mpsc};
 
 use arrow_schema::{DataType, Field, Schema};
 use proptest::prelude::*;
@@ -130,19 +130,43 @@ where
 {
     let mut wait = WaitLimit::until(Instant::now() + time);
     COME.fetch_add(1, Ordering::AcqRel);
-    commit(shared, request, &mut wait).unwrap_or_else(|(request, _lead)| {
+    commit(shared, request, &mut wait).unwrap_or_else(|alone| {
         while COME.load(Ordering::Acquire) < LEADER_WAITS_FOR.load(Ordering::Acquire) && wait.left().is_some()
         {
             thread::yield_now();
         }
-        tried(&written(vec![(request.number, request.fate)]), &mut || {
+        tried(&written(vec![(alone.number, alone.fate)]), &mut || {
             wait.left().is_some()
         })
     })
 }
 
+/// The answer to a request that no thread waits for; none after a panic.
+fn posted<const HALVES: bool>(
+    shared: &Arc<SharedTable>,
+    request: Request<HALVES>,
+    time: Duration,
+) -> Option<Result<Version>>
+where
+    Request<HALVES>: HasQueue,
+{
+    let (told, answer) = mpsc::channel();
+    let reply = Box::new(move |done| told.send(done).unwrap());
+    COME.fetch_add(1, Ordering::AcqRel);
+    let Ok(queued) = post(shared, request, reply) else {
+        panic!("no thread can be started");
+    };
+    answer.recv_timeout(time).unwrap_or_else(|_| {
+        queued.leave();
+        answer.recv().unwrap()
+    })
+}
+
 /// The answer to each request; none after a panic.
-fn answers<const HALVES: bool>(shared: &Arc<SharedTable>, fates: &[Fate]) -> Vec<Option<Result<Version>>>
+fn answers<const HALVES: bool>(
+    shared: &Arc<SharedTable>,
+    fates: &[(Fate, bool)],
+) -> Vec<Option<Result<Version>>>
 where
     Request<HALVES>: HasQueue,
 {
@@ -152,13 +176,18 @@ where
         let threads: Vec<_> = fates
             .iter()
             .enumerate()
-            .map(|(number, &fate)| {
+            .map(|(number, &(fate, is_posted))| {
                 let request = Request::<HALVES> { number, fate };
                 let time = match fate {
                     Fate::Leaves(tenths) => Duration::from_micros(100 * u64::from(tenths)),
                     _ => Duration::from_secs(60),
                 };
-                scope.spawn(move || catch_unwind(AssertUnwindSafe(|| committed(shared, request, time))).ok())
+                scope.spawn(move || {
+                    if is_posted {
+                        return posted(shared, request, time);
+                    }
+                    catch_unwind(AssertUnwindSafe(|| committed(shared, request, time))).ok()
+                })
             })
             .collect();
         threads
@@ -168,14 +197,14 @@ where
     })
 }
 
-fn each_has_its_own_result<const HALVES: bool>(shared: &Arc<SharedTable>, fates: &[Fate])
+fn each_has_its_own_result<const HALVES: bool>(shared: &Arc<SharedTable>, fates: &[(Fate, bool)])
 where
     Request<HALVES>: HasQueue,
 {
     lock(&COMMITTED).clear();
     let answers = answers::<HALVES>(shared, fates);
     let committed = std::mem::take(&mut *lock(&COMMITTED));
-    for (number, (fate, answer)) in fates.iter().zip(answers).enumerate() {
+    for (number, ((fate, _), answer)) in fates.iter().zip(answers).enumerate() {
         let of_it = committed.iter().filter(|(_, other)| *other == number);
         let versions: Vec<Version> = of_it.map(|(version, _)| *version).collect();
         match (fate, answer) {
@@ -196,12 +225,15 @@ proptest! {
     #[test]
     fn each_member_of_a_group_has_the_result_that_it_would_have_alone(
         fates in prop::collection::vec(
-            prop_oneof![
-                4 => Just(Fate::Good),
-                1 => Just(Fate::Refused),
-                1 => Just(Fate::Panics),
-                2 => (0..20u8).prop_map(Fate::Leaves),
-            ],
+            (
+                prop_oneof![
+                    4 => Just(Fate::Good),
+                    1 => Just(Fate::Refused),
+                    1 => Just(Fate::Panics),
+                    2 => (0..20u8).prop_map(Fate::Leaves),
+                ],
+                any::<bool>(),
+            ),
             1..20,
         ),
         halves: bool,

@@ -152,11 +152,6 @@ pub fn serve_until(is_abandoned: impl Fn() -> bool + 'static) {
     ABANDONED.set(Some(Box::new(is_abandoned)));
 }
 
-/// The calling thread works for itself again.
-pub(super) fn serve_nobody() {
-    ABANDONED.set(None);
-}
-
 /// Returns true if the calling thread works for callers that no longer wait, so that requests to a store should end.
 #[must_use]
 pub fn is_abandoned() -> bool {
@@ -193,14 +188,24 @@ pub(super) fn answer_all<M: Deref<Target = CommitWaiter>>(
     }
 }
 
-/// Answers the members that no longer wait with the doubt about the transaction of all, and settles it for the others.
-/// Returns true if nothing of them is in the table, so that those without an answer must be tried again.
+/// What became of a transaction with an unknown outcome.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Settled {
+    Committed,
+    /// No version holds it: the members without an answer must be tried again.
+    Rejected,
+    /// Nobody knows, or nobody waits for it.
+    Unknown,
+}
+
+/// Answers the members that no longer wait with the unknown outcome of the transaction, and settles it for the others.
+/// All have their answer then, unless it was rejected.
 pub(super) fn settle<M: Deref<Target = CommitWaiter> + 'static>(
     shared: &SharedTable,
     members: &[Arc<M>],
     token: &Token,
     reason: &str,
-) -> bool {
+) -> Settled {
     let unknown = {
         let (token, reason) = (token.clone(), reason.to_owned());
         move || CommitError::Unknown {
@@ -210,7 +215,7 @@ pub(super) fn settle<M: Deref<Target = CommitWaiter> + 'static>(
     };
     if !part_with(members, &unknown) {
         answer_all(members, || Err(unknown().into()));
-        return false;
+        return Settled::Unknown;
     }
     // Those that stop waiting hear at once, whatever the others wait for.
     let some_stay = {
@@ -232,10 +237,10 @@ pub(super) fn settle<M: Deref<Target = CommitWaiter> + 'static>(
         match shared.outcome(token, &mut WaitLimit::while_asked(deadline, &mut to_wait)) {
             Ok(Outcome::Committed(version)) => {
                 answer_all(members, || Ok(version));
-                return false;
+                return Settled::Committed;
             }
-            // The files stay behind, as those of every append that was in doubt: VACUUM removes them.
-            Ok(Outcome::Rejected) => return true,
+            // The files of appends stay behind, as after every unknown outcome: VACUUM removes them.
+            Ok(Outcome::Rejected) => return Settled::Rejected,
             Ok(Outcome::Unknowable) => break,
             Ok(Outcome::Pending) | Err(_) => {
                 sleep_while(&some_stay, pause);
@@ -244,7 +249,7 @@ pub(super) fn settle<M: Deref<Target = CommitWaiter> + 'static>(
         }
     }
     answer_all(members, || Err(unknown().into()));
-    false
+    Settled::Unknown
 }
 
 /// Sleeps as long as the condition holds, and no longer than `most`.
@@ -310,7 +315,7 @@ mod tests {
             assert!(!members[2].is_answered());
             assert!(!settling.is_finished());
             assert!(is_unknown(members[2].leave()));
-            assert!(!settling.join().unwrap());
+            assert!(settling.join().unwrap() == Settled::Unknown);
             assert!(begun.elapsed() < SETTLING / 2);
         });
     }

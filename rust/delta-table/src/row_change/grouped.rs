@@ -4,7 +4,7 @@
 //! every order of them is one that explains the version.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use delta_commit::actions::{Action, Add, CommitInfo, DeletionVector};
 use delta_commit::log::StoreErrorKind;
@@ -44,7 +44,7 @@ pub(super) fn commit(
     let change = GroupedChange::new(transaction, Arc::clone(merge));
     match group_commit::commit(shared, change, wait) {
         Ok(done) => done,
-        Err((change, _lead)) => shared.commit(change.transaction, wait),
+        Err(alone) => shared.commit(alone.transaction.clone(), wait),
     }
 }
 
@@ -52,8 +52,8 @@ pub(super) fn commit(
 pub(crate) struct GroupedChange {
     transaction: Transaction,
     merge: Arc<RowMerge>,
-    /// The version that it would be.
-    winner: Winner,
+    /// The version that it would be, once it is compared with others.
+    winner: OnceLock<Winner>,
     /// True if it has change data files. Readers look at these alone, so that those of one version say all of it.
     has_changes: bool,
     /// False if it has a vector that no merge may add to, or anything else than files.
@@ -62,13 +62,6 @@ pub(crate) struct GroupedChange {
 
 impl GroupedChange {
     fn new(transaction: Transaction, merge: Arc<RowMerge>) -> Self {
-        let info = CommitInfo {
-            operation: Some(transaction.operation.name.clone()),
-            ..CommitInfo::default()
-        };
-        let actions = transaction.actions.iter().cloned();
-        let actions = std::iter::once(Action::CommitInfo(info)).chain(actions);
-        let winner = Winner::of(transaction.read_version, actions.collect());
         let may_join = |action: &Action| match action {
             Action::Add(add) => {
                 add.deletion_vector.is_none() || merge.files().contains_key(add.normal_path().as_ref())
@@ -82,10 +75,22 @@ impl GroupedChange {
                 .iter()
                 .any(|action| matches!(action, Action::Cdc(_))),
             may_join: transaction.actions.iter().all(may_join),
-            winner,
+            winner: OnceLock::new(),
             merge,
             transaction,
         }
+    }
+
+    fn winner(&self) -> &Winner {
+        self.winner.get_or_init(|| {
+            let info = CommitInfo {
+                operation: Some(self.transaction.operation.name.clone()),
+                ..CommitInfo::default()
+            };
+            let actions = self.transaction.actions.iter().cloned();
+            let actions = std::iter::once(Action::CommitInfo(info)).chain(actions);
+            Winner::of(self.transaction.read_version, actions.collect())
+        })
     }
 
     /// Returns true if both can be in one version, in any order: neither has a conflict with the other, and they mark
@@ -95,8 +100,8 @@ impl GroupedChange {
             && other.may_join
             && self.has_changes == other.has_changes
             && is_alike(&self.transaction, &other.transaction)
-            && conflict::check(&self.transaction, &other.winner).is_ok()
-            && conflict::check(&other.transaction, &self.winner).is_ok()
+            && conflict::check(&self.transaction, other.winner()).is_ok()
+            && conflict::check(&other.transaction, self.winner()).is_ok()
             && self.merge.is_disjoint(&other.merge)
     }
 }
@@ -157,7 +162,7 @@ impl Grouped for GroupedChange {
     }
 
     fn committed(united: UnitedChanges, group: &[Arc<GroupMember<Self>>]) {
-        // The version has vectors of all of them.
+        // The version has deletion vectors of all of them.
         if united.merge.is_some() {
             for member in group {
                 member.request.merge.remove();
