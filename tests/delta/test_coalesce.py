@@ -202,6 +202,20 @@ def test_columns_are_added_once(tmp_path: Path) -> None:
     assert numbers(table) == list(range(20))
 
 
+def test_an_append_is_committed_though_the_versions_since_its_beginning_were_cleaned_up(
+    table: spillway.delta.Table,
+) -> None:
+    first = table.append(coalesce=True)
+    first.write(batch("w0", 0))
+    others = appender(table)
+    newest = [others(number) for number in range(1, 100)][-1]
+    assert table.checkpoint() == newest
+    for version in range(newest):
+        (Path(table.path) / "_delta_log" / f"{version:020}.json").unlink()
+    assert first.commit() == newest + 1
+    assert numbers(table) == list(range(100))
+
+
 def test_a_table_that_changed_refuses_all(table: spillway.delta.Table) -> None:
     late = table.append(coalesce=True)
     late.write(batch("a", 0))
