@@ -187,7 +187,7 @@ class DatasetWriter(WithBlock):
 
     Raises:
         OptionError: An option has a value that is not accepted, names a column that cannot partition, or
-            `directory` is a Delta table.
+            `directory` is a table whose log lists its files (Delta, Iceberg, Hudi), or a partition of one.
         SchemaError: The schema has a type that Parquet cannot hold.
         NotArrowError: ``schema`` is not an Arrow schema.
         FileExistsError: `directory` is not empty, and ``mode="error"``.

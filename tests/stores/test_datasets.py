@@ -341,6 +341,28 @@ def test_a_delta_table_is_no_place_for_a_dataset(bucket: Bucket) -> None:
             written(bucket, mode=mode)
 
 
+@pytest.mark.parametrize(
+    ("log", "what"),
+    [
+        ("_delta_log/00000000000000000000.json", "a Delta table"),
+        (".hoodie/hoodie.properties", "a Hudi table"),
+        ("metadata/00000-a.metadata.json", "an Iceberg table"),
+    ],
+)
+def test_an_overwrite_removes_no_file_that_a_log_lists(bucket: Bucket, log: str, what: str) -> None:
+    bucket.put(f"above/table/{log}", b"{}")
+    bucket.put("above/table/day=1/old.parquet", b"")
+    before = bucket.keys()
+    for mode in ("error", "append", "overwrite"):
+        with pytest.raises(spillway.OptionError, match=f"table is {what}: files beside its log"):
+            written(bucket, key="above/table/day=1", mode=mode)
+    with pytest.raises(spillway.OptionError, match=f"table is {what}, and an overwrite of"):
+        written(bucket, key="above", mode="overwrite")
+    with pytest.raises(spillway.OptionError, match=f"is {what}"):
+        written(bucket, key="above/table", mode="overwrite")
+    assert bucket.keys() == before
+
+
 def test_an_overwrite_takes_no_file_of_a_delta_table_below(bucket: Bucket) -> None:
     bucket.put("d/a/table/_delta_log/00000000000000000000.json", b"{}")
     bucket.put("d/a/table/part-0.parquet", b"")

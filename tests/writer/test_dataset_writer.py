@@ -439,6 +439,39 @@ def test_a_delta_table_is_no_place_for_a_dataset(tmp_path: Path) -> None:
     assert names(tmp_path) == ["_delta_log"]
 
 
+TABLES = {
+    "_delta_log/00000000000000000000.json": "a Delta table",
+    "_spark_metadata/0": "the output of a stream of Spark's own file sink",
+    ".hoodie/hoodie.properties": "a Hudi table",
+    "metadata/00000-a.metadata.json": "an Iceberg table",
+}
+
+
+@pytest.mark.parametrize("log", TABLES)
+@pytest.mark.parametrize("below", ["", "day=1", "day=1/hour=2"])
+def test_files_that_a_log_lists_are_neither_removed_nor_joined(tmp_path: Path, log: str, below: str) -> None:
+    table = tmp_path / "table"
+    (table / log).parent.mkdir(parents=True)
+    (table / log).touch()
+    (table / below).mkdir(parents=True, exist_ok=True)
+    old = table / below / "old.parquet"
+    old.touch()
+    for mode in ("error", "append", "overwrite"):
+        with pytest.raises(spillway.OptionError, match=f"table is {TABLES[log]}: files beside its log"):
+            spillway.DatasetWriter(table / below, mode=mode)
+    with pytest.raises(spillway.OptionError, match=f"table is {TABLES[log]}, and an overwrite of"):
+        spillway.DatasetWriter(tmp_path, mode="overwrite")
+    assert old.exists()
+
+
+def test_a_folder_of_metadata_of_ones_own_is_no_table(tmp_path: Path) -> None:
+    (tmp_path / "metadata").mkdir()
+    (tmp_path / "metadata" / "columns.json").touch()
+    spillway.write_dataset(noisy(5), tmp_path, mode="overwrite")
+    spillway.write_dataset(noisy(5), tmp_path / "day=1", mode="append")
+    assert rows_of(tmp_path / "day=1").num_rows == 5
+
+
 def test_an_overwrite_takes_no_file_of_a_delta_table_below(tmp_path: Path) -> None:
     spillway.delta.write(tmp_path / "d" / "table", noisy(5))
     for path in (tmp_path / "d", tmp_path):

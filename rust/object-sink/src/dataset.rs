@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use parquet_dataset::{
     COMMON_METADATA_FILE, DELTA_LOG, DatasetMode, DatasetOptions, Places, Published, SpreadFile, Storage,
-    Unpublished, is_hidden, table_below, unlisted,
+    TableLog, Unpublished, is_hidden, logs, table_below, table_here, table_of, unlisted,
 };
 use parquet_writer::sink::Sink;
 use parquet_writer::{METADATA_FILE, OptionFault, WriteError, metadata_file};
@@ -39,9 +39,9 @@ impl DatasetObjects {
     /// called during every wait, and its error ends the wait.
     ///
     /// # Errors
-    /// [`WriteError::Option`] when the URL is none of a store, names a Delta table, has one below that an overwrite
-    /// would take the files of, or a setting is not known; [`WriteError::Io`] when there are objects that the options
-    /// do not allow, or the store refuses to say so.
+    /// [`WriteError::Option`] when the URL is none of a store, names a Delta table or the folder of a partition in a
+    /// table, an overwrite would take the files of a table, or a setting is not known; [`WriteError::Io`] when there
+    /// are objects that the options do not allow, or the store refuses to say so.
     pub fn new(
         url: &str,
         settings: &[(String, String)],
@@ -58,26 +58,38 @@ impl DatasetObjects {
             names: HashMap::new(),
             url: location.url().to_owned(),
         };
-        dataset.refuse_table()?;
+        // An overwrite lists all objects, and finds the logs of other tables among them.
+        let delta = logs().filter(|(log, ..)| *log == DELTA_LOG);
+        dataset.refuse_table_in(&dataset.folder, &dataset.url, delta)?;
+        let mut above = dataset.url.trim_end_matches('/');
+        while let Some((parent, name)) = above.rsplit_once('/')
+            && name.contains('=')
+        {
+            above = parent;
+            let location = Location::new(above, settings).map_err(of_directory)?;
+            dataset.refuse_table_in(&StoreFolder::open(&location, attend)?, above, logs())?;
+        }
         dataset.replaced(true)?;
         Ok(dataset)
     }
 
-    /// Refuses a Delta table, whose log knows its files by name.
-    fn refuse_table(&self) -> Result<(), WriteError> {
-        match self.folder.find(DELTA_LOG, |_| true) {
-            Ok(None) => Ok(()),
-            // Whoever may only write is not told, and writes.
-            Err(failure) if failure.kind == FailureKind::Denied => Ok(()),
-            Ok(Some(_)) => Err(WriteError::option(
-                "directory",
-                format!(
-                    "{} is a Delta table: files beside its log are not part of it. Choose another prefix",
-                    self.url
-                ),
-            )),
-            Err(failure) => Err(self.error(failure)),
+    /// Refuses a table whose log knows its files by name.
+    fn refuse_table_in(
+        &self,
+        folder: &StoreFolder,
+        url: &str,
+        logs: impl Iterator<Item = TableLog>,
+    ) -> Result<(), WriteError> {
+        for (log, is_of_it, format) in logs {
+            match folder.find(log, is_of_it) {
+                Ok(None) => {}
+                // Whoever may only write is not told, and writes.
+                Err(failure) if failure.kind == FailureKind::Denied => return Ok(()),
+                Ok(Some(_)) => return Err(table_here(&url, format)),
+                Err(failure) => return Err(self.error(failure)),
+            }
         }
+        Ok(())
     }
 
     /// The files that are to give way to new ones: data files, and those that summarise them.
@@ -118,8 +130,7 @@ impl DatasetObjects {
         }
     }
 
-    /// Every data file below the prefix and their summaries, unless there is a Delta table, whose log knows its files
-    /// by name.
+    /// Every data file below the prefix and their summaries, unless there is a table whose log knows its files by name.
     fn old_files(&self, has_files: bool) -> Result<Vec<String>, WriteError> {
         let listed = self
             .folder
@@ -127,7 +138,11 @@ impl DatasetObjects {
             .map_err(|failure| self.error(failure))?;
         let names: Vec<_> = listed.found.into_iter().map(|found| found.name).collect();
         if let Some(table) = names.iter().find_map(|name| table_of(name)) {
-            return Err(table_below(&self.folder.url_of(table), &self.url));
+            return Err(table_below(
+                &self.folder.url_of(table.path),
+                table.format,
+                &self.url,
+            ));
         }
         let replaces = |name: &String| is_data_file(name) || self.is_old_summary(name, has_files);
         Ok(names.into_iter().filter(replaces).collect())
@@ -272,14 +287,6 @@ fn is_data_file(name: &str) -> bool {
     file.ends_with(SUFFIX) && !is_hidden(file.as_bytes(), false) && !in_hidden()
 }
 
-/// The path of the Delta table to whose log an object belongs.
-fn table_of(name: &str) -> Option<&str> {
-    let parts = name.match_indices('/').map(|(end, _)| &name[..end]);
-    let mut logs = parts.filter_map(|folder| folder.strip_suffix(DELTA_LOG));
-    logs.find(|table| table.is_empty() || table.ends_with('/'))
-        .map(|table| table.trim_end_matches('/'))
-}
-
 impl Places for DatasetObjects {
     fn open(&mut self, folder: &Path) -> Result<(PathBuf, Box<dyn Sink>), WriteError> {
         let (relative, target) = self.naming.next(&self.folder, folder)?;
@@ -329,19 +336,6 @@ mod tests {
             ("", false),
         ] {
             assert_eq!(is_data_file(name), is_data, "{name}");
-        }
-    }
-
-    #[test]
-    fn a_table_is_told_by_its_log() {
-        for (name, table) in [
-            ("_delta_log/00000000000000000000.json", Some("")),
-            ("a/b/_delta_log/0.json", Some("a/b")),
-            ("a/old_delta_log/0.json", None),
-            ("a/_delta_log", None),
-            ("a/part-0.parquet", None),
-        ] {
-            assert_eq!(table_of(name), table, "{name}");
         }
     }
 

@@ -20,6 +20,7 @@ mod schema_change;
 mod spread;
 mod staging;
 mod storage;
+mod table_formats;
 mod template;
 mod writer;
 
@@ -28,9 +29,10 @@ pub use options::{
     DEFAULT_MAX_OPEN_FILES, DEFAULT_TEMPLATE, DatasetInput, DatasetMode, DatasetOptions, OnSchemaChange,
 };
 pub use partition::ValuesIn;
-pub use publish::{COMMON_METADATA_FILE, DELTA_LOG, is_hidden, table_below, unlisted};
+pub use publish::{COMMON_METADATA_FILE, is_hidden, unlisted};
 pub use result::{DatasetResult, FileResult};
 pub use schema_change::wider_type;
 pub use spread::{Places, Prepared, Spread, SpreadFile, SpreadPlan};
 pub use storage::{Published, Storage, Unpublished};
+pub use table_formats::{DELTA_LOG, FoundTable, TableLog, logs, table_below, table_here, table_of};
 pub use writer::DatasetWriter;

@@ -8,7 +8,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsStr;
-use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -20,10 +19,8 @@ use parquet_writer::{METADATA_FILE, WriteError, WriteResult, metadata_file};
 
 use crate::options::DatasetMode;
 use crate::staging::Staging;
+use crate::table_formats::{check_no_table, format_by, table_below};
 use crate::template::{SUFFIX, Template};
-
-/// The folder of the log of a Delta table.
-pub const DELTA_LOG: &str = "_delta_log";
 
 /// The name of a file with the schema of a dataset alone, as parquet-java and pyarrow write it.
 pub const COMMON_METADATA_FILE: &str = "_common_metadata";
@@ -55,26 +52,18 @@ pub(crate) struct PublishTarget<'a> {
 /// Refuses a folder that the dataset must not be written to.
 ///
 /// # Errors
-/// [`WriteError::Io`] when there is something in it and `mode` is `error`; [`WriteError::Option`] for a Delta
-/// table, whose log knows its files by name, for an overwrite of a folder with Delta tables below it, and for files
-/// beside a `_metadata` that would not list them.
+/// [`WriteError::Io`] when there is something in it and `mode` is `error`; [`WriteError::Option`] for a table whose log
+/// knows its files by name, such as a Delta table, and for a partition's folder in one, for an overwrite of a folder
+/// with such tables below it, and for files beside a `_metadata` that would not list them.
 pub(crate) fn check_folder(target: PublishTarget<'_>) -> Result<(), WriteError> {
     let with_path = |error| WriteError::io(target.root, error);
+    check_no_table(target.root)?;
     let entries = match fs::read_dir(target.root) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         entries => entries.map_err(with_path)?,
     };
     for entry in entries {
         let name = entry.map_err(with_path)?.file_name();
-        if name == DELTA_LOG {
-            return Err(WriteError::option(
-                "directory",
-                format!(
-                    "{} is a Delta table: files beside its log are not part of it. Choose another folder",
-                    target.root.display()
-                ),
-            ));
-        }
         if target.mode == DatasetMode::Append && name == METADATA_FILE {
             return Err(WriteError::option("mode", unlisted(&target.root.join(name))));
         }
@@ -446,21 +435,10 @@ pub fn is_hidden(name: &[u8], is_folder: bool) -> bool {
     name.starts_with(b".") || (name.starts_with(b"_") && !(is_folder && name.contains(&b'=')))
 }
 
-/// The refusal to overwrite a folder or prefix that holds a Delta table, whose files would be removed.
-pub fn table_below(table: &dyn fmt::Display, root: &dyn fmt::Display) -> WriteError {
-    WriteError::option(
-        "directory",
-        format!(
-            "{table} is a Delta table, and an overwrite of {root} would remove its files. Choose another place, or \
-             mode=\"append\""
-        ),
-    )
-}
-
 /// Every data file below `root`, by the rule of [`is_hidden`].
 ///
 /// # Errors
-/// [`WriteError::Option`] for a folder with a Delta table below it: the log of that table knows its files by name.
+/// [`WriteError::Option`] for a folder with a table below it whose log knows its files by name.
 fn data_files(root: &Path) -> Result<Vec<PathBuf>, WriteError> {
     let mut files = Vec::new();
     let mut folders = vec![root.to_path_buf()];
@@ -470,8 +448,9 @@ fn data_files(root: &Path) -> Result<Vec<PathBuf>, WriteError> {
             let entry = entry.map_err(with_path)?;
             let name = entry.file_name();
             let bytes = name.as_encoded_bytes();
-            if name == DELTA_LOG {
-                return Err(table_below(&folder.display(), &root.display()));
+            let format = format_by(&folder, &name.to_string_lossy()).map_err(with_path)?;
+            if let Some(format) = format {
+                return Err(table_below(&folder.display(), format, &root.display()));
             }
             // Symbolic links are neither: what they lead to belongs to somebody else.
             let kind = entry.file_type().map_err(with_path)?;
