@@ -279,7 +279,7 @@ fn a_checkpoint_copies_the_previous_one_without_reading_it_whole() {
     assert_eq!(table.snapshot().unwrap().files().count(), 2_003);
 }
 
-/// Statistics that say nothing, in so many bytes.
+/// Statistics of a file, padded with `bytes` bytes that no reader needs.
 fn statistics(rows: usize, bytes: usize) -> String {
     json!({"numRecords": rows, "padding": "a".repeat(bytes)}).to_string()
 }

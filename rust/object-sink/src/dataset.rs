@@ -39,9 +39,9 @@ impl DatasetObjects {
     /// called during every wait, and its error ends the wait.
     ///
     /// # Errors
-    /// [`WriteError::Option`] when the URL is none of a store, names a Delta table or the folder of a partition in a
-    /// table, an overwrite would take the files of a table, or a setting is not known; [`WriteError::Io`] when there
-    /// are objects that the options do not allow, or the store refuses to say so.
+    /// [`WriteError::Option`] when the URL does not belong to an object store, when it is a Delta table or a partition
+    /// of a table, when an overwrite would remove the files of a table, or when a setting is not known;
+    /// [`WriteError::Io`] when there are objects that the options do not allow, or the store refuses to say so.
     pub fn new(
         url: &str,
         settings: &[(String, String)],

@@ -18,7 +18,7 @@ enum Fate {
     Refused,
     /// Its data make whoever writes them panic.
     Panics,
-    /// Its caller waits for so many tenths of a millisecond.
+    /// Its caller stops waiting after this many tenths of a millisecond.
     Leaves(u8),
 }
 
