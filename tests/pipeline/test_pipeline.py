@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from functools import partial
 from pathlib import Path
@@ -380,3 +381,17 @@ def test_rows_that_executors_make_are_those_of_the_dataset(spark: SparkSession, 
     assert pq.read_table(tmp_path / "logs").sort_by("log_offset").equals(logs)
     assert sum(each["errors"] for each in seen[0]["errors"]) == logs["level"].to_pylist().count("ERROR")
     assert [each["column"] for each in seen[1]["percentiles"]][:2] == ["l_orderkey", "l_partkey"]
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_an_empty_text_in_a_partition_column_is_null(spark: SparkSession, tmp_path: Path, table: Any) -> None:
+    sink = Sink(str(tmp_path / "to"), table=table, partition_by="day")
+    Pipeline(source=frame(spark, (1, "a", 5, ""), (2, "b", 6, None), (3, "c", 7, "d")), sink=sink).run(spark)
+    assert sorted(read(tmp_path / "to")["day"].to_pylist(), key=str) == [None, None, "d"]
+
+
+def test_a_check_shows_times_that_python_has_none_for(spark: SparkSession, tmp_path: Path) -> None:
+    source = spark.sql("SELECT 1 id, TIMESTAMP_MICROS(253402300800000000) at")
+    checks = [between("at", dt.datetime(2026, 1, 1, tzinfo=dt.UTC), dt.datetime(2027, 1, 1, tzinfo=dt.UTC))]
+    with pytest.raises(CheckFailedError, match="10000-01-01 00:00:00"):
+        Pipeline(source=source, sink=Sink(str(tmp_path / "to")), checks=checks).run(spark)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
+import decimal
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -152,3 +155,53 @@ def test_a_condition_is_refused_before_a_row_is_written(tmp_path: Path) -> None:
         with pytest.raises(OptionError, match="where"):
             job_of(target(str(tmp_path / "to"), schema, where, **options)).begin()
     assert list(tmp_path.iterdir()) == []
+
+
+#: Values of columns with the name that another writer gives the folder of the same value.
+OTHER_NAMES = [
+    (pa.int64(), 1, "01"),
+    (pa.int64(), -3, "-3"),
+    (pa.float64(), 1.5, "1.50"),
+    (pa.float64(), 1e10, "1.0E10"),
+    (pa.decimal128(5, 2), decimal.Decimal("1.50"), "1.5"),
+    (pa.date32(), dt.date(2026, 1, 2), "2026-01-02"),
+    (pa.timestamp("us"), dt.datetime(2026, 1, 2, 3), "2026-01-02 03%3A00%3A00.000"),  # noqa: DTZ001 - a type without zone
+    (pa.timestamp("us", "UTC"), dt.datetime(2026, 1, 2, 3, tzinfo=dt.UTC), "2026-01-02T04:00:00+01:00"),
+    (pa.string(), "a b/c", "a%20b%2Fc"),
+    (pa.string(), None, "__HIVE_DEFAULT_PARTITION__"),
+]
+
+
+def dynamic(to: Path, kind: pa.DataType, value: Any) -> None:
+    """Replace a partition with one row, numbered 2."""
+    rows = pa.record_batch({"x": pa.array([value], kind), "id": [2]})
+    given = {"table": "parquet", "overwrite": True, "partition_by": "x", "partition_overwrite": "dynamic"}
+    job = job_of(Target.of(str(to), rows.schema, options={}, **given))
+    job.begin()
+    job.commit([job.write([rows], 0, 0)])
+
+
+@pytest.mark.parametrize(("kind", "value", "name"), OTHER_NAMES, ids=str)
+def test_a_dynamic_overwrite_replaces_a_partition_whose_folder_another_writer_named(
+    tmp_path: Path, kind: pa.DataType, value: Any, name: str
+) -> None:
+    for folder, number in ((f"x={name}", 1), ("x=other", 0)):
+        (tmp_path / folder).mkdir()
+        pq.write_table(pa.table({"id": [number]}), tmp_path / folder / "old.parquet")
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        shutil.rmtree(tmp_path / "x=other")
+        (tmp_path / "x=2026-01-01 00:00:00Z").mkdir()
+        pq.write_table(pa.table({"id": [0]}), tmp_path / "x=2026-01-01 00:00:00Z" / "old.parquet")
+    dynamic(tmp_path, kind, value)
+    found = [pq.read_table(file, partitioning=None)["id"].to_pylist() for file in tmp_path.rglob("*.parquet")]
+    assert sorted(found) == [[0], [2]]
+
+
+def test_a_dynamic_overwrite_refuses_folders_of_timestamps_in_an_unknown_zone(tmp_path: Path) -> None:
+    (tmp_path / "x=2026-01-02 03%3A00%3A00").mkdir()
+    pq.write_table(pa.table({"id": [1]}), tmp_path / "x=2026-01-02 03%3A00%3A00" / "old.parquet")
+    with pytest.raises(OptionError, match="without a time zone"):
+        dynamic(tmp_path, pa.timestamp("us", "UTC"), dt.datetime(2026, 1, 2, 3, tzinfo=dt.UTC))
+    assert [file.name for file in tmp_path.rglob("*.parquet") if "_spillway_jobs" not in file.parts] == [
+        "old.parquet"
+    ]

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from spillway.spark import register, write_generated
+from spillway.spark.run import _OfConnect, _StillCommitting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -56,3 +57,42 @@ def test_ctrl_c_cancels_the_tasks_of_a_write_and_leaves_nothing(
     register(spark)
     spark.range(1).write.format("spillway").mode("append").save(f"{to}-after")
     assert not to.exists()
+
+
+class Server(_OfConnect):
+    """A driver on a server that takes a time for its work."""
+
+    def __init__(self, seconds: float, error: Exception | None = None) -> None:
+        self._seconds, self._error = seconds, error
+        self.done = threading.Event()
+
+    def do(self, work: Any) -> Any:
+        # Before the work, so that it is under way.
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        time.sleep(self._seconds)
+        if self._error is not None:
+            raise self._error
+        self.done.set()
+        return work()
+
+
+@pytest.fixture
+def alarm_is_ctrl_c() -> Iterator[None]:
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.usefixtures("alarm_is_ctrl_c")
+def test_ctrl_c_waits_for_the_commit_of_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server(0.5)
+    with pytest.raises(KeyboardInterrupt):
+        server.do_undisturbed(lambda: None)
+    assert server.done.is_set()
+    with pytest.raises(KeyboardInterrupt) as failed:
+        Server(0.5, OSError("refused")).do_undisturbed(lambda: None)
+    assert isinstance(failed.value.__cause__, OSError)
+    monkeypatch.setattr("spillway.spark.run._LONGEST_COMMIT", 0.1)
+    with pytest.raises(_StillCommitting, match="look at the destination"):
+        Server(2).do_undisturbed(lambda: None)

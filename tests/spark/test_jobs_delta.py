@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import deltalake
 import pyarrow as pa
@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import spillway.delta
-from spillway.errors import CommitConflict, SchemaError, SpillwayError, TableExistsError
+from spillway.errors import CommitConflict, OptionError, SchemaError, SpillwayError, TableExistsError
 from spillway.spark.delta_job import DeltaJob
 from spillway.spark.folder_storage import FolderStorage
 from spillway.spark.stream_jobs import DeltaBatch
@@ -317,3 +317,65 @@ def test_jobs_that_create_one_table_at_once_are_all_in_it(tmp_path: Path) -> Non
     # Jobs of one process that commit at once share versions; one job created the table.
     assert [result.version for result in done].count(0) == 1
     assert (ids(to), hidden(to)) == (list(range(8)), [])
+
+
+def test_the_first_write_of_a_table_refuses_rows_outside_of_what_it_replaces(tmp_path: Path) -> None:
+    to = tmp_path / "to"
+    options: dict[str, Any] = {
+        "table": "delta",
+        "overwrite": True,
+        "partition_by": "day",
+        "where": "day = 'd1'",
+    }
+    job = begun(to, **options)
+    with pytest.raises(OptionError, match="lie outside of what they replace"):
+        job.commit([job.write(rows(1, 2), 0, 0)])
+    job.abort()
+    assert not to.exists()
+    job = begun(to, **options)
+    job.commit([job.write(rows(1, 3), 0, 0)])
+    assert ids(to) == [1, 3]
+
+
+@pytest.mark.parametrize("mode", ["error", "ignore"])
+def test_a_folder_of_plain_parquet_is_no_new_table(tmp_path: Path, mode: WriteMode) -> None:
+    to = tmp_path / "to"
+    to.mkdir()
+    pq.write_table(pa.Table.from_batches(rows(7)), to / "old.parquet")
+    # Files that other jobs have not committed do not count.
+    (tmp_path / "new" / "spillway-job").mkdir(parents=True)
+    pq.write_table(pa.Table.from_batches(rows(7)), tmp_path / "new" / "spillway-job" / "part.parquet")
+    assert (
+        driven(job := DeltaJob(delta(tmp_path / "new")), lambda: [job.write(rows(1), 0, 0)], mode).rows == 1
+    )
+    if mode == "error":
+        with pytest.raises(TableExistsError, match="the destination exists"):
+            driven(DeltaJob(delta(to)), list, mode)
+    else:
+        done = driven(DeltaJob(delta(to)), list, mode)
+        assert (done.rows, done.version) == (0, None)
+    assert [file.name for file in to.iterdir()] == ["old.parquet"]
+
+
+def test_a_text_with_a_backslash_is_replaced_alone_where_a_condition_can_name_it(tmp_path: Path) -> None:
+    to = tmp_path / "to"
+    options: dict[str, Any] = {"table": "delta", "partition_by": "day"}
+
+    def row(day: str | None, number: int) -> pa.RecordBatch:
+        return pa.record_batch({"day": [day], "id": [number]}, schema=SCHEMA)
+
+    def numbers() -> list[int]:
+        # The log escapes paths, so `ids` finds no file here.
+        return sorted(pa.table(cast("Any", spillway.delta.open(to).scan()))["id"].to_pylist())
+
+    job = begun(to, **options)
+    job.commit([job.write([row("a\\b", 1), row("c", 2)], 0, 0)])
+    some = {**options, "overwrite": True, "partition_overwrite": "dynamic"}
+    job = begun(to, **some)
+    job.commit([job.write([row("a\\b", 3)], 0, 0)])
+    assert numbers() == [2, 3]
+    job = begun(to, **some)
+    with pytest.raises(OptionError, match="cannot be replaced separately"):
+        job.commit([job.write([row("a\\b", 4), row(None, 5)], 0, 0)])
+    job.abort()
+    assert numbers() == [2, 3]

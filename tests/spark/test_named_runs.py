@@ -11,9 +11,10 @@ from spillway.errors import OptionError
 from spillway.spark.folder_job import FolderJob
 from spillway.spark.folder_storage import FolderStorage
 from spillway.spark.run import job_of
+from spillway.spark.stream_jobs import FolderRun
 from spillway.spark.write_job import Target
 
-from .test_jobs import SCHEMA, begun, hidden, ids, rows, spoil
+from .test_jobs import SCHEMA, begun, driven, hidden, ids, rows, spoil
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,7 +40,7 @@ def killed(monkeypatch: pytest.MonkeyPatch, at: str, path: Path, *numbers: int, 
         raise KilledError
 
     with monkeypatch.context() as patched:
-        patched.setattr(FolderJob, at, die)
+        patched.setattr(FolderRun if hasattr(FolderRun, at) else FolderJob, at, die)
         job = begun(path, run_id="monday", **options)
         with pytest.raises(KilledError):
             job.commit([job.write(rows(*numbers), 0, 0)])
@@ -143,3 +144,15 @@ def test_a_store_without_conditional_put_keeps_the_mark_of_its_folder(
         job.commit(results)
     job.abort()
     assert store.keys() == ["to/_SUCCESS"]
+
+
+@pytest.mark.parametrize("at", ["_before_decision", "_publish"])
+def test_a_run_that_must_be_the_first_is_repeated_after_its_death(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    to = tmp_path / "to"
+    killed(monkeypatch, at, to, 3)
+    target = Target.of(str(to), SCHEMA, table="parquet", overwrite=False, run_id="monday", options={})
+    job = job_of(target)
+    driven(job, lambda: [job.write(rows(3), 0, 0)], "error")
+    assert (ids(to), hidden(to)) == ([3], [])

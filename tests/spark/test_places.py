@@ -281,7 +281,7 @@ def test_a_dynamic_overwrite_replaces_the_partitions_with_new_rows_however_it_is
     # Without new rows there is nothing to replace; and what the option says goes before the session.
     frame(spark, 1).where("id < 0").write.format("spillway").options(**options).mode("overwrite").save(to)
     assert ids(tmp_path / "to") == [0, 1, 2]
-    again(1).option("partitionOverwriteMode", "static").save(to)
+    again(1).option("partition_overwrite", "static").save(to)
     assert ids(tmp_path / "to") == [1]
 
 
@@ -313,3 +313,8 @@ def test_a_stream_refuses_the_option_of_a_dynamic_overwrite(tmp_path: Path) -> N
             SpillwayStreamWriter(target(tmp_path / "to", table=table, **dynamic))
     with pytest.raises(OptionError, match="partition_overwrite"):
         target(tmp_path / "to", partition_overwrite="some")
+
+
+def test_a_condition_and_a_dynamic_overwrite_exclude_each_other(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="leave one of them out"):
+        target(tmp_path / "to", overwrite=True, where="day = 'd1'", partition_overwrite="dynamic")

@@ -67,6 +67,13 @@ def strays(path: Path, kind: str) -> set[str]:
     return set(hidden(path))
 
 
+def test_a_stream_refuses_other_partition_columns_than_those_of_its_table(tmp_path: Path) -> None:
+    run(tmp_path, "delta", 0, 1, partition_by="day")
+    with pytest.raises(OptionError, match=r"the table is partitioned by \['day'\]"):
+        run(tmp_path, "delta", 1, 2, partition_by="id")
+    assert ids(tmp_path) == [1]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_batch_that_is_replayed_is_there_once(tmp_path: Path, kind: str) -> None:
     to = tmp_path / "to"

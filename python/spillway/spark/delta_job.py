@@ -21,6 +21,7 @@ from spillway.errors import (
     TableNotFoundError,
     UnsupportedTableError,
 )
+from spillway.spark.folder_contents import has_data
 from spillway.spark.location import unquoted
 from spillway.spark.row_sums import check_hashed
 from spillway.spark.schema import quoted
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DeltaJob", "nullable"]
 
+#: How the names of jobs' folders begin.
+_JOB_FOLDER = "spillway-"
 #: Files in a job's folder: the job is under way; its commit was tried.
 _UNDER_WAY, _COMMITTING = "_job", "_committing"
 #: The file that is there once a commit was begun that may be begun twice.
@@ -71,13 +74,8 @@ class DeltaJob(Job):
         except TableNotFoundError:
             self._plan = _native.DeltaTable.plan(nullable(self.target.schema), list(self.target.partition_by))
             table = self._planned(self._plan)
-        wanted, present = list(self.target.partition_by), table.partition_columns
-        if wanted and wanted != present:
-            message = (
-                f"partition_by={wanted} is not accepted: the table is partitioned by {present}; leave it out"
-            )
-            raise OptionError(message, "partition_by", present)
-        self.partition_columns = tuple(present)
+        self._check_partition_by(table)
+        self.partition_columns = tuple(table.partition_columns)
         if self.readable:
             self._check_readable(table)
         self._check(table)
@@ -85,6 +83,19 @@ class DeltaJob(Job):
         self._made = not storage.exists()
         # A store without conditional PUT is refused before the first row.
         storage.create_once(f"{self._folder}/{_UNDER_WAY}", b"")
+
+    def _check_partition_by(self, table: spillway.delta.Table) -> None:
+        """Refuse partition columns that are not those of the table.
+
+        Raises:
+            OptionError: They are others, or in another order.
+        """
+        wanted, present = list(self.target.partition_by), table.partition_columns
+        if wanted and wanted != present:
+            message = (
+                f"partition_by={wanted} is not accepted: the table is partitioned by {present}; leave it out"
+            )
+            raise OptionError(message, "partition_by", present)
 
     def _check_readable(self, table: spillway.delta.Table) -> None:
         """Refuse a table whose files would not have the columns of the rows as an audit looks for them.
@@ -116,8 +127,7 @@ class DeltaJob(Job):
 
     def _check(self, table: spillway.delta.Table) -> None:
         """Let the appends of the tasks and of the commit refuse what they do not accept."""
-        overwrites = self.target.overwrite and self._plan is None
-        replaced = (self.target.where or ()) if overwrites else None
+        replaced = (self.target.where or ()) if self.target.overwrite and self._has_rows_to_replace else None
         # Without rows, these check options and schema alone.
         nothing = pa.Table.from_batches([], self.target.schema)
         append = self._append(table)
@@ -133,20 +143,24 @@ class DeltaJob(Job):
             append.abort()
 
     def exists(self) -> bool:
-        try:
-            self._open()
-        except TableNotFoundError:
-            return False
-        return True
+        # A table in a folder of plain files would hide their rows.
+        return self._present() is not None or has_data(self._storage(), but=_JOB_FOLDER)
 
     def present(self) -> SparkWriteResult:
-        return SparkWriteResult(0, 0, 0, self._open().version, 0.0)
+        table = self._present()
+        return SparkWriteResult(0, 0, 0, None if table is None else table.version, 0.0)
 
     def is_repeated(self) -> bool:
-        if self.target.app_id is None or not self.exists():
+        if self.target.app_id is None or (table := self._present()) is None:
             return False
-        known = self._open().transaction_version(self.target.app_id)
+        known = table.transaction_version(self.target.app_id)
         return known is not None and known >= (self.target.app_version or 0)
+
+    def _present(self) -> spillway.delta.Table | None:
+        try:
+            return self._open()
+        except TableNotFoundError:
+            return None
 
     def write(self, batches: Iterable[pa.RecordBatch], task: int, attempt: int) -> TaskResult:  # noqa: ARG002 - files have names of their own
         self.check_executor()
@@ -286,7 +300,7 @@ class DeltaJob(Job):
 
     @property
     def _folder(self) -> str:
-        return f"spillway-{self.id}"
+        return f"{_JOB_FOLDER}{self.id}"
 
     def _table(self) -> spillway.delta.Table:
         """The table that is written to: the one that is there, or the planned one."""
@@ -308,12 +322,16 @@ class DeltaJob(Job):
             options=WriterOptions(**self.target.options),
         )
 
+    @property
+    def _has_rows_to_replace(self) -> bool:
+        """False for a table that is not there yet, unless a condition is to refuse rows outside of it."""
+        return self._plan is None or self.target.where is not None
+
     def _replaced(
         self, table: spillway.delta.Table, results: Sequence[TaskResult]
     ) -> str | Sequence[Condition] | None:
         """The conditions of the rows that the commit replaces; None for none, and no condition for all."""
-        # A table that is not there yet has no rows to replace.
-        if not self.target.overwrite or self._plan is not None:
+        if not self.target.overwrite or not self._has_rows_to_replace:
             return None
         if self.target.where is not None:
             return self.target.where
@@ -378,18 +396,18 @@ def _condition_on(
         schema: The schema of the table.
 
     Raises:
-        OptionError: A value has no literal: NaN, infinity, or a binary value; or there are too many.
+        OptionError: A value has no literal: NaN, infinity, a binary value, or a text with a backslash beside
+            another column or a null; or there are too many.
     """
     # Ordered, so that the same files make the same condition.
     distinct = sorted({tuple(sorted(each.items())) for each in partitions}, key=repr)
-    texts = [" AND ".join(_equals(*pair, schema) for pair in each) for each in distinct]
     columns = {name for name, _ in distinct[0]}
     values = [each[0][1] for each in distinct]
     (column, *others) = sorted(columns)
     # A list may have any length, but cannot hold decimals.
     if not (others or None in values or pa.types.is_decimal(schema.field(column).type)):
         return [(column, "in", pa.array(values, pa.string()).cast(schema.field(column).type).to_pylist())]
-    text = _any_of(texts)
+    text = _any_of([" AND ".join(_equals(*pair, schema) for pair in each) for each in distinct])
     if len(text.encode()) > _MOST_BYTES:
         raise OptionError(
             f"{len(distinct)} partitions of {', '.join(sorted(columns))} have new rows, too many to replace "
@@ -412,11 +430,14 @@ def _equals(column: str, value: str | None, schema: pa.Schema) -> str:
     if value is None:
         return f"{name} IS NULL"
     kind = schema.field(column).type
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind):
         return f"{name} = {value}"
     if pa.types.is_floating(kind) and math.isfinite(float(value)):
         return f"{name} = {value}"
-    if pa.types.is_floating(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+    is_other = pa.types.is_floating(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+    # Engines read a backslash in a text differently.
+    if is_other or (is_text and "\\" in value):
         raise OptionError(
             f"the partition {column}={value} cannot be replaced separately, because no condition "
             f"can express its value: "

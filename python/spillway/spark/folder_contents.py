@@ -125,12 +125,23 @@ def replaced_files(storage: FolderStorage) -> list[str]:
     return found
 
 
-def has_data(storage: FolderStorage) -> bool:
-    """Return True if readers see a Parquet file in the folder, whatever else it contains."""
-    entries = storage.listed(recursive=True, enters=lambda name: not _is_hidden(PurePosixPath(name).name))
+def has_data(storage: FolderStorage, *, but: str | None = None) -> bool:
+    """Return True if readers see a Parquet file in the folder, whatever else it contains.
+
+    Args:
+        storage: The folder.
+        but: How the names of folders begin whose files do not count.
+    """
+
+    def is_passed_over(name: str) -> bool:
+        return _is_hidden(name) or (but is not None and name.startswith(but))
+
+    entries = storage.listed(recursive=True, enters=lambda name: not is_passed_over(PurePosixPath(name).name))
     for each in entries:
         *folders, name = PurePosixPath(each.name).parts
-        if each.kind == "file" and name.endswith(_SUFFIX) and not any(map(_is_hidden, (*folders, name))):
+        if each.kind != "file" or not name.endswith(_SUFFIX) or _is_hidden(name):
+            continue
+        if not any(map(is_passed_over, folders)):
             return True
     return False
 
@@ -187,17 +198,67 @@ def partition_of(name: str) -> dict[str, str | None]:
     return {column: None if value == _NULL else value for column, value in values.items()}
 
 
-def in_folders_of(old: Iterable[str], new: Iterable[str]) -> list[str]:
-    """Return those old files that are in the folder of a new one, which is a partition's, and summaries.
+def in_folders_of(target: Target, old: Iterable[str], new: Iterable[str]) -> list[str]:
+    """Return those old files that are in the partition of a new one, and summaries.
 
-    Writers escape different characters of a value in the name of its folder, so names are compared decoded.
+    Writers name the folder of a partition differently: they escape other characters of its value, or write
+    ``1`` as ``01``. Partitions are therefore compared by values.
+
+    Args:
+        target: The destination.
+        old: Files, relative to the destination.
+        new: The same.
+
+    Raises:
+        OptionError: A file is in the folder of a timestamp that lacks a time zone, as Spark names them by the
+            zone of its session, and the rows have zoned timestamps.
     """
-    touched = {_folder_of(name) for name in new}
-    return [name for name in old if _folder_of(name) in touched or is_summary(name)]
+    names, wanted = list(old), list(new)
+    partitions = _partitions(target, {_folder_of(name) for name in (*names, *wanted)})
+    touched = {partitions[_folder_of(name)] for name in wanted}
+    return [name for name in names if is_summary(name) or partitions[_folder_of(name)] in touched]
 
 
 def _folder_of(name: str) -> str:
-    return unquote(name.rpartition("/")[0])
+    return name.rpartition("/")[0]
+
+
+def _partitions(target: Target, folders: Iterable[str]) -> dict[str, tuple[str | None, ...]]:
+    """The partitions that folders are of: values as text, in one form; or else the name of the folder."""
+    found = {folder: partition_of(f"{folder}/") for folder in folders}
+    named = {folder: values for folder, values in found.items() if tuple(values) == target.partition_by}
+    columns = [
+        _in_one_form(target, _plain(target.schema.field(name)), [each[name] for each in named.values()])
+        for name in target.partition_by
+    ]
+    partitions: dict[str, tuple[str | None, ...]] = {folder: (unquote(folder),) for folder in found}
+    # A slash at the end, so that no values equal a name.
+    return partitions | {
+        folder: (*values, "/") for folder, values in zip(named, zip(*columns, strict=True), strict=True)
+    }
+
+
+def _in_one_form(target: Target, field: pa.Field[Any], texts: list[str | None]) -> list[str | None]:
+    """The texts of values of a column in one form each; those that are of another type stay as they are."""
+    is_zoned = pa.types.is_timestamp(field.type) and field.type.tz is not None
+    if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
+        return texts
+
+    def one_form(text: str | None) -> str | None:
+        try:
+            return pa.array([text], pa.string()).cast(field.type).cast(pa.string())[0].as_py()
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            if not is_zoned:
+                return text
+            message = (
+                f"{target.path} has a folder {field.name}={text} without a time zone, as Spark names them by "
+                f"that of its session ({error}): a dynamic overwrite cannot tell if its rows are replaced. "
+                'Overwrite all rows with partition_overwrite="static", or choose another folder'
+            )
+            raise OptionError(message, "partition_overwrite") from error
+
+    known = {text: one_form(text) for text in set(texts)}
+    return [known[text] for text in texts]
 
 
 def where_holds(target: Target, names: Sequence[str]) -> list[str]:

@@ -18,7 +18,7 @@ from spillway.spark.folder_contents import (
     replaced_files,
     where_holds,
 )
-from spillway.spark.folder_storage import MARK, STAGING, FolderStorage
+from spillway.spark.folder_storage import MARK, SINK, STAGING, FolderStorage
 from spillway.spark.location import scheme_of, unquoted
 from spillway.spark.row_sums import check_hashed
 from spillway.spark.uploads import JOURNAL, Upload, UploadingWriter, abort_noted, is_note
@@ -170,7 +170,7 @@ class FolderJob(Job):
         storage.mark(f"{self._staging}/{MARK}")
 
     def exists(self) -> bool:
-        own = {*_LEFT, _ANNOUNCEMENTS}
+        own = {*_LEFT, _ANNOUNCEMENTS, SINK}
         return any(each.name not in own for each in self._storage().listed())
 
     def write(self, batches: Iterable[pa.RecordBatch], task: int, attempt: int) -> TaskResult:
@@ -302,7 +302,7 @@ class FolderJob(Job):
         self._check_staged(storage, results)
         staged = staged_files(results)
         if self.replaces_touched(results):
-            old = in_folders_of(old, (each.place for each in staged))
+            old = in_folders_of(self.target, old, (each.place for each in staged))
         empty = None if staged or self.target.partition_by else f"part-00000-{self.id}.c000.parquet"
         was_complete = storage.has(SUCCESS)
         is_published = is_unsynced = False

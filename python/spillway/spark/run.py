@@ -11,6 +11,7 @@ import contextlib
 import logging
 import pickle
 import re
+import threading
 import uuid
 from dataclasses import replace
 from functools import partial
@@ -96,7 +97,10 @@ def run(
             results = tasks(job)
             if audit is not None:
                 audit(job, results)
-            return driver.do(partial(_committed, job, results, once=driver.may_repeat))
+            return driver.do_undisturbed(partial(_committed, job, results, once=driver.may_repeat))
+    except _StillCommitting:
+        # An abort beside the commit would remove files that it publishes.
+        raise
     except BaseException as failure:
         try:
             driver.do(job.abort)
@@ -215,6 +219,13 @@ class Driver(Protocol):
     def do(self, work: Callable[[], _Answer]) -> _Answer:
         """Do this work there, and return its result or raise its error."""
 
+    def do_undisturbed(self, work: Callable[[], _Answer]) -> _Answer:
+        """The same, without cutting the work off by Ctrl-C if this process could not tell what it had done.
+
+        Raises:
+            _StillCommitting: Ctrl-C came, and the work did not end within a minute, or until the next Ctrl-C.
+        """
+
     def cancelled_by_failure(self, description: str) -> contextlib.AbstractContextManager[None]:
         """Describe the jobs of a block in Spark's UI, and cancel them if an exception leaves it."""
 
@@ -248,6 +259,8 @@ class _OfThisProcess:
 
     def do(self, work: Callable[[], _Answer]) -> _Answer:
         return work()
+
+    do_undisturbed = do
 
     @contextlib.contextmanager
     def cancelled_by_failure(self, description: str) -> Iterator[None]:
@@ -294,6 +307,39 @@ class _OfConnect:
             raise error
         return result  # type: ignore[no-any-return]  # that of the work
 
+    def do_undisturbed(self, work: Callable[[], _Answer]) -> _Answer:
+        outcomes: list[tuple[Any, BaseException | None]] = []
+        # Python takes a thread for one that has ended if Ctrl-C interrupts its `join`.
+        ended = threading.Event()
+
+        def done() -> None:
+            try:
+                outcomes.append((self.do(work), None))
+            except BaseException as error:  # noqa: BLE001 - raised by the caller's thread
+                outcomes.append((None, error))
+            ended.set()
+
+        # Tags are of a thread, so nothing that is tagged here cancels the work.
+        threading.Thread(target=done, name="spillway-commit", daemon=True).start()
+        interrupt: KeyboardInterrupt | None = None
+        try:
+            ended.wait()
+        except KeyboardInterrupt as error:
+            interrupt = error
+            with contextlib.suppress(KeyboardInterrupt):
+                ended.wait(_LONGEST_COMMIT)
+        if not outcomes:
+            raise _StillCommitting(
+                "Ctrl-C came while the Spark Connect server committed: look at the destination before the "
+                "write is repeated, or repeat it with a run_id"
+            )
+        result, failure = outcomes[0]
+        if interrupt is not None:
+            raise interrupt from failure
+        if failure is not None:
+            raise failure
+        return result  # type: ignore[no-any-return]  # that of the work
+
     @contextlib.contextmanager
     def cancelled_by_failure(self, description: str) -> Iterator[None]:  # noqa: ARG002 - Connect describes operations itself
         session = self._session
@@ -307,6 +353,12 @@ class _OfConnect:
 
 
 _DESCRIPTION = "spark.job.description"
+#: Seconds from Ctrl-C in which a commit on a server may end.
+_LONGEST_COMMIT = 60.0
+
+
+class _StillCommitting(KeyboardInterrupt):
+    """Ctrl-C came during a commit whose outcome is not known."""
 
 
 def _portable(error: BaseException) -> BaseException:

@@ -51,8 +51,8 @@ class DefaultSource(DataSource):
 
     The modes are ``append`` and ``overwrite``. Spark refuses ``errorifexists``, which is its default, and
     ``ignore`` before it asks a source written in Python. ``overwrite`` replaces all rows; or those for which
-    the option ``where`` is true; or only partitions with new rows, if
-    ``spark.sql.sources.partitionOverwriteMode`` or the option ``partitionOverwriteMode`` is ``dynamic``.
+    the option ``where`` is true; or only partitions with new rows, if the option ``partition_overwrite``, its
+    name in Spark, ``partitionOverwriteMode``, or ``spark.sql.sources.partitionOverwriteMode`` is ``dynamic``.
     """
 
     @classmethod
@@ -184,6 +184,10 @@ def _text(name: str, text: str) -> str:  # noqa: ARG001 - one of several
     return text
 
 
+def _lowered(name: str, text: str) -> str:  # noqa: ARG001 - one of several
+    return text.lower()
+
+
 def _json(name: str, text: str) -> Any:
     try:
         return _tuples(json.loads(text))
@@ -258,9 +262,10 @@ _TARGET: dict[str, Callable[[str, str], Any]] = {
     "run_id": _text,
     "schema_mode": _text,
     "where": _json_or_text,
+    "partition_overwrite": _lowered,
 }
 
-#: The option of Spark's own writers that says what an overwrite replaces; its values have no case.
+#: What Spark's own writers call ``partition_overwrite``.
 _OVERWRITE_MODE = "partitionoverwritemode"
 
 
@@ -283,8 +288,8 @@ def parsed(given: Mapping[str, str]) -> dict[str, Any]:
         if name in _OF_SPARK:
             continue
         if name == _OVERWRITE_MODE:
-            arguments["partition_overwrite"] = text.lower()
-        elif name in _TARGET:
+            name = "partition_overwrite"
+        if name in _TARGET:
             arguments[name] = _TARGET[name](name, text)
         elif name in _WRITER:
             options[name] = _WRITER[name](name, text)

@@ -72,7 +72,9 @@ class DeltaBatch(DeltaJob):
         return result
 
     def _is_done(self) -> bool:
-        known = self._opened().transaction_version(self._query)
+        table = self._opened()
+        self._check_partition_by(table)
+        known = table.transaction_version(self._query)
         return known is not None and known >= self._batch
 
     def _opened(self) -> spillway.delta.Table:
@@ -189,7 +191,7 @@ class FolderBatch(FolderJob):
         staged = staged_files(results)
         wanted = {each.place for each in staged}
         if self.replaces_touched(results):
-            outgoing = in_folders_of(outgoing, wanted)
+            outgoing = in_folders_of(self.target, outgoing, wanted)
         outgoing = [each for each in outgoing if each not in wanted]
         manifest: dict[str, Any] = {
             "form": 1,

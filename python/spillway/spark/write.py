@@ -74,13 +74,14 @@ def write(  # noqa: PLR0913 - what a write is
         table: ``"parquet"`` for a folder of files, ``"delta"`` for a Delta table. By default, whatever exists
             at `path`: a Delta table, or else a folder.
         mode: ``"append"`` adds rows; ``"overwrite"`` replaces rows; ``"error"`` and ``"ignore"`` write only
-            to a destination that does not exist or is empty.
+            to a destination that does not exist or has no files of data.
         partition_by: One or several columns, outermost first, whose values divide rows into partitions; an
             existing Delta table keeps its own partition columns.
         where: The rows that an overwrite replaces: conditions on partition columns, which the new rows must
             also satisfy, such as ``"day = DATE '2026-11-20'"`` or ``[("day", "=", "2026-11-20")]``.
         partition_overwrite: ``"static"`` makes an overwrite replace all rows, ``"dynamic"`` only those of
-            partitions with new rows; by default, ``spark.sql.sources.partitionOverwriteMode`` applies.
+            partitions with new rows, which excludes `where`; by default,
+            ``spark.sql.sources.partitionOverwriteMode`` applies.
         run_id: A name for the run. If a write to the same destination is repeated under the same name, after
             any failure, its rows are added only once.
         schema_mode: ``"merge"`` adds columns that a Delta table lacks.

@@ -159,6 +159,12 @@ class Target:
         if where is not None and not overwrite:
             message = 'where selects the rows to overwrite, so it needs mode="overwrite"'
             raise OptionError(message, "where")
+        if where is not None and partition_overwrite == "dynamic":
+            message = (
+                'partition_overwrite="dynamic" replaces the partitions with new rows, and where those that '
+                "it selects: leave one of them out"
+            )
+            raise OptionError(message, "partition_overwrite")
         storage = dict(storage_options) if storage_options else None
         kind = _kind(location, table, storage)
         if kind == "delta":

@@ -60,9 +60,15 @@ def quarantine_schema(schema: pa.Schema, corrupt: str | None = None) -> pa.Schem
 
 
 class _Tally:
-    """Rows as they pass, the sums of their hashes, and their size."""
+    """Rows as they pass, the sums of their hashes, and their size.
 
-    def __init__(self, *, sums: bool) -> None:
+    Args:
+        partition_by: The partition columns, in which an empty string is null, as no engine tells them apart.
+        sums: True if the hashes are summed up.
+    """
+
+    def __init__(self, partition_by: Sequence[str] = (), *, sums: bool) -> None:
+        self._partition_by = partition_by
         self._sums = RowSums() if sums else None
         self.arrow_bytes = 0
         self.seconds = 0.0
@@ -77,13 +83,25 @@ class _Tally:
             if batch is None:
                 return
             if self._sums is not None:
-                self._sums += sums_of_batch(batch)
+                self._sums += sums_of_batch(_as_read(batch, self._partition_by))
             self.arrow_bytes += batch.nbytes
             yield batch
 
     def of(self, result: TaskResult) -> TaskResult:
         """The result of the rows that passed, with their sums."""
         return replace(result, sums=self._sums)
+
+
+def _as_read(batch: pa.RecordBatch, partition_by: Sequence[str]) -> pa.RecordBatch:
+    """The rows as readers find them: with null for an empty string in a partition column."""
+    for place, field in enumerate(batch.schema):
+        is_text = pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
+        if is_text and field.name in partition_by:
+            column: Any = batch.column(place)
+            is_empty = pc.equal(column, pa.scalar("", field.type))
+            filled = pc.if_else(is_empty, pa.scalar(None, field.type), column)
+            batch = batch.set_column(place, field.with_nullable(nullable=True), filled)
+    return batch
 
 
 class MadeTask:
@@ -100,7 +118,7 @@ class MadeTask:
 
     def __call__(self, number: int) -> Answer:
         """Write the partition of this number."""
-        tally = _Tally(sums=self._sums)
+        tally = _Tally(self._job.partition_columns, sums=self._sums)
         result = tally.of(self._job.write(tally.passed(self._make(number)), number, attempt_number()))
         return Answer(result, None, result.rows, (), (), tally.arrow_bytes, tally.seconds)
 
@@ -138,7 +156,7 @@ class CheckedTask:
         schema = self._job.target.schema
         bad_schema = quarantine_schema(schema, self._corrupt)
         split = _Split(self._checks, schema, bad_schema)
-        tally = _Tally(sums=self._sums)
+        tally = _Tally(self._job.partition_columns, sums=self._sums)
         task, attempt = partition_number(), attempt_number()
         with tempfile.SpooledTemporaryFile(max_size=_MOST_HELD) as file:
             keep: Any = None
@@ -150,7 +168,7 @@ class CheckedTask:
             if self._quarantine is not None:
                 keep.close()
                 file.seek(0)
-                bad = _Tally(sums=self._sums)
+                bad = _Tally(self._quarantine.partition_columns, sums=self._sums)
                 rows: Any = pa.ipc.open_stream(file)
                 quarantined = bad.of(self._quarantine.write(bad.passed(rows), task, attempt))
         examples = tuple(tuple(each) for each in split.examples)
@@ -205,7 +223,7 @@ class _Split:
             self.failed[place] += len(where)
             shown = self.examples[place]
             column = bad.column(bad.schema.get_field_index(check.column))
-            shown += [str(column[row].as_py()) for row in where[: _SHOWN - len(shown)]]
+            shown += [_shown(column[row]) for row in where[: _SHOWN - len(shown)]]
         if keep is None:
             return
         names = [
@@ -214,3 +232,11 @@ class _Split:
         schema = self._bad_schema
         more = [pa.array(names, schema.field("_failed_checks").type), pa.array([run_id] * len(masks))]
         keep.write_batch(pa.RecordBatch.from_arrays([*bad.columns, *more], schema=schema))
+
+
+def _shown(value: pa.Scalar[Any]) -> str:
+    try:
+        return str(value.as_py())
+    except (OverflowError, ValueError):
+        # A date or a time that Python has none for, such as one after the year 9999.
+        return str(value.cast(pa.string()).as_py())
