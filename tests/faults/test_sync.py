@@ -55,3 +55,31 @@ def test_an_error_of_the_last_sync_says_whether_the_file_is_there(
     else:
         assert path.read_bytes() == b"old"
     assert list(folder.iterdir()) == [path]
+
+
+DATASET = """
+import json, sys
+import pyarrow as pa
+import spillway
+
+try:
+    spillway.write_dataset(pa.table({"n": [1, 2]}), sys.argv[1], durable=True)
+except Exception as error:
+    print(json.dumps([type(error).__name__, getattr(error, "errno", 0)]))
+else:
+    print(json.dumps([]))
+"""
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_durable_dataset_syncs_the_folder_that_its_own_was_made_in(
+    injection: Path, tmp_path: Path, *, is_new: bool
+) -> None:
+    log, folder = tmp_path / "calls", tmp_path / "there"
+    folder.mkdir()
+    if not is_new:
+        (folder / "dataset").mkdir()
+    variables = environment(injection, [rule("sync", str(folder))], log, folder).items() - os.environ.items()
+    told = programs.run(DATASET, folder / "dataset", prefix=["env", *map("=".join, variables)])
+    assert told == (["OSError", errno.EIO] if is_new else [])
+    assert sorted(each.suffix for each in folder.rglob("*")) == ([] if is_new else ["", ".parquet"])

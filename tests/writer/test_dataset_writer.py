@@ -626,3 +626,21 @@ def test_threads_may_share_a_writer(tmp_path: Path) -> None:
         for worker in workers:
             worker.join()
     assert sorted(rows_of(tmp_path / "d").column("row").to_pylist()) == list(range(2_000))
+
+
+def test_a_partition_column_that_hides_its_folders_is_refused(tmp_path: Path) -> None:
+    rows = pa.table({".day": ["a"], "n": [1]})
+    with pytest.raises(spillway.OptionError, match="names begin with a dot"):
+        spillway.write_dataset(rows, tmp_path / "to", partition_by=".day")
+
+
+def test_a_value_too_long_for_the_name_of_a_folder_is_refused_before_other_rows_are_lost(
+    tmp_path: Path,
+) -> None:
+    with spillway.DatasetWriter(tmp_path / "to", partition_by="day") as writer:
+        writer.write(pa.table({"day": ["a" * 251], "n": [1]}))
+        for too_long in ("b" * 252, "/" * 84):
+            with pytest.raises(spillway.SchemaError, match="the file system takes 255") as refused:
+                writer.write(pa.table({"day": [too_long], "n": [2]}))
+            assert refused.value.column == "day"
+    assert ds.dataset(tmp_path / "to", partitioning="hive").to_table()["n"].to_pylist() == [1]

@@ -18,8 +18,9 @@ use crate::upload::Client;
 
 /// The time limit of one request: enough for a part of 8 MiB at one megabit per second.
 pub(crate) const REQUEST_TIME: &str = "70s";
-/// The limits for repeating a request: a time, and a number.
-const RETRY_TIME: Duration = Duration::from_secs(60);
+/// The limits for repeating a request: a time, and a number. The time is that of more than two requests without an
+/// answer: one that ends later is not repeated.
+const RETRY_TIME: Duration = Duration::from_secs(180);
 const RETRIES: usize = 5;
 
 /// Options of delta-rs that do not concern uploads.

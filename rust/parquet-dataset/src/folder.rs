@@ -11,6 +11,9 @@ use crate::spread::{Places, SpreadFile};
 use crate::staging::{StagedFile, Staging};
 use crate::storage::{Published, Storage, Unpublished};
 
+/// The most bytes of a name in Linux's file systems (`NAME_MAX`).
+const LONGEST_NAME: usize = 255;
+
 /// A local folder, whose files are hidden until all are complete.
 pub struct LocalFolder {
     staging: Staging,
@@ -53,6 +56,10 @@ impl Places for LocalFolder {
         let staged = self.staging.next_path().map_err(with_path)?;
         let file = StagedFile::create(staged.clone(), self.root.join(folder), self.durable);
         Ok((staged, Box::new(file.map_err(with_path)?)))
+    }
+
+    fn longest_name(&self) -> usize {
+        LONGEST_NAME
     }
 }
 

@@ -34,10 +34,21 @@ pub(crate) fn folder(column: &str, value: Option<&str>) -> String {
 /// Checks that the name of a folder can stand for a value.
 ///
 /// # Errors
-/// [`WriteError::Schema`] when readers of the folder would take the value for null.
-pub(crate) fn check(column: &str, value: Option<&str>) -> Result<(), WriteError> {
+/// [`WriteError::Schema`] when readers of the folder would take the value for null, or the name has more than
+/// `longest_name` bytes.
+pub(crate) fn check(column: &str, value: Option<&str>, longest_name: usize) -> Result<(), WriteError> {
     if value != Some(NOTHING) {
-        return Ok(());
+        let bytes = folder(column, value).len();
+        if bytes <= longest_name {
+            return Ok(());
+        }
+        return Err(WriteError::column(
+            column,
+            format!(
+                "the partition column {column:?} has a value whose folder would have a name of {bytes} bytes, and the \
+                 file system takes {longest_name}: shorten the value, or partition by another column"
+            ),
+        ));
     }
     Err(WriteError::column(
         column,

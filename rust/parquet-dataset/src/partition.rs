@@ -21,7 +21,10 @@ pub(crate) const WINDOW_ROWS: usize = 1 << 18;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValuesIn {
     /// From the names of the folders, as Hive does. A text that no name stands for is refused.
-    Folders,
+    Folders {
+        /// The most bytes of a folder's name.
+        longest_name: usize,
+    },
     /// From a table's log, which has every value as text. Folders are only where the files are, and partitions may
     /// share one.
     Log,
@@ -85,7 +88,7 @@ impl Partitioner {
     pub fn new(schema: &SchemaRef, columns: &[String], values_in: ValuesIn) -> Result<Self, WriteError> {
         let keys = columns
             .iter()
-            .map(|name| key(schema, name))
+            .map(|name| key(schema, name, values_in))
             .collect::<Result<Vec<_>, _>>()?;
         let rest: Vec<_> = (0..schema.fields().len())
             .filter(|index| keys.iter().all(|key| key.column != *index))
@@ -200,8 +203,8 @@ impl Partitioner {
         let mut values = Vec::with_capacity(columns.len());
         for (key, column) in self.keys.iter().zip(columns) {
             let value = hive::text(&key.name, column, row)?.filter(|value| !value.is_empty());
-            if self.values_in == ValuesIn::Folders {
-                hive::check(&key.name, value.as_deref())?;
+            if let ValuesIn::Folders { longest_name } = self.values_in {
+                hive::check(&key.name, value.as_deref(), longest_name)?;
             }
             values.push(value);
         }
@@ -228,7 +231,15 @@ impl Partitioner {
     }
 }
 
-fn key(schema: &Schema, name: &str) -> Result<PartitionKey, WriteError> {
+fn key(schema: &Schema, name: &str, values_in: ValuesIn) -> Result<PartitionKey, WriteError> {
+    if name.starts_with('.') && values_in != ValuesIn::Log {
+        return Err(WriteError::option(
+            "partition_by",
+            format!(
+                "partition_by names {name:?}: readers pass over folders whose names begin with a dot. Rename the column"
+            ),
+        ));
+    }
     let Some(column) = column_named("partition_by", schema.fields(), name)? else {
         let names: Vec<_> = schema
             .fields()

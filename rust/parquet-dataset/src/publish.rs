@@ -25,6 +25,9 @@ use crate::template::{SUFFIX, Template};
 /// The name of a file with the schema of a dataset alone, as parquet-java and pyarrow write it.
 pub const COMMON_METADATA_FILE: &str = "_common_metadata";
 
+/// How often a folder is made that another writer removes.
+const MOST_TRIES: usize = 100;
+
 /// The most files that are synced at a time.
 const MOST_SYNCING: usize = 16;
 
@@ -99,6 +102,7 @@ pub(crate) fn publish(
 ) -> Result<Vec<PathBuf>, WriteError> {
     let mut moves = Moves {
         root: target.root,
+        made_root: staging.made_folder(),
         template: target.template,
         done: Vec::new(),
         next_numbers: HashMap::new(),
@@ -129,6 +133,8 @@ enum Move {
 /// The moves made so far, so that they can be undone.
 struct Moves<'a> {
     root: &'a Path,
+    /// True if the root is a new entry of the folder above.
+    made_root: bool,
     template: &'a Template,
     done: Vec<Move>,
     next_numbers: HashMap<PathBuf, u64>,
@@ -159,7 +165,7 @@ impl Moves<'_> {
         };
         let paths = files
             .iter()
-            .map(|file| self.place(file, target))
+            .map(|file| self.place(file.from, file.folder, target))
             .collect::<Result<Vec<_>, _>>()?;
         if target.durable {
             // Before an old file goes, the new ones are there to stay.
@@ -204,20 +210,46 @@ impl Moves<'_> {
         }
     }
 
-    fn place(&mut self, file: &Staged<'_>, target: PublishTarget<'_>) -> Result<PathBuf, WriteError> {
-        let folder = target.root.join(file.folder);
-        let inner = self.make_folders(target.root, file.folder)?;
+    /// Moves a staged file to a folder below the root.
+    fn place(
+        &mut self,
+        staged: &Path,
+        below: &Path,
+        target: PublishTarget<'_>,
+    ) -> Result<PathBuf, WriteError> {
+        let mut tries = 0;
+        loop {
+            match self.place_once(staged, below, target) {
+                // An overwrite by another writer has removed the folder while it was empty.
+                Err(WriteError::Io { source, .. })
+                    if source.kind() == io::ErrorKind::NotFound && tries < MOST_TRIES && staged.exists() =>
+                {
+                    tries += 1;
+                }
+                placed => return placed,
+            }
+        }
+    }
+
+    fn place_once(
+        &mut self,
+        staged: &Path,
+        below: &Path,
+        target: PublishTarget<'_>,
+    ) -> Result<PathBuf, WriteError> {
+        let folder = target.root.join(below);
+        let inner = self.make_folders(target.root, below)?;
         let mut number = match self.next_numbers.get(&folder) {
             Some(next) => *next,
             None if target.mode == DatasetMode::Error => 0,
             None => next_number(&folder, target.template)?,
         };
-        let (from, staged) = opened(self.root, file.from).map_err(|error| WriteError::io(&folder, error))?;
+        let (from, name_there) = opened(self.root, staged).map_err(|error| WriteError::io(&folder, error))?;
         let path = loop {
             let name = target.template.name(number);
             let path = folder.join(&name);
             number += 1;
-            match self.rename_new(&from, staged, &inner, name.as_ref()) {
+            match self.rename_new(&from, name_there, &inner, name.as_ref()) {
                 Ok(()) => break path,
                 // Another writer is about and took the number.
                 Err(error)
@@ -301,6 +333,9 @@ impl Moves<'_> {
     /// removes empty folders.
     fn sync(&self, root: &Path) -> Result<(), WriteError> {
         let mut folders = BTreeMap::from([(root, true)]);
+        if self.made_root {
+            folders.extend(root.parent().map(|above| (above, true)));
+        }
         for done in &self.done {
             let (path, has_new) = match done {
                 Move::MadeFolder(path) | Move::Published(path) => (path, true),
@@ -444,7 +479,12 @@ fn data_files(root: &Path) -> Result<Vec<PathBuf>, WriteError> {
     let mut folders = vec![root.to_path_buf()];
     while let Some(folder) = folders.pop() {
         let with_path = |error| WriteError::io(&folder, error);
-        for entry in fs::read_dir(&folder).map_err(with_path)? {
+        let entries = match fs::read_dir(&folder) {
+            // Another overwrite has removed its files since, and then the folder.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && folder != root => continue,
+            entries => entries.map_err(with_path)?,
+        };
+        for entry in entries {
             let entry = entry.map_err(with_path)?;
             let name = entry.file_name();
             let bytes = name.as_encoded_bytes();
@@ -471,16 +511,47 @@ fn data_files(root: &Path) -> Result<Vec<PathBuf>, WriteError> {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
+    use std::sync::atomic::AtomicBool;
 
     use super::*;
 
     fn moves<'a>(root: &'a Path, template: &'a Template) -> Moves<'a> {
         Moves {
             root,
+            made_root: false,
             template,
             done: Vec::new(),
             next_numbers: HashMap::new(),
         }
+    }
+
+    #[test]
+    fn an_append_outlives_overwrites_that_remove_its_folder_while_it_is_empty() {
+        let root = tempfile::tempdir().unwrap();
+        let template = Template::parse("part-{i}.parquet").unwrap();
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    let _ = fs::remove_dir(root.path().join("day=1"));
+                    let _ = data_files(root.path()).unwrap();
+                }
+            });
+            for number in 0..200 {
+                let from = root.path().join(format!("staged-{number}"));
+                fs::write(&from, "rows").unwrap();
+                let target = PublishTarget {
+                    root: root.path(),
+                    template: &template,
+                    mode: DatasetMode::Append,
+                    metadata_file: false,
+                    durable: false,
+                };
+                let placed = moves(root.path(), &template).place(&from, Path::new("day=1"), target);
+                fs::remove_file(placed.unwrap()).unwrap();
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
     }
 
     #[test]

@@ -26,6 +26,11 @@ pub trait Places: Send {
     /// # Errors
     /// [`WriteError::Io`] when it cannot be made.
     fn open(&mut self, folder: &Path) -> Result<(PathBuf, Box<dyn Sink>), WriteError>;
+
+    /// The most bytes that the name of a folder may have.
+    fn longest_name(&self) -> usize {
+        usize::MAX
+    }
 }
 
 /// A file that is complete.

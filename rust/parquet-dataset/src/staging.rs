@@ -45,6 +45,11 @@ impl Staging {
         Ok(staging)
     }
 
+    /// Returns true if the dataset's folder was missing.
+    pub fn made_folder(&self) -> bool {
+        self.made.is_some()
+    }
+
     /// A path for one more file. Even readers that look into hidden folders do not take its name for data.
     ///
     /// # Errors

@@ -48,4 +48,8 @@ impl Places for Box<dyn Storage> {
     fn open(&mut self, folder: &Path) -> Result<(PathBuf, Box<dyn Sink>), WriteError> {
         (**self).open(folder)
     }
+
+    fn longest_name(&self) -> usize {
+        (**self).longest_name()
+    }
 }

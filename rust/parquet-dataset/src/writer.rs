@@ -315,11 +315,16 @@ impl DatasetWriter {
     }
 
     fn open(&mut self, schema: &SchemaRef) -> Result<(), WriteError> {
+        let DatasetState::Unopened(storage) = &self.state else {
+            return self.refuse_if_closed();
+        };
         let prepared = Prepared::new(
             schema,
             self.options.clone(),
             self.writer_options.clone(),
-            ValuesIn::Folders,
+            ValuesIn::Folders {
+                longest_name: storage.longest_name(),
+            },
         )?;
         match std::mem::replace(&mut self.state, DatasetState::Closed(None)) {
             DatasetState::Unopened(storage) => {

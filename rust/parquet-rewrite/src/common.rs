@@ -11,6 +11,7 @@ use parquet_inspect::schema_difference;
 use parquet_writer::thrift::{ThriftStruct, ThriftValue};
 use parquet_writer::{CREATED_BY, STORED_SCHEMA_KEY, WriteError, common_schema, other_durations};
 
+use crate::creators;
 use crate::error::{Result, RewriteError, UNEXPECTED};
 use crate::ids::{file, pair};
 use crate::source::Footer;
@@ -44,6 +45,7 @@ impl Common {
     /// Its footer is damaged.
     pub fn new(path: &Path, footer: &mut Footer) -> Result<Self> {
         let facts = Facts::of(path, footer)?;
+        creators::check(path, facts.creator.as_deref())?;
         let schema = footer.tree.get(file::SCHEMA).cloned();
         Ok(Self {
             first: path.to_owned(),
@@ -83,7 +85,14 @@ impl Common {
             }
             _ => None,
         };
-        self.creators.insert(facts.creator);
+        creators::check(path, facts.creator.as_deref())?;
+        if !self.creators.contains(&facts.creator) {
+            creators::check_mixed(path, facts.creator.as_deref())?;
+            for other in &self.creators {
+                creators::check_mixed(&self.first, other.as_deref())?;
+            }
+            self.creators.insert(facts.creator);
+        }
         self.orders = match (self.orders.take(), facts.orders) {
             (Some(ours), Some(theirs)) => Some(ours.into_iter().zip(theirs).map(common_order).collect()),
             _ => None,

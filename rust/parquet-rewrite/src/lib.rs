@@ -11,6 +11,7 @@
 
 mod common;
 mod copied;
+mod creators;
 mod error;
 mod groups;
 mod ids;

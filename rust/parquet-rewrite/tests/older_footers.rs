@@ -240,7 +240,7 @@ fn bounds_whose_order_depends_on_the_writer_go_with_its_name() {
     let renamed = check(|path| {
         old(path);
         change(path, |footer| {
-            footer.set(6, ThriftValue::Binary(b"parquet-mr version 1.7.0".to_vec()));
+            footer.set(6, ThriftValue::Binary(b"parquet-mr version 1.9.0".to_vec()));
             footer.remove(7);
         });
     });
@@ -285,4 +285,44 @@ fn a_place_outside_of_the_file_is_refused_before_anything_is_written() {
         matches!(&refused, RewriteError::Corrupt(message) if message.contains("overlap")),
         "{refused}"
     );
+}
+
+#[test]
+fn files_of_old_writers_are_copied_only_where_readers_still_know_them_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| folder.path().join(format!("{name}.parquet"));
+    let (old, other, ours, out) = (place("old"), place("other"), place("ours"), place("out"));
+    let by = |path: &Path, creator: &str| {
+        write(path, 0);
+        change(path, |footer| footer.set(6, ThriftValue::Binary(creator.into())));
+    };
+    write(&ours, 0);
+    for (creator, alone, mixed) in [
+        ("parquet-mr version 1.2.8 (build 1)", false, false),
+        ("parquet-mr version 1.2.9", true, false),
+        ("parquet-mr version 1.7.0 (build 2)", true, false),
+        ("parquet-mr version 1.8.0 (build 3)", true, true),
+        ("parquet-mr version 1.10.0", true, true),
+        ("parquet-mr", true, true),
+        ("parquet-cpp version 1.5.1-SNAPSHOT", true, false),
+        ("parquet-cpp-arrow version 3.0.0", true, true),
+    ] {
+        by(&old, creator);
+        by(&other, creator);
+        assert_eq!(
+            join(&[old.clone(), other.clone()], &out).is_ok(),
+            alone,
+            "{creator}"
+        );
+        for both in [[old.clone(), ours.clone()], [ours.clone(), old.clone()]] {
+            let joined = join(&both, &out);
+            assert_eq!(joined.is_ok(), mixed, "{creator}");
+            if let Err(refused) = joined {
+                assert!(
+                    refused.to_string().contains("old.parquet is by an old writer"),
+                    "{refused}"
+                );
+            }
+        }
+    }
 }

@@ -294,7 +294,9 @@ impl<G: Grouped> GroupQueue<G> {
         let seen = queue.waiting.len().min(G::MOST_SEEN);
         let mut left = VecDeque::new();
         for member in queue.waiting.drain(..seen) {
-            if member.request.joins(&group) {
+            // A panic here must not lose those that wait: one that cannot be compared is committed by itself.
+            let joins = catch_unwind(AssertUnwindSafe(|| member.request.joins(&group)));
+            if joins.unwrap_or(false) {
                 group.push(member);
             } else {
                 left.push_back(member);

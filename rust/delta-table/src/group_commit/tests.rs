@@ -18,6 +18,8 @@ enum Fate {
     Refused,
     /// Its data make whoever writes them panic.
     Panics,
+    /// Its comparison with others panics; by itself it is committed.
+    Incomparable,
     /// Its caller stops waiting after this many tenths of a millisecond.
     Leaves(u8),
 }
@@ -66,6 +68,9 @@ where
     }
 
     fn joins(&self, group: &[Arc<GroupMember<Self>>]) -> bool {
+        if self.fate == Fate::Incomparable {
+            resume_unwind(Box::new("it cannot be compared"));
+        }
         group.len() < 8
     }
 
@@ -208,7 +213,9 @@ where
         let of_it = committed.iter().filter(|(_, other)| *other == number);
         let versions: Vec<Version> = of_it.map(|(version, _)| *version).collect();
         match (fate, answer) {
-            (Fate::Good | Fate::Leaves(_), Some(Ok(version))) => assert_eq!(versions, [version]),
+            (Fate::Good | Fate::Incomparable | Fate::Leaves(_), Some(Ok(version))) => {
+                assert_eq!(versions, [version]);
+            }
             (Fate::Refused, Some(Err(TableError::Commit(CommitError::Invalid(_)))))
             | (Fate::Panics, None)
             | (Fate::Leaves(_), Some(Err(TableError::Commit(CommitError::DeadlinePassed)))) => {
@@ -230,6 +237,7 @@ proptest! {
                     4 => Just(Fate::Good),
                     1 => Just(Fate::Refused),
                     1 => Just(Fate::Panics),
+                    1 => Just(Fate::Incomparable),
                     2 => (0..20u8).prop_map(Fate::Leaves),
                 ],
                 any::<bool>(),
