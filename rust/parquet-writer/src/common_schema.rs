@@ -9,8 +9,7 @@ use base64::prelude::BASE64_STANDARD;
 use parquet::arrow::{ARROW_SCHEMA_META_KEY, parquet_to_arrow_schema};
 use parquet::schema::types::SchemaDescriptor;
 
-use crate::metadata_text;
-use crate::stored_schema::with_fields;
+use crate::stored_schema::{self, with_fields};
 
 /// The key of the metadata that holds a file's Arrow schema.
 pub const STORED_SCHEMA_KEY: &str = ARROW_SCHEMA_META_KEY;
@@ -55,7 +54,7 @@ pub fn common_schema(stored: &[&str], parquet: &SchemaDescriptor) -> Option<Stri
     let mut metadata = first.metadata().clone();
     metadata.retain(|key, value| is_in_all(&|schema| schema.metadata().get(key) == Some(value)));
     let common = Schema::new_with_metadata(fields, metadata);
-    metadata_text::stored_schema(&common).ok()?.value
+    stored_schema::encoded(&common).ok()?.value
 }
 
 /// The first column that holds durations in one stored schema and another type in the other, with both types. Parquet
@@ -129,7 +128,7 @@ mod tests {
         let parquet = ArrowSchemaConverter::new().convert(&all[0]).unwrap();
         let stored: Vec<_> = all
             .iter()
-            .map(|schema| metadata_text::stored_schema(schema).unwrap().value.unwrap())
+            .map(|schema| stored_schema::encoded(schema).unwrap().value.unwrap())
             .collect();
         let stored: Vec<_> = stored.iter().map(String::as_str).collect();
         decoded(&common_schema(&stored, &parquet).unwrap()).unwrap()

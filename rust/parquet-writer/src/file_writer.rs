@@ -15,7 +15,7 @@ use parquet::file::writer::SerializedFileWriter;
 
 use crate::batch::Batch;
 use crate::budget::{COLUMN, VALUE_SHARE};
-use crate::choose::{self, Chooser};
+use crate::choose::Chooser;
 use crate::column::{self, FieldEncoder, Preserved};
 use crate::encryption::{self, FileCipher};
 use crate::error::{Result, WriteError};
@@ -24,6 +24,7 @@ use crate::footer;
 use crate::footprint::Footprint;
 use crate::held::HeldBatches;
 use crate::integrity;
+use crate::leaf_options;
 use crate::limits;
 use crate::metadata_text;
 use crate::normalize;
@@ -38,7 +39,7 @@ use crate::sink::{Output, Sink, Unsynced};
 use crate::size_checks::SizeChecks;
 use crate::sorting::{Sorting, Waiting};
 use crate::stages::Between;
-use crate::stored_schema::{StoredSchema, without_hidden};
+use crate::stored_schema::{self, StoredSchema, without_hidden};
 use crate::thread_pool::Threads;
 use crate::timestamp_loss;
 use crate::verify::{self, Digests, Written};
@@ -558,16 +559,16 @@ impl FilePlan {
         let (ids, of_files) = (&options.field_ids, &options.stored_names);
         let schema = FileSchema::new(declared, timestamps, compatibility, ids, of_files)?;
         if options.store_schema {
-            metadata_text::check_depth(&schema.stored)?;
+            stored_schema::check_depth(&schema.stored)?;
         }
-        let codecs = choose::codecs(schema.named(), &options.compression)?;
+        let codecs = leaf_options::codecs(schema.named(), &options.compression)?;
         let options = options.for_leaves(&codecs)?;
-        let allowed = choose::dictionary_allowed(schema.named(), &options.dictionary)?;
-        let named = choose::named_choices(&schema, &options)?;
+        let allowed = leaf_options::dictionary_allowed(schema.named(), &options.dictionary)?;
+        let named = leaf_options::named_choices(&schema, &options)?;
         let dictionaries = Dictionaries::new(&schema, &allowed, &named, &options);
         let chooser = Chooser::new(&allowed, &named, &schema, &options);
         let encryption = options.encryption.as_ref();
-        let statistics = choose::with_statistics(schema.named(), &options.statistics)?;
+        let statistics = leaf_options::with_statistics(schema.named(), &options.statistics)?;
         Ok(Self {
             without_statistics: (0..statistics.len()).filter(|leaf| !statistics[*leaf]).collect(),
             cipher: encryption
@@ -575,7 +576,7 @@ impl FilePlan {
                 .transpose()?,
             sorting: Sorting::new(&schema, &options)?,
             codecs,
-            filters: choose::filters(schema.named(), &options)?,
+            filters: leaf_options::filters(schema.named(), &options)?,
             schema,
             options,
             chooser,
@@ -613,7 +614,7 @@ fn key_values(stored: &Schema, options: &WriterOptions) -> Result<Vec<KeyValue>>
     let pairs = pairs
         .into_iter()
         .map(|(key, value)| Ok(KeyValue::new(key.to_string(), value.to_string())));
-    let schema = options.store_schema.then(|| metadata_text::stored_schema(stored));
+    let schema = options.store_schema.then(|| stored_schema::encoded(stored));
     pairs.chain(schema).collect()
 }
 

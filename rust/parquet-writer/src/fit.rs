@@ -6,8 +6,8 @@ use arrow_array::ArrayRef;
 use arrow_schema::SchemaRef;
 
 use crate::batch::Batch;
-use crate::choose;
 use crate::error::Result;
+use crate::leaf_options;
 use crate::limits;
 use crate::normalize;
 use crate::options::{TimestampLoss, WriterOptions};
@@ -33,7 +33,7 @@ impl Fit {
         // names.
         let names = StoredNames::default();
         let schema = FileSchema::new(schema, options.timestamps, options.compatibility, &[], &names)?;
-        options.for_leaves(&choose::codecs(&schema.parquet, &options.compression)?)?;
+        options.for_leaves(&leaf_options::codecs(&schema.parquet, &options.compression)?)?;
         Ok(Self {
             schema,
             timestamp_loss: options.timestamp_loss,

@@ -25,6 +25,7 @@ mod footprint;
 mod held;
 mod int96;
 mod integrity;
+mod leaf_options;
 mod limits;
 mod lists;
 mod metadata_file;

@@ -6,9 +6,8 @@ use parquet::file::metadata::{
 
 use crate::error::Result;
 use crate::footer;
-use crate::metadata_text;
 use crate::result::WriteResult;
-use crate::stored_schema::StoredSchema;
+use crate::stored_schema::{self, StoredSchema};
 
 /// The name of the file in the folder of the dataset, by which readers know it.
 pub const METADATA_FILE: &str = "_metadata";
@@ -55,7 +54,7 @@ fn stored_by_all(files: &[(&str, &WriteResult)]) -> Option<StoredSchema> {
 fn of_all(first: &FileMetaData, stored: Option<&StoredSchema>) -> Result<FileMetaData> {
     let mut pairs = first.key_value_metadata().cloned().unwrap_or_default();
     if let Some(stored) = stored {
-        let stored = metadata_text::stored_schema(&stored.to_arrow())?;
+        let stored = stored_schema::encoded(&stored.to_arrow())?;
         pairs.retain(|pair| pair.key != stored.key);
         pairs.push(stored);
     }

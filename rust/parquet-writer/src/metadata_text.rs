@@ -4,25 +4,10 @@
 //! carried as text with a prefix, one character per byte. The stored Arrow schema holds the bytes again, as pyarrow's
 //! does. The footer's key-value pairs leave them out: readers written in Rust refuse a file whose footer is not UTF-8.
 
-use std::sync::Arc;
-
 use arrow_ipc::{Field, KeyValue as Pair, root_as_message};
-use arrow_schema::Schema;
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
-use parquet::arrow::ARROW_SCHEMA_META_KEY;
-use parquet::file::metadata::KeyValue;
-use parquet::file::properties::WriterProperties;
-
-use crate::error::{Result, WriteError};
-use crate::schema::levels;
 
 /// The prefix of text that carries bytes. Other metadata does not begin with it.
 const MARK: &str = "\0bytes\0";
-/// The length of the prefix of an IPC message: a mark of four bytes and the message's length.
-const PREFIX: usize = 8;
-/// Levels of a column that any stored schema may have.
-const LEVELS_OF_ANY: usize = 48;
 
 /// Returns true if metadata is text as it is, and does not begin like text that carries bytes.
 #[must_use]
@@ -53,54 +38,14 @@ pub(crate) fn is_carried(text: &str) -> bool {
     bytes(text).is_some()
 }
 
-/// Checks that readers can open a file which stores this Arrow schema: those in Rust refuse a message of flatbuffers
-/// whose tables are nested more than 64 deep.
-///
-/// # Errors
-/// [`WriteError::Option`] when a column is nested more deeply.
-pub(crate) fn check_depth(schema: &Schema) -> Result<()> {
-    let deep = schema.fields().iter().find(|field| {
-        levels(field) > LEVELS_OF_ANY && stored_schema(&Schema::new(vec![Arc::clone(field)])).is_err()
-    });
-    let Some(column) = deep else {
-        return Ok(());
-    };
-    Err(WriteError::option(
-        "store_schema",
-        format!(
-            "column {:?} is nested {} levels deep, more than readers take of a stored Arrow schema: flatten it, or set \
-             store_schema=False",
-            column.name(),
-            levels(column)
-        ),
-    ))
-}
-
-/// The stored Arrow schema, with bytes where metadata carries them.
-///
-/// # Errors
-/// [`WriteError::Encode`] when the encoded schema is not what the crates write.
-pub(crate) fn stored_schema(schema: &Schema) -> Result<KeyValue> {
-    let unexpected = || WriteError::Encode("the Arrow schema cannot be stored".into());
-    let mut properties = WriterProperties::new();
-    parquet::arrow::add_encoded_arrow_schema_to_metadata(schema, &mut properties);
-    let pairs = properties.key_value_metadata().cloned().unwrap_or_default();
-    let encoded = pairs
-        .into_iter()
-        .find_map(|pair| pair.value)
-        .ok_or_else(unexpected)?;
-    let mut message = BASE64_STANDARD.decode(&encoded).map_err(|_| unexpected())?;
-    let carried = find_carried(message.get(PREFIX..).ok_or_else(unexpected)?).ok_or_else(unexpected)?;
-    if carried.is_empty() {
-        return Ok(KeyValue::new(ARROW_SCHEMA_META_KEY.to_owned(), encoded));
+/// Puts the bytes back that texts in the message of an Arrow schema carry. Returns true if there are any, and none for a
+/// message that is not what arrow-rs writes.
+pub(crate) fn restore(message: &mut [u8]) -> Option<bool> {
+    let carried = find_carried(message)?;
+    for (start, text) in &carried {
+        put_back(message, *start, text)?;
     }
-    for (start, text) in carried {
-        put_back(&mut message[PREFIX..], start, &text).ok_or_else(unexpected)?;
-    }
-    Ok(KeyValue::new(
-        ARROW_SCHEMA_META_KEY.to_owned(),
-        BASE64_STANDARD.encode(message),
-    ))
+    Some(!carried.is_empty())
 }
 
 /// The text in a message that carries bytes, and where it begins.

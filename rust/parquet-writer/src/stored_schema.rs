@@ -1,13 +1,25 @@
-//! The Arrow schema that a file stores, `ARROW:schema`, and the one that is so of several files.
+//! The Arrow schema that a file stores, `ARROW:schema`: what it claims of the values, and its text in the footer.
+//! `common_schema` has the one of several files.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use parquet::arrow::ARROW_SCHEMA_META_KEY;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
 
-use crate::enum_categories;
+use crate::error::{Result, WriteError};
+use crate::schema::levels;
+use crate::{enum_categories, metadata_text};
 
+/// The length of the prefix of an IPC message: a mark of four bytes and the message's length.
+const PREFIX: usize = 8;
+/// Levels of a column that any stored schema may have.
+const LEVELS_OF_ANY: usize = 48;
 /// The key of the metadata by which pandas restores an index.
 const PANDAS: &str = "pandas";
 
@@ -77,6 +89,53 @@ impl StoredSchema {
         let fields: Vec<_> = fields.map(|field| with_kept(field, &mut kept)).collect();
         Schema::new_with_metadata(fields, self.schema.metadata().clone())
     }
+}
+
+/// Checks that readers can open a file which stores this Arrow schema: those in Rust refuse a message of flatbuffers
+/// whose tables are nested more than 64 deep.
+///
+/// # Errors
+/// [`WriteError::Option`] when a column is nested more deeply.
+pub(crate) fn check_depth(schema: &Schema) -> Result<()> {
+    let deep = schema.fields().iter().find(|field| {
+        levels(field) > LEVELS_OF_ANY && encoded(&Schema::new(vec![Arc::clone(field)])).is_err()
+    });
+    let Some(column) = deep else {
+        return Ok(());
+    };
+    Err(WriteError::option(
+        "store_schema",
+        format!(
+            "column {:?} is nested {} levels deep, more than readers take of a stored Arrow schema: flatten it, or set \
+             store_schema=False",
+            column.name(),
+            levels(column)
+        ),
+    ))
+}
+
+/// The pair of the footer that stores an Arrow schema, with bytes where its metadata carries them.
+///
+/// # Errors
+/// [`WriteError::Encode`] when the encoded schema is not what the crates write.
+pub(crate) fn encoded(schema: &Schema) -> Result<KeyValue> {
+    let unexpected = || WriteError::Encode("the Arrow schema cannot be stored".into());
+    let mut properties = WriterProperties::new();
+    parquet::arrow::add_encoded_arrow_schema_to_metadata(schema, &mut properties);
+    let pairs = properties.key_value_metadata().cloned().unwrap_or_default();
+    let encoded = pairs
+        .into_iter()
+        .find_map(|pair| pair.value)
+        .ok_or_else(unexpected)?;
+    let mut message = BASE64_STANDARD.decode(&encoded).map_err(|_| unexpected())?;
+    let body = message.get_mut(PREFIX..).ok_or_else(unexpected)?;
+    let has_bytes = metadata_text::restore(body).ok_or_else(unexpected)?;
+    let text = if has_bytes {
+        BASE64_STANDARD.encode(message)
+    } else {
+        encoded
+    };
+    Ok(KeyValue::new(ARROW_SCHEMA_META_KEY.to_owned(), text))
 }
 
 /// The schema without the metadata of fields that hold a leaf for which `hides` is true. Libraries keep values there:
